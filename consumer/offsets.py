@@ -1,0 +1,174 @@
+"""Where a consumer task starts: ZooKeeper, the task file, the group, in that order; checked against what the topic holds."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from types import TracebackType
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from cdcbus.consumer.task import LoadTask
+from cdcbus.plugins.contracts import AppliedOffset, PositionStore
+from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, NoPosition, PositionError, PositionLost
+from cdcbus.plugins.position import KafkaPosition, kafka_positions_from_json
+from cdcbus.plugins.start import AtTime, Edge, KafkaStart, Replay
+
+LOG = logging.getLogger(__name__)
+_LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
+_LIBRARY_LOG.setLevel(logging.CRITICAL)
+ASK_SECONDS = 10.0
+
+Lane = tuple[str, int]  # topic, partition
+
+
+class TopicLogs:
+    """Asks Kafka what its topics hold. A context manager."""
+
+    def __init__(self, task: LoadTask) -> None:
+        source = task.source
+        self._servers = source.servers
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": source.servers,
+                "group.id": source.group or f"cdcbus-{task.task_id}",
+                "enable.auto.commit": False,
+                "logger": _LIBRARY_LOG,
+            }
+        )
+
+    def __enter__(self) -> TopicLogs:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._consumer.close()
+
+    def partitions(self, topic: str) -> list[int]:
+        """The topic's partition numbers. Raises BusRejected when there is no such topic, BusUnavailable."""
+        try:
+            found = self._consumer.list_topics(topic, timeout=ASK_SECONDS).topics[topic]
+        except KafkaException as error:
+            raise self._unavailable(error) from error
+        if found.error is not None:
+            raise BusRejected(f"Kafka topic {topic} at {self._servers}: {found.error.str()}; check consumer.source.topics")
+        return sorted(found.partitions)
+
+    def bounds(self, lane: Lane) -> tuple[int, int]:
+        """(first offset held, end offset). Raises BusUnavailable."""
+        try:
+            low, high = self._consumer.get_watermark_offsets(TopicPartition(*lane), timeout=ASK_SECONDS)
+        except KafkaException as error:
+            raise self._unavailable(error) from error
+        return low, high
+
+    def at_time(self, lane: Lane, epoch_ms: int) -> int | None:
+        """The first offset at or after a time; None when every record is older."""
+        try:
+            (found,) = self._consumer.offsets_for_times([TopicPartition(*lane, epoch_ms)], timeout=ASK_SECONDS)
+        except KafkaException as error:
+            raise self._unavailable(error) from error
+        return found.offset if found.offset >= 0 else None
+
+    def committed(self, lane: Lane) -> int | None:
+        """The group's next offset; None when it has none."""
+        try:
+            (found,) = self._consumer.committed([TopicPartition(*lane)], timeout=ASK_SECONDS)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.COORDINATOR_NOT_AVAILABLE:
+                return None
+            raise self._unavailable(error) from error
+        return found.offset if found.offset >= 0 else None
+
+    def _unavailable(self, error: KafkaException) -> BusUnavailable:
+        return BusUnavailable(f"Kafka at {self._servers} does not answer: {error.args[0].str()}")
+
+
+def starting_offsets(task: LoadTask, logs: TopicLogs, stores: Mapping[str, PositionStore], applied: list[AppliedOffset]) -> dict[Lane, int]:
+    """The first offset to read of each lane. Loads every store.
+
+    A target's applied offset counts only where ZooKeeper still has the node that the batch started from: then the task was killed
+    between the two writes. Otherwise ZooKeeper wins, so an operator's edit always holds.
+    Raises NoPosition, PositionError, PositionLost with the numbers, ConfigError, BusRejected, BusUnavailable.
+    """
+    offsets: dict[Lane, int] = {}
+    for topic, store in stores.items():
+        stored = _stored(topic, store)
+        for lane in lanes_of(task, logs, topic):
+            position = stored.get(lane[1])
+            if position is not None:
+                offset = position.next_offset
+            elif stored:
+                offset = logs.bounds(lane)[0]
+                LOG.warning(
+                    "task %s: %s names no partition %d of %s; it is read from its beginning", task.task_id, store.path, lane[1], topic
+                )
+            else:
+                offset = _by_rule(task, logs, lane, store.path)
+            done = [a.next_offset for a in applied if (a.topic, a.partition) == lane and a.mzxid == store.mzxid]
+            offsets[lane] = _held(task, logs, lane, max([offset, *done]))
+    return offsets
+
+
+def lanes_of(task: LoadTask, logs: TopicLogs, topic: str) -> list[Lane]:
+    """The partitions of a topic that the task reads. Raises ConfigError when the chosen one does not exist."""
+    partitions = logs.partitions(topic)
+    if task.source.partition is None:
+        return [(topic, partition) for partition in partitions]
+    if task.source.partition not in partitions:
+        raise ConfigError(f"consumer.source.partition: topic {topic} has no partition {task.source.partition}, only 0 to {partitions[-1]}")
+    return [(topic, task.source.partition)]
+
+
+def _stored(topic: str, store: PositionStore) -> dict[int, KafkaPosition]:
+    text = store.load()
+    if text is None:
+        return {}
+    try:
+        positions = kafka_positions_from_json(text)
+        wrong = [p.topic for p in positions if p.topic != topic]
+        if wrong:
+            raise PositionError(f"it names topic {wrong[0]}, the task reads {topic}")
+    except PositionError as error:
+        raise PositionError(f"{store.path} holds no usable position: {error}. Set it with zkCli and start again") from error
+    return {position.partition: position for position in positions}
+
+
+def _by_rule(task: LoadTask, logs: TopicLogs, lane: Lane, path: str) -> int:
+    if task.start is not None:
+        return _by_start(task.start, logs, lane)
+    committed = logs.committed(lane) if task.source.group else None
+    if committed is not None:
+        return committed
+    if task.first_consume_from is not None:
+        return _by_start(task.first_consume_from, logs, lane)
+    raise NoPosition(
+        f"task {task.task_id} has no position at {path}, and its file has neither consumer.offset nor consumer.source.firstConsumeFrom; "
+        "give one of them, for example consumer.source.firstConsumeFrom=earliest"
+    )
+
+
+def _by_start(start: KafkaStart, logs: TopicLogs, lane: Lane) -> int:
+    low, high = logs.bounds(lane)
+    if start is Edge.EARLIEST:
+        return low
+    if start is Edge.LATEST:
+        return high
+    if isinstance(start, AtTime):
+        found = logs.at_time(lane, start.epoch_ms)
+        return high if found is None else found
+    if len(logs.partitions(lane[0])) > 1 and lane[1] == 0:
+        LOG.warning("consumer.offset is one number; it is used for every partition of %s that the task reads", lane[0])
+    return start.first if isinstance(start, Replay) else start.offset + 1
+
+
+def _held(task: LoadTask, logs: TopicLogs, lane: Lane, offset: int) -> int:
+    low, high = logs.bounds(lane)
+    if low <= offset <= high:
+        return offset
+    if task.allow_offset_reset:
+        LOG.warning("task %s: offset %d of %s[%d] is not held (%d to %d); reset to %d", task.task_id, offset, *lane, low, high, low)
+        return low
+    raise PositionLost(
+        f"task {task.task_id} wants offset {offset} of {lane[0]}[{lane[1]}], Kafka holds {low} to {high}; "
+        "set the position with zkCli, or allow consumer.source.allowOffsetReset=true to go on at the beginning"
+    )

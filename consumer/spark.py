@@ -1,0 +1,109 @@
+"""The Spark session and its Kafka source."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pyspark.sql import DataFrame, SparkSession
+
+from cdcbus.consumer.jars import kafka_connector_jars
+from cdcbus.consumer.offsets import Lane
+from cdcbus.consumer.task import LoadTask
+
+LOG = logging.getLogger(__name__)
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+
+# Small plans, one output: no web page, no adaptive planning, no shuffles. A query without new records asks Kafka ten times a second.
+_SETTINGS = {
+    "spark.master": "local[*]",
+    "spark.ui.enabled": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.pollingDelay": "100ms",
+    "spark.sql.streaming.minBatchesToRetain": "2",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.driver.memory": "1g",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.log.level": "FATAL",
+}
+
+
+@contextmanager
+def spark_session(task: LoadTask) -> Iterator[tuple[SparkSession, Path]]:
+    """A Spark application of the task's own, and an empty folder for its checkpoints. Both are gone at the end.
+
+    A task file's `spark.*` keys override the settings above. Raises ConfigError when Java or the Kafka connector are missing.
+    """
+    jars = kafka_connector_jars()
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    scratch = Path(tempfile.mkdtemp(prefix="cdcbus-spark-"))
+    settings = {
+        **_SETTINGS,
+        "spark.app.name": f"cdcbus task {task.task_id}",
+        "spark.jars": ",".join(map(str, jars)),
+        "spark.local.dir": str(scratch / "local"),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
+        **task.spark_options,
+    }
+    builder = SparkSession.builder
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    spark = builder.getOrCreate()
+    signal.signal(signal.SIGINT, on_interrupt)  # Spark has put its own in place; how a task stops is decided elsewhere
+    try:
+        yield spark, scratch
+    finally:
+        spark.stop()
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def kafka_stream(spark: SparkSession, task: LoadTask, offsets: Mapping[Lane, int]) -> DataFrame:
+    """A stream of topic, partition, offset and value, from `offsets` on; only committed records.
+
+    With a chosen partition it is assigned, else new partitions of the topics are found and read from their beginning.
+    """
+    starting: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in offsets.items():
+        starting.setdefault(topic, {})[str(partition)] = offset
+    if task.source.partition is None:
+        chosen = {"subscribe": ",".join(task.source.topics)}
+    else:
+        chosen = {"assign": orjson.dumps({topic: [task.source.partition] for topic in task.source.topics}).decode()}
+    options = {
+        **{f"kafka.{key}": value for key, value in task.source.kafka_options.items()},
+        "kafka.bootstrap.servers": task.source.servers,
+        "kafka.isolation.level": "read_committed",
+        "kafka.fetch.max.wait.ms": "5",
+        "startingOffsets": orjson.dumps(starting).decode(),
+        "failOnDataLoss": "true",
+        "maxOffsetsPerTrigger": str(task.max_records_per_batch),
+        **chosen,
+    }
+    return spark.readStream.format("kafka").options(**options).load().select("topic", "partition", "offset", "value")
+
+
+# Spark writes two small files per batch to remember its progress. The checkpoint is thrown away, ZooKeeper holds the position: so they
+# may be written behind. The second is Spark's switch to allow that for a sink other than Kafka.
+ASYNCHRONOUS_PROGRESS = {"asyncProgressTrackingEnabled": "true", "_asyncProgressTrackingOverrideSinkSupportCheck": "true"}
+
+
+def end_offsets(frame: DataFrame) -> dict[Lane, int]:
+    """The offset after the last record of a micro-batch, per lane, transaction markers included: from the plan of its frame."""
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    plan: Any = leaves.apply(0)
+    ends = orjson.loads(plan.endOffset().get().json())
+    return {(topic, int(partition)): offset for topic, partitions in ends.items() for partition, offset in partitions.items()}

@@ -1,0 +1,1 @@
+"""What operators use: command line, embedded stack, demo."""

@@ -1,0 +1,179 @@
+"""What each exchangeable part promises. Implementations: `converters/`, `loaders/`, `cdcbus.tasks.positions`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from cdcbus.plugins.rowchange import Cell, RowChange, TableId
+
+
+class Converter(Protocol):
+    """Row changes to a Kafka record's value and back. Pure; one instance serves many threads."""
+
+    def to_bytes(self, change: RowChange) -> bytes:
+        """The record value of one row change."""
+        ...
+
+    def from_bytes(self, value: bytes) -> list[RowChange]:
+        """The row changes of one record, in order; empty for records that hold none by design (heartbeats, transaction marks).
+        Raises ConversionError for anything it cannot read: never skips."""
+        ...
+
+
+class PositionStore(Protocol):
+    """The stored position of one swimlane of one task: one ZooKeeper node.
+
+    The store remembers the version it last loaded or saved, so that `save` never overwrites somebody else's edit.
+    """
+
+    @property
+    def path(self) -> str:
+        """Where it is stored, for messages."""
+        ...
+
+    @property
+    def mzxid(self) -> int:
+        """The change number of the node as last loaded or saved; 0 when there is none."""
+        ...
+
+    def load(self) -> str | None:
+        """The stored JSON, or None when there is no node or it is blank."""
+        ...
+
+    def save(self, text: str) -> None:
+        """Stores it durably. Raises PositionConflict when the node is not as last loaded or saved."""
+        ...
+
+    def is_edited(self) -> bool:
+        """Whether somebody else has set or deleted the node since the last load or save. Cheap: told by a watch, asks nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TargetColumn:
+    """A target column. `type` is the target's own type name as a cast spells it, without length (`varchar`, `bytea`, `"bit"`);
+    `length` is its declared length where it has one. `is_generated`: the target computes it, so it is never written."""
+
+    name: str
+    type: str
+    length: int | None = None
+    is_nullable: bool = True
+    is_generated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTable:
+    """A target table as reflected: columns by name in order, primary key, and whether other unique keys exist. `dialect` is SQLAlchemy's
+    name of the target's kind (`postgresql`, `mysql`, `oracle`)."""
+
+    id: TableId
+    columns: Mapping[str, TargetColumn]
+    key: tuple[str, ...]
+    has_other_unique_keys: bool = False
+    dialect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """Rows of one table with the same columns. `may_insert`: a row that the target lacks is inserted, else left out and counted missed."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[Cell, ...]]
+    may_insert: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TableBatch:
+    """The net effect on one target table: empty it if `truncate`, then `deletes` (key cells, in `table.key` order), then `writes`.
+
+    Merged: a key stands at most once in `deletes` and once in `writes`, so the order inside each part is free. A key in both is a row
+    that comes back with columns left open: they get the target's defaults. Column names are the target's; every `columns` holds the key
+    columns.
+    """
+
+    table: TargetTable
+    truncate: bool = False
+    deletes: Sequence[tuple[Cell, ...]] = ()
+    writes: Sequence[Writes] = ()
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a batch did to one table, in rows. `missed`: deletes and updates that hit no row."""
+
+    written: int = 0
+    deleted: int = 0
+    missed: int = 0
+
+    def add(self, other: Counts) -> None:
+        self.written += other.written
+        self.deleted += other.deleted
+        self.missed += other.missed
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedOffset:
+    """How far a Kafka partition has been applied to a target: kept in the target, in the same transaction as the rows.
+
+    `next_offset` is the first one not applied; `mzxid` names the ZooKeeper position that the batch started from.
+    """
+
+    topic: str
+    partition: int
+    next_offset: int
+    mzxid: int
+
+
+class LoadTransaction(Protocol):
+    """One open transaction of a target. Durable when its context ends without an error, undone otherwise."""
+
+    def write(self, batch: TableBatch) -> Counts:
+        """Applies a table's batch. Raises UniqueViolation, TargetRejected, TargetUnavailable."""
+        ...
+
+    def savepoint(self) -> AbstractContextManager[None]:
+        """What is written inside is undone when the block raises; the transaction itself stays usable."""
+        ...
+
+    def store_offset(self, offset: AppliedOffset) -> None:
+        """Keeps the applied offset beside the rows; does nothing where the target has no offset table."""
+        ...
+
+
+class Loader(Protocol):
+    """Writes to one target. Thread-safe: each lane uses a transaction, and so a connection, of its own."""
+
+    def table(self, name: TableId) -> TargetTable | None:
+        """The target table, matched without regard to case when the exact spelling does not exist; None if missing. Cached."""
+        ...
+
+    def refresh(self, name: TableId) -> None:
+        """Forgets what `table` has cached of it."""
+        ...
+
+    def transaction(self) -> AbstractContextManager[LoadTransaction]:
+        """A new transaction; commits at the end of the block. Raises TargetUnavailable, TargetMisconfigured."""
+        ...
+
+    def applied_offsets(self) -> list[AppliedOffset]:
+        """The offsets stored by this task; empty where the target has no offset table."""
+        ...
+
+    def close(self) -> None:
+        """Gives back all connections. May be called twice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class JdbcTarget:
+    """What a JDBC loader connects to. `url` is the task file's JDBC address; the password is not shown by repr."""
+
+    url: str
+    user: str = ""
+    password: str = field(default="", repr=False)
+    task_id: str = ""
+    pool_size: int = 5
+    connect_timeout_seconds: int = 10

@@ -1,0 +1,1 @@
+"""Row changes to bytes and back, one module per wire format."""

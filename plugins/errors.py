@@ -1,0 +1,116 @@
+"""The errors of cdcbus, and what each means to an operator.
+
+    CdcError                     the message is a sentence: what, where, what to do
+    ├── ConfigError              a task file or a setting is wrong or incomplete
+    ├── PositionError            a stored position cannot be used
+    │   ├── NoPosition           nothing says where to start
+    │   ├── PositionUnavailable  ZooKeeper is not reachable just now: try again
+    │   └── PositionConflict     somebody else has set the node meanwhile: read it again
+    ├── SourceError              the database read from
+    │   ├── SourceUnavailable    not reachable just now: try again
+    │   ├── SourceMisconfigured  reachable, but cannot be read completely
+    │   ├── PositionLost         the log no longer holds the position
+    │   └── UnreadableEvent      an event that cannot be decoded without guessing
+    ├── BusError                 Kafka
+    │   ├── BusUnavailable       not reachable just now: try again
+    │   └── BusRejected          Kafka refuses: unknown topic, no rights, record too large
+    ├── DataError                a record or row
+    │   ├── ConversionError      bytes that the converter cannot read
+    │   └── UnmappedColumn       the target lacks a table or column that the source has
+    └── TargetError              the database written to
+        ├── TargetUnavailable    not reachable just now, deadlock, lock timeout: try again
+        ├── TargetMisconfigured  wrong password, missing rights
+        └── TargetRejected       the target refuses these rows
+            └── UniqueViolation  a unique key other than the one merged by
+
+What a task does on each (retry, stop) is one table: `cdcbus.tasks.policy`. Messages never hold cell values or secrets.
+All are picklable, as Spark sends them between processes.
+"""
+
+
+class CdcError(Exception):
+    """Any error whose text is meant for an operator."""
+
+
+class ConfigError(CdcError):
+    """A task file or a setting is wrong; the text names file, line and key where they are known."""
+
+
+class PositionError(CdcError):
+    """A stored position cannot be used; the text names its ZooKeeper path."""
+
+
+class NoPosition(PositionError):
+    """Neither ZooKeeper nor the task file says where to start."""
+
+
+class PositionUnavailable(PositionError):
+    """ZooKeeper cannot be reached just now."""
+
+
+class PositionConflict(PositionError):
+    """The node was set by somebody else since it was last read; the edit wins."""
+
+
+class SourceError(CdcError):
+    """Something about the source database."""
+
+
+class SourceUnavailable(SourceError):
+    """The source cannot be reached just now."""
+
+
+class SourceMisconfigured(SourceError):
+    """The source answers, but its settings or grants do not allow complete reading."""
+
+
+class PositionLost(SourceError):
+    """The binlog no longer holds the wanted position."""
+
+
+class UnreadableEvent(SourceError):
+    """A binlog event that cannot be decoded without guessing; the position stays before it."""
+
+
+class BusError(CdcError):
+    """Something about Kafka."""
+
+
+class BusUnavailable(BusError):
+    """Kafka cannot be reached just now."""
+
+
+class BusRejected(BusError):
+    """Kafka refuses the request, and would refuse it again."""
+
+
+class DataError(CdcError):
+    """Something about one record or row."""
+
+
+class ConversionError(DataError):
+    """The converter cannot read a record's bytes."""
+
+
+class UnmappedColumn(DataError):
+    """The target has no table or column for what the source sends."""
+
+
+class TargetError(CdcError):
+    """Something about the target database."""
+
+
+class TargetUnavailable(TargetError):
+    """The target cannot take the batch just now; the same batch may succeed later."""
+
+
+class TargetMisconfigured(TargetError):
+    """The target answers, but login or rights are missing."""
+
+
+class TargetRejected(TargetError):
+    """The target refuses the rows, and would refuse them again."""
+
+
+class UniqueViolation(TargetRejected):
+    """A unique key of the target refuses a row of a merged batch."""

@@ -1,0 +1,144 @@
+"""Positions in the JSON that operators read and edit with zkCli.
+
+Two kinds: a place in a binlog, and the last processed offset of Kafka partitions. Both are immutable and only made where a task may
+resume: a place inside a transaction has no type here (a row change's `Origin` names it). The JSON is porter's, compact, keys in its order;
+extra keys of ours may be absent. Canal's cursor JSON is understood on reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+import orjson
+
+from cdcbus.plugins.errors import PositionError
+
+
+@dataclass(frozen=True, slots=True)
+class BinlogPosition:
+    """A transaction edge in a source's binlog: reading may go on at byte `pos` of `file`.
+
+    `batch_id` counts stored positions (informational, as in porter). `gtid` is the executed set up to here, `timestamp_ms` the commit time
+    of the transaction before, `server_uuid` the server that wrote the file; empty or 0 where not known.
+    """
+
+    file: str
+    pos: int
+    batch_id: int = -1
+    gtid: str = ""
+    timestamp_ms: int = 0
+    server_uuid: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.pos}"
+
+    def to_json(self) -> str:
+        """`{"batchId":B,"logfileName":F,"offset":O}` and, where known, `gtid`, `timestamp` (ms) and `serverUuid`."""
+        fields: dict[str, Any] = {"batchId": self.batch_id, "logfileName": self.file, "offset": self.pos}
+        if self.gtid:
+            fields["gtid"] = self.gtid
+        if self.timestamp_ms:
+            fields["timestamp"] = self.timestamp_ms
+        if self.server_uuid:
+            fields["serverUuid"] = self.server_uuid
+        return orjson.dumps(fields).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> BinlogPosition:
+        """Reads what `to_json` writes, porter's form, or canal's cursor. Raises PositionError."""
+        fields = _object(text)
+        cursor = fields.get("postion") or fields.get("position")  # canal spells it "postion"
+        if isinstance(cursor, dict):
+            fields = cursor
+        file = fields.get("logfileName") or fields.get("journalName")
+        pos = fields.get("offset", fields.get("position"))
+        if not isinstance(file, str) or not file or not _is_natural(pos):
+            raise PositionError(f"not a binlog position: {_shown(text)}; expected {BINLOG_FORM}")
+        return cls(
+            file=file,
+            pos=pos,
+            batch_id=fields["batchId"] if isinstance(fields.get("batchId"), int) else -1,
+            gtid=fields.get("gtid") or "",
+            timestamp_ms=fields.get("timestamp") or 0,
+            server_uuid=fields.get("serverUuid") or "",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaPosition:
+    """The last processed offset of one partition; -1 before the first record."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    @property
+    def next_offset(self) -> int:
+        """The first offset not yet processed."""
+        return self.offset + 1
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]@{self.offset}"
+
+    def as_fields(self) -> dict[str, Any]:
+        """porter's object, keys in its order."""
+        return {
+            "offset": self.offset,
+            "partition": self.partition,
+            "positionKey": f"{self.topic}_{self.partition}",
+            "topic": self.topic,
+        }
+
+
+def kafka_positions_to_json(positions: Iterable[KafkaPosition]) -> str:
+    """One object for one partition, an array in partition order for several (one atomic write either way)."""
+    fields = [position.as_fields() for position in sorted(positions, key=lambda p: (p.topic, p.partition))]
+    return orjson.dumps(fields[0] if len(fields) == 1 else fields).decode()
+
+
+def kafka_positions_from_json(text: str | bytes) -> list[KafkaPosition]:
+    """Reads one object or an array of them. Raises PositionError; two entries for one partition are an error as well."""
+    value = _json(text)
+    entries = value if isinstance(value, list) else [value]
+    positions = [_kafka_position(entry, text) for entry in entries]
+    if len({(p.topic, p.partition) for p in positions}) != len(positions) or not positions:
+        raise PositionError(f"not one entry per partition: {_shown(text)}")
+    return positions
+
+
+def _kafka_position(entry: Any, text: str | bytes) -> KafkaPosition:
+    if not isinstance(entry, dict):
+        raise PositionError(f"not a Kafka position: {_shown(text)}; expected {KAFKA_FORM}")
+    topic, partition, offset = entry.get("topic"), entry.get("partition"), entry.get("offset")
+    if not isinstance(topic, str) or not topic or not _is_natural(partition) or not isinstance(offset, int) or offset < -1:
+        raise PositionError(f"not a Kafka position: {_shown(text)}; expected {KAFKA_FORM}")
+    return KafkaPosition(topic, partition, offset)
+
+
+BINLOG_FORM = '{"batchId":1,"logfileName":"mysql-bin.000501","offset":4}'
+KAFKA_FORM = '{"offset":41,"partition":0,"positionKey":"orders_0","topic":"orders"}'
+
+
+def _json(text: str | bytes) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise PositionError(f"not JSON: {_shown(text)} ({error})") from error
+
+
+def _object(text: str | bytes) -> dict[str, Any]:
+    value = _json(text)
+    if not isinstance(value, dict):
+        raise PositionError(f"not a binlog position: {_shown(text)}; expected {BINLOG_FORM}")
+    return value
+
+
+def _is_natural(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _shown(text: str | bytes) -> str:
+    shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    return repr(shown if len(shown) <= 120 else shown[:117] + "...")

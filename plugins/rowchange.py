@@ -1,0 +1,96 @@
+"""The row change: the one type every part of the bus understands.
+
+A cell is text or NULL: `str | None`. Text is the source's own literal (`12.50`, `2024-02-29 23:59:59.123456`, enum and set labels, JSON
+text), TIMESTAMP columns in UTC; a binary cell has one character U+0000..U+00FF per byte, as canal writes it. A column that the source did
+not send is not in the mapping at all: missing is not NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+Cell = str | None
+Row = Mapping[str, Cell]
+
+
+class Op(StrEnum):
+    """What happened to a row; the value is canal's wire text."""
+
+    INSERT = "INSERT"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    TRUNCATE = "TRUNCATE"
+
+
+class TableId(NamedTuple):
+    """A table's name, as the source (or the target) spells it."""
+
+    schema: str
+    table: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A source column. `mysql_type` is the type as CREATE TABLE spells it, empty where the wire format has no types; `sql_type` is its
+    java.sql.Types number."""
+
+    name: str
+    mysql_type: str = ""
+    sql_type: int = 12
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether cells carry bytes, one character per byte."""
+        return self.mysql_type.startswith(BINARY_TYPES)
+
+
+BINARY_TYPES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry", "vector")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as it was when the row was written: columns in order, and the names of its primary key's columns (empty: none)."""
+
+    id: TableId
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where and when the source wrote a row: shared by the rows of one binlog event. Empty text or 0 where the wire format does not say.
+
+    `pos` is where the event starts in `file`; `commit_ms` is epoch milliseconds at the source.
+    """
+
+    file: str = ""
+    pos: int = 0
+    gtid: str = ""
+    server_id: int = 0
+    commit_ms: int = 0
+
+
+NO_ORIGIN = Origin()
+
+
+@dataclass(slots=True)
+class RowChange:
+    """One row's insert, update or delete, or a table's truncate. Treat as read-only.
+
+    INSERT has `after` only, DELETE `before` only, UPDATE both, TRUNCATE neither. `row` counts the rows of a transaction from 0;
+    `is_last` marks the transaction's last one.
+    """
+
+    table: Table
+    op: Op
+    before: Row | None
+    after: Row | None
+    origin: Origin = NO_ORIGIN
+    row: int = 0
+    is_last: bool = False

@@ -1,0 +1,48 @@
+"""Where a task starts when ZooKeeper holds no position for it: the typed forms of `consumer.offset` and `firstConsumeFrom`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cdcbus.plugins.position import BinlogPosition
+
+
+class Edge(StrEnum):
+    """One end of a log; the value is the word in a task file."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class AfterOffset:
+    """Kafka: `offset` is the last processed one, reading starts at the next."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Kafka: a bounded replay of the records `first` to `last`, both included; then the task ends by itself."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtTime:
+    """The first transaction or record at or after this time, epoch milliseconds."""
+
+    epoch_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtGtid:
+    """Binlog: after this executed GTID set (MySQL) or position (MariaDB)."""
+
+    gtid: str
+
+
+KafkaStart = Edge | AfterOffset | Replay | AtTime
+BinlogStart = Edge | BinlogPosition | AtTime | AtGtid

@@ -1,0 +1,1 @@
+"""MySQL or MariaDB binlog to Kafka."""

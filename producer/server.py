@@ -1,0 +1,139 @@
+"""Connections to a source server, and what must be true of it before its binlog is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pymysql
+
+from cdcbus.plugins.errors import PositionLost, SourceError, SourceMisconfigured, SourceUnavailable
+from cdcbus.plugins.position import BinlogPosition
+from cdcbus.producer.task import SourceConfig
+
+if TYPE_CHECKING:  # generic in the stubs only
+    from pymysql.cursors import Cursor
+
+    Connection = pymysql.Connection[Cursor]
+
+_ACCESS_DENIED = {1044, 1045, 1698, 1251, 2059}
+_NO_PRIVILEGE = {1142, 1227, 1370}
+_LOG_LOST = 1236
+_SYNTAX_ERROR = 1064
+
+
+def source_error(error: Exception, config: SourceConfig) -> SourceError:
+    """A driver's error as ours: what failed, where, what to do. Server texts of these kinds hold no cell values."""
+    host, port = config.addresses[0]
+    where = f"{host}:{port}"
+    code, text = (error.args[0], str(error.args[-1])) if isinstance(error, pymysql.Error) and error.args else (0, str(error))
+    if code in _ACCESS_DENIED:
+        return SourceMisconfigured(f"source {where} refuses user {config.user} ({code}): check consumer.source.username and password")
+    if code in _NO_PRIVILEGE:
+        return SourceMisconfigured(
+            f"source {where}: user {config.user} may not read the binlog ({code} {text}); "
+            f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO that user"
+        )
+    if code == _LOG_LOST:
+        return PositionLost(f"source {where} cannot send the binlog from the wanted position ({code} {text})")
+    if isinstance(error, pymysql.err.OperationalError | pymysql.err.InterfaceError | OSError | EOFError):
+        return SourceUnavailable(f"source {where} cannot be reached: {text}")
+    return SourceMisconfigured(f"source {where} answers with an error ({code} {text})")
+
+
+def connect(config: SourceConfig, read_timeout_seconds: float = 30.0) -> Connection:
+    """A connection with UTC time zone and utf8mb4. Raises SourceUnavailable, SourceMisconfigured."""
+    host, port = config.addresses[0]
+    try:
+        return pymysql.connect(
+            host=host,
+            port=port,
+            user=config.user,
+            password=config.password,
+            charset="utf8mb4",
+            autocommit=True,
+            connect_timeout=max(1, int(config.connect_timeout_seconds)),
+            read_timeout=read_timeout_seconds,
+            init_command="SET time_zone = '+00:00'",
+        )
+    except (pymysql.Error, OSError, RuntimeError) as error:
+        raise source_error(error, config) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What reading needs to know of a server. `charsets`: collation id -> character set name."""
+
+    version: str
+    server_uuid: str
+    has_checksum: bool
+    charsets: dict[int, str]
+
+    @property
+    def is_mariadb(self) -> bool:
+        return "mariadb" in self.version.lower()
+
+
+def inspect(connection: Connection, config: SourceConfig) -> Server:
+    """Asks the server for what reading needs. Raises SourceMisconfigured when its binlog does not hold whole rows."""
+    variables = _variables(connection)
+    host, port = config.addresses[0]
+    wrong = [
+        f"{name} is {variables.get(name) or 'not there'}, must be {wanted}"
+        for name, wanted in (("log_bin", "ON"), ("binlog_format", "ROW"), ("binlog_row_image", "FULL"))
+        if variables.get(name, "").upper() != wanted
+    ]
+    if wrong:
+        raise SourceMisconfigured(
+            f"source {host}:{port} cannot be read completely: {'; '.join(wrong)}. Set it in the server's [mysqld] section"
+        )
+    return Server(
+        version=variables["version"],
+        server_uuid=variables.get("server_uuid", ""),
+        has_checksum=variables.get("binlog_checksum", "NONE").upper() != "NONE",
+        charsets=_charsets(connection, variables["version"]),
+    )
+
+
+def _variables(connection: Connection) -> dict[str, str]:
+    wanted = ("version", "log_bin", "binlog_format", "binlog_row_image", "binlog_checksum", "server_uuid")
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW GLOBAL VARIABLES WHERE variable_name IN %s", (wanted,))
+        return {name.lower(): value for name, value in cursor.fetchall()}
+
+
+def _charsets(connection: Connection, version: str) -> dict[int, str]:
+    """MariaDB lists its newer collations, whose names depend on the character set, only in the second view."""
+    query = "SELECT id, character_set_name FROM information_schema.collations WHERE id IS NOT NULL AND character_set_name IS NOT NULL"
+    with connection.cursor() as cursor:
+        cursor.execute(query)
+        rows = list(cursor.fetchall())
+        if "mariadb" in version.lower():
+            cursor.execute(
+                "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = 'information_schema'"
+                " AND table_name = 'COLLATION_CHARACTER_SET_APPLICABILITY' AND column_name = 'ID'"
+            )
+            if cursor.fetchall()[0][0]:
+                cursor.execute("SELECT id, character_set_name FROM information_schema.collation_character_set_applicability")
+                rows += cursor.fetchall()
+    return dict(rows)
+
+
+def binlog_files(connection: Connection) -> list[tuple[str, int]]:
+    """(file, size in bytes), oldest first."""
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW BINARY LOGS")
+        return [(row[0], int(row[1])) for row in cursor.fetchall()]
+
+
+def latest_position(connection: Connection) -> BinlogPosition:
+    """The end of the binlog now: always a transaction edge."""
+    with connection.cursor() as cursor:
+        try:
+            cursor.execute("SHOW BINARY LOG STATUS")
+        except pymysql.ProgrammingError as error:  # before MySQL 8.2, and MariaDB
+            if error.args[0] != _SYNTAX_ERROR:
+                raise
+            cursor.execute("SHOW MASTER STATUS")
+        row = cursor.fetchall()[0]
+    return BinlogPosition(row[0], int(row[1]))

@@ -1,0 +1,106 @@
+"""The real servers that integration tests use: one embedded stack per test session."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pymysql
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from pymysql.cursors import Cursor
+from rich.console import Console
+
+from cdcbus.ops.stack.addresses import Addresses, Database
+from cdcbus.ops.stack.stack import down, up
+
+STACK_HOME = "CDCBUS_TEST_STACK_HOME"  # use this stack, and leave it running
+SOURCE = "CDCBUS_TEST_SOURCE"  # mysql://user:password@host:port in place of the stack's source
+
+
+@pytest.fixture(scope="session")
+def stack_home() -> Iterator[Path]:
+    """The folder of a stack that lives as long as the session; not below pytest's own, which the databases' user may not enter."""
+    if given := os.environ.get(STACK_HOME):
+        yield Path(given)
+        return
+    home = Path(tempfile.mkdtemp(prefix="cdcbus-test-"))
+    home.chmod(0o755)
+    try:
+        yield home
+    finally:
+        down(home, purge=True, console=Console(quiet=True))
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def stack(stack_home: Path) -> Addresses:
+    return up(stack_home, Console(quiet=True))
+
+
+@pytest.fixture(scope="session")
+def zookeeper(stack: Addresses) -> str:
+    return stack.zookeeper
+
+
+@pytest.fixture(scope="session")
+def kafka(stack: Addresses) -> str:
+    return stack.kafka
+
+
+@pytest.fixture(scope="session")
+def source(request: pytest.FixtureRequest) -> Database:
+    """The server whose binlog is read."""
+    if given := os.environ.get(SOURCE):
+        url = urlsplit(given)
+        return Database(url.hostname or "127.0.0.1", url.port or 3306, url.username or "", url.password or "", "")
+    stack: Addresses = request.getfixturevalue("stack")
+    return stack.source
+
+
+@pytest.fixture(scope="session")
+def mariadb(stack: Addresses) -> Database:
+    return stack.mariadb
+
+
+@pytest.fixture(scope="session")
+def postgresql(stack: Addresses) -> Database:
+    return stack.postgresql
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that nothing else has: for a schema, a topic, a task."""
+    return "t" + uuid.uuid4().hex[:10]
+
+
+@pytest.fixture
+def source_cursor(source: Database, name: str) -> Iterator[Cursor]:
+    """A cursor on the source, in an empty schema called `name`; autocommit."""
+    connection = pymysql.connect(
+        host=source.host, port=source.port, user=source.user, password=source.password, charset="utf8mb4", autocommit=True
+    )
+    with connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+        cursor.execute(f"USE {name}")
+        try:
+            yield cursor
+        finally:
+            cursor.execute(f"DROP DATABASE {name}")
+
+
+@pytest.fixture
+def make_topic(kafka: str) -> Callable[..., str]:
+    """Creates a topic: make_topic(name, partitions=1)."""
+    admin = AdminClient({"bootstrap.servers": kafka})
+
+    def make(topic: str, partitions: int = 1) -> str:
+        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(timeout=30)
+        return topic
+
+    return make
