@@ -1,4 +1,50 @@
+# Everything runs in .venv, which is made and filled when it is missing or setup.cfg has changed.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/installed
+
+.PHONY: help demo test test-unit test-integration test-chaos test-source lint install clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
+
+demo: $(INSTALLED) ## See it work: real servers, rows that change, equal copies at the end
+	$(BIN)/cdcbus demo
+
+test: $(INSTALLED) ## All tests that need no root and no Docker
+	$(BIN)/pytest
+
+test-unit: $(INSTALLED) ## The tests that need no servers: seconds
+	$(BIN)/pytest tests/unit
+
+test-integration: $(INSTALLED) ## The tests on real servers
+	$(BIN)/pytest -m integration
+
+test-chaos: $(INSTALLED) ## The tests that kill processes at random moments
+	$(BIN)/pytest -m chaos
+
+test-source: $(INSTALLED) ## The tests that read a binlog, on the server named by CDCBUS_TEST_SOURCE
+	$(BIN)/pytest -m source
+
+lint: $(INSTALLED) .types ## Types and style
+	$(BIN)/mypy -p cdcbus
+	$(BIN)/mypy tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+install: $(INSTALLED) ## Make .venv with cdcbus and its tools
+
+$(INSTALLED): setup.cfg pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("cdcbus needs Python 3.11 or newer; this is %d.%d. Name another: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --editable '.[test]'
+	@touch $@
+
+# mypy does not follow an editable install: it finds the package through these links.
 .types:
 	mkdir -p .types/cdcbus
-	for d in plugins producer consumer tasks ops; do ln -sfn ../../$$d .types/cdcbus/$$d; done
-	for f in ops/package/*; do ln -sfn ../../$$f .types/cdcbus/$$(basename $$f); done
+	for folder in plugins producer consumer tasks ops; do ln -sfn ../../$$folder .types/cdcbus/$$folder; done
+	for file in ops/package/*; do ln -sfn ../../$$file .types/cdcbus/$$(basename $$file); done
+
+clean: ## Remove what was made here
+	rm -rf .venv .types build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

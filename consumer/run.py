@@ -13,21 +13,26 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
 from threading import Event, Lock
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from cdcbus.consumer.apply import LaneApplier, LaneResult, Record
 from cdcbus.consumer.offsets import Lane, TopicLogs, starting_offsets
-from cdcbus.consumer.spark import ASYNCHRONOUS_PROGRESS, end_offsets, kafka_stream, spark_session
+from cdcbus.consumer.spark import ASYNCHRONOUS_PROGRESS, JVM_ENDED, end_offsets, kafka_stream, spark_error, spark_session
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.contracts import Counts, PositionStore
-from cdcbus.plugins.errors import BusUnavailable, PositionConflict, TargetUnavailable
+from cdcbus.plugins.errors import CdcError, PositionConflict
 from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.policy import keep_trying
 from cdcbus.plugins.position import KafkaPosition, kafka_positions_to_json
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import TableId
@@ -35,7 +40,6 @@ from cdcbus.plugins.start import Replay
 
 LOG = logging.getLogger(__name__)
 POLL_SECONDS = 0.1
-MAX_WAIT_SECONDS = 20.0
 
 
 @dataclass(slots=True)
@@ -61,25 +65,33 @@ class Progress:
 def run(task: LoadTask, stores: Mapping[str, PositionStore], stop: Event, report: Callable[[Progress], None]) -> None:
     """Runs until `stop` is set or a bounded replay has reached its end. `stores`: one per topic.
 
+    The first look at target, Kafka and ZooKeeper must succeed. Later any of them may be away for as long as it likes.
     Raises ConfigError, PositionError, PositionLost, BusError, DataError, TargetError: no position moves past a row that the target has not
-    committed. A target that is away is waited for.
+    committed.
     """
     loader = make_loader(task.loader, task.target)
     try:
         applier = LaneApplier(task, make_converter(task.converter), loader)
         applier.check_targets()
         progress = Progress()
-        with TopicLogs(task) as logs:
+
+        def start() -> None:
             progress.next_offsets = starting_offsets(task, logs, stores, loader.applied_offsets())
+
+        def attempt() -> None:
+            start()
+            _store(stores, progress.next_offsets)
+            LOG.info("task %s reads %s", task.task_id, _shown(progress.next_offsets))
+            if not _is_done(task, progress):
+                _stream(task, spark, scratch, _Batches(task, applier, stores, progress, stop, report))
+
+        with TopicLogs(task) as logs:
+            start()
             with spark_session(task) as (spark, scratch):
-                while not stop.is_set() and not _is_done(task, progress):
-                    _store(stores, progress.next_offsets)
-                    LOG.info("task %s reads %s", task.task_id, _shown(progress.next_offsets))
-                    try:
-                        _stream(task, spark, scratch, _Batches(task, applier, stores, progress, stop, report))
-                    except PositionConflict as conflict:
-                        LOG.warning("task %s: %s was set by somebody else; going on from there", task.task_id, conflict)
-                        progress.next_offsets = starting_offsets(task, logs, stores, loader.applied_offsets())
+                keep_trying(f"task {task.task_id}", attempt, lambda: progress.done, stop)
+    except JVM_ENDED as error:
+        if not stop.is_set():  # else the signal has gone to Spark as well, and nothing is lost
+            raise CdcError(f"task {task.task_id}: the JVM of Spark has ended ({type(error).__name__}); the log before says more") from error
     finally:
         loader.close()
 
@@ -102,25 +114,18 @@ def _shown(next_offsets: Mapping[Lane, int]) -> str:
 def _stream(task: LoadTask, spark: SparkSession, scratch: Path, batches: _Batches) -> None:
     """Runs one streaming query until it is to end; a batch that has begun is finished first. Raises what ended it."""
     writer = kafka_stream(spark, task, batches.progress.next_offsets).writeStream.foreachBatch(batches)
-    writer = writer.option("checkpointLocation", mkdtemp(dir=scratch)).options(**ASYNCHRONOUS_PROGRESS)
-    query = writer.start()
+    query = batches.start(writer.option("checkpointLocation", mkdtemp(dir=scratch)).options(**ASYNCHRONOUS_PROGRESS))
     try:
         while not batches.ended.wait(POLL_SECONDS):
             batches.check_edits()
             if not query.isActive:
-                raise _query_error(task, query)
+                batches.fail(spark_error(task, query.exception()))
     finally:
         batches.end()
-        query.stop()
+        with suppress(*JVM_ENDED):
+            query.stop()
     if batches.error is not None:
         raise batches.error
-
-
-def _query_error(task: LoadTask, query: StreamingQuery) -> BusUnavailable:
-    """Spark ended the query by itself: its first line says why (topic deleted, offsets gone, broker away)."""
-    error = query.exception()
-    lines = str(error).splitlines() if error else ["no reason given"]
-    return BusUnavailable(f"task {task.task_id}: Spark ended the query on {task.source.servers}: {lines[0]}")
 
 
 class _Batches:
@@ -141,23 +146,37 @@ class _Batches:
         self._task, self._applier, self._stores, self._stop, self._report = task, applier, stores, stop, report
         self._working = Lock()
 
+    def start(self, writer: DataStreamWriter) -> StreamingQuery:
+        """Starts the query; its first batch waits until the query itself is known."""
+        with self._working:
+            self._query = writer.start()
+        return self._query
+
     def __call__(self, frame: DataFrame, _: int) -> None:
         with self._working:
             if self.ended.is_set():
                 return
             try:
                 self._apply(frame)
+            except (PySparkException, Py4JJavaError) as error:
+                self.fail(spark_error(self._task, error))
             except Exception as error:
-                self.error = error
-            if self.error is not None or self._stop.is_set() or _is_done(self._task, self.progress):
+                self.fail(error)
+            if self._stop.is_set() or _is_done(self._task, self.progress):
                 self.ended.set()
+
+    def fail(self, error: Exception) -> None:
+        """Ends with this error, unless the task is to stop anyway: then Spark may have been told so too, and nothing is lost."""
+        if not self._stop.is_set():
+            self.error = self.error or error
+        self.ended.set()
 
     def check_edits(self) -> None:
         """Ends the query when it is to stop, or when an operator has set a position."""
         edited = [store.path for store in self._stores.values() if store.is_edited()]
         if (edited or self._stop.is_set()) and self._working.acquire(blocking=False):
-            if edited and self.error is None:
-                self.error = PositionConflict(edited[0])
+            if edited:
+                self.fail(PositionConflict(f"{edited[0]} was set by somebody else; going on from there"))
             self.ended.set()
             self._working.release()
 
@@ -167,7 +186,7 @@ class _Batches:
             self.ended.set()
 
     def _apply(self, frame: DataFrame) -> None:
-        ends = end_offsets(frame)
+        ends = end_offsets(self._query)
         lanes = _lanes(frame)
         moved = {lane: end for lane, end in ends.items() if end != self.progress.next_offsets.get(lane)}
         with ThreadPoolExecutor(max(1, len(moved))) as pool:
@@ -183,15 +202,7 @@ class _Batches:
         if isinstance(self._task.start, Replay):
             last = self._task.start.last
             records, end = [record for record in records if record[0] <= last], min(end, last + 1)
-        wait = 0.5
-        while True:
-            try:
-                return self._applier.apply(lane, records, end, self._stores[lane[0]].mzxid)
-            except TargetUnavailable as error:
-                LOG.warning("task %s: %s; trying again in %.0f s", self._task.task_id, error, wait)
-                if self._stop.wait(wait):
-                    raise
-                wait = min(MAX_WAIT_SECONDS, wait * 2)
+        return self._applier.apply(lane, records, end, self._stores[lane[0]].mzxid)
 
 
 def _lanes(frame: DataFrame) -> dict[Lane, list[Record]]:

@@ -9,24 +9,32 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import orjson
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcbus.consumer.jars import kafka_connector_jars
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.task import LoadTask
+from cdcbus.plugins.errors import BusUnavailable, CdcError
 
 LOG = logging.getLogger(__name__)
+# What a call to Spark raises once its JVM has ended, for example by a signal to the whole process group.
+JVM_ENDED = (Py4JError, ConnectionError, PySparkRuntimeError)
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 # Small plans, one output: no web page, no adaptive planning, no shuffles. A query without new records asks Kafka ten times a second.
 _SETTINGS = {
     "spark.master": "local[*]",
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.session.timeZone": "UTC",
@@ -62,13 +70,42 @@ def spark_session(task: LoadTask) -> Iterator[tuple[SparkSession, Path]]:
     for key, value in settings.items():
         builder = builder.config(key, value)
     on_interrupt = signal.getsignal(signal.SIGINT)
-    spark = builder.getOrCreate()
+    with _logged_stderr():
+        spark = builder.getOrCreate()
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it logs each broken connection, which also arrives as an error
     signal.signal(signal.SIGINT, on_interrupt)  # Spark has put its own in place; how a task stops is decided elsewhere
     try:
         yield spark, scratch
     finally:
-        spark.stop()
+        with suppress(*JVM_ENDED):
+            spark.stop()
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+# What every JVM of Spark says at its start.
+_GREETINGS = ("WARNING: Using incubator modules", "Setting default log level", "To adjust logging level", "Setting Spark log level")
+
+
+@contextmanager
+def _logged_stderr() -> Iterator[None]:
+    """A process started inside writes its stderr to our log, line by line, for as long as it lives."""
+    reading, writing = os.pipe()
+    ours = os.dup(2)
+    os.dup2(writing, 2)
+    os.close(writing)
+    Thread(target=_log_lines, args=(reading,), name="spark-stderr", daemon=True).start()
+    try:
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+
+
+def _log_lines(descriptor: int) -> None:
+    with open(descriptor, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if line.strip() and not line.startswith(_GREETINGS):
+                LOG.warning("spark: %s", line.rstrip())
 
 
 def kafka_stream(spark: SparkSession, task: LoadTask, offsets: Mapping[Lane, int]) -> DataFrame:
@@ -101,9 +138,16 @@ def kafka_stream(spark: SparkSession, task: LoadTask, offsets: Mapping[Lane, int
 ASYNCHRONOUS_PROGRESS = {"asyncProgressTrackingEnabled": "true", "_asyncProgressTrackingOverrideSinkSupportCheck": "true"}
 
 
-def end_offsets(frame: DataFrame) -> dict[Lane, int]:
-    """The offset after the last record of a micro-batch, per lane, transaction markers included: from the plan of its frame."""
-    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
-    plan: Any = leaves.apply(0)
-    ends = orjson.loads(plan.endOffset().get().json())
+def spark_error(task: LoadTask, error: BaseException | None) -> CdcError:
+    """What Spark raised, as ours: Kafka's troubles are worth another attempt, which tells precisely what is wrong; others are not."""
+    lines = [line for line in str(error).splitlines() if line.strip()] or ["no reason given"]
+    if "kafka" in str(error).lower():
+        return BusUnavailable(f"Spark cannot read from Kafka at {task.source.servers}: {lines[0]}")
+    return CdcError(f"task {task.task_id}: Spark failed: {lines[0]}")
+
+
+def end_offsets(query: StreamingQuery) -> dict[Lane, int]:
+    """The offset after the last record of the micro-batch at work, per lane, transaction markers included. Asked from within it."""
+    progress: Any = query._jsq.streamingQuery().availableOffsets()  # the source's offsets are no part of the frame
+    ends = orjson.loads(progress.values().head().json())
     return {(topic, int(partition)): offset for topic, partitions in ends.items() for partition, offset in partitions.items()}

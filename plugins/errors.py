@@ -23,7 +23,7 @@
         └── TargetRejected       the target refuses these rows
             └── UniqueViolation  a unique key other than the one merged by
 
-What a task does on each (retry, stop) is one table: `cdcbus.tasks.policy`. Messages never hold cell values or secrets.
+What a task does on each (retry, stop) is one table: `cdcbus.plugins.policy`. Messages never hold cell values or secrets.
 All are picklable, as Spark sends them between processes.
 """
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from threading import Event
 
 from cdcbus.plugins.contracts import PositionStore
-from cdcbus.plugins.errors import BusUnavailable, NoPosition, PositionConflict, SourceUnavailable
+from cdcbus.plugins.errors import NoPosition, PositionConflict, PositionError
+from cdcbus.plugins.policy import keep_trying
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.producer.publish import KafkaPublisher
@@ -24,7 +25,6 @@ from cdcbus.producer.source import BinlogSource, Rows, TransactionEnd
 from cdcbus.producer.task import FetchTask
 
 LOG = logging.getLogger(__name__)
-MAX_WAIT_SECONDS = 20.0
 
 
 @dataclass(slots=True)
@@ -45,33 +45,27 @@ def run(task: FetchTask, positions: PositionStore, stop: Event, report: Callable
     Raises ConfigError, PositionError, SourceError, BusError: no position moves past a row that Kafka has not confirmed.
     """
     progress = Progress()
+
+    def attempt() -> None:
+        with BinlogSource(task) as source:
+            start = _start_position(task, positions, source)
+            LOG.info("task %s reads the binlog from %s", task.task_id, start)
+            _copy(source, start, _Checkpoint(task, positions, publisher, start, progress, report), stop)
+
     with KafkaPublisher(task.publish, make_converter(task.publish.converter), stop) as publisher:
-        failures = 0
-        while not stop.is_set():
-            rows_before = progress.done
-            try:
-                with BinlogSource(task) as source:
-                    start = _start_position(task, positions, source)
-                    LOG.info("task %s reads the binlog from %s", task.task_id, start)
-                    _copy(source, start, _Checkpoint(task, positions, publisher, start, progress, report), stop)
-            except PositionConflict:
-                LOG.warning("task %s: %s was set by somebody else; going on from there", task.task_id, positions.path)
-            except SourceUnavailable as error:
-                if progress.position is None:
-                    raise
-                failures = 1 if progress.done > rows_before else failures + 1
-                wait = min(MAX_WAIT_SECONDS, 2.0 ** min(failures, 10) / 2)
-                LOG.warning("task %s: %s; trying again in %.0f s", task.task_id, error, wait)
-                stop.wait(wait)
-            except BusUnavailable as error:
-                LOG.warning("task %s: %s", task.task_id, error)
+        with BinlogSource(task) as source:
+            _start_position(task, positions, source)
+        keep_trying(f"task {task.task_id}", attempt, lambda: progress.done, stop)
 
 
 def _start_position(task: FetchTask, positions: PositionStore, source: BinlogSource) -> BinlogPosition:
     """The stored position, else what the start rule names, which is then stored. Raises NoPosition when there is neither."""
     stored = positions.load()
     if stored is not None:
-        position = BinlogPosition.from_json(stored)
+        try:
+            position = BinlogPosition.from_json(stored)
+        except PositionError as error:
+            raise PositionError(f"{positions.path}: {error}. Set it with zkCli and start again") from error
     elif task.start is None:
         raise NoPosition(
             f"task {task.task_id} has no position at {positions.path} and no consumer.offset; "
@@ -118,7 +112,7 @@ class _Checkpoint:
         """Stores the edge once Kafka has confirmed what was sent. Raises PositionConflict, also when nothing new is to be stored,
         BusRejected and BusUnavailable."""
         if self._positions.is_edited():
-            raise PositionConflict(self._positions.path)
+            raise PositionConflict(f"{self._positions.path} was set by somebody else; going on from there")
         if self._edge != self._stored:
             self.publisher.flush()
             edge = replace(self._edge, batch_id=self._stored.batch_id + 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -81,10 +82,22 @@ def _table(message: Mapping[str, Any]) -> Table:
     schema, name = message.get("database"), message.get("table")
     if not isinstance(schema, str) or not isinstance(name, str) or not name:
         raise ConversionError("canalRow record without database and table")
-    types = message.get("mysqlType") or {}
-    sql_types = message.get("sqlType") or {}
-    columns = tuple(Column(column, mysql_type, sql_types.get(column, 12)) for column, mysql_type in types.items())
-    return Table(TableId(schema, name), columns, tuple(message.get("pkNames") or ()))
+    try:
+        return _known_table(
+            TableId(schema, name),
+            tuple((message.get("mysqlType") or {}).items()),
+            tuple((message.get("sqlType") or {}).items()),
+            tuple(message.get("pkNames") or ()),
+        )
+    except (AttributeError, TypeError) as error:
+        raise ConversionError(f"canalRow record of {schema}.{name}: mysqlType, sqlType and pkNames are not as canal writes them") from error
+
+
+@lru_cache(maxsize=10_000)
+def _known_table(name: TableId, types: tuple[tuple[str, str], ...], sql_types: tuple[tuple[str, int], ...], key: tuple[str, ...]) -> Table:
+    """One object per table and shape: what is planned for a table is kept by it."""
+    numbers = dict(sql_types)
+    return Table(name, tuple(Column(column, mysql_type, numbers.get(column, 12)) for column, mysql_type in types), key)
 
 
 def _origin(message: Mapping[str, Any]) -> Origin:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -92,7 +93,13 @@ def _table(message: Mapping[str, Any], columns: Mapping[str, Cell]) -> Table:
     keys = message.get("primary_keys") or []
     if not schema or not name or not isinstance(keys, list):
         raise ConversionError(f"oggJson record: table is {message.get('table')!r}, SCHEMA.TABLE was expected")
-    return Table(TableId(schema[-1], name), tuple(map(Column, columns)), tuple(map(str, keys)))
+    return _known_table(TableId(schema[-1], name), tuple(columns), tuple(map(str, keys)))
+
+
+@lru_cache(maxsize=10_000)
+def _known_table(name: TableId, columns: tuple[str, ...], key: tuple[str, ...]) -> Table:
+    """One object per table and shape: what is planned for a table is kept by it."""
+    return Table(name, tuple(map(Column, columns)), key)
 
 
 def _utc(seconds: float) -> str:

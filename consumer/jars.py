@@ -1,0 +1,329 @@
+"""Java, and Maven artifacts: resolved from Maven Central by the Ivy that pyspark ships, kept in a cache.
+
+Every set of artifacts has a folder of its own. It is filled under another name and renamed when it is complete, so what
+is in the cache is whole, whatever was killed while it came down.
+"""
+
+import fcntl
+import functools
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import quoteattr
+
+from cdcbus.plugins.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+OLDEST_JAVA = 17
+
+# Ivy's own defaults also look into ~/.m2, where a half-filled entry breaks them; this names only Maven Central.
+_SETTINGS = """<ivysettings>
+  <settings defaultResolver="central"/>
+  <resolvers><ibiblio name="central" m2compatible="true"/></resolvers>
+</ivysettings>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinate:
+    """One Maven artifact."""
+
+    organisation: str
+    name: str
+    version: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Coordinate":
+        """Reads `organisation:name:version`; raises ValueError for anything else."""
+        organisation, name, version = text.split(":")
+        return cls(organisation, name, version)
+
+    def __str__(self) -> str:
+        return f"{self.organisation}:{self.name}:{self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class JarSet:
+    """Artifacts that are used together, with all they depend on.
+
+    `without` names modules to leave out, with what only they need. `megabytes` is about what comes down, for the
+    progress bar (0: not known).
+    """
+
+    label: str
+    coordinates: tuple[Coordinate, ...]
+    without: tuple[str, ...] = ()
+    megabytes: int = 0
+
+    @property
+    def folder(self) -> Path:
+        """Where the jars are, once they were fetched."""
+        text = "\n".join([*map(str, self.coordinates), "without", *sorted(self.without)])
+        return cache_folder() / "jars" / f"{self.coordinates[0].name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+    def jars(self) -> list[Path]:
+        """The jars by name; call `fetch` first."""
+        return sorted(self.folder.glob("*.jar"))
+
+
+def cache_folder() -> Path:
+    """`$CDCBUS_CACHE`, or the user's cache; for root one that others can read, as its databases run as another user."""
+    if chosen := os.environ.get("CDCBUS_CACHE"):
+        return Path(chosen).absolute()
+    if os.geteuid() == 0:
+        return Path("/var/cache/cdcbus")
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cdcbus"
+
+
+def resolve(
+    coordinates: Sequence[Coordinate], *, without: Collection[str] = (), console: "Console | None" = None
+) -> list[Path]:
+    """The jars of these artifacts and of all they depend on; the second call for the same ones only reads a folder.
+
+    Raises ConfigError when there is no Java or Maven Central does not give them.
+    """
+    jar_set = JarSet(coordinates[0].name, tuple(coordinates), tuple(without))
+    fetch([jar_set], console)
+    return jar_set.jars()
+
+
+def kafka_connector_jars(console: "Console | None" = None) -> list[Path]:
+    """The jars of Spark's Kafka source for the installed pyspark that pyspark does not have already."""
+    source = Coordinate("org.apache.spark", "spark-sql-kafka-0-10_2.13", importlib.metadata.version("pyspark"))
+    shipped = sorted({_artifact(jar) for jar in _pyspark_jars().glob("*.jar")})
+    jar_set = JarSet("Spark's Kafka source", (source,), tuple(shipped), megabytes=10)
+    fetch([jar_set], console)
+    return jar_set.jars()
+
+
+def java() -> Path:
+    """The `java` program, 17 or newer, of JAVA_HOME or else of the PATH; raises ConfigError when there is none."""
+    return _java(os.environ.get("JAVA_HOME"), os.environ.get("PATH"))
+
+
+@contextmanager
+def making(folder: Path) -> Iterator[Path | None]:
+    """Yields an empty folder that becomes `folder` if the block ends well, or None when `folder` is already there.
+
+    Only one process at a time gets that far, the others wait, also for programs that one which was killed has started with
+    `close_fds=False` to fill the folder. What they left is removed first.
+    """
+    if folder.is_dir():
+        yield None
+        return
+    part = folder.with_name(folder.name + ".part")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = folder.with_name(folder.name + ".lock").open("w")
+    except PermissionError as error:
+        raise ConfigError(f"no right to write in {folder.parent}: grant it, or choose another folder") from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # is free when all who have the file descriptor are gone, however they ended
+        os.set_inheritable(lock.fileno(), True)
+        if folder.is_dir():
+            yield None
+            return
+        if part.exists():
+            shutil.rmtree(part)
+        part.mkdir()
+        yield part
+        part.rename(folder)
+
+
+def fetch(jar_sets: Sequence[JarSet], console: "Console | None" = None) -> None:
+    """Brings those sets into the cache that are not there, side by side; shows its progress on `console` (else stderr).
+
+    Raises ConfigError when there is no Java or Maven Central does not give one of them; those that are complete stay.
+    """
+    missing = sorted({each for each in jar_sets if not each.folder.is_dir()}, key=lambda each: each.folder)
+    if not missing:
+        return
+    java()  # before anything is announced
+    console = console or _stderr()
+    total = sum(each.megabytes for each in missing)
+    size = f"about {total} MB, once; " if total else ""
+    labels = ", ".join(each.label for each in missing)
+    _say(console, f"downloading {labels} from Maven Central ({size}kept in {cache_folder()})")
+    with _progress(console) as progress, ExitStack() as downloads:
+        waiting: dict[_Download, ExitStack] = {}
+        for jar_set in missing:  # in the order of their folders: so no two processes wait for each other
+            own = downloads.enter_context(ExitStack())
+            if download := own.enter_context(_downloading(jar_set, progress)):
+                waiting[download] = own
+        while waiting:
+            for download in list(waiting):
+                if download.advance():
+                    waiting.pop(download).close()
+            time.sleep(0.1)
+
+
+class _Download:
+    """One Ivy at work, and its progress bar."""
+
+    def __init__(self, jar_set: JarSet, part: Path, progress: "Progress") -> None:
+        self.jar_set = jar_set
+        self.work = part / ".ivy"
+        self.work.mkdir()
+        self.progress = progress
+        self.task = progress.add_task(jar_set.label, total=jar_set.megabytes * 1_000_000 or None, note="")
+        self.started = time.monotonic()
+        (self.work / "settings.xml").write_text(_SETTINGS, encoding="utf-8")
+        (self.work / "ivy.xml").write_text(_module(jar_set), encoding="utf-8")
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                _command(self.work, part), stdin=subprocess.DEVNULL, stdout=log, stderr=log, close_fds=False
+            )
+
+    @property
+    def log(self) -> Path:
+        """What Ivy prints."""
+        return self.work / "log"
+
+    def advance(self) -> bool:
+        """Shows how much has arrived; True when Ivy has ended."""
+        ended = self.process.poll() is not None
+        arrived = 0
+        for file in self.work.rglob("*"):
+            with suppress(FileNotFoundError):  # Ivy renames what is complete
+                arrived += file.stat().st_size
+        found = self.log.read_text(errors="replace").count("\tfound ")  # many small files come before the first jar
+        self.progress.update(self.task, completed=arrived, note=f"{found} parts found")
+        return ended
+
+    def finish(self) -> None:
+        """Removes Ivy's own files; raises ConfigError when it failed."""
+        if self.process.wait() != 0:
+            reason = failure(self.log.read_text(errors="replace"))
+            raise ConfigError(
+                f"cannot download {self.jar_set.label} from Maven Central: {reason}; "
+                "check the network (a proxy is named in JAVA_TOOL_OPTIONS, as -Dhttps.proxyHost=...) and try again; "
+                f"all Ivy says: {self.log}"
+            )
+        size = sum(file.stat().st_size for file in self.work.parent.glob("*.jar"))
+        self.progress.update(self.task, total=size, completed=size, note="")
+        if not self.progress.console.is_terminal:
+            seconds = time.monotonic() - self.started
+            _say(self.progress.console, f"downloaded {self.jar_set.label}: {size / 1e6:.0f} MB in {seconds:.0f} s")
+        shutil.rmtree(self.work)
+
+
+@contextmanager
+def _downloading(jar_set: JarSet, progress: "Progress") -> Iterator[_Download | None]:
+    """Starts Ivy; leaving the block waits for it and puts the folder in place. None: another process has done it."""
+    with making(jar_set.folder) as part:
+        if part is None:
+            yield None
+            return
+        download = _Download(jar_set, part, progress)
+        try:
+            yield download
+            download.finish()
+        finally:
+            download.process.kill()
+            download.process.wait()
+
+
+_FAILURES = (
+    r"UnknownHostException: \S+",
+    r":: \S+#\S+: not found",
+    r"\w+Exception: .+",
+    r"\[FAILED\s*\] .+",
+    r"Error: .+",
+)
+
+
+def failure(log: str) -> str:
+    """The line of Ivy's output that says most about why it failed."""
+    for pattern in _FAILURES:
+        if found := re.search(pattern, log):
+            return found.group().strip(": ")
+    return "Ivy ended without a word" if not log.strip() else log.strip().splitlines()[-1]
+
+
+def _module(jar_set: JarSet) -> str:
+    """Ivy's description of the set."""
+    dependencies = "".join(
+        f"<dependency org={quoteattr(each.organisation)} name={quoteattr(each.name)} rev={quoteattr(each.version)}"
+        ' conf="default->default"/>'
+        for each in jar_set.coordinates
+    )
+    excludes = "".join(f"<exclude module={quoteattr(name)}/>" for name in jar_set.without)
+    return (
+        f'<ivy-module version="2.0"><info organisation="cdcbus" module={quoteattr(jar_set.coordinates[0].name)}/>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{dependencies}{excludes}</dependencies></ivy-module>\n"
+    )
+
+
+def _command(work: Path, part: Path) -> list[str]:
+    ivy = next(_pyspark_jars().glob("ivy-*.jar"), None)
+    if ivy is None:
+        raise ConfigError(f"no Ivy in {_pyspark_jars()}: install pyspark again")
+    return [
+        *(str(java()), "-jar", str(ivy), "-settings", str(work / "settings.xml"), "-cache", str(work / "cache")),
+        *("-ivy", str(work / "ivy.xml"), "-confs", "default", "-types", "jar", "bundle"),
+        *("-retrieve", f"{part}/[artifact]-[revision](-[classifier]).[ext]"),
+    ]
+
+
+def _pyspark_jars() -> Path:
+    package = importlib.util.find_spec("pyspark")  # does not import it, which would take a while
+    if package is None or package.origin is None:
+        raise ConfigError("pyspark is not installed: install cdcbus with its dependencies")
+    return Path(package.origin).parent / "jars"
+
+
+def _artifact(jar: Path) -> str:
+    """`log4j-1.2-api-2.24.3.jar` -> `log4j-1.2-api`."""
+    return re.sub(r"^(.+)-\d.*$", r"\1", jar.stem)
+
+
+@functools.cache
+def _java(home: str | None, path: str | None) -> Path:
+    advice = f"install Java {OLDEST_JAVA} or newer (for example openjdk-17-jre-headless), or let JAVA_HOME name one"
+    found = Path(home) / "bin" / "java" if home else shutil.which("java", path=path)
+    if found is None or not os.access(found, os.X_OK):
+        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no Java on the PATH"
+        raise ConfigError(f"{where}: {advice}")
+    said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
+    version = java_version(said)
+    if version is None or version < OLDEST_JAVA:
+        raise ConfigError(f"{found} is Java {version or 'of an unknown version'}, which is too old: {advice}")
+    return Path(found)
+
+
+def java_version(said: str) -> int | None:
+    """The version in what `java -version` printed: 8 for "1.8.0_402", 17 for "17.0.15"; None when it names none."""
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(found.group(1)) if found else None
+
+
+def _stderr() -> "Console":
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
+def _say(console: "Console", sentence: str) -> None:
+    console.print(sentence, highlight=False, markup=False, soft_wrap=True)
+
+
+def _progress(console: "Console") -> "Progress":
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+
+    name, note = TextColumn("  {task.description:<12}"), TextColumn("{task.fields[note]}")
+    columns = (name, BarColumn(), DownloadColumn(), TimeElapsedColumn(), note)
+    return Progress(*columns, console=console, disable=not console.is_terminal)

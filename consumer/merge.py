@@ -1,0 +1,146 @@
+"""Many changes of a table in, their net effect out: at most one delete and one write per key. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+
+from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
+from cdcbus.plugins.errors import DataError
+from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
+
+Key = tuple[Cell, ...]
+
+
+def merge(changes: Sequence[RowChange], table: TargetTable, *, insert_on_update: bool) -> TableBatch:
+    """The net effect of `changes` on `table`: applied to any state of it, the batch leaves what the changes one by one would leave.
+
+    `changes` are mapped (target names), of this table only, in source order. An update's row may be inserted where the target lacks it if
+    `insert_on_update`, if its insert is in `changes` too, or if its key changed. A deleted key is deleted even if its insert was seen:
+    after a replay the target may have the row. Raises DataError for a table without a primary key, and for a row that cannot be placed
+    without guessing.
+    """
+    if not table.key:
+        # The place where tables without a key will part from the others: nothing below works without one.
+        raise DataError(f"target table {table.id} has no primary key: rows cannot be merged without one; give it a primary key")
+    fold = _Fold(table, insert_on_update)
+    for change in changes:
+        fold.add(change)
+    return fold.batch()
+
+
+@dataclass(slots=True)
+class _Net:
+    """What is known of one key. `row` None: it is gone. `is_cleared`: it was gone at some time, so the target's row counts for nothing.
+    `has_moved_in`: the row came here from another key."""
+
+    row: Row | None
+    may_insert: bool = True
+    is_cleared: bool = False
+    has_moved_in: bool = False
+
+
+@dataclass(slots=True)
+class _Fold:
+    table: TargetTable
+    insert_on_update: bool
+    truncate: bool = False
+    nets: dict[Key, _Net] = field(default_factory=dict)
+    key_of: Callable[[Row], Key] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.key_of = _cells(self.table.key)
+
+    def add(self, change: RowChange) -> None:
+        match change.op:
+            case Op.INSERT:
+                self.insert(change, change.after or {})
+            case Op.UPDATE:
+                self.update(change, change.before or {}, change.after or {})
+            case Op.DELETE:
+                self.nets[self.key(change, change.before or {})] = _Net(None, is_cleared=True)
+            case Op.TRUNCATE:
+                self.truncate = True
+                self.nets.clear()
+
+    def insert(self, change: RowChange, after: Row) -> None:
+        key = self.key(change, after)
+        known = self.nets.get(key)
+        if known is None:
+            self.nets[key] = _Net(after)
+        elif known.row is None:
+            self.nets[key] = _Net(after, is_cleared=True)
+        else:
+            self.nets[key] = _Net({**known.row, **after}, is_cleared=known.is_cleared)
+
+    def update(self, change: RowChange, before: Row, after: Row) -> None:
+        try:
+            old_key, key = self.key_of(before), self.key_of(after)
+        except KeyError:  # a partial image: what it lacks of the key has not changed
+            old_key, key = self.key(change, {**after, **before}), self.key(change, {**before, **after})
+            after = {**dict(zip(self.table.key, key, strict=True)), **after}
+        if key != old_key:
+            self.move(change, old_key, key, {**before, **after})
+            return
+        known = self.nets.get(key)
+        if known is None:
+            self.nets[key] = _Net(after, may_insert=self.insert_on_update)
+        elif known.row is not None:
+            known.row = {**known.row, **after}
+        elif self.insert_on_update:
+            self.nets[key] = _Net(after, is_cleared=True)
+
+    def move(self, change: RowChange, old_key: Key, key: Key, row: Row) -> None:
+        """A key change: the old key is deleted, the row written whole under the new one."""
+        left = self.nets.get(old_key)
+        known = left.row if left else None
+        # Rows that swap keys in one statement: the one that leaves is not the one that has come before it, and that one stays.
+        has_swapped = known is not None and left is not None and left.has_moved_in and _differ(known, change.before or {})
+        if not has_swapped:
+            row = {**(known or {}), **row}
+            self.nets[old_key] = _Net(None, is_cleared=True)
+        lacking = [column.name for column in change.table.columns if column.name not in row]
+        if lacking:
+            raise DataError(
+                f"table {self.table.id}: a row's primary key changes, but the change lacks column {', '.join(lacking)}: "
+                "it cannot be written whole under its new key; the source must log full row images"
+            )
+        replaced = self.nets.get(key)
+        self.nets[key] = _Net(row, is_cleared=replaced is not None and replaced.is_cleared, has_moved_in=True)
+
+    def key(self, change: RowChange, row: Row) -> Key:
+        try:
+            return self.key_of(row)
+        except KeyError as error:
+            raise DataError(f"table {self.table.id}: {change.op} without its primary key column {error.args[0]}") from None
+
+    def batch(self) -> TableBatch:
+        """Deletes keys that are gone, and those deleted on the way whose new row leaves columns open: the old row may have filled them."""
+        width = sum(not column.is_generated for column in self.table.columns.values())
+        deletes = [key for key, net in self.nets.items() if net.is_cleared and (net.row is None or len(net.row) < width)]
+        groups: dict[tuple[bool, tuple[str, ...]], list[Row]] = {}
+        for net in self.nets.values():
+            if net.row is not None:
+                groups.setdefault((net.may_insert, tuple(net.row)), []).append(net.row)
+        return TableBatch(self.table, self.truncate, deletes, self.writes(groups))
+
+    def writes(self, groups: dict[tuple[bool, tuple[str, ...]], list[Row]]) -> list[Writes]:
+        """Groups that differ in the order of their columns only become one, in the table's order."""
+        rows: dict[tuple[bool, tuple[str, ...]], list[Key]] = {}
+        for (may_insert, names), members in groups.items():
+            columns = tuple(name for name in self.table.columns if name in names)
+            rows.setdefault((may_insert, columns), []).extend(map(_cells(columns), members))
+        return [Writes(columns, cells, may_insert) for (may_insert, columns), cells in rows.items()]
+
+
+def _cells(columns: Sequence[str]) -> Callable[[Row], Key]:
+    """A function that takes these columns' cells out of a row, as a tuple also when there is one column only."""
+    if len(columns) == 1:
+        [only] = columns
+        return lambda row: (row[only],)
+    return itemgetter(*columns)
+
+
+def _differ(row: Row, image: Row) -> bool:
+    return any(name in row and row[name] != cell for name, cell in image.items())

@@ -1,0 +1,251 @@
+"""The command line `cdcbus`: what operators type. Commands import what they need when they are called, so that help answers at once."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cdcbus import __version__
+from cdcbus.plugins.errors import CdcError, PositionError
+
+if TYPE_CHECKING:
+    from cdcbus.tasks.findings import Finding
+
+INTERRUPTED = 130
+WIDTH = 160  # of tables where there is no terminal to ask
+STYLES = {"error": "red", "warning": "yellow", "note": "dim"}
+
+
+class LazyGroup(click.Group):
+    """A group some of whose commands are imported when they are called: `lazy` is name -> (module:object, line in the list)."""
+
+    def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *self.lazy])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in self.lazy:
+            return click.Command(cmd_name, short_help=self.lazy[cmd_name][1])  # stands in for it in the list
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is not None and name in self.lazy:
+            module, _, attribute = self.lazy[name][0].partition(":")
+            command = getattr(import_module(module), attribute)
+        return name, command, rest
+
+
+class Cli(LazyGroup):
+    """The outermost group: errors become one sentence and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, click.Abort):
+            sys.exit(INTERRUPTED)
+        except CdcError as error:
+            _fail(ctx, str(error))
+        except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
+            raise
+        except Exception as error:
+            _fail(ctx, f"unexpected {type(error).__name__}; please report it, with what `cdcbus --debug ...` prints")
+
+
+def _fail(ctx: click.Context, sentence: str) -> None:
+    if ctx.params["debug"]:
+        traceback.print_exc()
+    click.secho(sentence, fg="red", err=True)
+    sys.exit(1)
+
+
+@click.group(
+    "cdcbus",
+    cls=Cli,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    lazy={
+        "stack": ("cdcbus.ops.stack.commands:stack", "Start and stop real servers on this machine to try and test with."),
+        "demo": ("cdcbus.ops.demo.commands:demo", "Show the whole way, from a changing database to equal copies."),
+    },
+)
+@click.version_option(__version__, message="cdcbus %(version)s")
+@click.option("--debug", is_flag=True, help="Print the stack trace of an error as well.")
+def main(debug: bool) -> None:
+    """Change data capture: MySQL or MariaDB binlog to Kafka, Kafka to PostgreSQL, MySQL or Oracle.
+
+    A task is one .properties file; ZooKeeper keeps its position. Exit codes: 0 done, 1 an error, 2 wrong usage, 130 interrupted.
+    """
+
+
+def zookeeper_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--zookeeper`, for each command that asks ZooKeeper."""
+    return click.option(
+        "--zookeeper",
+        envvar="CDCBUS_ZOOKEEPER",
+        default="127.0.0.1:2181",
+        show_default=True,
+        show_envvar=True,
+        metavar="HOST:PORT[,...][/CHROOT]",
+        help="Where positions are kept.",
+    )(command)
+
+
+@main.group()
+def task() -> None:
+    """Run and check task files."""
+
+
+@task.command("run")
+@click.argument("file", type=click.Path(path_type=Path))
+@zookeeper_option
+def run(file: Path, zookeeper: str) -> None:
+    """Run the task of FILE here, until it is stopped by Ctrl-C or SIGTERM."""
+    from cdcbus.tasks.properties import read_task
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("kazoo").setLevel(logging.ERROR)
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    read = read_task(file)
+    for level, findings in ((logging.WARNING, read.warnings), (logging.INFO, read.notes)):
+        for finding in findings:
+            logging.log(level, "%s", finding.located(str(file)))
+    from cdcbus.tasks.runner import run_task
+
+    run_task(read.task, zookeeper)
+
+
+@task.command("check")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--strict", is_flag=True, help="Warnings are errors.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def check(files: tuple[Path, ...], strict: bool, as_json: bool) -> None:
+    """Say what is wrong or odd in task FILES, without running them."""
+    checked = {click.format_filename(file): _findings(file) for file in files}
+    if as_json:
+        _print_json([_checked_fields(file, findings, strict) for file, findings in checked.items()])
+    else:
+        _print_findings(checked)
+    if not all(_is_good(findings, strict) for findings in checked.values()):
+        sys.exit(1)
+
+
+def _findings(file: Path) -> list[Finding]:
+    from cdcbus.plugins.errors import ConfigError
+    from cdcbus.tasks.findings import Finding, Severity
+    from cdcbus.tasks.properties import inspect_task
+
+    try:
+        findings = inspect_task(file).findings
+    except ConfigError as error:
+        return [Finding(Severity.ERROR, 0, "", str(error).removeprefix(f"{file}: "))]
+    return [finding for severity in Severity for finding in findings.of(severity)]
+
+
+def _is_good(findings: list[Finding], strict: bool) -> bool:
+    bad = {"error", "warning"} if strict else {"error"}
+    return not any(finding.severity in bad for finding in findings)
+
+
+def _checked_fields(file: str, findings: list[Finding], strict: bool) -> dict[str, Any]:
+    fields = [{"severity": f.severity, "line": f.line, "key": f.key, "sentence": f.sentence} for f in findings]
+    return {"file": file, "ok": _is_good(findings, strict), "findings": fields}
+
+
+def _print_findings(checked: Mapping[str, list[Finding]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    for file, findings in checked.items():
+        counts = {word: sum(f.severity == word for f in findings) for word in STYLES}
+        console.print(Text(f"{file}: " + ", ".join(f"{count} {word}{'s'[: count != 1]}" for word, count in counts.items()), "bold"))
+        table = Table("line", "", "key", "finding", box=None, pad_edge=True, show_header=bool(findings))
+        table.columns[2].overflow = "fold"
+        for finding in findings:
+            line = str(finding.line) if finding.line else "-"
+            table.add_row(line, Text(finding.severity, STYLES[finding.severity]), Text(finding.key), Text(finding.sentence))
+        console.print(table)
+
+
+@main.group()
+def offset() -> None:
+    """Look at stored positions."""
+
+
+@offset.command("show")
+@click.argument("task_id", metavar="ID")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@zookeeper_option
+def show(task_id: str, as_json: bool, zookeeper: str) -> None:
+    """Show the stored position of each swimlane of task ID."""
+    from cdcbus.tasks.kinds import PATH_NAME
+    from cdcbus.tasks.positions import connect, position_path, stored_positions
+
+    try:
+        PATH_NAME.read(task_id)
+    except ValueError as error:
+        raise click.BadParameter(f"expected {PATH_NAME.expected}", param_hint="ID") from error
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    client = connect(zookeeper)
+    try:
+        stored = stored_positions(client, task_id)
+    finally:
+        client.stop()
+        client.close()
+    if not stored:
+        where = f"{position_path(task_id)} at {zookeeper}"
+        raise PositionError(f"task {task_id} has no stored position: nothing is below {where}; check the id and the address")
+    described = {path: _described(text) for path, text in stored.items()}
+    if as_json:
+        _print_json([{"path": path, "stored": stored[path], "means": means} for path, (means, _) in described.items()])
+    else:
+        for path, (means, _) in described.items():
+            click.echo("\n  ".join(filter(None, (path, stored[path].strip(), means))))
+    if not all(is_good for _, is_good in described.values()):
+        sys.exit(1)
+
+
+def _described(text: str) -> tuple[str, bool]:
+    """What a stored position means, and whether a task could start from it."""
+    from cdcbus.plugins.position import BinlogPosition, kafka_positions_from_json
+
+    if not text.strip():
+        return "blank: the task starts as its file says", True
+    try:
+        if '"topic"' in text:
+            lanes = kafka_positions_from_json(text)
+            return "; ".join(f"{p.topic}[{p.partition}] done up to {p.offset}, next {p.next_offset}" for p in lanes), True
+        position = BinlogPosition.from_json(text)
+    except PositionError as error:
+        return f"unusable: {error}", False
+    parts = [f"reading goes on at byte {position.pos} of {position.file}"]
+    if position.timestamp_ms:
+        parts.append(f"committed {_utc(position.timestamp_ms)}")
+    if position.gtid:
+        parts.append(f"GTID {position.gtid}")
+    return ", ".join(parts), True
+
+
+def _utc(epoch_ms: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):
+        return f"at {epoch_ms} ms, which is no time"
+
+
+def _print_json(value: Any) -> None:
+    import orjson
+
+    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())

@@ -1,0 +1,71 @@
+"""A fresh start: what an earlier demo left is removed, the shop is empty everywhere. Touches the demo's own names only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
+
+from cdcbus.ops.demo.schema import mariadb_ddl, postgresql_ddl
+from cdcbus.ops.stack import sql
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.errors import BusRejected, BusUnavailable
+from cdcbus.plugins.position import BinlogPosition
+from cdcbus.producer.server import latest_position
+from cdcbus.tasks.positions import ROOT
+
+TOPIC = "demo-shop"
+PARTITIONS = 3
+PATIENCE_SECONDS = 30.0
+
+
+def empty_shop(server: str, database: Database) -> None:
+    """Makes the shop's tables anew on one of the stack's databases."""
+    for statement in postgresql_ddl() if server == "postgresql" else mariadb_ddl():
+        sql.execute(server, database, statement)
+
+
+def binlog_end(source: Database) -> BinlogPosition:
+    """Where the source's binlog ends now."""
+    with sql.connect("source", source) as connection:
+        return latest_position(connection)
+
+
+def forget_tasks(client: KazooClient, task_ids: Iterable[str]) -> None:
+    """Removes what ZooKeeper holds of these tasks."""
+    for task_id in task_ids:
+        if client.exists(f"{ROOT}/task/{task_id}"):
+            client.delete(f"{ROOT}/task/{task_id}", recursive=True)
+
+
+def empty_topic(kafka: str) -> None:
+    """Makes the topic anew, with PARTITIONS partitions. Raises BusRejected, BusUnavailable."""
+    admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    _delete(admin)
+    while not _is_created(admin):
+        if time.monotonic() > deadline:
+            raise BusUnavailable(f"Kafka at {kafka} still deletes the topic {TOPIC} after {PATIENCE_SECONDS:.0f} s; try again")
+        admin.poll(0.1)
+
+
+def _delete(admin: AdminClient) -> None:
+    try:
+        admin.delete_topics([TOPIC], operation_timeout=PATIENCE_SECONDS)[TOPIC].result(PATIENCE_SECONDS)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise BusRejected(f"Kafka does not delete the topic {TOPIC}: {error.args[0].str()}") from error
+
+
+def _is_created(admin: AdminClient) -> bool:
+    """False while the topic of before is still being deleted."""
+    try:
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)], operation_timeout=PATIENCE_SECONDS)[TOPIC].result(PATIENCE_SECONDS)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise BusRejected(f"Kafka does not create the topic {TOPIC}: {error.args[0].str()}") from error
+        return False
+    return True

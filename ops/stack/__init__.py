@@ -1,0 +1,1 @@
+"""Real ZooKeeper, Kafka, MariaDB and PostgreSQL servers on this machine, without root and without Docker."""

@@ -1,0 +1,128 @@
+"""Where the servers of a stack listen, and the file that remembers it: `<home>/stack.json`."""
+
+import json
+import os
+import random
+import secrets
+import socket
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cdcbus.plugins.errors import ConfigError
+
+HOST = "127.0.0.1"
+USER = "cdc"
+DATABASE = "cdc"
+PORT_NAMES = ("zookeeper", "kafka", "kafka-controller", "source", "mariadb", "postgresql")
+
+# Below the ports that operating systems give to outgoing connections: there a client that tries to reach a stopped
+# server can be given that server's port, connect to itself, and keep the server from coming back.
+_PORTS = range(20_000, 30_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """How to log in to one database server."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    database: str
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """The five servers of a stack; `zookeeper` and `kafka` are "127.0.0.1:PORT"."""
+
+    zookeeper: str
+    kafka: str
+    source: Database
+    mariadb: Database
+    postgresql: Database
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is chosen once and remembered: a port for each of PORT_NAMES, and the password of the database user."""
+
+    ports: dict[str, int]
+    password: str = field(repr=False)
+
+    @classmethod
+    def new(cls) -> "Plan":
+        """Free ports and a new password."""
+        plan = cls({}, secrets.token_hex(8))
+        for name in PORT_NAMES:
+            plan = plan.with_new_port(name)
+        return plan
+
+    def with_new_port(self, name: str) -> "Plan":
+        """The same with another free port for `name`."""
+        return replace(self, ports={**self.ports, name: free_port(self.ports.values())})
+
+    def taken(self, names: Iterable[str]) -> list[str]:
+        """Those of `names` whose port somebody listens on."""
+        return [name for name in names if not is_free(self.ports[name])]
+
+    def address(self, name: str) -> str:
+        """ "127.0.0.1:PORT" """
+        return f"{HOST}:{self.ports[name]}"
+
+    def database(self, name: str) -> Database:
+        """How to log in to the database server `name`."""
+        return Database(HOST, self.ports[name], USER, self.password, DATABASE)
+
+    def addresses(self) -> Addresses:
+        """All five servers."""
+        databases = (self.database(name) for name in ("source", "mariadb", "postgresql"))
+        return Addresses(self.address("zookeeper"), self.address("kafka"), *databases)
+
+
+def plan_file(home: Path) -> Path:
+    """The file that remembers the plan of the stack in `home`."""
+    return home / "stack.json"
+
+
+def load(home: Path) -> Plan | None:
+    """The remembered plan; None when there is none yet. Raises ConfigError when the file cannot be understood."""
+    file = plan_file(home)
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        return Plan({name: int(stored["ports"][name]) for name in PORT_NAMES}, str(stored["password"]))
+    except FileNotFoundError:
+        return None
+    except PermissionError as error:
+        raise ConfigError(f"{file} belongs to another user: choose another folder with --home") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{file} is damaged: `cdcbus stack down --purge`, or restore it from a backup") from error
+
+
+def save(home: Path, plan: Plan) -> None:
+    """Remembers the plan, whole or not at all, readable for the owner only, as it holds a password."""
+    part = plan_file(home).with_suffix(".part")
+    part.unlink(missing_ok=True)
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
+        json.dump({"ports": plan.ports, "password": plan.password}, file, indent=2)
+    part.replace(plan_file(home))
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen there now."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: closed connections do not count
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def free_port(others: Collection[int]) -> int:
+    """A free port that is none of `others`."""
+    candidates = random.sample(_PORTS, len(_PORTS))
+    port = next((port for port in candidates if port not in others and is_free(port)), None)
+    if port is None:
+        raise ConfigError(f"no free port between {_PORTS.start} and {_PORTS.stop}: stop some of the servers there")
+    return port

@@ -1,0 +1,47 @@
+"""Jobs that run side by side, each with a line on the terminal."""
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from threading import Event
+from typing import TYPE_CHECKING
+
+from cdcbus.plugins.errors import CdcError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def side_by_side(jobs: Mapping[str, Callable[[Event], str]], doing: str, console: "Console") -> None:
+    """Runs all jobs at once; each returns what to say when it is done, and gives up soon when the event it gets is set.
+
+    Returns when all have ended; raises CdcError with the sentences of those that failed.
+    """
+    from rich.progress import Progress, SpinnerColumn, TextColumn
+
+    columns = (SpinnerColumn(finished_text="[green]✓"), TextColumn("{task.description}"))
+    failures: list[str] = []
+    cancelled = Event()
+    started = time.monotonic()
+    lines = Progress(*columns, console=console, disable=not console.is_terminal)
+    with lines as progress, ThreadPoolExecutor(len(jobs)) as pool:
+        tasks = {name: progress.add_task(f"{name:<18} {doing}", total=1) for name in jobs}
+        futures: dict[Future[str], str] = {pool.submit(job, cancelled): name for name, job in jobs.items()}
+        try:
+            for future in as_completed(futures):
+                name = futures[future]
+                try:
+                    said = future.result()
+                except CdcError as error:
+                    failures.append(str(error))
+                    progress.update(tasks[name], description=f"{name:<18} [red]failed")
+                    continue
+                line = f"{name:<18} {said} [dim]({time.monotonic() - started:.1f} s)"
+                progress.update(tasks[name], completed=1, description=line)
+                if not console.is_terminal:
+                    console.print(line, highlight=False)
+        except BaseException:
+            cancelled.set()  # Ctrl-C, or an error nobody foresaw: leaving the block waits for the jobs
+            raise
+    if failures:
+        raise CdcError("\n".join(failures))

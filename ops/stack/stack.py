@@ -1,0 +1,208 @@
+"""The embedded stack: a real ZooKeeper, a real Kafka, a source and two target databases on this machine.
+
+Without Docker and without root.
+"""
+
+import fcntl
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+from cdcbus.consumer.jars import fetch
+from cdcbus.ops.stack import addresses, processes
+from cdcbus.ops.stack.addresses import Addresses, Plan
+from cdcbus.ops.stack.databases import MARIADB, POSTGRESQL, SOURCE
+from cdcbus.ops.stack.java_servers import KAFKA, ZOOKEEPER
+from cdcbus.ops.stack.parallel import side_by_side
+from cdcbus.ops.stack.server import NotAnswering, Place, Server
+from cdcbus.plugins.errors import CdcError, ConfigError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SERVERS = (ZOOKEEPER, KAFKA, SOURCE, MARIADB, POSTGRESQL)
+
+_START_SECONDS = 120
+_STOP_SECONDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """One server as it is now: `pid` is None when it does not run, `address` is "" before the first `up`."""
+
+    name: str
+    label: str
+    running: bool
+    pid: int | None
+    address: str
+
+
+def default_home() -> Path:
+    """`$CDCBUS_STACK_HOME`, or a folder of the user's; for root one where the database servers' user can get to."""
+    if chosen := os.environ.get("CDCBUS_STACK_HOME"):
+        return Path(chosen).absolute()
+    return Path("/var/lib/cdcbus/stack") if os.geteuid() == 0 else Path.home() / ".local/share/cdcbus/stack"
+
+
+def up(home: Path, console: "Console") -> Addresses:
+    """Starts what does not run and returns when every server serves clients; says on `console` what it does.
+
+    A second call changes nothing. Of two calls at once the second waits. Raises CdcError, with a sentence for each
+    server that does not start; those that do stay, and the next `up` or `down` goes on from there.
+    """
+    _check_machine()
+    home = home.absolute()
+    with processes.umask(0o022), _locked(home):
+        if account := processes.unprivileged():
+            account.check_can_enter(home)
+        stopped = [server for server in SERVERS if not processes.is_running(home / server.name)]
+        fetch([server.jars for server in stopped], console)
+        plan = _plan(home, stopped, console)
+        jobs = {server.label: _starting(server, _place(home, server, plan)) for server in SERVERS}
+        side_by_side(jobs, "starting", console)
+        return plan.addresses()
+
+
+def down(home: Path, *, purge: bool, console: "Console") -> None:
+    """Stops all servers; returns when no process is left, and with `purge` no file of theirs either."""
+    if not home.is_dir():
+        _say(console, f"there is no stack in {home}")
+        return
+    with _locked(home):
+        running = [server for server in SERVERS if processes.is_running(home / server.name)]
+        if running:
+            jobs = {server.label: _stopping(server, home / server.name) for server in running}
+            side_by_side(jobs, "stopping", console)
+        else:
+            _say(console, "no server runs")
+        if purge:
+            _purge(home)
+            _say(console, f"removed what was stored in {home}")
+
+
+def status(home: Path) -> list[ServerStatus]:
+    """All five servers, as they are now; asks the operating system, not the servers."""
+    plan = addresses.load(home)
+    result = []
+    for server in SERVERS:
+        pid = processes.pid(home / server.name)
+        address = plan.address(server.name) if plan else ""
+        result.append(ServerStatus(server.name, server.label, pid is not None, pid, address))
+    return result
+
+
+def kill(home: Path, name: str) -> None:
+    """SIGKILLs one server and returns when it is gone; `up` brings it back on the same port with its data."""
+    if name not in {server.name for server in SERVERS}:
+        raise ConfigError(f"there is no server {name}: the servers are {', '.join(server.name for server in SERVERS)}")
+    processes.kill(home / name)
+
+
+def _check_machine() -> None:
+    if sys.platform != "linux" or platform.machine() not in {"x86_64", "amd64"}:
+        raise ConfigError(
+            "the embedded stack has programs for Linux on x86_64 only, and this is "
+            f"{platform.system()} on {platform.machine()}: use `docker compose up`, or servers of your own"
+        )
+
+
+@contextmanager
+def _locked(home: Path) -> Iterator[None]:
+    """One `up` or `down` at a time per home; the lock is on the folder itself, so that purging leaves nothing."""
+    while True:
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(home, os.O_RDONLY)
+        except PermissionError as error:
+            raise ConfigError(f"no right to use {home}: choose another folder with --home") from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            os.set_inheritable(descriptor, True)
+            if home.exists() and os.path.samestat(os.fstat(descriptor), home.stat()):
+                yield
+                return
+            # While this process waited, `down --purge` has removed the folder: once more, with the new one.
+        finally:
+            os.close(descriptor)
+
+
+def _plan(home: Path, stopped: Sequence[Server], console: "Console") -> Plan:
+    """The remembered ports; a new one, which it announces, where a server has to start and its port is taken."""
+    plan = remembered = addresses.load(home)
+    if plan is None:
+        if len(stopped) < len(SERVERS):
+            lost = addresses.plan_file(home)
+            raise ConfigError(f"servers run, but {lost}, which tells where, is gone: run `cdcbus stack down` first")
+        plan = Plan.new()
+    for name in plan.taken(port for server in stopped for port in server.ports):
+        before, plan = plan.ports[name], plan.with_new_port(name)
+        _say(console, f"port {before} of {name} is taken by another process: it gets {plan.ports[name]}")
+    if plan != remembered:
+        addresses.save(home, plan)
+    return plan
+
+
+def _place(home: Path, server: Server, plan: Plan) -> Place:
+    return Place(home / server.name, plan, processes.unprivileged() if server.is_database else None)
+
+
+def _starting(server: Server, place: Place) -> Callable[[Event], str]:
+    def start(cancelled: Event) -> str:
+        address = place.plan.address(server.name)
+        if processes.is_running(place.folder):
+            _await(server, place, cancelled)
+            return f"runs already at {address}"
+        place.folder.mkdir(exist_ok=True)
+        processes.start(place.folder, server.prepare(place), place.account)
+        _await(server, place, cancelled)
+        return f"answers at {address}"
+
+    return start
+
+
+def _stopping(server: Server, folder: Path) -> Callable[[Event], str]:
+    def stop(_: Event) -> str:
+        processes.stop(folder, server.stop_signal, _STOP_SECONDS)
+        return "stopped"
+
+    return stop
+
+
+def _await(server: Server, place: Place, cancelled: Event) -> None:
+    """Returns when the server serves clients; raises CdcError when it ends instead, or does nothing for a long time."""
+    log = processes.log_file(place.folder)
+    deadline = time.monotonic() + _START_SECONDS
+    while processes.is_running(place.folder):
+        try:
+            server.check(place)
+            return
+        except NotAnswering as error:
+            if time.monotonic() > deadline:
+                late = f"{server.label} does not answer after {_START_SECONDS} s ({error})"
+                raise CdcError(f"{late}; all it says: {log}") from error
+        if cancelled.wait(0.1):
+            raise CdcError(f"{server.label} was not waited for")
+    said = processes.telling_line(log.read_text(errors="replace"))
+    raise CdcError(f"{server.label} ended while starting: {said}; all it says: {log}")
+
+
+def _say(console: "Console", sentence: str) -> None:
+    console.print(sentence, highlight=False, markup=False, soft_wrap=True)
+
+
+def _purge(home: Path) -> None:
+    """Removes what `up` makes and nothing else: somebody may have named a folder that holds other files."""
+    for server in SERVERS:
+        if (home / server.name).exists():
+            shutil.rmtree(home / server.name)
+    addresses.plan_file(home).unlink(missing_ok=True)
+    if not any(home.iterdir()):
+        home.rmdir()

@@ -1,0 +1,51 @@
+"""The ALTER TABLE statement that gives a target a source's column. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from cdcbus.plugins.contracts import TargetTable
+from cdcbus.plugins.loaders.sql import QUOTING
+from cdcbus.plugins.rowchange import Column
+
+# MySQL type name -> the target's; {} takes the length or precision as the source spells it, "(10,2)" or nothing.
+POSTGRESQL: Final = {
+    "tinyint": "smallint", "tinyint unsigned": "smallint", "smallint": "smallint", "smallint unsigned": "integer",
+    "mediumint": "integer", "mediumint unsigned": "integer", "int": "integer", "int unsigned": "bigint",
+    "bigint": "bigint", "bigint unsigned": "numeric(20)", "decimal": "numeric{}", "float": "real", "double": "double precision",
+    "bit": "bit{}", "year": "smallint", "date": "date", "time": "time{}", "datetime": "timestamp{}", "timestamp": "timestamptz{}",
+    "char": "char{}", "varchar": "varchar{}", "json": "jsonb",
+    "binary": "bytea", "varbinary": "bytea", "tinyblob": "bytea", "blob": "bytea", "mediumblob": "bytea", "longblob": "bytea",
+    "geometry": "bytea", "vector": "bytea",
+}  # fmt: skip
+ORACLE: Final = {
+    "tinyint": "NUMBER(3)", "smallint": "NUMBER(5)", "mediumint": "NUMBER(8)", "int": "NUMBER(10)", "bigint": "NUMBER(20)",
+    "decimal": "NUMBER{}", "float": "BINARY_FLOAT", "double": "BINARY_DOUBLE", "bit": "NUMBER(20)", "year": "NUMBER(4)",
+    "date": "DATE", "datetime": "TIMESTAMP{}", "timestamp": "TIMESTAMP{}", "time": "VARCHAR2(17)", "char": "CHAR{}",
+    "varchar": "VARCHAR2{}", "enum": "VARCHAR2(255)", "set": "VARCHAR2(4000)",
+    "binary": "RAW{}", "varbinary": "RAW{}", "tinyblob": "BLOB", "blob": "BLOB", "mediumblob": "BLOB", "longblob": "BLOB",
+    "geometry": "BLOB", "vector": "BLOB",
+}  # fmt: skip
+TYPE: Final = re.compile(r"(\w+)\s*(\([^)]*\))?(.*)", re.DOTALL)
+
+
+def add_column(table: TargetTable, column: Column) -> str:
+    """ALTER TABLE for the target's dialect; nullable, as older rows have no value. A column whose type is not known becomes long text."""
+    add = "ADD" if table.dialect == "oracle" else "ADD COLUMN"
+    quoting = QUOTING[table.dialect]
+    return f"ALTER TABLE {quoting.table(table.id)} {add} {quoting.name(column.name)} {_type(column.mysql_type, table.dialect)}"
+
+
+def _type(mysql_type: str, dialect: str) -> str:
+    match = TYPE.match(mysql_type.lower())
+    if dialect == "mysql":
+        return mysql_type or "longtext"
+    known, text = (ORACLE, "CLOB") if dialect == "oracle" else (POSTGRESQL, "text")
+    if match is None:
+        return text
+    name, length, rest = match[1], match[2] or "", match[3]
+    if name in ("datetime", "timestamp", "time") and not length:
+        length = "(0)"
+    spelled = known.get(f"{name} unsigned") if "unsigned" in rest else None
+    return (spelled or known.get(name, text)).format(length)

@@ -1,0 +1,231 @@
+"""MySQL and MariaDB: multi-row statements with the cells as literals; by way of a temporary table only where other rows could be hit.
+
+ON DUPLICATE KEY UPDATE would update whichever row collides on any unique key, so tables with further unique keys are updated by primary key
+through a join, and only then get the rows that are not there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+from sqlalchemy import Connection
+
+from cdcbus.plugins.contracts import TargetColumn, TargetTable, Writes
+from cdcbus.plugins.errors import TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable, UniqueViolation
+from cdcbus.plugins.loaders.reflect import Catalog
+from cdcbus.plugins.loaders.sql import QUOTING, Diagnosis, assigned, hexadecimal, unfit
+from cdcbus.plugins.rowchange import Cell, TableId
+
+QUOTED: Final = QUOTING["mysql"]
+STATEMENT_CHARACTERS: Final = 500_000
+"""How long a statement may grow; at most four times as many bytes, below every server's default max_allowed_packet."""
+KEYS_PER_DELETE: Final = 500
+"""Below the sizes at which MariaDB turns an IN list into a join and MySQL gives up looking up its members by index."""
+
+CATALOG: Final = Catalog(
+    names="""
+        SELECT table_schema, table_name FROM information_schema.tables
+        WHERE LOWER(table_schema) = LOWER(:schema) AND LOWER(table_name) = LOWER(:table)""",
+    columns="""
+        SELECT column_name, data_type, CASE data_type WHEN 'bit' THEN numeric_precision ELSE character_maximum_length END,
+            is_nullable = 'YES', extra REGEXP 'VIRTUAL|STORED|PERSISTENT'
+        FROM information_schema.columns WHERE table_schema = :schema AND table_name = :table ORDER BY ordinal_position""",
+    unique_keys="""
+        SELECT index_name = 'PRIMARY', column_name
+        FROM information_schema.statistics WHERE table_schema = :schema AND table_name = :table AND non_unique = 0
+        ORDER BY index_name, seq_in_index""",
+)
+
+
+class Mysql:
+    """Writes to MySQL 5.7 and later and MariaDB 10.4 and later. The session's settings come with the address: see `jdbc_url`."""
+
+    name = "mysql"
+    driver = "mysql+pymysql"
+    catalog = CATALOG
+
+    def truncate(self, connection: Connection, table: TargetTable) -> None:
+        """By DELETE: TRUNCATE would commit."""
+        _execute(connection, f"DELETE FROM {QUOTED.table(table.id)}", table)
+
+    def delete(self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> int:
+        rows = row_literals(table, table.key, keys)
+        slices = (rows[start : start + KEYS_PER_DELETE] for start in range(0, len(rows), KEYS_PER_DELETE))
+        return sum(_execute(connection, delete_sql(table, part), table) for part in slices)
+
+    def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
+        if not table.has_other_unique_keys:
+            _insert(connection, table, writes, lambda rows: upsert_sql(table, writes.columns, rows))
+            return
+        self._through_stage(connection, table, writes, [update_sql(table, writes.columns), insert_missing_sql(table, writes.columns)])
+
+    def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
+        [hit] = self._through_stage(connection, table, writes, [update_sql(table, writes.columns)])
+        return hit
+
+    def diagnose(self, error: BaseException, columns: Collection[str]) -> Diagnosis:
+        return diagnose(error, columns)
+
+    def _through_stage(self, connection: Connection, table: TargetTable, writes: Writes, statements: Sequence[str]) -> list[int]:
+        """Runs the statements over the rows in a temporary table that is made anew each time, so that it always fits; rows each one hit."""
+        stage = stage_of(table)
+        drop = f"DROP TEMPORARY TABLE IF EXISTS {QUOTED.table(stage)}"
+        _execute(connection, drop, table)
+        _execute(connection, create_stage_sql(table, writes.columns), table)
+        _insert(connection, table, writes, lambda rows: insert_sql(stage, writes.columns, rows))
+        hits = [_execute(connection, statement, table) for statement in statements]
+        _execute(connection, drop, table)
+        return hits
+
+
+def _insert(connection: Connection, table: TargetTable, writes: Writes, sql: Callable[[Iterable[str]], str]) -> None:
+    for rows in in_statements(row_literals(table, writes.columns, writes.rows)):
+        _execute(connection, sql(rows), table)
+
+
+def _execute(connection: Connection, sql: str, table: TargetTable) -> int:
+    """How many rows it hit. A row too long for the server is refused here: the server would just hang up, as if it were away."""
+    if len(sql) > STATEMENT_CHARACTERS:
+        limit = connection.exec_driver_sql("SELECT @@max_allowed_packet").scalar_one()
+        if (size := len(sql.encode())) >= limit:
+            raise TargetRejected(f"target table {table.id}: a row takes {size} bytes, but max_allowed_packet is {limit}: raise it")
+    return connection.exec_driver_sql(sql, execution_options={"no_parameters": True}).rowcount
+
+
+# SQL text
+
+
+def stage_of(table: TargetTable) -> TableId:
+    return TableId(table.id.schema, "cdcbus_stage")
+
+
+def create_stage_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    source = f"SELECT {QUOTED.names(columns)} FROM {QUOTED.table(table.id)} WHERE FALSE"
+    return f"CREATE TEMPORARY TABLE {QUOTED.table(stage_of(table))} AS {source}"
+
+
+def insert_sql(table: TableId, columns: Sequence[str], rows: Iterable[str]) -> str:
+    return f"INSERT INTO {QUOTED.table(table)} ({QUOTED.names(columns)}) VALUES {', '.join(rows)}"
+
+
+def upsert_sql(table: TargetTable, columns: Sequence[str], rows: Iterable[str]) -> str:
+    changes = ", ".join(f"{QUOTED.name(name)} = VALUES({QUOTED.name(name)})" for name in assigned(table, columns))
+    return f"{insert_sql(table.id, columns, rows)} ON DUPLICATE KEY UPDATE {changes}"
+
+
+def update_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    """STRAIGHT_JOIN: the staged rows lead, the target's are found by primary key."""
+    changes = ", ".join(f"t.{QUOTED.name(name)} = s.{QUOTED.name(name)}" for name in assigned(table, columns))
+    return f"UPDATE {QUOTED.table(stage_of(table))} AS s STRAIGHT_JOIN {QUOTED.table(table.id)} AS t ON {_same_key(table)} SET {changes}"
+
+
+def insert_missing_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    return (
+        f"INSERT INTO {QUOTED.table(table.id)} ({QUOTED.names(columns)}) SELECT {QUOTED.names(columns, 's.')} "
+        f"FROM {QUOTED.table(stage_of(table))} AS s LEFT JOIN {QUOTED.table(table.id)} AS t ON {_same_key(table)} "
+        f"WHERE t.{QUOTED.name(table.key[0])} IS NULL"
+    )
+
+
+def delete_sql(table: TargetTable, keys: Sequence[str]) -> str:
+    """`keys` are row literals. A lone one is named twice: MariaDB reads the whole table for `(a, b) IN ((1, 2))`."""
+    keys = keys if len(keys) > 1 else [*keys, *keys]
+    return f"DELETE FROM {QUOTED.table(table.id)} WHERE ({QUOTED.names(table.key)}) IN ({', '.join(keys)})"
+
+
+def _same_key(table: TargetTable) -> str:
+    return " AND ".join(f"t.{QUOTED.name(name)} = s.{QUOTED.name(name)}" for name in table.key)
+
+
+# Cells
+
+BINARY_TYPES: Final = frozenset(
+    ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector", "geometry", "point", "linestring", "polygon",
+     "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection")
+)  # fmt: skip
+NUMBER_TYPES: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "bit"))
+NUMBERS: Final = re.compile(r"(-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?,)*")
+
+
+def row_literals(table: TargetTable, columns: Sequence[str], rows: Iterable[tuple[Cell, ...]]) -> list[str]:
+    """Each row as `(1, 'a', NULL)`. Raises TargetRejected for a cell that its column cannot hold."""
+    literals = (_literals(table, table.columns[name], cells) for name, cells in zip(columns, zip(*rows, strict=True), strict=True))
+    return [f"({', '.join(cells)})" for cells in zip(*literals, strict=True)]
+
+
+def _literals(table: TargetTable, column: TargetColumn, cells: Sequence[Cell]) -> Iterable[str]:
+    """Numbers stand bare, as a key that is compared with a text may be compared as a rounded number. In text only the quote is doubled:
+    the session has no backslash escapes."""
+    if column.type in BINARY_TYPES:
+        return ["NULL" if digits is None else f"x'{digits}'" for digits in hexadecimal(table, column, cells)]
+    if column.type in NUMBER_TYPES:
+        if not NUMBERS.fullmatch("".join([f"{cell}," for cell in cells if cell is not None])):
+            raise unfit(table, column, "no number")
+        return ["NULL" if cell is None else cell for cell in cells]
+    return ["NULL" if cell is None else "'" + cell.replace("'", "''") + "'" for cell in cells]
+
+
+def in_statements(rows: Iterable[str]) -> Iterator[list[str]]:
+    """The rows in parts that make statements of about STATEMENT_CHARACTERS; a longer row goes alone."""
+    part: list[str] = []
+    size = 0
+    for row in rows:
+        if part and size + len(row) > STATEMENT_CHARACTERS:
+            yield part
+            part, size = [], 0
+        part.append(row)
+        size += len(row)
+    if part:
+        yield part
+
+
+# Errors
+
+UNAVAILABLE: Final = frozenset(
+    (
+        *(1205, 1213, 1206, 1020, 3572, 3101, 1180),  # lock wait, deadlock, locks, changed row, no wait, commit
+        *(2002, 2003, 2006, 2013, 2014, 2055, 4031, 1927, 1152, 1158, 1159, 1160, 1161),  # no connection, lost, idle, killed, network
+        *(1040, 1041, 1037, 1038, 1021, 1203, 1226),  # connections, memory, disk, per-user limits
+        *(1053, 1079, 1290, 1792, 1836, 1047, 1317, 1969, 3024),  # shutdown, read-only (failover), cluster not ready, interrupted, timeouts
+    )
+)
+MISCONFIGURED: Final = frozenset(
+    (1044, 1045, 1046, 1049, 1129, 1130, 1142, 1143, 1227, 1251, 1370, 1524, 1665, 1698, 1820, 1862, 2059, 3118)
+)  # rights, unknown database, host, login method, account, binlog format
+QUOTABLE: Final = UNAVAILABLE | MISCONFIGURED | {1048, 1054, 1146, 1264, 1265, 1364, 1406, 1451, 1452, 1792, 3819, 4025}
+DUPLICATE: Final = 1062
+
+
+def diagnose(error: BaseException, columns: Collection[str]) -> Diagnosis:
+    """Server messages are passed on only where they name objects, not cells."""
+    cause: BaseException = getattr(error, "orig", None) or error
+    number, message = (*cause.args, "", "")[:2]
+    message = str(message)
+    if not isinstance(number, int) or number == 0:  # from the driver: the connection is closed already
+        return Diagnosis(TargetUnavailable, f"the connection is lost ({type(cause).__name__})")
+    return Diagnosis(_class_of(number), f"errno {number}: {_safe_text(number, message, columns)}")
+
+
+def _class_of(number: int) -> type[TargetError]:
+    if number in UNAVAILABLE:
+        return TargetUnavailable
+    if number in MISCONFIGURED:
+        return TargetMisconfigured
+    return UniqueViolation if number == DUPLICATE else TargetRejected
+
+
+def _safe_text(number: int, message: str, columns: Collection[str]) -> str:
+    if number in QUOTABLE:
+        return message
+    if number == DUPLICATE:
+        key = re.search(r"for key '([^']*)'$", message)
+        return f"a value that must be unique is there already{f', key {key[1]}' if key else ''}"
+    # The column's name comes last, after the cell; only a name that the batch has is believed.
+    named = [word for word in re.findall(r"[^`'. ]+", message.rpartition("olumn ")[2]) if word in columns]
+    if not named:
+        return "the server refuses the rows"
+    if message.startswith("Incorrect string value"):
+        return f"text has characters that column {named[0]} cannot hold: check its character set"
+    return f"a cell does not fit column {named[0]}"

@@ -1,0 +1,63 @@
+"""The table `cdcbus_position` in a target: how far each Kafka partition has been applied there, in the same transaction as the rows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, String, Table, select
+from sqlalchemy.dialects import mysql
+from sqlalchemy.exc import DBAPIError
+
+from cdcbus.plugins.contracts import AppliedOffset, TargetTable, Writes
+from cdcbus.plugins.loaders.engine import Database
+from cdcbus.plugins.loaders.reflect import reflect
+from cdcbus.plugins.loaders.sql import SqlDialect
+from cdcbus.plugins.rowchange import TableId
+
+TABLE: Final = "cdcbus_position"
+COLUMNS: Final = ("task", "topic", "partition", "next_offset", "mzxid")
+
+
+def _text(length: int) -> String:
+    """Case counts in task and topic names, also where the database's default says otherwise."""
+    return String(length).with_variant(mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb")
+
+
+SHAPE: Final = Table(
+    TABLE,
+    MetaData(),
+    Column("task", _text(191), primary_key=True),
+    Column("topic", _text(249), primary_key=True),
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("next_offset", BigInteger, nullable=False),
+    Column("mzxid", BigInteger, nullable=False),
+    mysql_engine="InnoDB",
+    mariadb_engine="InnoDB",
+)
+
+
+def open_table(database: Database) -> TargetTable | None:
+    """The table in the connection's default schema, made if it is not there. Raises DBAPIError where it cannot be had."""
+    refused: DBAPIError | None = None
+    try:
+        with database.engine.begin() as connection:
+            SHAPE.create(connection, checkfirst=True)
+    except DBAPIError as error:  # no right to, or somebody else has made it at the same moment
+        refused = error
+    schema = database.engine.dialect.default_schema_name
+    with database.engine.connect() as connection:
+        table = reflect(connection, database.dialect.catalog, database.dialect.name, TableId(schema or "", TABLE))
+    if table is None and refused:
+        raise refused
+    return table
+
+
+def store(connection: Connection, dialect: SqlDialect, table: TargetTable, task_id: str, offset: AppliedOffset) -> None:
+    row = (task_id, offset.topic, str(offset.partition), str(offset.next_offset), str(offset.mzxid))
+    dialect.upsert(connection, table, Writes(COLUMNS, [row]))
+
+
+def load(connection: Connection, task_id: str) -> list[AppliedOffset]:
+    columns = SHAPE.c
+    query = select(columns.topic, columns.partition, columns.next_offset, columns.mzxid).where(columns.task == task_id)
+    return [AppliedOffset(*row) for row in connection.execute(query)]

@@ -1,0 +1,109 @@
+"""What a task does on each error, and what it tells the operator: the one table for it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from threading import Event
+
+from cdcbus.plugins.errors import (
+    BusError,
+    BusRejected,
+    BusUnavailable,
+    CdcError,
+    ConfigError,
+    ConversionError,
+    DataError,
+    NoPosition,
+    PositionConflict,
+    PositionError,
+    PositionLost,
+    PositionUnavailable,
+    SourceError,
+    SourceMisconfigured,
+    SourceUnavailable,
+    TargetError,
+    TargetMisconfigured,
+    TargetRejected,
+    TargetUnavailable,
+    UniqueViolation,
+    UnmappedColumn,
+    UnreadableEvent,
+)
+
+LOG = logging.getLogger(__name__)
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 20.0
+
+
+class Action(StrEnum):
+    """RETRY: start again from the stored position, with growing pauses, for ever. STOP: wait for a person."""
+
+    RETRY = "retry"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What happens next, and a sentence that says what the operator has to do."""
+
+    action: Action
+    advice: str
+
+
+UNKNOWN = Policy(Action.STOP, "This is a fault of cdcbus itself: report it with the log; the stored position has not moved past it.")
+
+POLICIES: Mapping[type[CdcError], Policy] = {
+    CdcError: Policy(Action.STOP, "Remove the cause named above, then start the task again."),
+    ConfigError: Policy(Action.STOP, "Correct the task file; `cdcbus task check FILE` lists everything that is wrong with it."),
+    PositionError: Policy(Action.STOP, "Look at the stored position with `cdcbus offset show ID` and set it to a form named above."),
+    NoPosition: Policy(Action.STOP, "Give the task a start: `consumer.offset` in its file, or a position set in ZooKeeper."),
+    PositionUnavailable: Policy(Action.RETRY, "Nothing to do unless it lasts: then check that ZooKeeper runs and its address is right."),
+    PositionConflict: Policy(Action.RETRY, "Nothing to do after an edit by hand; else look for a second process that runs the same task."),
+    SourceError: Policy(Action.STOP, "Remove the cause at the source database, then start the task again."),
+    SourceUnavailable: Policy(Action.RETRY, "Nothing to do unless it lasts: then check that the source runs and can be reached from here."),
+    SourceMisconfigured: Policy(Action.STOP, "Change the server setting or grant named above, then start the task again."),
+    PositionLost: Policy(Action.STOP, "Choose a position that the source still has, load again the rows between, keep binlogs for longer."),
+    UnreadableEvent: Policy(Action.STOP, "Nothing was skipped: report the event, or leave its table out by `consumer.excludes`."),
+    BusError: Policy(Action.STOP, "Remove the cause at Kafka, then start the task again."),
+    BusUnavailable: Policy(Action.RETRY, "Nothing to do unless it lasts: then check that the brokers run and can be reached from here."),
+    BusRejected: Policy(Action.STOP, "Create the topic, grant the right or raise the limit named above, then start the task again."),
+    DataError: Policy(Action.STOP, "Look at the record named above with kafka-console-consumer; nothing was skipped."),
+    ConversionError: Policy(Action.STOP, "Check that `consumer.converter` names the format of this topic; nothing was skipped."),
+    UnmappedColumn: Policy(Action.STOP, "Add the table or column at the target, map it, or drop it with `mapper[i].forceMatched=false`."),
+    TargetError: Policy(Action.STOP, "Remove the cause at the target database, then start the task again."),
+    TargetUnavailable: Policy(Action.RETRY, "Nothing to do unless it lasts: then check the target and what holds locks there."),
+    TargetMisconfigured: Policy(Action.STOP, "Correct user, password or rights at the target, then start the task again."),
+    TargetRejected: Policy(Action.STOP, "Compare the table named above at source and target; nothing was skipped."),
+    UniqueViolation: Policy(Action.STOP, "Compare the unique keys of the table at source and target; nothing was skipped."),
+}
+
+
+def policy_of(error: BaseException) -> Policy:
+    """The entry of the error's class, else of its nearest ancestor; anything that is no CdcError stops the task."""
+    for ancestor in type(error).__mro__:
+        if ancestor in POLICIES:
+            return POLICIES[ancestor]
+    return UNKNOWN
+
+
+def keep_trying(name: str, attempt: Callable[[], None], done: Callable[[], int], stop: Event) -> None:
+    """Calls `attempt` until it returns or `stop` is set, as long as its errors are ones to retry; raises the others.
+
+    Pauses grow from half a second to twenty and begin anew once `done()`, a count of work, has grown. An operator's edit needs no pause.
+    """
+    pause = FIRST_PAUSE_SECONDS
+    while not stop.is_set():
+        before = done()
+        try:
+            attempt()
+            return
+        except PositionConflict as error:
+            LOG.warning("%s: %s", name, error)
+        except CdcError as error:
+            if policy_of(error).action is Action.STOP:
+                raise
+            pause = FIRST_PAUSE_SECONDS if done() > before else min(LONGEST_PAUSE_SECONDS, pause * 2)
+            LOG.warning("%s: %s; trying again in %g s", name, error, pause)
+            stop.wait(pause)

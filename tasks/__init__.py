@@ -1,0 +1,1 @@
+"""A task is one .properties file: read it, check it, run it."""

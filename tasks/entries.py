@@ -1,0 +1,134 @@
+"""A `.properties` text as entries with lines: java.util.Properties syntax, porter's prefix, and what people's editors leave behind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import javaproperties
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.findings import Findings, Severity
+from cdcbus.tasks.interpolation import has_placeholder, interpolate
+from cdcbus.tasks.keys import Key, find_key, nearest_key
+
+LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+LINE_END = re.compile(r"\r\n|\r|\n")
+PREFIX = re.compile(r"porter\.task\[([0-9]+)\]\.")
+REMARK = re.compile(r"[ \t]+#.*", re.DOTALL)
+SECRET_NAME = re.compile(r"password|passwd|secret|jaas|credential", re.IGNORECASE)
+SECRET_IN_URL = re.compile(r"[?&;][A-Za-z]*[Pp]assword=(?!\$\{)[^&;]|^jdbc:oracle:thin:[^@/]+/(?!\$\{)[^@]+@")
+SAFE_FORM = "anyone who can read this file can read it; write ${env:NAME}, ${file:/path} or ${file:/path:key} instead"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key as the task has it. `written` is the value before its placeholders were filled: the form that may be shown."""
+
+    key: str
+    value: str
+    written: str
+    line: int
+
+
+def read_text(path: Path, findings: Findings) -> str:
+    """The file's text: UTF-8, else Latin-1 with a warning. Raises ConfigError when it cannot be read."""
+    try:
+        content = path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{path}: the task file cannot be read: {reason}; check its name and rights") from error
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        findings.warning(line, "", "not UTF-8, so the file is read as ISO-8859-1; save it as UTF-8")
+        return content.decode("iso-8859-1")
+
+
+def read_entries(text: str, environ: Mapping[str, str], findings: Findings, unfilled: Severity) -> dict[str, Entry]:
+    """The entries by key without porter's prefix; the last one of a key counts. Whatever is odd goes to `findings`, a placeholder that
+    cannot be filled as `unfilled`."""
+    entries: dict[str, Entry] = {}
+    prefixes: set[str] = set()
+    for line, written_key, written in _pairs(text, findings):
+        prefix = PREFIX.match(written_key)
+        prefixes.add(prefix[1] if prefix else "")
+        key = written_key[prefix.end() :] if prefix else written_key
+        entry = _entry(key, written, line, findings)
+        try:
+            entry = replace(entry, value=interpolate(entry.written, environ))
+        except ValueError as error:
+            findings.add(unfilled, line, key, str(error))
+        if key in entries:
+            findings.warning(line, key, f"written again; this one counts, not line {entries[key].line}; keep one of them")
+        entries[key] = entry
+    if len(prefixes - {""}) > 1:
+        tasks = ", ".join(f"porter.task[{number}]" for number in sorted(prefixes - {""}))
+        findings.error(0, "", f"holds several tasks ({tasks}); expected one task per file; example: one file for each number")
+    return entries
+
+
+def _pairs(text: str, findings: Findings) -> Iterator[tuple[int, str, str]]:
+    lines = LINE.findall(text)
+    at = 0
+    while at < len(lines):
+        try:
+            for element in javaproperties.parse("".join(lines[at:])):
+                here, at = at + 1, at + max(len(LINE.findall(element.source)), 1)
+                if isinstance(element, javaproperties.KeyValue):
+                    if _is_whole(element.key + element.value):
+                        yield here, element.key, element.value
+                    else:
+                        findings.error(here, element.key, r"half a character; expected both halves; example: \uD83D\uDE00")
+        except javaproperties.InvalidUEscapeError as error:
+            # The parser ends here; go on behind the line, so that one run finds everything.
+            at += 1
+            findings.error(at, "", rf"broken escape {error.escape}; expected \u and four hexadecimal digits; example: \u00FC")
+
+
+def _is_whole(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _entry(key: str, value: str, line: int, findings: Findings) -> Entry:
+    """The entry with its placeholders still empty."""
+    known = find_key(key)
+    if known is None:
+        _report_unknown(key, line, findings)
+    written = _cleaned(key, known, value, line, findings)
+    if _is_inline_secret(key, known, written):
+        findings.warning(line, key, f"the secret stands in the file: {SAFE_FORM}")
+    return Entry(key, "", written, line)
+
+
+def _report_unknown(key: str, line: int, findings: Findings) -> None:
+    near = nearest_key(key)
+    hint = f"did you mean {near}?" if near else "docs/configuration.md lists all keys"
+    findings.warning(line, key, f"unknown key, without effect; {hint}")
+
+
+def _is_secret(key: str, known: Key | None) -> bool:
+    return SECRET_NAME.search(key) is not None or (known is not None and known.kind.is_secret)
+
+
+def _cleaned(key: str, known: Key | None, value: str, line: int, findings: Findings) -> str:
+    """The value as it was meant: without a remark and the blanks at its end. Secrets and program text are taken as they stand."""
+    if _is_secret(key, known) or key == "consumer.eventProcessor.content":
+        if value != value.rstrip():
+            findings.warning(line, key, "blanks at the end of a secret belong to it, as in porter; remove them if they are not meant")
+        return value
+    if remark := REMARK.search(value):
+        findings.warning(line, key, "a remark after a value belongs to the value in this format; left out: give it a line of its own")
+        value = value[: remark.start()]
+    elif value.rstrip() != value:
+        findings.warning(line, key, "blanks at the end of a value belong to it in this format; they were left out: remove them")
+    return value.rstrip()
+
+
+def _is_inline_secret(key: str, known: Key | None, written: str) -> bool:
+    if SECRET_IN_URL.search(written) and known is not None and known.name == "loader.source.url":
+        return True
+    return bool(written) and _is_secret(key, known) and not has_placeholder(written)

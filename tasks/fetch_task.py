@@ -1,0 +1,55 @@
+"""Settings -> the typed task of CanalFetch -> KAFKA_SYNC."""
+
+from __future__ import annotations
+
+from cdcbus.producer.task import FetchTask, FilterConfig, PublishConfig, SourceConfig
+from cdcbus.tasks.kinds import ADDRESSES, FLAG, NAMES, PATH_NAME, REGEXES, SECONDS, SECRET, SERVER_ID, TEXT, word
+from cdcbus.tasks.settings import Settings, tables
+from cdcbus.tasks.start_forms import BINLOG_START
+
+PARTITION_KEY = "loader.source.partitionKey."
+
+
+def fetch_task(task_id: str, settings: Settings) -> FetchTask:
+    """The task; whatever is missing or impossible is reported to the settings' findings."""
+    settings.get("consumer.converter", word("canalRow"))
+    includes, excludes = tables(settings)
+    return FetchTask(
+        task_id=task_id,
+        swimlane=settings.get("consumer.source.database", PATH_NAME) or "",
+        source=_source(settings),
+        tables=FilterConfig(settings.get("consumer.source.filter", REGEXES) or (), includes, excludes),
+        publish=_publish(settings),
+        start=settings.get("consumer.offset", BINLOG_START),
+        position_interval_seconds=settings.get("consumer.source.positionIntervalSeconds", SECONDS) or 0.0,
+    )
+
+
+def _source(settings: Settings) -> SourceConfig:
+    return SourceConfig(
+        addresses=settings.need("consumer.source.address", ADDRESSES, ()),
+        user=settings.need("consumer.source.username", TEXT, ""),
+        password=settings.get("consumer.source.password", SECRET) or "",
+        server_id=settings.get("consumer.source.slaveId", SERVER_ID) or None,
+    )
+
+
+def _publish(settings: Settings) -> PublishConfig:
+    client_id = settings.get("loader.source.group", TEXT)
+    options = {"client.id": client_id} if client_id else {}
+    return PublishConfig(
+        servers=settings.servers("loader.source.servers"),
+        topic=settings.need("loader.source.topic", TEXT, ""),
+        converter="oggJson" if settings.get("loader.source.oggJson", FLAG) else "canalRow",
+        partition_keys=_partition_keys(settings),
+        kafka_options=options | settings.below("kafka.", "loader.source.kafka."),
+    )
+
+
+def _partition_keys(settings: Settings) -> dict[str, tuple[str, ...]]:
+    keys: dict[str, tuple[str, ...]] = {}
+    for table in settings.below(PARTITION_KEY):
+        columns = settings.get(PARTITION_KEY + table, NAMES)
+        if columns:
+            keys[table.upper()] = columns
+    return keys

@@ -1,0 +1,57 @@
+"""What reading a task file finds, each with its line: errors, warnings, notes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """ERROR: the task cannot run. WARNING: it runs, but not as the file reads. NOTE: a key that this release answers otherwise."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One sentence about one key. `line` counts from 1; 0 where it is about the file as a whole (a key that is missing)."""
+
+    severity: Severity
+    line: int
+    key: str
+    sentence: str
+
+    def located(self, file: str) -> str:
+        """`file:line: key: sentence`, without the parts that do not apply."""
+        place = f"{file}:{self.line}" if self.line else file
+        return f"{place}: {self.key}: {self.sentence}" if self.key else f"{place}: {self.sentence}"
+
+
+@dataclass(slots=True)
+class Findings:
+    """Collects findings, so that one run tells all of them."""
+
+    found: list[Finding] = field(default_factory=list)
+
+    def add(self, severity: Severity, line: int, key: str, sentence: str) -> None:
+        self.found.append(Finding(severity, line, _printable(key), _printable(sentence)))
+
+    def error(self, line: int, key: str, sentence: str) -> None:
+        self.add(Severity.ERROR, line, key, sentence)
+
+    def warning(self, line: int, key: str, sentence: str) -> None:
+        self.add(Severity.WARNING, line, key, sentence)
+
+    def note(self, line: int, key: str, sentence: str) -> None:
+        self.add(Severity.NOTE, line, key, sentence)
+
+    def of(self, severity: Severity) -> list[Finding]:
+        """The findings of one severity, by line."""
+        return sorted((f for f in self.found if f.severity is severity), key=lambda f: (f.line, f.key))
+
+
+def _printable(text: str) -> str:
+    """Text for one line of a terminal: a file must not be able to steer it."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

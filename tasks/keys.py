@@ -1,0 +1,462 @@
+"""Every key of a task file: the one place that knows them, from which suggestions and docs/configuration.md are made.
+
+In a name `[i]` stands for a number in brackets, `<X>` for any name, a final `*` for any rest.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from cdcbus.tasks.kinds import (
+    ADDRESSES,
+    CONSUMER,
+    EDGE,
+    FLAG,
+    JDBC_URL,
+    LOADER,
+    NAMES,
+    NATURAL,
+    NUMBER,
+    PAIR,
+    PARTITION,
+    PATH_NAME,
+    POSITIVE,
+    REGEXES,
+    SECONDS,
+    SECRET,
+    SERVER_ID,
+    START,
+    TABLES,
+    TEXT,
+    Kind,
+    word,
+)
+
+
+class Route(StrEnum):
+    """The ways rows can go. FETCH: CanalFetch -> KAFKA_SYNC. LOAD: KafkaFetch -> Jdbc*."""
+
+    ANY = "any"
+    FETCH = "fetch"
+    LOAD = "load"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key, or one pattern of keys.
+
+    `default` is what holds when it is absent, as it would be written. `porter` says what porter does where that differs. `answer` is the
+    note given where the key is accepted without effect: on every route if `route` is ANY, else on the other route; a key without one
+    gets a warning there. A `dead` key gets its warning everywhere.
+    """
+
+    name: str
+    kind: Kind[Any]
+    default: str
+    meaning: str
+    porter: str = ""
+    route: Route = Route.ANY
+    answer: str = ""
+    dead: str = ""
+    is_required: bool = False
+
+    def matches(self, written: str) -> bool:
+        return _pattern(self.name).fullmatch(written) is not None
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    text = re.escape(name).replace(r"\[i\]", r"\[[0-9]{1,6}\]").replace(r"\*", ".+")
+    return re.compile(re.sub(r"<[A-Z]+>", ".+", text), re.DOTALL)
+
+
+def _table() -> Iterable[Key]:
+    yield from TASK_KEYS
+    yield from CONSUMER_KEYS
+    yield from KAFKA_SOURCE_KEYS
+    yield from CANAL_SOURCE_KEYS
+    yield from JDBC_SOURCE_KEYS
+    yield from LOADER_KEYS
+    yield from JDBC_TARGET_KEYS
+    yield from KAFKA_TARGET_KEYS
+    yield from MAPPER_KEYS
+    yield from PASSED_THROUGH
+
+
+NODE_ANSWER = "accepted; this release has no nodes: `cdcbus task run` runs the task where it is called"
+ALARM_ANSWER = "accepted; this release sends no alarms: lag and errors are in the task's log"
+JDBC_FETCH_ANSWER = "accepted; this release has no JdbcFetch: it reads binlogs instead of polling tables"
+POOL_ANSWER = "accepted; connections are opened when needed, at most maxPoolSize"
+RETRY_ANSWER = "accepted; an unreachable server is tried again for ever, with growing pauses, and no row is skipped"
+TEST_ANSWER = "accepted; a connection is tested before use"
+DRIVER_ANSWER = "accepted; the address says which database it is"
+CANAL_ANSWER = "accepted; a setting inside canal, which is not used here"
+SOURCE_NAME_ANSWER = "accepted; this release has no named sources: write the keys of the source into this file"
+
+TASK_KEYS = (
+    Key("taskId", PATH_NAME, "", "The task's id, and the name of its directory in ZooKeeper.", is_required=True),
+    Key("nodeId", NAMES, "", "The nodes that may run the task; absent: any.", answer=NODE_ANSWER),
+    Key("status", word("NEW", "WORKING", "STOPPED", "DELETED"), "WORKING", "Whether nodes shall run the task.", answer=NODE_ANSWER),
+    Key("localTask", FLAG, "false", "Set by porter's node itself.", answer="accepted; porter sets it itself, nothing reads it here"),
+    Key("positionCheckInterval", NUMBER, "-1", "Seconds between checks of the lag.", answer=ALARM_ANSWER),
+    Key("alarmPositionCount", NUMBER, "10000", "Lag in records from which to warn.", answer=ALARM_ANSWER),
+    Key("receiver[i].realName", TEXT, "", "Who gets alarms: name.", answer=ALARM_ANSWER),
+    Key("receiver[i].email", TEXT, "", "Who gets alarms: mail address.", answer=ALARM_ANSWER),
+    Key("receiver[i].phone", TEXT, "", "Who gets alarms: telephone.", answer=ALARM_ANSWER),
+    Key("restartRetries", NUMBER, "20", "How often a node starts a failed task again.", answer=NODE_ANSWER),
+    Key("restartIncreaseBySecond", NUMBER, "300", "Seconds by which the pause between starts grows.", answer=NODE_ANSWER),
+    Key("porter.*", TEXT, "", "Settings of a porter node.", answer="a setting of porter's node, not of a task; nothing reads it here"),
+)
+
+CONSUMER_KEYS = (
+    Key(
+        "consumer.consumerName",
+        CONSUMER,
+        "",
+        "What is read: `CanalFetch` a MySQL or MariaDB binlog, `KafkaFetch` Kafka topics.",
+        "also JdbcFetch",
+        is_required=True,
+    ),
+    Key(
+        "consumer.converter",
+        TEXT,
+        "",
+        "KafkaFetch: the form of the records, `oggJson` when absent. CanalFetch: names the input, always `canalRow`.",
+        "KafkaFetch with canalRow drops every record",
+    ),
+    Key(
+        "consumer.includes",
+        TABLES,
+        "",
+        "Only these tables, by their source name, any case.",
+        "elements are not trimmed; one without a schema matches nothing",
+    ),
+    Key("consumer.excludes", TABLES, "", "Not these tables; ignored where includes is given.", "elements are not trimmed"),
+    Key(
+        "consumer.offset",
+        START,
+        "",
+        "Where to start when ZooKeeper holds no position. KafkaFetch: the last processed offset, a replay `a-b` (both included, "
+        "then the task ends), `earliest`, `latest`, an ISO time. CanalFetch: a binlog file, `file:position`, a GTID set, `earliest`, "
+        "`latest`, an ISO time. Times are UTC unless they say otherwise.",
+        "only a binlog file name works",
+    ),
+    Key("consumer.emptyFetchThreshold", NUMBER, "3600", "Seconds without rows from which to warn.", answer=ALARM_ANSWER),
+    Key("consumer.emptyFetchNoticeSpan", NUMBER, "3600", "Seconds between such warnings.", answer=ALARM_ANSWER),
+    Key(
+        "consumer.eventProcessor.className",
+        TEXT,
+        "",
+        "A Java class that changes rows.",
+        answer="accepted; Java classes are not run, rows pass unchanged: check that the target can do without",
+    ),
+    Key(
+        "consumer.eventProcessor.content",
+        TEXT,
+        "",
+        "Path or source of that class.",
+        answer="accepted; Java classes are not run, rows pass unchanged: check that the target can do without",
+    ),
+    Key("consumer.metaSource.*", TEXT, "", "The database for row-count checks.", answer="accepted; this release makes no row-count checks"),
+    Key("consumer.source.sourceType", TEXT, "", "The kind of source.", answer="accepted; consumerName says what is read"),
+    Key("consumer.source.clientType", TEXT, "", "The kind of source.", answer="accepted; consumerName says what is read"),
+    Key("consumer.source.sourceName", TEXT, "", "A named source.", answer=SOURCE_NAME_ANSWER),
+    Key(
+        "consumer.source.oncePollSize",
+        POSITIVE,
+        "",
+        "Kafka's `max.poll.records`; absent: as Kafka's client has it.",
+        "default 1000, and how far a restart steps back",
+        Route.LOAD,
+        answer="accepted; the binlog is read as it comes",
+    ),
+    Key(
+        "consumer.source.pollTimeOut",
+        NUMBER,
+        "",
+        "Milliseconds to wait for rows.",
+        "1000 for Kafka, -1 for canal",
+        answer="accepted; new rows are taken at once, without a wait of that length",
+    ),
+)
+
+KAFKA_SOURCE_KEYS = (
+    Key("consumer.source.servers", ADDRESSES, "", "The brokers. Required.", route=Route.LOAD),
+    Key(
+        "consumer.source.topics",
+        NAMES,
+        "",
+        "The topics, each with a position of its own. Required.",
+        "elements are not trimmed",
+        Route.LOAD,
+    ),
+    Key(
+        "consumer.source.group",
+        TEXT,
+        "",
+        "The consumer group whose offsets count where ZooKeeper has no position.",
+        "default `<ip>_<user>`",
+        Route.LOAD,
+    ),
+    Key(
+        "consumer.source.firstConsumeFrom",
+        EDGE,
+        "",
+        "Where to start when nothing else says it. Absent: the task refuses to start.",
+        "default earliest",
+        Route.LOAD,
+    ),
+    Key(
+        "consumer.source.partition",
+        PARTITION,
+        "",
+        "Only this partition, of one topic; absent: all. `0` beside several topics means all, as in porter.",
+        "0 is the default and means that none is chosen",
+        Route.LOAD,
+    ),
+    Key(
+        "consumer.source.allowOffsetReset",
+        FLAG,
+        "false",
+        "Whether a stored offset that Kafka no longer has is replaced by the earliest one instead of stopping the task.",
+        route=Route.LOAD,
+    ),
+    Key("consumer.source.maxRecordsPerBatch", POSITIVE, "50000", "Records per batch at most.", "not known", Route.LOAD),
+    Key(
+        "consumer.source.autoCommit",
+        FLAG,
+        "false",
+        "Whether Kafka keeps the position.",
+        answer="accepted; the position is always kept in ZooKeeper",
+    ),
+    Key(
+        "consumer.source.onceCommitInterval",
+        NUMBER,
+        "1000",
+        "Milliseconds between automatic commits.",
+        answer="accepted; the position is stored after each batch",
+    ),
+)
+
+CANAL_SOURCE_KEYS = (
+    Key(
+        "consumer.source.address",
+        ADDRESSES,
+        "",
+        "The server, `host:port`; several are tried in order. Required.",
+        "one address",
+        Route.FETCH,
+    ),
+    Key("consumer.source.username", TEXT, "", "The user, who may read the binlog. Required.", route=Route.FETCH),
+    Key("consumer.source.password", SECRET, "", "The user's password.", route=Route.FETCH),
+    Key(
+        "consumer.source.database",
+        PATH_NAME,
+        "binlog",
+        "The last part of the position's path; it does not filter.",
+        "required in effect",
+        Route.FETCH,
+    ),
+    Key(
+        "consumer.source.filter",
+        REGEXES,
+        "",
+        "Regular expressions for `schema.table`, any case, matched whole; absent: all.",
+        route=Route.FETCH,
+    ),
+    Key(
+        "consumer.source.slaveId",
+        SERVER_ID,
+        "",
+        "The server id as a replica, unique among the source's replicas; absent or 0: derived from the task's id.",
+        "default from the clock",
+        Route.FETCH,
+    ),
+    Key("consumer.source.positionIntervalSeconds", SECONDS, "1", "Seconds between two stores of the position.", "not known", Route.FETCH),
+    Key("consumer.source.parallel", FLAG, "false", "Whether canal parses on several threads.", answer=CANAL_ANSWER),
+    Key("consumer.source.canalId", TEXT, "", "canal's id.", answer=CANAL_ANSWER),
+    Key("consumer.source.canalName", TEXT, "", "canal's name.", answer=CANAL_ANSWER),
+    Key("consumer.source.sourcingType", TEXT, "MYSQL", "canal's kind of source.", answer=CANAL_ANSWER),
+)
+
+JDBC_SOURCE_KEYS = (
+    Key("consumer.source.tasksMax", NUMBER, "1", "JdbcFetch: parallel readers.", answer=JDBC_FETCH_ANSWER),
+    Key("consumer.source.table.<N>.table", TEXT, "", "JdbcFetch: the table.", answer=JDBC_FETCH_ANSWER),
+    Key("consumer.source.table.<N>.incrementColumn", TEXT, "", "JdbcFetch: the growing column.", answer=JDBC_FETCH_ANSWER),
+    Key("consumer.source.table.<N>.incrementColumnSpan", NUMBER, "500", "JdbcFetch: rows per poll.", answer=JDBC_FETCH_ANSWER),
+    Key("consumer.source.table.<N>.timestampColumn", TEXT, "", "JdbcFetch: the time column.", answer=JDBC_FETCH_ANSWER),
+    Key("consumer.source.table.<N>.timestampColumnCast", TEXT, "", "JdbcFetch: SQL for its epoch milliseconds.", answer=JDBC_FETCH_ANSWER),
+    Key("consumer.source.table.<N>.timestampSpan", NUMBER, "300000", "JdbcFetch: milliseconds per poll.", answer=JDBC_FETCH_ANSWER),
+    Key(
+        "consumer.source.userName",
+        TEXT,
+        "",
+        "JdbcFetch: the user.",
+        dead="JdbcFetch's spelling, without effect here; CanalFetch reads consumer.source.username: rename it",
+    ),
+    *(
+        Key(f"consumer.source.{name}", TEXT, "", f"JdbcFetch: as loader.source.{name}.", answer=JDBC_FETCH_ANSWER)
+        for name in (
+            "url",
+            "driverClassName",
+            "dbType",
+            "minPoolSize",
+            "maxPoolSize",
+            "initialPoolSize",
+            "maxWait",
+            "connectionErrorRetryAttempts",
+            "validationQueryTimeout",
+            "testOnBorrow",
+            "testOnReturn",
+            "makePrimaryKeyWhenNo",
+            "retries",
+        )
+    ),
+)
+
+LOADER_KEYS = (
+    Key(
+        "loader.loaderName",
+        LOADER,
+        "",
+        "Where rows go: `KAFKA_SYNC` a Kafka topic; `JdbcBatch` a database, merged and written in batches (JdbcSingle and JdbcMultiThread "
+        "do the same here).",
+        "also JdbcSqlDebug and KUDU_NATIVE; JdbcSingle writes row by row",
+        is_required=True,
+    ),
+    Key(
+        "loader.insertOnUpdateError",
+        FLAG,
+        "true",
+        "Whether an update of a row that the target lacks becomes an insert.",
+        "4.0: always true",
+        Route.LOAD,
+        answer="accepted; only databases tell updates from inserts",
+    ),
+    Key("loader.source.sourceName", TEXT, "", "A named source.", answer=SOURCE_NAME_ANSWER),
+    Key("loader.source.sourceType", TEXT, "", "The kind of target.", answer="accepted; loaderName says where rows go"),
+    Key("loader.source.clientType", TEXT, "", "The kind of target.", answer="accepted; loaderName says where rows go"),
+    Key("loader.source.retries", NUMBER, "", "Attempts to write.", "3 for Kafka, 6 for databases", answer=RETRY_ANSWER),
+)
+
+JDBC_TARGET_KEYS = (
+    Key("loader.source.url", JDBC_URL, "", "The target's JDBC address. Required.", route=Route.LOAD),
+    Key("loader.source.userName", TEXT, "", "The user at the target.", route=Route.LOAD),
+    Key("loader.source.password", SECRET, "", "The user's password.", route=Route.LOAD),
+    Key("loader.source.maxPoolSize", POSITIVE, "5", "Connections at most.", "default 20, never applied", Route.LOAD),
+    Key("loader.source.minPoolSize", NATURAL, "", "Connections kept open.", "20, never applied", answer=POOL_ANSWER),
+    Key("loader.source.initialPoolSize", NATURAL, "", "Connections opened at start.", "5, never applied", answer=POOL_ANSWER),
+    Key("loader.source.maxWait", POSITIVE, "10000", "Milliseconds to wait for a connection.", route=Route.LOAD),
+    Key("loader.source.driverClassName", TEXT, "", "The Java driver.", answer=DRIVER_ANSWER),
+    Key("loader.source.dbType", TEXT, "", "The kind of database.", answer=DRIVER_ANSWER),
+    Key("loader.source.connectionErrorRetryAttempts", NUMBER, "1", "Attempts to connect.", answer=RETRY_ANSWER),
+    Key("loader.source.validationQueryTimeout", NUMBER, "3000", "Seconds for a connection test.", answer=TEST_ANSWER),
+    Key("loader.source.testOnBorrow", FLAG, "true", "Test connections before use.", answer=TEST_ANSWER),
+    Key("loader.source.testOnReturn", FLAG, "true", "Test connections after use.", answer=TEST_ANSWER),
+    Key(
+        "loader.source.makePrimaryKeyWhenNo",
+        FLAG,
+        "true",
+        "All columns are the key of a table without one.",
+        answer="accepted; a target table without a primary key is refused: give it one",
+    ),
+)
+
+KAFKA_TARGET_KEYS = (
+    Key("loader.source.servers", ADDRESSES, "", "The brokers. Required.", route=Route.FETCH),
+    Key("loader.source.topic", TEXT, "", "The topic. Required.", route=Route.FETCH),
+    Key(
+        "loader.source.oggJson",
+        FLAG,
+        "true",
+        "The form of the records: true oggJson, false canalRow.",
+        "false: a row JSON that nothing reads",
+        Route.FETCH,
+    ),
+    Key("loader.source.group", TEXT, "", "The producer's `client.id`.", "default `<ip>_<user>_<pid>`", Route.FETCH),
+    Key(
+        "loader.source.partitionKey.<SCHEMA>.<TABLE>",
+        NAMES,
+        "",
+        "The columns of the record key, any case, for a table by its source name; absent: the primary key.",
+        "exact case, after mapping, not trimmed",
+        Route.FETCH,
+    ),
+    Key(
+        "loader.source.transaction",
+        FLAG,
+        "false",
+        "Write in Kafka transactions.",
+        answer="accepted; records are written idempotently, without transactions: a crash may repeat rows, never lose one",
+    ),
+    Key("loader.source.workerCount", NUMBER, "10", "KUDU_NATIVE: parallel writers.", answer="accepted; this release has no Kudu target"),
+)
+
+MAPPER_KEYS = (
+    Key(
+        "mapper[i].schema",
+        PAIR,
+        "",
+        "`source,target`: the schema this entry is for, and its name at the target; absent: any.",
+        "anything but two names is ignored",
+        Route.LOAD,
+    ),
+    Key(
+        "mapper[i].table",
+        PAIR,
+        "",
+        "`source,target`: the table this entry is for, and its name at the target; absent: any.",
+        "anything but two names is ignored",
+        Route.LOAD,
+    ),
+    Key("mapper[i].column.<COLUMN>", TEXT, "", "The target's name of this source column; others keep theirs.", route=Route.LOAD),
+    Key(
+        "mapper[i].forceMatched",
+        FLAG,
+        "true",
+        "Whether a source column that the target lacks stops the task; false: the column is left out. No meaning for CanalFetch.",
+    ),
+    Key(
+        "mapper[i].ignoreTargetCase",
+        FLAG,
+        "true",
+        "Whether target names are taken in upper case.",
+        answer="accepted; a target name is matched exactly, else in any case",
+    ),
+    Key(
+        "mapper[i].updateDate",
+        PAIR,
+        "",
+        "`source,target`: columns of the last change, for row-count checks.",
+        answer="accepted; this release makes no row-count checks",
+    ),
+    Key("mapper[i].auto", TEXT, "", "Nothing, since 2018.", "ignored", dead="without meaning since 2018, in porter too; remove the line"),
+)
+
+PASSED_THROUGH = (
+    Key("kafka.*", TEXT, "", "A setting of the Kafka client, by its own name.", "not known"),
+    Key("consumer.source.kafka.*", TEXT, "", "The same.", "not known", Route.LOAD),
+    Key("loader.source.kafka.*", TEXT, "", "The same.", "not known", Route.FETCH),
+    Key("spark.*", TEXT, "", "A setting of Spark, by its own name.", "not known", Route.LOAD),
+    Key("consumer.source.spark.*", TEXT, "", "The same.", "not known", Route.LOAD),
+    Key("loader.source.spark.*", TEXT, "", "The same.", "not known", Route.LOAD),
+)
+
+KEYS: dict[str, Key] = {key.name: key for key in _table()}
+PATTERNS = tuple(key for key in KEYS.values() if re.search(r"[*<\[]", key.name))
+
+
+def find_key(written: str) -> Key | None:
+    """The key of a written name, or None when there is no such key."""
+    return KEYS.get(written) or next((key for key in PATTERNS if key.matches(written)), None)
+
+
+def nearest_key(written: str) -> str | None:
+    """The known key that looks most like an unknown one."""
+    names = {re.sub(r"<[a-z]+>|\*", "", name.casefold()): name for name in KEYS}
+    close = difflib.get_close_matches(re.sub(r"\[\s*[0-9]+\s*\]", "[i]", written).casefold(), names, n=1, cutoff=0.75)
+    return names[close[0]] if close else None

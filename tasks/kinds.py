@@ -1,0 +1,146 @@
+"""The types a key's value can have: how the text is read, and what an operator is told when it cannot be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T_co = TypeVar("T_co", covariant=True)
+
+TRUE = frozenset({"true", "yes", "on", "1"})
+FALSE = frozenset({"false", "no", "off", "0"})
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T_co]):
+    """A type of value. `read` raises ValueError for text that is not of it; `expected` and `example` complete the sentence."""
+
+    name: str
+    read: Callable[[str], T_co]
+    expected: str
+    example: str
+    is_secret: bool = False
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """The elements of a comma list, trimmed, without empty ones."""
+    return tuple(element for part in text.split(",") if (element := part.strip()))
+
+
+def _whole(text: str, least: int, most: int) -> int:
+    if not re.fullmatch(r"[+-]?[0-9]{1,19}", text):
+        raise ValueError("not a whole number")
+    number = int(text)
+    if not least <= number <= most:
+        raise ValueError("out of range")
+    return number
+
+
+def whole_number(least: int = -(2**63), most: int = 2**63 - 1, example: str = "1000") -> Kind[int]:
+    """Whole numbers from `least` to `most`."""
+    limits = "" if least < -(2**62) else f" from {least}" + (f" to {most}" if most < 2**62 else "")
+    return Kind("number", lambda text: _whole(text, least, most), f"a whole number{limits}", example)
+
+
+def word(*words: str) -> Kind[str]:
+    """One of a few words, spelled exactly."""
+    return Kind("word", lambda text: _one_of(text, words), "one of " + ", ".join(words), words[0])
+
+
+def _one_of(text: str, words: tuple[str, ...]) -> str:
+    if text not in words:
+        raise ValueError("unknown word")
+    return text
+
+
+def _flag(text: str) -> bool:
+    lowered = text.lower()
+    if lowered not in TRUE | FALSE:
+        raise ValueError("neither true nor false")
+    return lowered in TRUE
+
+
+def _seconds(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text) or float(text) <= 0:
+        raise ValueError("not a duration")
+    return float(text)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    parts = [part.strip() for part in text.split(",")]
+    if len(parts) != 2 or not all(parts):
+        raise ValueError("not two names")
+    return parts[0], parts[1]
+
+
+def _addresses(text: str) -> tuple[tuple[str, int], ...]:
+    addresses = []
+    for element in split_list(text):
+        host, colon, port = element.rpartition(":")
+        if not colon or not host or re.search(r"[\s/]", host):
+            raise ValueError("not host:port")
+        addresses.append((host.strip("[]"), _whole(port, 1, 65535)))
+    if not addresses:
+        raise ValueError("empty")
+    return tuple(addresses)
+
+
+def _tables(text: str) -> frozenset[str]:
+    tables = frozenset(element.upper() for element in split_list(text))
+    if any("." not in table.strip(".") or "*" in table for table in tables):
+        raise ValueError("not SCHEMA.TABLE")
+    return tables
+
+
+def _regexes(text: str) -> tuple[str, ...]:
+    parts = split_list(text)
+    for part in parts:
+        try:
+            re.compile(part)
+        except (re.error, RecursionError, OverflowError) as error:
+            raise ValueError("not a regular expression") from error
+    return parts
+
+
+def _path_name(text: str) -> str:
+    # ZooKeeper forbids these as the name of a node.
+    if "/" in text or text in {".", "..", "zookeeper"} or not text.isprintable():
+        raise ValueError("not a name")
+    return text
+
+
+def _jdbc_url(text: str) -> str:
+    if not re.match(r"jdbc:(mysql|mariadb|postgresql|oracle:thin):.*\S", text):
+        raise ValueError("not a JDBC address")
+    return text
+
+
+TEXT: Kind[str] = Kind("text", str, "text", "abc")
+SECRET: Kind[str] = Kind("secret", str, "text", "${env:DB_PASSWORD}", is_secret=True)
+FLAG: Kind[bool] = Kind("true/false", _flag, "true or false", "true")
+NUMBER: Kind[int] = whole_number()
+NATURAL: Kind[int] = whole_number(0)
+POSITIVE: Kind[int] = whole_number(1, example="10")
+SERVER_ID: Kind[int] = whole_number(0, 2**32 - 1, "1484")
+PARTITION: Kind[int] = whole_number(0, 2**31 - 1, "2")
+SECONDS: Kind[float] = Kind("seconds", _seconds, "seconds above 0", "1")
+NAMES: Kind[tuple[str, ...]] = Kind("list", split_list, "names separated by commas", "T_ORDER,T_USER")
+PAIR: Kind[tuple[str, str]] = Kind("pair", _pair, "two names separated by a comma: source,target", "SHOP,shop_copy")
+TABLES: Kind[frozenset[str]] = Kind("tables", _tables, "SCHEMA.TABLE names separated by commas, no wildcards", "SHOP.ORDERS,SHOP.USERS")
+ADDRESSES: Kind[tuple[tuple[str, int], ...]] = Kind("addresses", _addresses, "host:port, several separated by commas", "db1:3306,db2:3306")
+REGEXES: Kind[tuple[str, ...]] = Kind(
+    "regexes", _regexes, "regular expressions for schema.table separated by commas", r"shop\\.orders,shop\\.t_.*"
+)
+PATH_NAME: Kind[str] = Kind("name", _path_name, "a name without / or line breaks", "1084")
+JDBC_URL: Kind[str] = Kind(
+    "JDBC address",
+    _jdbc_url,
+    "jdbc:mysql:, jdbc:mariadb:, jdbc:postgresql: or jdbc:oracle:thin: with its address",
+    "jdbc:postgresql://db1:5432/shop",
+)
+CONSUMER: Kind[str] = word("CanalFetch", "KafkaFetch")
+LOADER: Kind[str] = word("KAFKA_SYNC", "JdbcBatch", "JdbcSingle", "JdbcMultiThread")
+EDGE: Kind[str] = word("earliest", "latest")
+START: Kind[str] = Kind("start", str, "text", "1343115467")

@@ -1,0 +1,111 @@
+"""Settings -> the typed task of KafkaFetch -> Jdbc*."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+
+from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.start import AfterOffset, Edge, KafkaStart, Replay
+from cdcbus.tasks.kinds import EDGE, FLAG, JDBC_URL, NAMES, PAIR, PARTITION, POSITIVE, SECRET, TEXT, word
+from cdcbus.tasks.settings import Settings, tables
+from cdcbus.tasks.start_forms import KAFKA_START
+
+MAPPER_KEY = re.compile(r"mapper\[([0-9]+)\]\.(.+)", re.DOTALL)
+CONVERTER = word("oggJson", "canalRow")
+
+
+def load_task(task_id: str, settings: Settings) -> LoadTask:
+    """The task; whatever is missing or impossible is reported to the settings' findings."""
+    source = _source(settings)
+    includes, excludes = tables(settings)
+    first_consume_from = settings.get("consumer.source.firstConsumeFrom", EDGE)
+    return LoadTask(
+        task_id=task_id,
+        source=source,
+        converter=settings.get("consumer.converter", CONVERTER) or "oggJson",
+        loader="JdbcBatch",
+        target=_target(task_id, settings),
+        includes=includes,
+        excludes=excludes,
+        rules=_rules(settings),
+        insert_on_update_error=bool(settings.get("loader.insertOnUpdateError", FLAG)),
+        start=_start(settings, source.topics),
+        first_consume_from=Edge(first_consume_from) if first_consume_from else None,
+        allow_offset_reset=bool(settings.get("consumer.source.allowOffsetReset", FLAG)),
+        max_records_per_batch=settings.get("consumer.source.maxRecordsPerBatch", POSITIVE) or 0,
+        spark_options=_spark_options(settings),
+    )
+
+
+def _source(settings: Settings) -> TopicConfig:
+    topics = settings.need("consumer.source.topics", NAMES, ())
+    # Only when it is written: Kafka's own default is another one than porter's, and the better one.
+    name = "consumer.source.oncePollSize"
+    options = {"max.poll.records": str(settings.get(name, POSITIVE))} if settings.has(name) else {}
+    return TopicConfig(
+        servers=settings.servers("consumer.source.servers"),
+        topics=topics,
+        partition=_partition(settings, topics),
+        group=settings.get("consumer.source.group", TEXT) or "",
+        kafka_options=options | settings.below("kafka.", "consumer.source.kafka."),
+    )
+
+
+def _partition(settings: Settings, topics: tuple[str, ...]) -> int | None:
+    name = "consumer.source.partition"
+    partition = settings.get(name, PARTITION)
+    if partition is None or len(topics) < 2:
+        if partition == 0:
+            settings.note(name, "only partition 0 is read; remove the line to read all")
+        return partition
+    if partition > 0:
+        settings.reject(name, f"partition {partition} of {len(topics)} topics; expected one topic; example: topics={topics[0]}")
+    else:
+        settings.warn(name, "0 beside several topics is read as in porter: all partitions of all topics; remove the line")
+    return None
+
+
+def _start(settings: Settings, topics: tuple[str, ...]) -> KafkaStart | None:
+    name = "consumer.offset"
+    start = settings.get(name, KAFKA_START)
+    if isinstance(start, AfterOffset | Replay) and len(topics) > 1:
+        settings.reject(name, f"one offset for {len(topics)} topics; expected one topic, or a time; example: {name}=2024-05-01T03:04:05Z")
+    return start
+
+
+def _target(task_id: str, settings: Settings) -> JdbcTarget:
+    return JdbcTarget(
+        url=settings.need("loader.source.url", JDBC_URL, ""),
+        user=settings.get("loader.source.userName", TEXT) or "",
+        password=settings.get("loader.source.password", SECRET) or "",
+        task_id=task_id,
+        pool_size=settings.get("loader.source.maxPoolSize", POSITIVE) or 0,
+        connect_timeout_seconds=math.ceil((settings.get("loader.source.maxWait", POSITIVE) or 0) / 1000),
+    )
+
+
+def _spark_options(settings: Settings) -> dict[str, str]:
+    rests = settings.below("spark.", "consumer.source.spark.", "loader.source.spark.")
+    return {f"spark.{rest}": value for rest, value in rests.items()}
+
+
+def _rules(settings: Settings) -> tuple[MapperRule, ...]:
+    columns: dict[int, dict[str, str]] = defaultdict(dict)
+    for key, entry in settings.entries.items():
+        if found := MAPPER_KEY.fullmatch(key):
+            rule = columns[int(found[1])]
+            if found[2].startswith("column.") and entry.value:
+                rule[found[2].removeprefix("column.")] = entry.value
+    return tuple(_rule(settings, f"mapper[{number}]", columns[number]) for number in sorted(columns))
+
+
+def _rule(settings: Settings, name: str, columns: dict[str, str]) -> MapperRule:
+    return MapperRule(
+        schema=settings.get(f"{name}.schema", PAIR),
+        table=settings.get(f"{name}.table", PAIR),
+        columns=columns,
+        force_matched=bool(settings.get(f"{name}.forceMatched", FLAG)),
+    )

@@ -1,0 +1,86 @@
+"""Runs one task in this process until it is told to stop, ends by itself, or meets an error that needs a person."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event
+from typing import Protocol
+
+from kazoo.client import KazooClient
+
+from cdcbus.consumer.task import LoadTask
+from cdcbus.producer.task import FetchTask
+from cdcbus.tasks.positions import ZooKeeperPositions, connect
+
+LOG = logging.getLogger(__name__)
+REPORT_SECONDS = 10.0
+
+
+class _Progress(Protocol):
+    @property
+    def done(self) -> int: ...
+
+    def __str__(self) -> str: ...
+
+
+def run_task(task: FetchTask | LoadTask, zookeeper: str) -> None:
+    """Returns after SIGTERM or SIGINT, with the position stored, or at the end of a bounded replay. Raises CdcError."""
+    client = connect(zookeeper)
+    try:
+        with _stop_signals() as stop:
+            _run(task, client, stop)
+    finally:
+        client.stop()
+        client.close()
+
+
+def _run(task: FetchTask | LoadTask, client: KazooClient, stop: Event) -> None:
+    report = _Reporter(task.task_id)
+    if isinstance(task, FetchTask):
+        from cdcbus.producer import run as producer
+
+        producer.run(task, ZooKeeperPositions(client, task.task_id, task.swimlane), stop, report)
+    else:
+        from cdcbus.consumer import run as consumer  # starts slowly: it brings pyspark
+
+        stores = {topic: ZooKeeperPositions(client, task.task_id, topic) for topic in task.source.topics}
+        consumer.run(task, stores, stop, report)
+    LOG.info("task %s has stopped", task.task_id)
+
+
+@contextmanager
+def _stop_signals() -> Iterator[Event]:
+    """An event that the first SIGTERM or SIGINT sets; a second one ends the process as usual."""
+    stop = Event()
+    before: dict[int, Callable[..., object] | int | None] = {}
+
+    def on_signal(number: int, _: object) -> None:
+        stop.set()
+        signal.signal(number, before[number])
+
+    for stopping in (signal.SIGTERM, signal.SIGINT):
+        before[stopping] = signal.signal(stopping, on_signal)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Reporter:
+    """Logs what a task has done, every REPORT_SECONDS in which it did something."""
+
+    def __init__(self, task_id: str) -> None:
+        self._task_id = task_id
+        self._at, self._done = time.monotonic(), 0
+
+    def __call__(self, progress: _Progress) -> None:
+        elapsed = time.monotonic() - self._at
+        if elapsed >= REPORT_SECONDS and progress.done != self._done:
+            rate = (progress.done - self._done) / elapsed
+            LOG.info("task %s: %s, %.1f rows/s", self._task_id, progress, rate)
+            self._at, self._done = time.monotonic(), progress.done

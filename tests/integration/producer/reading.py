@@ -1,0 +1,99 @@
+"""Reads a piece of a real server's binlog with `BinlogSource`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pymysql
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.rowchange import RowChange
+from cdcbus.producer.server import latest_position
+from cdcbus.producer.source import BinlogSource, Idle, Rows, Step, TransactionEnd
+from cdcbus.producer.task import FetchTask, FilterConfig, PublishConfig, SourceConfig
+
+IDLE_LIMIT = 10  # heartbeats, one a second: then what was waited for does not come
+
+
+def fetch_task(
+    source: Database,
+    name: str,
+    *,
+    servers: str = "",
+    tables: FilterConfig | None = None,
+    converter: str = "canalRow",
+    partition_keys: dict[str, tuple[str, ...]] | None = None,
+) -> FetchTask:
+    """A task called `name` that reads the schema `name` and writes to the topic `name`."""
+    return FetchTask(
+        task_id=name,
+        swimlane=name,
+        source=source_config(source),
+        tables=tables or FilterConfig(regexes=(rf"{name}\..*",)),
+        publish=PublishConfig(servers, name, converter, partition_keys or {}),
+        position_interval_seconds=0.1,
+    )
+
+
+def source_config(source: Database) -> SourceConfig:
+    return SourceConfig(((source.host, source.port),), source.user, source.password)
+
+
+def connect(source: Database) -> pymysql.Connection[Cursor]:
+    """A connection of its own, for what changes its session."""
+    return pymysql.connect(
+        host=source.host, port=source.port, user=source.user, password=source.password, charset="utf8mb4", autocommit=True
+    )
+
+
+def position(cursor: Cursor) -> BinlogPosition:
+    """The end of the binlog now."""
+    return latest_position(cursor.connection)
+
+
+def is_at_least(found: BinlogPosition, wanted: BinlogPosition) -> bool:
+    return (found.file, found.pos) >= (wanted.file, wanted.pos)
+
+
+def read_steps(task: FetchTask, start: BinlogPosition, end: BinlogPosition) -> list[Step]:
+    """Everything between two transaction edges but the heartbeats."""
+    steps: list[Step] = []
+    if is_at_least(start, end):
+        return steps
+    idle = 0
+    with BinlogSource(task) as source:
+        source.check(start)
+        for step in source.steps(start):
+            if isinstance(step, Idle):
+                idle += 1
+                assert idle < IDLE_LIMIT, f"the binlog source does not reach {end}; it gave {steps[-1:]}"
+                continue
+            steps.append(step)
+            if isinstance(step, TransactionEnd) and is_at_least(step.position, end):
+                return steps
+    raise AssertionError("the binlog source ended")
+
+
+def changes_of(steps: list[Step]) -> list[RowChange]:
+    return [change for step in steps if isinstance(step, Rows) for change in step.changes]
+
+
+def read(task: FetchTask, start: BinlogPosition, end: BinlogPosition) -> list[RowChange]:
+    """The row changes between two transaction edges."""
+    return changes_of(read_steps(task, start, end))
+
+
+@contextmanager
+def global_variable(source: Database, name: str, value: str) -> Iterator[None]:
+    """A server variable at `value` for a while."""
+    with connect(source) as connection, connection.cursor() as cursor:
+        cursor.execute(f"SELECT @@global.{name}")
+        ((before,),) = cursor.fetchall()
+        cursor.execute(f"SET GLOBAL {name} = %s", (value,))
+        try:
+            yield
+        finally:
+            cursor.execute(f"SET GLOBAL {name} = %s", (before,))

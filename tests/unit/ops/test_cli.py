@@ -1,0 +1,220 @@
+"""The command line: help, exit codes, what is printed where. A real process where the process is the point."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from cdcbus.ops.cli import main
+from cdcbus.plugins.errors import ConfigError
+
+GOOD = """\
+taskId=1
+consumer.consumerName=KafkaFetch
+consumer.source.servers=127.0.0.1:1
+consumer.source.topics=a
+loader.loaderName=JdbcBatch
+loader.source.url=jdbc:mysql://h/db
+"""
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    file = tmp_path / "good.properties"
+    file.write_text(GOOD, encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    file = tmp_path / "odd.properties"
+    file.write_text(GOOD + "mapper[0].auto=true\nnodeId=1\n", encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    file = tmp_path / "bad.properties"
+    file.write_text(GOOD + "consumer.source.partition=x\nmapper[0].auto=true\n", encoding="utf-8")
+    return file
+
+
+def process(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "cdcbus", *arguments], capture_output=True, text=True, timeout=30)
+
+
+def commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        _, command, _ = group.resolve_command(context, [name])
+        assert command is not None
+        yield f"{path} {name}", command
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path} {name}")
+
+
+def test_each_command_and_option_has_help() -> None:
+    found = dict(commands(main, "cdcbus"))
+    assert {"cdcbus task run", "cdcbus task check", "cdcbus offset show", "cdcbus stack up"} <= set(found)
+    for path, command in found.items():
+        assert command.help, path
+        for parameter in command.params:
+            assert not isinstance(parameter, click.Option) or parameter.help, f"{path} {parameter.name}"
+
+
+def test_help_answers_at_once_and_imports_nothing_slow() -> None:
+    assert "Commands:" in process("--help").stdout
+    fastest = min(_seconds("--help") for _ in range(3))
+    assert fastest < 0.4
+    check = "import sys, cdcbus.ops.cli; print([m for m in ('pyspark', 'kazoo', 'sqlalchemy', 'rich', 'pyarrow') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True).stdout == "[]\n"
+
+
+def _seconds(*arguments: str) -> float:
+    began = time.perf_counter()
+    process(*arguments)
+    return time.perf_counter() - began
+
+
+def test_the_list_names_lazy_commands_without_importing_them() -> None:
+    result = CliRunner().invoke(main, ["--help"])
+    assert re.search(r"^  demo +Show", result.stdout, re.MULTILINE)
+    assert re.search(r"^  stack +Start", result.stdout, re.MULTILINE)
+
+
+def test_version() -> None:
+    assert re.fullmatch(r"cdcbus \d+\.\d+\.\d+\n", CliRunner().invoke(main, ["--version"]).stdout)
+
+
+@pytest.mark.parametrize("arguments", [["nope"], ["task", "nope"], ["task", "check"], ["task", "run"], ["offset", "show"], ["--nope"]])
+def test_wrong_usage_exits_2(arguments: list[str]) -> None:
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert "Usage: cdcbus" in result.stderr
+
+
+@pytest.mark.parametrize("task_id", ["a/b", "..", "a\nb"])
+def test_an_impossible_id_is_wrong_usage(task_id: str) -> None:
+    result = CliRunner().invoke(main, ["offset", "show", task_id])
+    assert result.exit_code == 2
+    assert "expected a name" in result.stderr
+
+
+def test_check_is_quiet_about_a_good_file(good: Path) -> None:
+    result = CliRunner().invoke(main, ["task", "check", str(good)])
+    assert result.exit_code == 0
+    assert result.stdout.strip() == f"{good}: 0 errors, 0 warnings, 0 notes"
+
+
+def test_check_prints_a_table_and_exits_1_on_errors_only(odd: Path, bad: Path) -> None:
+    result = CliRunner().invoke(main, ["task", "check", str(odd)])
+    assert result.exit_code == 0
+    assert f"{odd}: 0 errors, 1 warning, 1 note" in result.stdout
+    result = CliRunner().invoke(main, ["task", "check", str(odd), str(bad)])
+    assert result.exit_code == 1
+    assert re.search(r"7 +error +consumer\.source\.partition +wrong value 'x'", result.stdout)
+    assert re.search(r"8 +warning +mapper\[0\]\.auto", result.stdout)
+
+
+def test_strict_makes_warnings_errors_but_not_notes(good: Path, odd: Path, tmp_path: Path) -> None:
+    noted = tmp_path / "noted.properties"
+    noted.write_text(GOOD + "nodeId=1\n", encoding="utf-8")
+    assert CliRunner().invoke(main, ["task", "check", "--strict", str(good), str(noted)]).exit_code == 0
+    assert CliRunner().invoke(main, ["task", "check", "--strict", str(odd)]).exit_code == 1
+
+
+def test_check_as_json(odd: Path, tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    result = CliRunner().invoke(main, ["task", "check", "--json", str(odd), str(missing)])
+    assert result.exit_code == 1
+    first, second = json.loads(result.stdout)
+    assert (first["file"], first["ok"]) == (str(odd), True)
+    assert [(f["severity"], f["line"], f["key"]) for f in first["findings"]] == [("warning", 7, "mapper[0].auto"), ("note", 8, "nodeId")]
+    assert second["findings"][0]["sentence"].startswith("the task file cannot be read: No such file")
+
+
+def test_run_refuses_a_bad_file_in_one_sentence(bad: Path) -> None:
+    done = process("task", "run", str(bad))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"{bad}:7: consumer.source.partition: wrong value 'x'; expected")
+    assert done.stderr.count("\n") == 1
+    assert "\x1b" not in done.stderr
+
+
+def test_run_logs_warnings_and_notes_and_needs_zookeeper(odd: Path) -> None:
+    done = process("task", "run", "--zookeeper", "nonsense:port", str(odd))
+    assert done.returncode == 1
+    assert f"WARNING {odd}:7: mapper[0].auto" in done.stderr
+    assert f"INFO {odd}:8: nodeId" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("not a ZooKeeper address: 'nonsense:port'")
+    assert "Traceback" not in done.stderr
+
+
+def test_zookeeper_can_be_named_by_the_environment() -> None:
+    result = CliRunner().invoke(main, ["offset", "show", "1"], env={"CDCBUS_ZOOKEEPER": "nonsense:port"})
+    assert result.exit_code == 1
+    assert "nonsense:port" in result.stderr
+
+
+class Failing:
+    """Commands of the real command line that fail in a chosen way."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __call__(self, *_: object) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])
+def test_an_interrupt_exits_130_without_a_word(monkeypatch: pytest.MonkeyPatch, good: Path, error: BaseException) -> None:
+    monkeypatch.setattr("cdcbus.tasks.properties.inspect_task", Failing(error))
+    result = CliRunner().invoke(main, ["task", "check", str(good)])
+    assert (result.exit_code, result.output) == (130, "")
+
+
+def test_a_named_error_is_its_sentence(monkeypatch: pytest.MonkeyPatch, good: Path) -> None:
+    monkeypatch.setattr("cdcbus.tasks.properties.read_task", Failing(ConfigError("what, where, what to do")))
+    result = CliRunner().invoke(main, ["task", "run", str(good)])
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "what, where, what to do\n")
+
+
+def test_an_unexpected_error_is_one_line_and_a_trace_only_when_asked_for(monkeypatch: pytest.MonkeyPatch, good: Path) -> None:
+    monkeypatch.setattr("cdcbus.tasks.properties.inspect_task", Failing(ZeroDivisionError("secret")))
+    result = CliRunner().invoke(main, ["task", "check", str(good)])
+    assert result.exit_code == 1
+    assert re.fullmatch(r"unexpected ZeroDivisionError; please report it.*\n", result.stderr)
+    assert "secret" not in result.output
+    traced = process_with_fault("--debug", "task", "check", str(good))
+    assert "Traceback" in traced.stderr
+    assert traced.stderr.splitlines()[-1].startswith("unexpected ZeroDivisionError")
+
+
+def process_with_fault(*arguments: str) -> subprocess.CompletedProcess[str]:
+    code = (
+        "import sys, cdcbus.tasks.properties as p; from cdcbus.ops.cli import main\n"
+        "def fail(*_): 1 / 0\n"
+        "p.inspect_task = fail; main(sys.argv[1:])"
+    )
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=30)
+
+
+def test_a_real_interrupt_ends_a_real_process_quietly() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        command = [sys.executable, "-m", "cdcbus", "offset", "show", "1", "--zookeeper", address]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+            silent.settimeout(10)
+            silent.accept()[0].close()
+            running.send_signal(signal.SIGINT)
+            output, errors = running.communicate(timeout=15)
+    assert (running.returncode, output, errors) == (130, "", "")

@@ -1,0 +1,135 @@
+from pathlib import Path
+
+import pytest
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.entries import Entry, read_entries, read_text
+from cdcbus.tasks.findings import Findings, Severity
+
+
+def entries(text: str, **environ: str) -> tuple[dict[str, Entry], list[str]]:
+    findings = Findings()
+    read = read_entries(text, environ, findings, Severity.ERROR)
+    return read, [f"{f.severity}:{f.line}:{f.key}" for f in findings.found]
+
+
+def values(text: str) -> dict[str, str]:
+    return {key: entry.value for key, entry in entries(text)[0].items()}
+
+
+def test_a_doubled_backslash_is_one() -> None:
+    assert values(r"consumer.source.filter=shop\\.orders") == {"consumer.source.filter": r"shop\.orders"}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_are_counted_over_remarks_and_continuations(end: str) -> None:
+    text = end.join(["# remark", "", "taskId=\\", "  1", "! other \\", "nodeId : 2", " status\tNEW"])
+    assert {(entry.key, entry.value, entry.line) for entry in entries(text)[0].values()} == {
+        ("taskId", "1", 3),
+        ("nodeId", "2", 6),
+        ("status", "NEW", 7),
+    }
+
+
+def test_porters_prefix_is_taken_off_and_the_plain_form_is_the_same_key() -> None:
+    read, found = entries("porter.task[0].taskId=1\ntaskId=2")
+    assert read["taskId"].value == "2"
+    assert found == ["warning:2:taskId"]
+
+
+def test_two_tasks_in_one_file_are_an_error() -> None:
+    assert entries("porter.task[0].taskId=1\nporter.task[1].taskId=2")[1] == ["warning:2:taskId", "error:0:"]
+
+
+def test_the_last_of_a_repeated_key_counts() -> None:
+    read, found = entries("nodeId=1\nnodeId=2\nnodeId=3")
+    assert read["nodeId"].value == "3"
+    assert found == ["warning:2:nodeId", "warning:3:nodeId"]
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("latest ## from the end", "latest"),
+        ("latest\t# from the end", "latest"),
+        ("latest   ", "latest"),
+        ("latest#1", "latest#1"),
+        ("a  b", "a  b"),
+    ],
+)
+def test_remarks_and_trailing_blanks_are_left_out(written: str, value: str) -> None:
+    read, found = entries(f"consumer.offset={written}")
+    assert read["consumer.offset"].value == value
+    assert found == ([] if written == value else ["warning:1:consumer.offset"])
+
+
+def test_a_secret_is_taken_as_it_stands() -> None:
+    read, found = entries("loader.source.password=${env:DB} # 1 ", DB="x")
+    assert read["loader.source.password"].value == "x # 1 "
+    assert found == ["warning:1:loader.source.password"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "loader.source.password=abc",
+        "kafka.sasl.jaas.config=abc",
+        "kafka.ssl.keystore.password=abc",
+        "consumer.metaSource.password=abc",
+        "loader.source.url=jdbc:mysql://h/db?user=u&password=abc",
+        "loader.source.url=jdbc:mysql://h/db?trustCertificateKeyStorePassword=abc",
+        "loader.source.url=jdbc:oracle:thin:scott/abc@h:1521:orcl",
+    ],
+)
+def test_an_inline_secret_is_warned_of_with_the_safe_form_and_without_the_secret(line: str) -> None:
+    findings = Findings()
+    read_entries(line, {}, findings, Severity.ERROR)
+    (finding,) = findings.found
+    assert finding.severity is Severity.WARNING
+    assert "${env:NAME}" in finding.sentence
+    assert "abc" not in finding.sentence
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "loader.source.password=${env:DB}",
+        "loader.source.password=",
+        "loader.source.url=jdbc:mysql://h/db?password=${env:DB}",
+        "loader.source.url=jdbc:postgresql://h/db?sslmode=require",
+    ],
+)
+def test_no_warning_without_an_inline_secret(line: str) -> None:
+    assert entries(line, DB="x")[1] == []
+
+
+@pytest.mark.parametrize(
+    ("unknown", "near"), [("consumer.source.topic", "consumer.source.topics"), ("mapper[2].colum.A", "mapper[i].column.")]
+)
+def test_an_unknown_key_names_the_nearest_known_one(unknown: str, near: str) -> None:
+    findings = Findings()
+    read_entries(f"{unknown}=1", {}, findings, Severity.ERROR)
+    assert near in findings.found[0].sentence
+
+
+def test_a_broken_escape_does_not_hide_what_follows() -> None:
+    read, found = entries("taskId=1\nnodeId=\\u12\nstatus=\\u00zz\nlocalTask=\\ud83d\nunknwn=1\nnodeId=3")
+    assert {key: entry.value for key, entry in read.items()} == {"taskId": "1", "unknwn": "1", "nodeId": "3"}
+    assert found == ["error:2:", "error:3:", "error:4:localTask", "warning:5:unknwn"]
+
+
+def test_utf8_is_read_and_anything_else_is_latin1_with_a_warning(tmp_path: Path) -> None:
+    findings = Findings()
+    file = tmp_path / "task.properties"
+    file.write_bytes("\N{ZERO WIDTH NO-BREAK SPACE}# 备注\ntaskId=ü".encode())
+    assert read_text(file, findings).splitlines()[1] == "taskId=ü"
+    assert findings.found == []
+    file.write_bytes("#\n# two\ntaskId=ü".encode("latin-1"))
+    assert read_text(file, findings).splitlines()[2] == "taskId=ü"
+    assert [finding.line for finding in findings.found] == [3]
+
+
+@pytest.mark.parametrize("name", ["missing", "", "nul\0"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="the task file cannot be read"):
+        read_text(tmp_path / name, Findings())

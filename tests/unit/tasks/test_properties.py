@@ -1,0 +1,171 @@
+"""Whatever text: a task, or a ConfigError that names file and key. And a file written back means the same."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import javaproperties
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from cdcbus.consumer.task import LoadTask
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.producer.task import FetchTask
+from cdcbus.tasks.findings import Severity
+from cdcbus.tasks.keys import KEYS
+from cdcbus.tasks.properties import ReadTask, inspect_task, read_task
+
+NAME = st.text(st.characters(categories=("L", "N"), include_characters="_-. $ü\N{GRINNING FACE}"), min_size=1, max_size=12)
+TRIMMED = NAME.map(str.strip).filter(lambda text: text not in {"", ".", "..", "zookeeper"})
+WORDS = st.sampled_from(["true", "no", "1", "-1", "0", "99999999999999999999", "a,b", "h:1", "mysql-bin.1", "2024-01-01", "", " ", "\x00"])
+
+
+def read(text: str, **environ: str) -> ReadTask:
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "task.properties"
+        file.write_bytes(text.encode("utf-8", "surrogatepass"))
+        return read_task(file, environ)
+
+
+def load_entries() -> st.SearchStrategy[dict[str, str]]:
+    """Files of KafkaFetch tasks, with anything they may hold."""
+    return st.fixed_dictionaries(
+        {
+            "taskId": TRIMMED,
+            "consumer.consumerName": st.just("KafkaFetch"),
+            "consumer.source.servers": st.just("k1:9092, k2:9092"),
+            "consumer.source.topics": st.lists(TRIMMED, min_size=1, max_size=1).map(",".join),
+            "loader.loaderName": st.sampled_from(["JdbcBatch", "JdbcSingle"]),
+            "loader.source.url": TRIMMED.map("jdbc:mysql://h/{}".format),
+        },
+        optional={
+            "consumer.offset": st.sampled_from(["12", "3-4", "earliest", "2024-05-01T03:04:05.678+08:00"]),
+            "consumer.includes": st.lists(TRIMMED.map("S.{}".format), min_size=1, max_size=3).map(",".join),
+            "consumer.source.partition": st.integers(0, 99).map(str),
+            "consumer.source.maxRecordsPerBatch": st.integers(1, 10**9).map(str),
+            "loader.source.password": NAME,
+            "loader.insertOnUpdateError": st.sampled_from(["true", "FALSE", "off"]),
+            "mapper[0].schema": st.tuples(TRIMMED, TRIMMED).map(",".join),
+            "mapper[0].column.\N{GRINNING FACE} =:": TRIMMED,
+            "mapper[12].forceMatched": st.just("false"),
+            "kafka.a b": NAME,
+            "spark.x": NAME,
+        },
+    )
+
+
+def fetch_entries() -> st.SearchStrategy[dict[str, str]]:
+    """Files of CanalFetch tasks, with anything they may hold."""
+    return st.fixed_dictionaries(
+        {
+            "taskId": TRIMMED,
+            "consumer.consumerName": st.just("CanalFetch"),
+            "consumer.source.address": st.just("db1:3306"),
+            "consumer.source.username": TRIMMED,
+            "loader.loaderName": st.just("KAFKA_SYNC"),
+            "loader.source.servers": st.just("[::1]:9092"),
+            "loader.source.topic": TRIMMED,
+        },
+        optional={
+            "consumer.offset": st.sampled_from(["mysql-bin.000064:4", "0-1-100", "latest", "2024-05-01"]),
+            "consumer.source.filter": st.just(r"a\.b,\\x"),
+            "consumer.source.password": NAME,
+            "consumer.source.positionIntervalSeconds": st.sampled_from(["1", "0.25"]),
+            "loader.source.oggJson": st.sampled_from(["true", "false"]),
+            "loader.source.partitionKey.s.t": st.lists(TRIMMED, min_size=1).map(",".join),
+        },
+    )
+
+
+@given(st.one_of(load_entries(), fetch_entries()), st.booleans(), st.booleans())
+def test_a_file_written_back_gives_the_same_task(entries: dict[str, str], is_prefixed: bool, is_ascii: bool) -> None:
+    first = read(javaproperties.dumps(entries, timestamp=False, ensure_ascii=is_ascii))
+    prefix = "porter.task[0]." if is_prefixed else ""
+    again = javaproperties.dumps({prefix + key: value for key, value in entries.items()}, separator=" : ", timestamp=0)
+    assert read(again).task == first.task
+    assert isinstance(first.task, LoadTask if "consumer.source.topics" in entries else FetchTask)
+
+
+def may_only_be_refused(text: str) -> None:
+    try:
+        read(text, A="1")
+    except ConfigError as error:
+        for line in str(error).splitlines():
+            assert "task.properties" in line
+        str(error).encode()
+
+
+@given(st.text())
+@example("\\")
+@example("a\\\r\n")
+@example("taskId=\ud800")
+@example("taskId=\\ud83d\\ude00\\ud83d")
+@example("mapper[99999999999].schema=a,b")
+@example("kafka.\\u000a\\u001b[31m=${env:B}")
+def test_any_text_is_read_or_refused(text: str) -> None:
+    may_only_be_refused(text)
+
+
+@given(st.lists(st.tuples(st.sampled_from(sorted(KEYS)), st.one_of(st.text(), WORDS))))
+def test_any_values_of_known_keys_are_read_or_refused(entries: list[tuple[str, str]]) -> None:
+    may_only_be_refused("\n".join(f"{key.replace('[i]', '[1]')}={value}" for key, value in entries))
+
+
+@given(st.sampled_from(sorted(KEYS)), st.one_of(st.text(), WORDS, st.just("${env:A}${env:B}${file:/}")))
+@example("consumer.source.filter", "(" * 5000)
+@example("consumer.offset", "1" * 5000)
+@example("consumer.offset", "9999-12-31T23:59:59-23:59")
+@example("consumer.offset", "0001-01-01T00:00:00+23:59")
+def test_one_odd_value_in_a_good_file_is_read_or_refused(name: str, value: str) -> None:
+    for start in (
+        "taskId=1\nconsumer.consumerName=KafkaFetch\nconsumer.source.servers=k:1\nconsumer.source.topics=a\nloader.loaderName=JdbcBatch\n",
+        "taskId=1\nconsumer.consumerName=CanalFetch\nconsumer.source.address=k:1\nloader.source.topic=a\nloader.loaderName=KAFKA_SYNC\n",
+    ):
+        may_only_be_refused(start + name.replace("[i]", "[1]") + "=" + value)
+
+
+def test_all_errors_are_told_at_once_each_with_file_line_and_key(tmp_path: Path) -> None:
+    file = tmp_path / "task.properties"
+    file.write_text(
+        "taskId=a/b\nconsumer.consumerName=KafkaFetch\nloader.loaderName=JdbcBatch\nconsumer.source.partition=x\n", encoding="utf-8"
+    )
+    with pytest.raises(ConfigError) as raised:
+        read_task(file, {})
+    assert [line.removeprefix(f"{file}").split(";")[0] for line in str(raised.value).splitlines()] == [
+        ": consumer.source.servers: missing",
+        ": consumer.source.topics: missing",
+        ": loader.source.url: missing",
+        ":1: taskId: wrong value 'a/b'",
+        ":4: consumer.source.partition: wrong value 'x'",
+    ]
+    assert all("expected" in line and "example" in line for line in str(raised.value).splitlines())
+
+
+def test_a_missing_secret_stops_a_run_and_is_noted_by_a_check(tmp_path: Path) -> None:
+    file = tmp_path / "task.properties"
+    file.write_text(
+        "taskId=1\nconsumer.consumerName=KafkaFetch\nconsumer.source.servers=k:1\nconsumer.source.topics=a\nloader.loaderName=JdbcBatch\n"
+        "loader.source.url=${env:URL}\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(ConfigError, match=r"task\.properties:6: loader\.source\.url: environment variable 'URL' is not set"):
+        read_task(file, {})
+    assert [finding.severity for finding in inspect_task(file, {}).findings.found] == [Severity.NOTE]
+    assert "mysql" in str(read_task(file, {"URL": "jdbc:mysql://h/db"}).task)
+
+
+def test_a_wrong_secret_is_not_shown(tmp_path: Path) -> None:
+    file = tmp_path / "task.properties"
+    file.write_text("consumer.source.partition=${env:SECRET}\nloader.source.url=${env:SECRET}", encoding="utf-8")
+    findings = inspect_task(file, {"SECRET": "s3cret"}).findings.found
+    assert len(findings) >= 2
+    assert "s3cret" not in str(findings)
+
+
+def test_warnings_and_notes_come_with_the_task(tmp_path: Path) -> None:
+    read_back = read(
+        "taskId=1\nconsumer.consumerName=KafkaFetch\nconsumer.source.servers=k:1\nconsumer.source.topics=a\nloader.loaderName=JdbcBatch\n"
+        "loader.source.url=jdbc:mysql://h/db\nnodeId=1\nmapper[0].auto=1\n"
+    )
+    assert [(finding.line, finding.key) for finding in read_back.warnings] == [(8, "mapper[0].auto")]
+    assert [(finding.line, finding.key) for finding in read_back.notes] == [(7, "nodeId")]
