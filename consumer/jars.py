@@ -118,8 +118,8 @@ def java() -> Path:
 def making(folder: Path) -> Iterator[Path | None]:
     """Yields an empty folder that becomes `folder` if the block ends well, or None when `folder` is already there.
 
-    Only one process at a time gets that far, the others wait, also for programs that one which was killed has started with
-    `close_fds=False` to fill the folder. What they left is removed first.
+    Only one process at a time gets that far. The others wait, also for programs that one which was killed had started
+    with `close_fds=False` to fill the folder. What they left is removed first.
     """
     if folder.is_dir():
         yield None

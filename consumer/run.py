@@ -87,7 +87,7 @@ def run(task: LoadTask, stores: Mapping[str, PositionStore], stop: Event, report
 
         with TopicLogs(task) as logs:
             start()
-            with spark_session(task) as (spark, scratch):
+            with spark_session(task, stop) as (spark, scratch):
                 keep_trying(f"task {task.task_id}", attempt, lambda: progress.done, stop)
     except JVM_ENDED as error:
         if not stop.is_set():  # else the signal has gone to Spark as well, and nothing is lost

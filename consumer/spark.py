@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import orjson
@@ -49,7 +49,7 @@ _SETTINGS = {
 
 
 @contextmanager
-def spark_session(task: LoadTask) -> Iterator[tuple[SparkSession, Path]]:
+def spark_session(task: LoadTask, stop: Event) -> Iterator[tuple[SparkSession, Path]]:
     """A Spark application of the task's own, and an empty folder for its checkpoints. Both are gone at the end.
 
     A task file's `spark.*` keys override the settings above. Raises ConfigError when Java or the Kafka connector are missing.
@@ -70,9 +70,8 @@ def spark_session(task: LoadTask) -> Iterator[tuple[SparkSession, Path]]:
     for key, value in settings.items():
         builder = builder.config(key, value)
     on_interrupt = signal.getsignal(signal.SIGINT)
-    with _logged_stderr():
+    with _filtered_stderr(stop):
         spark = builder.getOrCreate()
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it logs each broken connection, which also arrives as an error
     signal.signal(signal.SIGINT, on_interrupt)  # Spark has put its own in place; how a task stops is decided elsewhere
     try:
         yield spark, scratch
@@ -83,29 +82,28 @@ def spark_session(task: LoadTask) -> Iterator[tuple[SparkSession, Path]]:
 
 
 # What every JVM of Spark says at its start.
-_GREETINGS = ("WARNING: Using incubator modules", "Setting default log level", "To adjust logging level", "Setting Spark log level")
+_GREETINGS = (b"WARNING: Using incubator modules", b"Setting default log level", b"To adjust logging level", b"Setting Spark log level")
 
 
 @contextmanager
-def _logged_stderr() -> Iterator[None]:
-    """A process started inside writes its stderr to our log, line by line, for as long as it lives."""
+def _filtered_stderr(stop: Event) -> Iterator[None]:
+    """A process started inside writes to our stderr through a filter, for as long as it lives: no greetings, nothing while it is ended."""
     reading, writing = os.pipe()
     ours = os.dup(2)
     os.dup2(writing, 2)
     os.close(writing)
-    Thread(target=_log_lines, args=(reading,), name="spark-stderr", daemon=True).start()
+    Thread(target=_copy_lines, args=(reading, ours, stop), name="spark-stderr", daemon=True).start()
     try:
         yield
     finally:
         os.dup2(ours, 2)
-        os.close(ours)
 
 
-def _log_lines(descriptor: int) -> None:
-    with open(descriptor, encoding="utf-8", errors="replace") as lines:
+def _copy_lines(reading: int, writing: int, stop: Event) -> None:
+    with open(reading, "rb") as lines, open(writing, "wb", buffering=0) as stderr:
         for line in lines:
-            if line.strip() and not line.startswith(_GREETINGS):
-                LOG.warning("spark: %s", line.rstrip())
+            if line.strip() and not line.startswith(_GREETINGS) and not stop.is_set():
+                stderr.write(line)
 
 
 def kafka_stream(spark: SparkSession, task: LoadTask, offsets: Mapping[Lane, int]) -> DataFrame:

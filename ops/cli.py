@@ -113,13 +113,14 @@ def run(file: Path, zookeeper: str) -> None:
     """Run the task of FILE here, until it is stopped by Ctrl-C or SIGTERM."""
     from cdcbus.tasks.properties import read_task
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")  # other packages speak from WARNING on
+    log = logging.getLogger("cdcbus")
+    log.setLevel(logging.INFO)
     logging.getLogger("kazoo").setLevel(logging.ERROR)
-    logging.getLogger("py4j").setLevel(logging.ERROR)
     read = read_task(file)
     for level, findings in ((logging.WARNING, read.warnings), (logging.INFO, read.notes)):
         for finding in findings:
-            logging.log(level, "%s", finding.located(str(file)))
+            log.log(level, "%s", finding.located(str(file)))
     from cdcbus.tasks.runner import run_task
 
     run_task(read.task, zookeeper)

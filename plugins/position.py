@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 import orjson
 
@@ -59,10 +59,10 @@ class BinlogPosition:
         return cls(
             file=file,
             pos=pos,
-            batch_id=fields["batchId"] if isinstance(fields.get("batchId"), int) else -1,
-            gtid=fields.get("gtid") or "",
-            timestamp_ms=fields.get("timestamp") or 0,
-            server_uuid=fields.get("serverUuid") or "",
+            batch_id=_field(fields, "batchId", int, -1, text),
+            gtid=_field(fields, "gtid", str, "", text),
+            timestamp_ms=_field(fields, "timestamp", int, 0, text),
+            server_uuid=_field(fields, "serverUuid", str, "", text),
         )
 
 
@@ -112,11 +112,12 @@ def _kafka_position(entry: Any, text: str | bytes) -> KafkaPosition:
     if not isinstance(entry, dict):
         raise PositionError(f"not a Kafka position: {_shown(text)}; expected {KAFKA_FORM}")
     topic, partition, offset = entry.get("topic"), entry.get("partition"), entry.get("offset")
-    if not isinstance(topic, str) or not topic or not _is_natural(partition) or not isinstance(offset, int) or offset < -1:
+    if not isinstance(topic, str) or not topic or not _is_natural(partition) or not (_is_natural(offset) or offset == -1):
         raise PositionError(f"not a Kafka position: {_shown(text)}; expected {KAFKA_FORM}")
     return KafkaPosition(topic, partition, offset)
 
 
+_T = TypeVar("_T")
 BINLOG_FORM = '{"batchId":1,"logfileName":"mysql-bin.000501","offset":4}'
 KAFKA_FORM = '{"offset":41,"partition":0,"positionKey":"orders_0","topic":"orders"}'
 
@@ -132,6 +133,16 @@ def _object(text: str | bytes) -> dict[str, Any]:
     value = _json(text)
     if not isinstance(value, dict):
         raise PositionError(f"not a binlog position: {_shown(text)}; expected {BINLOG_FORM}")
+    return value
+
+
+def _field(fields: dict[str, Any], name: str, kind: type[_T], absent: _T, text: str | bytes) -> _T:
+    """An extra key's value; null counts as absent."""
+    value = fields.get(name)
+    if value is None:
+        return absent
+    if type(value) is not kind:
+        raise PositionError(f"not a binlog position: {_shown(text)}; {name} is not {'a number' if kind is int else 'text'}")
     return value
 
 

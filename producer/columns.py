@@ -202,8 +202,17 @@ def _varchar(column: BinlogColumn) -> Reader:
 
 
 def _char(column: BinlogColumn) -> Reader:
-    """CHAR and BINARY; `meta` is (length in bytes, 0)."""
-    return _text(column, 1 if column.meta[0] < 256 else 2)
+    """CHAR and BINARY; `meta` is (length in bytes, 0). The row leaves out what BINARY is padded with."""
+    size = column.meta[0]
+    read = _text(column, 1 if size < 256 else 2)
+    if column.charset != BINARY:
+        return read
+
+    def padded(image: bytes, at: int) -> tuple[str, int]:
+        text, end = read(image, at)
+        return text.ljust(size, "\0"), end
+
+    return padded
 
 
 def _blob(column: BinlogColumn) -> Reader:

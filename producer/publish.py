@@ -140,18 +140,18 @@ class KafkaPublisher:
 
 
 def key_columns(table: Table, config: PublishConfig) -> tuple[str, ...]:
-    """The columns whose values make the record key, by name; the primary key unless `partitionKey` names others.
+    """The columns whose values make the record key, by upper-case name as in porter; the primary key unless `partitionKey` names others.
     Raises ConfigError for a name that the table does not have."""
     wanted = config.partition_keys.get(str(table.id).upper())
     if wanted is None:
-        return tuple(sorted(table.key))
+        return tuple(sorted(table.key, key=str.upper))
     names = {column.name.upper(): column.name for column in table.columns}
     unknown = [name for name in wanted if name.upper() not in names]
     if unknown:
         raise ConfigError(
             f"loader.source.partitionKey.{table.id}: the table has no column {', '.join(unknown)}; it has {', '.join(names.values())}"
         )
-    return tuple(sorted(names[name.upper()] for name in wanted))
+    return tuple(names[name] for name in sorted(map(str.upper, wanted)))
 
 
 def key_text(change: RowChange, columns: tuple[str, ...]) -> bytes:

@@ -109,13 +109,18 @@ class SchemaReader:
             return [dict(zip(names, (value or "" for value in row), strict=True)) for row in cursor.fetchall()]
 
     def _key(self, table: TableId) -> tuple[str, ...]:
-        query = (
-            "SELECT column_name FROM information_schema.statistics"
-            " WHERE table_schema = %s AND table_name = %s AND index_name = 'PRIMARY' ORDER BY seq_in_index"
-        )
+        """What full metadata would name: the primary key, else the first unique key whose columns are whole and never NULL."""
+        quoted = (name.replace("`", "``") for name in (table.table, table.schema))
         with self._connection.cursor() as cursor:
-            cursor.execute(query, tuple(table))
-            return tuple(row[0] for row in cursor.fetchall())
+            cursor.execute("SHOW INDEX FROM `{}` FROM `{}`".format(*quoted))  # the server's own order, primary key first
+            rows = cursor.fetchall()
+        keys: dict[str, list[str]] = {}
+        unfit = set()
+        for _, non_unique, index, _, column, _, _, prefix, _, nullable, *_ in rows:
+            keys.setdefault(index, []).append(column)
+            if non_unique or (index != "PRIMARY" and (nullable == "YES" or prefix is not None)):
+                unfit.add(index)
+        return next((tuple(columns) for index, columns in keys.items() if index not in unfit), ())
 
 
 _LABEL = re.compile(r"'((?:[^']|'')*)'")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:  # generic in the stubs only
 _ACCESS_DENIED = {1044, 1045, 1698, 1251, 2059}
 _NO_PRIVILEGE = {1142, 1227, 1370}
 _LOG_LOST = 1236
+_SAME_SERVER_ID = 4052  # MariaDB; MySQL says it with the number of a lost log
 _SYNTAX_ERROR = 1064
 
 
@@ -34,11 +37,25 @@ def source_error(error: Exception, config: SourceConfig) -> SourceError:
             f"source {where}: user {config.user} may not read the binlog ({code} {text}); "
             f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO that user"
         )
+    if code == _SAME_SERVER_ID or (code == _LOG_LOST and "same server_uuid/server_id" in text):
+        return SourceMisconfigured(
+            f"source {where} has let another reader with the same server id in and ended this one ({code}): "
+            "give each task a consumer.source.slaveId of its own, and run none twice"
+        )
     if code == _LOG_LOST:
         return PositionLost(f"source {where} cannot send the binlog from the wanted position ({code} {text})")
     if isinstance(error, pymysql.err.OperationalError | pymysql.err.InterfaceError | OSError | EOFError):
         return SourceUnavailable(f"source {where} cannot be reached: {text}")
     return SourceMisconfigured(f"source {where} answers with an error ({code} {text})")
+
+
+@contextmanager
+def reported(config: SourceConfig) -> Iterator[None]:
+    """What goes wrong inside, in the words of `source_error`."""
+    try:
+        yield
+    except (pymysql.Error, OSError, EOFError) as error:
+        raise source_error(error, config) from error
 
 
 def connect(config: SourceConfig, read_timeout_seconds: float = 30.0) -> Connection:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-import pymysql
 from pymysqlreplication.constants import BINLOG
 
 from cdcbus.plugins.errors import PositionLost, SourceMisconfigured, UnreadableEvent
@@ -79,11 +78,14 @@ _UNREADABLE = {
     0xA5: "QUERY_COMPRESSED (log_bin_compress=ON)",
     **dict.fromkeys(range(0xA6, 0xAC), "compressed rows (log_bin_compress=ON)"),
 }
-# `SET STATEMENT ... FOR` is MariaDB's prefix, comments may stand in front.
+# What changes rows where it is logged as text; SELECT and DO by the functions that they call. Comments may stand in front, and
+# `SET STATEMENT ... FOR`, MariaDB's prefix.
 _ROW_STATEMENT = re.compile(
-    rb"\s*(?:/\*.*?\*/\s*|SET\s+STATEMENT\s.*?\sFOR\s+)*(INSERT|UPDATE|DELETE|REPLACE|LOAD)\b", re.IGNORECASE | re.DOTALL
+    rb"\s*(?:(?:/\*.*?\*/|(?:#|--\s)[^\n]*\n|SET\s+STATEMENT\s.*?\sFOR\s)\s*)*(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH|SELECT|DO)\b",
+    re.IGNORECASE | re.DOTALL,
 )
-_BEGIN, _END = re.compile(rb"BEGIN|START TRANSACTION", re.IGNORECASE), re.compile(rb"COMMIT|ROLLBACK", re.IGNORECASE)
+_BEGIN = re.compile(rb"BEGIN|START TRANSACTION|XA START .*", re.IGNORECASE | re.DOTALL)
+_END = re.compile(rb"COMMIT|ROLLBACK", re.IGNORECASE)
 
 
 class BinlogSource:
@@ -100,26 +102,28 @@ class BinlogSource:
         connection = servers.connect(self._config)
         self._open.callback(connection.close)
         self._connection = connection
-        self._server = servers.inspect(connection, self._config)
+        with servers.reported(self._config):
+            self._server = servers.inspect(connection, self._config)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
     def locate(self, start: BinlogStart) -> BinlogPosition:
-        """The position that a start rule names. Raises PositionLost when the server has no such file."""
-        files = dict(servers.binlog_files(self._connection))
-        if start is Edge.LATEST:
-            return servers.latest_position(self._connection)
-        if start is Edge.EARLIEST:
-            return BinlogPosition(next(iter(files)), 4)
+        """The position that a start rule names. Raises SourceUnavailable, SourceMisconfigured."""
+        with servers.reported(self._config):
+            if start is Edge.LATEST:
+                return servers.latest_position(self._connection)
+            if start is Edge.EARLIEST:
+                return BinlogPosition(servers.binlog_files(self._connection)[0][0], 4)
         if not isinstance(start, BinlogPosition):
             raise SourceMisconfigured(f"consumer.offset: a binlog task cannot start at {start} yet; give file:pos, earliest or latest")
         return start
 
     def check(self, position: BinlogPosition) -> None:
         """Raises PositionLost, naming what the server has, when the position's file is gone or shorter."""
-        files = dict(servers.binlog_files(self._connection))
+        with servers.reported(self._config):
+            files = dict(servers.binlog_files(self._connection))
         if position.file not in files or position.pos > files[position.file]:
             host, port = self._config.addresses[0]
             names = list(files)
@@ -131,14 +135,12 @@ class BinlogSource:
 
         Raises UnreadableEvent naming event and position, PositionLost, SourceUnavailable, SourceMisconfigured.
         """
-        try:
-            stream = servers.connect(self._config)
-            self._open.callback(stream.close)
+        stream = servers.connect(self._config)
+        self._open.callback(stream.close)
+        with servers.reported(self._config):
             yield from _Reading(position, self._server, self._filter, SchemaReader(self._connection)).steps(
                 open_stream(stream, self._server, position, self._server_id)
             )
-        except (pymysql.Error, OSError, EOFError) as error:
-            raise servers.source_error(error, self._config) from error
 
 
 def _derived_server_id(task_id: str) -> int:
@@ -165,31 +167,36 @@ class _Reading:
 
     def steps(self, events: Iterator[bytes]) -> Iterator[Step]:
         for event in events:
-            timestamp, kind, server_id, _, end_pos, flags = _HEADER.unpack_from(event)
-            body = event[19 : len(event) - self._checksum_bytes]
             start = self._pos
-            if end_pos and kind not in _HEARTBEATS:
-                self._pos = end_pos
-            elif self._in_transaction:  # where MariaDB leaves the place of events open
-                self._pos += len(event)
-            if kind in OPS:
-                yield from self._rows(kind, body, Origin(self._file, start, self._gtid, server_id, self._commit_ms or timestamp * 1000))
-            elif kind == BINLOG.TABLE_MAP_EVENT:
-                self._table_map(body)
-            elif kind == BINLOG.XID_EVENT:
-                yield from self._end(timestamp)
-            elif kind == BINLOG.QUERY_EVENT:
-                yield from self._query(body, timestamp)
-            elif kind in _HEARTBEATS:
-                yield Idle()
-            else:
-                self._other(kind, body, event, flags)
+            try:
+                yield from self._event(event)
+            except UnreadableEvent as error:
+                raise UnreadableEvent(f"{self._file}:{start}: {error}") from error
+
+    def _event(self, event: bytes) -> Iterator[Step]:
+        timestamp, kind, server_id, _, end_pos, flags = _HEADER.unpack_from(event)
+        body = event[19 : len(event) - self._checksum_bytes]
+        start = self._pos
+        if end_pos and kind not in _HEARTBEATS:
+            self._pos = end_pos
+        elif self._in_transaction:  # where MariaDB leaves the place of events open
+            self._pos += len(event)
+        if kind in OPS:
+            yield from self._rows(kind, body, Origin(self._file, start, self._gtid, server_id, self._commit_ms or timestamp * 1000))
+        elif kind == BINLOG.TABLE_MAP_EVENT:
+            self._table_map(body)
+        elif kind == BINLOG.XID_EVENT:
+            yield from self._end(timestamp)
+        elif kind == BINLOG.QUERY_EVENT:
+            yield from self._query(body, timestamp)
+        elif kind in _HEARTBEATS:
+            yield Idle()
+        else:
+            self._other(kind, body, event, flags)
 
     def _rows(self, kind: int, body: bytes, origin: Origin) -> Iterator[Step]:
         if table_id(body) not in self._tables:
-            raise UnreadableEvent(
-                f"{origin.file}:{origin.pos}: rows of a table that no table map names; the position is not a transaction edge"
-            )
+            raise UnreadableEvent("rows of a table that no table map names; the position is not a transaction edge")
         table = self._tables[table_id(body)]
         if table is None:
             return
@@ -209,7 +216,7 @@ class _Reading:
         definition = body[8:]
         table = self._by_definition.get(definition)
         if table is None:
-            table_map = parse(body, self._server.charsets)
+            table_map = parse(body, self._server.charsets, is_mariadb=self._server.is_mariadb)
             table = decodable(table_map if table_map.is_complete else self._schema.complete(table_map))
             self._by_definition[definition] = table
         self._tables[number] = table
@@ -223,7 +230,7 @@ class _Reading:
             yield from self._end(timestamp)
         elif _ROW_STATEMENT.match(sql):
             raise UnreadableEvent(
-                f"{self._file} before {self._pos}: a statement that changes rows was logged as text (binlog_format STATEMENT or MIXED); "
+                "a statement that changes rows was logged as text (binlog_format STATEMENT or MIXED); "
                 "rows cannot be taken from it. Set binlog_format=ROW for every session"
             )
         else:
@@ -254,7 +261,7 @@ class _Reading:
             self._in_transaction = not gtid_flags & 1
         elif kind not in _WITHOUT_EFFECT and not flags & _IGNORABLE_FLAG:
             name = _UNREADABLE.get(kind, f"number {kind}, unknown to this release")
-            raise UnreadableEvent(f"{self._file} before {self._pos}: cannot read binlog event {name}; the task stops rather than skip it")
+            raise UnreadableEvent(f"cannot read binlog event {name}; the task stops rather than skip it")
 
     def _mysql_gtid(self, kind: int, body: bytes) -> None:
         if kind == BINLOG.GTID_LOG_EVENT:

@@ -6,7 +6,7 @@ names, key, labels; signedness and character sets with MINIMAL as well (MySQL).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
@@ -21,7 +21,9 @@ _SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _COLUMN_NAME, _SET_LABELS, _ENUM
 _SIMPLE_KEY, _PREFIX_KEY, _LABEL_DEFAULT_CHARSET, _LABEL_COLUMN_CHARSET = 8, 9, 10, 11
 
 _NUMERIC = {TYPE.YEAR, TYPE.TINY, TYPE.SHORT, TYPE.INT24, TYPE.LONG, TYPE.LONGLONG, TYPE.FLOAT, TYPE.DOUBLE, TYPE.NEWDECIMAL}
-_CHARACTER = {TYPE.VARCHAR, TYPE.VAR_STRING, TYPE.STRING, TYPE.BLOB}
+# Types that the character set lists count: MySQL's VECTOR and MariaDB's GEOMETRY among them, although they hold bytes.
+_CHARACTER = {TYPE.VARCHAR, TYPE.VAR_STRING, TYPE.STRING, TYPE.BLOB, VECTOR}
+_CHARACTER_MARIADB = _CHARACTER | {TYPE.GEOMETRY}
 _LABELLED = {TYPE.ENUM, TYPE.SET}
 _TWO_META_BYTES = {TYPE.VARCHAR, TYPE.VAR_STRING, TYPE.STRING, TYPE.NEWDECIMAL, TYPE.BIT}
 _ONE_META_BYTE = {TYPE.FLOAT, TYPE.DOUBLE, TYPE.BLOB, TYPE.GEOMETRY, TYPE.JSON, TYPE.TIME2, TYPE.DATETIME2, TYPE.TIMESTAMP2, VECTOR}
@@ -64,7 +66,7 @@ def table_id(body: bytes) -> int:
     return int.from_bytes(body[:6], "little")
 
 
-def parse(body: bytes, charsets: Mapping[int, str]) -> TableMap:
+def parse(body: bytes, charsets: Mapping[int, str], *, is_mariadb: bool) -> TableMap:
     """A TABLE_MAP event's body; `charsets` is collation id -> character set name. Raises UnreadableEvent."""
     name = table_name(body)
     at = 8 + 1 + len(name.schema.encode()) + 1 + 1 + len(name.table.encode()) + 1
@@ -74,7 +76,7 @@ def parse(body: bytes, charsets: Mapping[int, str]) -> TableMap:
     columns = _columns(name, types, body[at : at + size])
     at += size + (count + 7) // 8
     metadata = _metadata(body, at)
-    return _complete(name, columns, metadata, charsets)
+    return _complete(name, columns, metadata, charsets, _CHARACTER_MARIADB if is_mariadb else _CHARACTER)
 
 
 def packed_integer(data: bytes, at: int) -> tuple[int, int]:
@@ -179,7 +181,9 @@ def _string_lists(value: bytes) -> list[list[bytes]]:
     return lists
 
 
-def _complete(name: TableId, columns: Sequence[BinlogColumn], metadata: _Metadata, charsets: Mapping[int, str]) -> TableMap:
+def _complete(
+    name: TableId, columns: Sequence[BinlogColumn], metadata: _Metadata, charsets: Mapping[int, str], character_types: Set[int]
+) -> TableMap:
     """Each column with what the optional metadata says of it. The n-th bit, charset or label list counts only the columns of its class."""
     numeric = character = labelled = 0
     enums, sets = iter(metadata.enum_labels), iter(metadata.set_labels)
@@ -191,7 +195,7 @@ def _complete(name: TableId, columns: Sequence[BinlogColumn], metadata: _Metadat
             if metadata.signedness is not None:
                 column = replace(column, unsigned=bool(metadata.signedness[numeric // 8] & 0x80 >> numeric % 8))
             numeric += 1
-        elif column.type in _CHARACTER:
+        elif column.type in character_types:
             if metadata.charsets is not None:
                 column = replace(column, charset=_charset(metadata.charsets(character), charsets, name))
             character += 1

@@ -12,10 +12,10 @@ import javaproperties
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.findings import Findings, Severity
 from cdcbus.tasks.interpolation import has_placeholder, interpolate
-from cdcbus.tasks.keys import Key, find_key, nearest_key
+from cdcbus.tasks.key import Key
+from cdcbus.tasks.keys import find_key, nearest_key
 
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-LINE_END = re.compile(r"\r\n|\r|\n")
 PREFIX = re.compile(r"porter\.task\[([0-9]+)\]\.")
 REMARK = re.compile(r"[ \t]+#.*", re.DOTALL)
 SECRET_NAME = re.compile(r"password|passwd|secret|jaas|credential", re.IGNORECASE)
@@ -111,7 +111,9 @@ def _report_unknown(key: str, line: int, findings: Findings) -> None:
 
 
 def _is_secret(key: str, known: Key | None) -> bool:
-    return SECRET_NAME.search(key) is not None or (known is not None and known.kind.is_secret)
+    if known is not None and not known.name.endswith("*"):
+        return known.kind.is_secret
+    return SECRET_NAME.search(key) is not None
 
 
 def _cleaned(key: str, known: Key | None, value: str, line: int, findings: Findings) -> str:

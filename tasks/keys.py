@@ -7,20 +7,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any
 
+from cdcbus.tasks.key import Key, Route
 from cdcbus.tasks.kinds import (
     ADDRESSES,
     CONSUMER,
     EDGE,
     FLAG,
-    JDBC_URL,
-    LOADER,
     NAMES,
-    NATURAL,
     NUMBER,
     PAIR,
     PARTITION,
@@ -33,72 +27,17 @@ from cdcbus.tasks.kinds import (
     START,
     TABLES,
     TEXT,
-    Kind,
     word,
 )
-
-
-class Route(StrEnum):
-    """The ways rows can go. FETCH: CanalFetch -> KAFKA_SYNC. LOAD: KafkaFetch -> Jdbc*."""
-
-    ANY = "any"
-    FETCH = "fetch"
-    LOAD = "load"
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """One key, or one pattern of keys.
-
-    `default` is what holds when it is absent, as it would be written. `porter` says what porter does where that differs. `answer` is the
-    note given where the key is accepted without effect: on every route if `route` is ANY, else on the other route; a key without one
-    gets a warning there. A `dead` key gets its warning everywhere.
-    """
-
-    name: str
-    kind: Kind[Any]
-    default: str
-    meaning: str
-    porter: str = ""
-    route: Route = Route.ANY
-    answer: str = ""
-    dead: str = ""
-    is_required: bool = False
-
-    def matches(self, written: str) -> bool:
-        return _pattern(self.name).fullmatch(written) is not None
-
-
-def _pattern(name: str) -> re.Pattern[str]:
-    text = re.escape(name).replace(r"\[i\]", r"\[[0-9]{1,6}\]").replace(r"\*", ".+")
-    return re.compile(re.sub(r"<[A-Z]+>", ".+", text), re.DOTALL)
-
-
-def _table() -> Iterable[Key]:
-    yield from TASK_KEYS
-    yield from CONSUMER_KEYS
-    yield from KAFKA_SOURCE_KEYS
-    yield from CANAL_SOURCE_KEYS
-    yield from JDBC_SOURCE_KEYS
-    yield from LOADER_KEYS
-    yield from JDBC_TARGET_KEYS
-    yield from KAFKA_TARGET_KEYS
-    yield from MAPPER_KEYS
-    yield from PASSED_THROUGH
-
+from cdcbus.tasks.loader_keys import JDBC_TARGET_KEYS, KAFKA_TARGET_KEYS, LOADER_KEYS, SOURCE_NAME_ANSWER
 
 NODE_ANSWER = "accepted; this release has no nodes: `cdcbus task run` runs the task where it is called"
 ALARM_ANSWER = "accepted; this release sends no alarms: lag and errors are in the task's log"
 JDBC_FETCH_ANSWER = "accepted; this release has no JdbcFetch: it reads binlogs instead of polling tables"
-POOL_ANSWER = "accepted; connections are opened when needed, at most maxPoolSize"
-RETRY_ANSWER = "accepted; an unreachable server is tried again for ever, with growing pauses, and no row is skipped"
-TEST_ANSWER = "accepted; a connection is tested before use"
-DRIVER_ANSWER = "accepted; the address says which database it is"
 CANAL_ANSWER = "accepted; a setting inside canal, which is not used here"
-SOURCE_NAME_ANSWER = "accepted; this release has no named sources: write the keys of the source into this file"
 
 TASK_KEYS = (
-    Key("taskId", PATH_NAME, "", "The task's id, and the name of its directory in ZooKeeper.", is_required=True),
+    Key("taskId", PATH_NAME, "", "The task's id, and the name of its directory in ZooKeeper. Required."),
     Key("nodeId", NAMES, "", "The nodes that may run the task; absent: any.", answer=NODE_ANSWER),
     Key("status", word("NEW", "WORKING", "STOPPED", "DELETED"), "WORKING", "Whether nodes shall run the task.", answer=NODE_ANSWER),
     Key("localTask", FLAG, "false", "Set by porter's node itself.", answer="accepted; porter sets it itself, nothing reads it here"),
@@ -117,9 +56,8 @@ CONSUMER_KEYS = (
         "consumer.consumerName",
         CONSUMER,
         "",
-        "What is read: `CanalFetch` a MySQL or MariaDB binlog, `KafkaFetch` Kafka topics.",
+        "What is read: `CanalFetch` a MySQL or MariaDB binlog, `KafkaFetch` Kafka topics. Required.",
         "also JdbcFetch",
-        is_required=True,
     ),
     Key(
         "consumer.converter",
@@ -318,84 +256,6 @@ JDBC_SOURCE_KEYS = (
     ),
 )
 
-LOADER_KEYS = (
-    Key(
-        "loader.loaderName",
-        LOADER,
-        "",
-        "Where rows go: `KAFKA_SYNC` a Kafka topic; `JdbcBatch` a database, merged and written in batches (JdbcSingle and JdbcMultiThread "
-        "do the same here).",
-        "also JdbcSqlDebug and KUDU_NATIVE; JdbcSingle writes row by row",
-        is_required=True,
-    ),
-    Key(
-        "loader.insertOnUpdateError",
-        FLAG,
-        "true",
-        "Whether an update of a row that the target lacks becomes an insert.",
-        "4.0: always true",
-        Route.LOAD,
-        answer="accepted; only databases tell updates from inserts",
-    ),
-    Key("loader.source.sourceName", TEXT, "", "A named source.", answer=SOURCE_NAME_ANSWER),
-    Key("loader.source.sourceType", TEXT, "", "The kind of target.", answer="accepted; loaderName says where rows go"),
-    Key("loader.source.clientType", TEXT, "", "The kind of target.", answer="accepted; loaderName says where rows go"),
-    Key("loader.source.retries", NUMBER, "", "Attempts to write.", "3 for Kafka, 6 for databases", answer=RETRY_ANSWER),
-)
-
-JDBC_TARGET_KEYS = (
-    Key("loader.source.url", JDBC_URL, "", "The target's JDBC address. Required.", route=Route.LOAD),
-    Key("loader.source.userName", TEXT, "", "The user at the target.", route=Route.LOAD),
-    Key("loader.source.password", SECRET, "", "The user's password.", route=Route.LOAD),
-    Key("loader.source.maxPoolSize", POSITIVE, "5", "Connections at most.", "default 20, never applied", Route.LOAD),
-    Key("loader.source.minPoolSize", NATURAL, "", "Connections kept open.", "20, never applied", answer=POOL_ANSWER),
-    Key("loader.source.initialPoolSize", NATURAL, "", "Connections opened at start.", "5, never applied", answer=POOL_ANSWER),
-    Key("loader.source.maxWait", POSITIVE, "10000", "Milliseconds to wait for a connection.", route=Route.LOAD),
-    Key("loader.source.driverClassName", TEXT, "", "The Java driver.", answer=DRIVER_ANSWER),
-    Key("loader.source.dbType", TEXT, "", "The kind of database.", answer=DRIVER_ANSWER),
-    Key("loader.source.connectionErrorRetryAttempts", NUMBER, "1", "Attempts to connect.", answer=RETRY_ANSWER),
-    Key("loader.source.validationQueryTimeout", NUMBER, "3000", "Seconds for a connection test.", answer=TEST_ANSWER),
-    Key("loader.source.testOnBorrow", FLAG, "true", "Test connections before use.", answer=TEST_ANSWER),
-    Key("loader.source.testOnReturn", FLAG, "true", "Test connections after use.", answer=TEST_ANSWER),
-    Key(
-        "loader.source.makePrimaryKeyWhenNo",
-        FLAG,
-        "true",
-        "All columns are the key of a table without one.",
-        answer="accepted; a target table without a primary key is refused: give it one",
-    ),
-)
-
-KAFKA_TARGET_KEYS = (
-    Key("loader.source.servers", ADDRESSES, "", "The brokers. Required.", route=Route.FETCH),
-    Key("loader.source.topic", TEXT, "", "The topic. Required.", route=Route.FETCH),
-    Key(
-        "loader.source.oggJson",
-        FLAG,
-        "true",
-        "The form of the records: true oggJson, false canalRow.",
-        "false: a row JSON that nothing reads",
-        Route.FETCH,
-    ),
-    Key("loader.source.group", TEXT, "", "The producer's `client.id`.", "default `<ip>_<user>_<pid>`", Route.FETCH),
-    Key(
-        "loader.source.partitionKey.<SCHEMA>.<TABLE>",
-        NAMES,
-        "",
-        "The columns of the record key, any case, for a table by its source name; absent: the primary key.",
-        "exact case, after mapping, not trimmed",
-        Route.FETCH,
-    ),
-    Key(
-        "loader.source.transaction",
-        FLAG,
-        "false",
-        "Write in Kafka transactions.",
-        answer="accepted; records are written idempotently, without transactions: a crash may repeat rows, never lose one",
-    ),
-    Key("loader.source.workerCount", NUMBER, "10", "KUDU_NATIVE: parallel writers.", answer="accepted; this release has no Kudu target"),
-)
-
 MAPPER_KEYS = (
     Key(
         "mapper[i].schema",
@@ -446,7 +306,21 @@ PASSED_THROUGH = (
     Key("loader.source.spark.*", TEXT, "", "The same.", "not known", Route.LOAD),
 )
 
-KEYS: dict[str, Key] = {key.name: key for key in _table()}
+KEYS: dict[str, Key] = {
+    key.name: key
+    for key in (
+        *TASK_KEYS,
+        *CONSUMER_KEYS,
+        *KAFKA_SOURCE_KEYS,
+        *CANAL_SOURCE_KEYS,
+        *JDBC_SOURCE_KEYS,
+        *LOADER_KEYS,
+        *JDBC_TARGET_KEYS,
+        *KAFKA_TARGET_KEYS,
+        *MAPPER_KEYS,
+        *PASSED_THROUGH,
+    )
+}
 PATTERNS = tuple(key for key in KEYS.values() if re.search(r"[*<\[]", key.name))
 
 

@@ -15,13 +15,17 @@ FALSE = frozenset({"false", "no", "off", "0"})
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T_co]):
-    """A type of value. `read` raises ValueError for text that is not of it; `expected` and `example` complete the sentence."""
+    """A type of value. `read` raises ValueError for text that is not of it; `expected` and `example` complete the sentence.
+
+    `is_secret`: its text is taken as it stands. `is_shown`: a wrong value may be repeated to the operator.
+    """
 
     name: str
     read: Callable[[str], T_co]
     expected: str
     example: str
     is_secret: bool = False
+    is_shown: bool = True
 
 
 def split_list(text: str) -> tuple[str, ...]:
@@ -118,7 +122,7 @@ def _jdbc_url(text: str) -> str:
 
 
 TEXT: Kind[str] = Kind("text", str, "text", "abc")
-SECRET: Kind[str] = Kind("secret", str, "text", "${env:DB_PASSWORD}", is_secret=True)
+SECRET: Kind[str] = Kind("secret", str, "text", "${env:DB_PASSWORD}", is_secret=True, is_shown=False)
 FLAG: Kind[bool] = Kind("true/false", _flag, "true or false", "true")
 NUMBER: Kind[int] = whole_number()
 NATURAL: Kind[int] = whole_number(0)
@@ -139,6 +143,7 @@ JDBC_URL: Kind[str] = Kind(
     _jdbc_url,
     "jdbc:mysql:, jdbc:mariadb:, jdbc:postgresql: or jdbc:oracle:thin: with its address",
     "jdbc:postgresql://db1:5432/shop",
+    is_shown=False,  # people write passwords into addresses
 )
 CONSUMER: Kind[str] = word("CanalFetch", "KafkaFetch")
 LOADER: Kind[str] = word("KAFKA_SYNC", "JdbcBatch", "JdbcSingle", "JdbcMultiThread")

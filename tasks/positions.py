@@ -48,23 +48,32 @@ def connect(connection_string: str, timeout_seconds: float = 5.0, auth: str | No
     Raises ConfigError for text that is no address, PositionUnavailable when nothing answers in time. Give it back by `stop` and `close`.
     """
     try:
-        hosts, chroot = collect_hosts(connection_string)
+        _, chroot = collect_hosts(connection_string)
     except ValueError as error:
         raise ConfigError(f"not a ZooKeeper address: {connection_string!r}; expected host:port[,host:port][/chroot]") from error
     digest = {"auth_data": [("digest", auth)], "default_acl": CREATOR_ALL_ACL} if auth else {}
-    client = KazooClient(",".join(f"{host}:{port}" for host, port in hosts), **digest)
+    client = KazooClient(connection_string.partition("/")[0], **digest)
+    try:
+        _start(client, chroot, timeout_seconds)
+    except LOST as error:
+        sentence = f"ZooKeeper at {connection_string} did not answer within {timeout_seconds:g} s"
+        raise PositionUnavailable(f"{sentence}; check the address and that the server runs") from error
+    except (AuthFailedError, NoAuthError) as error:
+        sentence = f"ZooKeeper at {connection_string} refuses this user"
+        raise PositionError(f"{sentence}; check user, password and the ACL of its nodes") from error
+    return client
+
+
+def _start(client: KazooClient, chroot: str | None, timeout_seconds: float) -> None:
     try:
         client.start(timeout_seconds)
         if chroot:
             client.ensure_path(chroot)
             client.chroot = chroot
-    except LOST as error:
-        raise PositionUnavailable(
-            f"ZooKeeper at {connection_string} did not answer within {timeout_seconds:g} s; check the address and that the server runs"
-        ) from error
-    except (AuthFailedError, NoAuthError) as error:
-        raise PositionError(f"ZooKeeper at {connection_string} refuses this user; check user, password and the ACL of its nodes") from error
-    return client
+    except BaseException:
+        client.stop()
+        client.close()
+        raise
 
 
 def stored_positions(client: KazooClient, task_id: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.entries import read_entries, read_text
 from cdcbus.tasks.fetch_task import fetch_task
 from cdcbus.tasks.findings import Finding, Findings, Severity
-from cdcbus.tasks.keys import Route
+from cdcbus.tasks.key import Route
 from cdcbus.tasks.kinds import CONSUMER, LOADER, PATH_NAME
 from cdcbus.tasks.load_task import load_task
 from cdcbus.tasks.settings import Settings

@@ -54,13 +54,15 @@ def _run(task: FetchTask | LoadTask, client: KazooClient, stop: Event) -> None:
 
 @contextmanager
 def _stop_signals() -> Iterator[Event]:
-    """An event that the first SIGTERM or SIGINT sets; a second one ends the process as usual."""
+    """An event that SIGTERM or SIGINT sets. A second Ctrl-C ends the process as usual; a second SIGTERM does not: who signals a process and
+    its group, as `timeout` does, sends two."""
     stop = Event()
     before: dict[int, Callable[..., object] | int | None] = {}
 
     def on_signal(number: int, _: object) -> None:
         stop.set()
-        signal.signal(number, before[number])
+        if number == signal.SIGINT:
+            signal.signal(number, before[number])
 
     for stopping in (signal.SIGTERM, signal.SIGINT):
         before[stopping] = signal.signal(stopping, on_signal)

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 from cdcbus.tasks.entries import Entry
 from cdcbus.tasks.findings import Findings
-from cdcbus.tasks.keys import Route, find_key
+from cdcbus.tasks.key import Route
+from cdcbus.tasks.keys import find_key
 from cdcbus.tasks.kinds import ADDRESSES, TABLES, Kind
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ class Settings:
         try:
             self._values[entry.key] = kind.read(entry.value if kind.is_secret else entry.value.strip())
         except (ValueError, OverflowError):
-            shown = "" if kind.is_secret else f" {_short(entry.written)}"
+            shown = f" {_short(entry.written)}" if kind.is_shown else ""
             self.error(entry.key, f"wrong value{shown}", kind)
 
     def get(self, name: str, kind: Kind[T]) -> T | None:
@@ -103,10 +104,6 @@ class Settings:
                 self.warn(entry.key, f"without effect in a {consumer} task; remove the line or check consumer.consumerName")
 
 
-def _short(text: str) -> str:
-    return repr(text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "...")
-
-
 def tables(settings: Settings) -> tuple[frozenset[str], frozenset[str]]:
     """Which tables are in, and which are out."""
     includes = settings.get("consumer.includes", TABLES) or frozenset()
@@ -114,3 +111,7 @@ def tables(settings: Settings) -> tuple[frozenset[str], frozenset[str]]:
     if includes and excludes:
         settings.note("consumer.excludes", "without effect beside consumer.includes, as in porter")
     return includes, excludes
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "...")

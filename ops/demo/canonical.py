@@ -1,7 +1,7 @@
 """One text for one value, whichever database it comes from: what rows are compared by. Pure.
 
-Drivers give the same value in different clothes: a PostgreSQL `bit(8)` is text of 0 and 1, a MariaDB one bytes; `jsonb` forgets the order of
-keys; numbers come with and without trailing zeros. Two values are equal when their canonical texts are; NULL stays None.
+Drivers give the same value in different clothes: a PostgreSQL `bit(8)` is text of 0 and 1, a MariaDB one bytes; `jsonb` forgets the order
+of keys; numbers come with and without trailing zeros. Two values are equal when their canonical texts are; NULL stays None.
 """
 
 from __future__ import annotations

@@ -80,9 +80,13 @@ class Load:
         self._changes.check()
         self._beats.check()
 
+    def stop_changes(self) -> None:
+        """Returns when no row changes any more but the heartbeat."""
+        self._changes.stop()
+
     def stop(self) -> None:
         """Returns when nothing changes any more."""
-        self._changes.stop()
+        self.stop_changes()
         self._beats.stop()
 
     def __enter__(self) -> Load:

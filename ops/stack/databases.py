@@ -57,6 +57,7 @@ def mariadb_settings(programs: Path, place: Place) -> str:
 basedir={programs}
 lc-messages-dir={programs}/share
 datadir={place.data}
+tmpdir={_mariadb_temporary(place)}
 bind-address={HOST}
 port={place.port}
 socket=mariadb.sock
@@ -85,6 +86,9 @@ def mariadb_client() -> Path:
 
 def _prepare_mariadb(place: Place) -> list[str]:
     programs = _unpacked(_mariadb_programs(), MARIADB_JARS, _unpack_mariadb, place)
+    _mariadb_temporary(place).mkdir(exist_ok=True)
+    if place.account:
+        place.account.give(_mariadb_temporary(place))
     settings = place.folder / "my.cnf"
     settings.write_text(mariadb_settings(programs, place), encoding="utf-8")
     command = [str(programs / "bin" / "mariadbd"), f"--defaults-file={settings}"]
@@ -97,6 +101,11 @@ def _prepare_mariadb(place: Place) -> list[str]:
             bootstrap = [*command, "--bootstrap", f"--datadir={part}", "--skip-log-bin", "--log-warnings=0"]
             run(bootstrap, place.account, place.folder, mariadb_bootstrap(scripts, place.plan.password))
     return command
+
+
+def _mariadb_temporary(place: Place) -> Path:
+    """A folder of its own: in a shared one each server that starts removes the temporary tables of all others."""
+    return place.folder / "tmp"
 
 
 def mariadb_bootstrap(scripts: list[str], password: str) -> str:

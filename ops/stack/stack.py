@@ -157,12 +157,14 @@ def _place(home: Path, server: Server, plan: Plan) -> Place:
 def _starting(server: Server, place: Place) -> Callable[[Event], str]:
     def start(cancelled: Event) -> str:
         address = place.plan.address(server.name)
-        if processes.is_running(place.folder):
-            _await(server, place, cancelled)
+        if _serves(server, place, cancelled):
             return f"runs already at {address}"
         place.folder.mkdir(exist_ok=True)
         processes.start(place.folder, server.prepare(place), place.account)
-        _await(server, place, cancelled)
+        if not _serves(server, place, cancelled):
+            log = processes.log_file(place.folder)
+            said = processes.telling_line(log.read_text(errors="replace"))
+            raise CdcError(f"{server.label} ended while starting: {said}; all it says: {log}")
         return f"answers at {address}"
 
     return start
@@ -176,22 +178,23 @@ def _stopping(server: Server, folder: Path) -> Callable[[Event], str]:
     return stop
 
 
-def _await(server: Server, place: Place, cancelled: Event) -> None:
-    """Returns when the server serves clients; raises CdcError when it ends instead, or does nothing for a long time."""
-    log = processes.log_file(place.folder)
+def _serves(server: Server, place: Place, cancelled: Event) -> bool:
+    """Waits until the server serves clients; False when it does not run, or ends.
+
+    Raises CdcError when it runs and answers nothing for a long time.
+    """
     deadline = time.monotonic() + _START_SECONDS
     while processes.is_running(place.folder):
         try:
             server.check(place)
-            return
+            return True
         except NotAnswering as error:
             if time.monotonic() > deadline:
                 late = f"{server.label} does not answer after {_START_SECONDS} s ({error})"
-                raise CdcError(f"{late}; all it says: {log}") from error
+                raise CdcError(f"{late}; all it says: {processes.log_file(place.folder)}") from error
         if cancelled.wait(0.1):
             raise CdcError(f"{server.label} was not waited for")
-    said = processes.telling_line(log.read_text(errors="replace"))
-    raise CdcError(f"{server.label} ended while starting: {said}; all it says: {log}")
+    return False
 
 
 def _say(console: "Console", sentence: str) -> None:

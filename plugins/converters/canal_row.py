@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from cdcbus.plugins.converters.cells import cells
+from cdcbus.plugins.converters.cells import cells, parsed
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 
@@ -55,21 +55,24 @@ class CanalRow:
     def from_bytes(self, value: bytes) -> list[RowChange]:
         """The rows of a flat message, in order. Raises ConversionError."""
         try:
-            message = orjson.loads(value)
-        except orjson.JSONDecodeError as error:
-            raise ConversionError(f"not a canalRow record: {error}") from error
-        if not isinstance(message, dict) or not isinstance(message.get("type"), str):
-            raise ConversionError("not a canalRow record: an object with the keys database, table, type and data was expected")
-        kind = message["type"]
-        if kind in _WITHOUT_ROWS or (message.get("isDdl") and kind != Op.TRUNCATE):
-            return []
-        if kind not in Op.__members__:
-            raise ConversionError(f"canalRow record of unknown type {kind!r}")
-        table = _table(message)
-        origin = _origin(message)
-        if kind == Op.TRUNCATE:
-            return [RowChange(table, Op.TRUNCATE, None, None, origin)]
-        return _changes(message, table, origin)
+            return parsed(value, _read)
+        except ValueError as error:
+            raise ConversionError("not a canalRow record: not JSON") from error
+
+
+def _read(message: Any) -> list[RowChange]:
+    if not isinstance(message, dict) or not isinstance(message.get("type"), str):
+        raise ConversionError("not a canalRow record: an object with the keys database, table, type and data was expected")
+    kind = message["type"]
+    if kind in _WITHOUT_ROWS or (message.get("isDdl") and kind != Op.TRUNCATE):
+        return []
+    if kind not in Op.__members__:
+        raise ConversionError(f"canalRow record of unknown type {kind!r}")
+    table = _table(message)
+    origin = _origin(message)
+    if kind == Op.TRUNCATE:
+        return [RowChange(table, Op.TRUNCATE, None, None, origin)]
+    return _changes(message, table, origin)
 
 
 def _changed(before: Row | None, after: Row | None) -> dict[str, str | None]:

@@ -7,15 +7,14 @@ words for op_type, numbers as values, `<COLUMN>_isMissing` flags, images that ho
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
 import orjson
 
-from cdcbus.plugins.converters.cells import cells
+from cdcbus.plugins.converters.cells import cells, parsed
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, RowChange, Table, TableId
 
@@ -23,6 +22,7 @@ _LETTERS = {Op.INSERT: "I", Op.UPDATE: "U", Op.DELETE: "D", Op.TRUNCATE: "T"}
 _OPS = {letter: op for op, letter in _LETTERS.items()} | {op.value: op for op in Op} | {"REPLACE": Op.UPDATE}
 _WITHOUT_ROWS = {"BEGIN", "END"}
 _MISSING_FLAG = "_isMissing"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class OggJson:
@@ -33,8 +33,8 @@ class OggJson:
         message: dict[str, Any] = {
             "table": str(change.table.id),
             "op_type": _LETTERS[change.op],
-            "op_ts": _utc(change.origin.commit_ms / 1000).replace("T", " "),
-            "current_ts": _utc(datetime.now(UTC).timestamp()),
+            "op_ts": _utc(_EPOCH + timedelta(milliseconds=change.origin.commit_ms)).replace("T", " "),
+            "current_ts": _utc(datetime.now(UTC)),
             "pos": _pos(change.origin),
             "primary_keys": list(change.table.key),
         }
@@ -47,21 +47,23 @@ class OggJson:
     def from_bytes(self, value: bytes) -> list[RowChange]:
         """The operation as one row change. Raises ConversionError."""
         try:
-            # Numbers keep their digits: a DECIMAL must not pass through a float.
-            message = json.loads(value, parse_float=str, parse_int=str)
+            return parsed(value, _changes)
         except ValueError as error:
             raise ConversionError("not an oggJson record: not JSON") from error
-        if not isinstance(message, dict):
-            raise ConversionError("not an oggJson record: an object with the keys table and op_type was expected")
-        word = message.get("op_type")
-        if word in _WITHOUT_ROWS:
-            return []
-        op = _OPS.get(word) if isinstance(word, str) else None
-        if op is None:
-            raise ConversionError(f"oggJson record with unknown op_type {word!r}")
-        before, after = _image(message, "before"), _image(message, "after")
-        table = _table(message, {**(before or {}), **(after or {})})
-        return [_change(table, op, before, after, Origin(commit_ms=_commit_ms(message)))]
+
+
+def _changes(message: Any) -> list[RowChange]:
+    if not isinstance(message, dict):
+        raise ConversionError("not an oggJson record: an object with the keys table and op_type was expected")
+    word = message.get("op_type")
+    if word in _WITHOUT_ROWS:
+        return []
+    op = _OPS.get(word) if isinstance(word, str) else None
+    if op is None:
+        raise ConversionError(f"oggJson record with unknown op_type {word!r}")
+    before, after = _image(message, "before"), _image(message, "after")
+    table = _table(message, {**(before or {}), **(after or {})})
+    return [_change(table, op, before, after, Origin(commit_ms=_commit_ms(message)))]
 
 
 def _change(table: Table, op: Op, before: dict[str, Cell] | None, after: dict[str, Cell] | None, origin: Origin) -> RowChange:
@@ -83,9 +85,16 @@ def _image(message: Mapping[str, Any], key: str) -> dict[str, Cell] | None:
         return None
     if not isinstance(fields, dict):
         raise ConversionError(f"oggJson record: {key} is not an object")
-    flags = {name for name in fields if name.endswith(_MISSING_FLAG) and name.removesuffix(_MISSING_FLAG) in fields}
+    flags = {name for name in fields if _is_flag(name, fields)}
     missing = {name.removesuffix(_MISSING_FLAG) for name in flags if fields[name] in (True, "true")}
     return cells({name: value for name, value in fields.items() if name not in flags and name not in missing})
+
+
+def _is_flag(name: str, fields: Mapping[str, Any]) -> bool:
+    """Whether it is GoldenGate's mark beside a column (or in place of it), not a column of such a name."""
+    if not name.endswith(_MISSING_FLAG):
+        return False
+    return isinstance(fields[name], bool) or (fields[name] in ("true", "false") and name.removesuffix(_MISSING_FLAG) in fields)
 
 
 def _table(message: Mapping[str, Any], columns: Mapping[str, Cell]) -> Table:
@@ -102,8 +111,8 @@ def _known_table(name: TableId, columns: tuple[str, ...], key: tuple[str, ...]) 
     return Table(name, tuple(map(Column, columns)), key)
 
 
-def _utc(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
+def _utc(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S.%f")
 
 
 def _pos(origin: Origin) -> str:
@@ -115,6 +124,6 @@ def _commit_ms(message: Mapping[str, Any]) -> int:
     """op_ts with 0 to 9 fraction digits, taken as UTC; 0 when it is absent or in no such form."""
     text = str(message.get("op_ts") or "")[:26]
     try:
-        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
+        return (datetime.fromisoformat(text).replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
     except ValueError:
         return 0

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient
@@ -143,12 +143,12 @@ def check_all_is_there(found: Addresses) -> None:
         assert execute(name, database, "SELECT * FROM kept").rows == [(1, "例😀")], name
     with zookeeper_client(found) as zookeeper:
         assert zookeeper.get("/kept")[0] == b"value"
-    consumer = Consumer({"bootstrap.servers": found.kafka, "group.id": "test", "auto.offset.reset": "earliest"})
-    consumer.subscribe(["kept"])
+    consumer = Consumer({"bootstrap.servers": found.kafka, "group.id": "test", "enable.auto.commit": False})
+    consumer.assign([TopicPartition("kept", 0, 0)])
     message = consumer.poll(20)
+    consumer.close()
     assert message is not None and message.error() is None
     assert message.value() == b"value"
-    consumer.close()
 
 
 def test_all_servers_answer(stack: Stack) -> None:

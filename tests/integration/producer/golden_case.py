@@ -67,11 +67,11 @@ def parse(text: str) -> Case:
 def _expect(records: list[Expected], text: str, number: int) -> None:
     kind, _, value = text.partition(" ")
     if kind == "key":
-        records.append(Expected(value))
+        records.append(Expected(json.loads(value)))
     elif kind in ("canal", "ogg") and records:
         getattr(records[-1], kind).update(json.loads(value))
     else:
-        raise ValueError(f"line {number}: a record is `-> key TEXT`, then `-> canal {{json}}` and `-> ogg {{json}}`")
+        raise ValueError(f"line {number}: a record is `-> key \"text\"`, then `-> canal {{json}}` and `-> ogg {{json}}`")
 
 
 def render(case: Case) -> str:
@@ -80,10 +80,10 @@ def render(case: Case) -> str:
     for part in case.parts:
         lines += part.lines
         for record in part.records:
-            lines += [f"-> key {record.key}".rstrip(), f"-> canal {_compact(record.canal)}", f"-> ogg {_compact(record.ogg)}"]
+            lines += [f"-> key {_compact(record.key)}", f"-> canal {_compact(record.canal)}", f"-> ogg {_compact(record.ogg)}"]
     return "\n".join(lines) + "\n"
 
 
-def _compact(value: dict[str, Any]) -> str:
+def _compact(value: Any) -> str:
     """JSON with letters as they are, and escapes for what an editor does not show or takes for the end of a line."""
     return re.sub(r"[\x7f-\xa0\xad\u2028\u2029]", lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))

@@ -5,7 +5,8 @@
 
 from pathlib import Path
 
-from cdcbus.tasks.keys import KEYS, Key, Route
+from cdcbus.tasks.key import Key, Route
+from cdcbus.tasks.keys import KEYS
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 ROUTES = {Route.ANY: "both", Route.FETCH: "CanalFetch", Route.LOAD: "KafkaFetch"}
@@ -13,7 +14,7 @@ HEAD = "| key | type, default | for | meaning | in porter |"
 
 
 def row(key: Key) -> str:
-    default = f", `{key.default}`" if key.default else ", required" if key.is_required else ""
+    default = f", `{key.default}`" if key.default else ""
     meaning = key.meaning
     if key.dead or (key.answer and key.route is Route.ANY):
         meaning = f"{meaning} *{key.dead or key.answer}*"

@@ -97,6 +97,8 @@ def test_an_inline_secret_is_warned_of_with_the_safe_form_and_without_the_secret
         "loader.source.password=",
         "loader.source.url=jdbc:mysql://h/db?password=${env:DB}",
         "loader.source.url=jdbc:postgresql://h/db?sslmode=require",
+        "mapper[0].column.PASSWORD=pass",
+        "loader.source.partitionKey.S.SECRETS=ID",
     ],
 )
 def test_no_warning_without_an_inline_secret(line: str) -> None:

@@ -1,0 +1,25 @@
+FROM python:3.11-slim-bookworm
+
+# Spark needs Java.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
+    && rm -rf /var/lib/apt/lists/*
+
+WORKDIR /src
+COPY pyproject.toml setup.cfg README.md ./
+COPY plugins ./plugins
+COPY producer ./producer
+COPY consumer ./consumer
+COPY tasks ./tasks
+COPY ops ./ops
+RUN --mount=type=cache,target=/root/.cache/pip pip install .
+
+# The jars of Spark's Kafka source come down now, so that a container starts without the internet.
+ENV CDCBUS_CACHE=/var/cache/cdcbus
+RUN python -c "from cdcbus.consumer.jars import kafka_connector_jars; kafka_connector_jars()"
+
+RUN useradd --create-home cdcbus
+USER cdcbus
+WORKDIR /home/cdcbus
+ENTRYPOINT ["cdcbus"]
+CMD ["--help"]

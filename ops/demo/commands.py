@@ -1,0 +1,87 @@
+"""`cdcbus demo` on the command line."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from cdcbus.ops.demo.run import Options
+
+
+def _default_home() -> Path:
+    from cdcbus.ops.stack.stack import default_home
+
+    return default_home()
+
+
+@click.command()
+@click.option("--seconds", type=click.FloatRange(1), default=30, show_default=True, metavar="N", help="How long rows change.")
+@click.option("--target", type=click.Choice(["postgresql", "mysql", "both"]), default="both", show_default=True, help="Where rows go.")
+@click.option("--seed", type=int, default=1, show_default=True, metavar="N", help="Another number, other changes.")
+@click.option("--keep", is_flag=True, help="Leave servers and tasks running at the end.")
+@click.option("--stop", "only_stop", is_flag=True, help="Only stop what an earlier --keep has left running.")
+@click.option(
+    "--home",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=_default_home,
+    show_default="$CDCBUS_STACK_HOME, or a folder of this user",
+    help="Folder that holds the servers' data, task files and logs.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The verdict as JSON; all else goes to standard error.")
+@click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Keep what was to be seen as an SVG file.")
+def demo(seconds: float, target: str, seed: int, keep: bool, only_stop: bool, home: Path, as_json: bool, picture: Path | None) -> None:
+    """Show the whole way on real servers: rows change in a MariaDB and arrive in a PostgreSQL and another MariaDB.
+
+    Starts the servers, makes a small shop in the source, runs one task from its binlog to Kafka and one from Kafka to each target, and
+    changes rows. Meanwhile it kills each task once with SIGKILL and starts it again. At the end it compares source and targets row by
+    row: exit code 0 says that all rows are equal. Ctrl-C stops everything.
+    """
+    from rich.console import Console
+
+    from cdcbus.ops.demo.run import Options
+    from cdcbus.ops.demo.task_files import TARGETS
+
+    console = Console(stderr=as_json)
+    chosen = [each for each in TARGETS if target in (each.name, "both")]
+    options = Options(home.absolute(), seconds, chosen, seed, keep)
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, signal.default_int_handler)  # as Ctrl-C, so that nothing is left running
+    if only_stop:
+        _stop(options, console)
+    elif not _show(options, console, as_json, picture):
+        sys.exit(1)
+
+
+def _show(options: Options, console: Console, as_json: bool, picture: Path | None) -> bool:
+    """The demo; whether all was equal."""
+    from cdcbus.ops.demo.closing import print_closing, print_verdict, verdict
+    from cdcbus.ops.demo.picture import save_picture
+    from cdcbus.ops.demo.run import run, servers
+    from cdcbus.ops.demo.verdict import is_equal, verdict_fields
+    from cdcbus.ops.stack import stack
+
+    with servers(options, console) as addresses:
+        outcome = run(options, addresses, console)
+        print_verdict(outcome.comparisons, console)
+    print_closing(options, console, is_up=any(server.running for server in stack.status(options.home)))
+    if picture:
+        save_picture(picture, [*outcome.scene, *verdict(outcome.comparisons)])
+    if as_json:
+        click.echo(json.dumps(verdict_fields(outcome.comparisons), ensure_ascii=False, indent=2))
+    return is_equal(outcome.comparisons)
+
+
+def _stop(options: Options, console: Console) -> None:
+    from cdcbus.ops.demo.tasks import stop_leftovers
+    from cdcbus.ops.stack import stack
+
+    console.print(f"stopped {stop_leftovers(options.folder)} tasks", highlight=False)
+    stack.down(options.home, purge=False, console=console)

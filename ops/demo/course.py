@@ -1,0 +1,140 @@
+"""The course of the demo: tasks start, rows change, each task is killed once and comes back, the load ends, the lag goes to 0."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from threading import Event
+
+from rich.console import RenderableType
+
+from cdcbus.ops.demo.load import Load
+from cdcbus.ops.demo.measure import Meter, Sample
+from cdcbus.ops.demo.screen import Screen, State
+from cdcbus.ops.demo.task_files import FETCH
+from cdcbus.ops.demo.tasks import TaskProcess
+from cdcbus.plugins.errors import CdcError
+
+SAMPLE_SECONDS = 0.5
+START_SECONDS = 180.0
+DRAIN_SECONDS = 120.0
+DOWN_SECONDS = 1.0  # how long a killed task stays away
+LOG_LINES = 5
+
+
+class Course:
+    """One run of the demo over started servers and written task files."""
+
+    def __init__(self, tasks: Mapping[str, TaskProcess], load: Load, meter: Meter, screen: Screen) -> None:
+        self._tasks, self._load, self._meter, self._screen = tasks, load, meter, screen
+        self._states = dict.fromkeys(tasks, State.STARTING)
+        self._sample = meter.sample()
+        self._started: dict[str, tuple[float, Sample]] = {}
+        self._kills: dict[str, float] = {}
+        self._restarts: dict[str, float] = {}
+        self.scene: list[RenderableType] = []
+
+    def run(self, seconds: float, seed: int) -> None:
+        """Returns when every task has done all there is for it. Raises CdcError when the source refuses a change, when a task ends by
+        itself, or when one does not get on."""
+        for task_id in self._tasks:
+            self._start(task_id)
+        self._load.open_shop()
+        self._watch("starting the tasks", START_SECONDS, self._are_all_working)
+        self._screen.event("▶", "bold green", f"all tasks work; rows change for {seconds:.0f} s")
+        self._kills = kill_times(list(self._tasks), seconds, seed)
+        self._load.start()
+        self._change(seconds)
+        self._load.stop_changes()
+        self._screen.event("■", "bold", f"the load has ended after {self._load.rows:,} changed rows")
+        self._watch("waiting for killed tasks", START_SECONDS, self._are_all_working)
+        self._load.stop()
+        self._watch("waiting for lag 0", DRAIN_SECONDS, self._are_all_done)
+        self._screen.event("✓", "bold green", "lag is 0: every position is at its end")
+
+    def _change(self, seconds: float) -> None:
+        """While rows change: until the time is over and every kill is done."""
+        begun = time.monotonic()
+        while (elapsed := time.monotonic() - begun) < seconds or self._kills or self._restarts:
+            self._interrupt(elapsed)
+            picture = self._look("changing rows", elapsed / seconds)
+            if not self.scene or not self._are_all_working():
+                self.scene = [*self._screen.events, picture]
+            _pause()
+
+    def _watch(self, phase: str, most_seconds: float, is_over: Callable[[], bool]) -> None:
+        """Looks until it is over; raises CdcError saying what is stuck when it is not in time."""
+        begun = time.monotonic()
+        while True:
+            elapsed = time.monotonic() - begun
+            self._look(phase, elapsed / most_seconds)
+            if is_over():
+                return
+            if elapsed > most_seconds:
+                raise CdcError(self._stuck(phase, most_seconds))
+            _pause()
+
+    def _look(self, phase: str, share: float) -> RenderableType:
+        self._load.check()
+        for task_id, task in self._tasks.items():
+            if self._states[task_id] is not State.KILLED:
+                task.check()
+        self._sample = self._meter.sample()
+        for task_id, state in self._states.items():
+            if state is State.STARTING:
+                self._notice_work(task_id)
+        return self._screen.show(phase, share, self._sample, self._states)
+
+    def _start(self, task_id: str) -> None:
+        self._tasks[task_id].start()
+        self._states[task_id] = State.STARTING
+        self._started[task_id] = (time.monotonic(), self._sample)
+
+    def _notice_work(self, task_id: str) -> None:
+        """A task works when its position has moved since it was started."""
+        at, before = self._started[task_id]
+        if self._sample.position_of(task_id) != before.position_of(task_id):
+            self._states[task_id] = State.WORKING
+            self._screen.event("●", "green", f"{task_id} works, {time.monotonic() - at:.1f} s after its start")
+
+    def _interrupt(self, elapsed: float) -> None:
+        """Kills what is due, and starts what was killed."""
+        for task_id in [task_id for task_id, at in self._kills.items() if elapsed >= at]:
+            del self._kills[task_id]
+            self._tasks[task_id].kill()
+            self._states[task_id] = State.KILLED
+            self._restarts[task_id] = elapsed + DOWN_SECONDS
+            self._screen.event("✗", "bold red", f"{task_id} killed with SIGKILL (process {self._tasks[task_id].pid})")
+        for task_id in [task_id for task_id, at in self._restarts.items() if elapsed >= at]:
+            del self._restarts[task_id]
+            self._start(task_id)
+            self._screen.event("↻", "bold yellow", f"{task_id} started again (process {self._tasks[task_id].pid})")
+
+    def _are_all_working(self) -> bool:
+        return all(state is State.WORKING for state in self._states.values())
+
+    def _are_all_done(self) -> bool:
+        return all(self._sample.is_done(task_id) for task_id in self._tasks)
+
+    def _stuck(self, phase: str, seconds: float) -> str:
+        """Which tasks did not get on, how far they are, and the last they said."""
+        lines = [f"{phase}: not over after {seconds:.0f} s"]
+        for task_id, task in self._tasks.items():
+            if not self._sample.is_done(task_id) or self._states[task_id] is not State.WORKING:
+                end = self._sample.binlog_end if task_id == FETCH else self._sample.ends
+                lines.append(f"{task_id} is at {self._sample.position_of(task_id)}, the end is {end}; its log {task.log} ends with")
+                lines += [f"    {line}" for line in task.last_lines(LOG_LINES)]
+        return "\n".join(lines)
+
+
+def kill_times(task_ids: list[str], seconds: float, seed: int) -> dict[str, float]:
+    """When each task is killed, in seconds of the load: one after the other, in its middle, by the seed."""
+    chance = random.Random(seed)
+    step = 0.5 / len(task_ids)
+    return {task_id: seconds * (0.25 + step * (number + chance.random() * 0.6)) for number, task_id in enumerate(task_ids)}
+
+
+def _pause() -> None:
+    # Nothing tells a reader of ZooKeeper and Kafka from outside that it is time to look again: this is the rate of the picture.
+    Event().wait(SAMPLE_SECONDS)

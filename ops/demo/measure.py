@@ -1,0 +1,154 @@
+"""What is measured while the demo runs: all of it from outside, where an operator would look too."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from cdcbus.ops.demo.fresh import PARTITIONS, TOPIC
+from cdcbus.ops.demo.lag import HeartbeatWatch
+from cdcbus.ops.demo.load import Load
+from cdcbus.ops.demo.schema import SCHEMA
+from cdcbus.ops.demo.task_files import FETCH, Target
+from cdcbus.ops.stack import sql
+from cdcbus.ops.stack.addresses import Addresses
+from cdcbus.plugins.errors import BusUnavailable
+from cdcbus.plugins.position import BinlogPosition, kafka_positions_from_json
+from cdcbus.producer.server import latest_position
+from cdcbus.tasks.positions import position_path
+
+RATE_SECONDS = 3.0  # rates are averages over so long
+ANSWER_SECONDS = 10.0
+
+Offsets = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Consumed:
+    """How far a consumer task is: the next offset of each partition, and its lag by the heartbeat."""
+
+    next_offsets: Offsets = ()
+    lag_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """All that is measured at one moment. `fetched` is None before the fetch task has stored a position."""
+
+    at: float
+    rows_changed: int
+    binlog_end: BinlogPosition
+    fetched: BinlogPosition | None
+    ends: Offsets
+    consumed: Mapping[str, Consumed] = field(default_factory=dict)
+
+    @property
+    def is_fetched(self) -> bool:
+        """Whether the fetch task has read all of the binlog."""
+        return self.fetched is not None and is_at_least(self.fetched, self.binlog_end)
+
+    def lag_records(self, task_id: str) -> int:
+        """Records of the topic that a consumer task has not applied."""
+        return sum(self.ends) - sum(self.consumed[task_id].next_offsets)
+
+    def position_of(self, task_id: str) -> BinlogPosition | Offsets | None:
+        """A task's stored position."""
+        return self.fetched if task_id == FETCH else self.consumed[task_id].next_offsets
+
+    def is_done(self, task_id: str) -> bool:
+        """Whether a task has done all there is for it just now."""
+        return self.is_fetched if task_id == FETCH else self.consumed[task_id].next_offsets == self.ends
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What is counted, so that rates can be made of it: rows at the source, records in Kafka, records applied by each task."""
+        return {
+            "source": self.rows_changed,
+            "kafka": sum(self.ends),
+            **{task_id: sum(consumed.next_offsets) for task_id, consumed in self.consumed.items()},
+        }
+
+
+def is_at_least(position: BinlogPosition, other: BinlogPosition) -> bool:
+    """Whether one place in a server's binlog is the other one or behind it. File names end with a number that grows."""
+    return (len(position.file), position.file, position.pos) >= (len(other.file), other.file, other.pos)
+
+
+class Meter:
+    """Takes samples. A context manager: it keeps connections to all servers."""
+
+    def __init__(self, addresses: Addresses, zookeeper: KazooClient, load: Load, targets: Sequence[Target]) -> None:
+        self._addresses, self._zookeeper, self._load, self._targets = addresses, zookeeper, load, targets
+        self._open = ExitStack()
+
+    def __enter__(self) -> Meter:
+        self._source = self._open.enter_context(sql.connect("source", self._addresses.source))
+        self._kafka = Consumer({"bootstrap.servers": self._addresses.kafka, "group.id": "demo", "log_level": 0})
+        self._open.callback(self._kafka.close)
+        self._watches = {
+            target.task_id: self._open.enter_context(
+                HeartbeatWatch(target.server, target.database(self._addresses), lambda: self._load.last_beat)
+            )
+            for target in self._targets
+        }
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def sample(self) -> Sample:
+        """What is so now. Positions are read before what they are compared with, so no lag is shown too small."""
+        stored = self._stored(FETCH, SCHEMA)
+        consumed = {task_id: Consumed(self._next_offsets(task_id), watch.lag_seconds()) for task_id, watch in self._watches.items()}
+        return Sample(
+            at=time.monotonic(),
+            rows_changed=self._load.rows,
+            binlog_end=latest_position(self._source),
+            fetched=BinlogPosition.from_json(stored) if stored else None,
+            ends=self._ends(),
+            consumed=consumed,
+        )
+
+    def _stored(self, task_id: str, swimlane: str) -> bytes:
+        try:
+            return bytes(self._zookeeper.get(position_path(task_id, swimlane))[0])
+        except NoNodeError:
+            return b""
+
+    def _next_offsets(self, task_id: str) -> Offsets:
+        stored = self._stored(task_id, TOPIC)
+        next_offsets = [0] * PARTITIONS
+        for position in kafka_positions_from_json(stored) if stored else ():
+            next_offsets[position.partition] = position.next_offset
+        return tuple(next_offsets)
+
+    def _ends(self) -> Offsets:
+        try:
+            return tuple(self._kafka.get_watermark_offsets(TopicPartition(TOPIC, n), ANSWER_SECONDS)[1] for n in range(PARTITIONS))
+        except KafkaException as error:
+            raise BusUnavailable(f"Kafka does not tell the end of topic {TOPIC}: {error.args[0].str()}") from error
+
+
+class Rates:
+    """Counts per second, over the last RATE_SECONDS."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, dict[str, int]]] = deque()
+
+    def add(self, at: float, counts: dict[str, int]) -> None:
+        """What was counted at a moment."""
+        self._seen.append((at, counts))
+        while self._seen[0][0] < at - RATE_SECONDS:
+            self._seen.popleft()
+
+    def per_second(self, name: str) -> float:
+        """The rate of one of the counts; 0 before there are two samples."""
+        (first_at, first), (last_at, last) = self._seen[0], self._seen[-1]
+        return (last[name] - first[name]) / (last_at - first_at) if last_at > first_at else 0.0

@@ -1,0 +1,22 @@
+"""The demo as an SVG picture: a scene of its course and the verdict, as they were on the terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console, RenderableType
+
+from cdcbus.ops.demo.screen import WIDTH
+
+
+def save_picture(file: Path, parts: Sequence[RenderableType]) -> None:
+    """Writes an SVG file, whole in itself: nothing is loaded from elsewhere when it is looked at."""
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
+    for part in parts:
+        console.print(part)
+    svg = console.export_svg(title="cdcbus demo")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL), encoding="utf-8")

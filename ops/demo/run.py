@@ -1,0 +1,146 @@
+"""The demo from its first server to its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kazoo.client import KazooClient
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+from cdcbus.ops.demo.compare import compare_shops
+from cdcbus.ops.demo.course import Course
+from cdcbus.ops.demo.fresh import binlog_end, empty_shop, empty_topic, forget_tasks
+from cdcbus.ops.demo.load import Load
+from cdcbus.ops.demo.measure import Meter
+from cdcbus.ops.demo.screen import Screen
+from cdcbus.ops.demo.task_files import FETCH, TARGETS, Target, write_task_files
+from cdcbus.ops.demo.tasks import TaskProcess, scratch_folder, stop_leftovers, stop_tasks
+from cdcbus.ops.demo.verdict import Comparisons
+from cdcbus.ops.demo.words import shown
+from cdcbus.ops.stack import stack
+from cdcbus.ops.stack.addresses import Addresses
+from cdcbus.tasks.positions import connect
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user asks for."""
+
+    home: Path
+    seconds: float
+    targets: Sequence[Target]
+    seed: int
+    keep: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """Where the demo's own files are."""
+        return self.home / "demo"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How it ended: the comparison of each target, and a scene of the course for a picture."""
+
+    comparisons: Comparisons
+    scene: Sequence[RenderableType]
+
+
+def run(options: Options, addresses: Addresses, console: Console) -> Outcome:
+    """Runs the demo on started servers, up to the comparison. The tasks run on after it with `keep`, else they have ended.
+
+    Raises CdcError when something fails on the way; Ctrl-C ends the tasks in any case.
+    """
+    with _zookeeper(addresses) as client:
+        tasks = prepare(options, addresses, client, console)
+        with _running(list(tasks.values()), options.keep, console):
+            scene = _take_course(options, addresses, client, tasks, console)
+            with console.status("comparing source and targets, row by row"):
+                comparisons = {
+                    target: compare_shops(addresses.source, target.server, target.database(addresses)) for target in options.targets
+                }
+            return Outcome(comparisons, scene)
+
+
+def prepare(options: Options, addresses: Addresses, client: KazooClient, console: Console) -> Mapping[str, TaskProcess]:
+    """Makes the empty shop, the empty topic and the task files; the tasks are not started."""
+    with console.status("making an empty shop at the source and at the targets"):
+        options.folder.mkdir(parents=True, exist_ok=True)
+        if count := stop_leftovers(options.folder):
+            console.print(f"stopped {count} tasks of an earlier demo", highlight=False)
+        forget_tasks(client, [FETCH, *(target.task_id for target in TARGETS)])
+        empty_topic(addresses.kafka)
+        for target in options.targets:
+            empty_shop(target.server, target.database(addresses))
+        empty_shop("source", addresses.source)
+    files = write_task_files(options.folder, addresses, binlog_end(addresses.source), options.targets)
+    logs, scratch = options.folder / "logs", scratch_folder(options.folder)
+    for folder in (logs, scratch):
+        folder.mkdir(exist_ok=True)
+    tasks = {}
+    for task_id, file in files.items():
+        tasks[task_id] = TaskProcess(task_id, file, logs / f"{task_id}.log", addresses.zookeeper, scratch)
+        tasks[task_id].log.write_bytes(b"")
+    console.print(_files_table(tasks))
+    return tasks
+
+
+def _files_table(tasks: Mapping[str, TaskProcess]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for number, task in enumerate(tasks.values()):
+        table.add_row("" if number else "task files", f"[cyan]{shown(task.file)}[/]")
+    return table
+
+
+def _take_course(
+    options: Options, addresses: Addresses, client: KazooClient, tasks: Mapping[str, TaskProcess], console: Console
+) -> Sequence[RenderableType]:
+    with (
+        Load(addresses.source, options.seed) as load,
+        Meter(addresses, client, load, options.targets) as meter,
+        Screen(console) as screen,
+    ):
+        course = Course(tasks, load, meter, screen)
+        course.run(options.seconds, options.seed)
+        return course.scene
+
+
+@contextmanager
+def servers(options: Options, console: Console) -> Iterator[Addresses]:
+    """The stack, started; stopped at the end unless it is to be kept or was running before."""
+    was_running = all(server.running for server in stack.status(options.home))
+    try:
+        yield stack.up(options.home, console)
+    finally:
+        if not options.keep and not was_running and any(server.running for server in stack.status(options.home)):
+            stack.down(options.home, purge=False, console=console)
+
+
+@contextmanager
+def _zookeeper(addresses: Addresses) -> Iterator[KazooClient]:
+    client = connect(addresses.zookeeper)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
+
+
+@contextmanager
+def _running(tasks: Sequence[TaskProcess], keep: bool, console: Console) -> Iterator[None]:
+    """Whatever of the tasks runs at the end is stopped, unless it is to be kept; Ctrl-C stops it in any case."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        keep = False
+        raise
+    finally:
+        if not keep:
+            with console.status("stopping the tasks"):
+                complaints = stop_tasks(tasks)
+            for complaint in complaints:
+                console.print(f"[yellow]{complaint}[/]")

@@ -1,0 +1,146 @@
+"""What is seen of the running demo: a live table on a terminal, lines elsewhere; events stand above it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from types import TracebackType
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from cdcbus.ops.demo.fresh import TOPIC
+from cdcbus.ops.demo.measure import Offsets, Rates, Sample
+from cdcbus.ops.demo.task_files import FETCH
+from cdcbus.plugins.position import BinlogPosition
+
+LINE_SECONDS = 3.0  # between two lines where there is no terminal
+WIDTH = 80
+
+
+class State(StrEnum):
+    """How a task process is."""
+
+    STARTING = "starting"
+    WORKING = "working"
+    KILLED = "killed"
+
+
+_DOTS = {State.STARTING: "[yellow]◌[/]", State.WORKING: "[green]●[/]", State.KILLED: "[red]✗[/]"}
+
+
+class Screen:
+    """Shows samples and events. A context manager: within it the table is on the terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.events: list[Text] = []
+        self._started = self._line_at = time.monotonic()
+        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        self._rates = Rates()
+
+    def __enter__(self) -> Screen:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._live:
+            self._live.stop()
+
+    def event(self, sign: str, style: str, sentence: str) -> None:
+        """A line that stays: when, and what has happened."""
+        event = Text.assemble((f"{time.monotonic() - self._started:5.1f} s  ", "dim"), (f"{sign} ", style), sentence)
+        self.events.append(event)
+        self.console.print(event, soft_wrap=True)
+
+    def show(self, phase: str, share: float, sample: Sample, states: Mapping[str, State]) -> RenderableType:
+        """The present state; `share` of the phase is over. Gives what a terminal shows."""
+        self._rates.add(sample.at, sample.counts)
+        picture = Group(_header(phase, share), _table(sample, self._rates, states))
+        if self._live:
+            self._live.update(picture, refresh=True)
+        elif sample.at - self._line_at >= LINE_SECONDS:
+            self._line_at = sample.at
+            line = f"{sample.at - self._started:5.1f} s  {_line(phase, sample, self._rates, states)}"
+            self.console.print(line, highlight=False, soft_wrap=True)
+        return picture
+
+
+def _header(phase: str, share: float) -> RenderableType:
+    grid = Table.grid(expand=True)
+    grid.add_column()
+    grid.add_column(justify="right")
+    grid.add_row(Text(phase, "bold"), ProgressBar(1.0, min(share, 1.0), width=30))
+    return grid
+
+
+def _table(sample: Sample, rates: Rates, states: Mapping[str, State]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=True, padding=(0, 1, 0, 0))
+    table.add_column("")
+    for title in ("rows/s", "rows", "behind", "lag"):
+        table.add_column(title, justify="right")
+    table.add_column("position")
+    table.add_row(*_flow("MariaDB binlog", "source", sample, rates), "", "", _place(sample.binlog_end))
+    table.add_row(_name(FETCH, states), "", "", _binlog_behind(sample), "", _position(FETCH, sample, states))
+    table.add_row(*_flow(f"Kafka {TOPIC}", "kafka", sample, rates), "", "", _offsets(sample.ends))
+    for task_id in sample.consumed:
+        behind, lag = f"{sample.lag_records(task_id):,}", _lag(sample, task_id)
+        table.add_row(_name(task_id, states), *_numbers(task_id, sample, rates), behind, lag, _position(task_id, sample, states))
+    return table
+
+
+def _flow(label: str, name: str, sample: Sample, rates: Rates) -> Sequence[str]:
+    return f"  {label}", *_numbers(name, sample, rates)
+
+
+def _numbers(name: str, sample: Sample, rates: Rates) -> tuple[str, str]:
+    return f"{rates.per_second(name):,.0f}", f"{sample.counts[name]:,}"
+
+
+def _name(task_id: str, states: Mapping[str, State]) -> str:
+    return f"{_DOTS[states[task_id]]} {task_id}"
+
+
+def _binlog_behind(sample: Sample) -> str:
+    if sample.fetched is None or sample.fetched.file != sample.binlog_end.file:
+        return "?"
+    return f"{(sample.binlog_end.pos - sample.fetched.pos) / 1000:,.0f} kB"
+
+
+def _lag(sample: Sample, task_id: str) -> str:
+    seconds = sample.consumed[task_id].lag_seconds
+    return "" if seconds is None else f"{seconds:.1f} s"
+
+
+def _position(task_id: str, sample: Sample, states: Mapping[str, State]) -> Text:
+    if states[task_id] is not State.WORKING:
+        return Text(f"{states[task_id]} …", "yellow" if states[task_id] is State.STARTING else "red")
+    position = sample.position_of(task_id)
+    return _place(position) if isinstance(position, BinlogPosition) else _offsets(position or ())
+
+
+def _place(position: BinlogPosition) -> Text:
+    return Text(str(position), "cyan")
+
+
+def _offsets(offsets: Offsets) -> Text:
+    return Text("  ".join(f"{offset:,}" for offset in offsets), "cyan")
+
+
+def _line(phase: str, sample: Sample, rates: Rates, states: Mapping[str, State]) -> str:
+    parts = [f"{phase}: {rates.per_second('source'):,.0f} rows/s changed, {rates.per_second('kafka'):,.0f} out"]
+    for task_id in sample.consumed:
+        if states[task_id] is State.WORKING:
+            lag = _lag(sample, task_id)
+            parts.append(
+                f"{task_id} {rates.per_second(task_id):,.0f} in, {sample.lag_records(task_id):,} behind" + (f", {lag}" if lag else "")
+            )
+        else:
+            parts.append(f"{task_id} {states[task_id]}")
+    return "; ".join(parts)

@@ -1,0 +1,133 @@
+"""The demo's tasks as child processes: `cdcbus task run FILE`, each in a session of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from cdcbus.plugins.errors import CdcError
+
+STOP_SECONDS = 20.0
+_COMMAND = ("-m", "cdcbus", "task", "run")
+
+
+class TaskProcess:
+    """One task that can be started, killed and started again; all that it prints goes to one log file."""
+
+    def __init__(self, task_id: str, file: Path, log: Path, zookeeper: str, scratch: Path) -> None:
+        self.task_id, self.file, self.log = task_id, file, log
+        self._environment = {**os.environ, "CDCBUS_ZOOKEEPER": zookeeper, "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1"}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process id of the last start; 0 before the first."""
+        return self._process.pid if self._process else 0
+
+    def start(self) -> None:
+        """Starts it; Ctrl-C on this terminal does not reach it."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, *_COMMAND, str(self.file)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        """SIGKILL to it and its children, as when the machine fails; returns when it is gone."""
+        if self._process:
+            _signal_group(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def check(self) -> None:
+        """Raises CdcError, with the last line that it logged, when it has ended by itself."""
+        if self._process and (code := self._process.poll()) is not None:
+            lines = self.last_lines(1)
+            said = f": {lines[0]}" if lines else ""
+            raise CdcError(f"{self.task_id} has ended by itself (exit code {code}){said}\nAll it says: {self.log}")
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM: it stores its position and ends."""
+        if self._process and self._process.poll() is None:
+            self._process.terminate()
+
+    def await_stop(self) -> int | None:
+        """Its exit code once it has ended, at the latest after STOP_SECONDS, by force; None if it was never started."""
+        if self._process is None:
+            return None
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(STOP_SECONDS)
+        self.kill()
+        return self._process.returncode
+
+    def last_lines(self, count: int) -> list[str]:
+        """The last lines of its log that are not blank."""
+        if not self.log.exists():
+            return []
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return [line.strip() for line in lines if line.strip()][-count:]
+
+
+def stop_tasks(tasks: Sequence[TaskProcess]) -> list[str]:
+    """Stops all at once; returns when all are gone, with a sentence for each that did not end well. A second Ctrl-C kills them."""
+    try:
+        for task in tasks:
+            task.ask_to_stop()
+        codes = {task.task_id: task.await_stop() for task in tasks}
+    except KeyboardInterrupt:
+        for task in tasks:
+            task.kill()
+        raise
+    return [f"{task_id} ended with exit code {code}" for task_id, code in codes.items() if code]
+
+
+def leftovers(folder: Path) -> list[int]:
+    """The processes that an earlier demo has left running: whatever runs a task file of this folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                words = entry.joinpath("cmdline").read_bytes().decode(errors="replace").split("\0")
+                if tuple(words[1:5]) == _COMMAND and Path(words[5]).parent == folder:
+                    found.append(int(entry.name))
+    return found
+
+
+def stop_leftovers(folder: Path) -> int:
+    """Stops them, first politely; returns how many there were, when they are gone."""
+    pids = leftovers(folder)
+    _signal_all(pids, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_SECONDS
+    while leftovers(folder) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    for pid in leftovers(folder):
+        _signal_group(pid, signal.SIGKILL)
+    shutil.rmtree(scratch_folder(folder), ignore_errors=True)
+    return len(pids)
+
+
+def scratch_folder(folder: Path) -> Path:
+    """Where tasks put temporary files, so that those of killed ones can be found and removed."""
+    return folder / "tmp"
+
+
+def _signal_all(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    """Children of a task, such as Spark's Java process, are in its group; the group may be gone already."""
+    with suppress(ProcessLookupError):
+        os.killpg(pid, number)

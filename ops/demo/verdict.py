@@ -1,0 +1,87 @@
+"""The verdict: source against targets, as a table, as sentences, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from cdcbus.ops.demo.compare import Comparison, Difference
+from cdcbus.ops.demo.task_files import Target
+
+SHOWN_DIFFERENCES = 5
+
+Comparisons = Mapping[Target, Sequence[Comparison]]
+
+
+def is_equal(comparisons: Comparisons) -> bool:
+    """Whether every row is the same everywhere."""
+    return all(each.is_equal for tables in comparisons.values() for each in tables)
+
+
+def verdict_table(comparisons: Comparisons) -> Table:
+    """One line per table: rows at the source, then for each target its rows and how many rows differ."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("table")
+    table.add_column("rows at source", justify="right")
+    for target in comparisons:
+        table.add_column(f"rows in {target.label}", justify="right")
+        table.add_column("differing", justify="right")
+    for line in zip(*comparisons.values(), strict=True):
+        cells = [cell for each in line for cell in (Text(f"{each.target_rows:,}"), _count(each))]
+        table.add_row(str(line[0].table), f"{line[0].source_rows:,}", *cells)
+    return table
+
+
+def verdict_sentences(comparisons: Comparisons) -> list[Text]:
+    """For each target whether it equals the source, and where it does not, the first differing rows of each table."""
+    sentences = []
+    for target, tables in comparisons.items():
+        rows, differing = sum(each.source_rows for each in tables), sum(len(each.differences) for each in tables)
+        if not differing:
+            sentences.append(
+                Text.assemble(("✓ ", "bold green"), f"{target.label} is equal to the source: {rows:,} rows in {len(tables)} tables")
+            )
+            continue
+        sentences.append(Text.assemble(("✗ ", "bold red"), f"{target.label} is not equal to the source: {differing:,} rows differ"))
+        for each in tables:
+            sentences += [Text(f"    {each.table} {_described(each, one)}") for one in each.differences[:SHOWN_DIFFERENCES]]
+            if len(each.differences) > SHOWN_DIFFERENCES:
+                sentences.append(Text(f"    {each.table} … and {len(each.differences) - SHOWN_DIFFERENCES:,} more"))
+    return sentences
+
+
+def verdict_fields(comparisons: Comparisons) -> dict[str, Any]:
+    """The verdict for programs."""
+    return {
+        "equal": is_equal(comparisons),
+        "targets": {target.name: [_fields(each) for each in tables] for target, tables in comparisons.items()},
+    }
+
+
+def _fields(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "table": str(comparison.table),
+        "source_rows": comparison.source_rows,
+        "target_rows": comparison.target_rows,
+        "differing_rows": len(comparison.differences),
+        "differences": [{"key": one.key, "how": one.how} for one in comparison.differences[:SHOWN_DIFFERENCES]],
+    }
+
+
+def _count(comparison: Comparison) -> Text:
+    return Text(f"{len(comparison.differences):,}", "green" if comparison.is_equal else "bold red")
+
+
+def _described(comparison: Comparison, difference: Difference) -> str:
+    key = ", ".join(f"{name} {value}" for name, value in zip(comparison.table.key, difference.key, strict=True))
+    match difference.how:
+        case "missing":
+            return f"{key}: missing"
+        case "extra":
+            return f"{key}: not at the source"
+        case columns:
+            return f"{key}: {columns}"

@@ -1,0 +1,31 @@
+"""Paths and commands as a user would type them."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from cdcbus.ops.stack.stack import default_home
+
+
+def shown(path: Path) -> str:
+    """The path, with ~ for the user's home."""
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+
+
+def command(*words: str, home: Path, rest: Sequence[str] = ()) -> str:
+    """A command line of this program to paste; between its words and the rest it names the stack's home where it has to."""
+    option = [] if home == default_home() else ["--home", str(home)]
+    return shlex.join([_program(), *words, *option, *rest])
+
+
+def _program() -> str:
+    """`cdcbus` where the shell finds it, else the path that was called."""
+    called = Path(sys.argv[0])
+    if shutil.which("cdcbus") or not called.is_file():
+        return "cdcbus"
+    return str(called.relative_to(Path.cwd())) if called.is_relative_to(Path.cwd()) else str(called)

@@ -1,0 +1,89 @@
+"""The keys `loader.*`: where rows go."""
+
+from __future__ import annotations
+
+from cdcbus.tasks.key import Key, Route
+from cdcbus.tasks.kinds import ADDRESSES, FLAG, JDBC_URL, LOADER, NAMES, NATURAL, NUMBER, POSITIVE, SECRET, TEXT
+
+POOL_ANSWER = "accepted; connections are opened when needed, at most maxPoolSize"
+RETRY_ANSWER = "accepted; an unreachable server is tried again for ever, with growing pauses, and no row is skipped"
+TEST_ANSWER = "accepted; a connection is tested before use"
+DRIVER_ANSWER = "accepted; the address says which database it is"
+SOURCE_NAME_ANSWER = "accepted; this release has no named sources: write the keys of the source into this file"
+
+LOADER_KEYS = (
+    Key(
+        "loader.loaderName",
+        LOADER,
+        "",
+        "Where rows go: `KAFKA_SYNC` a Kafka topic; `JdbcBatch` a database, merged and written in batches (JdbcSingle and JdbcMultiThread "
+        "do the same here). Required.",
+        "also JdbcSqlDebug and KUDU_NATIVE; JdbcSingle writes row by row",
+    ),
+    Key(
+        "loader.insertOnUpdateError",
+        FLAG,
+        "true",
+        "Whether an update of a row that the target lacks becomes an insert.",
+        "4.0: always true",
+        Route.LOAD,
+        answer="accepted; only databases tell updates from inserts",
+    ),
+    Key("loader.source.sourceName", TEXT, "", "A named source.", answer=SOURCE_NAME_ANSWER),
+    Key("loader.source.sourceType", TEXT, "", "The kind of target.", answer="accepted; loaderName says where rows go"),
+    Key("loader.source.clientType", TEXT, "", "The kind of target.", answer="accepted; loaderName says where rows go"),
+    Key("loader.source.retries", NUMBER, "", "Attempts to write.", "3 for Kafka, 6 for databases", answer=RETRY_ANSWER),
+)
+
+JDBC_TARGET_KEYS = (
+    Key("loader.source.url", JDBC_URL, "", "The target's JDBC address. Required.", route=Route.LOAD),
+    Key("loader.source.userName", TEXT, "", "The user at the target.", route=Route.LOAD),
+    Key("loader.source.password", SECRET, "", "The user's password.", route=Route.LOAD),
+    Key("loader.source.maxPoolSize", POSITIVE, "5", "Connections at most.", "default 20, never applied", Route.LOAD),
+    Key("loader.source.minPoolSize", NATURAL, "", "Connections kept open.", "20, never applied", answer=POOL_ANSWER),
+    Key("loader.source.initialPoolSize", NATURAL, "", "Connections opened at start.", "5, never applied", answer=POOL_ANSWER),
+    Key("loader.source.maxWait", POSITIVE, "10000", "Milliseconds to wait for a connection.", route=Route.LOAD),
+    Key("loader.source.driverClassName", TEXT, "", "The Java driver.", answer=DRIVER_ANSWER),
+    Key("loader.source.dbType", TEXT, "", "The kind of database.", answer=DRIVER_ANSWER),
+    Key("loader.source.connectionErrorRetryAttempts", NUMBER, "1", "Attempts to connect.", answer=RETRY_ANSWER),
+    Key("loader.source.validationQueryTimeout", NUMBER, "3000", "Seconds for a connection test.", answer=TEST_ANSWER),
+    Key("loader.source.testOnBorrow", FLAG, "true", "Test connections before use.", answer=TEST_ANSWER),
+    Key("loader.source.testOnReturn", FLAG, "true", "Test connections after use.", answer=TEST_ANSWER),
+    Key(
+        "loader.source.makePrimaryKeyWhenNo",
+        FLAG,
+        "true",
+        "All columns are the key of a table without one.",
+        answer="accepted; a target table without a primary key is refused: give it one",
+    ),
+)
+
+KAFKA_TARGET_KEYS = (
+    Key("loader.source.servers", ADDRESSES, "", "The brokers. Required.", route=Route.FETCH),
+    Key("loader.source.topic", TEXT, "", "The topic. Required.", route=Route.FETCH),
+    Key(
+        "loader.source.oggJson",
+        FLAG,
+        "true",
+        "The form of the records: true oggJson, false canalRow.",
+        "false: a row JSON that nothing reads",
+        Route.FETCH,
+    ),
+    Key("loader.source.group", TEXT, "", "The producer's `client.id`.", "default `<ip>_<user>_<pid>`", Route.FETCH),
+    Key(
+        "loader.source.partitionKey.<SCHEMA>.<TABLE>",
+        NAMES,
+        "",
+        "The columns of the record key, any case, for a table by its source name; absent: the primary key.",
+        "exact case, after mapping, not trimmed",
+        Route.FETCH,
+    ),
+    Key(
+        "loader.source.transaction",
+        FLAG,
+        "false",
+        "Write in Kafka transactions.",
+        answer="accepted; records are written idempotently, without transactions: a crash may repeat rows, never lose one",
+    ),
+    Key("loader.source.workerCount", NUMBER, "10", "KUDU_NATIVE: parallel writers.", answer="accepted; this release has no Kudu target"),
+)

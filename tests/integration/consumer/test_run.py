@@ -1,0 +1,153 @@
+"""Whole tasks as an operator runs them: `cdcbus task run`, real servers on both ends."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.demo.tasks import TaskProcess
+from cdcbus.ops.stack.addresses import Addresses
+from cdcbus.plugins.position import KafkaPosition, kafka_positions_to_json
+from tests.support.shop import Shop, open_shop
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Shop]:
+    make_topic(name, 3)
+    with open_shop(name, stack, source_cursor, tmp_path) as shop:
+        yield shop
+
+
+def start_fetch(shop: Shop, **keys: str) -> TaskProcess:
+    fetch = shop.fetch(shop.addresses.source, **keys)
+    fetch.start()
+    wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position")
+    return fetch
+
+
+def wait_applied(shop: Shop, fetch: TaskProcess, *loads: TaskProcess) -> None:
+    """Everything committed at the source so far is at the end of the topic, and everything there has been applied."""
+    shop.cursor.execute("SHOW MASTER STATUS")
+    [(file, end, *_)] = shop.cursor.fetchall()
+    wait_until(lambda: f'"logfileName":"{file}","offset":{end}' in (shop.position(fetch) or ""), "the fetch task to read everything")
+    wait_until(lambda: all(map(shop.is_applied, loads)), "the consumer tasks to apply everything", 120)
+
+
+def change_rows(cursor: Cursor, seed: int) -> None:
+    """Inserts, updates, key changes, deletes, in transactions of several rows."""
+    choose = random.Random(seed)
+    for number in range(60):
+        cursor.execute("BEGIN")
+        for row in range(choose.randint(1, 5)):
+            cells = (number * 10 + row, f"n{number} 😀 '\"\\", row + 0.5)
+            cursor.execute("INSERT INTO orders (id, name, amount) VALUES (%s, %s, %s)", cells)
+        cursor.execute("UPDATE orders SET amount = amount + 1, name = NULL WHERE id %% 7 = %s", (choose.randrange(7),))
+        cursor.execute("UPDATE orders SET id = id + 100000 WHERE id = %s", (choose.randrange(number * 10 + 10),))
+        cursor.execute("DELETE FROM orders WHERE id = %s", (choose.randrange(number * 10 + 10),))
+        cursor.execute("COMMIT")
+
+
+ORDERS = "id INT PRIMARY KEY, name VARCHAR(40), amount DECIMAL(12,2)"
+
+
+@pytest.mark.parametrize("ogg", ["false", "true"])
+def test_changed_rows_arrive_in_both_targets(shop: Shop, ogg: str) -> None:
+    shop.create("orders", ORDERS)
+    fetch = start_fetch(shop, loader__source__oggJson=ogg)
+    converter = "oggJson" if ogg == "true" else "canalRow"
+    loads = [shop.load(target, consumer__converter=converter) for target in ("postgresql", "mariadb")]
+    for load in loads:
+        load.start()
+    change_rows(shop.cursor, 1)
+    wait_applied(shop, fetch, *loads)
+    rows = shop.rows("orders")
+    assert len(rows["source"]) > 50
+    assert rows["mariadb"] == rows["source"]
+    assert rows["postgresql"] == rows["source"]
+    for task in (fetch, *loads):
+        task.ask_to_stop()
+    assert [task.await_stop() for task in (fetch, *loads)] == [0, 0, 0]
+    assert not any("Traceback" in task.log.read_text() for task in (fetch, *loads))
+
+
+def test_a_position_set_by_hand_is_read_again_from_while_running_and_at_the_next_start(shop: Shop) -> None:
+    shop.create("orders", ORDERS)
+    fetch = start_fetch(shop)
+    load = shop.load("postgresql")
+    load.start()
+    change_rows(shop.cursor, 2)
+    wait_applied(shop, fetch, load)
+    rewound = kafka_positions_to_json(KafkaPosition(shop.name, partition, -1) for partition in range(3))
+
+    shop.postgresql(f"DELETE FROM {shop.name}.orders")
+    shop.zookeeper.set(shop.path(load), rewound.encode())
+    wait_until(lambda: "set by somebody else" in load.log.read_text(), "the task to notice the edit")
+    wait_until(lambda: shop.is_applied(load), "the replay while running")
+    assert shop.rows("orders")["postgresql"] == shop.rows("orders")["source"]
+
+    load.ask_to_stop()
+    assert load.await_stop() == 0
+    shop.postgresql(f"DELETE FROM {shop.name}.orders")
+    shop.zookeeper.set(shop.path(load), rewound.encode())
+    load.start()
+    wait_until(lambda: shop.is_applied(load), "the replay at the next start")
+    assert shop.rows("orders")["postgresql"] == shop.rows("orders")["source"]
+
+
+def test_a_bounded_replay_ends_by_itself(shop: Shop) -> None:
+    shop.create("orders", ORDERS)
+    fetch = start_fetch(shop)
+    for number in range(40):
+        shop.cursor.execute("INSERT INTO orders (id, name) VALUES (%s, 'x')", (number,))
+    wait_applied(shop, fetch)
+    partition, end = max(shop.ends().items(), key=lambda item: item[1])
+    load = shop.load("postgresql", consumer__offset=f"2-{end - 3}", consumer__source__partition=str(partition))
+    load.start()
+    assert load._process is not None
+    assert load._process.wait(60) == 0
+    assert f'"offset":{end - 3},"partition":{partition}' in (shop.position(load) or "")
+    assert len(shop.rows("orders")["postgresql"]) == end - 4
+
+
+def test_a_value_of_a_second_unique_key_may_move_between_rows_in_one_batch(shop: Shop) -> None:
+    shop.create("places", "id INT PRIMARY KEY, place INT UNIQUE, note VARCHAR(10)")
+    for number in range(10):
+        shop.cursor.execute("INSERT INTO places VALUES (%s, %s, 'old')", (number, number))
+        shop.mariadb(f"INSERT INTO {shop.name}.places VALUES ({number}, {number}, 'old')")
+        shop.postgresql(f"INSERT INTO {shop.name}.places VALUES ({number}, {number}, 'old')")
+    table = f"{shop.name}.places".upper()
+    fetch = start_fetch(shop, **{f"loader__source__partitionKey__{table.replace('.', '__')}": "NOTE"})
+    shop.cursor.execute("BEGIN")
+    for number in range(9):
+        shop.cursor.execute("UPDATE places SET place = -1 WHERE id = %s", (number,))
+        shop.cursor.execute("UPDATE places SET place = %s WHERE id = %s", (number, number + 1))
+        shop.cursor.execute("UPDATE places SET place = %s WHERE id = %s", (number + 1, number))
+    shop.cursor.execute("COMMIT")
+    loads = [shop.load("postgresql"), shop.load("mariadb")]
+    for load in loads:
+        load.start()
+    wait_applied(shop, fetch, *loads)
+    rows = shop.rows("places")
+    assert rows["mariadb"] == rows["postgresql"] == rows["source"]
+    assert rows["source"][0] == (0, 1, "old")
+
+
+def test_broken_connections_to_the_target_cost_nothing(shop: Shop) -> None:
+    shop.create("orders", ORDERS)
+    fetch, load = start_fetch(shop), shop.load("postgresql")
+    load.start()
+    change_rows(shop.cursor, 3)
+    wait_applied(shop, fetch, load)
+    assert shop.postgresql(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename = current_user"
+    )
+    shop.cursor.execute("INSERT INTO orders (id, name) VALUES (-1, 'after')")
+    wait_applied(shop, fetch, load)
+    assert shop.rows("orders")["postgresql"] == shop.rows("orders")["source"]

@@ -1,0 +1,275 @@
+"""The loaders on real servers: what all promise, and what is each one's own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pymysql
+import pytest
+
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.contracts import Counts, JdbcTarget, Loader, TargetTable, Writes
+from cdcbus.plugins.errors import TargetRejected
+from cdcbus.plugins.rowchange import TableId
+from tests.contract.loader import LoaderContract
+
+pytestmark = pytest.mark.integration
+POOR = "cdcbus_poor"
+
+
+@dataclass(frozen=True)
+class PostgresqlServer:
+    at: Database
+    schema: str
+
+    types = {
+        "text": ("text", "{}::text"), "short": ("varchar(20)", "{}"), "whole": ("bigint", "{}::text"), "unsigned": ("numeric(20)", "{}::text"),
+        "decimal": ("numeric(30, 10)", "{}::text"), "double": ("double precision", "replace({}::text, 'e+', 'e')"),
+        "moment": ("timestamp(6)", "to_char({}, 'YYYY-MM-DD HH24:MI:SS.US')"), "day": ("date", "{}::text"),
+        "instant": ("timestamptz", "to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"),
+        "clock": ("time(6)", "to_char({}, 'HH24:MI:SS.US')"), "flag": ("boolean", "{}::int::text"), "bits": ("bit(8)", "{}::int::text"),
+        "binary": ("bytea", "encode({}, 'hex')"), "short binary": ("bytea", ""), "document": ("jsonb", "{}::text"),
+        "label": ("text", "{}"), "widen v": ("ALTER v TYPE text", ""), "widen d": ("ALTER d TYPE numeric(9, 4)", ""),
+    }  # fmt: skip
+
+    @property
+    def missing_database(self) -> str:
+        return f"jdbc:postgresql://{self.at.host}:{self.at.port}/no_such_database"
+
+    impatient = "&options=-c%20lock_timeout=200"
+
+    def target(self, **changes: str | int) -> JdbcTarget:
+        url = f"jdbc:postgresql://{self.at.host}:{self.at.port}/{self.at.database}?currentSchema={self.schema}"
+        return replace(JdbcTarget(url, self.at.user, self.at.password, "contract"), **changes)  # type: ignore[arg-type]
+
+    def without_rights_to_create(self) -> JdbcTarget:
+        with self.connected() as connection:
+            if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [POOR]).fetchone():
+                connection.execute(f"CREATE ROLE {POOR} LOGIN PASSWORD '{POOR}'")
+            connection.execute(f"GRANT USAGE ON SCHEMA {self.schema} TO {POOR}")
+            connection.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {self.schema} TO {POOR}")
+        return self.target(user=POOR, password=POOR, task_id="poor")
+
+    def quoted(self, name: str) -> str:
+        return '"' + name.replace('"', '""') + '"'
+
+    def execute(self, sql: str) -> None:
+        with self.connected() as connection:
+            connection.execute(sql.replace("{schema}", self.schema).encode())
+
+    def rows(self, sql: str) -> list[tuple[object, ...]]:
+        with self.connected() as connection:
+            return connection.execute(sql.replace("{schema}", self.schema).encode()).fetchall()
+
+    def kill_connections(self) -> int:
+        """Those of the role that sits in this schema's search path, but not this one."""
+        with self.connected() as connection:
+            query = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'cdcbus contract'"
+            return len(connection.execute(query).fetchall())
+
+    def hold(self, sql: str) -> Iterator[None]:
+        with self.connected() as connection, connection.transaction():
+            connection.execute(sql.replace("{schema}", self.schema).encode())
+            yield
+
+    @contextmanager
+    def connected(self) -> Iterator[psycopg.Connection[Any]]:
+        at = self.at
+        with psycopg.connect(
+            host=at.host, port=at.port, user=at.user, password=at.password, dbname=at.database, autocommit=True
+        ) as connection:
+            yield connection
+
+
+@dataclass(frozen=True)
+class MysqlServer:
+    at: Database
+    schema: str
+
+    types = {
+        "text": ("longtext", "{}"), "short": ("varchar(20) COLLATE utf8mb4_bin", "{}"), "whole": ("bigint", "CAST({} AS char)"),
+        "unsigned": ("bigint unsigned", "CAST({} AS char)"), "decimal": ("decimal(30, 10)", "CAST({} AS char)"),
+        "double": ("double", "CAST({} AS char)"), "moment": ("datetime(6)", "CAST({} AS char)"), "day": ("date", "CAST({} AS char)"),
+        "instant": ("timestamp(6) null", "CAST({} AS char)"), "clock": ("time(6)", "CAST({} AS char)"),
+        "flag": ("tinyint(1)", "CAST({} AS char)"), "bits": ("bit(8)", "CAST({} + 0 AS char)"), "binary": ("longblob", "LOWER(HEX({}))"),
+        "short binary": ("varbinary(20)", ""), "document": ("json", "CAST({} AS char)"), "label": ("enum('small', 'it''s')", "{}"),
+        "widen v": ("MODIFY v varchar(30)", ""), "widen d": ("MODIFY d decimal(9, 4)", ""),
+    }  # fmt: skip
+
+    impatient = "?sessionVariables=innodb_lock_wait_timeout=1"
+
+    @property
+    def missing_database(self) -> str:
+        return f"jdbc:mysql://{self.at.host}:{self.at.port}/no_such_database"
+
+    def target(self, **changes: str | int) -> JdbcTarget:
+        url = f"jdbc:mysql://{self.at.host}:{self.at.port}/{self.schema}"
+        return replace(JdbcTarget(url, self.at.user, self.at.password, "contract"), **changes)  # type: ignore[arg-type]
+
+    def without_rights_to_create(self) -> JdbcTarget:
+        for host in ("%", "localhost"):  # MariaDB's anonymous local user would be preferred to the first
+            self.execute(f"CREATE USER IF NOT EXISTS {POOR}@'{host}' IDENTIFIED BY '{POOR}'")
+            self.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {{schema}}.* TO {POOR}@'{host}'")
+        return self.target(user=POOR, password=POOR, task_id="poor")
+
+    def quoted(self, name: str) -> str:
+        return "`" + name.replace("`", "``") + "`"
+
+    def execute(self, sql: str) -> None:
+        with self.connected() as connection, connection.cursor() as cursor:
+            cursor.execute(sql.replace("{schema}", self.schema))
+
+    def rows(self, sql: str) -> list[tuple[object, ...]]:
+        with self.connected() as connection, connection.cursor() as cursor:
+            cursor.execute(sql.replace("{schema}", self.schema))
+            return list(cursor.fetchall())
+
+    def kill_connections(self) -> int:
+        query = "SELECT id FROM information_schema.processlist WHERE db = '{schema}'"
+        ids = self.rows(query)
+        for (number,) in ids:
+            self.execute(f"KILL {number}")
+        while self.rows(query):
+            pass
+        return len(ids)
+
+    def hold(self, sql: str) -> Iterator[None]:
+        with self.connected() as connection, connection.cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute(sql.replace("{schema}", self.schema))
+            yield
+
+    @contextmanager
+    def connected(self) -> Iterator[pymysql.Connection[Any]]:
+        at = self.at
+        with pymysql.connect(
+            host=at.host, port=at.port, user=at.user, password=at.password, charset="utf8mb4", autocommit=True,
+            init_command="SET time_zone = '+00:00'",
+        ) as connection:  # fmt: skip
+            yield connection
+
+
+class ForeignMysqlServer(MysqlServer):
+    """Where the test's user may not make others: without a default schema there is no place for a table either."""
+
+    def without_rights_to_create(self) -> JdbcTarget:
+        return self.target(url=f"jdbc:mysql://{self.at.host}:{self.at.port}", task_id="poor")
+
+
+class TestPostgresql(LoaderContract):
+    @pytest.fixture
+    def server(self, postgresql: Database, name: str) -> Iterator[PostgresqlServer]:
+        server = PostgresqlServer(postgresql, name)
+        server.execute("CREATE SCHEMA {schema}")
+        yield server
+        server.execute("DROP SCHEMA {schema} CASCADE")
+
+    def test_types_that_no_other_target_has(self, server: PostgresqlServer, loader: Loader) -> None:
+        server.execute("CREATE TYPE {schema}.\"Mood\" AS ENUM ('so so', 'good')")
+        server.execute("CREATE DOMAIN {schema}.short AS varchar(5)")
+        server.execute("CREATE DOMAIN {schema}.raw AS bytea")
+        columns = "m {schema}.\"Mood\", n int[], u uuid, d {schema}.short, r {schema}.raw, c char(4), b varbit, x \"char\""
+        table = self.table(server, loader, f"id int generated always as identity primary key, {columns}")
+        row = ("7", "so so", "{1,NULL,3}", "6f1d2c9e-0000-4000-8000-000000000001", "abcde", "\x00\xff", "ab", "5", "z")
+        writes = Writes(tuple(table.columns), [row, ("8", *[None] * 8)])
+        for may_insert in (True, True, False):
+            self.write(loader, table, replace(writes, may_insert=may_insert))
+        assert self.rows(server, "id, m::text, n, u::text, d, encode(r, 'hex'), c, b, x::text") == [
+            (7, "so so", [1, None, 3], row[3], "abcde", "00ff", "ab  ", "101", "z"),
+            (8, *[None] * 8),
+        ]
+
+    @pytest.mark.parametrize(("type_", "cell"), [("varchar(3)", "abcd"), ("char(3)", "abcd"), ("bit(3)", "15")])
+    def test_what_is_too_long_is_never_cut(self, server: PostgresqlServer, loader: Loader, type_: str, cell: str) -> None:
+        table = self.table(server, loader, f"id int primary key, v {type_}")
+        with pytest.raises(TargetRejected):
+            self.write(loader, table, Writes(("id", "v"), [("1", cell)]))
+
+    def test_a_zero_character_is_named(self, server: PostgresqlServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int primary key, v text")
+        with pytest.raises(TargetRejected, match=r"column v \(text\): a cell has the character U\+0000"):
+            self.write(loader, table, Writes(("id", "v"), [("1", "a\0b")]))
+
+    def test_partitioned_tables(self, server: PostgresqlServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int primary key, v int) PARTITION BY RANGE (id")
+        server.execute("CREATE TABLE {schema}.low PARTITION OF {schema}.t DEFAULT")
+        self.write(loader, table, Writes(("id", "v"), [("1", "1"), ("2", "2")]))
+        assert self.write(loader, table, Writes(("id", "v"), [("1", "5")], may_insert=False), deletes=[("2",)]) == Counts(1, 1)
+        assert self.rows(server) == [(1, 5)]
+
+
+class MysqlContract(LoaderContract):
+    def test_zero_dates_and_zero_ids_pass(self, server: MysqlServer, loader: Loader) -> None:
+        columns = "d date, t datetime(3), s timestamp null, y year, u int unique"
+        table = self.table(server, loader, f"id int auto_increment primary key, {columns}")
+        row = ("0", "0000-00-00", "2024-00-00 00:00:00.000", "0000-00-00 00:00:00", "0000", "0")
+        for _ in range(2):
+            self.write(loader, table, Writes(tuple(table.columns), [row]))
+        assert self.rows(server, "id, CAST(d AS char), CAST(t AS char), CAST(s AS char), CAST(y AS char)") == [(0, *row[1:4], "0000")]
+
+    def test_a_column_that_follows_updates_by_itself_takes_the_source_s_value(self, server: MysqlServer, loader: Loader) -> None:
+        for unique in ("", ", u int unique"):
+            stamp = "timestamp not null default current_timestamp on update current_timestamp"
+            table = self.table(server, loader, f"id int primary key, v int, s {stamp}{unique}")
+            for number in ("1", "2"):
+                self.write(loader, table, Writes(("id", "v", "s"), [("1", number, "2001-02-03 04:05:06")]))
+            assert self.rows(server, "CAST(s AS char)") == [("2001-02-03 04:05:06",)]
+            server.execute("DROP TABLE {schema}.t")
+            loader.refresh(table.id)
+
+    def test_spatial_columns_take_the_source_s_bytes(self, server: MysqlServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int primary key, g point not null")
+        server.execute("CREATE TABLE {schema}.source (g point)")
+        server.execute("INSERT INTO {schema}.source VALUES (ST_GeomFromText('POINT(1 2)', 4326))")
+        [(point,)] = server.rows("SELECT g FROM {schema}.source")
+        assert isinstance(point, bytes)
+        self.write(loader, table, Writes(("id", "g"), [("1", point.decode("latin-1"))]))
+        assert self.rows(server, "g") == [(point,)]
+
+    def test_characters_that_the_column_s_set_lacks_are_named(self, server: MysqlServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int primary key, v varchar(20) CHARACTER SET utf8mb3")
+        with pytest.raises(TargetRejected, match="text has characters that column v cannot hold: check its character set"):
+            self.write(loader, table, Writes(("id", "v"), [("1", "😀")]))
+
+    def test_a_row_longer_than_the_server_takes_is_rejected_not_retried(self, server: MysqlServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int primary key, v longtext")
+        [(limit,)] = server.rows("SELECT @@max_allowed_packet")
+        assert isinstance(limit, int)
+        with pytest.raises(TargetRejected, match=rf"table {server.schema}\.t: a row takes \d+ bytes, but max_allowed_packet is {limit}"):
+            self.write(loader, table, Writes(("id", "v"), [("1", "x" * limit)]))
+        self.write(loader, table, Writes(("id", "v"), [("1", "x" * (limit - 1000))]))
+
+    def test_a_table_with_an_odd_type_is_reflected(self, server: MysqlServer, loader: Loader) -> None:
+        server.execute("CREATE TABLE {schema}.odd (id int primary key, g geometrycollection, b bit(3), e set('a', 'b'))")
+        table = loader.table(TableId(server.schema, "odd"))
+        assert isinstance(table, TargetTable)
+        assert (table.columns["b"].length, table.columns["e"].type) == (3, "set")
+
+
+def schema_on(server: MysqlServer) -> Iterator[MysqlServer]:
+    server.execute("CREATE DATABASE {schema} CHARACTER SET utf8mb4")
+    yield server
+    server.execute("DROP DATABASE {schema}")
+
+
+class TestMariadb(MysqlContract):
+    @pytest.fixture
+    def server(self, mariadb: Database, name: str) -> Iterator[MysqlServer]:
+        yield from schema_on(MysqlServer(mariadb, name))
+
+
+@pytest.mark.mysql9
+class TestMysql(MysqlContract):
+    @pytest.fixture
+    def server(self, name: str) -> Iterator[MysqlServer]:
+        url = urlsplit(os.environ.get("CDCBUS_TEST_MYSQL", ""))
+        if not url.hostname:
+            pytest.skip("CDCBUS_TEST_MYSQL names no server")
+        at = Database(url.hostname, url.port or 3306, url.username or "", url.password or "", "")
+        yield from schema_on(ForeignMysqlServer(at, name))

@@ -1,0 +1,156 @@
+"""A source schema with a copy of it in both targets, and task files between them: what tests of whole tasks need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pymysql
+from confluent_kafka import Consumer, TopicPartition
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.demo.tasks import TaskProcess
+from cdcbus.ops.stack.addresses import Addresses, Database
+from cdcbus.plugins.position import kafka_positions_from_json
+from cdcbus.tasks.positions import connect, position_path
+
+Query = Any  # runs a statement, gives its rows
+
+
+@dataclass(slots=True)
+class Shop:
+    """`name` is the schema, the topic and the stem of task ids."""
+
+    name: str
+    addresses: Addresses
+    folder: Path
+    cursor: Cursor
+    postgresql: Query
+    mariadb: Query
+    zookeeper: Any
+    processes: list[TaskProcess]
+
+    def create(self, table: str, mysql: str, postgresql: str | None = None) -> None:
+        """Makes a table at the source and in both targets."""
+        self.cursor.execute(f"CREATE TABLE {table} ({mysql})")
+        self.mariadb(f"CREATE TABLE {self.name}.{table} ({mysql})")
+        self.postgresql(f'CREATE TABLE {self.name}."{table}" ({postgresql or mysql})')
+
+    def task(self, task_id: str, **keys: str) -> TaskProcess:
+        """A process for a task file of these keys; `__` in a key is `.`. Not started yet; killed when the test ends."""
+        file = self.folder / f"{task_id}.properties"
+        lines = {"taskId": task_id, **{key.replace("__", "."): value for key, value in keys.items()}}
+        file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        process = TaskProcess(task_id, file, self.folder / f"{task_id}.log", self.addresses.zookeeper, self.folder)
+        self.processes.append(process)
+        return process
+
+    def fetch(self, source: Database, **keys: str) -> TaskProcess:
+        return self.task(
+            f"{self.name}-fetch",
+            **{
+                "consumer__consumerName": "CanalFetch",
+                "consumer__source__address": f"{source.host}:{source.port}",
+                "consumer__source__username": source.user,
+                "consumer__source__password": source.password,
+                "consumer__source__database": self.name,
+                "consumer__source__filter": f"{self.name}\\\\..*",
+                "consumer__offset": "latest",
+                "loader__loaderName": "KAFKA_SYNC",
+                "loader__source__servers": self.addresses.kafka,
+                "loader__source__topic": self.name,
+                "loader__source__oggJson": "false",
+                **keys,
+            },
+        )
+
+    def load(self, target: str, **keys: str) -> TaskProcess:
+        """`target` is postgresql or mariadb."""
+        database: Database = getattr(self.addresses, target)
+        kind, name = ("postgresql", database.database) if target == "postgresql" else ("mysql", self.name)
+        return self.task(
+            f"{self.name}-{target}",
+            **{
+                "consumer__consumerName": "KafkaFetch",
+                "consumer__converter": "canalRow",
+                "consumer__source__servers": self.addresses.kafka,
+                "consumer__source__topics": self.name,
+                "consumer__source__firstConsumeFrom": "earliest",
+                "loader__loaderName": "JdbcBatch",
+                "loader__source__url": f"jdbc:{kind}://{database.host}:{database.port}/{name}",
+                "loader__source__userName": database.user,
+                "loader__source__password": database.password,
+                **keys,
+            },
+        )
+
+    def path(self, task: TaskProcess) -> str:
+        return position_path(task.task_id, self.name)
+
+    def position(self, task: TaskProcess) -> str | None:
+        """The stored JSON of a task."""
+        path = self.path(task)
+        return self.zookeeper.get(path)[0].decode() if self.zookeeper.exists(path) else None
+
+    def ends(self) -> dict[int, int]:
+        """The topic's end offsets."""
+        consumer = Consumer({"bootstrap.servers": self.addresses.kafka, "group.id": "look"})
+        try:
+            partitions = consumer.list_topics(self.name).topics[self.name].partitions
+            return {number: consumer.get_watermark_offsets(TopicPartition(self.name, number))[1] for number in partitions}
+        finally:
+            consumer.close()
+
+    def is_applied(self, task: TaskProcess) -> bool:
+        """Whether a consumer task's stored position is the end of the topic."""
+        stored = self.position(task)
+        return stored is not None and {p.partition: p.next_offset for p in kafka_positions_from_json(stored)} == self.ends()
+
+    def rows(self, table: str) -> dict[str, list[tuple[Any, ...]]]:
+        """A table's rows everywhere, sorted."""
+        self.cursor.execute(f"SELECT * FROM {table}")
+        return {
+            "source": sorted(self.cursor.fetchall()),
+            "mariadb": sorted(self.mariadb(f"SELECT * FROM {self.name}.{table}")),
+            "postgresql": sorted(self.postgresql(f'SELECT * FROM {self.name}."{table}"')),
+        }
+
+
+@contextmanager
+def open_shop(name: str, addresses: Addresses, cursor: Cursor, folder: Path) -> Iterator[Shop]:
+    """The shop's schemas are gone and its processes dead at the end."""
+    pg, my = addresses.postgresql, addresses.mariadb
+    with ExitStack() as stack:
+        postgresql = stack.enter_context(
+            psycopg.connect(host=pg.host, port=pg.port, user=pg.user, password=pg.password, dbname=pg.database, autocommit=True)
+        )
+        mariadb = stack.enter_context(
+            pymysql.connect(host=my.host, port=my.port, user=my.user, password=my.password, charset="utf8mb4", autocommit=True)
+        )
+        zookeeper = connect(addresses.zookeeper)
+        stack.callback(zookeeper.close)
+        stack.callback(zookeeper.stop)
+
+        def run_postgresql(sql: str) -> list[Any]:
+            found = postgresql.execute(sql.encode())
+            return found.fetchall() if found.description else []
+
+        def run_mariadb(sql: str) -> list[Any]:
+            with mariadb.cursor() as on:
+                on.execute(sql)
+                return list(on.fetchall())
+
+        run_postgresql(f"CREATE SCHEMA {name}")
+        stack.callback(run_postgresql, f"DROP SCHEMA {name} CASCADE")
+        run_mariadb(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+        stack.callback(run_mariadb, f"DROP DATABASE {name}")
+        shop = Shop(name, addresses, folder, cursor, run_postgresql, run_mariadb, zookeeper, [])
+        try:
+            yield shop
+        finally:
+            for process in shop.processes:
+                process.kill()

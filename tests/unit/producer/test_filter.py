@@ -1,0 +1,51 @@
+"""Which tables are read."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.filter import TableFilter
+from cdcbus.producer.task import FilterConfig
+
+NAMES = ("shop.orders", "shop.order_lines", "Shop.Orders", "shop2.orders", "shopXorders.x", "mysql.user")
+
+
+def accepted(config: FilterConfig) -> set[str]:
+    tables = TableFilter(config)
+    return {name for name in NAMES if tables.accepts(TableId(*name.split(".")))}
+
+
+@pytest.mark.parametrize(
+    ("regexes", "expected"),
+    [
+        ((), set(NAMES)),
+        ((r".*\..*",), set(NAMES)),
+        ((r"shop\.orders",), {"shop.orders", "Shop.Orders"}),
+        ((r"SHOP\.(orders|order_lines)",), {"shop.orders", "shop.order_lines", "Shop.Orders"}),
+        ((r"shop\.o", r"shop"), set()),  # the whole name must match
+        ((r"shop2\..*", r"mysql\..*"), {"shop2.orders", "mysql.user"}),
+    ],
+)
+def test_regular_expressions_match_the_whole_name_in_any_case(regexes: tuple[str, ...], expected: set[str]) -> None:
+    assert accepted(FilterConfig(regexes)) == expected
+
+
+def test_lists_hold_upper_case_names() -> None:
+    assert accepted(FilterConfig(includes=frozenset({"SHOP.ORDERS"}))) == {"shop.orders", "Shop.Orders"}
+    assert accepted(FilterConfig(excludes=frozenset({"SHOP.ORDERS", "MYSQL.USER"}))) == {"shop.order_lines", "shop2.orders", "shopXorders.x"}
+
+
+def test_excludes_do_not_count_beside_includes() -> None:
+    names = frozenset({"SHOP.ORDERS"})
+    assert accepted(FilterConfig(includes=names, excludes=names)) == {"shop.orders", "Shop.Orders"}
+
+
+def test_a_table_must_pass_regular_expression_and_list() -> None:
+    assert accepted(FilterConfig((r"shop2?\..*",), includes=frozenset({"SHOP2.ORDERS", "MYSQL.USER"}))) == {"shop2.orders"}
+
+
+def test_what_is_no_regular_expression_is_shown() -> None:
+    with pytest.raises(ConfigError, match=r"consumer\.source\.filter: '\(shop' is not a regular expression"):
+        TableFilter(FilterConfig((r"(shop",)))

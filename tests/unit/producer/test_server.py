@@ -1,0 +1,49 @@
+"""A driver's error in our words; the errors themselves come from real servers in tests/integration/producer."""
+
+from __future__ import annotations
+
+import pickle
+
+import pymysql
+import pytest
+
+from cdcbus.plugins.errors import PositionLost, SourceError, SourceMisconfigured, SourceUnavailable
+from cdcbus.producer.server import source_error
+from cdcbus.producer.task import SourceConfig
+
+CONFIG = SourceConfig((("db.example", 3306),), "reader", "s3cret")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (pymysql.err.OperationalError(1045, "Access denied"), SourceMisconfigured, "consumer.source.username and password"),
+        (pymysql.err.OperationalError(1227, "Access denied; REPLICATION SLAVE"), SourceMisconfigured, "GRANT REPLICATION SLAVE"),
+        (pymysql.err.OperationalError(1236, "Could not find first log file name"), PositionLost, "Could not find first log"),
+        (
+            pymysql.err.OperationalError(1236, "A replica with the same server_uuid/server_id as this replica has connected"),
+            SourceMisconfigured,
+            "consumer.source.slaveId",
+        ),
+        (pymysql.err.OperationalError(4052, "A slave with the same server_uuid/server_id"), SourceMisconfigured, "consumer.source.slaveId"),
+        (pymysql.err.OperationalError(2003, "Can't connect"), SourceUnavailable, "cannot be reached: Can't connect"),
+        (pymysql.err.OperationalError(2013, "Lost connection"), SourceUnavailable, "Lost connection"),
+        (pymysql.err.OperationalError(1053, "Server shutdown in progress"), SourceUnavailable, "shutdown"),
+        (pymysql.err.InterfaceError(0, ""), SourceUnavailable, "cannot be reached"),
+        (TimeoutError("timed out"), SourceUnavailable, "timed out"),
+        (ConnectionResetError(104, "Connection reset by peer"), SourceUnavailable, "reset"),
+        (EOFError("the server ended the binlog stream"), SourceUnavailable, "ended the binlog stream"),
+        (pymysql.err.ProgrammingError(1146, "no such table"), SourceMisconfigured, "1146 no such table"),
+    ],
+)
+def test_each_error_has_its_class_and_says_where(error: Exception, kind: type[SourceError], words: str) -> None:
+    found = source_error(error, CONFIG)
+    assert type(found) is kind
+    assert "db.example:3306" in str(found)
+    assert words in str(found)
+    assert "s3cret" not in str(found)
+    assert str(pickle.loads(pickle.dumps(found))) == str(found)
+
+
+def test_the_password_is_not_shown() -> None:
+    assert "s3cret" not in repr(CONFIG)
