@@ -30,6 +30,8 @@ LOG = logging.getLogger(__name__)
 JVM_ENDED = (Py4JError, ConnectionError, PySparkRuntimeError)
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
 # Small plans, one output: no web page, no adaptive planning, no shuffles. A query without new records asks Kafka ten times a second.
 _SETTINGS = {
     "spark.master": "local[*]",
@@ -52,7 +54,8 @@ _SETTINGS = {
 def spark_session(task: LoadTask, stop: Event) -> Iterator[tuple[SparkSession, Path]]:
     """A Spark application of the task's own, and an empty folder for its checkpoints. Both are gone at the end.
 
-    A task file's `spark.*` keys override the settings above. Raises ConfigError when Java or the Kafka connector are missing.
+    A task file's `spark.*` keys override the settings above; its Java options are added. Raises ConfigError when Java or the Kafka
+    connector are missing.
     """
     jars = kafka_connector_jars()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -63,8 +66,8 @@ def spark_session(task: LoadTask, stop: Event) -> Iterator[tuple[SparkSession, P
         "spark.jars": ",".join(map(str, jars)),
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
         **task.spark_options,
+        _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()} {task.spark_options.get(_JAVA_OPTIONS, '')}",
     }
     builder = SparkSession.builder
     for key, value in settings.items():

@@ -39,9 +39,21 @@ _CODECS = {
     "utf16": "utf-16-be",
     "utf16le": "utf-16-le",
     "utf32": "utf-32-be",
-    "tis620": "cp874",
+    "tis620": "iso8859-11",
     "macroman": "mac-roman",
     "macce": "mac-latin2",
+}
+
+# Where the server has another character than the codec: the codec's -> the server's. Of ujis and eucjpms the private use area, and of
+# eucjpms the NEC and IBM extensions, have no codec and show as undecodable bytes.
+_SERVER_CHARACTERS = {
+    "big5": str.maketrans("￠￡￥‧¯～⊙⊕∕﹨﹑", "¢£¥•‾∼☉♁／＼､"),
+    "cp866": str.maketrans("№¤", "ⁿ²"),
+    "gb18030": str.maketrans("\ue7c7\u1e3f", "\u1e3f\ue7c7"),
+    "greek": str.maketrans("‘’", "ʽʼ"),
+    "hebrew": str.maketrans("¯", "‾"),
+    "koi8u": str.maketrans("∙", "•"),
+    "sjis": str.maketrans("＼￠￡￢∥－～", "\\¢£¬‖−〜"),
 }
 
 # How many bytes a character may take, where it is not one: turns a column's byte length into the length it was declared with.
@@ -83,4 +95,7 @@ def decoder(charset: str, column: str) -> Callable[[bytes], str]:
     codec = _CODECS.get(charset)
     if codec is None:
         raise UnreadableEvent(f"column {column} has character set {charset or '(unknown)'}, which this release cannot decode")
+    characters = _SERVER_CHARACTERS.get(charset)
+    if characters is not None:
+        return lambda raw: raw.decode(codec, "backslashreplace").translate(characters)
     return lambda raw: raw.decode(codec, "backslashreplace")

@@ -53,7 +53,8 @@ def demo(seconds: float, target: str, seed: int, keep: bool, only_stop: bool, ho
     chosen = [each for each in TARGETS if target in (each.name, "both")]
     options = Options(home.absolute(), seconds, chosen, seed, keep)
     for ending in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ending, signal.default_int_handler)  # as Ctrl-C, so that nothing is left running
+        if signal.getsignal(ending) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(ending, signal.default_int_handler)  # as Ctrl-C, so that nothing is left running
     if only_stop:
         _stop(options, console)
     elif not _show(options, console, as_json, picture):

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 
 from cdcbus.ops.demo.load import Load
 from cdcbus.ops.demo.measure import Meter, Sample
-from cdcbus.ops.demo.screen import Screen, State
+from cdcbus.ops.demo.screen import Phase, Screen, State
 from cdcbus.ops.demo.task_files import FETCH
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.plugins.errors import CdcError
@@ -52,30 +52,31 @@ class Course:
         self._load.stop()
         self._watch("waiting for lag 0", DRAIN_SECONDS, self._are_all_done)
         self._screen.event("✓", "bold green", "lag is 0: every position is at its end")
+        self._look(Phase("all has arrived", self._screen.elapsed))
 
     def _change(self, seconds: float) -> None:
         """While rows change: until the time is over and every kill is done."""
         begun = time.monotonic()
         while (elapsed := time.monotonic() - begun) < seconds or self._kills or self._restarts:
             self._interrupt(elapsed)
-            picture = self._look("changing rows", elapsed / seconds)
+            picture = self._look(Phase("changing rows", elapsed, seconds))
             if not self.scene or not self._are_all_working():
                 self.scene = [*self._screen.events, picture]
             _pause()
 
-    def _watch(self, phase: str, most_seconds: float, is_over: Callable[[], bool]) -> None:
+    def _watch(self, title: str, most_seconds: float, is_over: Callable[[], bool]) -> None:
         """Looks until it is over; raises CdcError saying what is stuck when it is not in time."""
         begun = time.monotonic()
         while True:
             elapsed = time.monotonic() - begun
-            self._look(phase, elapsed / most_seconds)
+            self._look(Phase(title, elapsed))
             if is_over():
                 return
             if elapsed > most_seconds:
-                raise CdcError(self._stuck(phase, most_seconds))
+                raise CdcError(self._stuck(title, most_seconds))
             _pause()
 
-    def _look(self, phase: str, share: float) -> RenderableType:
+    def _look(self, phase: Phase) -> RenderableType:
         self._load.check()
         for task_id, task in self._tasks.items():
             if self._states[task_id] is not State.KILLED:
@@ -84,7 +85,7 @@ class Course:
         for task_id, state in self._states.items():
             if state is State.STARTING:
                 self._notice_work(task_id)
-        return self._screen.show(phase, share, self._sample, self._states)
+        return self._screen.show(phase, self._sample, self._states)
 
     def _start(self, task_id: str) -> None:
         self._tasks[task_id].start()
@@ -117,9 +118,9 @@ class Course:
     def _are_all_done(self) -> bool:
         return all(self._sample.is_done(task_id) for task_id in self._tasks)
 
-    def _stuck(self, phase: str, seconds: float) -> str:
+    def _stuck(self, title: str, seconds: float) -> str:
         """Which tasks did not get on, how far they are, and the last they said."""
-        lines = [f"{phase}: not over after {seconds:.0f} s"]
+        lines = [f"{title}: not over after {seconds:.0f} s"]
         for task_id, task in self._tasks.items():
             if not self._sample.is_done(task_id) or self._states[task_id] is not State.WORKING:
                 end = self._sample.binlog_end if task_id == FETCH else self._sample.ends

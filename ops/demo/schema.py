@@ -119,7 +119,7 @@ TABLES = (
             Column("id", Kind.BYTES, "BINARY(16)", "bytea", False),
             Column("order_id", Kind.WHOLE, "BIGINT", "bigint", False),
             Column("amount", Kind.EXACT, "DECIMAL(20,6)", "numeric(20,6)", False),
-            Column("currency", Kind.TEXT, "CHAR(3)", "char(3)", False),
+            Column("currency", Kind.TEXT, "CHAR(3)", "varchar(3)", False),
             Column("booked_year", Kind.WHOLE, "YEAR", "smallint", False),
         ),
     ),

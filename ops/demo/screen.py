@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
 
@@ -34,6 +35,15 @@ class State(StrEnum):
 _DOTS = {State.STARTING: "[yellow]◌[/]", State.WORKING: "[green]●[/]", State.KILLED: "[red]✗[/]"}
 
 
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What goes on, for how long already, and how long it lasts where that is known."""
+
+    title: str
+    elapsed: float
+    seconds: float | None = None
+
+
 class Screen:
     """Shows samples and events. A context manager: within it the table is on the terminal."""
 
@@ -53,30 +63,40 @@ class Screen:
         if self._live:
             self._live.stop()
 
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the screen was made."""
+        return time.monotonic() - self._started
+
     def event(self, sign: str, style: str, sentence: str) -> None:
         """A line that stays: when, and what has happened."""
-        event = Text.assemble((f"{time.monotonic() - self._started:5.1f} s  ", "dim"), (f"{sign} ", style), sentence)
+        event = Text.assemble((f"{self.elapsed:5.1f} s  ", "dim"), (f"{sign} ", style), sentence)
         self.events.append(event)
         self.console.print(event, soft_wrap=True)
 
-    def show(self, phase: str, share: float, sample: Sample, states: Mapping[str, State]) -> RenderableType:
-        """The present state; `share` of the phase is over. Gives what a terminal shows."""
+    def show(self, phase: Phase, sample: Sample, states: Mapping[str, State]) -> RenderableType:
+        """The present state; gives what a terminal shows."""
         self._rates.add(sample.at, sample.counts)
-        picture = Group(_header(phase, share), _table(sample, self._rates, states))
+        picture = Group(_header(phase), _table(sample, self._rates, states))
         if self._live:
             self._live.update(picture, refresh=True)
         elif sample.at - self._line_at >= LINE_SECONDS:
             self._line_at = sample.at
-            line = f"{sample.at - self._started:5.1f} s  {_line(phase, sample, self._rates, states)}"
+            line = f"{sample.at - self._started:5.1f} s  {plain_line(phase, sample, self._rates, states)}"
             self.console.print(line, highlight=False, soft_wrap=True)
         return picture
 
 
-def _header(phase: str, share: float) -> RenderableType:
-    grid = Table.grid(expand=True)
+def _header(phase: Phase) -> RenderableType:
+    grid = Table.grid(expand=True, padding=(0, 2, 0, 0))
     grid.add_column()
-    grid.add_column(justify="right")
-    grid.add_row(Text(phase, "bold"), ProgressBar(1.0, min(share, 1.0), width=30))
+    grid.add_column(justify="right", width=30)
+    grid.add_column(justify="right", width=12)
+    if phase.seconds is None:
+        grid.add_row(Text(phase.title, "bold"), "", f"{phase.elapsed:.0f} s")
+    else:
+        bar = ProgressBar(phase.seconds, min(phase.elapsed, phase.seconds), width=30)
+        grid.add_row(Text(phase.title, "bold"), bar, f"{min(phase.elapsed, phase.seconds):.0f} of {phase.seconds:.0f} s")
     return grid
 
 
@@ -133,8 +153,9 @@ def _offsets(offsets: Offsets) -> Text:
     return Text("  ".join(f"{offset:,}" for offset in offsets), "cyan")
 
 
-def _line(phase: str, sample: Sample, rates: Rates, states: Mapping[str, State]) -> str:
-    parts = [f"{phase}: {rates.per_second('source'):,.0f} rows/s changed, {rates.per_second('kafka'):,.0f} out"]
+def plain_line(phase: Phase, sample: Sample, rates: Rates, states: Mapping[str, State]) -> str:
+    """The table in one line, for where there is no terminal."""
+    parts = [f"{phase.title}: {rates.per_second('source'):,.0f} rows/s changed, {rates.per_second('kafka'):,.0f} out"]
     for task_id in sample.consumed:
         if states[task_id] is State.WORKING:
             lag = _lag(sample, task_id)

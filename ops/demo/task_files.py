@@ -129,4 +129,9 @@ loader.insertOnUpdateError=true
 mapper[0].schema={SCHEMA.upper()},{SCHEMA}
 # true: a column that the target lacks stops the task; false: it is left out.
 mapper[0].forceMatched=true
+
+# ---- Spark ----------------------------------------------------------------------------------------------------------
+# Any setting of Spark can be given. This one makes Java compile quickly rather than well: good for a task that starts often and ends
+# soon, as here. Leave it out for one that stays.
+spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1
 """

@@ -24,15 +24,15 @@ def is_equal(comparisons: Comparisons) -> bool:
 
 def verdict_table(comparisons: Comparisons) -> Table:
     """One line per table: rows at the source, then for each target its rows and how many rows differ."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("table")
-    table.add_column("rows at source", justify="right")
+    table.add_column("source rows", justify="right")
     for target in comparisons:
-        table.add_column(f"rows in {target.label}", justify="right")
-        table.add_column("differing", justify="right")
+        table.add_column(f"{target.label} rows", justify="right")
+        table.add_column("differ", justify="right")
     for line in zip(*comparisons.values(), strict=True):
         cells = [cell for each in line for cell in (Text(f"{each.target_rows:,}"), _count(each))]
-        table.add_row(str(line[0].table), f"{line[0].source_rows:,}", *cells)
+        table.add_row(line[0].table.name, f"{line[0].source_rows:,}", *cells)
     return table
 
 
@@ -43,7 +43,7 @@ def verdict_sentences(comparisons: Comparisons) -> list[Text]:
         rows, differing = sum(each.source_rows for each in tables), sum(len(each.differences) for each in tables)
         if not differing:
             sentences.append(
-                Text.assemble(("✓ ", "bold green"), f"{target.label} is equal to the source: {rows:,} rows in {len(tables)} tables")
+                Text.assemble(("✓ ", "bold green"), f"{target.label} is equal to the source: {rows:,} rows, {len(tables)} tables compared")
             )
             continue
         sentences.append(Text.assemble(("✗ ", "bold red"), f"{target.label} is not equal to the source: {differing:,} rows differ"))

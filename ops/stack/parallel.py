@@ -19,13 +19,13 @@ def side_by_side(jobs: Mapping[str, Callable[[Event], str]], doing: str, console
     """
     from rich.progress import Progress, SpinnerColumn, TextColumn
 
-    columns = (SpinnerColumn(finished_text="[green]✓"), TextColumn("{task.description}"))
+    columns = (SpinnerColumn(finished_text=" "), TextColumn("{task.description}"))
     failures: list[str] = []
     cancelled = Event()
     started = time.monotonic()
     lines = Progress(*columns, console=console, disable=not console.is_terminal)
     with lines as progress, ThreadPoolExecutor(len(jobs)) as pool:
-        tasks = {name: progress.add_task(f"{name:<18} {doing}", total=1) for name in jobs}
+        tasks = {name: progress.add_task(f"  {name:<18} {doing}", total=1) for name in jobs}
         futures: dict[Future[str], str] = {pool.submit(job, cancelled): name for name, job in jobs.items()}
         try:
             for future in as_completed(futures):
@@ -34,10 +34,10 @@ def side_by_side(jobs: Mapping[str, Callable[[Event], str]], doing: str, console
                     said = future.result()
                 except CdcError as error:
                     failures.append(str(error))
-                    progress.update(tasks[name], description=f"{name:<18} [red]failed")
+                    progress.update(tasks[name], completed=1, description=f"[red]✗[/] {name:<18} failed")
                     continue
                 line = f"{name:<18} {said} [dim]({time.monotonic() - started:.1f} s)"
-                progress.update(tasks[name], completed=1, description=line)
+                progress.update(tasks[name], completed=1, description=f"[green]✓[/] {line}")
                 if not console.is_terminal:
                     console.print(line, highlight=False)
         except BaseException:

@@ -82,15 +82,17 @@ def _changed(before: Row | None, after: Row | None) -> dict[str, str | None]:
 
 
 def _table(message: Mapping[str, Any]) -> Table:
-    schema, name = message.get("database"), message.get("table")
+    schema, name, key = message.get("database"), message.get("table"), message.get("pkNames") or []
     if not isinstance(schema, str) or not isinstance(name, str) or not name:
         raise ConversionError("canalRow record without database and table")
     try:
+        if not isinstance(key, list):
+            raise TypeError
         return _known_table(
             TableId(schema, name),
             tuple((message.get("mysqlType") or {}).items()),
             tuple((message.get("sqlType") or {}).items()),
-            tuple(message.get("pkNames") or ()),
+            tuple(key),
         )
     except (AttributeError, TypeError) as error:
         raise ConversionError(f"canalRow record of {schema}.{name}: mysqlType, sqlType and pkNames are not as canal writes them") from error
@@ -113,12 +115,16 @@ def _origin(message: Mapping[str, Any]) -> Origin:
     )
 
 
+def _pairs(old: object, data: list[Any]) -> bool:
+    return isinstance(old, list) and len(old) == len(data) and all(fields is None or isinstance(fields, dict) for fields in old)
+
+
 def _changes(message: Mapping[str, Any], table: Table, origin: Origin) -> list[RowChange]:
     op = Op[message["type"]]
     data, old = message.get("data"), message.get("old")
     if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
         raise ConversionError(f"canalRow record of {table.id}: data is not a list of rows")
-    if op is Op.UPDATE and old is not None and (not isinstance(old, list) or len(old) != len(data)):
+    if op is Op.UPDATE and old is not None and not _pairs(old, data):
         raise ConversionError(f"canalRow record of {table.id}: old does not pair with data")
     first, last = message.get("row") or 0, bool(message.get("txLast"))
     changes = []

@@ -1,8 +1,8 @@
 """oggJson: Oracle GoldenGate's JSON, as porter and other GoldenGate readers expect it.
 
 Written: `table`, `op_type` (I, U, D, T), `op_ts` and `current_ts` (UTC, 24-hour, microseconds), `pos` (20 digits: binlog file number and
-place), `primary_keys`, `before`, `after`; SQL NULL is JSON null. An insert has no `before`, a delete no `after`. Read as well: porter's long
-words for op_type, numbers as values, `<COLUMN>_isMissing` flags, images that hold only some columns, no primary_keys.
+place), `primary_keys`, `before`, `after`; SQL NULL is JSON null. An insert has no `before`, a delete no `after`. Read as well: porter's
+long words for op_type, numbers as values, `<COLUMN>_isMissing` flags, images that hold only some columns, no primary_keys.
 """
 
 from __future__ import annotations
@@ -56,14 +56,13 @@ def _changes(message: Any) -> list[RowChange]:
     if not isinstance(message, dict):
         raise ConversionError("not an oggJson record: an object with the keys table and op_type was expected")
     word = message.get("op_type")
+    if not isinstance(word, str) or (word not in _OPS and word not in _WITHOUT_ROWS):
+        raise ConversionError(f"oggJson record with unknown op_type {word!r}")
     if word in _WITHOUT_ROWS:
         return []
-    op = _OPS.get(word) if isinstance(word, str) else None
-    if op is None:
-        raise ConversionError(f"oggJson record with unknown op_type {word!r}")
     before, after = _image(message, "before"), _image(message, "after")
     table = _table(message, {**(before or {}), **(after or {})})
-    return [_change(table, op, before, after, Origin(commit_ms=_commit_ms(message)))]
+    return [_change(table, _OPS[word], before, after, Origin(commit_ms=_commit_ms(message)))]
 
 
 def _change(table: Table, op: Op, before: dict[str, Cell] | None, after: dict[str, Cell] | None, origin: Origin) -> RowChange:

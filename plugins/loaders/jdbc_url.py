@@ -35,7 +35,7 @@ def read_url(target: JdbcTarget) -> JdbcUrl:
 
 def _without_parameters(url: str) -> str:
     """Parameters may hold a password, and so may what stands before an @."""
-    return re.sub(r"//[^/@]*@", "//", url.partition("?")[0])
+    return re.sub(r"//[^/@]*@", "//", re.split("[?;]", url, maxsplit=1)[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,7 @@ BINARY_TYPES: Final = frozenset(
      "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection")
 )  # fmt: skip
 NUMBER_TYPES: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "bit"))
-NUMBERS: Final = re.compile(r"(-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?,)*")
+NUMBER: Final = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
 def row_literals(table: TargetTable, columns: Sequence[str], rows: Iterable[tuple[Cell, ...]]) -> list[str]:
@@ -161,7 +161,7 @@ def _literals(table: TargetTable, column: TargetColumn, cells: Sequence[Cell]) -
     if column.type in BINARY_TYPES:
         return ["NULL" if digits is None else f"x'{digits}'" for digits in hexadecimal(table, column, cells)]
     if column.type in NUMBER_TYPES:
-        if not NUMBERS.fullmatch("".join([f"{cell}," for cell in cells if cell is not None])):
+        if not all(map(NUMBER.fullmatch, [cell for cell in cells if cell is not None])):
             raise unfit(table, column, "no number")
         return ["NULL" if cell is None else cell for cell in cells]
     return ["NULL" if cell is None else "'" + cell.replace("'", "''") + "'" for cell in cells]

@@ -9,6 +9,7 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import DBAPIError
 
 from cdcbus.plugins.contracts import AppliedOffset, TargetTable, Writes
+from cdcbus.plugins.errors import TargetMisconfigured
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.reflect import reflect
 from cdcbus.plugins.loaders.sql import SqlDialect
@@ -37,19 +38,26 @@ SHAPE: Final = Table(
 
 
 def open_table(database: Database) -> TargetTable | None:
-    """The table in the connection's default schema, made if it is not there. Raises DBAPIError where it cannot be had."""
-    refused: DBAPIError | None = None
+    """The table in the connection's default schema, made if it is not there. Raises TargetMisconfigured without such a schema, DBAPIError
+    where the table cannot be made."""
+    table = _find(database)
+    if table is not None:
+        return table
     try:
         with database.engine.begin() as connection:
-            SHAPE.create(connection, checkfirst=True)
-    except DBAPIError as error:  # no right to, or somebody else has made it at the same moment
-        refused = error
-    schema = database.engine.dialect.default_schema_name
+            SHAPE.create(connection, checkfirst=False)
+    except DBAPIError:
+        if _find(database) is None:  # else somebody has made it at the same moment
+            raise
+    return _find(database)
+
+
+def _find(database: Database) -> TargetTable | None:
     with database.engine.connect() as connection:
-        table = reflect(connection, database.dialect.catalog, database.dialect.name, TableId(schema or "", TABLE))
-    if table is None and refused:
-        raise refused
-    return table
+        schema = database.engine.dialect.default_schema_name  # known from the first connection on
+        if not schema:
+            raise TargetMisconfigured(f"{database.shown}: table {TABLE} has no place, as the address names no database")
+        return reflect(connection, database.dialect.catalog, database.dialect.name, TableId(schema, TABLE))
 
 
 def store(connection: Connection, dialect: SqlDialect, table: TargetTable, task_id: str, offset: AppliedOffset) -> None:

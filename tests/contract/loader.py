@@ -4,55 +4,19 @@ import logging
 import re
 import threading
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
 
 import pytest
 
-from cdcbus.plugins.contracts import AppliedOffset, Counts, JdbcTarget, Loader, TableBatch, TargetTable, Writes
+from cdcbus.plugins.contracts import AppliedOffset, Counts, Loader, TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import ConfigError, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable, UniqueViolation
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.rowchange import Cell, TableId
+from tests.contract.target_server import TargetServer
 
 Cells = tuple[Cell, ...]
 ALL_BYTES = "".join(map(chr, range(256)))
 NAME = 'se"lect `%s` %d Größe'
-
-
-class TargetServer(Protocol):
-    """A real server with a schema of the test's own, and a hand on it that is not the loader's."""
-
-    schema: str
-    missing_database: str
-    impatient: str
-    """The part of an address that makes lock waits short."""
-
-    types: Mapping[str, tuple[str, str]]
-    """Kind of type -> its name here, and the expression that reads it back as the text that was written."""
-
-    def target(self, **changes: str | int) -> JdbcTarget:
-        """How the loader gets there; the schema is its default."""
-        ...
-
-    def without_rights_to_create(self) -> JdbcTarget:
-        """As a user who may only read and write rows of the schema's tables."""
-        ...
-
-    def quoted(self, name: str) -> str: ...
-
-    def execute(self, sql: str) -> None:
-        """At once durable; `{schema}` is filled in."""
-        ...
-
-    def rows(self, sql: str) -> list[tuple[object, ...]]: ...
-
-    def kill_connections(self) -> int:
-        """Ends the loader's connections; how many."""
-        ...
-
-    def hold(self, sql: str) -> Iterator[None]:
-        """Runs a statement in a transaction that stays open until the generator is closed."""
-        ...
 
 
 class LoaderContract:
@@ -190,11 +154,19 @@ class LoaderContract:
         assert counts == (Counts(written=2) if may_insert else Counts(written=1, missed=1))
         assert self.rows(server) == [(1, 1), (2, 2)][: counts.written]
 
-    @pytest.mark.parametrize(("kind", "one", "other"), [
-        ("short", "it's", "It's"), ("short", "\\", "\\\\"), ("day", "2024-02-29", "2024-03-01"), ("unsigned", "9007199254740993", "9007199254740992"),
-        ("decimal", "9007199254740993.0000000001", "9007199254740993.0000000002"), ("short binary", "\xff\x00", "\xff\x01"), ("bits", "1", "2"),
-        ("moment", "2024-02-29 23:59:59.123456", "2024-02-29 23:59:59.123457"),
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        ("kind", "one", "other"),
+        [
+            ("short", "it's", "It's"),
+            ("short", "\\", "\\\\"),
+            ("day", "2024-02-29", "2024-03-01"),
+            ("unsigned", "9007199254740993", "9007199254740992"),
+            ("decimal", "9007199254740993.0000000001", "9007199254740993.0000000002"),
+            ("short binary", "\xff\x00", "\xff\x01"),
+            ("bits", "1", "2"),
+            ("moment", "2024-02-29 23:59:59.123456", "2024-02-29 23:59:59.123457"),
+        ],
+    )
     @pytest.mark.parametrize("unique", ["", " unique"])
     def test_keys_of_many_types_are_told_apart(
         self, server: TargetServer, loader: Loader, kind: str, one: str, other: str, unique: str

@@ -83,22 +83,28 @@ def is_alive(pid: int) -> bool:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="cdcbus-"))
-    folder.chmod(0o755)
-    yield folder
-    servers.down(folder / "home", purge=True, console=Console(file=io.StringIO()))
-    shutil.rmtree(folder)
+    with open_folder() as folder:
+        yield folder
 
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
+    with open_folder() as folder:
+        stack = Stack(folder / "home")
+        stack.up()
+        put(servers_of(stack))
+        yield stack
+
+
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """A folder for the home of a stack, which is purged in the end, whatever happens: no file may be left then."""
     folder = Path(tempfile.mkdtemp(prefix="cdcbus-"))
     folder.chmod(0o755)
-    stack = Stack(folder / "home")
-    stack.up()
-    put(servers_of(stack))
-    yield stack
-    stack.down(purge=True)
+    try:
+        yield folder
+    finally:
+        servers.down(folder / "home", purge=True, console=Console(file=io.StringIO()))
     assert not list(folder.iterdir())
     folder.rmdir()
 
@@ -228,9 +234,7 @@ def test_another_port_when_somebody_has_taken_it(stack: Stack) -> None:
     before = addresses.load(stack.home)
     assert before is not None
     stack.down()
-    foreign = [
-        socket.create_server(("127.0.0.1", before.ports[name])) for name in ("kafka", "kafka-controller", "source")
-    ]
+    foreign = [socket.create_server(("127.0.0.1", before.ports[name])) for name in ("kafka", "kafka-controller", "source")]
     try:
         found, said = stack.up()
     finally:

@@ -29,14 +29,25 @@ class PostgresqlServer:
     schema: str
 
     types = {
-        "text": ("text", "{}::text"), "short": ("varchar(20)", "{}"), "whole": ("bigint", "{}::text"), "unsigned": ("numeric(20)", "{}::text"),
-        "decimal": ("numeric(30, 10)", "{}::text"), "double": ("double precision", "replace({}::text, 'e+', 'e')"),
-        "moment": ("timestamp(6)", "to_char({}, 'YYYY-MM-DD HH24:MI:SS.US')"), "day": ("date", "{}::text"),
+        "text": ("text", "{}::text"),
+        "short": ("varchar(20)", "{}"),
+        "whole": ("bigint", "{}::text"),
+        "unsigned": ("numeric(20)", "{}::text"),
+        "decimal": ("numeric(30, 10)", "{}::text"),
+        "double": ("double precision", "replace({}::text, 'e+', 'e')"),
+        "moment": ("timestamp(6)", "to_char({}, 'YYYY-MM-DD HH24:MI:SS.US')"),
+        "day": ("date", "{}::text"),
         "instant": ("timestamptz", "to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"),
-        "clock": ("time(6)", "to_char({}, 'HH24:MI:SS.US')"), "flag": ("boolean", "{}::int::text"), "bits": ("bit(8)", "{}::int::text"),
-        "binary": ("bytea", "encode({}, 'hex')"), "short binary": ("bytea", ""), "document": ("jsonb", "{}::text"),
-        "label": ("text", "{}"), "widen v": ("ALTER v TYPE text", ""), "widen d": ("ALTER d TYPE numeric(9, 4)", ""),
-    }  # fmt: skip
+        "clock": ("time(6)", "to_char({}, 'HH24:MI:SS.US')"),
+        "flag": ("boolean", "{}::int::text"),
+        "bits": ("bit(8)", "{}::int::text"),
+        "binary": ("bytea", "encode({}, 'hex')"),
+        "short binary": ("bytea", ""),
+        "document": ("jsonb", "{}::text"),
+        "label": ("text", "{}"),
+        "widen v": ("ALTER v TYPE text", ""),
+        "widen d": ("ALTER d TYPE numeric(9, 4)", ""),
+    }
 
     @property
     def missing_database(self) -> str:
@@ -68,7 +79,7 @@ class PostgresqlServer:
             return connection.execute(sql.replace("{schema}", self.schema).encode()).fetchall()
 
     def kill_connections(self) -> int:
-        """Those of the role that sits in this schema's search path, but not this one."""
+        """They are known by the name that the loader gives them."""
         with self.connected() as connection:
             query = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'cdcbus contract'"
             return len(connection.execute(query).fetchall())
@@ -93,14 +104,25 @@ class MysqlServer:
     schema: str
 
     types = {
-        "text": ("longtext", "{}"), "short": ("varchar(20) COLLATE utf8mb4_bin", "{}"), "whole": ("bigint", "CAST({} AS char)"),
-        "unsigned": ("bigint unsigned", "CAST({} AS char)"), "decimal": ("decimal(30, 10)", "CAST({} AS char)"),
-        "double": ("double", "CAST({} AS char)"), "moment": ("datetime(6)", "CAST({} AS char)"), "day": ("date", "CAST({} AS char)"),
-        "instant": ("timestamp(6) null", "CAST({} AS char)"), "clock": ("time(6)", "CAST({} AS char)"),
-        "flag": ("tinyint(1)", "CAST({} AS char)"), "bits": ("bit(8)", "CAST({} + 0 AS char)"), "binary": ("longblob", "LOWER(HEX({}))"),
-        "short binary": ("varbinary(20)", ""), "document": ("json", "CAST({} AS char)"), "label": ("enum('small', 'it''s')", "{}"),
-        "widen v": ("MODIFY v varchar(30)", ""), "widen d": ("MODIFY d decimal(9, 4)", ""),
-    }  # fmt: skip
+        "text": ("longtext", "{}"),
+        "short": ("varchar(20) COLLATE utf8mb4_bin", "{}"),
+        "whole": ("bigint", "CAST({} AS char)"),
+        "unsigned": ("bigint unsigned", "CAST({} AS char)"),
+        "decimal": ("decimal(30, 10)", "CAST({} AS char)"),
+        "double": ("double", "CAST({} AS char)"),
+        "moment": ("datetime(6)", "CAST({} AS char)"),
+        "day": ("date", "CAST({} AS char)"),
+        "instant": ("timestamp(6) null", "CAST({} AS char)"),
+        "clock": ("time(6)", "CAST({} AS char)"),
+        "flag": ("tinyint(1)", "CAST({} AS char)"),
+        "bits": ("bit(8)", "CAST({} + 0 AS char)"),
+        "binary": ("longblob", "LOWER(HEX({}))"),
+        "short binary": ("varbinary(20)", ""),
+        "document": ("json", "CAST({} AS char)"),
+        "label": ("enum('small', 'it''s')", "{}"),
+        "widen v": ("MODIFY v varchar(30)", ""),
+        "widen d": ("MODIFY d decimal(9, 4)", ""),
+    }
 
     impatient = "?sessionVariables=innodb_lock_wait_timeout=1"
 
@@ -174,7 +196,7 @@ class TestPostgresql(LoaderContract):
         server.execute("CREATE TYPE {schema}.\"Mood\" AS ENUM ('so so', 'good')")
         server.execute("CREATE DOMAIN {schema}.short AS varchar(5)")
         server.execute("CREATE DOMAIN {schema}.raw AS bytea")
-        columns = "m {schema}.\"Mood\", n int[], u uuid, d {schema}.short, r {schema}.raw, c char(4), b varbit, x \"char\""
+        columns = 'm {schema}."Mood", n int[], u uuid, d {schema}.short, r {schema}.raw, c char(4), b varbit, x "char"'
         table = self.table(server, loader, f"id int generated always as identity primary key, {columns}")
         row = ("7", "so so", "{1,NULL,3}", "6f1d2c9e-0000-4000-8000-000000000001", "abcde", "\x00\xff", "ab", "5", "z")
         writes = Writes(tuple(table.columns), [row, ("8", *[None] * 8)])

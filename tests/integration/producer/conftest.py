@@ -12,8 +12,9 @@ from tests.integration.producer.reading import connect, global_variable
 
 @pytest.fixture(scope="session")
 def is_mariadb(source: Database) -> bool:
-    with connect(source) as connection:
-        return "mariadb" in connection.get_server_info().lower()
+    with connect(source) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT VERSION()")
+        return "mariadb" in cursor.fetchall()[0][0].lower()
 
 
 @pytest.fixture

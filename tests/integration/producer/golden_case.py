@@ -71,7 +71,7 @@ def _expect(records: list[Expected], text: str, number: int) -> None:
     elif kind in ("canal", "ogg") and records:
         getattr(records[-1], kind).update(json.loads(value))
     else:
-        raise ValueError(f"line {number}: a record is `-> key \"text\"`, then `-> canal {{json}}` and `-> ogg {{json}}`")
+        raise ValueError(f'line {number}: a record is `-> key "text"`, then `-> canal {{json}}` and `-> ogg {{json}}`')
 
 
 def render(case: Case) -> str:

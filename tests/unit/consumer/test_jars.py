@@ -119,8 +119,9 @@ def test_ivy_is_asked_for_the_whole_set() -> None:
 @pytest.mark.parametrize(
     ("log", "reason"),
     [
-        ("Server access error (java.net.UnknownHostException: central)", "UnknownHostException: central)"),
+        ("Server access error (java.net.UnknownHostException: central)", "UnknownHostException: central"),
         ("WARN :: UNRESOLVED\n :: org.x#y;1: not found\n", "org.x#y;1: not found"),
+        ("WARNINGS\n\tHost central not found. url=...\n\tmodule not found: x", "Host central not found"),
         ("first\nlast\n", "last"),
         ("", "Ivy ended without a word"),
     ],

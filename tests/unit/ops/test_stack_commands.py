@@ -136,9 +136,7 @@ def test_status_as_json(tmp_path: Path) -> None:
     assert found["addresses"]["source"]["password"] == plan.password
 
 
-@pytest.mark.parametrize(
-    "arguments", [["sql", "source", "SELECT 1"], ["zkcli", "ls", "/"], ["kafka-topics", "--list"]], ids=lambda a: a[0]
-)
+@pytest.mark.parametrize("arguments", [["sql", "source", "SELECT 1"], ["zkcli", "ls", "/"], ["kafka-topics", "--list"]], ids=lambda a: a[0])
 def test_clients_of_servers_that_do_not_run(tmp_path: Path, arguments: list[str]) -> None:
     line = [arguments[0], "--home", str(tmp_path), *arguments[1:]]
     assert "nothing was ever started" in str(CliRunner().invoke(stack, line).exception)

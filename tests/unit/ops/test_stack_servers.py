@@ -27,9 +27,7 @@ def place(name: str) -> Place:
 
 
 def test_zookeeper_listens_on_this_machine_only() -> None:
-    assert zookeeper_settings(Path("/data"), 20000).startswith(
-        "dataDir=/data\nclientPort=20000\nclientPortAddress=127.0.0.1\n"
-    )
+    assert zookeeper_settings(Path("/data"), 20000).startswith("dataDir=/data\nclientPort=20000\nclientPortAddress=127.0.0.1\n")
 
 
 def test_kafka_is_a_single_broker_that_makes_no_topics() -> None:
@@ -79,14 +77,10 @@ def test_tools_get_the_address() -> None:
 
 
 def test_an_address_of_the_user_wins() -> None:
-    assert (
-        kafka_tool("kafka-topics", "127.0.0.1:1", ["--bootstrap-server", "other:9092"]).count("--bootstrap-server") == 1
-    )
+    assert kafka_tool("kafka-topics", "127.0.0.1:1", ["--bootstrap-server", "other:9092"]).count("--bootstrap-server") == 1
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"), [(None, "NULL"), (b"\x00\xff", "0x00ff"), (Decimal("1.50"), "1.50"), ("x", "x"), (0, "0")]
-)
+@pytest.mark.parametrize(("value", "shown"), [(None, "NULL"), (b"\x00\xff", "0x00ff"), (Decimal("1.50"), "1.50"), ("x", "x"), (0, "0")])
 def test_a_value_as_one_reads_it(value: object, shown: str) -> None:
     assert text(value) == shown
 

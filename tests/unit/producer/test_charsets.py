@@ -14,7 +14,12 @@ def test_binary_is_one_character_per_byte() -> None:
 
 @pytest.mark.parametrize(
     ("charset", "raw", "text"),
-    [("utf8mb4", b"a\xffb", r"a\xffb"), ("ascii", b"\xe9", r"\xe9"), ("gbk", b"\xba\xba\xff", r"汉\xff"), ("utf16", b"\x00a\xd8", r"a\xd8")],
+    [
+        ("utf8mb4", b"a\xffb", r"a\xffb"),
+        ("ascii", b"\xe9", r"\xe9"),
+        ("gbk", b"\xba\xba\xff", r"汉\xff"),
+        ("utf16", b"\x00a\xd8", r"a\xd8"),
+    ],
 )
 def test_an_undecodable_byte_is_shown_and_stops_nothing(charset: str, raw: bytes, text: str) -> None:
     assert decoder(charset, "c")(raw) == text

@@ -115,9 +115,7 @@ def test_a_type_without_a_reader_is_named() -> None:
         reader(column(140))
 
 
-@pytest.mark.parametrize(
-    ("kind", "size"), [(TYPE.TINY, 1), (TYPE.SHORT, 2), (TYPE.INT24, 3), (TYPE.LONG, 4), (TYPE.LONGLONG, 8)], ids=str
-)
+@pytest.mark.parametrize(("kind", "size"), [(TYPE.TINY, 1), (TYPE.SHORT, 2), (TYPE.INT24, 3), (TYPE.LONG, 4), (TYPE.LONGLONG, 8)], ids=str)
 @given(data=st.data())
 def test_integers_of_every_size(kind: int, size: int, data: st.DataObject) -> None:
     raw = data.draw(st.binary(min_size=size, max_size=size))

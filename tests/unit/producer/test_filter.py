@@ -34,7 +34,11 @@ def test_regular_expressions_match_the_whole_name_in_any_case(regexes: tuple[str
 
 def test_lists_hold_upper_case_names() -> None:
     assert accepted(FilterConfig(includes=frozenset({"SHOP.ORDERS"}))) == {"shop.orders", "Shop.Orders"}
-    assert accepted(FilterConfig(excludes=frozenset({"SHOP.ORDERS", "MYSQL.USER"}))) == {"shop.order_lines", "shop2.orders", "shopXorders.x"}
+    assert accepted(FilterConfig(excludes=frozenset({"SHOP.ORDERS", "MYSQL.USER"}))) == {
+        "shop.order_lines",
+        "shop2.orders",
+        "shopXorders.x",
+    }
 
 
 def test_excludes_do_not_count_beside_includes() -> None:

@@ -68,7 +68,8 @@ def container(value: Any, large: bool) -> tuple[int, bytes]:
             value_entries += bytes((kind,)) + struct.pack(offset, place + len(key_bytes) + len(value_bytes))
             value_bytes += raw
     body = key_entries + value_entries + key_bytes + value_bytes
-    return (0 if isinstance(value, dict) else 2) + large, struct.pack(offset, len(items)) + struct.pack(offset, 2 * width + len(body)) + body
+    head = struct.pack(offset, len(items)) + struct.pack(offset, 2 * width + len(body))
+    return (0 if isinstance(value, dict) else 2) + large, head + body
 
 
 @given(DOCUMENTS, st.booleans())

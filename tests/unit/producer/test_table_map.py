@@ -58,7 +58,9 @@ def test_character_sets_may_be_listed_one_by_one() -> None:
     assert [column.charset for column in found.columns] == ["latin1", "", "gbk"]
 
 
-@pytest.mark.parametrize(("kind", "is_mariadb", "counts"), [(TYPE.GEOMETRY, True, True), (TYPE.GEOMETRY, False, False), (VECTOR, False, True)])
+@pytest.mark.parametrize(
+    ("kind", "is_mariadb", "counts"), [(TYPE.GEOMETRY, True, True), (TYPE.GEOMETRY, False, False), (VECTOR, False, True)]
+)
 def test_geometry_counts_as_character_column_on_mariadb_and_vector_on_mysql(kind: int, is_mariadb: bool, counts: bool) -> None:
     charsets = bytes((63, 28)) if counts else bytes((28,))
     found = read(bytes((kind, TYPE.VARCHAR)), b"\x04\x0a\x00", (3, charsets), (4, strings("a", "b")), is_mariadb=is_mariadb)
@@ -93,7 +95,9 @@ def test_bits_are_counted_over_bytes() -> None:
     assert read(bytes((TYPE.BIT,)), bytes((1, 8))).columns[0].meta == (65, 0)
 
 
-@pytest.mark.parametrize(("raw", "number", "size"), [("fa", 250, 1), ("fcfb00", 251, 3), ("fd000001", 65536, 4), ("fe" + "ff" * 8, 2**64 - 1, 9)])
+@pytest.mark.parametrize(
+    ("raw", "number", "size"), [("fa", 250, 1), ("fcfb00", 251, 3), ("fd000001", 65536, 4), ("fe" + "ff" * 8, 2**64 - 1, 9)]
+)
 def test_packed_integers_of_every_length(raw: str, number: int, size: int) -> None:
     assert packed_integer(bytes.fromhex("00" + raw), 1) == (number, 1 + size)
 

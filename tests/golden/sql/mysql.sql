@@ -1,0 +1,27 @@
+-- upsert
+INSERT INTO `Shop`.`order` (`k`, `k2`, `Group`, `od``d %`) VALUES (1, 5, 'it''s \ %s', x'00ff'), (-2, 0, NULL, NULL) ON DUPLICATE KEY UPDATE `Group` = VALUES(`Group`), `od``d %` = VALUES(`od``d %`);
+
+-- upsert of key columns only
+INSERT INTO `Shop`.`order` (`k`) VALUES ('a') ON DUPLICATE KEY UPDATE `k` = VALUES(`k`);
+
+-- stage
+CREATE TEMPORARY TABLE `Shop`.`cdcbus_stage` AS SELECT `k2`, `k`, `Group` FROM `Shop`.`order` WHERE FALSE;
+
+-- into the stage
+INSERT INTO `Shop`.`cdcbus_stage` (`k2`, `k`, `Group`) VALUES (1, 2, 'a');
+
+-- update
+UPDATE `Shop`.`cdcbus_stage` AS s STRAIGHT_JOIN `Shop`.`order` AS t ON t.`k` = s.`k` AND t.`k2` = s.`k2` SET t.`Group` = s.`Group`;
+
+-- update of key columns only
+UPDATE `Shop`.`cdcbus_stage` AS s STRAIGHT_JOIN `Shop`.`order` AS t ON t.`k` = s.`k` SET t.`k` = s.`k`;
+
+-- insert what is missing
+INSERT INTO `Shop`.`order` (`k2`, `k`, `Group`) SELECT s.`k2`, s.`k`, s.`Group` FROM `Shop`.`cdcbus_stage` AS s LEFT JOIN `Shop`.`order` AS t ON t.`k` = s.`k` AND t.`k2` = s.`k2` WHERE t.`k` IS NULL;
+
+-- delete
+DELETE FROM `Shop`.`order` WHERE (`k`, `k2`) IN ((1, 5), (-2, 0));
+
+-- delete of one key
+DELETE FROM `Shop`.`order` WHERE (`k`) IN (('a'), ('a'));
+

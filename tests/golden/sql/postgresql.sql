@@ -1,0 +1,18 @@
+-- upsert
+INSERT INTO "Shop"."order" ("k", "k2", "Group", "tags", "od""d %%") OVERRIDING SYSTEM VALUE SELECT s."k", s."k2", s."Group", s."tags"::integer[], s."od""d %%" FROM unnest(%s::bigint[], %s::"bit"[], %s::character varying[], %s::text[], %s::bytea[]) AS s("k", "k2", "Group", "tags", "od""d %%") ON CONFLICT ("k", "k2") DO UPDATE SET "Group" = EXCLUDED."Group", "tags" = EXCLUDED."tags", "od""d %%" = EXCLUDED."od""d %%";
+
+-- upsert of key columns only
+INSERT INTO "Shop"."order" ("k") OVERRIDING SYSTEM VALUE SELECT s."k" FROM unnest(%s::uuid[]) AS s("k") ON CONFLICT ("k") DO NOTHING;
+
+-- update
+UPDATE "Shop"."order" AS t SET "tags" = s."tags"::integer[] FROM unnest(%s::text[], %s::"bit"[], %s::bigint[]) AS s("tags", "k2", "k") WHERE t."k" = s."k" AND t."k2" = s."k2";
+
+-- update of key columns only
+UPDATE "Shop"."order" AS t SET "k" = s."k" FROM unnest(%s::uuid[]) AS s("k") WHERE t."k" = s."k";
+
+-- delete
+DELETE FROM "Shop"."order" AS t USING unnest(%s::bigint[], %s::"bit"[]) AS s("k", "k2") WHERE t."k" = s."k" AND t."k2" = s."k2";
+
+-- truncate
+TRUNCATE TABLE "Shop"."order";
+

@@ -1,0 +1,154 @@
+"""Column kinds for random tables: how to declare one, what to put in, and how the database itself shows what it has made of it.
+
+Values need not fit: the session is not strict, the server changes what it cannot keep, and SELECT says to what.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from hypothesis import strategies as st
+
+
+def _as_text(ours: str, shown: Any) -> bool:
+    return bool(ours == shown)
+
+
+def _as_number(ours: str, shown: Any) -> bool:
+    return float(ours) == float(shown)
+
+
+def _as_float(ours: str, shown: Any) -> bool:
+    return struct.pack("<f", float(ours)) == struct.pack("<f", shown)
+
+
+def _as_bytes(ours: str, shown: Any) -> bool:
+    return ours.encode("latin-1") == bytes.fromhex(shown)
+
+
+def _as_json(ours: str, shown: Any) -> bool:
+    return bool(json.loads(ours) == json.loads(shown))
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`select` is how SELECT shows the column `{}`; `is_same` compares our text with that."""
+
+    ddl: str
+    values: st.SearchStrategy[Any] = field(repr=False)
+    select: str = "CAST({} AS CHAR)"
+    is_same: Callable[[str, Any], bool] = _as_text
+
+
+LETTERS = st.sampled_from("aAzZ09_-'\"\\\0\n\t%;` äßéñ€ЖΩ漢字中文あア한글😀\u2028")
+TEXT = st.text(LETTERS, max_size=30)
+BYTES = st.binary(max_size=40) | st.sampled_from([b"\0\0", b"\x01\0", b"  ", bytes(range(256))])
+EDGES = [0, 1, -1, *(sign * (2**bits - less) for bits in (7, 8, 15, 16, 23, 24, 31, 32, 63, 64) for sign in (1, -1) for less in (0, 1))]
+INTEGERS = st.sampled_from(EDGES) | st.integers(-(2**63), 2**64 - 1)
+CHARSETS = ("utf8mb4", "gbk", "latin1", "utf16", "utf8mb3", "ascii", "sjis", "utf32", "koi8r")
+BINARY = "HEX({})"
+
+
+def _time_text(limit_seconds: int) -> st.SearchStrategy[str]:
+    """[-]HHH:MM:SS.ffffff"""
+
+    def text(micros: int, negative: bool) -> str:
+        seconds, fraction = divmod(micros, 1_000_000)
+        return f"{'-' * negative}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction:06d}"
+
+    return st.builds(text, st.integers(0, limit_seconds * 1_000_000), st.booleans())
+
+
+DATES = st.dates().map(str) | st.sampled_from(["0000-00-00", "2024-00-00", "2024-02-00", "2024-02-30", "9999-12-31", "1000-01-01"])
+DATETIMES = st.datetimes().map(str) | st.builds("{} {}".format, DATES, st.sampled_from(["00:00:00", "23:59:59.999999", "12:00:00.5"]))
+TIMESTAMPS = st.datetimes(datetime(1970, 1, 2), datetime(2038, 1, 18)).map(str) | st.just("0000-00-00")
+JSONS = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=10,
+).map(json.dumps)
+
+
+@st.composite
+def kinds(draw: st.DrawFn, *, has_json: bool) -> Kind:
+    """Any column that every server has; `has_json` for MySQL's binary JSON, which MariaDB does not have."""
+    families = [_integer, _decimal, _approximate, _bit, _temporal, _text, _binary, _labels, *([_json] if has_json else [])]
+    return draw(draw(st.sampled_from(families))())
+
+
+@st.composite
+def _integer(draw: st.DrawFn) -> Kind:
+    name = draw(st.sampled_from(["TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT"]))
+    return Kind(name + draw(st.sampled_from(["", " UNSIGNED"])), INTEGERS)
+
+
+@st.composite
+def _decimal(draw: st.DrawFn) -> Kind:
+    precision = draw(st.integers(1, 65))
+    scale = draw(st.integers(0, min(precision, 30)))
+    values = st.decimals(allow_nan=False, allow_infinity=False, places=scale) | st.integers(-(10**precision), 10**precision)
+    return Kind(f"DECIMAL({precision},{scale})", values.map(lambda value: f"{value:f}"))
+
+
+@st.composite
+def _approximate(draw: st.DrawFn) -> Kind:
+    name = draw(st.sampled_from(["FLOAT", "DOUBLE"]))
+    if name == "FLOAT":
+        return Kind(name, st.floats(width=32, allow_nan=False, allow_infinity=False), "CAST({} AS DOUBLE)", _as_float)
+    return Kind(name, st.floats(allow_nan=False, allow_infinity=False), "{}", _as_number)
+
+
+@st.composite
+def _bit(draw: st.DrawFn) -> Kind:
+    bits = draw(st.integers(1, 64))
+    return Kind(f"BIT({bits})", st.integers(0, 2**bits - 1), "CAST(CAST({} AS UNSIGNED) AS CHAR)")
+
+
+@st.composite
+def _temporal(draw: st.DrawFn) -> Kind:
+    digits = draw(st.integers(0, 6))
+    return draw(
+        st.sampled_from(
+            [
+                Kind("YEAR", st.integers(1901, 2155) | st.just(0)),
+                Kind("DATE", DATES),
+                Kind(f"TIME({digits})", _time_text(838 * 3600 + 3599)),
+                Kind(f"DATETIME({digits})", DATETIMES),
+                Kind(f"TIMESTAMP({digits}) NULL", TIMESTAMPS),
+            ]
+        )
+    )
+
+
+@st.composite
+def _text(draw: st.DrawFn) -> Kind:
+    size = draw(st.integers(1, 255))
+    name = draw(st.sampled_from([f"CHAR({size})", f"VARCHAR({size})", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT"]))
+    return Kind(f"{name} CHARACTER SET {draw(st.sampled_from(CHARSETS))}", TEXT, "{}")
+
+
+@st.composite
+def _binary(draw: st.DrawFn) -> Kind:
+    size = draw(st.integers(1, 255))
+    name = draw(st.sampled_from([f"BINARY({size})", f"VARBINARY({size})", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"]))
+    return Kind(name, BYTES, BINARY, _as_bytes)
+
+
+@st.composite
+def _labels(draw: st.DrawFn) -> Kind:
+    count = draw(st.sampled_from([1, 2, 8, 9, 17, 64]))
+    labels = [f"label {number} 'é'" for number in range(count)]
+    declared = ", ".join("'" + label.replace("'", "''") + "'" for label in labels)
+    if draw(st.booleans()):
+        return Kind(f"ENUM({declared})", st.sampled_from([*labels, "none of them", ""]), "{}")
+    chosen = st.lists(st.sampled_from(labels), unique=True).map(",".join)
+    return Kind(f"SET({declared})", chosen, "{}")
+
+
+def _json() -> st.SearchStrategy[Kind]:
+    return st.just(Kind("JSON", JSONS, "{}", _as_json))

@@ -1,0 +1,211 @@
+"""canalRow: what we write is read back; what canal and others write is read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+
+from cdcbus.plugins.converters.canal_row import CanalRow
+from cdcbus.plugins.errors import ConversionError
+from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
+from tests.unit.plugins.converters.rows import changes
+
+CONVERTER = CanalRow()
+TABLE = Table(TableId("shop", "orders"), (Column("id", "int", 4), Column("note", "varchar(20)", 12)), ("id",))
+ORIGIN = Origin("mysql-bin.000501", 1234, "0-1-42", 1, 1_714_532_645_678)
+
+# What canal itself publishes: many rows, no keys of ours, and `old` with the changed columns only.
+FROM_CANAL: dict[str, Any] = {
+    "data": [{"id": "1", "note": "a"}, {"id": "2", "note": None}],
+    "database": "shop",
+    "es": 1_714_532_645_000,
+    "gtid": "",
+    "id": 17,
+    "isDdl": False,
+    "mysqlType": {"id": "int", "note": "varchar(20)"},
+    "old": None,
+    "pkNames": ["id"],
+    "sql": "",
+    "sqlType": {"id": 4, "note": 12},
+    "table": "orders",
+    "ts": 1_714_532_645_700,
+    "type": "INSERT",
+}
+
+
+def read(**members: Any) -> list[RowChange]:
+    return CONVERTER.from_bytes(orjson.dumps({**FROM_CANAL, **members}))
+
+
+@given(changes())
+def test_every_row_change_is_read_back(change: RowChange) -> None:
+    assert CONVERTER.from_bytes(CONVERTER.to_bytes(change)) == [change]
+
+
+def test_an_update_is_written_with_all_of_canal_s_members_and_ours() -> None:
+    before, after = {"id": "1", "note": None}, {"id": "1", "note": "new"}
+    message = json.loads(CONVERTER.to_bytes(RowChange(TABLE, Op.UPDATE, before, after, ORIGIN, row=3, is_last=True)))
+    assert isinstance(message.pop("ts"), int)
+    assert message == {
+        "data": [{"id": "1", "note": "new"}],
+        "database": "shop",
+        "es": 1_714_532_645_678,
+        "file": "mysql-bin.000501",
+        "gtid": "0-1-42",
+        "id": 0,
+        "isDdl": False,
+        "mysqlType": {"id": "int", "note": "varchar(20)"},
+        "old": [{"note": None}],
+        "pkNames": ["id"],
+        "pos": 1234,
+        "row": 3,
+        "serverId": 1,
+        "sql": "",
+        "sqlType": {"id": 4, "note": 12},
+        "table": "orders",
+        "txLast": True,
+        "type": "UPDATE",
+    }
+
+
+@pytest.mark.parametrize(("op", "data"), [(Op.INSERT, [{"id": "2"}]), (Op.DELETE, [{"id": "1"}])])
+def test_insert_and_delete_have_no_old(op: Op, data: list[dict[str, str]]) -> None:
+    before, after = (None, {"id": "2"}) if op is Op.INSERT else ({"id": "1"}, None)
+    message = json.loads(CONVERTER.to_bytes(RowChange(TABLE, op, before, after)))
+    assert (message["type"], message["data"], message["old"]) == (op.value, data, None)
+
+
+def test_an_update_that_changes_nothing_has_an_empty_old() -> None:
+    row = {"id": "1", "note": None}
+    assert json.loads(CONVERTER.to_bytes(RowChange(TABLE, Op.UPDATE, row, row)))["old"] == [{}]
+
+
+def test_a_truncate_is_written_as_canal_does() -> None:
+    message = json.loads(CONVERTER.to_bytes(RowChange(TABLE, Op.TRUNCATE, None, None)))
+    assert {key: message[key] for key in ("type", "isDdl", "sql", "data", "old", "sqlType", "mysqlType", "pkNames")} == {
+        "type": "TRUNCATE",
+        "isDdl": True,
+        "sql": "TRUNCATE TABLE `orders`",
+        "data": None,
+        "old": None,
+        "sqlType": None,
+        "mysqlType": None,
+        "pkNames": None,
+    }
+
+
+def test_a_table_without_key_has_null_pk_names() -> None:
+    message = json.loads(CONVERTER.to_bytes(RowChange(Table(TABLE.id, TABLE.columns, ()), Op.INSERT, None, {"id": "1"})))
+    assert message["pkNames"] is None
+    assert CONVERTER.from_bytes(orjson.dumps(message))[0].table.key == ()
+
+
+def test_the_rows_of_one_message_are_read_in_order() -> None:
+    first, second = read()
+    assert (first.op, first.before, first.after) == (Op.INSERT, None, {"id": "1", "note": "a"})
+    assert second.after == {"id": "2", "note": None}
+    assert first.table is second.table
+    assert first.table == TABLE
+    assert (first.row, second.row) == (0, 1)
+    assert first.origin == Origin(commit_ms=1_714_532_645_000)
+
+
+def test_our_own_members_count_on_through_a_message() -> None:
+    assert [(change.row, change.is_last) for change in read(row=5, txLast=True)] == [(5, False), (6, True)]
+
+
+def test_old_gives_back_the_whole_row_before() -> None:
+    first, second = read(type="UPDATE", old=[{"note": None}, {}])
+    assert (first.before, first.after) == ({"id": "1", "note": None}, {"id": "1", "note": "a"})
+    assert second.before == second.after == {"id": "2", "note": None}
+
+
+def test_null_in_place_of_one_row_s_old_is_an_update_without_change() -> None:
+    assert read(type="UPDATE", old=[None, None])[0].before == {"id": "1", "note": "a"}
+
+
+@pytest.mark.parametrize("old", [{"old": None}, {}], ids=["null", "absent"])
+def test_an_update_without_old_knows_nothing_of_the_row_before(old: dict[str, None]) -> None:
+    message = {key: value for key, value in FROM_CANAL.items() if key != "old"} | {"type": "UPDATE"} | old
+    assert [change.before for change in CONVERTER.from_bytes(orjson.dumps(message))] == [{}, {}]
+
+
+def test_a_delete_has_its_rows_before() -> None:
+    assert [(change.op, change.before, change.after) for change in read(type="DELETE")] == [
+        (Op.DELETE, {"id": "1", "note": "a"}, None),
+        (Op.DELETE, {"id": "2", "note": None}, None),
+    ]
+
+
+def test_numbers_keep_every_digit() -> None:
+    numbers = b"12345678901234567890123456789012345.678901234567890123456789012345, -0.10, 1e5, 18446744073709551616, 7, true"
+    value = orjson.dumps({**FROM_CANAL, "data": "?"}).replace(b'"?"', b'[{"n":' + numbers.replace(b", ", b'},{"n":') + b"}]")
+    texts = [
+        "12345678901234567890123456789012345.678901234567890123456789012345",
+        "-0.10",
+        "1e5",
+        "18446744073709551616",
+        "7",
+        "1",
+    ]
+    assert [change.after for change in CONVERTER.from_bytes(value)] == [{"n": text} for text in texts]
+
+
+def test_numbers_of_old_keep_every_digit() -> None:
+    value = orjson.dumps({**FROM_CANAL, "type": "UPDATE", "data": [{"n": "1"}], "old": "?"}).replace(b'"?"', b'[{"n":0.1000}]')
+    assert CONVERTER.from_bytes(value)[0].before == {"n": "0.1000"}
+
+
+def test_a_json_value_in_place_of_its_text_is_a_cell_as_well() -> None:
+    value = orjson.dumps({**FROM_CANAL, "data": "?"}).replace(b'"?"', '[{"j":{"a":[1.50,null,true,"ü\\""],"b":12}}]'.encode())
+    assert CONVERTER.from_bytes(value)[0].after == {"j": '{"a":[1.50,null,true,"ü\\""],"b":12}'}
+
+
+@pytest.mark.parametrize("nothing", [{"pkNames": None}, {"mysqlType": None, "sqlType": None}, {"gtid": None, "es": None}])
+def test_members_may_be_null(nothing: dict[str, None]) -> None:
+    assert [change.after for change in read(**nothing)] == [{"id": "1", "note": "a"}, {"id": "2", "note": None}]
+
+
+@pytest.mark.parametrize(
+    "kind", ["CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT"]
+)
+def test_types_without_rows_give_none(kind: str) -> None:
+    assert read(type=kind, isDdl=kind in ("CREATE", "ALTER"), data=None, sql="ALTER TABLE orders ADD x INT") == []
+
+
+def test_canal_s_truncate_is_an_operation() -> None:
+    (change,) = read(type="TRUNCATE", isDdl=True, data=None, sqlType=None, mysqlType=None, pkNames=None, sql="truncate table orders")
+    assert (change.op, change.table.id, change.before, change.after) == (Op.TRUNCATE, TableId("shop", "orders"), None, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (b"", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b'{"type": "INSERT"', "not JSON"),
+        (b"[]", "an object with the keys"),
+        (b"7", "an object with the keys"),
+        (b"{}", "an object with the keys"),
+        (b'{"type": 1}', "an object with the keys"),
+        (b'{"type": "UPSERT"}', "unknown type 'UPSERT'"),
+        (b'{"type": "INSERT", "table": "t", "data": []}', "without database and table"),
+        (b'{"type": "INSERT", "database": "s", "table": "", "data": []}', "without database and table"),
+        (b'{"type": "INSERT", "database": "s", "table": "t"}', "s.t: data is not a list of rows"),
+        (b'{"type": "INSERT", "database": "s", "table": "t", "data": {"a": "1"}}', "s.t: data is not a list of rows"),
+        (b'{"type": "DELETE", "database": "s", "table": "t", "data": [null]}', "s.t: data is not a list of rows"),
+        (b'{"type": "UPDATE", "database": "s", "table": "t", "data": [{"a": "1"}], "old": []}', "s.t: old does not pair with data"),
+        (b'{"type": "UPDATE", "database": "s", "table": "t", "data": [{"a": "1"}], "old": {"a": "1"}}', "s.t: old does not pair with data"),
+        (b'{"type": "UPDATE", "database": "s", "table": "t", "data": [{"a": "1"}], "old": ["a"]}', "s.t: old does not pair with data"),
+        (b'{"type": "INSERT", "database": "s", "table": "t", "data": [], "mysqlType": ["int"]}', "s.t: mysqlType, sqlType and pkNames"),
+        (b'{"type": "INSERT", "database": "s", "table": "t", "data": [], "pkNames": 3}', "s.t: mysqlType, sqlType and pkNames"),
+        (b'{"type": "INSERT", "database": "s", "table": "t", "data": [], "pkNames": "id"}', "s.t: mysqlType, sqlType and pkNames"),
+    ],
+)
+def test_what_is_no_canal_row_is_named_never_skipped(value: bytes, words: str) -> None:
+    with pytest.raises(ConversionError, match=words):
+        CONVERTER.from_bytes(value)

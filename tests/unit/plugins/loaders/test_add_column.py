@@ -1,0 +1,43 @@
+"""The statement that cures a missing column, in the target's types."""
+
+import pytest
+
+from cdcbus.plugins.contracts import TargetTable
+from cdcbus.plugins.loaders.add_column import add_column
+from cdcbus.plugins.rowchange import Column, TableId
+
+
+def statement(dialect: str, mysql_type: str) -> str:
+    return add_column(TargetTable(TableId("shop", "Order"), {}, (), dialect=dialect), Column("new", mysql_type))
+
+
+@pytest.mark.parametrize(
+    ("mysql_type", "postgresql", "oracle"),
+    [
+        ("tinyint(1)", "smallint", "NUMBER(3)"),
+        ("int(10) unsigned", "bigint", "NUMBER(10)"),
+        ("int unsigned zerofill", "bigint", "NUMBER(10)"),
+        ("bigint(20) unsigned", "numeric(20)", "NUMBER(20)"),
+        ("decimal(12,2) unsigned", "numeric(12,2)", "NUMBER(12,2)"),
+        ("double", "double precision", "BINARY_DOUBLE"),
+        ("varchar(40)", "varchar(40)", "VARCHAR2(40)"),
+        ("VARCHAR(40)", "varchar(40)", "VARCHAR2(40)"),
+        ("text", "text", "CLOB"),
+        ("enum('a(b','c')", "text", "VARCHAR2(255)"),
+        ("datetime", "timestamp(0)", "TIMESTAMP(0)"),
+        ("timestamp(6)", "timestamptz(6)", "TIMESTAMP(6)"),
+        ("json", "jsonb", "CLOB"),
+        ("varbinary(16)", "bytea", "RAW(16)"),
+        ("bit(5)", "bit(5)", "NUMBER(20)"),
+        ("uuid", "text", "CLOB"),
+        ("", "text", "CLOB"),
+    ],
+)
+def test_types(mysql_type: str, postgresql: str, oracle: str) -> None:
+    assert statement("postgresql", mysql_type) == f'ALTER TABLE "shop"."Order" ADD COLUMN "new" {postgresql}'
+    assert statement("oracle", mysql_type) == f'ALTER TABLE "shop"."Order" ADD "new" {oracle}'
+
+
+@pytest.mark.parametrize(("mysql_type", "same"), [("enum('A','b')", "enum('A','b')"), ("", "longtext")])
+def test_mysql_keeps_the_source_s_type(mysql_type: str, same: str) -> None:
+    assert statement("mysql", mysql_type) == f"ALTER TABLE `shop`.`Order` ADD COLUMN `new` {same}"

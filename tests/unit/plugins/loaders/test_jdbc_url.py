@@ -1,0 +1,166 @@
+"""JDBC addresses as people have them in their task files."""
+
+import ssl
+from typing import Any
+
+import pytest
+
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.loaders.jdbc_url import read_url
+
+MODE = "time_zone='+00:00', sql_mode='STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_BACKSLASH_ESCAPES'"
+
+
+def arguments(url: str, **more: Any) -> dict[str, Any]:
+    return dict(read_url(JdbcTarget(url, **{"user": "u", "password": "pw", "task_id": "t1", **more})).arguments)
+
+
+def test_a_postgresql_address_becomes_the_driver_s_arguments() -> None:
+    assert arguments("jdbc:postgresql://db.example:6432/shop") == {
+        "host": "db.example",
+        "port": "6432",
+        "dbname": "shop",
+        "user": "u",
+        "password": "pw",
+        "connect_timeout": 10,
+        "client_encoding": "utf8",
+        "application_name": "cdcbus t1",
+        "options": "-c TimeZone=UTC",
+    }
+
+
+def test_a_mysql_address_becomes_the_driver_s_arguments() -> None:
+    assert arguments("jdbc:mysql://db.example:3307/shop") == {
+        "host": "db.example",
+        "port": 3307,
+        "database": "shop",
+        "user": "u",
+        "password": "pw",
+        "charset": "utf8mb4",
+        "connect_timeout": 10,
+        "init_command": f"SET {MODE}",
+    }
+
+
+@pytest.mark.parametrize(
+    ("url", "dialect", "shown"),
+    [
+        ("jdbc:postgresql://h/d?user=a&password=SECRET", "postgresql", "postgresql://h:5432/d"),
+        ("jdbc:postgresql:d", "postgresql", "postgresql://localhost:5432/d"),
+        ("jdbc:postgresql://h1:1,h2/d", "postgresql", "postgresql://h1:1,h2:5432/d"),
+        ("jdbc:postgresql://[::1]:5433/d", "postgresql", "postgresql://::1:5433/d"),
+        ("jdbc:mysql://a:SECRET@h/d?useSSL=false", "mysql", "mysql://h:3306/d"),
+        ("jdbc:mariadb://h/", "mysql", "mysql://h:3306/"),
+        ("jdbc:mysql://h", "mysql", "mysql://h:3306/"),
+        ("jdbc:oracle:thin:@h:1521:ORCL", "oracle",
+         "oracle:(DESCRIPTION=(ADDRESS=(PROTOCOL=tcp)(HOST=h)(PORT=1521))(CONNECT_DATA=(SID=ORCL)))"),
+        ("jdbc:oracle:thin:@//h:1522/svc", "oracle", "oracle:h:1522/svc"),
+        ("jdbc:oracle:thin:@h/svc", "oracle", "oracle:h:1521/svc"),
+        ("jdbc:oracle:thin:scott/SECRET@(DESCRIPTION=(X=Y))", "oracle", "oracle:(DESCRIPTION=(X=Y))"),
+    ],
+)  # fmt: skip
+def test_an_address_is_known_by_kind_and_shown_without_login(url: str, dialect: str, shown: str) -> None:
+    read = read_url(JdbcTarget(url))
+    assert (read.dialect, read.shown) == (dialect, shown)
+    assert "SECRET" not in repr(read)
+
+
+@pytest.mark.parametrize(
+    ("url", "user", "password"),
+    [
+        ("jdbc:postgresql://h/d?user=a&password=p%26q", "a", "p&q"),
+        ("jdbc:mysql://a:p%40q@h/d", "a", "p@q"),
+        ("jdbc:oracle:thin:scott/tiger@//h/svc", "scott", "tiger"),
+    ],
+)
+def test_login_in_the_address_counts_where_the_task_file_has_none(url: str, user: str, password: str) -> None:
+    in_address = read_url(JdbcTarget(url)).arguments
+    assert (in_address["user"], in_address["password"]) == (user, password)
+    in_file = read_url(JdbcTarget(url, "other", "else")).arguments
+    assert (in_file["user"], in_file["password"]) == ("other", "else")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ("sslmode=require&sslrootcert=/ca.pem", {"sslmode": "require", "sslrootcert": "/ca.pem"}),
+        ("ssl=true", {"sslmode": "verify-full"}),
+        ("ssl", {"sslmode": "verify-full"}),
+        ("ssl=false", {}),
+        ("ssl=true&sslfactory=org.postgresql.ssl.NonValidatingFactory", {"sslmode": "require"}),
+        ("currentSchema=shop,public", {"options": "-c TimeZone=UTC -c search_path=shop,public"}),
+        ("currentSchema=a b", {"options": "-c TimeZone=UTC -c search_path=a\\ b"}),
+        ("options=-c%20lock_timeout=5s", {"options": "-c TimeZone=UTC -c lock_timeout=5s"}),
+        ("connectTimeout=3", {"connect_timeout": 3}),
+        ("ApplicationName=porter", {"application_name": "porter"}),
+        ("prepareThreshold=0", {"prepare_threshold": None}),
+        ("targetServerType=master", {"target_session_attrs": "primary"}),
+        ("reWriteBatchedInserts=true&stringtype=unspecified&socketTimeout=30&characterEncoding=UTF-8", {}),
+    ],
+)
+def test_postgresql_parameters(parameters: str, expected: dict[str, object]) -> None:
+    plain = arguments("jdbc:postgresql://h/d")
+    assert arguments(f"jdbc:postgresql://h/d?{parameters}") == plain | expected
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ("useSSL=false", {"ssl_disabled": True}),
+        ("useSSL=true", {}),
+        ("sslMode=PREFERRED", {}),
+        ("sslMode=DISABLED", {"ssl_disabled": True}),
+        ("sslMode=VERIFY_CA&serverSslCert=/ca.pem", {"ssl_verify_cert": True, "ssl_ca": "/ca.pem"}),
+        ("sslMode=verify-full", {"ssl_verify_cert": True, "ssl_verify_identity": True}),
+        ("connectTimeout=2500&socketTimeout=60000", {"connect_timeout": 3, "read_timeout": 60, "write_timeout": 60}),
+        ("connectTimeout=0", {}),
+        ("sessionVariables=FOREIGN_KEY_CHECKS=0,sql_mode=''", {"init_command": f"SET FOREIGN_KEY_CHECKS=0,sql_mode='', {MODE}"}),
+        ("useUnicode=true&characterEncoding=utf8&serverTimezone=Asia/Shanghai&rewriteBatchedStatements=true&autoReconnect=true"
+         "&allowPublicKeyRetrieval=true&zeroDateTimeBehavior=convertToNull&allowMultiQueries=true&nullCatalogMeansCurrent=true", {}),
+    ],
+)  # fmt: skip
+def test_mysql_parameters(parameters: str, expected: dict[str, object]) -> None:
+    plain = arguments("jdbc:mysql://h/d")
+    assert arguments(f"jdbc:mysql://h/d?{parameters}") == plain | expected
+
+
+@pytest.mark.parametrize("parameters", ["sslMode=REQUIRED", "requireSSL=true", "sslMode=trust", "trustServerCertificate=true"])
+def test_mysql_with_encryption_but_no_certificate_to_check(parameters: str) -> None:
+    context = arguments(f"jdbc:mysql://h/d?{parameters}")["ssl"]
+    assert isinstance(context, ssl.SSLContext)
+    assert context.verify_mode == ssl.CERT_NONE
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        (
+            "jdbc:sqlserver://u:SECRET@h;password=SECRET",
+            "JDBC address jdbc:sqlserver://h is none of jdbc:postgresql:, jdbc:mysql:, jdbc:mariadb:, jdbc:oracle:thin:",
+        ),
+        ("jdbc:postgresql://h/d?foo=1&password=SECRET", "JDBC address jdbc:postgresql://h/d: parameter foo is not known; leave it out"),
+        ("jdbc:mysql://h/d?sslMode=maybe", "JDBC address jdbc:mysql://h/d: parameter sslmode cannot be maybe"),
+        ("jdbc:mysql://h/d?connectTimeout=soon", "JDBC address jdbc:mysql://h/d: parameter connecttimeout cannot be soon"),
+        ("jdbc:postgresql://h:port/d", "JDBC address jdbc:postgresql://h:port/d: h:port is not HOST or HOST:PORT"),
+        ("jdbc:mysql://h1,h2/d", "JDBC address jdbc:mysql://h1,h2/d: several hosts are not supported for MySQL; name one or a proxy"),
+        (
+            "jdbc:oracle:thin:scott/SECRET@",
+            "JDBC address of Oracle: use jdbc:oracle:thin:@HOST:PORT:SID, jdbc:oracle:thin:@//HOST:PORT/SERVICE "
+            "or jdbc:oracle:thin:@(DESCRIPTION=...)",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_one_sentence(url: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read_url(JdbcTarget(url))
+    assert str(refused.value) == sentence
+
+
+def test_loaders_are_known_by_name_and_address() -> None:
+    with pytest.raises(ConfigError, match=r"^no loader is called JdbcSlow; known are JdbcBatch$"):
+        make_loader("JdbcSlow", JdbcTarget("jdbc:mysql://h/d"))
+    with pytest.raises(ConfigError, match=r"^oracle:h:1521/svc: oracle cannot be written to yet; known are postgresql, mysql$"):
+        make_loader("JdbcBatch", JdbcTarget("jdbc:oracle:thin:@h/svc"))
+    make_loader("JdbcBatch", JdbcTarget("jdbc:mysql://no.such.host.invalid/d")).close()  # connects at first use only
