@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cdcbus.consumer.task import MapperRule
 from cdcbus.plugins.contracts import TargetTable
-from cdcbus.plugins.errors import ConfigError, UnmappedColumn
+from cdcbus.plugins.errors import ConfigError, DataError, UnmappedColumn
 from cdcbus.plugins.loaders.add_column import add_column
 from cdcbus.plugins.rowchange import Column, Row, RowChange, Table, TableId
 
@@ -78,7 +78,10 @@ class _Plan:
         names = self.names
         if row is None or names is None:
             return row
-        return {name: cell for column, cell in row.items() if (name := names[column]) is not None}
+        try:
+            return {name: cell for column, cell in row.items() if (name := names[column]) is not None}
+        except KeyError as unknown:
+            raise DataError(f"a row of {self.source.id} holds column {unknown.args[0]}, which its record does not describe") from None
 
 
 def _selector(rule: MapperRule) -> tuple[str | None, str | None]:

@@ -11,6 +11,7 @@ Spark's checkpoint is a throw-away folder of each start: ZooKeeper is the author
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -47,7 +48,6 @@ class Progress:
     """What a consumer task has done since it started: records applied, rows per target table, how far each lane is."""
 
     done: int = 0
-    batches: int = 0
     counts: dict[TableId, Counts] = field(default_factory=dict)
     next_offsets: dict[Lane, int] = field(default_factory=dict)
     last_commit_ms: int = 0
@@ -145,6 +145,7 @@ class _Batches:
         self.ended = Event()
         self._task, self._applier, self._stores, self._stop, self._report = task, applier, stores, stop, report
         self._working = Lock()
+        self._limit = task.start.last + 1 if isinstance(task.start, Replay) else sys.maxsize
 
     def start(self, writer: DataStreamWriter) -> StreamingQuery:
         """Starts the query; its first batch waits until the query itself is known."""
@@ -186,22 +187,20 @@ class _Batches:
             self.ended.set()
 
     def _apply(self, frame: DataFrame) -> None:
-        ends = end_offsets(self._query)
-        lanes = _lanes(frame)
-        moved = {lane: end for lane, end in ends.items() if end != self.progress.next_offsets.get(lane)}
+        known, lanes = self.progress.next_offsets, _lanes(frame)
+        ends = {lane: min(end, self._limit) for lane, end in end_offsets(self._query).items()}
+        moved = {lane: end for lane, end in ends.items() if end > known.get(lane, -1)}
         with ThreadPoolExecutor(max(1, len(moved))) as pool:
             futures = [pool.submit(self._apply_lane, lane, lanes.get(lane, []), end) for lane, end in moved.items()]
         for future in futures:
             self.progress.add(future.result())
-        self.progress.next_offsets = {**self.progress.next_offsets, **moved}
-        self.progress.batches += 1
+        self.progress.next_offsets = {**known, **moved}
         _store({topic: self._stores[topic] for topic in {topic for topic, _ in moved}}, self.progress.next_offsets)
         self._report(self.progress)
 
     def _apply_lane(self, lane: Lane, records: list[Record], end: int) -> LaneResult:
-        if isinstance(self._task.start, Replay):
-            last = self._task.start.last
-            records, end = [record for record in records if record[0] <= last], min(end, last + 1)
+        if records and records[-1][0] >= end:  # a bounded replay ends inside the batch
+            records = [record for record in records if record[0] < end]
         return self._applier.apply(lane, records, end, self._stores[lane[0]].mzxid)
 
 

@@ -55,13 +55,15 @@ class PositionStore(Protocol):
 @dataclass(frozen=True, slots=True)
 class TargetColumn:
     """A target column. `type` is the target's own type name as a cast spells it, without length (`varchar`, `bytea`, `"bit"`);
-    `length` is its declared length where it has one. `is_generated`: the target computes it, so it is never written."""
+    `length` is its declared length where it has one. `is_generated`: the target computes it, so it is never written.
+    `is_required`: an insert must name it, as it is neither nullable nor has a default."""
 
     name: str
     type: str
     length: int | None = None
     is_nullable: bool = True
     is_generated: bool = False
+    is_required: bool = False
 
 
 @dataclass(frozen=True, slots=True)

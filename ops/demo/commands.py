@@ -74,7 +74,7 @@ def _show(options: Options, console: Console, as_json: bool, picture: Path | Non
         print_verdict(outcome.comparisons, console)
     print_closing(options, console, is_up=any(server.running for server in stack.status(options.home)))
     if picture:
-        save_picture(picture, [*outcome.scene, *verdict(outcome.comparisons)])
+        save_picture(picture, outcome.scene, verdict(outcome.comparisons))
     if as_json:
         click.echo(json.dumps(verdict_fields(outcome.comparisons), ensure_ascii=False, indent=2))
     return is_equal(outcome.comparisons)

@@ -48,7 +48,7 @@ class Course:
         self._change(seconds)
         self._load.stop_changes()
         self._screen.event("■", "bold", f"the load has ended after {self._load.rows:,} changed rows")
-        self._watch("waiting for killed tasks", START_SECONDS, self._are_all_working)
+        self._watch("waiting until killed tasks are back", START_SECONDS, self._are_all_working)
         self._load.stop()
         self._watch("waiting for lag 0", DRAIN_SECONDS, self._are_all_done)
         self._screen.event("✓", "bold green", "lag is 0: every position is at its end")

@@ -1,4 +1,7 @@
-"""The demo as an SVG picture: a scene of its course and the verdict, as they were on the terminal."""
+"""The demo as an SVG picture: a scene of its course and the verdict, as they were on the terminal.
+
+The README's is made by `cdcbus demo --picture docs/demo.svg`, with a home below the user's, which is shown as ~.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console, RenderableType
+from rich.text import Text
 
 from cdcbus.ops.demo.screen import WIDTH
 
 
-def save_picture(file: Path, parts: Sequence[RenderableType]) -> None:
+def save_picture(file: Path, scene: Sequence[RenderableType], verdict: Sequence[RenderableType]) -> None:
     """Writes an SVG file, whole in itself: nothing is loaded from elsewhere when it is looked at."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
-    for part in parts:
+    for part in (Text("$ cdcbus demo", "bold"), *scene, Text("…", "dim"), *verdict):
         console.print(part)
     svg = console.export_svg(title="cdcbus demo")
     file.parent.mkdir(parents=True, exist_ok=True)

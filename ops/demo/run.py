@@ -58,7 +58,7 @@ def run(options: Options, addresses: Addresses, console: Console) -> Outcome:
     with _zookeeper(addresses) as client:
         tasks = prepare(options, addresses, client, console)
         with _running(list(tasks.values()), options.keep, console):
-            scene = _take_course(options, addresses, client, tasks, console)
+            scene = [_files_table(tasks), *_take_course(options, addresses, client, tasks, console)]
             with console.status("comparing source and targets, row by row"):
                 comparisons = {
                     target: compare_shops(addresses.source, target.server, target.database(addresses)) for target in options.targets
@@ -135,12 +135,12 @@ def _running(tasks: Sequence[TaskProcess], keep: bool, console: Console) -> Iter
     """Whatever of the tasks runs at the end is stopped, unless it is to be kept; Ctrl-C stops it in any case."""
     try:
         yield
-    except KeyboardInterrupt:
-        keep = False
+    except BaseException as error:
+        if not keep or isinstance(error, KeyboardInterrupt):
+            stop_tasks(tasks)
         raise
-    finally:
-        if not keep:
-            with console.status("stopping the tasks"):
-                complaints = stop_tasks(tasks)
-            for complaint in complaints:
-                console.print(f"[yellow]{complaint}[/]")
+    if not keep:
+        with console.status("stopping the tasks"):
+            complaints = stop_tasks(tasks)
+        for complaint in complaints:
+            console.print(f"[yellow]{complaint}[/]", highlight=False)

@@ -104,8 +104,18 @@ class JdbcTransaction:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        with self._database.reported("savepoint"), self._connection.begin_nested():
-            yield
+        with self._database.reported("savepoint"):
+            nested = self._connection.begin_nested()
+            try:
+                yield
+            except (
+                TargetUnavailable
+            ):  # the transaction is lost: after a deadlock, or without a connection, there is no savepoint to go back to
+                raise
+            except BaseException:
+                nested.rollback()
+                raise
+            nested.commit()
 
     def store_offset(self, offset: AppliedOffset) -> None:
         if self._offset_table is not None:

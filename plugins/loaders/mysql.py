@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from sqlalchemy import Connection
@@ -15,7 +16,7 @@ from sqlalchemy import Connection
 from cdcbus.plugins.contracts import TargetColumn, TargetTable, Writes
 from cdcbus.plugins.errors import TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable, UniqueViolation
 from cdcbus.plugins.loaders.reflect import Catalog
-from cdcbus.plugins.loaders.sql import QUOTING, Diagnosis, assigned, hexadecimal, unfit
+from cdcbus.plugins.loaders.sql import QUOTING, Diagnosis, assigned, can_insert, hexadecimal, unfit
 from cdcbus.plugins.rowchange import Cell, TableId
 
 QUOTED: Final = QUOTING["mysql"]
@@ -30,7 +31,8 @@ CATALOG: Final = Catalog(
         WHERE LOWER(table_schema) = LOWER(:schema) AND LOWER(table_name) = LOWER(:table)""",
     columns="""
         SELECT column_name, data_type, CASE data_type WHEN 'bit' THEN numeric_precision ELSE character_maximum_length END,
-            is_nullable = 'YES', extra REGEXP 'VIRTUAL|STORED|PERSISTENT'
+            is_nullable = 'YES', extra REGEXP 'VIRTUAL|STORED|PERSISTENT',
+            is_nullable = 'NO' AND column_default IS NULL AND extra NOT REGEXP 'auto_increment|VIRTUAL|STORED|PERSISTENT'
         FROM information_schema.columns WHERE table_schema = :schema AND table_name = :table ORDER BY ordinal_position""",
     unique_keys="""
         SELECT index_name = 'PRIMARY', column_name
@@ -56,28 +58,30 @@ class Mysql:
         return sum(_execute(connection, delete_sql(table, part), table) for part in slices)
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
-        if not table.has_other_unique_keys:
+        if can_insert(table, writes.columns) and not table.has_other_unique_keys:
             _insert(connection, table, writes, lambda rows: upsert_sql(table, writes.columns, rows))
             return
-        self._through_stage(connection, table, writes, [update_sql(table, writes.columns), insert_missing_sql(table, writes.columns)])
+        with _staged(connection, table, writes):
+            if _execute(connection, update_sql(table, writes.columns), table) < len(writes.rows):
+                _execute(connection, insert_missing_sql(table, writes.columns), table)
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
-        [hit] = self._through_stage(connection, table, writes, [update_sql(table, writes.columns)])
-        return hit
+        with _staged(connection, table, writes):
+            return _execute(connection, update_sql(table, writes.columns), table)
 
     def diagnose(self, error: BaseException, columns: Collection[str]) -> Diagnosis:
         return diagnose(error, columns)
 
-    def _through_stage(self, connection: Connection, table: TargetTable, writes: Writes, statements: Sequence[str]) -> list[int]:
-        """Runs the statements over the rows in a temporary table that is made anew each time, so that it always fits; rows each one hit."""
-        stage = stage_of(table)
-        drop = f"DROP TEMPORARY TABLE IF EXISTS {QUOTED.table(stage)}"
-        _execute(connection, drop, table)
-        _execute(connection, create_stage_sql(table, writes.columns), table)
-        _insert(connection, table, writes, lambda rows: insert_sql(stage, writes.columns, rows))
-        hits = [_execute(connection, statement, table) for statement in statements]
-        _execute(connection, drop, table)
-        return hits
+
+@contextmanager
+def _staged(connection: Connection, table: TargetTable, writes: Writes) -> Iterator[None]:
+    """The rows in a temporary table, made anew each time so that it always fits. After an error it stays until the next time."""
+    drop = f"DROP TEMPORARY TABLE IF EXISTS {QUOTED.table(stage_of(table))}"
+    _execute(connection, drop, table)
+    _execute(connection, create_stage_sql(table, writes.columns), table)
+    _insert(connection, table, writes, lambda rows: insert_sql(stage_of(table), writes.columns, rows))
+    yield
+    _execute(connection, drop, table)
 
 
 def _insert(connection: Connection, table: TargetTable, writes: Writes, sql: Callable[[Iterable[str]], str]) -> None:

@@ -17,7 +17,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 from cdcbus.plugins.contracts import TargetColumn, TargetTable, Writes
 from cdcbus.plugins.errors import TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable, UniqueViolation
 from cdcbus.plugins.loaders.reflect import Catalog
-from cdcbus.plugins.loaders.sql import Diagnosis, Quoting, assigned, hexadecimal, unfit
+from cdcbus.plugins.loaders.sql import Diagnosis, Quoting, assigned, can_insert, hexadecimal, unfit
 from cdcbus.plugins.rowchange import Cell
 
 QUOTED: Final = Quoting(PGDialect, paramstyle="pyformat")
@@ -31,7 +31,7 @@ CATALOG: Final = Catalog(
         SELECT a.attname, format_type(b.oid, -1),
             CASE WHEN b.typname IN ('bit', 'varbit') THEN nullif(m.typmod, -1)
                 WHEN b.typname IN ('varchar', 'bpchar') THEN nullif(m.typmod, -1) - 4 END,
-            NOT a.attnotnull, a.attgenerated <> ''
+            NOT a.attnotnull, a.attgenerated <> '', a.attnotnull AND NOT a.atthasdef AND a.attidentity = ''
         FROM pg_attribute a
             JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
             JOIN pg_type t ON t.oid = a.atttypid
@@ -64,7 +64,11 @@ class Postgresql:
         return connection.exec_driver_sql(delete_sql(table), arrays(table, table.key, keys)).rowcount
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
-        connection.exec_driver_sql(upsert_sql(table, writes.columns), arrays(table, writes.columns, writes.rows))
+        cells = arrays(table, writes.columns, writes.rows)
+        if can_insert(table, writes.columns):
+            connection.exec_driver_sql(upsert_sql(table, writes.columns), cells)
+        elif connection.exec_driver_sql(update_sql(table, writes.columns), cells).rowcount < len(writes.rows):
+            connection.exec_driver_sql(insert_missing_sql(table, writes.columns), cells)
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         return connection.exec_driver_sql(update_sql(table, writes.columns), arrays(table, writes.columns, writes.rows)).rowcount
@@ -85,12 +89,20 @@ def delete_sql(table: TargetTable) -> str:
 
 
 def upsert_sql(table: TargetTable, columns: Sequence[str]) -> str:
-    """System values are overridden: an identity column takes the source's number."""
     changes = ", ".join(f"{QUOTED.name(name)} = EXCLUDED.{QUOTED.name(name)}" for name in columns if name not in table.key)
+    then = f"UPDATE SET {changes}" if changes else "NOTHING"
+    return f"{_insert(table, columns)} ON CONFLICT ({QUOTED.names(table.key)}) DO {then}"
+
+
+def insert_missing_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    return f"{_insert(table, columns)} WHERE NOT EXISTS (SELECT FROM {QUOTED.table(table.id)} AS t WHERE {_same_key(table)})"
+
+
+def _insert(table: TargetTable, columns: Sequence[str]) -> str:
+    """System values are overridden: an identity column takes the source's number."""
     return (
         f"INSERT INTO {QUOTED.table(table.id)} ({QUOTED.names(columns)}) OVERRIDING SYSTEM VALUE "
-        f"SELECT {', '.join(_cell(table, name) for name in columns)} FROM {_rows(table, columns)} "
-        f"ON CONFLICT ({QUOTED.names(table.key)}) DO {f'UPDATE SET {changes}' if changes else 'NOTHING'}"
+        f"SELECT {', '.join(_cell(table, name) for name in columns)} FROM {_rows(table, columns)}"
     )
 
 

@@ -16,7 +16,7 @@ class Catalog:
     """Catalog queries of one kind of database, with the parameters :schema and :table. SQLAlchemy's inspector is not used for this: it
     warns of and drops the types it does not know.
 
-    `names`: schema and table of all that match in any case. `columns`: name, type, length, is nullable, is generated, in order.
+    `names`: schema and table of all that match in any case. `columns`: the fields of TargetColumn, in order.
     `unique_keys`: is primary, column; one line per column of each unique key, in order.
     """
 
@@ -33,7 +33,7 @@ def reflect(connection: Connection, catalog: Catalog, dialect: str, name: TableI
 def _exact(connection: Connection, catalog: Catalog, dialect: str, name: TableId) -> TargetTable | None:
     parameters = name._asdict()
     rows = connection.execute(text(catalog.columns), parameters)
-    columns = [TargetColumn(column, type_, length, bool(nullable), bool(generated)) for column, type_, length, nullable, generated in rows]
+    columns = [TargetColumn(column, type_, length, *map(bool, facts)) for column, type_, length, *facts in rows]
     if not columns:
         return None
     unique = connection.execute(text(catalog.unique_keys), parameters).all()

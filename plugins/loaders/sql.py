@@ -95,6 +95,11 @@ def assigned(table: TargetTable, columns: Sequence[str]) -> Sequence[str]:
     return [name for name in columns if name not in table.key] or table.key
 
 
+def can_insert(table: TargetTable, columns: Collection[str]) -> bool:
+    """Whether an upsert may try to insert first: servers refuse an insert without a required column before they see that the row exists."""
+    return all(name in columns for name, column in table.columns.items() if column.is_required)
+
+
 def hexadecimal(table: TargetTable, column: TargetColumn, cells: Iterable[Cell]) -> list[str | None]:
     """Binary cells, one character per byte, as hexadecimal digits."""
     try:

@@ -146,6 +146,15 @@ class LoaderContract:
         self.write(loader, table, Writes(("id", "v"), rows))
         assert self.write(loader, table, Writes(("id", "v"), rows, may_insert=False)) == Counts(written=2)
 
+    def test_columns_that_an_insert_needs_may_be_left_out_where_the_row_is_there(self, server: TargetServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int primary key, v int, needed int not null, given int not null default 7")
+        assert [name for name, column in table.columns.items() if column.is_required] == ["id", "needed"]
+        self.write(loader, table, Writes(("id", "v", "needed"), [("1", "1", "1"), ("2", "2", "2")]))
+        assert self.write(loader, table, Writes(("id", "v"), [("1", "5"), ("2", None)])) == Counts(written=2)
+        assert self.rows(server, "id, v, needed, given") == [(1, 5, 1, 7), (2, None, 2, 7)]
+        with pytest.raises(TargetRejected, match="needed"):
+            self.write(loader, table, Writes(("id", "v"), [("1", "6"), ("3", "3")]))
+
     @pytest.mark.parametrize("may_insert", [True, False])
     def test_a_table_of_key_columns_only(self, server: TargetServer, loader: Loader, may_insert: bool) -> None:
         table = self.table(server, loader, "id int, v int, primary key (id, v)")
@@ -286,6 +295,31 @@ class LoaderContract:
 
     # Failures
 
+    def test_a_deadlock_is_unavailable_also_inside_a_savepoint(self, server: TargetServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int primary key, v int")
+        self.write(loader, table, Writes(("id", "v"), [("1", "0"), ("2", "0")]))
+        both_hold_one = threading.Barrier(2)
+        outcomes: list[type[Exception] | None] = []
+
+        def run(keys: tuple[str, str]) -> None:
+            try:
+                with loader.transaction() as transaction, transaction.savepoint():
+                    transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [(keys[0], keys[0])])]))
+                    both_hold_one.wait(timeout=30)
+                    transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [(keys[1], keys[0])])]))
+                outcomes.append(None)
+            except Exception as error:
+                outcomes.append(type(error))
+
+        lanes = [threading.Thread(target=run, args=(keys,)) for keys in (("1", "2"), ("2", "1"))]
+        for lane in lanes:
+            lane.start()
+        for lane in lanes:
+            lane.join(timeout=60)
+        assert sorted(outcomes, key=str) == [TargetUnavailable, None]
+        [(_, one), (_, two)] = self.rows(server)
+        assert (one, two) in ((1, 1), (2, 2))
+
     def test_a_connection_lost_in_a_transaction_is_unavailable_then_all_is_well(self, server: TargetServer, loader: Loader) -> None:
         table = self.table(server, loader, "id int primary key, v int")
         batch = TableBatch(table, writes=[Writes(("id", "v"), [("1", "1")])])
@@ -355,6 +389,7 @@ class LoaderContract:
             ("moment", "2024-02-30 SECRET", True),
             ("document", '{"SECRET"', True),
             ("decimal", "SECRET", True),
+            ("text", "SECRET\ud800", False),
         ],
     )
     @pytest.mark.parametrize("unique", [False, True])

@@ -106,7 +106,7 @@ def test_a_task_that_ends_by_itself_ends_the_demo(stack_home: Path, stack: Addre
 
 
 @pytest.fixture
-def two_shops(source: Database, mariadb: Database) -> Iterator[Callable[[str], None]]:
+def at_target(source: Database, mariadb: Database) -> Iterator[Callable[[str], None]]:
     """The same rows in both; gives what runs a statement at the target."""
     for server, database in (("source", source), ("mariadb", mariadb)):
         empty_shop(server, database)
@@ -114,16 +114,20 @@ def two_shops(source: Database, mariadb: Database) -> Iterator[Callable[[str], N
             for transaction in Shop(1).opening():
                 for statement, values in transaction.statements:
                     cursor.execute(statement, values or None)
-    yield lambda statement: (sql.execute("mariadb", mariadb, statement), None)[1]
+
+    def at_target(statement: str) -> None:
+        sql.execute("mariadb", mariadb, statement)
+
+    yield at_target
     for server, database in (("source", source), ("mariadb", mariadb)):
         sql.execute(server, database, mariadb_ddl()[0])
 
 
-def test_a_difference_planted_at_the_target_is_found(source: Database, mariadb: Database, two_shops: Callable[[str], None]) -> None:
+def test_a_difference_planted_at_the_target_is_found(source: Database, mariadb: Database, at_target: Callable[[str], None]) -> None:
     assert all(each.is_equal for each in compare_shops(source, "mariadb", mariadb))
-    two_shops(f"UPDATE {SCHEMA}.products SET rating = 4.25, picture = 'x' WHERE sku = 'SKU-001125'")
-    two_shops(f"DELETE FROM {SCHEMA}.shelf_places WHERE id = 7")
-    two_shops(f"INSERT INTO {SCHEMA}.heartbeat VALUES (9, NOW(6))")
+    at_target(f"UPDATE {SCHEMA}.products SET rating = 4.25, picture = 'x' WHERE sku = 'SKU-001125'")
+    at_target(f"DELETE FROM {SCHEMA}.shelf_places WHERE id = 7")
+    at_target(f"INSERT INTO {SCHEMA}.heartbeat VALUES (9, NOW(6))")
     found = {each.table.name: each.differences for each in compare_shops(source, "mariadb", mariadb) if not each.is_equal}
     assert found == {
         "products": [Difference(("SKU-001125",), "rating, picture")],

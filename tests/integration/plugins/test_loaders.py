@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import urlsplit
 
 import psycopg
 import pymysql
@@ -286,12 +285,9 @@ class TestMariadb(MysqlContract):
         yield from schema_on(MysqlServer(mariadb, name))
 
 
-@pytest.mark.mysql9
+@pytest.mark.source
+@pytest.mark.skipif("CDCBUS_TEST_SOURCE" not in os.environ, reason="the stack has no MySQL: CDCBUS_TEST_SOURCE names one")
 class TestMysql(MysqlContract):
     @pytest.fixture
-    def server(self, name: str) -> Iterator[MysqlServer]:
-        url = urlsplit(os.environ.get("CDCBUS_TEST_MYSQL", ""))
-        if not url.hostname:
-            pytest.skip("CDCBUS_TEST_MYSQL names no server")
-        at = Database(url.hostname, url.port or 3306, url.username or "", url.password or "", "")
-        yield from schema_on(ForeignMysqlServer(at, name))
+    def server(self, source: Database, name: str) -> Iterator[MysqlServer]:
+        yield from schema_on(ForeignMysqlServer(source, name))

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
+from kazoo.client import KazooClient
 
 from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.contracts import PositionStore
+from cdcbus.producer import stream
+from cdcbus.tasks.positions import ZooKeeperPositions
+from cdcbus.tasks.positions import connect as connect_zookeeper
 from tests.integration.producer.reading import connect, global_variable
+
+
+@pytest.fixture(autouse=True)
+def quick_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader with nothing to read wakes at each of the server's heartbeats: here ten times a second, not once."""
+    monkeypatch.setattr(stream, "HEARTBEAT_SECONDS", 0.1)
 
 
 @pytest.fixture(scope="session")
@@ -29,3 +40,47 @@ def least_metadata(source: Database, is_mariadb: bool) -> Iterator[None]:
     """The server sends as little about tables as it can: what it does when nobody has told it otherwise."""
     with global_variable(source, "binlog_row_metadata", "NO_LOG" if is_mariadb else "MINIMAL"):
         yield
+
+
+@pytest.fixture(scope="session")
+def zookeeper_client(zookeeper: str) -> Iterator[KazooClient]:
+    client = connect_zookeeper(f"{zookeeper}/cdcbus/producer-test")
+    yield client
+    client.stop()
+    client.close()
+
+
+@pytest.fixture(scope="session")
+def operator(zookeeper: str) -> Iterator[KazooClient]:
+    """Somebody else's ZooKeeper session."""
+    client = connect_zookeeper(f"{zookeeper}/cdcbus/producer-test")
+    yield client
+    client.stop()
+    client.close()
+
+
+@pytest.fixture
+def positions(zookeeper_client: KazooClient, name: str) -> PositionStore:
+    """The stored position of the task `name`, as the task sees it."""
+    return ZooKeeperPositions(zookeeper_client, name, name)
+
+
+@pytest.fixture
+def stored(operator: KazooClient, positions: PositionStore) -> Callable[[], str | None]:
+    """What is stored now, as an operator sees it."""
+
+    def read() -> str | None:
+        return operator.get(positions.path)[0].decode() if operator.exists(positions.path) else None
+
+    return read
+
+
+@pytest.fixture
+def store(operator: KazooClient, positions: PositionStore) -> Callable[[str], None]:
+    """Sets the node, as an operator does with zkCli."""
+
+    def write(text: str) -> None:
+        operator.ensure_path(positions.path)
+        operator.set(positions.path, text.encode())
+
+    return write

@@ -15,7 +15,7 @@ from cdcbus.producer.server import latest_position
 from cdcbus.producer.source import BinlogSource, Idle, Rows, Step, TransactionEnd
 from cdcbus.producer.task import FetchTask, FilterConfig, PublishConfig, SourceConfig
 
-IDLE_LIMIT = 10  # heartbeats, one a second: then what was waited for does not come
+IDLE_LIMIT = 100  # heartbeats: then what was waited for does not come
 
 
 def fetch_task(

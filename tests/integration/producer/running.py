@@ -1,0 +1,111 @@
+"""A fetch task running in a thread, on real ZooKeeper and real Kafka, and what it leaves there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from threading import Event, Thread
+from typing import Any
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.position import BinlogPosition
+from cdcbus.producer.run import Progress, run
+from cdcbus.producer.task import FetchTask
+from tests.contract.position_store import eventually
+
+SECONDS = 60.0  # how long anything may take on a busy machine
+
+
+class Running:
+    """A context: leaving it stops the task, waits for its end, and raises what it has raised."""
+
+    def __init__(self, task: FetchTask, positions: PositionStore, report: Callable[[Progress], None] = lambda _: None) -> None:
+        self.stop = Event()
+        self.progress = Progress()
+        self._task, self._positions, self._report = task, positions, report
+        self._error: BaseException | None = None
+        self._thread = Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Running:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        self._thread.join(SECONDS)
+        assert not self._thread.is_alive(), "the task does not stop"
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            run(self._task, self._positions, self.stop, self._note)
+        except BaseException as error:
+            self._error = error
+
+    def _note(self, progress: Progress) -> None:
+        self.progress = progress
+        self._report(progress)
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        """Waits until it is so, or raises what the task has died of."""
+        if not eventually(lambda: is_so() or not self._thread.is_alive(), SECONDS) or not is_so():
+            raise AssertionError(f"it does not come to that: {self.progress}") from self._error
+
+    def until_stored(self, position: BinlogPosition) -> None:
+        """Waits until the task has stored this position or a later one."""
+
+        def is_stored() -> bool:
+            stored = self.progress.position
+            return stored is not None and (stored.file, stored.pos) >= (position.file, position.pos)
+
+        self.until(is_stored)
+
+    def ends(self) -> None:
+        """Waits for the task to end by itself and raises what it has raised."""
+        self._thread.join(SECONDS)
+        assert not self._thread.is_alive(), "the task goes on"
+        if self._error is not None:
+            raise self._error
+
+
+def high_watermark(kafka: str, topic: str, partition: int = 0) -> int:
+    """How many records a partition has been given."""
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "watermark"})
+    try:
+        return int(consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)[1])
+    finally:
+        consumer.close()
+
+
+def messages(kafka: str, topic: str) -> list[Message]:
+    """All records of a topic, partition by partition."""
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "reader", "enable.auto.commit": False, "enable.partition.eof": True})
+    try:
+        partitions = sorted(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
+        found = []
+        for partition in partitions:
+            end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)[1]
+            consumer.assign([TopicPartition(topic, partition, 0)])
+            while end > 0:
+                message = consumer.poll(30)
+                assert message is not None, f"{topic}[{partition}] does not give its {end} records"
+                if message.error() is None:
+                    found.append(message)
+                    if (message.offset() or 0) >= end - 1:
+                        break
+        return found
+    finally:
+        consumer.close()
+
+
+def canal(kafka: str, topic: str) -> list[dict[str, Any]]:
+    """All records of a canalRow topic, as JSON."""
+    return [json.loads(message.value() or b"") for message in messages(kafka, topic)]
+
+
+def ids(kafka: str, topic: str) -> list[int]:
+    """The value of `id` in each record of a canalRow topic, in order."""
+    return [int(record["data"][0]["id"]) for record in canal(kafka, topic)]

@@ -1,0 +1,233 @@
+"""The fetch task on real servers: what is in Kafka and what is stored in ZooKeeper, at every moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from kazoo.client import KazooClient
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.converters.ogg_json import OggJson
+from cdcbus.plugins.errors import NoPosition
+from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.rowchange import Op, TableId
+from cdcbus.plugins.start import Edge
+from cdcbus.producer.run import Progress
+from cdcbus.producer.source import TransactionEnd
+from cdcbus.producer.task import FetchTask, FilterConfig
+from cdcbus.tasks.positions import ZooKeeperPositions
+from tests.integration.producer.reading import fetch_task, position, read_steps
+from tests.integration.producer.running import Running, canal, high_watermark, ids, messages
+
+pytestmark = [pytest.mark.integration, pytest.mark.source]
+
+Stored = Callable[[], str | None]
+Store = Callable[[str], None]
+
+
+@pytest.fixture
+def task(source: Database, kafka: str, name: str, make_topic: Callable[..., str]) -> FetchTask:
+    make_topic(name)
+    return replace(fetch_task(source, name, servers=kafka), start=Edge.LATEST)
+
+
+@pytest.fixture
+def start(source_cursor: Cursor, positions: PositionStore, store: Store) -> BinlogPosition:
+    """A table `t`, and the stored position after its CREATE."""
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    place = position(source_cursor)
+    store(place.to_json())
+    return place
+
+
+def insert(cursor: Cursor, *numbers: int) -> BinlogPosition:
+    """One transaction each; the end of the binlog afterwards."""
+    for number in numbers:
+        cursor.execute("INSERT INTO t VALUES (%s, 0)", (number,))
+    return position(cursor)
+
+
+class Watched(ZooKeeperPositions):
+    """Notes, at each save, how many records Kafka has confirmed to hold by then."""
+
+    def watch(self, kafka: str, topic: str) -> None:
+        self._kafka, self._topic = kafka, topic
+        self.saves: list[tuple[BinlogPosition, int]] = []
+
+    def save(self, text: str) -> None:
+        self.saves.append((BinlogPosition.from_json(text), high_watermark(self._kafka, self._topic)))
+        super().save(text)
+
+
+def test_only_transaction_edges_are_stored_and_only_what_kafka_holds(
+    source_cursor: Cursor, start: BinlogPosition, task: FetchTask, kafka: str, zookeeper_client: KazooClient, name: str
+) -> None:
+    watched = Watched(zookeeper_client, name, name)
+    watched.watch(kafka, name)
+    with Running(replace(task, position_interval_seconds=0.02), watched) as running:
+        for first in range(0, 300, 30):
+            source_cursor.execute("BEGIN")
+            for number in range(first, first + 30):
+                source_cursor.execute("INSERT INTO t VALUES (%s, 0)", (number,))
+            source_cursor.execute("COMMIT")
+        end = position(source_cursor)
+        running.until_stored(end)
+    edges = {(step.position.file, step.position.pos) for step in read_steps(task, start, end) if isinstance(step, TransactionEnd)}
+    records = canal(kafka, name)
+    assert [int(record["data"][0]["id"]) for record in records] == list(range(300))
+    assert len(watched.saves) > 1
+    for stored, held in watched.saves:
+        assert (stored.file, stored.pos) in edges
+        assert held >= sum((record["file"], record["pos"]) < (stored.file, stored.pos) for record in records)
+
+
+def test_a_restart_reads_on_without_a_gap_and_without_a_repetition(
+    source_cursor: Cursor, start: BinlogPosition, task: FetchTask, positions: PositionStore, stored: Stored, kafka: str, name: str
+) -> None:
+    with Running(task, positions) as running:
+        running.until_stored(insert(source_cursor, 1, 2, 3))
+    while_stopped = insert(source_cursor, 4, 5)
+    with Running(task, positions) as running:
+        running.until_stored(while_stopped)
+        running.until_stored(insert(source_cursor, 6))
+    assert ids(kafka, name) == [1, 2, 3, 4, 5, 6]
+
+
+def test_the_stop_leaves_the_position_of_everything_sent(
+    source_cursor: Cursor, start: BinlogPosition, task: FetchTask, positions: PositionStore, stored: Stored, kafka: str, name: str
+) -> None:
+    with Running(replace(task, position_interval_seconds=3600.0), positions) as running:
+        running.until(lambda: running.progress.position is not None)
+        assert BinlogPosition.from_json(stored() or "").pos == start.pos
+        end = insert(source_cursor, 1, 2, 3)
+        running.until(lambda: high_watermark(kafka, name) == 3)
+    left = BinlogPosition.from_json(stored() or "")
+    assert (left.file, left.pos) == (end.file, end.pos)
+    assert left.timestamp_ms > 0
+    assert left == running.progress.position
+
+
+def test_a_stop_in_mid_transaction_leaves_the_position_before_it(
+    source_cursor: Cursor, start: BinlogPosition, task: FetchTask, positions: PositionStore, stored: Stored, kafka: str, name: str
+) -> None:
+    source_cursor.execute("INSERT INTO t VALUES " + ",".join(f"({number}, 0)" for number in range(10_000)))
+    end = position(source_cursor)
+
+    def stop_at_first_rows(progress: Progress) -> None:
+        if progress.done:
+            running.stop.set()
+
+    running = Running(replace(task, position_interval_seconds=0.0), positions, stop_at_first_rows)
+    with running:
+        running.until(running.stop.is_set)
+    assert 0 < running.progress.done < 10_000
+    assert BinlogPosition.from_json(stored() or "").pos == start.pos
+    with Running(task, positions) as again:
+        again.until_stored(end)
+    sent = ids(kafka, name)
+    assert sent[-10_000:] == list(range(10_000))
+    assert sent[:-10_000] == list(range(running.progress.done))
+
+
+def test_what_an_operator_sets_while_the_task_is_idle_is_taken_over(
+    source_cursor: Cursor,
+    start: BinlogPosition,
+    task: FetchTask,
+    positions: PositionStore,
+    store: Store,
+    stored: Stored,
+    kafka: str,
+    name: str,
+) -> None:
+    with Running(task, positions) as running:
+        end = insert(source_cursor, 1, 2, 3)
+        running.until_stored(end)
+        store(f'{{"batchId":7,"logfileName":"{start.file}","offset":{start.pos}}}')
+        running.until(lambda: high_watermark(kafka, name) == 6)
+        end = insert(source_cursor, 4)
+        running.until_stored(end)
+    assert ids(kafka, name) == [1, 2, 3, 1, 2, 3, 4]
+    left = BinlogPosition.from_json(stored() or "")
+    assert (left.file, left.pos) == (end.file, end.pos)
+    assert left.batch_id > 7
+
+
+def test_canal_s_cursor_is_taken_over_too(
+    source_cursor: Cursor, start: BinlogPosition, task: FetchTask, positions: PositionStore, store: Store, kafka: str, name: str
+) -> None:
+    insert(source_cursor, 1)
+    second = position(source_cursor)
+    end = insert(source_cursor, 2)
+    store(
+        '{"@type":"com.alibaba.otter.canal.protocol.position.LogPosition","identity":{"slaveId":-1,"sourceAddress":{"address":"db","port":3306}},'
+        f'"postion":{{"gtid":"","included":false,"journalName":"{second.file}","position":{second.pos},"serverId":1,"timestamp":1}}}}'
+    )
+    with Running(task, positions) as running:
+        running.until_stored(end)
+    assert ids(kafka, name) == [2]
+
+
+def test_a_node_deleted_under_a_task_without_start_rule_stops_it(
+    start: BinlogPosition, task: FetchTask, positions: PositionStore, operator: KazooClient, stored: Stored
+) -> None:
+    with pytest.raises(NoPosition, match=r"consumer\.offset"), Running(replace(task, start=None), positions) as running:
+        running.until(lambda: running.progress.position is not None)
+        operator.delete(positions.path)
+        running.ends()
+    assert stored() is None
+
+
+def test_the_first_start_stores_its_position_before_it_reads(
+    source_cursor: Cursor, task: FetchTask, positions: PositionStore, stored: Stored, kafka: str, name: str
+) -> None:
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    insert(source_cursor, 1)
+    with Running(task, positions) as running:
+        running.until(lambda: stored() is not None)
+        running.until_stored(insert(source_cursor, 2))
+    assert ids(kafka, name) == [2]
+
+
+def test_a_start_rule_names_a_place_in_a_file(
+    source_cursor: Cursor, start: BinlogPosition, task: FetchTask, positions: PositionStore, operator: KazooClient, kafka: str, name: str
+) -> None:
+    operator.delete(positions.path)
+    end = insert(source_cursor, 1, 2)
+    with Running(replace(task, start=BinlogPosition(start.file, start.pos)), positions) as running:
+        running.until_stored(end)
+    assert ids(kafka, name) == [1, 2]
+
+
+def test_rows_of_tables_left_out_move_the_position(
+    source_cursor: Cursor, start: BinlogPosition, task: FetchTask, positions: PositionStore, kafka: str, name: str
+) -> None:
+    excluded = FilterConfig(regexes=(rf"{name}\..*",), excludes=frozenset({f"{name}.T".upper()}))
+    with Running(replace(task, tables=excluded), positions) as running:
+        running.until_stored(insert(source_cursor, 1, 2, 3))
+        assert running.progress.done == 0
+    assert high_watermark(kafka, name) == 0
+
+
+def test_ogg_json_is_published_with_porter_s_keys(
+    source_cursor: Cursor, start: BinlogPosition, task: FetchTask, positions: PositionStore, kafka: str, name: str
+) -> None:
+    publish = replace(task.publish, converter="oggJson", partition_keys={f"{name}.T".upper(): ("N",)})
+    with Running(replace(task, publish=publish), positions) as running:
+        insert(source_cursor, 1)
+        source_cursor.execute("UPDATE t SET n = NULL")
+        source_cursor.execute("DELETE FROM t")
+        running.until_stored(position(source_cursor))
+    found = messages(kafka, name)
+    changes = [change for message in found for change in OggJson().from_bytes(message.value() or b"")]
+    assert [message.key() for message in found] == [b"0_", b"0_", b"null_", b"null_"]
+    assert [(change.op, change.before, change.after) for change in changes] == [
+        (Op.INSERT, None, {"id": "1", "n": "0"}),
+        (Op.DELETE, {"id": "1", "n": "0"}, None),
+        (Op.INSERT, None, {"id": "1", "n": None}),
+        (Op.DELETE, {"id": "1", "n": None}, None),
+    ]
+    assert {change.table.id for change in changes} == {TableId(name, "t")}

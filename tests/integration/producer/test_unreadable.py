@@ -1,0 +1,127 @@
+"""Binlog events that change rows in a way this release cannot decode: the task stops before them, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.errors import UnreadableEvent
+from cdcbus.plugins.position import BinlogPosition
+from tests.integration.producer.reading import connect, fetch_task, position
+from tests.integration.producer.running import Running, ids
+
+pytestmark = [pytest.mark.integration, pytest.mark.source]
+
+Stops = Callable[..., str]
+
+
+@pytest.fixture
+def stops(
+    source: Database,
+    kafka: str,
+    name: str,
+    source_cursor: Cursor,
+    make_topic: Callable[..., str],
+    positions: PositionStore,
+    stored: Callable[[], str | None],
+    store: Callable[[str], None],
+) -> Stops:
+    """Runs statements in a session of their own between two rows, and the task until it stops: its sentence. The row before has been sent
+    and the one after has not; what is stored lies between."""
+
+    def run(*statements: str, row_before: str = "INSERT INTO t VALUES (1, '{}')", expected: Sequence[int] = (1,)) -> str:
+        make_topic(name)
+        source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v JSON)")
+        store(position(source_cursor).to_json())
+        source_cursor.execute(row_before)
+        before = position(source_cursor)
+        with connect(source) as connection, connection.cursor() as cursor:
+            cursor.execute(f"USE {name}")
+            for statement in statements:
+                cursor.execute(statement)
+        source_cursor.execute("INSERT INTO t VALUES (99, '{}')")
+        with pytest.raises(UnreadableEvent) as raised, Running(fetch_task(source, name, servers=kafka), positions) as running:
+            running.ends()
+        assert ids(kafka, name) == list(expected)
+        left = BinlogPosition.from_json(stored() or "")
+        assert (left.file, left.pos) <= (before.file, before.pos)
+        return str(raised.value)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO t VALUES (2, '{}')",
+        "/* by hand */ insert into t values (2, '{}')",
+        "-- by hand\nINSERT INTO t VALUES (2, '{}')",
+        "# by hand\nINSERT INTO t VALUES (2, '{}')",
+        "REPLACE INTO t VALUES (1, '[]')",
+        "UPDATE t SET v = '[]'",
+        "DELETE FROM t",
+    ],
+)
+def test_rows_changed_in_statement_format(stops: Stops, statement: str) -> None:
+    sentence = stops("SET SESSION binlog_format = STATEMENT", statement)
+    assert "a statement that changes rows was logged as text" in sentence
+    assert "Set binlog_format=ROW for every session" in sentence
+
+
+def test_rows_changed_in_statement_format_by_a_common_table_expression(stops: Stops, is_mariadb: bool) -> None:
+    if is_mariadb:
+        pytest.skip("MariaDB 11.4 has none that change rows")
+    assert "logged as text" in stops(
+        "SET SESSION binlog_format = STATEMENT", "WITH x AS (SELECT 1 AS id) DELETE FROM t WHERE id IN (SELECT id FROM x)"
+    )
+
+
+@pytest.mark.parametrize("call", ["SELECT put(2)", "DO put(2)"])
+def test_rows_changed_in_statement_format_by_a_function(stops: Stops, source_cursor: Cursor, is_mariadb: bool, call: str) -> None:
+    source_cursor.execute("SET GLOBAL log_bin_trust_function_creators = 1")
+    body = "BEGIN INSERT INTO t VALUES (number, '{}'); RETURN number; END"
+    sentence = stops("SET SESSION binlog_format = STATEMENT", f"CREATE FUNCTION put(number INT) RETURNS INT MODIFIES SQL DATA {body}", call)
+    assert "logged as text" in sentence
+
+
+def test_rows_changed_for_one_statement_in_statement_format(stops: Stops, is_mariadb: bool) -> None:
+    if not is_mariadb:
+        pytest.skip("MariaDB's syntax")
+    assert "logged as text" in stops("SET STATEMENT binlog_format = STATEMENT FOR INSERT INTO t VALUES (2, '{}')")
+
+
+def test_xa_transactions(stops: Stops) -> None:
+    sentence = stops("XA START 'x'", "INSERT INTO t VALUES (2, '{}')", "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'", expected=(1, 2))
+    assert "XA_PREPARE (an XA transaction)" in sentence
+
+
+@pytest.fixture
+def mysql_only(is_mariadb: bool) -> None:
+    if is_mariadb:
+        pytest.skip("MariaDB does not have it")
+
+
+@pytest.mark.usefixtures("mysql_only")
+def test_compressed_transactions(stops: Stops) -> None:
+    sentence = stops("SET SESSION binlog_transaction_compression = ON", "INSERT INTO t SELECT 2, JSON_OBJECT('long', REPEAT('x', 10000))")
+    assert "TRANSACTION_PAYLOAD (binlog_transaction_compression=ON)" in sentence
+    assert "stops rather than skip" in sentence
+
+
+@pytest.mark.usefixtures("mysql_only")
+def test_gtids_with_a_tag(stops: Stops) -> None:
+    assert "GTID_TAGGED" in stops("SET SESSION gtid_next = 'AUTOMATIC:tagged'", "INSERT INTO t VALUES (2, '{}')")
+
+
+@pytest.mark.usefixtures("mysql_only")
+def test_partial_updates_of_json(stops: Stops) -> None:
+    sentence = stops(
+        "SET SESSION binlog_row_value_options = PARTIAL_JSON",
+        "UPDATE t SET v = JSON_SET(v, '$.a', 2)",
+        row_before="INSERT INTO t SELECT 1, JSON_OBJECT('a', 1, 'long', REPEAT('x', 1000))",
+    )
+    assert "PARTIAL_UPDATE_ROWS (binlog_row_value_options=PARTIAL_JSON)" in sentence
