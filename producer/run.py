@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from threading import Event
 
 from cdcbus.plugins.contracts import PositionStore
-from cdcbus.plugins.errors import NoPosition, PositionConflict, PositionError
+from cdcbus.plugins.errors import NoPosition, PositionConflict, PositionError, SourceError
 from cdcbus.plugins.policy import keep_trying
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.registry import make_converter
@@ -122,14 +122,18 @@ class _Checkpoint:
 
 
 def _copy(source: BinlogSource, start: BinlogPosition, checkpoint: _Checkpoint, stop: Event) -> None:
-    """Copies row changes until `stop` is set, storing edges as it goes and once more at the end."""
-    for step in source.steps(start):
-        if isinstance(step, Rows):
-            checkpoint.publisher.send(step.changes)
-            checkpoint.progress.done += len(step.changes)
-        elif isinstance(step, TransactionEnd):
-            checkpoint.reached(step.position)
-        checkpoint.store_if_due()
-        if stop.is_set():
-            break
+    """Copies row changes until `stop` is set, storing edges as it goes and once more at the end, also when the source fails."""
+    try:
+        for step in source.steps(start):
+            if isinstance(step, Rows):
+                checkpoint.publisher.send(step.changes)
+                checkpoint.progress.done += len(step.changes)
+            elif isinstance(step, TransactionEnd):
+                checkpoint.reached(step.position)
+            checkpoint.store_if_due()
+            if stop.is_set():
+                break
+    except SourceError:
+        checkpoint.store()
+        raise
     checkpoint.store()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 HEARTBEAT_SECONDS = 1.0  # an idle server sends one this often, so that the reader also wakes to store positions and to stop
 SILENCE_SECONDS = 15.0  # no event and no heartbeat for so long: the connection is dead
 MAX_PACKET = 0xFFFFFF
+SEND_ANNOTATIONS = 2  # MariaDB does not say where the events of a transaction are: their lengths do, if none is left out
 _OK, _ERROR, _END = 0x00, 0xFF, 0xFE
 
 
@@ -33,7 +34,8 @@ def open_stream(connection: Connection, server: Server, position: BinlogPosition
             cursor.execute(f"SET @{prefix}_heartbeat_period = {heartbeat}, @{prefix}_binlog_checksum = {checksum}")
         # 4: understands GTID events. With less, MariaDB replaces them by others.
         cursor.execute("SET @mariadb_slave_capability = 4")
-    dump = struct.pack("<IHI", position.pos, 0, server_id) + position.file.encode()
+    flags = SEND_ANNOTATIONS if server.is_mariadb else 0
+    dump = struct.pack("<IHI", position.pos, flags, server_id) + position.file.encode()
     raw: Any = connection  # the driver has no public way to read a stream
     raw._execute_command(COMMAND.COM_BINLOG_DUMP, dump)
     raw._sock.settimeout(SILENCE_SECONDS)

@@ -33,7 +33,7 @@ class Course:
         self._started: dict[str, tuple[float, Sample]] = {}
         self._kills: dict[str, float] = {}
         self._restarts: dict[str, float] = {}
-        self.scene: list[RenderableType] = []
+        self.scene: list[RenderableType] = []  # what was to be seen while one task was away
 
     def run(self, seconds: float, seed: int) -> None:
         """Returns when every task has done all there is for it. Raises CdcError when the source refuses a change, when a task ends by
@@ -60,7 +60,7 @@ class Course:
         while (elapsed := time.monotonic() - begun) < seconds or self._kills or self._restarts:
             self._interrupt(elapsed)
             picture = self._look(Phase("changing rows", elapsed, seconds))
-            if not self.scene or not self._are_all_working():
+            if not self.scene or sum(state is not State.WORKING for state in self._states.values()) == 1:
                 self.scene = [*self._screen.events, picture]
             _pause()
 

@@ -21,6 +21,7 @@ def save_picture(file: Path, scene: Sequence[RenderableType], verdict: Sequence[
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
     for part in (Text("$ cdcbus demo", "bold"), *scene, Text("…", "dim"), *verdict):
         console.print(part)
-    svg = console.export_svg(title="cdcbus demo")
+    svg = re.sub(r"\s*@font-face \{.*?\}", "", console.export_svg(title="cdcbus demo"), flags=re.DOTALL)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL), encoding="utf-8")
+    # Some viewers drop the blanks in front of a text otherwise, and numbers lose their places.
+    file.write_text(svg.replace("<svg ", '<svg xml:space="preserve" ', 1), encoding="utf-8")

@@ -58,7 +58,7 @@ def run(options: Options, addresses: Addresses, console: Console) -> Outcome:
     with _zookeeper(addresses) as client:
         tasks = prepare(options, addresses, client, console)
         with _running(list(tasks.values()), options.keep, console):
-            scene = [_files_table(tasks), *_take_course(options, addresses, client, tasks, console)]
+            scene = [_files_table(tasks), "", *_take_course(options, addresses, client, tasks, console)]
             with console.status("comparing source and targets, row by row"):
                 comparisons = {
                     target: compare_shops(addresses.source, target.server, target.database(addresses)) for target in options.targets
@@ -85,7 +85,7 @@ def prepare(options: Options, addresses: Addresses, client: KazooClient, console
     for task_id, file in files.items():
         tasks[task_id] = TaskProcess(task_id, file, logs / f"{task_id}.log", addresses.zookeeper, scratch)
         tasks[task_id].log.write_bytes(b"")
-    console.print(_files_table(tasks))
+    console.print(_files_table(tasks), "")
     return tasks
 
 

@@ -95,7 +95,7 @@ def _header(phase: Phase) -> RenderableType:
     if phase.seconds is None:
         grid.add_row(Text(phase.title, "bold"), "", f"{phase.elapsed:.0f} s")
     else:
-        bar = ProgressBar(phase.seconds, min(phase.elapsed, phase.seconds), width=30)
+        bar = ProgressBar(phase.seconds, min(phase.elapsed, phase.seconds), width=30, complete_style="green")
         grid.add_row(Text(phase.title, "bold"), bar, f"{min(phase.elapsed, phase.seconds):.0f} of {phase.seconds:.0f} s")
     return grid
 

@@ -26,6 +26,6 @@ def command(*words: str, home: Path, rest: Sequence[str] = ()) -> str:
 def _program() -> str:
     """`cdcbus` where the shell finds it, else the path that was called."""
     called = Path(sys.argv[0])
-    if shutil.which("cdcbus") or not called.is_file():
+    if shutil.which("cdcbus") or called.name != "cdcbus":
         return "cdcbus"
     return str(called.relative_to(Path.cwd())) if called.is_relative_to(Path.cwd()) else str(called)

@@ -63,6 +63,10 @@ class JdbcBatch:
         """Tried once, unless the target is away. None where it cannot be had: batches that come twice are harmless, being upserts."""
         with self._offset_table_lock:
             if not self._is_offset_table_open:
+                with self._database.reported("connection"), self._database.engine.connect():
+                    pass  # a login that is refused is not about this table
+                with self._database.reported("login"), self._database.engine.connect():
+                    pass  # who cannot log in at all is told so, not that there is no offset table
                 try:
                     with self._database.reported(f"table {offsets.TABLE}"):
                         self._offset_table = offsets.open_table(self._database)
@@ -108,10 +112,8 @@ class JdbcTransaction:
             nested = self._connection.begin_nested()
             try:
                 yield
-            except (
-                TargetUnavailable
-            ):  # the transaction is lost: after a deadlock, or without a connection, there is no savepoint to go back to
-                raise
+            except TargetUnavailable:
+                raise  # the whole transaction is lost: after a deadlock there is no savepoint left to go back to
             except BaseException:
                 nested.rollback()
                 raise

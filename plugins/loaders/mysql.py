@@ -42,7 +42,7 @@ CATALOG: Final = Catalog(
 
 
 class Mysql:
-    """Writes to MySQL 5.7 and later and MariaDB 10.4 and later. The session's settings come with the address: see `jdbc_url`."""
+    """Writes to MySQL and MariaDB. The session's settings come with the address: see `jdbc_url`."""
 
     name = "mysql"
     driver = "mysql+pymysql"

@@ -1,6 +1,6 @@
 """PostgreSQL: one statement per operation, the cells of each column as one array.
 
-`INSERT ... SELECT FROM unnest(arrays)` reaches what COPY into a staging table and a merge reach for large batches, takes half their time
+`INSERT ... SELECT FROM unnest(arrays)` keeps up with COPY into a staging table and a merge for large batches, takes less time than they do
 for small ones, and leaves no staging table that could stop fitting when the target changes.
 """
 
@@ -51,7 +51,7 @@ CATALOG: Final = Catalog(
 
 
 class Postgresql:
-    """Writes to PostgreSQL 11 and later."""
+    """Writes to PostgreSQL 12 and later."""
 
     name = "postgresql"
     driver = "postgresql+psycopg"

@@ -361,7 +361,9 @@ class LoaderContract:
     @pytest.mark.parametrize(
         ("what", "error"), [("password", TargetMisconfigured), ("database", TargetMisconfigured), ("port", TargetUnavailable)]
     )
-    def test_a_target_that_cannot_be_entered(self, server: TargetServer, what: str, error: type[TargetError]) -> None:
+    def test_a_target_that_cannot_be_entered(
+        self, server: TargetServer, what: str, error: type[TargetError], caplog: pytest.LogCaptureFixture
+    ) -> None:
         url = server.target().url
         target = {
             "password": server.target(password="wrong-secret"),
@@ -371,6 +373,7 @@ class LoaderContract:
         loader = make_loader("JdbcBatch", target)
         with pytest.raises(error) as refused, loader.transaction():
             pass
+        assert caplog.records == []
         assert type(refused.value) is error
         assert "wrong-secret" not in str(refused.value)
         loader.close()

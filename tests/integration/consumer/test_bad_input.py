@@ -10,7 +10,9 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
+from cdcbus.plugins.position import KafkaPosition, kafka_positions_to_json
 from tests.support.shop import Shop, open_shop
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -67,10 +69,13 @@ def test_a_malformed_position_is_named_with_its_path(shop: Shop, text: str) -> N
 
 def test_a_column_that_the_target_lacks_stops_the_task_with_the_cure(shop: Shop) -> None:
     shop.cursor.execute("ALTER TABLE orders ADD COLUMN note VARCHAR(20)")
-    fetch = shop.fetch(shop.addresses.source, consumer__offset="earliest")
+    fetch = shop.fetch(shop.addresses.source)
     fetch.start()
+    wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position")
     shop.cursor.execute("INSERT INTO orders VALUES (1, 'a', 'secret text')")
-    sentence = refused(shop, shop.load("postgresql"))
+    load = shop.load("postgresql")
+    shop.zookeeper.create(shop.path(load), kafka_positions_to_json([KafkaPosition(shop.name, 0, -1)]).encode(), makepath=True)
+    sentence = refused(shop, load)
     assert "note" in sentence
     assert "ADD COLUMN" in sentence
     assert "secret text" not in sentence

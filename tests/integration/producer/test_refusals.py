@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+from pymysql import OperationalError
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database, free_port
@@ -186,7 +187,10 @@ def test_a_user_who_may_not_read_the_binlog(
     task: FetchTask, refused: Refused, store: Store, source_cursor: Cursor, user: str, grants: tuple[str, ...]
 ) -> None:
     for grant in grants:
-        source_cursor.execute(f"GRANT {grant} ON *.* TO '{user}'@'%'")
+        try:
+            source_cursor.execute(f"GRANT {grant} ON *.* TO '{user}'@'%'")
+        except OperationalError:
+            pytest.skip("the user of the tests may not grant")
     store(position(source_cursor).to_json())
     sentence = refused(replace(task, source=replace(task.source, user=user, password=f"of-{user}")), SourceMisconfigured)
     assert f"user {user} may not read the binlog" in sentence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 from pymysql.cursors import Cursor
@@ -30,10 +30,10 @@ def stops(
     stored: Callable[[], str | None],
     store: Callable[[str], None],
 ) -> Stops:
-    """Runs statements in a session of their own between two rows, and the task until it stops: its sentence. The row before has been sent
-    and the one after has not; what is stored lies between."""
+    """Runs statements in a session of their own between two rows, and the task until it stops: its sentence. The row before has been sent,
+    the one after has not, and the stored position is between."""
 
-    def run(*statements: str, row_before: str = "INSERT INTO t VALUES (1, '{}')", expected: Sequence[int] = (1,)) -> str:
+    def run(*statements: str, row_before: str = "INSERT INTO t VALUES (1, '{}')") -> str:
         make_topic(name)
         source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v JSON)")
         store(position(source_cursor).to_json())
@@ -46,9 +46,9 @@ def stops(
         source_cursor.execute("INSERT INTO t VALUES (99, '{}')")
         with pytest.raises(UnreadableEvent) as raised, Running(fetch_task(source, name, servers=kafka), positions) as running:
             running.ends()
-        assert ids(kafka, name) == list(expected)
+        assert ids(kafka, name) == [1]
         left = BinlogPosition.from_json(stored() or "")
-        assert (left.file, left.pos) <= (before.file, before.pos)
+        assert (left.file, left.pos) >= (before.file, before.pos)
         return str(raised.value)
 
     return run
@@ -95,7 +95,7 @@ def test_rows_changed_for_one_statement_in_statement_format(stops: Stops, is_mar
 
 
 def test_xa_transactions(stops: Stops) -> None:
-    sentence = stops("XA START 'x'", "INSERT INTO t VALUES (2, '{}')", "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'", expected=(1, 2))
+    sentence = stops("XA START 'x'", "INSERT INTO t VALUES (2, '{}')", "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'")
     assert "XA_PREPARE (an XA transaction)" in sentence
 
 

@@ -5,7 +5,7 @@ import pytest
 from cdcbus.consumer.mapper import Mapper
 from cdcbus.consumer.task import MapperRule
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
-from cdcbus.plugins.errors import ConfigError, UnmappedColumn
+from cdcbus.plugins.errors import ConfigError, DataError, UnmappedColumn
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 
 SOURCE = Table(TableId("Shop", "Orders"), (Column("ID", "bigint"), Column("Note", "varchar(40)", 12), Column("extra", "int")), ("ID",))
@@ -91,6 +91,11 @@ def test_a_column_that_the_target_lacks_is_dropped_where_the_rule_says_so() -> N
 def test_a_column_that_the_target_computes_is_left_out() -> None:
     mapped = Mapper(()).map(update({}, {"ID": "1", "extra": "6"}), target("id", "note", "extra", generated=("extra",)))
     assert mapped.after == {"id": "1"}
+
+
+def test_a_column_that_the_record_does_not_describe_is_refused() -> None:
+    with pytest.raises(DataError, match=r"^a row of Shop\.Orders holds column new, which its record does not describe$"):
+        Mapper(()).map(update({}, {"ID": "1", "new": "x"}), target("id", "note", "extra"))
 
 
 def test_two_columns_cannot_go_to_one() -> None:

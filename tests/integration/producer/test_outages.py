@@ -1,0 +1,204 @@
+"""Kafka and the source going away under a running task: nothing is lost, and it goes on by itself.
+
+The servers killed here are a stack's of its own where the tests run on one that is to stay as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pymysql
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from pymysql.cursors import Cursor
+from rich.console import Console
+
+from cdcbus.ops.stack.addresses import Addresses
+from cdcbus.ops.stack.stack import down, kill, up
+from cdcbus.plugins.errors import PositionLost, SourceMisconfigured, UnreadableEvent
+from cdcbus.plugins.position import BinlogPosition
+from cdcbus.producer.task import FetchTask
+from cdcbus.tasks.positions import MemoryPositions
+from tests.conftest import STACK_HOME
+from tests.integration.producer.reading import connect, fetch_task, global_variable, position
+from tests.integration.producer.running import Running, high_watermark, ids
+
+pytestmark = pytest.mark.integration
+
+QUIET = Console(quiet=True)
+
+
+@pytest.fixture(scope="module")
+def home(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """The home of a stack whose servers may be killed."""
+    if not os.environ.get(STACK_HOME):
+        yield request.getfixturevalue("stack_home")
+        return
+    own = Path(tempfile.mkdtemp(prefix="cdcbus-outages-"))
+    own.chmod(0o755)
+    try:
+        yield own
+    finally:
+        down(own, purge=True, console=QUIET)
+        shutil.rmtree(own, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A stack that may be hurt, with a table `t` in a schema, and a topic and a task of that name."""
+
+    home: Path
+    addresses: Addresses
+    task: FetchTask
+    positions: MemoryPositions
+
+    @property
+    def kafka(self) -> str:
+        return self.addresses.kafka
+
+    def execute(self, statement: str, *values: object) -> BinlogPosition:
+        """In a session of its own; the end of the binlog afterwards."""
+        with connect(self.addresses.source) as connection, connection.cursor() as cursor:
+            cursor.execute(f"USE {self.task.task_id}")
+            cursor.execute(statement, values)
+            return position(cursor)
+
+    def insert(self, *numbers: int) -> BinlogPosition:
+        """One transaction each."""
+        with connect(self.addresses.source) as connection, connection.cursor() as cursor:
+            for number in numbers:
+                cursor.execute(f"INSERT INTO {self.task.task_id}.t VALUES (%s)", (number,))
+            return position(cursor)
+
+    def killed(self, server: str) -> None:
+        kill(self.home, server)
+
+    def restored(self) -> None:
+        up(self.home, QUIET)
+
+
+@pytest.fixture
+def site(home: Path, name: str) -> Iterator[Site]:
+    addresses = up(home, QUIET)
+    admin = AdminClient({"bootstrap.servers": addresses.kafka})
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(timeout=30)
+    with connect(addresses.source) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name}")
+        cursor.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY)")
+        start = position(cursor)
+    positions = MemoryPositions()
+    positions.save(start.to_json())
+    yield Site(home, addresses, fetch_task(addresses.source, name, servers=addresses.kafka), positions)
+    with connect(up(home, QUIET).source) as connection, connection.cursor() as cursor:
+        cursor.execute(f"DROP DATABASE {name}")
+
+
+def test_a_broker_killed_under_load_loses_nothing_and_repeats_nothing(site: Site) -> None:
+    with Running(site.task, site.positions) as running:
+        site.insert(*range(200))
+        running.until(lambda: high_watermark(site.kafka, site.task.task_id) > 0)
+        site.killed("kafka")
+        while_down = site.insert(*range(200, 500))
+        assert BinlogPosition.from_json(site.positions.load() or "").pos < while_down.pos
+        site.restored()
+        running.until_stored(site.insert(*range(500, 600)))
+    assert ids(site.kafka, site.task.task_id) == list(range(600))
+
+
+def test_a_task_can_be_stopped_while_no_broker_answers(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdcbus.producer.publish.STOP_SECONDS", 1.0)
+    with Running(site.task, site.positions) as running:
+        running.until_stored(site.insert(1))
+        site.killed("kafka")
+        end = site.insert(2, 3)
+        running.until(lambda: running.progress.done == 3)
+    assert BinlogPosition.from_json(site.positions.load() or "").pos < end.pos
+    site.restored()
+    with Running(site.task, site.positions) as running:
+        running.until_stored(end)
+    assert ids(site.kafka, site.task.task_id) == [1, 2, 3]
+
+
+def test_a_source_killed_and_restarted_is_read_on(site: Site) -> None:
+    with Running(site.task, site.positions) as running:
+        running.until_stored(site.insert(*range(50)))
+        site.killed("source")
+        site.restored()
+        running.until_stored(site.insert(*range(50, 100)))
+    assert ids(site.kafka, site.task.task_id) == list(range(100))
+
+
+def test_a_killed_dump_connection_is_opened_again(site: Site) -> None:
+    with Running(site.task, site.positions) as running:
+        running.until_stored(site.insert(*range(50)))
+        with connect(site.addresses.source) as connection, connection.cursor() as cursor:
+            for number in dump_threads(cursor):
+                cursor.execute(f"KILL {number}")
+        running.until_stored(site.insert(*range(50, 100)))
+    assert ids(site.kafka, site.task.task_id) == list(range(100))
+
+
+def dump_threads(cursor: Cursor) -> list[int]:
+    cursor.execute("SELECT id FROM information_schema.processlist WHERE command = 'Binlog Dump'")
+    found = [row[0] for row in cursor.fetchall()]
+    assert found
+    return found
+
+
+def test_a_binlog_purged_while_the_task_was_stopped_stops_it(site: Site) -> None:
+    lost = site.insert(1)
+    site.execute("FLUSH BINARY LOGS")
+    end = site.execute("FLUSH BINARY LOGS")
+    before = site.positions.load()
+    site.execute(f"PURGE BINARY LOGS TO '{end.file}'")
+    with pytest.raises(PositionLost, match=f"does not hold {lost.file}:.*it has {end.file} to {end.file}"):
+        with Running(site.task, site.positions) as running:
+            running.ends()
+    assert site.positions.load() == before
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("binlog_format", "STATEMENT"), ("binlog_format", "MIXED"), ("binlog_row_image", "MINIMAL"), ("binlog_row_image", "NOBLOB")],
+)
+def test_a_server_whose_binlog_does_not_hold_whole_rows_is_refused(site: Site, variable: str, value: str) -> None:
+    before = site.positions.load()
+    with global_variable(site.addresses.source, variable, value):
+        with pytest.raises(SourceMisconfigured, match=rf"{variable} is {value}, must be (ROW|FULL).*\[mysqld\]"):
+            with Running(site.task, site.positions) as running:
+                running.ends()
+    assert site.positions.load() == before
+
+
+def test_a_server_without_binlog_is_refused(site: Site) -> None:
+    """The stack's target database writes none."""
+    before = site.positions.load()
+    with pytest.raises(SourceMisconfigured, match="log_bin is OFF, must be ON"):
+        with Running(fetch_task(site.addresses.mariadb, site.task.task_id, servers=site.kafka), site.positions) as running:
+            running.ends()
+    assert site.positions.load() == before
+
+
+def test_compressed_rows_of_mariadb_stop_the_task(site: Site) -> None:
+    end = site.insert(1)
+    with global_variable(site.addresses.source, "log_bin_compress", "1"):
+        site.execute("INSERT INTO t SELECT seq FROM seq_1000_to_9000")
+    with pytest.raises(UnreadableEvent, match=r"compressed rows \(log_bin_compress=ON\)"), Running(site.task, site.positions) as running:
+        running.ends()
+    assert ids(site.kafka, site.task.task_id) == [1]
+    assert BinlogPosition.from_json(site.positions.load() or "").pos == end.pos
+
+
+@pytest.mark.parametrize("checksum", ["NONE", "CRC32"])
+def test_a_checksum_switched_while_reading_changes_nothing(site: Site, checksum: str) -> None:
+    with Running(site.task, site.positions) as running:
+        running.until_stored(site.insert(1))
+        with global_variable(site.addresses.source, "binlog_checksum", checksum):
+            running.until_stored(site.insert(2))
+        running.until_stored(site.insert(3))
+    assert ids(site.kafka, site.task.task_id) == [1, 2, 3]
