@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from cdcbus.consumer.mapper import Mapper
@@ -53,10 +54,26 @@ class LaneApplier:
                 # A value of another unique key moves from one row to the next inside the batch: only the original order frees it in time.
                 LOG.info("task %s: a unique key is reused inside a batch of %s[%d]; applying it row by row", self._task.task_id, *lane)
                 result.counts.clear()
-                for table, change in changes:
-                    self._write(transaction, [self._merged(table, [change])], result)
+                self._write_in_order(transaction, changes, result)
             transaction.store_offset(AppliedOffset(*lane, end_offset, mzxid))
         return result
+
+    def _write_in_order(self, transaction: LoadTransaction, changes: Iterable[tuple[TargetTable, RowChange]], result: LaneResult) -> None:
+        """Row by row. A row that still holds a unique value which the source has given to another one makes way.
+
+        That happens when changes come again, from a position set back or a fetch task that was killed: the target is ahead of them. The row
+        that makes way has changed at the source too, as both cannot hold the value, so its own change is among those that follow and
+        brings it back whole; where updates may not insert, it could not, and the violation stops the task.
+        """
+        for table, change in changes:
+            batch = self._merged(table, [change])
+            try:
+                with transaction.savepoint() if table.unique_keys else nullcontext():
+                    self._write(transaction, [batch], result)
+            except UniqueViolation:
+                if not self._task.insert_on_update_error or not transaction.displace(batch):
+                    raise
+                self._write(transaction, [batch], result)
 
     def check_targets(self) -> None:
         """Raises UnmappedColumn when a table that the task file includes by name has no target."""

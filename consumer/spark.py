@@ -30,6 +30,7 @@ LOG = logging.getLogger(__name__)
 JVM_ENDED = (Py4JError, ConnectionError, PySparkRuntimeError)
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
+_SCRATCH = "cdcbus-spark-"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 # Small plans, one output: no web page, no adaptive planning, no shuffles. A query without new records asks Kafka ten times a second.
@@ -59,7 +60,8 @@ def spark_session(task: LoadTask, stop: Event) -> Iterator[tuple[SparkSession, P
     """
     jars = kafka_connector_jars()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    scratch = Path(tempfile.mkdtemp(prefix="cdcbus-spark-"))
+    _remove_leftovers()
+    scratch = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-"))
     settings = {
         **_SETTINGS,
         "spark.app.name": f"cdcbus task {task.task_id}",
@@ -82,6 +84,24 @@ def spark_session(task: LoadTask, stop: Event) -> Iterator[tuple[SparkSession, P
         with suppress(*JVM_ENDED):
             spark.stop()
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _remove_leftovers() -> None:
+    """Scratch folders of tasks that were killed: their name tells the process, which is no more."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
+        pid = folder.name.removeprefix(_SCRATCH).partition("-")[0]
+        if pid.isdigit() and not _is_alive(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 # What every JVM of Spark says at its start.

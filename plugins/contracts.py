@@ -68,13 +68,14 @@ class TargetColumn:
 
 @dataclass(frozen=True, slots=True)
 class TargetTable:
-    """A target table as reflected: columns by name in order, primary key, and whether other unique keys exist. `dialect` is SQLAlchemy's
-    name of the target's kind (`postgresql`, `mysql`, `oracle`)."""
+    """A target table as reflected: columns by name in order, primary key, other unique keys. One of these that is more than its columns
+    (an expression, a prefix, a condition) is an empty tuple. `dialect` is SQLAlchemy's name of the target's kind (`postgresql`, `mysql`,
+    `oracle`)."""
 
     id: TableId
     columns: Mapping[str, TargetColumn]
     key: tuple[str, ...]
-    has_other_unique_keys: bool = False
+    unique_keys: tuple[tuple[str, ...], ...] = ()
     dialect: str = ""
 
 
@@ -134,6 +135,11 @@ class LoadTransaction(Protocol):
 
     def write(self, batch: TableBatch) -> Counts:
         """Applies a table's batch. Raises UniqueViolation, TargetRejected, TargetUnavailable."""
+        ...
+
+    def displace(self, batch: TableBatch) -> int:
+        """Deletes the rows of other keys that hold a unique value of the batch's rows; how many. For a row whose own change is still to
+        come."""
         ...
 
     def savepoint(self) -> AbstractContextManager[None]:

@@ -31,7 +31,13 @@ _FIXED = {
     "partitioner": "murmur2_random",  # the Java client's split by key
     "delivery.report.only.error": True,
 }
-_DEFAULTS = {"linger.ms": 5, "compression.type": "lz4", "queue.buffering.max.messages": 200_000, "queue.buffering.max.kbytes": 65_536}
+_DEFAULTS = {
+    "linger.ms": 5,
+    "compression.type": "lz4",
+    "queue.buffering.max.messages": 200_000,
+    "queue.buffering.max.kbytes": 65_536,
+    "reconnect.backoff.max.ms": 1_000,
+}
 
 
 class KafkaPublisher:

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 import pymysql
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from pymysql.cursors import Cursor
 from rich.console import Console
 

@@ -39,7 +39,7 @@ class Options:
     @property
     def folder(self) -> Path:
         """Where the demo's own files are."""
-        return self.home / "demo"
+        return self.home / stack.DEMO
 
 
 @dataclass(frozen=True, slots=True)

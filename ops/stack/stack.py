@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 SERVERS = (ZOOKEEPER, KAFKA, SOURCE, MARIADB, POSTGRESQL)
 
+DEMO = "demo"  # where the demo keeps its task files and logs
 _START_SECONDS = 120
 _STOP_SECONDS = 20
 
@@ -202,10 +203,10 @@ def _say(console: "Console", sentence: str) -> None:
 
 
 def _purge(home: Path) -> None:
-    """Removes what `up` makes and nothing else: somebody may have named a folder that holds other files."""
-    for server in SERVERS:
-        if (home / server.name).exists():
-            shutil.rmtree(home / server.name)
+    """Removes what `up` and the demo make and nothing else: somebody may have named a folder that holds other files."""
+    for name in (*(server.name for server in SERVERS), DEMO):
+        if (home / name).exists():
+            shutil.rmtree(home / name)
     addresses.plan_file(home).unlink(missing_ok=True)
     if not any(home.iterdir()):
         home.rmdir()

@@ -106,6 +106,15 @@ class JdbcTransaction:
             counts.add(Counts(written=hit, missed=len(writes.rows) - hit))
         return counts
 
+    def displace(self, batch: TableBatch) -> int:
+        table, count = batch.table, 0
+        for writes in batch.writes:
+            for unique_key in table.unique_keys:
+                if unique_key and set(unique_key) <= set(writes.columns):
+                    with self._database.reported(f"table {table.id}", writes.columns):
+                        count += self._database.dialect.displace(self._connection, table, writes, unique_key)
+        return count
+
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         with self._database.reported("savepoint"):

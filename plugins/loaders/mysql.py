@@ -35,7 +35,7 @@ CATALOG: Final = Catalog(
             is_nullable = 'NO' AND column_default IS NULL AND extra NOT REGEXP 'auto_increment|VIRTUAL|STORED|PERSISTENT'
         FROM information_schema.columns WHERE table_schema = :schema AND table_name = :table ORDER BY ordinal_position""",
     unique_keys="""
-        SELECT index_name = 'PRIMARY', column_name
+        SELECT index_name = 'PRIMARY', index_name, CASE WHEN sub_part IS NULL THEN column_name END
         FROM information_schema.statistics WHERE table_schema = :schema AND table_name = :table AND non_unique = 0
         ORDER BY index_name, seq_in_index""",
 )
@@ -58,12 +58,16 @@ class Mysql:
         return sum(_execute(connection, delete_sql(table, part), table) for part in slices)
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
-        if can_insert(table, writes.columns) and not table.has_other_unique_keys:
+        if can_insert(table, writes.columns) and not table.unique_keys:
             _insert(connection, table, writes, lambda rows: upsert_sql(table, writes.columns, rows))
             return
         with _staged(connection, table, writes):
             if _execute(connection, update_sql(table, writes.columns), table) < len(writes.rows):
                 _execute(connection, insert_missing_sql(table, writes.columns), table)
+
+    def displace(self, connection: Connection, table: TargetTable, writes: Writes, unique_key: Sequence[str]) -> int:
+        with _staged(connection, table, writes):
+            return _execute(connection, displace_sql(table, unique_key), table)
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         with _staged(connection, table, writes):
@@ -123,6 +127,12 @@ def update_sql(table: TargetTable, columns: Sequence[str]) -> str:
     """STRAIGHT_JOIN: the staged rows lead, the target's are found by primary key."""
     changes = ", ".join(f"t.{QUOTED.name(name)} = s.{QUOTED.name(name)}" for name in assigned(table, columns))
     return f"UPDATE {QUOTED.table(stage_of(table))} AS s STRAIGHT_JOIN {QUOTED.table(table.id)} AS t ON {_same_key(table)} SET {changes}"
+
+
+def displace_sql(table: TargetTable, unique_key: Sequence[str]) -> str:
+    same = " AND ".join(f"t.{QUOTED.name(name)} = s.{QUOTED.name(name)}" for name in unique_key)
+    join = f"{QUOTED.table(stage_of(table))} AS s STRAIGHT_JOIN {QUOTED.table(table.id)} AS t ON {same}"
+    return f"DELETE t FROM {join} WHERE NOT ({_same_key(table)})"
 
 
 def insert_missing_sql(table: TargetTable, columns: Sequence[str]) -> str:

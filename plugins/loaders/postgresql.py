@@ -40,7 +40,7 @@ CATALOG: Final = Catalog(
         WHERE n.nspname = :schema AND c.relname = :table AND c.relkind IN ('r', 'p', 'v', 'f') AND a.attnum > 0 AND NOT a.attisdropped
         ORDER BY a.attnum""",
     unique_keys="""
-        SELECT i.indisprimary, a.attname
+        SELECT i.indisprimary, i.indexrelid::text, CASE WHEN i.indpred IS NULL THEN a.attname END
         FROM pg_index i
             JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
             CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place)
@@ -70,6 +70,12 @@ class Postgresql:
         elif connection.exec_driver_sql(update_sql(table, writes.columns), cells).rowcount < len(writes.rows):
             connection.exec_driver_sql(insert_missing_sql(table, writes.columns), cells)
 
+    def displace(self, connection: Connection, table: TargetTable, writes: Writes, unique_key: Sequence[str]) -> int:
+        columns = (*table.key, *unique_key)
+        cells = [dict(zip(writes.columns, row, strict=True)) for row in writes.rows]
+        rows = [tuple(row[name] for name in columns) for row in cells]
+        return connection.exec_driver_sql(displace_sql(table, unique_key), arrays(table, columns, rows)).rowcount
+
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         return connection.exec_driver_sql(update_sql(table, writes.columns), arrays(table, writes.columns, writes.rows)).rowcount
 
@@ -86,6 +92,12 @@ def truncate_sql(table: TargetTable) -> str:
 
 def delete_sql(table: TargetTable) -> str:
     return f"DELETE FROM {QUOTED.table(table.id)} AS t USING {_rows(table, table.key)} WHERE {_same_key(table)}"
+
+
+def displace_sql(table: TargetTable, unique_key: Sequence[str]) -> str:
+    same = " AND ".join(f"t.{QUOTED.name(name)} = {_cell(table, name)}" for name in unique_key)
+    rows = _rows(table, (*table.key, *unique_key))
+    return f"DELETE FROM {QUOTED.table(table.id)} AS t USING {rows} WHERE {same} AND NOT ({_same_key(table)})"
 
 
 def upsert_sql(table: TargetTable, columns: Sequence[str]) -> str:

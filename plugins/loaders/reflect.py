@@ -17,7 +17,8 @@ class Catalog:
     warns of and drops the types it does not know.
 
     `names`: schema and table of all that match in any case. `columns`: the fields of TargetColumn, in order.
-    `unique_keys`: is primary, column; one line per column of each unique key, in order.
+    `unique_keys`: is primary, name of the key, column; one line per column of each unique key, in order; the column is NULL where the key
+    is more than its columns.
     """
 
     names: str
@@ -36,12 +37,15 @@ def _exact(connection: Connection, catalog: Catalog, dialect: str, name: TableId
     columns = [TargetColumn(column, type_, length, *map(bool, facts)) for column, type_, length, *facts in rows]
     if not columns:
         return None
-    unique = connection.execute(text(catalog.unique_keys), parameters).all()
+    primary: list[str] = []
+    unique: dict[str, list[str | None]] = {}
+    for is_primary, key, column in connection.execute(text(catalog.unique_keys), parameters):
+        (primary if is_primary else unique.setdefault(key, [])).append(column)
     return TargetTable(
         id=name,
         columns={column.name: column for column in columns},
-        key=tuple(column for is_primary, column in unique if is_primary),
-        has_other_unique_keys=any(not is_primary for is_primary, _ in unique),
+        key=tuple(primary),
+        unique_keys=tuple(() if None in key else tuple(filter(None, key)) for key in unique.values()),
         dialect=dialect,
     )
 

@@ -63,13 +63,13 @@ class LoaderContract:
         assert table.key == ("a", "b")
         assert table.columns["a"].length == 7
         assert [column.is_nullable for column in table.columns.values()] == [False, False, False]
-        assert not table.has_other_unique_keys
+        assert table.unique_keys == ()
         server.execute("CREATE UNIQUE INDEX one ON {schema}.t (v)")
         assert loader.table(table.id) is table
         loader.refresh(table.id)
         changed = loader.table(table.id)
         assert changed is not None
-        assert changed.has_other_unique_keys
+        assert changed.unique_keys == (("v",),)
 
     def test_a_column_that_the_target_computes_is_told_apart(self, server: TargetServer, loader: Loader) -> None:
         table = self.table(server, loader, "id int primary key, v int, twice int generated always as (v * 2) stored")
@@ -207,6 +207,16 @@ class LoaderContract:
         with pytest.raises(UniqueViolation, match=rf"table {server.schema}\.t: .*unique"):
             self.write(loader, table, Writes(("id", "v"), [("3", "a")]))
         assert self.rows(server) == [(1, "a"), (2, "b")]
+
+    def test_rows_that_hold_unique_values_of_others_make_way_and_no_others_do(self, server: TargetServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int primary key, v varchar(9) unique, a int, b int, unique (a, b)")
+        cells = [("1", "a", "1", "1"), ("2", "b", "1", "2"), ("3", "c", "2", "1"), ("4", None, None, "9"), ("5", "e", "5", "5")]
+        self.write(loader, table, Writes(("id", "v", "a", "b"), cells))
+        moved = TableBatch(table, writes=[Writes(("id", "v", "a", "b"), [("3", "a", "1", "2"), ("4", None, None, "9")])])
+        with loader.transaction() as transaction:
+            assert transaction.displace(moved) == 2
+            transaction.write(moved)
+        assert self.rows(server, "id, v, a, b") == [(3, "a", 1, 2), (4, None, None, 9), (5, "e", 5, 5)]
 
     # Transactions
 

@@ -19,6 +19,9 @@ UPDATE `Shop`.`cdcbus_stage` AS s STRAIGHT_JOIN `Shop`.`order` AS t ON t.`k` = s
 -- insert what is missing
 INSERT INTO `Shop`.`order` (`k2`, `k`, `Group`) SELECT s.`k2`, s.`k`, s.`Group` FROM `Shop`.`cdcbus_stage` AS s LEFT JOIN `Shop`.`order` AS t ON t.`k` = s.`k` AND t.`k2` = s.`k2` WHERE t.`k` IS NULL;
 
+-- displace
+DELETE t FROM `Shop`.`cdcbus_stage` AS s STRAIGHT_JOIN `Shop`.`order` AS t ON t.`Group` = s.`Group` WHERE NOT (t.`k` = s.`k` AND t.`k2` = s.`k2`);
+
 -- delete
 DELETE FROM `Shop`.`order` WHERE (`k`, `k2`) IN ((1, 5), (-2, 0));
 

@@ -16,6 +16,9 @@ UPDATE "Shop"."order" AS t SET "k" = s."k" FROM unnest(%s::uuid[]) AS s("k") WHE
 -- delete
 DELETE FROM "Shop"."order" AS t USING unnest(%s::bigint[], %s::"bit"[]) AS s("k", "k2") WHERE t."k" = s."k" AND t."k2" = s."k2";
 
+-- displace
+DELETE FROM "Shop"."order" AS t USING unnest(%s::bigint[], %s::"bit"[], %s::character varying[]) AS s("k", "k2", "Group") WHERE t."Group" = s."Group" AND NOT (t."k" = s."k" AND t."k2" = s."k2");
+
 -- truncate
 TRUNCATE TABLE "Shop"."order";
 

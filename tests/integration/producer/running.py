@@ -82,21 +82,18 @@ def high_watermark(kafka: str, topic: str, partition: int = 0) -> int:
 
 def messages(kafka: str, topic: str) -> list[Message]:
     """All records of a topic, partition by partition."""
-    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "reader", "enable.auto.commit": False, "enable.partition.eof": True})
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "reader", "enable.auto.commit": False, "fetch.wait.max.ms": 10})
     try:
-        partitions = sorted(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
-        found = []
-        for partition in partitions:
-            end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)[1]
-            consumer.assign([TopicPartition(topic, partition, 0)])
-            while end > 0:
-                message = consumer.poll(30)
-                assert message is not None, f"{topic}[{partition}] does not give its {end} records"
-                if message.error() is None:
-                    found.append(message)
-                    if (message.offset() or 0) >= end - 1:
-                        break
-        return found
+        partitions = [TopicPartition(topic, number, 0) for number in consumer.list_topics(topic, timeout=30).topics[topic].partitions]
+        count = sum(consumer.get_watermark_offsets(partition, timeout=30)[1] for partition in partitions)
+        consumer.assign(partitions)
+        found: list[Message] = []
+        while len(found) < count:
+            batch = consumer.consume(count - len(found), timeout=30)
+            assert batch, f"{topic} does not give its {count} records"
+            assert all(message.error() is None for message in batch)
+            found += batch
+        return sorted(found, key=lambda message: (message.partition(), message.offset()))
     finally:
         consumer.close()
 

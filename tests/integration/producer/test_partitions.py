@@ -14,7 +14,6 @@ from cdcbus.consumer.jars import java
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.ops.stack.java_servers import KAFKA
 from cdcbus.plugins.contracts import PositionStore
-from cdcbus.producer.publish import KafkaPublisher
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, canal, messages
 
@@ -71,8 +70,10 @@ def test_an_update_that_changes_the_key_goes_to_both_partitions(
         source_cursor.execute("UPDATE t SET id = %s", (number,))
     with Running(fetch_task(source, name, servers=kafka), positions) as running:
         running.until_stored(position(source_cursor))
-    types = {number: [record["type"] for record in canal(kafka, name) if record["data"] == [{"id": str(number)}]] for number in range(40)}
-    assert types == {**dict.fromkeys(range(39), ["INSERT", "DELETE"]), 39: ["INSERT"]}
+    types: dict[str, list[str]] = {}
+    for record in canal(kafka, name):
+        types.setdefault(record["data"][0]["id"], []).append(record["type"])
+    assert types == {**{str(number): ["INSERT", "DELETE"] for number in range(39)}, "39": ["INSERT"]}
 
 
 def test_what_safety_needs_cannot_be_set_otherwise(

@@ -33,6 +33,7 @@ STATEMENTS = {
         "update": postgresql.update_sql(PG, ["tags", "k2", "k"]),
         "update of key columns only": postgresql.update_sql(PG_KEY_ONLY, ["k"]),
         "delete": postgresql.delete_sql(PG),
+        "displace": postgresql.displace_sql(PG, ["Group"]),
         "truncate": postgresql.truncate_sql(PG),
     },
     "mysql": {
@@ -43,6 +44,7 @@ STATEMENTS = {
         "update": mysql.update_sql(MY, ["k2", "k", "Group"]),
         "update of key columns only": mysql.update_sql(MY_KEY_ONLY, ["k"]),
         "insert what is missing": mysql.insert_missing_sql(MY, ["k2", "k", "Group"]),
+        "displace": mysql.displace_sql(MY, ["Group"]),
         "delete": mysql.delete_sql(MY, mysql.row_literals(MY, MY.key, [row[:2] for row in ROWS])),
         "delete of one key": mysql.delete_sql(MY_KEY_ONLY, ["('a')"]),
     },
