@@ -1,10 +1,12 @@
 import pickle
+from collections.abc import Callable
+from threading import Event
 
 import pytest
 
 from cdcbus.plugins import errors
 from cdcbus.plugins.errors import CdcError
-from cdcbus.plugins.policy import POLICIES, UNKNOWN, Action, policy_of
+from cdcbus.plugins.policy import POLICIES, UNKNOWN, Action, keep_trying, policy_of
 
 
 def tree(root: type[CdcError] = CdcError) -> set[type[CdcError]]:
@@ -15,7 +17,11 @@ def test_each_class_of_the_tree_has_its_own_entry() -> None:
     assert set(POLICIES) == tree()
 
 
-@pytest.mark.parametrize("error", sorted(tree(), key=lambda error: error.__name__))
+def name(error: type[CdcError]) -> str:
+    return error.__name__
+
+
+@pytest.mark.parametrize("error", sorted(tree(), key=name))
 def test_what_is_unavailable_is_tried_again_and_all_else_stops(error: type[CdcError]) -> None:
     retried = error.__name__.endswith("Unavailable") or error is errors.PositionConflict
     assert policy_of(error("x")).action is (Action.RETRY if retried else Action.STOP)
@@ -39,3 +45,36 @@ def test_advice_is_a_sentence_and_survives_pickling(policy: object) -> None:
     assert pickle.loads(pickle.dumps(policy)) == policy
     advice = getattr(policy, "advice")  # noqa: B009
     assert advice[0].isupper() and advice.endswith(".")
+
+
+def raising(*raised: BaseException) -> Callable[[], None]:
+    """Raises these in turn, then returns."""
+    left = list(raised)
+
+    def attempt() -> None:
+        if left:
+            raise left.pop(0)
+
+    return attempt
+
+
+def test_trying_goes_on_after_what_may_pass_and_ends_when_an_attempt_returns() -> None:
+    attempt = raising(errors.PositionConflict("edited"), errors.BusUnavailable("away"), errors.PositionConflict("edited"))
+    keep_trying("task 1", attempt, lambda: 0, Event())
+    attempt()  # all three have been raised
+
+
+@pytest.mark.parametrize("error", [errors.ConversionError("bad"), errors.PositionLost("gone"), RuntimeError("a fault")])
+def test_trying_ends_with_what_will_not_pass(error: BaseException) -> None:
+    with pytest.raises(type(error), match=str(error)):
+        keep_trying("task 1", raising(errors.PositionConflict("edited"), error), lambda: 0, Event())
+
+
+def test_a_stop_ends_trying_and_its_pause() -> None:
+    stop = Event()
+
+    def attempt() -> None:
+        stop.set()
+        raise errors.SourceUnavailable("away")
+
+    keep_trying("task 1", attempt, lambda: 0, stop)
