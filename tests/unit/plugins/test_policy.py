@@ -17,11 +17,10 @@ def test_each_class_of_the_tree_has_its_own_entry() -> None:
     assert set(POLICIES) == tree()
 
 
-def name(error: type[CdcError]) -> str:
-    return error.__name__
+ERRORS: list[type[CdcError]] = sorted(tree(), key=lambda error: error.__name__)
 
 
-@pytest.mark.parametrize("error", sorted(tree(), key=name))
+@pytest.mark.parametrize("error", ERRORS)
 def test_what_is_unavailable_is_tried_again_and_all_else_stops(error: type[CdcError]) -> None:
     retried = error.__name__.endswith("Unavailable") or error is errors.PositionConflict
     assert policy_of(error("x")).action is (Action.RETRY if retried else Action.STOP)
