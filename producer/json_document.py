@@ -1,4 +1,4 @@
-"""MySQL's binary JSON to the text that MySQL itself prints.
+"""MySQL's binary JSON to text, spaced as MySQL prints it; doubles as Python writes them (`1e+16` where MySQL has `1e16`).
 
 Layout: `json_binary.h` of the server: a type byte, then objects and arrays as a count, a size, entries with offsets from their own start,
 keys, values. Small documents use 2-byte offsets, large ones 4.

@@ -50,6 +50,7 @@ _CODES: dict[str, set[int]] = {
     "enum": {TYPE.ENUM},
     "set": {TYPE.SET},
     "vector": {VECTOR},
+    **{kind: {TYPE.STRING} for kind in ("inet4", "inet6", "uuid")},  # MariaDB's: bytes
     **{prefix + kind: {TYPE.BLOB} for prefix in ("tiny", "", "medium", "long") for kind in ("text", "blob")},
     **{kind: {TYPE.GEOMETRY} for kind in _GEOMETRIES},
 }
@@ -123,9 +124,16 @@ class SchemaReader:
         return next((tuple(columns) for index, columns in keys.items() if index not in unfit), ())
 
 
-_LABEL = re.compile(r"'((?:[^']|'')*)'")
+# A label as the servers print it in column_type: quotes doubled, some characters escaped.
+_LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
+_ESCAPED = re.compile(r"''|\\.", re.DOTALL)
+_CHARACTERS = {"''": "'", r"\0": "\0", r"\n": "\n", r"\r": "\r"}
+
+
+def _labels(column_type: str) -> tuple[str, ...]:
+    return tuple(_ESCAPED.sub(lambda found: _CHARACTERS.get(found[0], found[0][1]), label) for label in _LABEL.findall(column_type))
 
 
 def _completed(column: BinlogColumn, row: Mapping[str, str]) -> BinlogColumn:
-    labels = tuple(label.replace("''", "'") for label in _LABEL.findall(row["column_type"])) if column.type in (TYPE.ENUM, TYPE.SET) else ()
+    labels = _labels(row["column_type"]) if column.type in (TYPE.ENUM, TYPE.SET) else ()
     return replace(column, name=row["name"], unsigned="unsigned" in row["column_type"], charset=row["charset"] or "binary", labels=labels)

@@ -1,3 +1,4 @@
+-- needs: full metadata
 -- Columns added, dropped, moved and renamed in mid-stream: each row has the columns that the table had when it was written.
 CREATE TABLE growing (id INT PRIMARY KEY, a INT);
 INSERT INTO growing VALUES (1, 10);

@@ -23,3 +23,32 @@ UPDATE choices SET e = 'green', s = 'x,y,zé' WHERE id = 1;
 -> key "1_"
 -> canal {"type": "UPDATE", "table": "choices", "pkNames": ["id"], "data": [{"id": "1", "e": "green", "s": "x,y,zé", "v": "汉", "e2": "漢", "s2": "a1"}], "old": [{"e": "red", "s": "x"}], "row": 0, "txLast": true}
 -> ogg {"table": "$schema.choices", "op_type": "U", "primary_keys": ["id"], "before": {"id": "1", "e": "red", "s": "x", "v": "汉", "e2": "漢", "s2": "a1"}, "after": {"id": "1", "e": "green", "s": "x,y,zé", "v": "汉", "e2": "漢", "s2": "a1"}}
+CREATE TABLE odd_labels (id INT PRIMARY KEY, e ENUM('back\\slash', 'new\nline', 'tab\t', '"', ' space', '', 'q''', '%s', '漢,字'), s SET('back\\slash', '''', 'x y'));
+INSERT INTO odd_labels VALUES (1, 1, 1), (2, 2, 2), (3, 3, 7), (4, 4, 0), (5, 5, NULL), (6, 6, 3), (7, 7, 5), (8, 8, 6), (9, 9, 4);
+-> key "1_"
+-> canal {"type": "INSERT", "table": "odd_labels", "pkNames": ["id"], "data": [{"id": "1", "e": "back\\slash", "s": "back\\slash"}], "old": null, "row": 0, "txLast": false, "mysqlType": {"id": "int", "e": "enum('back\\slash','new\nline','tab\t','\"',' space','','q''','%s','漢,字')", "s": "set('back\\slash','''','x y')"}, "sqlType": {"id": 4, "e": 4, "s": -7}}
+-> ogg {"table": "$schema.odd_labels", "op_type": "I", "primary_keys": ["id"], "after": {"id": "1", "e": "back\\slash", "s": "back\\slash"}}
+-> key "2_"
+-> canal {"type": "INSERT", "table": "odd_labels", "pkNames": ["id"], "data": [{"id": "2", "e": "new\nline", "s": "'"}], "old": null, "row": 1, "txLast": false}
+-> ogg {"table": "$schema.odd_labels", "op_type": "I", "primary_keys": ["id"], "after": {"id": "2", "e": "new\nline", "s": "'"}}
+-> key "3_"
+-> canal {"type": "INSERT", "table": "odd_labels", "pkNames": ["id"], "data": [{"id": "3", "e": "tab\t", "s": "back\\slash,',x y"}], "old": null, "row": 2, "txLast": false}
+-> ogg {"table": "$schema.odd_labels", "op_type": "I", "primary_keys": ["id"], "after": {"id": "3", "e": "tab\t", "s": "back\\slash,',x y"}}
+-> key "4_"
+-> canal {"type": "INSERT", "table": "odd_labels", "pkNames": ["id"], "data": [{"id": "4", "e": "\"", "s": ""}], "old": null, "row": 3, "txLast": false}
+-> ogg {"table": "$schema.odd_labels", "op_type": "I", "primary_keys": ["id"], "after": {"id": "4", "e": "\"", "s": ""}}
+-> key "5_"
+-> canal {"type": "INSERT", "table": "odd_labels", "pkNames": ["id"], "data": [{"id": "5", "e": " space", "s": null}], "old": null, "row": 4, "txLast": false}
+-> ogg {"table": "$schema.odd_labels", "op_type": "I", "primary_keys": ["id"], "after": {"id": "5", "e": " space", "s": null}}
+-> key "6_"
+-> canal {"type": "INSERT", "table": "odd_labels", "pkNames": ["id"], "data": [{"id": "6", "e": "", "s": "back\\slash,'"}], "old": null, "row": 5, "txLast": false}
+-> ogg {"table": "$schema.odd_labels", "op_type": "I", "primary_keys": ["id"], "after": {"id": "6", "e": "", "s": "back\\slash,'"}}
+-> key "7_"
+-> canal {"type": "INSERT", "table": "odd_labels", "pkNames": ["id"], "data": [{"id": "7", "e": "q'", "s": "back\\slash,x y"}], "old": null, "row": 6, "txLast": false}
+-> ogg {"table": "$schema.odd_labels", "op_type": "I", "primary_keys": ["id"], "after": {"id": "7", "e": "q'", "s": "back\\slash,x y"}}
+-> key "8_"
+-> canal {"type": "INSERT", "table": "odd_labels", "pkNames": ["id"], "data": [{"id": "8", "e": "%s", "s": "',x y"}], "old": null, "row": 7, "txLast": false}
+-> ogg {"table": "$schema.odd_labels", "op_type": "I", "primary_keys": ["id"], "after": {"id": "8", "e": "%s", "s": "',x y"}}
+-> key "9_"
+-> canal {"type": "INSERT", "table": "odd_labels", "pkNames": ["id"], "data": [{"id": "9", "e": "漢,字", "s": "x y"}], "old": null, "row": 8, "txLast": true}
+-> ogg {"table": "$schema.odd_labels", "op_type": "I", "primary_keys": ["id"], "after": {"id": "9", "e": "漢,字", "s": "x y"}}

@@ -1,5 +1,5 @@
 -- only: mysql
--- MySQL's binary JSON: every kind of value, as MySQL itself prints it.
+-- MySQL's binary JSON: every kind of value, spaced as MySQL prints it; doubles in Python's spelling.
 CREATE TABLE docs (id INT PRIMARY KEY, j JSON);
 INSERT INTO docs VALUES (1, '{"b": 1, "a": [true, false, null, "x", -1.5, {}, []], "ü": "漢😀", "q\\"": "\\\\ \\" \\n \\u0001"}');
 -> key "1_"

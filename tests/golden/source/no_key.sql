@@ -1,4 +1,4 @@
--- A table without a key: an empty key text. A unique index does not make a primary key.
+-- A table without a key: an empty key text. The server takes the first unique key without NULLs and prefixes for a primary key.
 CREATE TABLE heap (a INT, b VARCHAR(5));
 INSERT INTO heap VALUES (1, 'x'), (1, 'x'), (NULL, NULL);
 -> key ""

@@ -11,6 +11,7 @@ from typing import Any
 FOLDER = Path(__file__).parents[2] / "golden" / "source"
 SCHEMA = "$schema"
 _ONLY = "-- only:"
+_NEEDS = "-- needs: full metadata"
 _EXPECTED = "-> "
 
 
@@ -37,10 +38,11 @@ class Part:
 
 @dataclass(slots=True)
 class Case:
-    """`only` is mariadb, mysql, or empty for both."""
+    """`only` is mariadb, mysql, or empty for both. `needs_metadata`: its tables change, so rows must carry their columns."""
 
     parts: list[Part]
     only: str = ""
+    needs_metadata: bool = False
 
 
 def parse(text: str) -> Case:
@@ -55,6 +57,7 @@ def parse(text: str) -> Case:
             continue
         if line.startswith(_ONLY):
             case.only = line.removeprefix(_ONLY).strip()
+        case.needs_metadata |= line == _NEEDS
         part.lines.append(line)
         if line.rstrip().endswith(";") and part.sql:
             case.parts.append(part)

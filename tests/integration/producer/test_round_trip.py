@@ -24,7 +24,7 @@ from tests.integration.producer.reading import connect, fetch_task, position, re
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 
 EXAMPLES_GIVEN = os.environ.get("CDCBUS_TEST_EXAMPLES", "")
-EXAMPLES = int(EXAMPLES_GIVEN or "30")
+EXAMPLES = int(EXAMPLES_GIVEN or "60")
 PHASES = [Phase.generate, *([Phase.shrink] if EXAMPLES_GIVEN else [])]  # making a found example small takes minutes
 BOUNDED = settings(deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES, database=None)
 ZONES = st.sampled_from(["+00:00", "+08:00", "-11:30", "+05:45"])
