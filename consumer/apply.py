@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from cdcbus.consumer.mapper import Mapper
@@ -44,36 +43,40 @@ class LaneApplier:
         Raises ConversionError naming the record, UnmappedColumn, TargetError.
         """
         result = LaneResult(records=len(records))
-        changes = self._changes(lane, records, result)
-        batches = self._batches(changes)
+        tables = self._changes(lane, records, result)
         with self._loader.transaction() as transaction:
-            try:
-                with transaction.savepoint():
-                    self._write(transaction, batches, result)
-            except UniqueViolation:
-                # A value of another unique key moves from one row to the next inside the batch: only the original order frees it in time.
-                LOG.info("task %s: a unique key is reused inside a batch of %s[%d]; applying it row by row", self._task.task_id, *lane)
-                result.counts.clear()
-                self._write_in_order(transaction, changes, result)
+            for table, changes in tables:
+                self._write_table(transaction, table, changes, result)
             transaction.store_offset(AppliedOffset(*lane, end_offset, mzxid))
         return result
 
-    def _write_in_order(self, transaction: LoadTransaction, changes: Iterable[tuple[TargetTable, RowChange]], result: LaneResult) -> None:
-        """Row by row. A row that still holds a unique value which the source has given to another one makes way.
+    def _write_table(self, transaction: LoadTransaction, table: TargetTable, changes: Sequence[RowChange], result: LaneResult) -> None:
+        """A table's changes as one merged batch; where a unique key refuses that, row by row.
+
+        A value of another unique key may move from one row to the next inside the batch: only the original order frees it in time.
+        """
+        try:
+            with transaction.savepoint():
+                self._write(transaction, self._merged(table, changes), result)
+        except UniqueViolation:
+            LOG.info("task %s: %d changes of %s reuse a unique value; applying them row by row", self._task.task_id, len(changes), table.id)
+            for change in changes:
+                self._write_row(transaction, self._merged(table, [change]), result)
+
+    def _write_row(self, transaction: LoadTransaction, batch: TableBatch, result: LaneResult) -> None:
+        """One row. Another one that still holds a unique value which the source has given to this one makes way.
 
         That happens when changes come again, from a position set back or a fetch task that was killed: the target is ahead of them. The row
         that makes way has changed at the source too, as both cannot hold the value, so its own change is among those that follow and
         brings it back whole; where updates may not insert, it could not, and the violation stops the task.
         """
-        for table, change in changes:
-            batch = self._merged(table, [change])
-            try:
-                with transaction.savepoint() if table.unique_keys else nullcontext():
-                    self._write(transaction, [batch], result)
-            except UniqueViolation:
-                if not self._task.insert_on_update_error or not transaction.displace(batch):
-                    raise
-                self._write(transaction, [batch], result)
+        try:
+            with transaction.savepoint():
+                self._write(transaction, batch, result)
+        except UniqueViolation:
+            if not self._task.insert_on_update_error or not transaction.displace(batch):
+                raise
+            self._write(transaction, batch, result)
 
     def check_targets(self) -> None:
         """Raises UnmappedColumn when a table that the task file includes by name has no target."""
@@ -81,9 +84,9 @@ class LaneApplier:
             schema, _, table = name.partition(".")
             self._target(TableId(schema, table))
 
-    def _changes(self, lane: Lane, records: Iterable[Record], result: LaneResult) -> list[tuple[TargetTable, RowChange]]:
-        """The row changes that the task wants, under the target's names, in order."""
-        changes = []
+    def _changes(self, lane: Lane, records: Iterable[Record], result: LaneResult) -> list[tuple[TargetTable, list[RowChange]]]:
+        """The row changes that the task wants, under the target's names, in order; tables in the order of their first change."""
+        tables: dict[TableId, tuple[TargetTable, list[RowChange]]] = {}
         for offset, value in records:
             if value is None:  # a tombstone, for log compaction: its delete came before it
                 continue
@@ -95,8 +98,8 @@ class LaneApplier:
                 result.last_commit_ms = max(result.last_commit_ms, change.origin.commit_ms)
                 if self._is_wanted(change.table.id):
                     target = self._target(change.table.id)
-                    changes.append((target, self._mapper.map(change, target)))
-        return changes
+                    tables.setdefault(target.id, (target, []))[1].append(self._mapper.map(change, target))
+        return list(tables.values())
 
     def _is_wanted(self, table: TableId) -> bool:
         name = str(table).upper()
@@ -111,16 +114,8 @@ class LaneApplier:
             )
         return table
 
-    def _batches(self, changes: Iterable[tuple[TargetTable, RowChange]]) -> list[TableBatch]:
-        """One merged batch per target table, tables in the order of their first change."""
-        by_table: dict[TableId, tuple[TargetTable, list[RowChange]]] = {}
-        for table, change in changes:
-            by_table.setdefault(table.id, (table, []))[1].append(change)
-        return [self._merged(table, rows) for table, rows in by_table.values()]
-
     def _merged(self, table: TargetTable, changes: Sequence[RowChange]) -> TableBatch:
         return merge(changes, table, insert_on_update=self._task.insert_on_update_error)
 
-    def _write(self, transaction: LoadTransaction, batches: Iterable[TableBatch], result: LaneResult) -> None:
-        for batch in batches:
-            result.counts.setdefault(batch.table.id, Counts()).add(transaction.write(batch))
+    def _write(self, transaction: LoadTransaction, batch: TableBatch, result: LaneResult) -> None:
+        result.counts.setdefault(batch.table.id, Counts()).add(transaction.write(batch))

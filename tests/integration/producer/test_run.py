@@ -230,3 +230,14 @@ def test_ogg_json_is_published_with_porter_s_keys(
         (Op.DELETE, {"id": "1", "n": None}, None),
     ]
     assert {change.table.id for change in changes} == {TableId(name, "t")}
+
+
+@pytest.mark.usefixtures("least_metadata")
+def test_columns_renamed_while_the_task_reads_are_known_also_when_rows_do_not_carry_them(
+    source_cursor: Cursor, start: BinlogPosition, task: FetchTask, positions: PositionStore, kafka: str, name: str
+) -> None:
+    with Running(task, positions) as running:
+        running.until_stored(insert(source_cursor, 1))
+        source_cursor.execute("ALTER TABLE t CHANGE n renamed INT")
+        running.until_stored(insert(source_cursor, 2))
+    assert [record["data"] for record in canal(kafka, name)] == [[{"id": "1", "n": "0"}], [{"id": "2", "renamed": "0"}]]
