@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.plugins.errors import TargetRejected, TargetUnavailable
+from cdcbus.plugins.errors import TargetMisconfigured, TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders.jdbc_url import JdbcUrl
 from cdcbus.plugins.loaders.sql import SqlDialect
 
@@ -34,7 +34,8 @@ class Database:
             yield
         except DBAPIError as error:
             diagnosis = self.dialect.diagnose(error, columns)
-            raise diagnosis.error(f"{self.shown}, {what}: {diagnosis.text}") from None
+            cure = "; check loader.source.userName, its password and its rights" if diagnosis.error is TargetMisconfigured else ""
+            raise diagnosis.error(f"{self.shown}, {what}: {diagnosis.text}{cure}") from None
         except PoolTimeout:
             raise TargetUnavailable(f"{self.shown}, {what}: all connections stayed busy; raise the pool's size") from None
         except UnicodeEncodeError:

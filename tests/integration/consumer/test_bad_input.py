@@ -46,7 +46,7 @@ INCLUDES = "consumer__includes"
         ({"consumer__source__topics": "no-such-topic"}, ["no-such-topic", "consumer.source.topics"]),
         ({"consumer__source__servers": "127.0.0.1:9"}, ["Kafka", "127.0.0.1:9"]),
         ({"consumer__source__partition": "7"}, ["partition 7", "only 0 to 0"]),
-        ({"loader__source__password": "wrong"}, ["refuses", "user"]),
+        ({"loader__source__password": "wrong"}, ["authentication failed", "check loader.source.userName"]),
         ({"loader__source__url": "jdbc:postgresql://no-such-host.invalid:5432/cdc"}, ["no-such-host.invalid"]),
         ({"loader__source__url": "jdbc:postgresql://127.0.0.1:9/cdc"}, ["127.0.0.1:9"]),
         ({INCLUDES: "SHOP.NO_SUCH_TABLE"}, ["SHOP.NO_SUCH_TABLE", "mapper[i].table"]),

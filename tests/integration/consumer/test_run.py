@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from pymysql.cursors import Cursor
 
+from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
-from cdcbus.plugins.position import KafkaPosition, kafka_positions_to_json
+from cdcbus.plugins.position import BinlogPosition, KafkaPosition, kafka_positions_to_json
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
@@ -36,7 +37,8 @@ def wait_applied(shop: Shop, fetch: TaskProcess, *loads: TaskProcess) -> None:
     """Everything committed at the source so far is at the end of the topic, and everything there has been applied."""
     shop.cursor.execute("SHOW MASTER STATUS")
     [(file, end, *_)] = shop.cursor.fetchall()
-    wait_until(lambda: f'"logfileName":"{file}","offset":{end}' in (shop.position(fetch) or ""), "the fetch task to read everything")
+    committed = BinlogPosition(file, end)
+    wait_until(lambda: is_at_least(BinlogPosition.from_json(shop.position(fetch) or ""), committed), "the fetch task to read everything")
     wait_until(lambda: all(map(shop.is_applied, loads)), "the consumer tasks to apply everything", 120)
 
 
