@@ -42,7 +42,7 @@ def least_metadata(source: Database, is_mariadb: bool) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def zookeeper_client(zookeeper: str) -> Iterator[KazooClient]:
     client = connect_zookeeper(f"{zookeeper}/cdcbus/producer-test")
     yield client
@@ -50,7 +50,7 @@ def zookeeper_client(zookeeper: str) -> Iterator[KazooClient]:
     client.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def operator(zookeeper: str) -> Iterator[KazooClient]:
     """Somebody else's ZooKeeper session."""
     client = connect_zookeeper(f"{zookeeper}/cdcbus/producer-test")
