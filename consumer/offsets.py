@@ -25,9 +25,10 @@ Lane = tuple[str, int]  # topic, partition
 class TopicLogs:
     """Asks Kafka what its topics hold. A context manager."""
 
-    def __init__(self, task: LoadTask) -> None:
+    def __init__(self, task: LoadTask, ask_seconds: float = ASK_SECONDS) -> None:
         source = task.source
         self._servers = source.servers
+        self._ask_seconds = ask_seconds
         self._consumer = Consumer(
             {
                 "bootstrap.servers": source.servers,
@@ -46,7 +47,7 @@ class TopicLogs:
     def partitions(self, topic: str) -> list[int]:
         """The topic's partition numbers. Raises BusRejected when there is no such topic, BusUnavailable."""
         try:
-            found = self._consumer.list_topics(topic, timeout=ASK_SECONDS).topics[topic]
+            found = self._consumer.list_topics(topic, timeout=self._ask_seconds).topics[topic]
         except KafkaException as error:
             raise self._unavailable(error) from error
         if found.error is not None:
@@ -56,7 +57,7 @@ class TopicLogs:
     def bounds(self, lane: Lane) -> tuple[int, int]:
         """(first offset held, end offset). Raises BusUnavailable."""
         try:
-            low, high = self._consumer.get_watermark_offsets(TopicPartition(*lane), timeout=ASK_SECONDS)
+            low, high = self._consumer.get_watermark_offsets(TopicPartition(*lane), timeout=self._ask_seconds)
         except KafkaException as error:
             raise self._unavailable(error) from error
         return low, high
@@ -64,7 +65,7 @@ class TopicLogs:
     def at_time(self, lane: Lane, epoch_ms: int) -> int | None:
         """The first offset at or after a time; None when every record is older."""
         try:
-            (found,) = self._consumer.offsets_for_times([TopicPartition(*lane, epoch_ms)], timeout=ASK_SECONDS)
+            (found,) = self._consumer.offsets_for_times([TopicPartition(*lane, epoch_ms)], timeout=self._ask_seconds)
         except KafkaException as error:
             raise self._unavailable(error) from error
         return found.offset if found.offset >= 0 else None
@@ -72,7 +73,7 @@ class TopicLogs:
     def committed(self, lane: Lane) -> int | None:
         """The group's next offset; None when it has none."""
         try:
-            (found,) = self._consumer.committed([TopicPartition(*lane)], timeout=ASK_SECONDS)
+            (found,) = self._consumer.committed([TopicPartition(*lane)], timeout=self._ask_seconds)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.COORDINATOR_NOT_AVAILABLE:
                 return None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -14,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cdcbus import __version__
+from cdcbus.ops.bus_options import bus_options
 from cdcbus.plugins.errors import CdcError, PositionError
 
 if TYPE_CHECKING:
-    from cdcbus.tasks.findings import Finding
+    from cdcbus.tasks.bus_settings import BusSettings
 
 INTERRUPTED = 130
-WIDTH = 160  # of tables where there is no terminal to ask
-STYLES = {"error": "red", "warning": "yellow", "note": "dim"}
 
 
 class LazyGroup(click.Group):
@@ -76,7 +76,10 @@ def _fail(ctx: click.Context, sentence: str) -> None:
     context_settings={"help_option_names": ["-h", "--help"]},
     lazy={
         "stack": ("cdcbus.ops.stack.commands:stack", "Start and stop real servers on this machine to try and test with."),
+        "config": ("cdcbus.ops.config_commands:config", "Look at the settings that all tasks and commands share."),
+        "source": ("cdcbus.ops.source_commands:source", "Add, list, show and test named sources."),
         "demo": ("cdcbus.ops.demo.commands:demo", "Show the whole way, from a changing database to equal copies."),
+        "lineage": ("cdcbus.ops.lineage_commands:lineage", "Show which source table goes where: topic, task, target table."),
     },
 )
 @click.version_option(__version__, message="cdcbus %(version)s")
@@ -88,28 +91,21 @@ def main(debug: bool) -> None:
     """
 
 
-def zookeeper_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--zookeeper`, for each command that asks ZooKeeper."""
-    return click.option(
-        "--zookeeper",
-        envvar="CDCBUS_ZOOKEEPER",
-        default="127.0.0.1:2181",
-        show_default=True,
-        show_envvar=True,
-        metavar="HOST:PORT[,...][/CHROOT]",
-        help="Where positions are kept.",
-    )(command)
-
-
-@main.group()
+@main.group(
+    cls=LazyGroup,
+    lazy={
+        "import": ("cdcbus.ops.import_command:import_task", "Make a task file of what porter keeps in ZooKeeper."),
+        "new": ("cdcbus.ops.new_task_commands:new", "Write a task file, asking what it needs."),
+    },
+)
 def task() -> None:
-    """Run and check task files."""
+    """Make, check and run task files."""
 
 
 @task.command("run")
 @click.argument("file", type=click.Path(path_type=Path))
-@zookeeper_option
-def run(file: Path, zookeeper: str) -> None:
+@bus_options
+def run(file: Path, bus: BusSettings) -> None:
     """Run the task of FILE here, until it is stopped by Ctrl-C or SIGTERM."""
     from cdcbus.tasks.properties import read_task
 
@@ -117,67 +113,37 @@ def run(file: Path, zookeeper: str) -> None:
     log = logging.getLogger("cdcbus")
     log.setLevel(logging.INFO)
     logging.getLogger("kazoo").setLevel(logging.ERROR)
-    read = read_task(file)
+    read = read_task(file, os.environ, bus.source_lookup(file))
     for level, findings in ((logging.WARNING, read.warnings), (logging.INFO, read.notes)):
         for finding in findings:
             log.log(level, "%s", finding.located(str(file)))
     from cdcbus.tasks.runner import run_task
 
-    run_task(read.task, zookeeper)
+    run_task(bus.applied_to(read.task), bus.zookeeper, bus.zookeeper_auth)
 
 
 @task.command("check")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--offline", is_flag=True, help="Read the files only, connect to nothing.")
 @click.option("--strict", is_flag=True, help="Warnings are errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def check(files: tuple[Path, ...], strict: bool, as_json: bool) -> None:
-    """Say what is wrong or odd in task FILES, without running them."""
-    checked = {click.format_filename(file): _findings(file) for file in files}
+@bus_options
+def check(files: tuple[Path, ...], offline: bool, strict: bool, as_json: bool, bus: BusSettings) -> None:
+    """Say what is wrong or odd in task FILES and in what they connect to, and where a start would begin.
+
+    Runs nothing and changes nothing: no position, no table, no offset of a group.
+    """
+    from cdcbus.ops.check_command import as_fields, check_file, print_checked
+
+    checked = []
+    for file in files:
+        checked.append(check_file(file, click.format_filename(file), None if offline else bus))
+        if not as_json:
+            print_checked(checked[-1])
     if as_json:
-        _print_json([_checked_fields(file, findings, strict) for file, findings in checked.items()])
-    else:
-        _print_findings(checked)
-    if not all(_is_good(findings, strict) for findings in checked.values()):
+        _print_json([as_fields(each, strict) for each in checked])
+    if not all(each.is_good(strict) for each in checked):
         sys.exit(1)
-
-
-def _findings(file: Path) -> list[Finding]:
-    from cdcbus.plugins.errors import ConfigError
-    from cdcbus.tasks.findings import Finding, Severity
-    from cdcbus.tasks.properties import inspect_task
-
-    try:
-        findings = inspect_task(file).findings
-    except ConfigError as error:
-        return [Finding(Severity.ERROR, 0, "", str(error).removeprefix(f"{file}: "))]
-    return [finding for severity in Severity for finding in findings.of(severity)]
-
-
-def _is_good(findings: list[Finding], strict: bool) -> bool:
-    bad = {"error", "warning"} if strict else {"error"}
-    return not any(finding.severity in bad for finding in findings)
-
-
-def _checked_fields(file: str, findings: list[Finding], strict: bool) -> dict[str, Any]:
-    fields = [{"severity": f.severity, "line": f.line, "key": f.key, "sentence": f.sentence} for f in findings]
-    return {"file": file, "ok": _is_good(findings, strict), "findings": fields}
-
-
-def _print_findings(checked: Mapping[str, list[Finding]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(width=None if sys.stdout.isatty() else WIDTH)
-    for file, findings in checked.items():
-        counts = {word: sum(f.severity == word for f in findings) for word in STYLES}
-        console.print(Text(f"{file}: " + ", ".join(f"{count} {word}{'s'[: count != 1]}" for word, count in counts.items()), "bold"))
-        table = Table("line", "", "key", "finding", box=None, pad_edge=True, show_header=bool(findings))
-        table.columns[2].overflow = "fold"
-        for finding in findings:
-            line = str(finding.line) if finding.line else "-"
-            table.add_row(line, Text(finding.severity, STYLES[finding.severity]), Text(finding.key), Text(finding.sentence))
-        console.print(table)
 
 
 @main.group()
@@ -188,8 +154,8 @@ def offset() -> None:
 @offset.command("show")
 @click.argument("task_id", metavar="ID")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@zookeeper_option
-def show(task_id: str, as_json: bool, zookeeper: str) -> None:
+@bus_options
+def show(task_id: str, as_json: bool, bus: BusSettings) -> None:
     """Show the stored position of each swimlane of task ID."""
     from cdcbus.tasks.kinds import PATH_NAME
     from cdcbus.tasks.positions import connect, position_path, stored_positions
@@ -199,14 +165,14 @@ def show(task_id: str, as_json: bool, zookeeper: str) -> None:
     except ValueError as error:
         raise click.BadParameter(f"expected {PATH_NAME.expected}", param_hint="ID") from error
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    client = connect(zookeeper)
+    client = connect(bus.zookeeper, auth=bus.zookeeper_auth)
     try:
         stored = stored_positions(client, task_id)
     finally:
         client.stop()
         client.close()
     if not stored:
-        where = f"{position_path(task_id)} at {zookeeper}"
+        where = f"{position_path(task_id)} at {bus.zookeeper}"
         raise PositionError(f"task {task_id} has no stored position: nothing is below {where}; check the id and the address")
     described = {path: _described(text) for path, text in stored.items()}
     if as_json:

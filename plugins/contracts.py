@@ -130,6 +130,16 @@ class AppliedOffset:
     mzxid: int
 
 
+@dataclass(frozen=True, slots=True)
+class OffsetTable:
+    """A target's table of applied offsets as it is found. `may_create`: whether it could be made, None where that cannot be told.
+    `applied`: the task's."""
+
+    is_there: bool
+    may_create: bool | None
+    applied: Sequence[AppliedOffset] = ()
+
+
 class LoadTransaction(Protocol):
     """One open transaction of a target. Durable when its context ends without an error, undone otherwise."""
 
@@ -168,6 +178,10 @@ class Loader(Protocol):
 
     def applied_offsets(self) -> list[AppliedOffset]:
         """The offsets stored by this task; empty where the target has no offset table."""
+        ...
+
+    def offset_table(self) -> OffsetTable:
+        """Looks only: makes no table. Raises TargetUnavailable, TargetMisconfigured."""
         ...
 
     def close(self) -> None:

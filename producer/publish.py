@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Event
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin._metadata import ClusterMetadata
 
 from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError
@@ -40,6 +41,15 @@ _DEFAULTS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class TopicShape:
+    """`replicas`: of the partition that has the fewest; `brokers`: how many the cluster has."""
+
+    partitions: int
+    replicas: int
+    brokers: int
+
+
 class KafkaPublisher:
     """Sends row changes to one topic. A context manager; entering checks that the topic is there."""
 
@@ -68,20 +78,38 @@ class KafkaPublisher:
 
     def __enter__(self) -> KafkaPublisher:
         """Raises BusUnavailable when no broker answers, BusRejected when the topic does not exist."""
-        config = self._config
-        try:
-            topics = self._producer.list_topics(config.topic, timeout=CONNECT_SECONDS).topics
-        except KafkaException as error:
-            raise BusUnavailable(f"no Kafka broker answers at {config.servers}: {error.args[0].str()}") from error
-        if topics[config.topic].error is not None:
-            raise BusRejected(
-                f"Kafka topic {config.topic} at {config.servers}: {topics[config.topic].error.str()}; "
-                f"create it: kafka-topics --create --topic {config.topic} --partitions N --bootstrap-server {config.servers}"
-            )
+        error = self._metadata(self._config.topic, CONNECT_SECONDS).topics[self._config.topic].error
+        if error is not None:
+            raise self._missing(error.str())
         return self
 
     def __exit__(self, *_: object) -> None:
         self._producer.purge()
+
+    def shape(self, timeout_seconds: float = CONNECT_SECONDS) -> TopicShape:
+        """What the topic is like. Names it to no broker, as that may create it. Raises BusUnavailable, and BusRejected when it is not there
+        or must not be seen."""
+        found = self._metadata(None, timeout_seconds)
+        topic = found.topics.get(self._config.topic)
+        if topic is None:
+            raise self._missing("not there, or not for this user to see")
+        replicas = min((len(partition.replicas) for partition in topic.partitions.values()), default=0)
+        return TopicShape(len(topic.partitions), replicas, len(found.brokers))
+
+    def _metadata(self, topic: str | None, timeout_seconds: float) -> ClusterMetadata:
+        """Of one topic, or of all."""
+        try:
+            found: ClusterMetadata = self._producer.list_topics(topic, timeout=timeout_seconds)
+            return found
+        except KafkaException as error:
+            raise BusUnavailable(f"no Kafka broker answers at {self._config.servers}: {error.args[0].str()}") from error
+
+    def _missing(self, reason: str) -> BusRejected:
+        topic, servers = self._config.topic, self._config.servers
+        return BusRejected(
+            f"Kafka topic {topic} at {servers}: {reason}; "
+            f"create it: kafka-topics --create --topic {topic} --partitions N --bootstrap-server {servers}"
+        )
 
     def send(self, changes: Iterable[RowChange]) -> None:
         """Queues the changes in order; waits while the queue is full. Raises BusRejected for a record that Kafka does not take, and

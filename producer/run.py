@@ -48,18 +48,29 @@ def run(task: FetchTask, positions: PositionStore, stop: Event, report: Callable
 
     def attempt() -> None:
         with BinlogSource(task) as source:
-            start = _start_position(task, positions, source)
+            start = _stored_start(task, positions, source)
             LOG.info("task %s reads the binlog from %s", task.task_id, start)
             _copy(source, start, _Checkpoint(task, positions, publisher, start, progress, report), stop)
 
     with KafkaPublisher(task.publish, make_converter(task.publish.converter), stop) as publisher:
         with BinlogSource(task) as source:
-            _start_position(task, positions, source)
+            _stored_start(task, positions, source)
         keep_trying(f"task {task.task_id}", attempt, lambda: progress.done, stop)
 
 
-def _start_position(task: FetchTask, positions: PositionStore, source: BinlogSource) -> BinlogPosition:
-    """The stored position, else what the start rule names, which is then stored. Raises NoPosition when there is neither."""
+def _stored_start(task: FetchTask, positions: PositionStore, source: BinlogSource) -> BinlogPosition:
+    """Where to start, stored if it was not yet."""
+    position, is_stored = start_position(task, positions, source)
+    if not is_stored:
+        positions.save(position.to_json())
+    return position
+
+
+def start_position(task: FetchTask, positions: PositionStore, source: BinlogSource) -> tuple[BinlogPosition, bool]:
+    """The stored position, else what the start rule names, and whether it is the stored one. Writes nothing.
+
+    Raises NoPosition when there is neither, PositionLost when the source no longer has it, PositionError, SourceError.
+    """
     stored = positions.load()
     if stored is not None:
         try:
@@ -74,9 +85,7 @@ def _start_position(task: FetchTask, positions: PositionStore, source: BinlogSou
     else:
         position = source.locate(task.start)
     source.check(position)
-    if stored is None:
-        positions.save(position.to_json())
-    return position
+    return position, stored is not None
 
 
 class _Checkpoint:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import pymysql
 
@@ -23,6 +23,8 @@ _NO_PRIVILEGE = {1142, 1227, 1370}
 _LOG_LOST = 1236
 _SAME_SERVER_ID = 4052  # MariaDB; MySQL says it with the number of a lost log
 _SYNTAX_ERROR = 1064
+REQUIRED: Final = {"log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL"}
+"""The settings without which a binlog does not hold whole rows."""
 
 
 def source_error(error: Exception, config: SourceConfig) -> SourceError:
@@ -93,11 +95,11 @@ class Server:
 
 def inspect(connection: Connection, config: SourceConfig) -> Server:
     """Asks the server for what reading needs. Raises SourceMisconfigured when its binlog does not hold whole rows."""
-    variables = _variables(connection)
+    variables = global_variables(connection, ("version", *REQUIRED, "binlog_checksum", "server_uuid"))
     host, port = config.addresses[0]
     wrong = [
         f"{name} is {variables.get(name) or 'not there'}, must be {wanted}"
-        for name, wanted in (("log_bin", "ON"), ("binlog_format", "ROW"), ("binlog_row_image", "FULL"))
+        for name, wanted in REQUIRED.items()
         if variables.get(name, "").upper() != wanted
     ]
     if wrong:
@@ -112,10 +114,10 @@ def inspect(connection: Connection, config: SourceConfig) -> Server:
     )
 
 
-def _variables(connection: Connection) -> dict[str, str]:
-    wanted = ("version", "log_bin", "binlog_format", "binlog_row_image", "binlog_checksum", "server_uuid")
+def global_variables(connection: Connection, names: Iterable[str]) -> dict[str, str]:
+    """Name in lower case -> value, of those that the server has."""
     with connection.cursor() as cursor:
-        cursor.execute("SHOW GLOBAL VARIABLES WHERE variable_name IN %s", (wanted,))
+        cursor.execute("SHOW GLOBAL VARIABLES WHERE variable_name IN %s", (tuple(names),))
         return {name.lower(): value for name, value in cursor.fetchall()}
 
 
@@ -145,12 +147,32 @@ def binlog_files(connection: Connection) -> list[tuple[str, int]]:
 
 def latest_position(connection: Connection) -> BinlogPosition:
     """The end of the binlog now: always a transaction edge."""
-    with connection.cursor() as cursor:
-        try:
-            cursor.execute("SHOW BINARY LOG STATUS")
-        except pymysql.ProgrammingError as error:  # before MySQL 8.2, and MariaDB
-            if error.args[0] != _SYNTAX_ERROR:
-                raise
-            cursor.execute("SHOW MASTER STATUS")
-        row = cursor.fetchall()[0]
+    row = _either(connection, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")[0]  # the latter before MySQL 8.2, and MariaDB
     return BinlogPosition(row[0], int(row[1]))
+
+
+def replica_ids(connection: Connection) -> list[int]:
+    """The server ids of the replicas that have registered. MariaDB wants REPLICATION MASTER ADMIN for this, MySQL REPLICATION SLAVE."""
+    return [int(row[0]) for row in _either(connection, "SHOW REPLICAS", "SHOW SLAVE HOSTS")]
+
+
+def grants(connection: Connection) -> list[str]:
+    """The user's grants as the server prints them, those of active roles included."""
+    return [row[0] for row in query(connection, "SHOW GRANTS")]
+
+
+def query(connection: Connection, sql: str, parameters: Sequence[object] = ()) -> Sequence[Sequence[Any]]:
+    """All rows of a query."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, tuple(parameters) or None)
+        return cursor.fetchall()
+
+
+def _either(connection: Connection, sql: str, older: str) -> Sequence[Sequence[Any]]:
+    """The rows of a statement, or of the one that a server understands which does not know it."""
+    try:
+        return query(connection, sql)
+    except pymysql.ProgrammingError as error:
+        if error.args[0] != _SYNTAX_ERROR:
+            raise
+        return query(connection, older)

@@ -94,7 +94,7 @@ class BinlogSource:
     def __init__(self, task: FetchTask) -> None:
         self._config = task.source
         self._filter = TableFilter(task.tables)
-        self._server_id = task.source.server_id or _derived_server_id(task.task_id)
+        self._server_id = server_id(task)
         self._open = ExitStack()
 
     def __enter__(self) -> BinlogSource:
@@ -143,9 +143,10 @@ class BinlogSource:
             )
 
 
-def _derived_server_id(task_id: str) -> int:
-    """A replica id that is stable for a task and unlikely to meet another: above the range that people give by hand."""
-    return 0x40000000 | zlib.crc32(task_id.encode()) & 0x3FFFFFFF
+def server_id(task: FetchTask) -> int:
+    """The task's replica id: as configured, else one that is stable for the task and unlikely to meet another, above the range that people
+    give by hand."""
+    return task.source.server_id or 0x40000000 | zlib.crc32(task.task_id.encode()) & 0x3FFFFFFF
 
 
 class _Reading:

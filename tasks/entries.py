@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,27 +19,42 @@ LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 PREFIX = re.compile(r"porter\.task\[([0-9]+)\]\.")
 REMARK = re.compile(r"[ \t]+#.*", re.DOTALL)
 SECRET_NAME = re.compile(r"password|passwd|secret|jaas|credential", re.IGNORECASE)
-SECRET_IN_URL = re.compile(r"[?&;][A-Za-z]*[Pp]assword=(?!\$\{)[^&;]|^jdbc:oracle:thin:[^@/]+/(?!\$\{)[^@]+@")
+SECRET_IN_URL = re.compile(
+    r"[?&;][A-Za-z]*[Pp]assword=(?!\$\{)[^&;]|^jdbc:oracle:thin:[^@/]+/(?!\$\{)[^@]+@|^jdbc:[a-z]+://[^/@:]*:(?!\$\{)[^/@]+@"
+)
 SAFE_FORM = "anyone who can read this file can read it; write ${env:NAME}, ${file:/path} or ${file:/path:key} instead"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One key as the task has it. `written` is the value before its placeholders were filled: the form that may be shown."""
+    """One key as the task has it. `written` is the value before its placeholders were filled: the form that may be shown. `origin`: the
+    named source it comes from; then `line` is that of the source's name."""
 
     key: str
     value: str
     written: str
     line: int
+    origin: str = ""
 
 
-def read_text(path: Path, findings: Findings) -> str:
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """Which keys a kind of file may have. `nearest` gives a known key that looks like an unknown one."""
+
+    find: Callable[[str], Key | None]
+    nearest: Callable[[str], str | None]
+
+
+TASK_FILE = Vocabulary(find_key, nearest_key)
+
+
+def read_text(path: Path, findings: Findings, what: str = "task file") -> str:
     """The file's text: UTF-8, else Latin-1 with a warning. Raises ConfigError when it cannot be read."""
     try:
         content = path.read_bytes()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"{path}: the task file cannot be read: {reason}; check its name and rights") from error
+        raise ConfigError(f"{path}: the {what} cannot be read: {reason}; check its name and rights") from error
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -49,19 +64,29 @@ def read_text(path: Path, findings: Findings) -> str:
 
 
 def read_entries(text: str, environ: Mapping[str, str], findings: Findings, unfilled: Severity) -> dict[str, Entry]:
-    """The entries by key without porter's prefix; the last one of a key counts. Whatever is odd goes to `findings`, a placeholder that
-    cannot be filled as `unfilled`."""
+    """The entries of a task file, filled. Whatever is odd goes to `findings`, a placeholder that cannot be filled as `unfilled`."""
+    entries = written_entries(text, findings, TASK_FILE)
+    return {key: filled(entry, environ, findings, unfilled) for key, entry in entries.items()}
+
+
+def filled(entry: Entry, environ: Mapping[str, str], findings: Findings, unfilled: Severity) -> Entry:
+    """The entry with its placeholders filled; one that cannot be is reported as `unfilled`."""
+    try:
+        return replace(entry, value=interpolate(entry.written, environ))
+    except ValueError as error:
+        findings.add(unfilled, entry.line, entry.key, f"{error}{entry.origin}")
+        return entry
+
+
+def written_entries(text: str, findings: Findings, vocabulary: Vocabulary) -> dict[str, Entry]:
+    """The entries by key without porter's prefix, their placeholders not yet filled; the last one of a key counts."""
     entries: dict[str, Entry] = {}
     prefixes: set[str] = set()
     for line, written_key, written in _pairs(text, findings):
         prefix = PREFIX.match(written_key)
         prefixes.add(prefix[1] if prefix else "")
         key = written_key[prefix.end() :] if prefix else written_key
-        entry = _entry(key, written, line, findings)
-        try:
-            entry = replace(entry, value=interpolate(entry.written, environ))
-        except ValueError as error:
-            findings.add(unfilled, line, key, str(error))
+        entry = _entry(key, written, line, findings, vocabulary)
         if key in entries:
             findings.warning(line, key, f"written again; this one counts, not line {entries[key].line}; keep one of them")
         entries[key] = entry
@@ -93,24 +118,25 @@ def _is_whole(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _entry(key: str, value: str, line: int, findings: Findings) -> Entry:
+def _entry(key: str, value: str, line: int, findings: Findings, vocabulary: Vocabulary) -> Entry:
     """The entry with its placeholders still empty."""
-    known = find_key(key)
+    known = vocabulary.find(key)
     if known is None:
-        _report_unknown(key, line, findings)
+        _report_unknown(key, line, findings, vocabulary)
     written = _cleaned(key, known, value, line, findings)
-    if _is_inline_secret(key, known, written):
+    if is_inline_secret(key, known, written):
         findings.warning(line, key, f"the secret stands in the file: {SAFE_FORM}")
     return Entry(key, "", written, line)
 
 
-def _report_unknown(key: str, line: int, findings: Findings) -> None:
-    near = nearest_key(key)
+def _report_unknown(key: str, line: int, findings: Findings, vocabulary: Vocabulary) -> None:
+    near = vocabulary.nearest(key)
     hint = f"did you mean {near}?" if near else "docs/configuration.md lists all keys"
     findings.warning(line, key, f"unknown key, without effect; {hint}")
 
 
-def _is_secret(key: str, known: Key | None) -> bool:
+def is_secret(key: str, known: Key | None) -> bool:
+    """Whether a key's value must not be shown."""
     if known is not None and not known.name.endswith("*"):
         return known.kind.is_secret
     return SECRET_NAME.search(key) is not None
@@ -118,7 +144,7 @@ def _is_secret(key: str, known: Key | None) -> bool:
 
 def _cleaned(key: str, known: Key | None, value: str, line: int, findings: Findings) -> str:
     """The value as it was meant: without a remark and the blanks at its end. Secrets and program text are taken as they stand."""
-    if _is_secret(key, known) or key == "consumer.eventProcessor.content":
+    if is_secret(key, known) or key == "consumer.eventProcessor.content":
         if value != value.rstrip():
             findings.warning(line, key, "blanks at the end of a secret belong to it, as in porter; remove them if they are not meant")
         return value
@@ -130,7 +156,8 @@ def _cleaned(key: str, known: Key | None, value: str, line: int, findings: Findi
     return value.rstrip()
 
 
-def _is_inline_secret(key: str, known: Key | None, written: str) -> bool:
+def is_inline_secret(key: str, known: Key | None, written: str) -> bool:
+    """Whether a value holds a secret itself instead of saying where it is."""
     if SECRET_IN_URL.search(written) and known is not None and known.name == "loader.source.url":
         return True
-    return bool(written) and _is_secret(key, known) and not has_placeholder(written)
+    return bool(written) and is_secret(key, known) and not has_placeholder(written)

@@ -17,7 +17,7 @@ def fetch_task(task_id: str, settings: Settings) -> FetchTask:
     return FetchTask(
         task_id=task_id,
         swimlane=settings.get("consumer.source.database", PATH_NAME) or "",
-        source=_source(settings),
+        source=source_config(settings),
         tables=FilterConfig(settings.get("consumer.source.filter", REGEXES) or (), includes, excludes),
         publish=_publish(settings),
         start=settings.get("consumer.offset", BINLOG_START),
@@ -25,7 +25,8 @@ def fetch_task(task_id: str, settings: Settings) -> FetchTask:
     )
 
 
-def _source(settings: Settings) -> SourceConfig:
+def source_config(settings: Settings) -> SourceConfig:
+    """The server whose binlog is read."""
     return SourceConfig(
         addresses=settings.need("consumer.source.address", ADDRESSES, ()),
         user=settings.need("consumer.source.username", TEXT, ""),

@@ -36,7 +36,7 @@ class Findings:
     found: list[Finding] = field(default_factory=list)
 
     def add(self, severity: Severity, line: int, key: str, sentence: str) -> None:
-        self.found.append(Finding(severity, line, _printable(key), _printable(sentence)))
+        self.found.append(Finding(severity, line, printable(key), printable(sentence)))
 
     def error(self, line: int, key: str, sentence: str) -> None:
         self.add(Severity.ERROR, line, key, sentence)
@@ -52,6 +52,6 @@ class Findings:
         return sorted((f for f in self.found if f.severity is severity), key=lambda f: (f.line, f.key))
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Text for one line of a terminal: a file must not be able to steer it."""
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

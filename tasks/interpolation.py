@@ -9,10 +9,20 @@ from pathlib import Path
 import javaproperties
 
 PLACEHOLDER = re.compile(r"\$\{(env|file):([^}]*)\}")
+HIDDEN = "***"
 
 
 def has_placeholder(text: str) -> bool:
     return PLACEHOLDER.search(text) is not None
+
+
+def masked(secret: str) -> str:
+    """A secret as it may be shown: its placeholders; whatever stands between them is hidden."""
+    shown, end = "", 0
+    for found in PLACEHOLDER.finditer(secret):
+        shown += (HIDDEN if found.start() > end else "") + found[0]
+        end = found.end()
+    return shown + (HIDDEN if end < len(secret) else "")
 
 
 def interpolate(text: str, environ: Mapping[str, str]) -> str:

@@ -29,9 +29,8 @@ from cdcbus.tasks.kinds import (
     TEXT,
     word,
 )
-from cdcbus.tasks.loader_keys import JDBC_TARGET_KEYS, KAFKA_TARGET_KEYS, LOADER_KEYS, SOURCE_NAME_ANSWER
+from cdcbus.tasks.loader_keys import JDBC_TARGET_KEYS, KAFKA_TARGET_KEYS, LOADER_KEYS, NODE_ANSWER, SOURCE_NAME_MEANING
 
-NODE_ANSWER = "accepted; this release has no nodes: `cdcbus task run` runs the task where it is called"
 ALARM_ANSWER = "accepted; this release sends no alarms: lag and errors are in the task's log"
 JDBC_FETCH_ANSWER = "accepted; this release has no JdbcFetch: it reads binlogs instead of polling tables"
 CANAL_ANSWER = "accepted; a setting inside canal, which is not used here"
@@ -102,7 +101,7 @@ CONSUMER_KEYS = (
     Key("consumer.metaSource.*", TEXT, "", "The database for row-count checks.", answer="accepted; this release makes no row-count checks"),
     Key("consumer.source.sourceType", TEXT, "", "The kind of source.", answer="accepted; consumerName says what is read"),
     Key("consumer.source.clientType", TEXT, "", "The kind of source.", answer="accepted; consumerName says what is read"),
-    Key("consumer.source.sourceName", TEXT, "", "A named source.", answer=SOURCE_NAME_ANSWER),
+    Key("consumer.source.sourceName", PATH_NAME, "", SOURCE_NAME_MEANING),
     Key(
         "consumer.source.oncePollSize",
         POSITIVE,

@@ -115,6 +115,13 @@ def _path_name(text: str) -> str:
     return text
 
 
+def _digest(text: str) -> str:
+    user, colon, password = text.partition(":")
+    if not (user and colon and password):
+        raise ValueError("not user:password")
+    return text
+
+
 def _jdbc_url(text: str) -> str:
     if not re.match(r"jdbc:(mysql|mariadb|postgresql|oracle:thin):.*\S", text):
         raise ValueError("not a JDBC address")
@@ -123,6 +130,7 @@ def _jdbc_url(text: str) -> str:
 
 TEXT: Kind[str] = Kind("text", str, "text", "abc")
 SECRET: Kind[str] = Kind("secret", str, "text", "${env:DB_PASSWORD}", is_secret=True, is_shown=False)
+DIGEST: Kind[str] = Kind("secret", _digest, "user:password", "cdc:${env:ZOOKEEPER_PASSWORD}", is_secret=True, is_shown=False)
 FLAG: Kind[bool] = Kind("true/false", _flag, "true or false", "true")
 NUMBER: Kind[int] = whole_number()
 NATURAL: Kind[int] = whole_number(0)

@@ -27,7 +27,7 @@ def load_task(task_id: str, settings: Settings) -> LoadTask:
         source=source,
         converter=settings.get("consumer.converter", CONVERTER) or "oggJson",
         loader="JdbcBatch",
-        target=_target(task_id, settings),
+        target=jdbc_target(task_id, settings),
         includes=includes,
         excludes=excludes,
         rules=_rules(settings),
@@ -76,7 +76,8 @@ def _start(settings: Settings, topics: tuple[str, ...]) -> KafkaStart | None:
     return start
 
 
-def _target(task_id: str, settings: Settings) -> JdbcTarget:
+def jdbc_target(task_id: str, settings: Settings) -> JdbcTarget:
+    """The database that rows go to."""
     return JdbcTarget(
         url=settings.need("loader.source.url", JDBC_URL, ""),
         user=settings.get("loader.source.userName", TEXT) or "",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from cdcbus.tasks.key import Key, Route
-from cdcbus.tasks.kinds import ADDRESSES, FLAG, JDBC_URL, LOADER, NAMES, NATURAL, NUMBER, POSITIVE, SECRET, TEXT
+from cdcbus.tasks.kinds import ADDRESSES, FLAG, JDBC_URL, LOADER, NAMES, NATURAL, NUMBER, PATH_NAME, POSITIVE, SECRET, TEXT
 
 POOL_ANSWER = "accepted; connections are opened when needed, at most maxPoolSize"
 RETRY_ANSWER = "accepted; an unreachable server is tried again for ever, with growing pauses, and no row is skipped"
 TEST_ANSWER = "accepted; a connection is tested before use"
 DRIVER_ANSWER = "accepted; the address says which database it is"
-SOURCE_NAME_ANSWER = "accepted; this release has no named sources: write the keys of the source into this file"
+NODE_ANSWER = "accepted; this release has no nodes: `cdcbus task run` runs the task where it is called"
+SOURCE_NAME_MEANING = "A named source, whose keys count where this file has none of that name: `sources/NAME.properties`, else ZooKeeper."
 
 LOADER_KEYS = (
     Key(
@@ -29,7 +30,7 @@ LOADER_KEYS = (
         Route.LOAD,
         answer="accepted; only databases tell updates from inserts",
     ),
-    Key("loader.source.sourceName", TEXT, "", "A named source.", answer=SOURCE_NAME_ANSWER),
+    Key("loader.source.sourceName", PATH_NAME, "", SOURCE_NAME_MEANING),
     Key("loader.source.sourceType", TEXT, "", "The kind of target.", answer="accepted; loaderName says where rows go"),
     Key("loader.source.clientType", TEXT, "", "The kind of target.", answer="accepted; loaderName says where rows go"),
     Key("loader.source.retries", NUMBER, "", "Attempts to write.", "3 for Kafka, 6 for databases", answer=RETRY_ANSWER),

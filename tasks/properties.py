@@ -17,6 +17,7 @@ from cdcbus.tasks.key import Route
 from cdcbus.tasks.kinds import CONSUMER, LOADER, PATH_NAME
 from cdcbus.tasks.load_task import load_task
 from cdcbus.tasks.settings import Settings
+from cdcbus.tasks.sources import Lookup, add_sources, in_folders, source_folders
 
 ROUTES = {
     ("CanalFetch", "KAFKA_SYNC"): Route.FETCH,
@@ -43,23 +44,38 @@ class Inspection:
     findings: Findings
 
 
-def read_task(path: Path, environ: Mapping[str, str] = os.environ) -> ReadTask:
-    """The task of a file. Raises ConfigError whose text lists everything that is wrong with the file, one line each."""
-    inspection = inspect_task(path, environ, unfilled=Severity.ERROR)
+def read_task(path: Path, environ: Mapping[str, str] = os.environ, sources: Lookup | None = None) -> ReadTask:
+    """The task of a file. `sources` finds the sources that it names; None: files alone. Raises ConfigError whose text lists everything that
+    is wrong with the file, one line each."""
+    inspection = inspect_task(path, environ, Severity.ERROR, sources)
     if inspection.task is None:
         errors = inspection.findings.of(Severity.ERROR)
         raise ConfigError("\n".join(finding.located(str(path)) for finding in errors))
     return ReadTask(inspection.task, inspection.findings.of(Severity.WARNING), inspection.findings.of(Severity.NOTE))
 
 
-def inspect_task(path: Path, environ: Mapping[str, str] = os.environ, unfilled: Severity = Severity.NOTE) -> Inspection:
+def inspect_task(
+    path: Path, environ: Mapping[str, str] = os.environ, unfilled: Severity = Severity.NOTE, sources: Lookup | None = None
+) -> Inspection:
     """What a file says, wrong or right. Raises ConfigError only for a file that cannot be read at all.
 
     A secret that cannot be had here is only a note, as the task may run elsewhere; `unfilled` makes it more.
     """
     findings = Findings()
-    settings = Settings(read_entries(read_text(path, findings), environ, findings, unfilled), findings)
-    task = _task(settings)
+    return _inspect(read_text(path, findings), environ, unfilled, findings, sources or in_folders(source_folders("", path)))
+
+
+def inspect_text(text: str) -> Inspection:
+    """The same for a text that is in no file yet."""
+    return _inspect(text, os.environ, Severity.NOTE, Findings(), in_folders(source_folders("")))
+
+
+def _inspect(text: str, environ: Mapping[str, str], unfilled: Severity, findings: Findings, sources: Lookup) -> Inspection:
+    own = read_entries(text, environ, findings, unfilled)
+    entries = add_sources(own, sources, environ, unfilled, findings)
+    settings = Settings(own if entries is None else entries, findings)
+    # Without its source a task would seem to miss all keys that the source has.
+    task = None if entries is None else _task(settings)
     return Inspection(None if findings.of(Severity.ERROR) else task, findings)
 
 

@@ -27,9 +27,12 @@ class _Progress(Protocol):
     def __str__(self) -> str: ...
 
 
-def run_task(task: FetchTask | LoadTask, zookeeper: str) -> None:
-    """Returns after SIGTERM or SIGINT, with the position stored, or at the end of a bounded replay. Raises CdcError."""
-    client = connect(zookeeper)
+def run_task(task: FetchTask | LoadTask, zookeeper: str, auth: str | None = None) -> None:
+    """Returns after SIGTERM or SIGINT, with the position stored, or at the end of a bounded replay. Raises CdcError.
+
+    `auth` is ZooKeeper's `user:password`.
+    """
+    client = connect(zookeeper, auth=auth)
     try:
         with _stop_signals() as stop:
             _run(task, client, stop)

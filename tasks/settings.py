@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from cdcbus.tasks.entries import Entry
-from cdcbus.tasks.findings import Findings
+from cdcbus.tasks.findings import Findings, Severity
 from cdcbus.tasks.key import Route
 from cdcbus.tasks.keys import find_key
 from cdcbus.tasks.kinds import ADDRESSES, TABLES, Kind
@@ -77,18 +77,24 @@ class Settings:
 
     def error(self, name: str, what: str, kind: Kind[Any]) -> None:
         """Reports an error at a key: what is wrong, the expected form, an example."""
-        line = self.entries[name].line if name in self.entries else 0
-        self._findings.error(line, name, f"{what}; expected {kind.expected}; example: {name}={kind.example}")
+        self._report(Severity.ERROR, name, f"{what}; expected {kind.expected}; example: {name}={kind.example}")
 
     def reject(self, name: str, sentence: str) -> None:
         """Reports an error that lies in how keys go together."""
-        self._findings.error(self.entries[name].line, name, sentence)
+        self._report(Severity.ERROR, name, sentence)
 
     def warn(self, name: str, sentence: str) -> None:
-        self._findings.warning(self.entries[name].line, name, sentence)
+        self._report(Severity.WARNING, name, sentence)
 
     def note(self, name: str, sentence: str) -> None:
-        self._findings.note(self.entries[name].line, name, sentence)
+        self._report(Severity.NOTE, name, sentence)
+
+    def _report(self, severity: Severity, name: str, sentence: str) -> None:
+        entry = self.entries.get(name)
+        if entry is None:
+            self._findings.add(severity, 0, name, sentence)
+        else:
+            self._findings.add(severity, entry.line, name, sentence + entry.origin)
 
     def answer(self, route: Route, consumer: str) -> None:
         """Says of each entry that has no effect on this route what happens with it."""

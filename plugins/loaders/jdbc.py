@@ -9,8 +9,8 @@ from threading import Lock
 
 from sqlalchemy import Connection
 
-from cdcbus.plugins.contracts import AppliedOffset, Counts, TableBatch, TargetTable
-from cdcbus.plugins.errors import TargetError, TargetUnavailable
+from cdcbus.plugins.contracts import AppliedOffset, Counts, OffsetTable, TableBatch, TargetTable
+from cdcbus.plugins.errors import TargetError, TargetMisconfigured, TargetUnavailable
 from cdcbus.plugins.loaders import offsets
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.reflect import reflect
@@ -56,6 +56,19 @@ class JdbcBatch:
         with self._database.reported(f"table {offsets.TABLE}"), self._database.engine.connect() as connection:
             return offsets.load(connection, self._task_id)
 
+    def offset_table(self) -> OffsetTable:
+        with self._database.reported("login"), self._database.engine.connect():
+            pass
+        with self._database.reported(f"table {offsets.TABLE}"):
+            try:
+                is_there = offsets.find_table(self._database) is not None
+            except TargetMisconfigured:
+                return OffsetTable(False, False)  # it has no place: a start goes on without it, too
+            with self._database.engine.connect() as connection:
+                if is_there:
+                    return OffsetTable(True, True, offsets.load(connection, self._task_id))
+                return OffsetTable(False, offsets.may_create(connection, self._database.dialect))
+
     def close(self) -> None:
         self._database.engine.dispose()
 
@@ -65,8 +78,6 @@ class JdbcBatch:
             if not self._is_offset_table_open:
                 with self._database.reported("connection"), self._database.engine.connect():
                     pass  # a login that is refused is not about this table
-                with self._database.reported("login"), self._database.engine.connect():
-                    pass  # who cannot log in at all is told so, not that there is no offset table
                 try:
                     with self._database.reported(f"table {offsets.TABLE}"):
                         self._offset_table = offsets.open_table(self._database)

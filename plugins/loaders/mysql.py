@@ -38,6 +38,11 @@ CATALOG: Final = Catalog(
         SELECT index_name = 'PRIMARY', index_name, CASE WHEN sub_part IS NULL THEN column_name END
         FROM information_schema.statistics WHERE table_schema = :schema AND table_name = :table AND non_unique = 0
         ORDER BY index_name, seq_in_index""",
+    may_create="""
+        SELECT COUNT(*) FROM (
+            SELECT grantee, privilege_type FROM information_schema.user_privileges UNION ALL
+            SELECT grantee, privilege_type FROM information_schema.schema_privileges WHERE DATABASE() LIKE table_schema) AS granted
+        WHERE privilege_type = 'CREATE' AND grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')""",
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, String, Table, select
+from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, String, Table, select, text
 from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import DBAPIError
 
@@ -40,24 +40,31 @@ SHAPE: Final = Table(
 def open_table(database: Database) -> TargetTable | None:
     """The table in the connection's default schema, made if it is not there. Raises TargetMisconfigured without such a schema, DBAPIError
     where the table cannot be made."""
-    table = _find(database)
+    table = find_table(database)
     if table is not None:
         return table
     try:
         with database.engine.begin() as connection:
             SHAPE.create(connection, checkfirst=False)
     except DBAPIError:
-        if _find(database) is None:  # else somebody has made it at the same moment
+        if find_table(database) is None:  # else somebody has made it at the same moment
             raise
-    return _find(database)
+    return find_table(database)
 
 
-def _find(database: Database) -> TargetTable | None:
+def find_table(database: Database) -> TargetTable | None:
+    """The table if it is there. Raises TargetMisconfigured where the address names no place for it, DBAPIError."""
     with database.engine.connect() as connection:
         schema = database.engine.dialect.default_schema_name  # known from the first connection on
         if not schema:
             raise TargetMisconfigured(f"{database.shown}: table {TABLE} has no place, as the address names no database")
         return reflect(connection, database.dialect.catalog, database.dialect.name, TableId(schema, TABLE))
+
+
+def may_create(connection: Connection, dialect: SqlDialect) -> bool | None:
+    """Whether the user may make tables in the default schema; None where that cannot be asked. Rights by way of a role may be missed."""
+    sql = dialect.catalog.may_create
+    return bool(connection.execute(text(sql)).scalar_one()) if sql else None
 
 
 def store(connection: Connection, dialect: SqlDialect, table: TargetTable, task_id: str, offset: AppliedOffset) -> None:

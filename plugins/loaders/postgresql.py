@@ -47,6 +47,7 @@ CATALOG: Final = Catalog(
             LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum AND k.attnum > 0
         WHERE n.nspname = :schema AND c.relname = :table AND i.indisunique AND k.place <= i.indnkeyatts
         ORDER BY i.indexrelid, k.place""",
+    may_create="SELECT has_schema_privilege(current_schema(), 'CREATE')",
 )
 
 

@@ -18,12 +18,13 @@ class Catalog:
 
     `names`: schema and table of all that match in any case. `columns`: the fields of TargetColumn, in order.
     `unique_keys`: is primary, name of the key, column; one line per column of each unique key, in order; the column is NULL where the key
-    is more than its columns.
+    is more than its columns. `may_create`: whether the user may make tables in the default schema; empty: cannot be asked.
     """
 
     names: str
     columns: str
     unique_keys: str
+    may_create: str = ""
 
 
 def reflect(connection: Connection, catalog: Catalog, dialect: str, name: TableId) -> TargetTable | None:

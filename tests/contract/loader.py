@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from cdcbus.plugins.contracts import AppliedOffset, Counts, Loader, TableBatch, TargetTable, Writes
+from cdcbus.plugins.contracts import AppliedOffset, Counts, Loader, OffsetTable, TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import ConfigError, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable, UniqueViolation
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.rowchange import Cell, TableId
@@ -301,6 +301,18 @@ class LoaderContract:
         assert self.rows(server) == [(1, 1), (2, 2)]
         [message] = [record.getMessage() for record in caplog.records]
         assert message.startswith("task poor keeps no offsets in the target: ")
+        poor.close()
+
+    def test_a_look_at_the_offset_table_makes_none(self, server: TargetServer, loader: Loader) -> None:
+        assert loader.offset_table() == OffsetTable(False, True)
+        assert loader.offset_table() == OffsetTable(False, True)
+        with loader.transaction() as transaction:
+            transaction.store_offset(AppliedOffset("orders", 0, 5, 1))
+        assert loader.offset_table() == OffsetTable(True, True, [AppliedOffset("orders", 0, 5, 1)])
+
+    def test_a_look_tells_that_the_offset_table_cannot_be_made(self, server: TargetServer) -> None:
+        poor = make_loader("JdbcBatch", server.without_rights_to_create())
+        assert poor.offset_table() == OffsetTable(False, False)
         poor.close()
 
     # Failures

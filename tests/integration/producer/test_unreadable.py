@@ -11,7 +11,7 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.position import BinlogPosition
-from tests.integration.producer.reading import connect, fetch_task, position
+from tests.integration.producer.reading import connect, fetch_task, global_variable, position
 from tests.integration.producer.running import Running, ids
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
@@ -81,10 +81,12 @@ def test_rows_changed_in_statement_format_by_a_common_table_expression(stops: St
 
 
 @pytest.mark.parametrize("call", ["SELECT put(2)", "DO put(2)"])
-def test_rows_changed_in_statement_format_by_a_function(stops: Stops, source_cursor: Cursor, is_mariadb: bool, call: str) -> None:
-    source_cursor.execute("SET GLOBAL log_bin_trust_function_creators = 1")
+def test_rows_changed_in_statement_format_by_a_function(stops: Stops, source: Database, call: str) -> None:
     body = "BEGIN INSERT INTO t VALUES (number, '{}'); RETURN number; END"
-    sentence = stops("SET SESSION binlog_format = STATEMENT", f"CREATE FUNCTION put(number INT) RETURNS INT MODIFIES SQL DATA {body}", call)
+    with global_variable(source, "log_bin_trust_function_creators", "ON"):
+        sentence = stops(
+            "SET SESSION binlog_format = STATEMENT", f"CREATE FUNCTION put(number INT) RETURNS INT MODIFIES SQL DATA {body}", call
+        )
     assert "logged as text" in sentence
 
 

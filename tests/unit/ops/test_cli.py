@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from cdcbus.ops.cli import main
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.observations import error, ok, warning
 
 GOOD = """\
 taskId=1
@@ -110,16 +111,16 @@ def test_an_impossible_id_is_wrong_usage(task_id: str) -> None:
 
 
 def test_check_is_quiet_about_a_good_file(good: Path) -> None:
-    result = CliRunner().invoke(main, ["task", "check", str(good)])
+    result = CliRunner().invoke(main, ["task", "check", "--offline", str(good)])
     assert result.exit_code == 0
     assert result.stdout.strip() == f"{good}: 0 errors, 0 warnings, 0 notes"
 
 
 def test_check_prints_a_table_and_exits_1_on_errors_only(odd: Path, bad: Path) -> None:
-    result = CliRunner().invoke(main, ["task", "check", str(odd)])
+    result = CliRunner().invoke(main, ["task", "check", "--offline", str(odd)])
     assert result.exit_code == 0
     assert f"{odd}: 0 errors, 1 warning, 1 note" in result.stdout
-    result = CliRunner().invoke(main, ["task", "check", str(odd), str(bad)])
+    result = CliRunner().invoke(main, ["task", "check", "--offline", str(odd), str(bad)])
     assert result.exit_code == 1
     assert re.search(r"7 +error +consumer\.source\.partition +wrong value 'x'", result.stdout)
     assert re.search(r"8 +warning +mapper\[0\]\.auto", result.stdout)
@@ -128,18 +129,57 @@ def test_check_prints_a_table_and_exits_1_on_errors_only(odd: Path, bad: Path) -
 def test_strict_makes_warnings_errors_but_not_notes(good: Path, odd: Path, tmp_path: Path) -> None:
     noted = tmp_path / "noted.properties"
     noted.write_text(GOOD + "nodeId=1\n", encoding="utf-8")
-    assert CliRunner().invoke(main, ["task", "check", "--strict", str(good), str(noted)]).exit_code == 0
-    assert CliRunner().invoke(main, ["task", "check", "--strict", str(odd)]).exit_code == 1
+    assert CliRunner().invoke(main, ["task", "check", "--offline", "--strict", str(good), str(noted)]).exit_code == 0
+    assert CliRunner().invoke(main, ["task", "check", "--offline", "--strict", str(odd)]).exit_code == 1
 
 
 def test_check_as_json(odd: Path, tmp_path: Path) -> None:
     missing = tmp_path / "missing"
-    result = CliRunner().invoke(main, ["task", "check", "--json", str(odd), str(missing)])
+    result = CliRunner().invoke(main, ["task", "check", "--offline", "--json", str(odd), str(missing)])
     assert result.exit_code == 1
     first, second = json.loads(result.stdout)
     assert (first["file"], first["ok"]) == (str(odd), True)
     assert [(f["severity"], f["line"], f["key"]) for f in first["findings"]] == [("warning", 7, "mapper[0].auto"), ("note", 8, "nodeId")]
     assert second["findings"][0]["sentence"].startswith("the task file cannot be read: No such file")
+    assert first["connections"] is None
+
+
+def test_check_connects_to_nothing_for_a_file_with_errors(bad: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdcbus.tasks.check.check_task", Failing(AssertionError()))
+    result = CliRunner().invoke(main, ["task", "check", str(bad)])
+    assert result.exit_code == 1
+    assert "connections:" not in result.stdout
+
+
+def test_check_needs_the_secrets_only_to_connect(tmp_path: Path) -> None:
+    file = tmp_path / "secret.properties"
+    file.write_text(GOOD + "loader.source.password=${env:NO_SUCH_SECRET}\n", encoding="utf-8")
+    assert CliRunner().invoke(main, ["task", "check", "--offline", str(file)]).exit_code == 0
+    result = CliRunner().invoke(main, ["task", "check", str(file)])
+    assert result.exit_code == 1
+    assert "environment variable 'NO_SUCH_SECRET' is not set" in result.stdout
+
+
+SEEN = [ok("topic", "3 partitions"), warning("key", "a second one", "Look at it.")]
+
+
+def test_what_is_seen_of_the_systems_is_a_second_table_with_its_cures(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdcbus.tasks.check.check_task", lambda *_: SEEN)
+    result = CliRunner().invoke(main, ["task", "check", str(good)])
+    assert result.exit_code == 0
+    assert "connections: 1 ok, 1 warning, 0 errors" in result.stdout
+    assert re.search(r"ok +topic +3 partitions *\n warning +key +a second one *\n +→ Look at it\.", result.stdout)
+    assert "\x1b" not in result.stdout
+    assert CliRunner().invoke(main, ["task", "check", "--strict", str(good)]).exit_code == 1
+
+
+def test_what_is_seen_of_the_systems_as_json(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdcbus.tasks.check.check_task", lambda *_: [*SEEN, error("target", "gone", "Start it.")])
+    result = CliRunner().invoke(main, ["task", "check", "--json", str(good)])
+    assert result.exit_code == 1
+    (checked,) = json.loads(result.stdout)
+    assert not checked["ok"]
+    assert checked["connections"][2] == {"outcome": "error", "subject": "target", "found": "gone", "cure": "Start it."}
 
 
 def test_run_refuses_a_bad_file_in_one_sentence(bad: Path) -> None:
@@ -171,14 +211,14 @@ class Failing:
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
-    def __call__(self, *_: object) -> None:
+    def __call__(self, *_: object, **__: object) -> None:
         raise self.error
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])
 def test_an_interrupt_exits_130_without_a_word(monkeypatch: pytest.MonkeyPatch, good: Path, error: BaseException) -> None:
     monkeypatch.setattr("cdcbus.tasks.properties.inspect_task", Failing(error))
-    result = CliRunner().invoke(main, ["task", "check", str(good)])
+    result = CliRunner().invoke(main, ["task", "check", "--offline", str(good)])
     assert (result.exit_code, result.output) == (130, "")
 
 
@@ -190,11 +230,11 @@ def test_a_named_error_is_its_sentence(monkeypatch: pytest.MonkeyPatch, good: Pa
 
 def test_an_unexpected_error_is_one_line_and_a_trace_only_when_asked_for(monkeypatch: pytest.MonkeyPatch, good: Path) -> None:
     monkeypatch.setattr("cdcbus.tasks.properties.inspect_task", Failing(ZeroDivisionError("secret")))
-    result = CliRunner().invoke(main, ["task", "check", str(good)])
+    result = CliRunner().invoke(main, ["task", "check", "--offline", str(good)])
     assert result.exit_code == 1
     assert re.fullmatch(r"unexpected ZeroDivisionError; please report it.*\n", result.stderr)
     assert "secret" not in result.output
-    traced = process_with_fault("--debug", "task", "check", str(good))
+    traced = process_with_fault("--debug", "task", "check", "--offline", str(good))
     assert "Traceback" in traced.stderr
     assert traced.stderr.splitlines()[-1].startswith("unexpected ZeroDivisionError")
 
@@ -202,7 +242,7 @@ def test_an_unexpected_error_is_one_line_and_a_trace_only_when_asked_for(monkeyp
 def process_with_fault(*arguments: str) -> subprocess.CompletedProcess[str]:
     code = (
         "import sys, cdcbus.tasks.properties as p; from cdcbus.ops.cli import main\n"
-        "def fail(*_): 1 / 0\n"
+        "def fail(*_, **__): 1 / 0\n"
         "p.inspect_task = fail; main(sys.argv[1:])"
     )
     return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=30)

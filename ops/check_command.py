@@ -1,0 +1,109 @@
+"""What `cdcbus task check` finds out about task files, and how it is printed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from cdcbus.plugins.errors import CdcError
+from cdcbus.tasks import properties
+from cdcbus.tasks.findings import Finding, Severity
+from cdcbus.tasks.observations import Observation, Outcome
+
+if TYPE_CHECKING:
+    from cdcbus.tasks.bus_settings import BusSettings
+
+WIDTH = 160  # of tables where there is no terminal to ask
+STYLES = {"error": "red", "warning": "yellow", "note": "dim", "ok": "green"}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """One file: what stands in it, and what was seen of its systems; `observations` None where those were not looked at."""
+
+    file: str
+    findings: list[Finding]
+    observations: list[Observation] | None = None
+
+    def is_good(self, strict: bool) -> bool:
+        """Whether there are no errors; `strict`: no warnings either."""
+        bad = {"error", "warning"} if strict else {"error"}
+        return not bad & {*(f.severity for f in self.findings), *(o.outcome for o in self.observations or ())}
+
+
+def check_file(file: Path, shown: str, bus: BusSettings | None) -> Checked:
+    """Reads a file, and looks at its systems if it has no errors; `bus` None: reads only.
+
+    To look at them takes the secrets, so one that cannot be had is an error then.
+    """
+    try:
+        inspection = _inspected(file, bus)
+    except CdcError as error:
+        return Checked(shown, [Finding(Severity.ERROR, 0, "", str(error).removeprefix(f"{file}: "))])
+    findings = [finding for severity in Severity for finding in inspection.findings.of(severity)]
+    if inspection.task is None or bus is None:
+        return Checked(shown, findings)
+    from cdcbus.tasks.check import check_task  # brings the drivers, which reading alone does not need
+
+    return Checked(shown, findings, check_task(inspection.task, bus.zookeeper, bus.zookeeper_auth))
+
+
+def _inspected(file: Path, bus: BusSettings | None) -> properties.Inspection:
+    if bus is None:
+        return properties.inspect_task(file)
+    return properties.inspect_task(file, unfilled=Severity.ERROR, sources=bus.source_lookup(file))
+
+
+def as_fields(checked: Checked, strict: bool) -> dict[str, Any]:
+    """For JSON. `connections` is null where they were not looked at."""
+    findings = [{"severity": f.severity, "line": f.line, "key": f.key, "sentence": f.sentence} for f in checked.findings]
+    connections = None
+    if checked.observations is not None:
+        connections = [{"outcome": o.outcome, "subject": o.subject, "found": o.found, "cure": o.cure} for o in checked.observations]
+    return {"file": checked.file, "ok": checked.is_good(strict), "findings": findings, "connections": connections}
+
+
+def print_checked(checked: Checked) -> None:
+    """One or two tables, with colours on terminals only."""
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    console.print(Text(f"{checked.file}: {_counted((f.severity for f in checked.findings), Severity)}", "bold"))
+    if checked.findings:
+        console.print(_finding_table(checked.findings))
+    if checked.observations is not None:
+        console.print(Text(f"connections: {_counted((o.outcome for o in checked.observations), Outcome)}", "bold"))
+        console.print(_observation_table(checked.observations))
+
+
+def _counted(words: Iterable[str], all_words: Iterable[str]) -> str:
+    found = list(words)
+    counts = {word: found.count(word) for word in all_words}
+    return ", ".join(f"{count} {word}{'s'[: word != 'ok' and count != 1]}" for word, count in counts.items())
+
+
+def _finding_table(findings: Iterable[Finding]) -> Table:
+    table = Table("line", "", "key", "finding", box=None, pad_edge=True)
+    table.columns[2].overflow = "fold"
+    for finding in findings:
+        line = str(finding.line) if finding.line else "-"
+        table.add_row(line, Text(finding.severity, STYLES[finding.severity]), Text(finding.key), Text(finding.sentence))
+    return table
+
+
+def _observation_table(observations: Iterable[Observation]) -> Table:
+    """What to do stands below what was found, so that a line has room in 100 columns."""
+    table = Table("", "looked at", "found", box=None, pad_edge=True)
+    table.columns[1].overflow = "fold"
+    table.columns[1].max_width = 34
+    for seen in observations:
+        found = Text(seen.found)
+        if seen.cure:
+            found.append(f"\n→ {seen.cure}", "bold")
+        table.add_row(Text(seen.outcome, STYLES[seen.outcome]), Text(seen.subject), found)
+    return table

@@ -1,0 +1,49 @@
+"""`cdcbus config`: the bus-wide settings and where they come from."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+import orjson
+
+from cdcbus.ops.bus_options import bus_options
+
+if TYPE_CHECKING:
+    from cdcbus.tasks.bus_settings import BusSettings
+
+
+@click.group()
+def config() -> None:
+    """Look at the settings that all tasks and commands share."""
+
+
+@config.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@bus_options
+def show(as_json: bool, bus: BusSettings) -> None:
+    """Show each bus-wide setting, its value and where it comes from. Secrets stay hidden. Exits 1 when one of them cannot be used."""
+    if as_json:
+        fields = [
+            {"key": name, "value": setting.shown, "origin": setting.origin, "answer": setting.key.answer}
+            for name, setting in bus.settings.items()
+        ]
+        click.echo(orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode())
+    else:
+        _print_table(bus)
+    errors = bus.errors()
+    for error in errors:
+        click.secho(error, fg="red", err=True)
+    if errors:
+        sys.exit(1)
+
+
+def _print_table(bus: BusSettings) -> None:
+    rows = [("key", "value", "from", "")]
+    for name, setting in bus.settings.items():
+        answer = setting.key.answer if setting.written else ""
+        rows.append((name, setting.shown or "-", setting.origin, answer))
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for row in rows:
+        click.echo("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip())

@@ -1,0 +1,131 @@
+"""`cdcbus lineage`: where rows come from and where they go."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+import click
+import orjson
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from cdcbus.consumer.task import LoadTask
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.producer.task import FetchTask
+from cdcbus.tasks.dist import parse_dist, properties_lines
+from cdcbus.tasks.findings import Severity
+from cdcbus.tasks.lineage import Way, ways
+from cdcbus.tasks.properties import Inspection, inspect_task, inspect_text
+
+WIDTH = 160  # of the tree where there is no terminal to ask
+Task = FetchTask | LoadTask
+
+
+@click.command("lineage")
+@click.argument("word", required=False, default="")
+@click.option(
+    "--tasks",
+    "paths",
+    multiple=True,
+    metavar="FILE|FOLDER",
+    type=click.Path(exists=True, path_type=Path),
+    help="A task file, or a folder of them; may be given several times. Without it: tasks/*.properties and *.properties.",
+)
+@click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", help="Also the tasks that this ZooKeeper holds in dist nodes.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def lineage(word: str, paths: tuple[Path, ...], zookeeper: str | None, as_json: bool) -> None:
+    """Show which source table goes through which topic and task to which target table.
+
+    WORD shows only ways with this text in a table, topic or target, any case. What is left out because it is no task, or one with errors,
+    is said on standard error.
+    """
+    tasks = [task for file in _files(paths) for task in _task(click.format_filename(file), partial(inspect_task, file))]
+    if zookeeper:
+        known = {task.task_id for task in tasks}
+        tasks += [task for task in _stored(zookeeper) if task.task_id not in known]
+    found = ways(tasks, word)
+    if as_json:
+        click.echo(orjson.dumps([dataclasses.asdict(way) for way in found], option=orjson.OPT_INDENT_2).decode())
+    elif found:
+        Console(width=None if sys.stdout.isatty() else WIDTH).print(tree(found))
+    else:
+        click.echo(f"none of {len(tasks)} tasks has {word} in a table, topic or target" if word and tasks else "no tasks found")
+
+
+def tree(found: Iterable[Way]) -> Tree:
+    """Ways that begin alike share their begin."""
+    root = Tree("rows", hide_root=True)
+    branches: dict[tuple[str, ...], Tree] = {}
+    for way in found:
+        branch = root
+        path: tuple[str, ...] = ()
+        for step in _steps(way):
+            path = (*path, step.plain)
+            if path not in branches:
+                branches[path] = branch.add(step)
+            branch = branches[path]
+    return root
+
+
+def _steps(way: Way) -> Iterator[Text]:
+    yield _named("", way.source, f" at {way.server}" if way.server else "")
+    yield _named("topic ", way.topic, f", written by task {way.fetch_task}" if way.fetch_task else ", written by no known task")
+    if way.load_task:
+        yield _named("task ", way.load_task)
+        yield _named("", way.target, f" at {way.database}" if way.database else "")
+    else:
+        yield Text("no known task reads it", "dim")
+
+
+def _named(before: str, name: str, behind: str = "") -> Text:
+    return Text.assemble((before, "dim"), (name or "?", "bold"), (behind, "dim"))
+
+
+def _files(paths: tuple[Path, ...]) -> list[Path]:
+    places = paths or (Path("tasks"), Path())
+    return [file for path in places for file in (sorted(path.glob("*.properties")) if path.is_dir() else [path] if path.exists() else [])]
+
+
+def _task(name: str, inspect: Callable[[], Inspection]) -> Iterator[Task]:
+    """The task, or a line on standard error that says why there is none."""
+    try:
+        inspection = inspect()
+    except ConfigError as error:
+        _leave_out(name, str(error))
+        return
+    if inspection.task is None:
+        first = inspection.findings.of(Severity.ERROR) or inspection.findings.found
+        _leave_out(name, first[0].located(name) if first else "no task")
+    else:
+        yield inspection.task
+
+
+def _leave_out(name: str, reason: str) -> None:
+    click.echo(f"{name} left out: {reason.removeprefix(f'{name}: ')}", err=True)
+
+
+def _stored(zookeeper: str) -> Iterator[Task]:
+    from cdcbus.tasks.bus_settings import read_bus_settings
+    from cdcbus.tasks.dist_nodes import stored_dists
+    from cdcbus.tasks.positions import connect
+
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    bus = read_bus_settings({"zookeeper": zookeeper}, None)
+    client = connect(bus.zookeeper, auth=bus.zookeeper_auth)
+    try:
+        stored = stored_dists(client)
+    finally:
+        client.stop()
+        client.close()
+    for path, text in stored.items():
+        yield from _task(path, partial(_inspect_dist, text))
+
+
+def _inspect_dist(text: str) -> Inspection:
+    return inspect_text("\n".join(properties_lines(parse_dist(text))))

@@ -1,0 +1,229 @@
+"""`cdcbus task new`: asks for what a task file needs, and writes one that `cdcbus task check` has nothing to say about."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial, reduce
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cdcbus.ops.new_file import force_option, refuse_existing, write_new
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.findings import Severity
+from cdcbus.tasks.kinds import ADDRESSES, PATH_NAME, TABLES, Kind, split_list
+from cdcbus.tasks.new_task import example_text, task_text
+from cdcbus.tasks.properties import inspect_text
+
+TO_KAFKA, TO_MYSQL, TO_POSTGRESQL = "mysql->kafka", "kafka->mysql", "kafka->postgresql"
+DATABASES = (TO_MYSQL, TO_POSTGRESQL)
+ALL = (TO_KAFKA, *DATABASES)
+CANNOT = {
+    "kafka->kafka": "this release has no route from Kafka to Kafka: no file was written; the tables of a topic can go to a database",
+    "kafka->oracle": "this release has no Oracle target: no file was written; kafka->mysql and kafka->postgresql are there",
+}
+ROUTES = (TO_KAFKA, "kafka->kafka", *DATABASES, "kafka->oracle")
+
+
+def _matching(pattern: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError("does not match")
+        return text
+
+    return read
+
+
+def _tables(text: str) -> object:
+    return text and TABLES.read(text)
+
+
+NAME = Kind("name", _matching(r"[^\s#,./?;=]+"), "a name without blanks, # , . / ? ; =", "shop")
+NAME_OR_NONE = Kind("name", lambda text: text and NAME.read(text), f"{NAME.expected}; nothing for none", NAME.example)
+ID = Kind("id", lambda text: NAME.read(PATH_NAME.read(text)), NAME.expected, "1084")
+USER = Kind("user", _matching(r"[^\s#]+"), "a name without blanks and #", "cdc")
+TOPIC = Kind("topic", _matching(r"[A-Za-z0-9._-]{1,249}"), "one topic's name: letters, digits, . _ -", "shop")
+TOPICS = Kind("topics", _matching(r"[A-Za-z0-9._-]{1,249}(\s*,\s*[A-Za-z0-9._-]{1,249})*"), "topics' names separated by commas", "shop")
+LOADED = Kind("tables", _tables, f"{TABLES.expected}; nothing for all", TABLES.example)
+FETCHED = Kind(
+    "tables", lambda text: _tables(text.replace(".*", ".x")), "SCHEMA.TABLE or SCHEMA.* separated by commas; nothing for all", "shop.*"
+)
+Answers = Mapping[str, str]
+# What only the shop of the examples needs.
+EXTRAS = {TO_MYSQL: ("consumer.excludes",), TO_POSTGRESQL: ("mapper[1].schema", "mapper[1].table", "mapper[1].column.MAIL")}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question, which an option answers as well. `default` is made of the answers so far; None: there is none."""
+
+    name: str
+    text: str
+    kind: Kind[Any]
+    default: Callable[[Answers], str | None]
+    routes: tuple[str, ...] = ALL
+    fetch_kind: Kind[Any] | None = None  # what holds for mysql->kafka instead
+
+    @property
+    def option(self) -> str:
+        return f"--{self.name.replace('_', '-')}"
+
+
+def _always(text: str | None) -> Callable[[Answers], str | None]:
+    return lambda _: text
+
+
+def _first_schema(answers: Answers) -> str:
+    return answers["tables"].partition(".")[0]
+
+
+def _target_schema(answers: Answers) -> str:
+    return answers["target_database"] if answers["route"] == TO_MYSQL else "public"
+
+
+def _target(answers: Answers) -> str:
+    return "127.0.0.1:3306" if answers["route"] == TO_MYSQL else "127.0.0.1:5432"
+
+
+QUESTIONS = (
+    Question("id", "Id of the task", ID, lambda answers: answers["route"].replace("->", "-to-")),
+    Question("source", "MySQL or MariaDB server to read, HOST:PORT", ADDRESSES, _always("127.0.0.1:3306"), (TO_KAFKA,)),
+    Question("source_user", "User at the source", USER, _always("cdc"), (TO_KAFKA,)),
+    Question("servers", "Kafka brokers, HOST:PORT[,...]", ADDRESSES, _always("127.0.0.1:9092")),
+    Question("topic", "Kafka topic (several behind commas to read them)", TOPICS, _always(None), fetch_kind=TOPIC),
+    Question(
+        "tables",
+        "Only these tables, SCHEMA.TABLE[,...] (nothing: all; to read MySQL also SCHEMA.*)",
+        LOADED,
+        _always(""),
+        fetch_kind=FETCHED,
+    ),
+    Question("target", "Server to write to, HOST:PORT", ADDRESSES, _target, DATABASES),
+    Question("target_database", "Database at the target", NAME, _always(None), DATABASES),
+    Question("target_user", "User at the target", USER, _always("cdc"), DATABASES),
+    Question("source_schema", "Schema whose tables get another schema (nothing: none)", NAME_OR_NONE, _first_schema, DATABASES),
+    Question("target_schema", "Schema of these tables at the target", NAME, _target_schema, DATABASES),
+)
+
+
+def _options(command: Callable[..., Any]) -> Callable[..., Any]:
+    def add(wrapped: Callable[..., Any], question: Question) -> Callable[..., Any]:
+        routes = "" if question.routes == ALL else f" For {' and '.join(question.routes)}."
+        return click.option(question.option, question.name, help=f"{question.text}.{routes}")(wrapped)
+
+    return reduce(add, reversed(QUESTIONS), command)
+
+
+@click.command("new")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--route", type=click.Choice(ROUTES), help="From where to where.")
+@_options
+@force_option
+def new(file: Path | None, route: str | None, force: bool, **given: str | None) -> None:
+    """Write a task file, by default ID.properties, with remarks; ask for what no option says.
+
+    Passwords stay out of the file: set SOURCE_PASSWORD or TARGET_PASSWORD where the task runs.
+    """
+    if file is not None:
+        refuse_existing(file, force)
+    route = route or _asked("Route", "--route", type=click.Choice(ROUTES))
+    if route in CANNOT:
+        raise ConfigError(CANNOT[route])
+    answers = _answers(route, given)
+    path = file or Path(f"{answers['id']}.properties")
+    text = _text(path, answers)
+    write_new(path, text, force)
+    name = click.format_filename(path)
+    click.echo(f"{name} written; next: set {_variable(route)}, then cdcbus task check {name}")
+
+
+def _answers(route: str, given: Mapping[str, str | None]) -> dict[str, str]:
+    for question in QUESTIONS:
+        if given[question.name] is not None and route not in question.routes:
+            raise click.UsageError(f"{question.option} has no meaning for {route}")
+    answers = {"route": route}
+    for question in QUESTIONS:
+        if route in question.routes and not (question.name == "target_schema" and not answers["source_schema"]):
+            value = given[question.name]
+            answers[question.name] = _ask(question, answers) if value is None else _checked(question, route, value)
+    return answers
+
+
+def _ask(question: Question, answers: Answers) -> str:
+    default = question.default(answers)
+    convert = partial(_checked, question, answers["route"])
+    return _asked(question.text, question.option, default=default, show_default=bool(default), value_proc=convert)
+
+
+def _asked(text: str, option: str, **how: Any) -> str:
+    """The answer of a person. Raises UsageError that names the option when there is nobody to answer."""
+    try:
+        answer: str = click.prompt(text, err=True, **how)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        click.echo(err=True)
+        raise click.UsageError(f"no answer to: {text}; give {option}, or call it in a terminal") from None
+    return answer
+
+
+def _checked(question: Question, route: str, text: str) -> str:
+    kind = question.fetch_kind if question.fetch_kind and route == TO_KAFKA else question.kind
+    try:
+        kind.read(text.strip())
+    except ValueError:
+        raise click.BadParameter(f"expected {kind.expected}; example: {kind.example}", param_hint=question.option) from None
+    return text.strip()
+
+
+def _text(path: Path, answers: Answers) -> str:
+    """The file's text. Raises ConfigError should there be anything to say about it."""
+    route = answers["route"].replace("->", "-to-")
+    values = _fetch_values(answers) if answers["route"] == TO_KAFKA else _load_values(answers)
+    text = task_text(example_text(route), values).replace(f" {route}.properties", f" {click.format_filename(path.name)}")
+    findings = inspect_text(text).findings
+    odd = findings.of(Severity.ERROR) + findings.of(Severity.WARNING)
+    if odd:
+        raise ConfigError("\n".join(finding.located(click.format_filename(path)) for finding in odd))
+    return text
+
+
+def _variable(route: str) -> str:
+    return "SOURCE_PASSWORD" if route == TO_KAFKA else "TARGET_PASSWORD"
+
+
+def _fetch_values(answers: Answers) -> dict[str, str]:
+    return {
+        "taskId": answers["id"],
+        "consumer.source.address": answers["source"],
+        "consumer.source.username": answers["source_user"],
+        "consumer.source.database": _first_schema(answers),
+        "consumer.source.slaveId": "",
+        "consumer.source.filter": ",".join(map(_regex, split_list(answers["tables"]))),
+        "loader.source.servers": answers["servers"],
+        "loader.source.topic": answers["topic"],
+        "loader.source.partitionKey.SHOP.ORDER_ITEMS": "",
+    }
+
+
+def _regex(table: str) -> str:
+    return re.escape(table.removesuffix("*")) + (".*" if table.endswith(".*") else "")
+
+
+def _load_values(answers: Answers) -> dict[str, str]:
+    kind = answers["route"].removeprefix("kafka->")
+    schema = answers["source_schema"]
+    values = {
+        "taskId": answers["id"],
+        "consumer.source.servers": answers["servers"],
+        "consumer.source.topics": answers["topic"],
+        "consumer.source.group": f"cdcbus-{answers['id']}",
+        "loader.source.url": f"jdbc:{kind}://{answers['target']}/{answers['target_database']}",
+        "loader.source.userName": answers["target_user"],
+        "mapper[0].schema": f"{schema},{answers['target_schema']}" if schema else "",
+    }
+    return values | dict.fromkeys(EXTRAS[answers["route"]], "") | {"consumer.includes": answers["tables"]}

@@ -1,0 +1,179 @@
+"""`cdcbus source`: sources that several task files name, in files and in ZooKeeper."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+import orjson
+
+from cdcbus.ops.bus_options import bus_options
+from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.tasks.kinds import PATH_NAME
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cdcbus.tasks.bus_settings import BusSettings
+    from cdcbus.tasks.source_nodes import SourceNodes
+    from cdcbus.tasks.sources import NamedSource
+
+
+def _read_name(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
+    try:
+        return PATH_NAME.read(name)
+    except ValueError as error:
+        raise click.BadParameter(f"expected {PATH_NAME.expected}") from error
+
+
+def _read_pairs(_context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not (key and equals):
+            raise click.BadParameter("expected KEY=VALUE, as in url=jdbc:mysql://db1/shop")  # the word may be a secret
+        pairs[key] = value
+    return pairs
+
+
+_name = click.argument("name", callback=_read_name)
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def source() -> None:
+    """Add, list, show and test named sources.
+
+    A task names one by `loader.source.sourceName` or `consumer.source.sourceName`; its keys are those of `loader.source.` and
+    `consumer.source.`, without that beginning.
+    """
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what goes wrong is told in one sentence
+
+
+@source.command()
+@_name
+@click.argument("pairs", nargs=-1, required=True, metavar="KEY=VALUE...", callback=_read_pairs)
+@click.option("--file", "is_file", is_flag=True, help="Write the properties file, not the ZooKeeper node.")
+@click.option("--replace", "is_replacing", is_flag=True, help="Write anew what is there already.")
+@bus_options
+def add(name: str, pairs: dict[str, str], is_file: bool, is_replacing: bool, bus: BusSettings) -> None:
+    """Store the source NAME.
+
+    ZooKeeper takes no secret: write '${env:NAME}', '${file:/path}' or '${file:/path:key}', which each task fills where it runs.
+    """
+    from cdcbus.tasks.source_nodes import source_path
+    from cdcbus.tasks.sources import check_pairs, refuse_inline_secrets, source_file, write_source_file
+
+    check_pairs(pairs)
+    if is_file:
+        file = source_file(_folders(bus)[0], name)
+        write_source_file(file, pairs, is_replacing)
+        click.echo(f"source {name} is in {file}")
+        return
+    refuse_inline_secrets(pairs)
+    with _nodes(bus) as nodes:
+        nodes.put(name, pairs, is_replacing)
+    click.echo(f"source {name} is in ZooKeeper, {source_path(name)} at {bus.zookeeper}")
+
+
+@source.command("list")
+@_json
+@bus_options
+def list_sources(as_json: bool, bus: BusSettings) -> None:
+    """List all sources, and where they are kept. A task takes a file before a node of the same name."""
+    failures: list[str] = []
+    found = list(_rows(bus, failures))
+    if as_json:
+        _print_json(found)
+    for row in [] if as_json else found:
+        click.echo(f"{row['name']}  {row['kind'] or '-'}  {row['where']}")
+    for failure in failures:
+        click.secho(failure, fg="red", err=True)
+    if failures:
+        sys.exit(1)
+
+
+def _rows(bus: BusSettings, failures: list[str]) -> Iterator[dict[str, str]]:
+    """Those that can be read; why the others cannot goes to `failures`."""
+    from cdcbus.tasks.sources import in_folders, names_in
+
+    folders = _folders(bus)
+    look = in_folders(folders)
+    yield from _readable(((name, look) for name in names_in(folders)), failures)
+    try:
+        with _nodes(bus) as nodes:
+            yield from _readable(((name, nodes.get) for name in nodes.names()), failures)
+    except CdcError as error:
+        failures.append(str(error))
+
+
+def _readable(lookups: Iterator[tuple[str, Any]], failures: list[str]) -> Iterator[dict[str, str]]:
+    for name, look in lookups:
+        try:
+            found = look(name)
+        except ConfigError as error:
+            failures.append(str(error))
+            continue
+        if found is not None:
+            yield {"name": name, "kind": found.kind, "where": found.where}
+
+
+@source.command()
+@_name
+@_json
+@bus_options
+def show(name: str, as_json: bool, bus: BusSettings) -> None:
+    """Show the keys of source NAME, as a task gets them. Secrets stay hidden."""
+    found = _found(name, bus)
+    shown = found.shown()
+    if as_json:
+        _print_json({"name": name, "kind": found.kind, "where": found.where, "keys": shown})
+        return
+    click.echo(f"{name}: {found.kind or 'unknown kind'}, {found.where}")
+    for key, value in shown.items():
+        click.echo(f"  {key}={value}")
+
+
+@source.command()
+@_name
+@bus_options
+def test(name: str, bus: BusSettings) -> None:
+    """Connect to source NAME, as a task would."""
+    from cdcbus.tasks.source_check import check_source
+
+    found = _found(name, bus)
+    check_source(found, os.environ)
+    click.echo(f"{name}: ok, {found.kind} answers ({found.where})")
+
+
+def _found(name: str, bus: BusSettings) -> NamedSource:
+    from cdcbus.tasks.source_nodes import source_path
+
+    found = bus.source_lookup()(name)
+    if found is None:
+        places = ", ".join(map(str, _folders(bus)))
+        raise ConfigError(f"no source is called {name}: no file in {places}, and no {source_path(name)} at {bus.zookeeper}")
+    return found
+
+
+def _folders(bus: BusSettings) -> tuple[Path, ...]:
+    from cdcbus.tasks.sources import source_folders
+
+    return source_folders(bus.sources_directory)
+
+
+@contextmanager
+def _nodes(bus: BusSettings) -> Iterator[SourceNodes]:
+    from cdcbus.tasks.source_nodes import source_nodes
+
+    with source_nodes(bus.zookeeper, bus.zookeeper_auth) as nodes:
+        yield nodes
+
+
+def _print_json(value: Any) -> None:
+    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())

@@ -1,0 +1,155 @@
+"""The settings that all tasks and commands share: command line > environment > `cdcbus.properties` > default."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from cdcbus.consumer.task import LoadTask
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.producer.task import FetchTask
+from cdcbus.tasks.bus_keys import BUS_KEYS, nearest_bus_key
+from cdcbus.tasks.entries import Entry, Vocabulary, read_text, written_entries
+from cdcbus.tasks.findings import Finding, Findings, Severity
+from cdcbus.tasks.interpolation import interpolate, masked
+from cdcbus.tasks.key import Key
+from cdcbus.tasks.source_nodes import source_nodes
+from cdcbus.tasks.sources import Lookup, NamedSource, first_of, in_folders, source_folders
+
+FILE_NAME = "cdcbus.properties"
+FILE_VARIABLE = "CDCBUS_CONFIG"
+DEFAULT = "default"
+VOCABULARY = Vocabulary(BUS_KEYS.get, nearest_bus_key)
+
+
+@dataclass(frozen=True, slots=True)
+class BusSetting:
+    """One setting. `written` is its text before placeholders are filled; `origin` says where it comes from."""
+
+    key: Key
+    written: str = field(repr=False)
+    origin: str
+
+    @property
+    def shown(self) -> str:
+        """The text as anybody may see it."""
+        return masked(self.written) if self.key.kind.is_secret else self.written
+
+    def value(self, environ: Mapping[str, str]) -> Any:
+        """The typed value; None when there is no text. Raises ConfigError that says where the text stands."""
+        if not self.written:
+            return None
+        place = f"{self.origin}: {self.key.name}"
+        try:
+            text = interpolate(self.written, environ)
+        except ValueError as error:
+            raise ConfigError(f"{place}: {error}") from error
+        try:
+            return self.key.kind.read(text)
+        except ValueError as error:
+            kind = self.key.kind
+            raise ConfigError(f"{place}: wrong value; expected {kind.expected}; example: {self.key.name}={kind.example}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class BusSettings:
+    """All settings by key, and what is odd in their file. Values are filled when they are asked for, so that a command which does not need
+    a secret does not need to have it."""
+
+    settings: Mapping[str, BusSetting]
+    environ: Mapping[str, str] = field(repr=False)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def zookeeper(self) -> str:
+        """The address, with its chroot."""
+        return str(self._value("zookeeper") or "")
+
+    @property
+    def zookeeper_auth(self) -> str | None:
+        """`user:password`, or None."""
+        auth: str | None = self._value("zookeeper.auth")
+        return auth
+
+    @property
+    def sources_directory(self) -> str:
+        """The folder of named sources, or an empty text."""
+        return str(self._value("sources.directory") or "")
+
+    def source_lookup(self, task_file: Path | None = None) -> Lookup:
+        """Finds named sources: in files, then in ZooKeeper, which is not asked before no file is found."""
+        return first_of(in_folders(source_folders(self.sources_directory, task_file)), self._in_zookeeper)
+
+    def _in_zookeeper(self, name: str) -> NamedSource | None:
+        with source_nodes(self.zookeeper, self.zookeeper_auth) as nodes:
+            return nodes.get(name)
+
+    def applied_to(self, task: FetchTask | LoadTask) -> FetchTask | LoadTask:
+        """The task, with what these settings say where its file says nothing."""
+        master = self._value("spark.master")
+        if master is None or isinstance(task, FetchTask):
+            return task
+        return replace(task, spark_options={"spark.master": master, **task.spark_options})
+
+    def errors(self) -> list[str]:
+        """A sentence for each setting that cannot be used."""
+        found = []
+        for setting in self.settings.values():
+            try:
+                setting.value(self.environ)
+            except ConfigError as error:
+                found.append(str(error))
+        return found
+
+    def _value(self, name: str) -> Any:
+        return self.settings[name].value(self.environ)
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of a key."""
+    return "CDCBUS_" + name.upper().replace(".", "_")
+
+
+def read_bus_settings(
+    options: Mapping[str, str], config: Path | None = None, environ: Mapping[str, str] = os.environ, folder: Path | None = None
+) -> BusSettings:
+    """The settings. `options`: those given on the command line, by key. The file is `config`, else $CDCBUS_CONFIG, else the one in
+    `folder` (the current one) if it is there. Raises ConfigError when the file cannot be read or is broken."""
+    findings = Findings()
+    file = _file(config, environ, folder or Path())
+    entries = written_entries(read_text(file, findings, "settings file"), findings, VOCABULARY) if file else {}
+    errors = findings.of(Severity.ERROR)
+    if errors:
+        raise ConfigError("\n".join(_located(finding, file) for finding in errors))
+    settings = {name: _setting(key, options, environ, entries, file) for name, key in BUS_KEYS.items()}
+    return BusSettings(settings, environ, tuple(_located(finding, file) for finding in findings.of(Severity.WARNING)))
+
+
+def _file(config: Path | None, environ: Mapping[str, str], folder: Path) -> Path | None:
+    if config is not None:
+        return config
+    if named := environ.get(FILE_VARIABLE):
+        return Path(named)
+    return folder / FILE_NAME if (folder / FILE_NAME).exists() else None
+
+
+def _setting(
+    key: Key, options: Mapping[str, str], environ: Mapping[str, str], entries: Mapping[str, Entry], file: Path | None
+) -> BusSetting:
+    """An empty environment variable or line is as good as none."""
+    variable = variable_of(key.name)
+    if key.name in options:
+        return BusSetting(key, options[key.name], f"option --{key.name}")
+    if environ.get(variable):
+        return BusSetting(key, environ[variable], f"environment variable {variable}")
+    entry = entries.get(key.name)
+    if entry is not None and entry.written:
+        return BusSetting(key, entry.written, f"{file}:{entry.line}")
+    return BusSetting(key, key.default, DEFAULT)
+
+
+def _located(finding: Finding, file: Path | None) -> str:
+    return finding.located(str(file))

@@ -1,0 +1,93 @@
+"""Looks at what a fetch task needs: source, topic, and where it would start. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from threading import Event
+from typing import TYPE_CHECKING
+
+from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.registry import make_converter
+from cdcbus.producer import server as servers
+from cdcbus.producer.publish import KafkaPublisher, TopicShape
+from cdcbus.producer.run import start_position
+from cdcbus.producer.source import BinlogSource
+from cdcbus.producer.task import FetchTask
+from cdcbus.tasks.check_grants import describe_grants
+from cdcbus.tasks.check_server import SETTINGS, describe_replicas, describe_settings, is_full
+from cdcbus.tasks.check_tables import check_tables
+from cdcbus.tasks.observations import ANSWER_SECONDS, CONNECT_SECONDS, Observation, has_failed, ok, probe, warning
+
+if TYPE_CHECKING:
+    from cdcbus.producer.server import Connection
+
+    Look = Callable[[Connection], Iterable[Observation]]
+
+
+def check_fetch(task: FetchTask, store: PositionStore) -> list[Observation]:
+    """All observations of a fetch task."""
+    short = replace(task, source=replace(task.source, connect_timeout_seconds=CONNECT_SECONDS))
+    topic = probe(f"Kafka topic {task.publish.topic}", lambda: _topic(task))
+    return check_source(short, store) + topic
+
+
+def check_source(task: FetchTask, store: PositionStore) -> list[Observation]:
+    """What the source has. Each probe has a connection of its own; where none can be had the login alone is told."""
+    seen = _look(task, "source", lambda connection: _login(task, connection))
+    if has_failed(seen):
+        return seen
+    seen += _look(task, "source settings", lambda connection: describe_settings(servers.global_variables(connection, SETTINGS)))
+    seen += _look(task, "source grants", _grants)
+    seen += _look(task, "source server ids", lambda connection: describe_replicas(task, connection))
+    seen += _look(task, "source tables", lambda connection: check_tables(task, connection))
+    return seen + probe("start", lambda: _start(task, store))
+
+
+def _look(task: FetchTask, subject: str, look: Look) -> list[Observation]:
+    def connected() -> Iterator[Observation]:
+        with closing(servers.connect(task.source, ANSWER_SECONDS)) as connection, servers.reported(task.source):
+            yield from look(connection)
+
+    return probe(subject, connected)
+
+
+def _login(task: FetchTask, connection: Connection) -> Iterator[Observation]:
+    host, port = task.source.addresses[0]
+    ((version,),) = servers.query(connection, "SELECT VERSION()")
+    yield ok(f"source {host}:{port}", f"{version}, user {task.source.user} can log in")
+
+
+def _grants(connection: Connection) -> Iterator[Observation]:
+    return describe_grants(servers.grants(connection), is_full(servers.global_variables(connection, SETTINGS)))
+
+
+def _start(task: FetchTask, store: PositionStore) -> Iterator[Observation]:
+    with BinlogSource(task) as source:
+        position, is_stored = start_position(task, store, source)
+    with closing(servers.connect(task.source, ANSWER_SECONDS)) as connection, servers.reported(task.source):
+        behind = bytes_behind(position, servers.binlog_files(connection))
+    rule = f"the stored position {store.path}" if is_stored else "consumer.offset, as nothing is stored"
+    yield ok("start", f"at {position} by {rule}; {behind:,} bytes behind the end of the binlog, which still holds it")
+
+
+def bytes_behind(position: BinlogPosition, files: list[tuple[str, int]]) -> int:
+    """The bytes of binlog from a position to the end; `files` are the server's, oldest first, with the position's among them."""
+    names = [name for name, _ in files]
+    return sum(size for _, size in files[names.index(position.file) :]) - position.pos
+
+
+def _topic(task: FetchTask) -> Iterator[Observation]:
+    publisher = KafkaPublisher(task.publish, make_converter(task.publish.converter), Event())
+    yield describe_topic(task.publish.topic, publisher.shape(ANSWER_SECONDS))
+
+
+def describe_topic(topic: str, shape: TopicShape) -> Observation:
+    """Partitions and replicas; a single replica is a fault only where there are more brokers."""
+    subject = f"Kafka topic {topic}"
+    found = f"{shape.partitions} {'partition' if shape.partitions == 1 else 'partitions'}, replication factor {shape.replicas}"
+    if shape.replicas == 1 < shape.brokers:
+        return warning(subject, f"{found}: the loss of one broker loses rows", f"Raise it; there are {shape.brokers} brokers.")
+    return ok(subject, found)

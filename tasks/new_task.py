@@ -1,0 +1,36 @@
+"""A new task file: one of the examples with other values, so that there is one text for both. Pure but for reading the example."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib import resources
+
+LINE = re.compile(r"#?(?P<key>[^#!=\s]+)=(?P<value>.*)")
+
+
+def example_text(route: str) -> str:
+    """The example of a route such as `mysql-to-kafka`."""
+    return resources.files("cdcbus.tasks").joinpath("examples", f"{route}.properties").read_text(encoding="utf-8")
+
+
+def task_text(example: str, values: Mapping[str, str]) -> str:
+    """The example with other values: a line `key=...` gets its value, also where it is a remark; an empty value makes it one, so that the
+    line shows what could be there. Raises KeyError for a key that the example lacks, as it would get lost."""
+    missing = values.keys() - {found["key"] for line in example.splitlines() if (found := LINE.fullmatch(line))}
+    if missing:
+        raise KeyError(*sorted(missing))
+    return "".join(f"{_line(line, values)}\n" for line in example.splitlines())
+
+
+def _line(line: str, values: Mapping[str, str]) -> str:
+    found = LINE.fullmatch(line)
+    if found is None or found["key"] not in values:
+        return line
+    value = values[found["key"]]
+    return f"{found['key']}={_escaped(value)}" if value else f"#{line.removeprefix('#')}"
+
+
+def _escaped(value: str) -> str:
+    """As short as the format allows: people read these files."""
+    return re.sub(r"^(?=[ \t\f])", r"\\", value.replace("\\", r"\\"))

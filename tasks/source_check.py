@@ -1,0 +1,78 @@
+"""Whether what a named source leads to answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from cdcbus.plugins.errors import BusUnavailable, ConfigError
+from cdcbus.tasks.entries import filled
+from cdcbus.tasks.fetch_task import source_config
+from cdcbus.tasks.findings import Findings, Severity
+from cdcbus.tasks.load_task import jdbc_target
+from cdcbus.tasks.settings import Settings
+from cdcbus.tasks.sources import CONSUMER, LOADER, NamedSource
+
+ANSWER_SECONDS = 10.0
+
+
+def check_source(source: NamedSource, environ: Mapping[str, str]) -> None:
+    """Connects as a task would, and disconnects. Raises a CdcError that says what is wrong, without secrets."""
+    if not source.kind:
+        raise ConfigError(f"source {source.name} leads nowhere: expected url (JDBC), address (CANAL) or servers (Kafka) in {source.where}")
+    findings = Findings()
+    settings = _settings(source, CONSUMER if source.kind == "CANAL" else LOADER, environ, findings)
+    {"JDBC": _check_jdbc, "CANAL": _check_canal, "KAFKA": _check_kafka}[source.kind](source, settings, findings)
+
+
+def _settings(source: NamedSource, prefix: str, environ: Mapping[str, str], findings: Findings) -> Settings:
+    entries = [replace(entry, key=prefix + key) for key, entry in source.entries.items()]
+    return Settings({entry.key: filled(entry, environ, findings, Severity.ERROR) for entry in entries}, findings)
+
+
+def _check_jdbc(source: NamedSource, settings: Settings, findings: Findings) -> None:
+    from cdcbus.plugins.loaders import DIALECTS
+    from cdcbus.plugins.loaders.engine import open_database
+    from cdcbus.plugins.loaders.jdbc_url import read_url
+
+    target = jdbc_target("", settings)
+    _refuse_errors(source, findings)
+    url = read_url(target)
+    if url.dialect not in DIALECTS:
+        raise ConfigError(f"{url.shown}: {url.dialect} cannot be written to yet; known are {', '.join(DIALECTS)}")
+    database = open_database(target, url, DIALECTS[url.dialect])
+    try:
+        with database.reported("login"), database.engine.connect():
+            pass
+    finally:
+        database.engine.dispose()
+
+
+def _check_canal(source: NamedSource, settings: Settings, findings: Findings) -> None:
+    from cdcbus.producer.server import connect
+
+    config = source_config(settings)
+    _refuse_errors(source, findings)
+    connect(config).close()
+
+
+def _check_kafka(source: NamedSource, settings: Settings, findings: Findings) -> None:
+    servers = settings.servers(f"{LOADER}servers")
+    _refuse_errors(source, findings)
+    try:
+        client = AdminClient({**settings.below(f"{LOADER}kafka."), "bootstrap.servers": servers, "log_level": 0})
+    except KafkaException as error:
+        raise ConfigError(f"source {source.name}: settings of the Kafka client: {error.args[0].str()}") from error
+    try:
+        client.list_topics(timeout=ANSWER_SECONDS)
+    except KafkaException as error:
+        raise BusUnavailable(f"no Kafka broker answers at {servers}: {error.args[0].str()}") from error
+
+
+def _refuse_errors(source: NamedSource, findings: Findings) -> None:
+    errors = findings.of(Severity.ERROR)
+    if errors:
+        raise ConfigError("; ".join(finding.located(source.where) for finding in errors))

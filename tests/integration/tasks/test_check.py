@@ -1,0 +1,234 @@
+"""`cdcbus task check` on real servers: what is sound is all ok, each fault is told, and nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pymysql.constants import COMMAND
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.cli import main
+from cdcbus.ops.demo.tasks import TaskProcess
+from cdcbus.ops.stack.addresses import Addresses, Database, free_port
+from cdcbus.plugins.position import BinlogPosition, KafkaPosition, kafka_positions_to_json
+from tests.integration.producer.reading import connect, global_variable
+from tests.support.shop import Shop, open_shop
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Shop]:
+    make_topic(name, 2)
+    with open_shop(name, stack, source_cursor, tmp_path) as shop, global_variable(stack.source, "binlog_row_metadata", "FULL"):
+        shop.create("orders", "id INT PRIMARY KEY, name VARCHAR(40)")
+        yield shop
+
+
+def check(shop: Shop, task: TaskProcess, zookeeper: str = "") -> dict[str, tuple[str, str]]:
+    """Each subject -> (outcome, sentence) of its worst observation; positions must be as before."""
+    before = shop.position(task)
+    file = shop.folder / f"{task.task_id}.properties"
+    result = CliRunner().invoke(main, ["task", "check", "--json", "--zookeeper", zookeeper or shop.addresses.zookeeper, str(file)])
+    assert shop.position(task) == before
+    (checked,) = json.loads(result.stdout)
+    seen = {each["subject"]: (each["outcome"], f"{each['found']} {each['cure']}") for each in reversed(checked["connections"])}
+    seen |= {each["subject"]: (each["outcome"], f"{each['found']} {each['cure']}") for each in checked["connections"] if each["cure"]}
+    assert checked["ok"] == (result.exit_code == 0) == ("error" not in {outcome for outcome, _ in seen.values()})
+    return seen
+
+
+def odd(seen: dict[str, tuple[str, str]]) -> dict[str, str]:
+    return {subject: outcome for subject, (outcome, _) in seen.items() if outcome != "ok"}
+
+
+# Fetch tasks
+
+
+def fetch(shop: Shop, **keys: str) -> TaskProcess:
+    return shop.fetch(shop.addresses.source, **keys)
+
+
+def test_a_sound_fetch_task_is_all_ok(shop: Shop) -> None:
+    seen = check(shop, fetch(shop, **{f"loader__source__partitionKey__{shop.name.upper()}__ORDERS": "NAME"}))
+    assert odd(seen) == {}
+    assert seen["source tables"][1].startswith(f"1 read: {shop.name}.orders")
+    assert seen[f"partitionKey {shop.name.upper()}.ORDERS"][1].startswith("columns name")
+    assert seen[f"Kafka topic {shop.name}"][1].startswith("2 partitions, replication factor 1")
+    assert "by consumer.offset, as nothing is stored" in seen["start"][1]
+
+
+def test_a_stored_position_and_what_is_behind_it(shop: Shop) -> None:
+    shop.cursor.execute("SHOW MASTER STATUS")
+    ((file, pos, *_),) = shop.cursor.fetchall()
+    task = fetch(shop)
+    shop.zookeeper.create(shop.path(task), BinlogPosition(file, pos).to_json().encode(), makepath=True)
+    shop.cursor.execute("INSERT INTO orders VALUES (1, 'a')")
+    sentence = check(shop, task)["start"][1]
+    assert f"at {file}:{pos} by the stored position {shop.path(task)}" in sentence
+    assert "; 0 bytes behind" not in sentence
+
+
+def test_a_purged_file(shop: Shop) -> None:
+    task = fetch(shop)
+    shop.zookeeper.create(shop.path(task), BinlogPosition("mysql-bin.000000", 4).to_json().encode(), makepath=True)
+    seen = check(shop, task)
+    assert odd(seen) == {"start": "error"}
+    assert "does not hold mysql-bin.000000:4" in seen["start"][1]
+
+
+@pytest.mark.parametrize(
+    ("keys", "wanted"),
+    [
+        ({"loader__source__topic": "no-such-topic"}, {"Kafka topic no-such-topic": "error"}),
+        ({"consumer__source__password": "wrong"}, {"source": "error"}),
+        ({"consumer__source__address": "no-such-host.invalid:3306"}, {"source": "error"}),
+        ({"consumer__source__slaveId": "1"}, {"server id 1": "error"}),
+        ({"consumer__source__filter": "nothing"}, {"source tables": "warning"}),
+        ({"consumer__offset": ""}, {"start": "error"}),
+        ({"loader__source__partitionKey__NO__SUCH": "ID"}, {"partitionKey NO.SUCH": "warning"}),
+        ({"consumer__source__password": "wrong", "loader__source__topic": "no"}, {"source": "error", "Kafka topic no": "error"}),
+    ],
+)
+def test_a_fault_of_a_fetch_task(shop: Shop, keys: dict[str, str], wanted: dict[str, str]) -> None:
+    assert odd(check(shop, fetch(shop, **keys))) == wanted
+
+
+def test_a_partition_key_column_that_the_table_lacks(shop: Shop) -> None:
+    key = f"partitionKey {shop.name.upper()}.ORDERS"
+    seen = check(shop, fetch(shop, **{f"loader__source__partitionKey__{shop.name.upper()}__ORDERS": "UUID"}))
+    assert odd(seen) == {key: "error"}
+    assert "no column UUID" in seen[key][1]
+
+
+def test_a_table_without_key(shop: Shop) -> None:
+    shop.cursor.execute("CREATE TABLE bare (n INT)")
+    shop.cursor.execute("CREATE TABLE unique_only (n INT NOT NULL UNIQUE)")
+    outcome, sentence = check(shop, fetch(shop))["source tables"]
+    assert outcome == "warning"
+    assert f"without primary key: {shop.name}.bare;" in sentence
+
+
+def test_rows_without_metadata(shop: Shop) -> None:
+    with global_variable(shop.addresses.source, "binlog_row_metadata", "MINIMAL"):
+        assert odd(check(shop, fetch(shop))) == {"binlog_row_metadata": "warning"}
+
+
+@contextmanager
+def user(shop: Shop, *grants: str) -> Iterator[dict[str, str]]:
+    """The keys of a user of the source with these grants."""
+    shop.cursor.execute(f"CREATE USER '{shop.name}'@'%' IDENTIFIED BY 'of-user'")
+    try:
+        for grant in grants:
+            shop.cursor.execute(f"GRANT {grant} TO '{shop.name}'@'%'")
+        yield {"consumer__source__username": shop.name, "consumer__source__password": "of-user"}
+    finally:
+        shop.cursor.execute(f"DROP USER '{shop.name}'@'%'")
+
+
+def test_missing_grants(shop: Shop) -> None:
+    with user(shop, f"SELECT ON {shop.name}.*") as keys:
+        wanted = {"grant REPLICATION SLAVE": "error", "grant REPLICATION CLIENT": "error", "start": "error"}
+        assert odd(check(shop, fetch(shop, **keys))) == wanted
+
+
+def test_the_grants_that_the_documents_name_are_enough(shop: Shop) -> None:
+    with user(shop, "REPLICATION SLAVE, REPLICATION CLIENT ON *.*", f"SELECT ON {shop.name}.*") as keys:
+        assert odd(check(shop, fetch(shop, **keys))) == {}
+
+
+@contextmanager
+def replica(source: Database, number: int) -> Iterator[None]:
+    """A registered replica of the source."""
+    with connect(source) as connection:
+        raw: Any = connection
+        raw._execute_command(COMMAND.COM_REGISTER_SLAVE, struct.pack("<IBBBHII", number, 0, 0, 0, 3306, 0, 0))
+        raw._read_packet()
+        yield
+
+
+def test_another_replica_with_the_same_server_id(shop: Shop) -> None:
+    with replica(shop.addresses.source, 77_123):
+        assert odd(check(shop, fetch(shop, consumer__source__slaveId="77123"))) == {"server id 77123": "error"}
+        assert odd(check(shop, fetch(shop, consumer__source__slaveId="77124"))) == {}
+
+
+# Consumer tasks
+
+
+def includes(shop: Shop) -> dict[str, str]:
+    return {"consumer__includes": f"{shop.name.upper()}.ORDERS"}
+
+
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+def test_a_sound_consumer_task_is_all_ok(shop: Shop, target: str) -> None:
+    seen = check(shop, shop.load(target, **includes(shop)))
+    assert odd(seen) == {}
+    assert seen[f"start {shop.name}[1]"][1].startswith("at offset 0 by the start rule, as nothing is stored, 0 records behind")
+    assert "key id" in seen[f"target table {shop.name}.orders"][1]
+
+
+def test_a_check_makes_no_offset_table(shop: Shop) -> None:
+    seen = check(shop, shop.load("mariadb", **includes(shop)))
+    assert seen["target table cdcbus_position"] == ("ok", "not there yet; a start makes it ")
+    assert shop.mariadb(f"SHOW TABLES FROM {shop.name} LIKE 'cdcbus%'") == []
+
+
+def test_a_user_who_can_make_no_offset_table(shop: Shop) -> None:
+    shop.mariadb(f"CREATE USER '{shop.name}'@'%' IDENTIFIED BY 'of-user'")
+    try:
+        shop.mariadb(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {shop.name}.* TO '{shop.name}'@'%'")
+        keys = {"loader__source__userName": shop.name, "loader__source__password": "of-user", **includes(shop)}
+        assert odd(check(shop, shop.load("mariadb", **keys))) == {"target table cdcbus_position": "warning"}
+    finally:
+        shop.mariadb(f"DROP USER '{shop.name}'@'%'")
+
+
+@pytest.mark.parametrize(
+    ("keys", "wanted"),
+    [
+        ({"consumer__source__topics": "no-such-topic"}, {"Kafka topic no-such-topic": "error"}),
+        ({"consumer__source__partition": "7"}, {"Kafka topic NAME": "error"}),
+        ({"loader__source__password": "wrong"}, {"target": "error"}),
+        ({"consumer__includes": "SHOP.NONE"}, {"target table SHOP.NONE": "error"}),
+        ({"consumer__source__firstConsumeFrom": ""}, {"start": "error"}),
+        ({"consumer__offset": "5000"}, {"start": "error"}),
+    ],
+)
+def test_a_fault_of_a_consumer_task(shop: Shop, keys: dict[str, str], wanted: dict[str, str]) -> None:
+    named = {subject.replace("NAME", shop.name): outcome for subject, outcome in wanted.items()}
+    assert odd(check(shop, shop.load("postgresql", **keys))) == named
+
+
+def test_a_target_table_without_key_and_one_with_a_second(shop: Shop) -> None:
+    shop.postgresql(f"CREATE TABLE {shop.name}.bare (n int)")
+    shop.postgresql(f"CREATE TABLE {shop.name}.twice (id int PRIMARY KEY, mail text UNIQUE)")
+    names = f"{shop.name}.bare,{shop.name}.twice".upper()
+    seen = odd(check(shop, shop.load("postgresql", consumer__includes=names)))
+    assert seen == {f"target table {shop.name}.bare": "error", f"target table {shop.name}.twice": "warning"}
+
+
+def test_an_offset_that_would_be_reset_is_a_warning(shop: Shop) -> None:
+    task = shop.load("postgresql", consumer__source__allowOffsetReset="true", **includes(shop))
+    stored = kafka_positions_to_json([KafkaPosition(shop.name, 0, 99), KafkaPosition(shop.name, 1, -1)])
+    shop.zookeeper.create(shop.path(task), stored.encode(), makepath=True)
+    outcome, sentence = check(shop, task)["start"]
+    assert outcome == "warning"
+    assert f"offset 100 of {shop.name}[0] is not held" in sentence
+
+
+def test_without_zookeeper_the_rest_is_looked_at(shop: Shop) -> None:
+    zookeeper = f"127.0.0.1:{free_port(())}"
+    assert odd(check(shop, shop.load("postgresql", **includes(shop)), zookeeper)) == {f"ZooKeeper {zookeeper}": "warning"}
+
+
+def test_a_chroot_that_is_not_there_is_not_made(shop: Shop) -> None:
+    check(shop, fetch(shop), f"{shop.addresses.zookeeper}/{shop.name}")
+    assert not shop.zookeeper.exists(f"/{shop.name}")

@@ -1,0 +1,112 @@
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from kazoo.exceptions import NoNodeError
+
+from cdcbus.ops.cli import main
+from cdcbus.tasks import properties
+
+EXAMPLES = Path(properties.__file__).parent / "examples"
+TREE = """\
+shop.orders at 127.0.0.1:3306
+└── topic shop, written by task mysql-to-kafka
+    ├── task kafka-to-mysql
+    │   └── shop_copy.orders at mysql://127.0.0.1:3306/shop_copy
+    └── task kafka-to-postgresql
+        └── public.orders at postgresql://127.0.0.1:5432/shop
+"""
+
+
+def lineage(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["lineage", *map(str, arguments)])
+
+
+def test_the_examples_as_a_tree() -> None:
+    result = lineage("shop.orders", "--tasks", EXAMPLES)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert [line.rstrip() for line in result.stdout.splitlines()] == TREE.splitlines()
+
+
+def test_the_examples_as_json() -> None:
+    ways = json.loads(lineage("public.customer", "--json", "--tasks", EXAMPLES).stdout)
+    assert ways == [
+        {
+            "source": "SHOP.CUSTOMERS",
+            "server": "127.0.0.1:3306",
+            "fetch_task": "mysql-to-kafka",
+            "topic": "shop",
+            "load_task": "kafka-to-postgresql",
+            "target": "public.customer",
+            "database": "postgresql://127.0.0.1:5432/shop",
+        }
+    ]
+
+
+def test_files_of_the_folder_and_of_its_tasks_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert lineage().stdout == "no tasks found\n"
+    (tmp_path / "tasks").mkdir()
+    fetch = (EXAMPLES / "mysql-to-kafka.properties").read_text(encoding="utf-8")
+    (tmp_path / "tasks" / "a.properties").write_text(fetch, encoding="utf-8")
+    assert "no known task reads it" in lineage().stdout
+    (tmp_path / "b.properties").write_text((EXAMPLES / "kafka-to-mysql.properties").read_text(encoding="utf-8"), encoding="utf-8")
+    assert "shop_copy.*" in lineage().stdout
+    assert lineage("nowhere").stdout == "none of 2 tasks has nowhere in a table, topic or target\n"
+
+
+def test_what_is_no_task_is_left_out_and_named(tmp_path: Path) -> None:
+    file = tmp_path / "log.properties"
+    file.write_text("level=info\n", encoding="utf-8")
+    result = lineage("--tasks", file, "--tasks", EXAMPLES)
+    assert result.exit_code == 0
+    assert result.stderr.startswith(f"{file} left out: ")
+    assert result.stderr.count("\n") == 1
+    assert "shop_copy.*" in result.stdout
+
+
+class Tree:
+    """A ZooKeeper client's reading side over a fixed tree."""
+
+    def __init__(self, nodes: dict[str, str]) -> None:
+        self.nodes = nodes
+
+    def get_children(self, path: str) -> list[str]:
+        names = {rest.partition("/")[0] for node in self.nodes if (rest := node.removeprefix(f"{path}/")) != node}
+        if not names:
+            raise NoNodeError
+        return list(names)
+
+    def get(self, path: str) -> tuple[bytes, None]:
+        return self.nodes[path].encode(), None
+
+    def stop(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def dist(task_id: str, topic: str) -> str:
+    source = {"servers": "k:9092", "topics": topic}
+    target = {"loaderName": "JdbcBatch", "source": {"url": "jdbc:mysql://h/db"}}
+    return json.dumps({"taskId": task_id, "consumer": {"consumerName": "KafkaFetch", "source": source}, "loader": target})
+
+
+def test_tasks_in_zookeeper_are_known_too_and_files_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = {
+        "/datas/task/9/dist/shop": dist("9", "shop"),
+        "/datas/task/9/dist/crm": dist("9", "crm"),
+        "/datas/task/kafka-to-mysql/dist/old": dist("kafka-to-mysql", "old"),
+        "/datas/task/10/position/x": "",
+        "/datas/task/11/dist/x": "no json",
+    }
+    monkeypatch.setattr("cdcbus.tasks.positions.connect", lambda address, auth: Tree(nodes))
+    result = lineage("--json", "--tasks", EXAMPLES, "--zookeeper", "z:2181")
+    found = {(way["topic"], way["load_task"]) for way in json.loads(result.stdout)}
+    assert found == {("shop", "kafka-to-mysql"), ("shop", "kafka-to-postgresql"), ("shop", "9"), ("crm", "9")}
+    assert result.stderr.startswith("/datas/task/11/dist/x left out: line 1, column 1: not JSON")
+
+
+def test_an_empty_zookeeper_knows_no_tasks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("cdcbus.tasks.positions.connect", lambda address, auth: Tree({}))
+    assert lineage("--tasks", tmp_path, "--zookeeper", "z:2181").stdout == "no tasks found\n"

@@ -1,0 +1,134 @@
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cdcbus.consumer.task import LoadTask, MapperRule
+from cdcbus.ops.cli import main
+from cdcbus.producer.task import FetchTask
+from cdcbus.tasks.new_task import example_text
+from cdcbus.tasks.properties import read_task
+
+ENVIRON = {"SOURCE_PASSWORD": "a", "TARGET_PASSWORD": "b"}
+FETCH_WORDS = "--route mysql->kafka --id 7 --source db1:3306 --source-user u --servers k1:9092,k2:9092 --topic t"
+LOAD_WORDS = "--id 8 --servers k1:9092 --topic t,u --tables SHOP.A,SHOP.B --target db2:5 --target-database d --target-user v"
+FETCH = [*FETCH_WORDS.split(), "--tables", ""]
+LOAD = LOAD_WORDS.split()
+SCHEMAS = ["--source-schema", "SHOP", "--target-schema", "s"]
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def new(*arguments: str, answers: str = "") -> Result:
+    return CliRunner().invoke(main, ["task", "new", *arguments], input=answers)
+
+
+def clean_task(file: str) -> FetchTask | LoadTask:
+    read = read_task(Path(file), ENVIRON)
+    assert (read.warnings, read.notes) == ([], [])
+    return read.task
+
+
+def test_a_fetch_task_of_options_alone() -> None:
+    result = new(*FETCH)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == "7.properties written; next: set SOURCE_PASSWORD, then cdcbus task check 7.properties\n"
+    task = clean_task("7.properties")
+    assert isinstance(task, FetchTask)
+    assert (task.task_id, task.source.addresses, task.source.user, task.source.password) == ("7", (("db1", 3306),), "u", "a")
+    assert (task.publish.servers, task.publish.topic, task.publish.partition_keys) == ("k1:9092,k2:9092", "t", {})
+    assert (task.tables.regexes, task.source.server_id) == ((), None)
+
+
+def test_tables_to_fetch_become_regular_expressions() -> None:
+    assert new(*FETCH[:-1], "shop.a$b, crm.*").exit_code == 0
+    task = clean_task("7.properties")
+    assert isinstance(task, FetchTask)
+    assert task.tables.regexes == (r"shop\.a\$b", r"crm\..*")
+    assert task.swimlane == "shop"
+
+
+@pytest.mark.parametrize(("kind", "file"), [("mysql", "8.properties"), ("postgresql", "of my own.properties")])
+def test_a_consumer_task_of_options_alone(kind: str, file: str) -> None:
+    assert new("--route", f"kafka->{kind}", *LOAD, *SCHEMAS, file).exit_code == 0
+    task = clean_task(file)
+    assert isinstance(task, LoadTask)
+    assert (task.source.topics, task.source.group, sorted(task.includes)) == (("t", "u"), "cdcbus-8", ["SHOP.A", "SHOP.B"])
+    assert (task.target.url, task.target.user, task.target.password) == (f"jdbc:{kind}://db2:5/d", "v", "b")
+    assert task.rules == (MapperRule(("SHOP", "s")),)
+    assert f"cdcbus task check {file}  " in Path(file).read_text()
+
+
+def test_without_another_schema_no_target_schema_is_asked_for() -> None:
+    assert new("--route", "kafka->mysql", *LOAD, "--source-schema", "").exit_code == 0
+    task = clean_task("8.properties")
+    assert isinstance(task, LoadTask)
+    assert task.rules == (MapperRule(),)
+
+
+def test_answers_have_defaults_and_wrong_ones_are_asked_again() -> None:
+    result = new(answers="kafka->postgresql\n\nnot an address\nk:9092\nt\nSHOP.*\nshop.orders\n\nd\n\n\n\n")
+    assert result.exit_code == 0
+    assert "Error: expected host:port" in result.stderr
+    assert "Error: expected SCHEMA.TABLE names" in result.stderr
+    task = clean_task("kafka-to-postgresql.properties")
+    assert isinstance(task, LoadTask)
+    assert (task.source.servers, task.target.url, task.target.user) == ("k:9092", "jdbc:postgresql://127.0.0.1:5432/d", "cdc")
+    assert task.rules == (MapperRule(("shop", "public")),)
+
+
+def test_without_a_person_a_missing_answer_names_its_option() -> None:
+    result = new("--route", "mysql->kafka", "--id", "7")
+    assert result.exit_code == 2
+    assert "no answer to: MySQL or MariaDB server to read" in result.stderr
+    assert "give --source" in result.stderr
+    assert [*Path().iterdir()] == []
+
+
+@pytest.mark.parametrize(("route", "sentence"), [("kafka->kafka", "no route from Kafka to Kafka"), ("kafka->oracle", "no Oracle target")])
+def test_a_route_that_cannot_run_is_a_sentence_and_no_file(route: str, sentence: str) -> None:
+    result = new("--route", route)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"this release has {sentence}: no file was written")
+    assert [*Path().iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (["--topic", "a,b"], "expected one topic's name"),
+        (["--topic", "a #b"], "expected one topic's name"),
+        (["--id", "a/b"], "expected a name"),
+        (["--source", "a:0"], "expected host:port"),
+        (["--tables", "orders"], "expected SCHEMA.TABLE or SCHEMA.*"),
+        (["--source-user", "a #b"], "expected a name without blanks"),
+        (["--target", "h:1"], "--target has no meaning for mysql->kafka"),
+    ],
+)
+def test_a_wrong_option_is_wrong_usage(wrong: list[str], sentence: str) -> None:
+    result = new(*FETCH, *wrong)
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+
+
+def test_what_check_would_warn_of_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = example_text("mysql-to-kafka") + "mapper[0].auto=true\n"
+    monkeypatch.setattr("cdcbus.ops.new_task_commands.example_text", lambda route: odd)
+    result = new(*FETCH)
+    assert result.exit_code == 1
+    assert "mapper[0].auto: without meaning" in result.stderr
+    assert [*Path().iterdir()] == []
+
+
+def test_a_file_is_only_overwritten_by_force() -> None:
+    Path("7.properties").write_text("mine")
+    for arguments in (FETCH, [*FETCH, "7.properties"]):
+        result = new(*arguments)
+        assert (result.exit_code, Path("7.properties").read_text()) == (1, "mine")
+        assert result.stderr.startswith("7.properties: there is such a file already")
+    assert new("7.properties").stderr.startswith("7.properties: there is such a file already")
+    assert new(*FETCH, "--force").exit_code == 0
+    assert clean_task("7.properties").task_id == "7"

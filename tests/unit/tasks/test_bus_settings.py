@@ -1,0 +1,135 @@
+"""Bus-wide settings: which one counts, where it comes from, and that no secret is shown."""
+
+from pathlib import Path
+
+import pytest
+
+from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.bus_keys import BUS_KEYS, nearest_bus_key
+from cdcbus.tasks.bus_settings import BusSettings, read_bus_settings, variable_of
+from cdcbus.tasks.key import Key
+
+PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
+HEAD = "| setting | type, default | meaning |"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "cdcbus.properties"
+
+
+def read(folder: Path, text: str | None = None, options: dict[str, str] | None = None, **environ: str) -> BusSettings:
+    if text is not None:
+        (folder / "cdcbus.properties").write_text(text, encoding="utf-8")
+    return read_bus_settings(options or {}, None, environ, folder)
+
+
+def row(key: Key) -> str:
+    default = f", `{key.default}`" if key.default else ""
+    return f"| `{key.name}` | {key.kind.name}{default} | {key.meaning}{f' *{key.answer}*' if key.answer else ''} |"
+
+
+def test_the_page_has_exactly_the_rows_of_the_code() -> None:
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    table = lines[lines.index(HEAD) + 2 :]
+    assert table[: table.index("")] == [row(key) for key in BUS_KEYS.values()]
+
+
+def test_command_line_before_environment_before_file_before_default(tmp_path: Path, file: Path) -> None:
+    text = "# remark\nzookeeper=file:1\n"
+    for settings, value, origin in (
+        (read(tmp_path), "127.0.0.1:2181", "default"),
+        (read(tmp_path, text), "file:1", f"{file}:2"),
+        (read(tmp_path, text, CDCBUS_ZOOKEEPER="env:1"), "env:1", "environment variable CDCBUS_ZOOKEEPER"),
+        (read(tmp_path, text, {"zookeeper": "opt:1"}, CDCBUS_ZOOKEEPER="env:1"), "opt:1", "option --zookeeper"),
+        (read(tmp_path, text, CDCBUS_ZOOKEEPER=""), "file:1", f"{file}:2"),
+    ):
+        assert (settings.zookeeper, settings.settings["zookeeper"].origin) == (value, origin)
+
+
+def test_the_file_is_the_option_else_the_variable_else_the_one_in_the_folder(tmp_path: Path) -> None:
+    for name in ("option", "variable", "cdcbus.properties"):
+        (tmp_path / name).write_text(f"zookeeper={name}:1", encoding="utf-8")
+    environ = {"CDCBUS_CONFIG": str(tmp_path / "variable")}
+    assert read_bus_settings({}, tmp_path / "option", environ, tmp_path).zookeeper == "option:1"
+    assert read_bus_settings({}, None, environ, tmp_path).zookeeper == "variable:1"
+    assert read_bus_settings({}, None, {}, tmp_path).zookeeper == "cdcbus.properties:1"
+
+
+def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nowhere: the settings file cannot be read: No such file"):
+        read_bus_settings({}, tmp_path / "nowhere", {}, tmp_path)
+
+
+def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, file: Path) -> None:
+    with pytest.raises(ConfigError) as raised:
+        read(tmp_path, "zookeeper=a:1\nnode.id=\\u00\n")
+    assert str(raised.value).startswith(f"{file}:2: broken escape")
+
+
+def test_an_unknown_key_is_warned_of_with_the_nearest(tmp_path: Path, file: Path) -> None:
+    (warning,) = read(tmp_path, "zookeper=a:1\n").warnings
+    assert warning == f"{file}:1: zookeper: unknown key, without effect; did you mean zookeeper?"
+    assert nearest_bus_key("http.bnd") == "http.bind"
+    assert nearest_bus_key("xyz") is None
+
+
+def test_an_inline_secret_works_and_is_warned_of_and_not_shown(tmp_path: Path) -> None:
+    settings = read(tmp_path, "zookeeper.auth=cdc:s3cret\n")
+    assert settings.zookeeper_auth == "cdc:s3cret"
+    assert settings.settings["zookeeper.auth"].shown == "***"
+    assert "s3cret" not in repr(settings)
+    (warning,) = settings.warnings
+    assert "${env:NAME}" in warning
+    assert "s3cret" not in warning
+
+
+def test_a_placeholder_is_filled_when_it_is_asked_for_and_not_before(tmp_path: Path, file: Path) -> None:
+    text = "zookeeper.auth=cdc:${env:PASSWORD}\n"
+    assert read(tmp_path, text, PASSWORD="p").zookeeper_auth == "cdc:p"
+    settings = read(tmp_path, text)
+    assert settings.zookeeper == "127.0.0.1:2181"
+    with pytest.raises(ConfigError, match=r"properties:1: zookeeper\.auth: environment variable 'PASSWORD' is not set"):
+        assert settings.zookeeper_auth
+    assert settings.errors()[0].startswith(f"{file}:1: zookeeper.auth: environment")
+    assert settings.settings["zookeeper.auth"].shown == "***${env:PASSWORD}"
+
+
+def test_a_wrong_secret_is_refused_without_showing_it(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"CDCBUS_ZOOKEEPER_AUTH: zookeeper\.auth: wrong value; expected user:password") as raised:
+        assert read(tmp_path, CDCBUS_ZOOKEEPER_AUTH="s3cret").zookeeper_auth
+    assert "s3cret" not in str(raised.value)
+
+
+def test_the_variable_of_each_key() -> None:
+    assert [variable_of(name) for name in BUS_KEYS] == [
+        "CDCBUS_ZOOKEEPER",
+        "CDCBUS_ZOOKEEPER_AUTH",
+        "CDCBUS_SOURCES_DIRECTORY",
+        "CDCBUS_SPARK_MASTER",
+        "CDCBUS_NODE_ID",
+        "CDCBUS_HTTP_BIND",
+    ]
+
+
+def test_the_spark_master_is_for_tasks_that_name_none(tmp_path: Path) -> None:
+    task = LoadTask(
+        "1", TopicConfig("k:1", ("t",)), "oggJson", "JdbcBatch", JdbcTarget("jdbc:mysql://h/db"), spark_options={"spark.x": "1"}
+    )
+    assert read(tmp_path).applied_to(task) == task
+    settings = read(tmp_path, CDCBUS_SPARK_MASTER="local[2]")
+    applied = settings.applied_to(task)
+    assert isinstance(applied, LoadTask)
+    assert applied.spark_options == {"spark.master": "local[2]", "spark.x": "1"}
+    own = LoadTask("1", task.source, "oggJson", "JdbcBatch", task.target, spark_options={"spark.master": "local[1]"})
+    assert settings.applied_to(own) == own
+
+
+def test_sources_are_looked_for_in_the_directory_that_is_set(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "A.properties").write_text("url=jdbc:mysql://h/db", encoding="utf-8")
+    lookup = read(tmp_path, CDCBUS_SOURCES_DIRECTORY=str(tmp_path / "shared")).source_lookup(tmp_path / "task.properties")
+    found = lookup("A")  # and no ZooKeeper is asked: none runs here
+    assert found is not None and found.kind == "JDBC"

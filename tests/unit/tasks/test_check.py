@@ -1,0 +1,164 @@
+"""What findings of the servers mean, without the servers."""
+
+import pytest
+
+from cdcbus.plugins.contracts import OffsetTable, TargetColumn, TargetTable
+from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.publish import TopicShape
+from cdcbus.producer.task import FetchTask, FilterConfig, PublishConfig, SourceConfig
+from cdcbus.tasks.check_fetch import bytes_behind, describe_topic
+from cdcbus.tasks.check_grants import describe_grants
+from cdcbus.tasks.check_load import describe_offset_table, describe_table
+from cdcbus.tasks.check_server import describe_settings, retention_seconds
+from cdcbus.tasks.check_tables import describe_filter, describe_partition_key
+from cdcbus.tasks.observations import Observation
+
+SOUND = {
+    "log_bin": "ON",
+    "binlog_format": "ROW",
+    "binlog_row_image": "FULL",
+    "binlog_row_metadata": "FULL",
+    "gtid_mode": "ON",
+    "binlog_expire_logs_seconds": "2592000",
+    "binlog_transaction_compression": "OFF",
+    "binlog_row_value_options": "",
+}
+
+
+def odd(observations: list[Observation]) -> list[tuple[str, str]]:
+    return [(seen.outcome, seen.subject) for seen in observations if seen.outcome != "ok"]
+
+
+def test_sound_settings_are_all_ok() -> None:
+    assert odd(list(describe_settings(SOUND))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "outcome"),
+    [
+        ("log_bin", "OFF", "error"),
+        ("binlog_format", "MIXED", "error"),
+        ("binlog_row_image", "MINIMAL", "error"),
+        ("binlog_row_metadata", "MINIMAL", "warning"),
+        ("binlog_transaction_compression", "ON", "error"),
+        ("log_bin_compress", "ON", "error"),
+        ("binlog_row_value_options", "PARTIAL_JSON", "error"),
+    ],
+)
+def test_each_setting_is_told_with_its_cure(name: str, value: str, outcome: str) -> None:
+    (seen,) = (seen for seen in describe_settings({**SOUND, name: value}) if seen.outcome != "ok")
+    assert (seen.outcome, seen.subject) == (outcome, name)
+    assert value in seen.found
+    assert name in seen.cure
+
+
+@pytest.mark.parametrize(
+    ("settings", "seconds"),
+    [
+        ({"binlog_expire_logs_seconds": "3600"}, 3600),
+        ({"expire_logs_days": "0.500000"}, 43_200),
+        ({"binlog_expire_logs_seconds": "0", "expire_logs_days": "2"}, 172_800),
+        ({"binlog_expire_logs_seconds": "0", "expire_logs_days": "0.000000"}, 0),
+        ({}, 0),
+    ],
+)
+def test_retention_in_each_server_s_own_setting(settings: dict[str, str], seconds: int) -> None:
+    assert retention_seconds(settings) == seconds
+
+
+def test_less_than_a_day_of_binlogs_is_a_warning() -> None:
+    assert odd(list(describe_settings({**SOUND, "binlog_expire_logs_seconds": "86399"}))) == [("warning", "binlog retention")]
+    assert odd(list(describe_settings({**SOUND, "binlog_expire_logs_seconds": "86400"}))) == []
+
+
+SLAVE, CLIENT, SELECT = "grant REPLICATION SLAVE", "grant REPLICATION CLIENT", "grant SELECT"
+
+
+@pytest.mark.parametrize(
+    ("lines", "has_full_metadata", "wanted"),
+    [
+        (["GRANT ALL PRIVILEGES ON *.* TO `a`@`%` WITH GRANT OPTION"], False, []),
+        (["GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `a`@`%`"], True, []),
+        (["GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO `a`@`%`"], True, []),
+        (["GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `a`@`%`"], False, [("error", SELECT)]),
+        (["GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `a`@`%`"], False, []),
+        (
+            ["GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO a", "GRANT SELECT (`id`, `n`), INSERT ON `my b`.`c` TO `a`@`%`"],
+            False,
+            [],
+        ),
+        (["GRANT USAGE ON *.* TO `a`@`%`"], True, [("error", SLAVE), ("error", CLIENT)]),
+        (["GRANT REPLICATION SLAVE ON *.* TO `a`@`%`", "GRANT `reader`@`%` TO `a`@`%`"], True, [("warning", CLIENT)]),
+        (["GRANT ALL PRIVILEGES ON `b`.* TO `a`@`%`"], False, [("error", SLAVE), ("error", CLIENT)]),
+    ],
+)
+def test_grants(lines: list[str], has_full_metadata: bool, wanted: list[tuple[str, str]]) -> None:
+    assert odd(list(describe_grants(lines, has_full_metadata))) == wanted
+
+
+def task(**filters: frozenset[str]) -> FetchTask:
+    return FetchTask("1", "s", SourceConfig((), "u"), FilterConfig(**filters), PublishConfig("", "t", "canalRow"))  # type: ignore[arg-type]
+
+
+A, B = TableId("s", "a"), TableId("s", "b")
+
+
+def test_a_filter_that_lets_nothing_in_is_a_warning() -> None:
+    (seen,) = describe_filter(task(), [], set())
+    assert seen.outcome == "warning"
+    assert "GRANT SELECT" in seen.cure
+
+
+def test_tables_without_key_and_names_that_are_not_there_are_told() -> None:
+    found = [seen.found for seen in describe_filter(task(includes=frozenset({"S.A", "S.C"})), [A, B], {A})]
+    assert found[0] == "2 read: s.a, s.b"
+    assert found[1].endswith("S.C")
+    assert found[2].startswith("without primary key: s.b;")
+
+
+def test_many_tables_are_cut_short() -> None:
+    tables = [TableId("s", f"t{number:02}") for number in range(12)]
+    (seen,) = describe_filter(task(), tables, set(tables))
+    assert seen.found.endswith("s.t09 and 2 more")
+
+
+@pytest.mark.parametrize(("columns", "outcome"), [(["id", "order_id"], "ok"), (["id"], "error")])
+def test_partition_key_columns_match_in_any_case(columns: list[str], outcome: str) -> None:
+    config = PublishConfig("", "t", "canalRow", {"S.A": ("ORDER_ID",)})
+    assert describe_partition_key("S.A", A, columns, config).outcome == outcome
+    assert describe_partition_key("S.A", None, [], config).outcome == "warning"
+
+
+def test_bytes_behind_count_from_the_position_to_the_end() -> None:
+    files = [("b.1", 100), ("b.2", 50), ("b.3", 7)]
+    assert bytes_behind(BinlogPosition("b.2", 4), files) == 53
+    assert bytes_behind(BinlogPosition("b.3", 7), files) == 0
+
+
+@pytest.mark.parametrize(("replicas", "brokers", "outcome"), [(1, 1, "ok"), (1, 3, "warning"), (2, 3, "ok")])
+def test_one_replica_is_odd_only_where_there_could_be_more(replicas: int, brokers: int, outcome: str) -> None:
+    assert describe_topic("t", TopicShape(4, replicas, brokers)).outcome == outcome
+
+
+def test_keys_of_a_target_table() -> None:
+    columns = {"id": TargetColumn("id", "int")}
+    assert odd(describe_table("S.A", TargetTable(A, columns, ("id",)))) == []
+    assert odd(describe_table("S.A", TargetTable(A, columns, ()))) == [("error", "target table s.a")]
+    _, seen = describe_table("S.A", TargetTable(A, columns, ("id",), (("mail",), ())))
+    assert seen.outcome == "warning"
+    assert "(mail), (an expression" in seen.found
+    assert "partitionKey" in seen.cure
+
+
+@pytest.mark.parametrize(
+    ("table", "outcome"),
+    [
+        (OffsetTable(True, True), "ok"),
+        (OffsetTable(False, True), "ok"),
+        (OffsetTable(False, False), "warning"),
+        (OffsetTable(False, None), "warning"),
+    ],
+)
+def test_whether_the_offset_table_can_be_had(table: OffsetTable, outcome: str) -> None:
+    assert describe_offset_table(table).outcome == outcome

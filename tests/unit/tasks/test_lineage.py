@@ -1,0 +1,106 @@
+from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.producer.task import FetchTask, FilterConfig, PublishConfig, SourceConfig
+from cdcbus.tasks.lineage import Way, ways
+
+Task = FetchTask | LoadTask
+TO_PUBLIC = MapperRule(schema=("SHOP", "public"))
+
+
+def fetch(task_id: str, *regexes: str, topic: str = "shop", includes: str = "", excludes: str = "") -> Task:
+    tables = FilterConfig(regexes, frozenset(includes.split()), frozenset(excludes.split()))
+    return FetchTask(task_id, "shop", SourceConfig((("db1", 3306),), "u", "secret"), tables, PublishConfig("k:9092", topic, "oggJson"))
+
+
+def load(task_id: str, *rules: MapperRule, topics: str = "shop", includes: str = "", excludes: str = "", url: str = "") -> Task:
+    target = JdbcTarget(url or "jdbc:postgresql://pg:5432/copy?password=secret", "u", "secret")
+    tables = frozenset(includes.split()), frozenset(excludes.split())
+    return LoadTask(task_id, TopicConfig("k:9092", tuple(topics.split())), "oggJson", "JdbcBatch", target, *tables, rules)
+
+
+def shown(found: list[Way]) -> list[str]:
+    return [f"{way.source} {way.fetch_task or '-'} {way.topic} {way.load_task or '-'} {way.target or '-'}" for way in found]
+
+
+def test_a_table_is_followed_from_source_to_target() -> None:
+    found = ways([fetch("1", r"shop\.orders"), load("2", TO_PUBLIC)])
+    assert found == [Way("shop.orders", "db1:3306", "1", "shop", "2", "public.orders", "postgresql://pg:5432/copy")]
+
+
+def test_a_table_has_the_spelling_of_its_source() -> None:
+    assert shown(ways([fetch("1", r"shop\.orders"), load("2", TO_PUBLIC, includes="SHOP.ORDERS")])) == [
+        "shop.orders 1 shop 2 public.orders"
+    ]
+
+
+def test_a_filter_shows_the_tables_that_its_readers_name() -> None:
+    tasks = [fetch("1", r"shop\..*"), load("2", TO_PUBLIC, includes="SHOP.A SHOP.B"), load("3", excludes="SHOP.B")]
+    assert shown(ways(tasks)) == [
+        "SHOP.A 1 shop 2 public.A",
+        "SHOP.A 1 shop 3 SHOP.A",
+        "SHOP.B 1 shop 2 public.B",
+        r"shop\..* 1 shop 3 shop.*",
+    ]
+
+
+def test_a_rule_for_one_table_names_it() -> None:
+    own = MapperRule(schema=("SHOP", "public"), table=("CUSTOMERS", "customer"))
+    assert shown(ways([fetch("1"), load("2", own, TO_PUBLIC)])) == [
+        "*.* 1 shop 2 *.*",
+        "SHOP.* 1 shop 2 public.*",
+        "SHOP.CUSTOMERS 1 shop 2 public.customer",
+    ]
+
+
+def test_what_nobody_reads_ends_at_the_topic() -> None:
+    tasks = [fetch("1", r"shop\.a", r"shop\.b"), load("2", includes="SHOP.A")]
+    assert shown(ways(tasks)) == ["shop.a 1 shop 2 shop.a", "shop.b 1 shop - -"]
+    assert shown(ways([fetch("1")])) == ["*.* 1 shop - -"]
+    tasks = [fetch("1", r"shop\.t_.*"), load("2", includes="SHOP.A")]
+    assert shown(ways(tasks)) == ["SHOP.A - shop 2 SHOP.A", r"shop\.t_.* 1 shop - -"]
+
+
+def test_a_topic_that_nobody_fills_begins_at_its_readers() -> None:
+    tasks = [fetch("1", r"shop\.a"), load("2", TO_PUBLIC, topics="shop old", includes="SHOP.A")]
+    assert shown(ways(tasks)) == ["SHOP.A - old 2 public.A", "shop.a 1 shop 2 public.a"]
+    assert shown(ways([load("2")])) == ["*.* - shop 2 *.*"]
+
+
+def test_a_table_that_no_filter_lets_pass_begins_at_its_reader() -> None:
+    tasks = [fetch("1", r"shop\..*"), load("2", includes="SHOP.A CRM.B"), load("3", TO_PUBLIC, MapperRule(schema=("CRM", "c")))]
+    assert shown(ways(tasks)) == [
+        "CRM.B - shop 2 CRM.B",
+        "SHOP.A 1 shop 2 SHOP.A",
+        "SHOP.A 1 shop 3 public.A",
+        r"shop\..* 1 shop 3 public.*",
+    ]
+
+
+def test_includes_count_only_where_the_filter_lets_them_pass() -> None:
+    assert shown(ways([fetch("1", r"shop\..*", includes="SHOP.A B.C")])) == ["SHOP.A 1 shop - -"]
+    assert shown(ways([fetch("1", r"shop\.a", r"shop\.b", excludes="SHOP.B")])) == ["shop.a 1 shop - -"]
+
+
+def test_two_fetch_tasks_of_one_topic_keep_their_tables() -> None:
+    tasks = [fetch("1", r"shop\..*"), fetch("2", r"crm\..*"), load("3", includes="SHOP.A CRM.B")]
+    assert shown(ways(tasks)) == ["CRM.B 2 shop 3 CRM.B", "SHOP.A 1 shop 3 SHOP.A"]
+
+
+def test_a_word_is_looked_for_in_table_topic_and_target_in_any_case() -> None:
+    tasks = [fetch("1", r"shop\.a", topic="X"), fetch("2", r"crm\.b", topic="Y"), load("3", TO_PUBLIC, topics="X Y")]
+    for word in ("SHOP.A", "op", "x", "PUBLIC"):
+        assert shown(ways(tasks, word)) == ["shop.a 1 X 3 public.a"], word
+    assert len(ways(tasks, ".")) == 2
+    assert ways(tasks, "pg:5432") == []
+
+
+def test_the_name_of_a_table_is_followed_through_a_filter_that_does_not_name_it() -> None:
+    tasks = [fetch("1", r"shop\..*"), load("2", TO_PUBLIC)]
+    assert shown(ways(tasks, "shop.orders")) == ["shop.orders 1 shop 2 public.orders"]
+    assert ways(tasks, "crm.orders") == []
+    assert ways([fetch("1"), load("2")], "public.orders") == []
+
+
+def test_an_address_that_cannot_be_read_does_not_hide_the_way() -> None:
+    assert shown(ways([fetch("1", r"a\.b"), load("2", url="jdbc:nothing:secret")])) == ["a.b 1 shop 2 a.b"]
+    assert ways([load("2", url="jdbc:nothing:secret")])[0].database == ""

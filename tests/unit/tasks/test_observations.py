@@ -1,0 +1,66 @@
+import logging
+from collections.abc import Iterator
+from threading import Event
+
+import pytest
+
+from cdcbus.plugins.errors import BusUnavailable, ConfigError, PositionLost
+from cdcbus.tasks.observations import UNREACHED, Observation, Outcome, error, failure, has_failed, ok, overheard, probe, warning
+
+
+def test_what_was_seen_before_an_error_is_kept() -> None:
+    def look() -> Iterator[Observation]:
+        yield ok("a", "there")
+        raise PositionLost("gone")
+
+    first, second = probe("b", look)
+    assert first == ok("a", "there")
+    assert (second.outcome, second.subject, second.found) == (Outcome.ERROR, "b", "gone")
+    assert second.cure.startswith("Choose a position")
+
+
+def test_the_text_of_a_foreign_error_is_not_shown() -> None:
+    def look() -> list[Observation]:
+        raise ValueError("secret")
+
+    (seen,) = probe("a", look)
+    assert seen.found == "cannot be looked at: unexpected ValueError"
+
+
+def test_a_probe_that_hangs_is_an_error_and_lets_the_others_go_on() -> None:
+    never = Event()
+
+    def look() -> Iterator[Observation]:
+        yield ok("a", "there")
+        never.wait(30)
+
+    began = probe("a", look, seconds=0.05)
+    assert began == [ok("a", "there"), error("a", "no answer within 0.05 s", UNREACHED)]
+    never.set()
+
+
+@pytest.mark.parametrize(
+    ("cause", "cure"), [(BusUnavailable("x"), UNREACHED), (ConfigError("x"), "Correct the task file."), (PositionLost("x"), "Choose")]
+)
+def test_an_error_that_a_running_task_would_wait_out_is_to_be_looked_into(cause: Exception, cure: str) -> None:
+    assert failure("a", cause).cure.startswith(cure)
+
+
+def test_only_errors_are_failures() -> None:
+    assert not has_failed([ok("a", "x"), warning("a", "x", "y")])
+    assert has_failed([ok("a", "x"), error("a", "x", "y")])
+
+
+def test_a_server_cannot_steer_the_terminal() -> None:
+    assert ok("a\x1b[2J", "b\n").subject == "a\\x1b[2J"
+
+
+def test_warnings_are_overheard_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("cdcbus.test.overheard")
+    with overheard(logger.name) as heard:
+        logger.warning("reset to %d", 3)
+        logger.debug("no")
+    assert heard == ["reset to 3"]
+    assert caplog.records == []
+    logger.warning("again")
+    assert [record.message for record in caplog.records] == ["again"]
