@@ -190,7 +190,7 @@ class _Batches:
         known, lanes = self.progress.next_offsets, _lanes(frame)
         ends = {lane: min(end, self._limit) for lane, end in end_offsets(self._query).items()}
         moved = {lane: end for lane, end in ends.items() if end > known.get(lane, -1)}
-        with ThreadPoolExecutor(max(1, len(moved))) as pool:
+        with ThreadPoolExecutor(max(1, min(len(moved), self._task.target.pool_size))) as pool:  # a lane needs a connection
             futures = [pool.submit(self._apply_lane, lane, lanes.get(lane, []), end) for lane, end in moved.items()]
         for future in futures:
             self.progress.add(future.result())
