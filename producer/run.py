@@ -1,7 +1,7 @@
 """The fetch task: binlog -> row changes -> Kafka, and the position after Kafka has confirmed.
 
 ZooKeeper position (or start rule)
-    -> BinlogSource.steps   rows and transaction edges, in binlog order
+    -> BinlogSource.batches rows and transaction edges, in binlog order
     -> KafkaPublisher.send  key, partition, bytes; queued
     -> flush                once a second: everything up to the last edge is acknowledged
     -> positions.save       that edge; if an operator has set the node meanwhile, reading starts again from there
@@ -21,7 +21,7 @@ from cdcbus.plugins.policy import keep_trying
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.producer.publish import KafkaPublisher
-from cdcbus.producer.source import BinlogSource, Rows, TransactionEnd
+from cdcbus.producer.source import BinlogSource
 from cdcbus.producer.task import FetchTask
 
 LOG = logging.getLogger(__name__)
@@ -133,12 +133,11 @@ class _Checkpoint:
 def _copy(source: BinlogSource, start: BinlogPosition, checkpoint: _Checkpoint, stop: Event) -> None:
     """Copies row changes until `stop` is set, storing edges as it goes and once more at the end, also when the source fails."""
     try:
-        for step in source.steps(start):
-            if isinstance(step, Rows):
-                checkpoint.publisher.send(step.changes)
-                checkpoint.progress.done += len(step.changes)
-            elif isinstance(step, TransactionEnd):
-                checkpoint.reached(step.position)
+        for batch in source.batches(start):
+            checkpoint.progress.done += checkpoint.publisher.send(batch.closed)
+            if batch.edge is not None:
+                checkpoint.reached(batch.edge)
+            checkpoint.progress.done += checkpoint.publisher.send(batch.opened)
             checkpoint.store_if_due()
             if stop.is_set():
                 break

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 HEARTBEAT_SECONDS = 1.0  # an idle server sends one this often, so that the reader also wakes to store positions and to stop
 SILENCE_SECONDS = 15.0  # no event and no heartbeat for so long: the connection is dead
 MAX_PACKET = 0xFFFFFF
+READ_BYTES = 1 << 18
 SEND_ANNOTATIONS = 2  # MariaDB does not say where the events of a transaction are: their lengths do, if none is left out
-_OK, _ERROR, _END = 0x00, 0xFF, 0xFE
+_OK, _ERROR = 0x00, 0xFF
 
 
-def open_stream(connection: Connection, server: Server, position: BinlogPosition, server_id: int) -> Iterator[bytes]:
-    """Events from `position` on, each as header and body with its checksum, for ever. Raises pymysql errors and OSError.
+def open_stream(
+    connection: Connection, server: Server, position: BinlogPosition, server_id: int, read_bytes: int = READ_BYTES
+) -> Iterator[list[bytes]]:
+    """Events from `position` on, for ever, as many at once as have come: at least one, some `read_bytes` at most. Each is header and body
+    with its checksum. Raises pymysql errors and OSError.
 
     `connection` serves nothing else afterwards.
     """
@@ -39,28 +43,56 @@ def open_stream(connection: Connection, server: Server, position: BinlogPosition
     raw: Any = connection  # the driver has no public way to read a stream
     raw._execute_command(COMMAND.COM_BINLOG_DUMP, dump)
     raw._sock.settimeout(SILENCE_SECONDS)
-    read = raw._rfile.read
-    while True:
-        packet = _packet(read)
-        if packet[0] == _OK:
-            yield packet[1:]
-        elif packet[0] == _ERROR:
-            pymysql.err.raise_mysql_exception(packet)
-        elif packet[0] == _END:
-            raise EOFError("the server ended the binlog stream")
+    yield from _events(packets(raw._rfile.read1, read_bytes))
 
 
-def _packet(read: Callable[[int], bytes]) -> bytes:
-    """One packet, put together from its 16 MB parts. `read(n)` blocks until n bytes are there; fewer mean the connection is gone."""
-    parts = []
+def _events(batches: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
+    """The events in the packets. The server's error, or the end of its stream, is raised after the events before it were given out."""
+    for batch in batches:
+        events: list[bytes] = []
+        for packet in batch:
+            if packet[0] != _OK:
+                if events:
+                    yield events
+                if packet[0] == _ERROR:
+                    pymysql.err.raise_mysql_exception(packet)
+                raise EOFError("the server ended the binlog stream")
+            events.append(packet[1:])
+        yield events
+
+
+def packets(read: Callable[[int], bytes], read_bytes: int) -> Iterator[list[bytes]]:
+    """The protocol's packets, put together from their 16 MB parts, as many at once as have come. `read(n)` gives 1 to n bytes, none when
+    the connection is gone; then EOFError is raised."""
+    data = b""
+    parts: list[bytes] = []  # of a packet of more than 16 MB
     while True:
-        header = read(4)
-        if len(header) < 4:
+        found = []
+        at, end, size = 0, 0, len(data)
+        while at + 4 <= size:
+            end = at + 4 + (data[at] | data[at + 1] << 8 | data[at + 2] << 16)
+            if end > size:
+                break
+            part = data[at + 4 : end]
+            if len(part) == MAX_PACKET:
+                parts.append(part)
+            elif parts:
+                found.append(b"".join([*parts, part]))
+                parts.clear()
+            else:
+                found.append(part)
+            at = end
+        if found:
+            yield found
+        lacking = (end if end > size else at + 4) - size
+        data = b"".join([data[at:], *_chunks(read, lacking, read_bytes)])
+
+
+def _chunks(read: Callable[[int], bytes], lacking: int, read_bytes: int) -> Iterator[bytes]:
+    """What is there to be read, at least `lacking` bytes."""
+    while lacking > 0:
+        chunk = read(max(read_bytes, lacking))
+        if not chunk:
             raise EOFError("the server closed the binlog connection")
-        size = header[0] | header[1] << 8 | header[2] << 16
-        part = read(size)
-        if len(part) < size:
-            raise EOFError("the server closed the binlog connection")
-        parts.append(part)
-        if size < MAX_PACKET:
-            return part if len(parts) == 1 else b"".join(parts)
+        lacking -= len(chunk)
+        yield chunk

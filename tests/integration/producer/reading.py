@@ -12,10 +12,11 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.rowchange import RowChange
 from cdcbus.producer.server import latest_position
-from cdcbus.producer.source import BinlogSource, Idle, Rows, Step, TransactionEnd
+from cdcbus.producer.rows import Batch
+from cdcbus.producer.source import BinlogSource
 from cdcbus.producer.task import FetchTask, FilterConfig, PublishConfig, SourceConfig
 
-IDLE_LIMIT = 100  # heartbeats: then what was waited for does not come
+IDLE_LIMIT = 1000  # heartbeats and events that say nothing: then what was waited for does not come
 
 
 def fetch_task(
@@ -58,32 +59,40 @@ def is_at_least(found: BinlogPosition, wanted: BinlogPosition) -> bool:
     return (found.file, found.pos) >= (wanted.file, wanted.pos)
 
 
-def read_steps(task: FetchTask, start: BinlogPosition, end: BinlogPosition) -> list[Step]:
-    """Everything between two transaction edges but the heartbeats."""
-    steps: list[Step] = []
+def read_batches(task: FetchTask, start: BinlogPosition, end: BinlogPosition, read_bytes: int = 1) -> list[Batch]:
+    """What is between two transaction edges, without what says nothing; an event in each batch unless more is read at once."""
+    batches: list[Batch] = []
     if is_at_least(start, end):
-        return steps
+        return batches
     idle = 0
     with BinlogSource(task) as source:
         source.check(start)
-        for step in source.steps(start):
-            if isinstance(step, Idle):
+        for batch in source.batches(start, read_bytes):
+            if batch.edge is None and not batch.opened:
                 idle += 1
-                assert idle < IDLE_LIMIT, f"the binlog source does not reach {end}; it gave {steps[-1:]}"
+                assert idle < IDLE_LIMIT, f"the binlog source does not reach {end}; it gave {batches[-1:]}"
                 continue
-            steps.append(step)
-            if isinstance(step, TransactionEnd) and is_at_least(step.position, end):
-                return steps
+            idle = 0
+            batches.append(batch)
+            if batch.edge is not None and is_at_least(batch.edge, end):
+                return batches
     raise AssertionError("the binlog source ended")
 
 
-def changes_of(steps: list[Step]) -> list[RowChange]:
-    return [change for step in steps if isinstance(step, Rows) for change in step.changes]
+def changes_of(batches: list[Batch]) -> list[RowChange]:
+    """The row changes, numbered within their transactions."""
+    changes: list[RowChange] = []
+    row = 0
+    for rows in (rows for batch in batches for rows in (*batch.closed, *batch.opened)):
+        row = 0 if rows.is_first else row
+        changes += rows.changes(row)
+        row += len(rows.changes())
+    return changes
 
 
 def read(task: FetchTask, start: BinlogPosition, end: BinlogPosition) -> list[RowChange]:
     """The row changes between two transaction edges."""
-    return changes_of(read_steps(task, start, end))
+    return changes_of(read_batches(task, start, end))
 
 
 @contextmanager

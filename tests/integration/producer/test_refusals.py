@@ -204,7 +204,7 @@ def test_two_readers_with_one_server_id(task: FetchTask, source_cursor: Cursor, 
     with pytest.raises(SourceMisconfigured, match=r"consumer\.source\.slaveId"), Running(task, positions) as running:
         running.until(lambda: running.progress.position is not None)
         with BinlogSource(task) as second:
-            for _ in second.steps(position(source_cursor)):
+            for _ in second.batches(position(source_cursor)):
                 break
             running.ends()
 

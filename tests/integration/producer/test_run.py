@@ -17,10 +17,9 @@ from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.start import Edge
 from cdcbus.producer.run import Progress
-from cdcbus.producer.source import TransactionEnd
 from cdcbus.producer.task import FetchTask, FilterConfig
 from cdcbus.tasks.positions import ZooKeeperPositions
-from tests.integration.producer.reading import fetch_task, position, read_steps
+from tests.integration.producer.reading import fetch_task, position, read_batches
 from tests.integration.producer.running import Running, canal, high_watermark, ids, messages
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
@@ -76,7 +75,7 @@ def test_only_transaction_edges_are_stored_and_only_what_kafka_holds(
             source_cursor.execute("COMMIT")
         end = position(source_cursor)
         running.until_stored(end)
-    edges = {(step.position.file, step.position.pos) for step in read_steps(task, start, end) if isinstance(step, TransactionEnd)}
+    edges = {(batch.edge.file, batch.edge.pos) for batch in read_batches(task, start, end) if batch.edge}
     records = canal(kafka, name)
     assert [int(record["data"][0]["id"]) for record in records] == list(range(last))
     for stored, held in watched.saves:
@@ -113,7 +112,7 @@ def test_the_stop_leaves_the_position_of_everything_sent(
 def test_a_stop_in_mid_transaction_leaves_the_position_before_it(
     source_cursor: Cursor, start: BinlogPosition, task: FetchTask, positions: PositionStore, stored: Stored, kafka: str, name: str
 ) -> None:
-    source_cursor.execute("INSERT INTO t VALUES " + ",".join(f"({number}, 0)" for number in range(10_000)))
+    source_cursor.execute("INSERT INTO t VALUES " + ",".join(f"({number}, 0)" for number in range(100_000)))
     end = position(source_cursor)
 
     def stop_at_first_rows(progress: Progress) -> None:
@@ -123,13 +122,13 @@ def test_a_stop_in_mid_transaction_leaves_the_position_before_it(
     running = Running(replace(task, position_interval_seconds=0.0), positions, stop_at_first_rows)
     with running:
         running.until(running.stop.is_set)
-    assert 0 < running.progress.done < 10_000
+    assert 0 < running.progress.done < 100_000
     assert BinlogPosition.from_json(stored() or "").pos == start.pos
     with Running(task, positions) as again:
         again.until_stored(end)
     sent = ids(kafka, name)
-    assert sent[-10_000:] == list(range(10_000))
-    assert sent[:-10_000] == list(range(running.progress.done))[: len(sent) - 10_000]
+    assert sent[-100_000:] == list(range(100_000))
+    assert sent[:-100_000] == list(range(running.progress.done))[: len(sent) - 100_000]
 
 
 def test_what_an_operator_sets_while_the_task_is_idle_is_taken_over(

@@ -8,8 +8,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.rowchange import RowChange
-from cdcbus.producer.source import TransactionEnd
-from tests.integration.producer.reading import changes_of, fetch_task, position, read, read_steps
+from tests.integration.producer.reading import changes_of, fetch_task, position, read, read_batches
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 
@@ -36,13 +35,24 @@ def test_reading_may_go_on_at_every_transaction_end(
     source: Database, name: str, transactions: tuple[BinlogPosition, BinlogPosition]
 ) -> None:
     task = fetch_task(source, name)
-    steps = read_steps(task, *transactions)
-    edges = [i for i, step in enumerate(steps) if isinstance(step, TransactionEnd)]
+    batches = read_batches(task, *transactions)
+    edges = {i: batch.edge for i, batch in enumerate(batches) if batch.edge is not None}
     assert len(edges) >= 9
-    for i in edges:
-        edge = steps[i]
-        assert isinstance(edge, TransactionEnd)
-        assert read(task, edge.position, transactions[1]) == changes_of(steps[i + 1 :])
+    for i, edge in edges.items():
+        assert not batches[i].opened
+        assert read(task, edge, transactions[1]) == changes_of(batches[i + 1 :])
+
+
+def test_what_is_read_does_not_depend_on_how_much_is_read_at_once(
+    source: Database, name: str, transactions: tuple[BinlogPosition, BinlogPosition]
+) -> None:
+    task = fetch_task(source, name)
+    expected = read(task, *transactions)
+    edges = {batch.edge for batch in read_batches(task, *transactions)}
+    for read_bytes in (100, 1000, 1 << 18):
+        batches = read_batches(task, *transactions, read_bytes)
+        assert changes_of(batches) == expected
+        assert {batch.edge for batch in batches} <= {*edges, None}
 
 
 def test_each_row_change_says_where_its_event_stands(

@@ -1,0 +1,48 @@
+"""Row events as the binlog source gives them out: still bytes, with all that is needed to decode them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdcbus.plugins.errors import UnreadableEvent
+from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.rowchange import Origin, RowChange
+from cdcbus.producer.decode import OPS, row_images
+from cdcbus.producer.schema import DecodableTable
+
+
+@dataclass(slots=True)
+class Rows:
+    """The rows of one binlog event. `body` is what follows the event's header, without checksum; `is_first` and `is_last` say whether the
+    event is the first, or the last, of its transaction's row events that the filter lets through."""
+
+    table: DecodableTable
+    kind: int
+    body: bytes
+    origin: Origin
+    is_first: bool = False
+    is_last: bool = False
+
+    def changes(self, first_row: int = 0) -> list[RowChange]:
+        """The row changes, in order: the plain reference of what is sent. `first_row` is the number in the transaction of the first.
+        Raises UnreadableEvent."""
+        op, table, origin = OPS[self.kind], self.table.table, self.origin
+        images = enumerate(row_images(self.kind, self.body, self.table), first_row)
+        try:
+            changes = [RowChange(table, op, before, after, origin, row) for row, (before, after) in images]
+        except UnreadableEvent as error:
+            raise UnreadableEvent(f"{origin.file}:{origin.pos}: {error}") from error
+        if changes:
+            changes[-1].is_last = self.is_last
+        return changes
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one read of the stream has brought, in binlog order: rows of transactions that end in it (`closed`), then the position after
+    the last of these ends, then rows of a transaction that goes on (`opened`). `edge` is None when no transaction ended; without rows and
+    edge the server is alive and has nothing new."""
+
+    closed: list[Rows]
+    edge: BinlogPosition | None
+    opened: list[Rows]
