@@ -6,13 +6,14 @@ after), then row images: a null bitmap over the present columns, then their valu
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from pymysqlreplication.constants import BINLOG
 
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import Op, Row
-from cdcbus.producer.columns import Reader
 from cdcbus.producer.schema import DecodableTable
 from cdcbus.producer.table_map import packed_integer
 
@@ -29,9 +30,17 @@ _WITH_EXTRA_DATA = {BINLOG.WRITE_ROWS_EVENT_V2, BINLOG.UPDATE_ROWS_EVENT_V2, BIN
 Images = tuple[Row | None, Row | None]
 
 
-def row_images(event_type: int, body: bytes, table: DecodableTable) -> Iterator[Images]:
-    """(before, after) of each row, in order. `body` is what follows the event header, without checksum.
-    Raises UnreadableEvent when the row does not fit the table."""
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the images of an event's rows are laid out: bitmaps of the columns in the first image, and in an update's second one (else empty)."""
+
+    op: Op
+    first: bytes
+    second: bytes
+
+
+def layout(event_type: int, body: bytes, table: DecodableTable) -> tuple[Layout, int]:
+    """The layout of a row event, and where in its body the first row starts. Raises UnreadableEvent when it does not fit the table."""
     at = 8
     if event_type in _WITH_EXTRA_DATA:
         at += int.from_bytes(body[8:10], "little")
@@ -40,40 +49,58 @@ def row_images(event_type: int, body: bytes, table: DecodableTable) -> Iterator[
         raise UnreadableEvent(f"table {table.table.id}: the row event has {count} columns, the table {len(table.readers)}")
     size = (count + 7) // 8
     op = OPS[event_type]
-    first = _present(body[at : at + size], table)
-    at += size
-    second = first
-    if op is Op.UPDATE:
-        second = _present(body[at : at + size], table)
-        at += size
+    first, at = body[at : at + size], at + size
+    if op is not Op.UPDATE:
+        return Layout(op, first, bytes(size)), at
+    return Layout(op, first, body[at : at + size]), at + size
+
+
+def row_images(event_type: int, body: bytes, table: DecodableTable) -> Iterator[Images]:
+    """(before, after) of each row, in order. `body` is what follows the event header, without checksum.
+    Raises UnreadableEvent when a row does not fit the table."""
+    shape, at = layout(event_type, body, table)
     while at < len(body):
-        image, at = _row(body, at, first, table)
-        if op is Op.INSERT:
-            yield None, image
-        elif op is Op.DELETE:
-            yield image, None
-        else:
-            after, at = _row(body, at, second, table)
-            yield image, after
+        images, at = images_at(body, at, shape, table)
+        yield images
 
 
-Present = list[tuple[str, Reader]]
+def images_at(body: bytes, at: int, shape: Layout, table: DecodableTable) -> tuple[Images, int]:
+    """(before, after) of the row that starts at `at`, and where the next one starts. Raises UnreadableEvent."""
+    try:
+        image, at = _image(body, at, shape.first, table)
+        second, at = _image(body, at, shape.second, table) if shape.op is Op.UPDATE else (None, at)
+    except (struct.error, IndexError) as error:
+        raise _too_long(table) from error
+    if at > len(body):
+        raise _too_long(table)
+    if shape.op is Op.INSERT:
+        return (None, image), at
+    return (image, second), at
 
 
-def _present(bitmap: bytes, table: DecodableTable) -> Present:
-    pairs = zip(table.table.columns, table.readers, strict=True)
-    return [(column.name, read) for i, (column, read) in enumerate(pairs) if bitmap[i >> 3] >> (i & 7) & 1]
+def _too_long(table: DecodableTable) -> UnreadableEvent:
+    return UnreadableEvent(f"table {table.table.id}: a row is longer than its event; the columns known do not fit it")
 
 
-def _row(body: bytes, at: int, present: Present, table: DecodableTable) -> tuple[Row, int]:
-    nulls = body[at : at + (len(present) + 7) // 8]
+def is_set(bitmap: bytes, index: int) -> bool:
+    """Whether the bitmap has the bit: the lowest of each byte comes first."""
+    return bool(bitmap[index >> 3] >> (index & 7) & 1)
+
+
+def present(bitmap: bytes, table: DecodableTable) -> list[int]:
+    """The numbers of the columns that an image holds."""
+    return [index for index in range(len(table.readers)) if is_set(bitmap, index)]
+
+
+def _image(body: bytes, at: int, bitmap: bytes, table: DecodableTable) -> tuple[Row, int]:
+    columns = present(bitmap, table)
+    nulls = body[at : at + (len(columns) + 7) // 8]
     at += len(nulls)
     row: dict[str, str | None] = {}
-    for i, (name, read) in enumerate(present):
-        if nulls[i >> 3] >> (i & 7) & 1:
+    for i, index in enumerate(columns):
+        name, read = table.table.columns[index].name, table.readers[index]
+        if is_set(nulls, i):
             row[name] = None
         else:
             row[name], at = read(body, at)
-    if at > len(body):
-        raise UnreadableEvent(f"table {table.table.id}: a row is longer than its event; the columns known do not fit it")
     return row, at

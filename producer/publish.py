@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from threading import Event
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin._metadata import ClusterMetadata
 
 from cdcbus.plugins.contracts import Converter
-from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError
-from cdcbus.plugins.rowchange import Op, Row, RowChange, Table
+from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, UnreadableEvent
+from cdcbus.plugins.kafka_refusal import Refusals
+from cdcbus.plugins.rowchange import RowChange
+from cdcbus.producer.generate import TableWriter
+from cdcbus.producer.record_key import Record, key_columns, key_text, split_key_change
+from cdcbus.producer.rows import Rows
+from cdcbus.producer.schema import DecodableTable
 from cdcbus.producer.task import PublishConfig
 
 LOG = logging.getLogger(__name__)
@@ -23,6 +28,8 @@ _LIBRARY_LOG.setLevel(logging.CRITICAL)
 CONNECT_SECONDS = 10.0
 SLICE_SECONDS = 0.5
 STOP_SECONDS = 10.0
+BATCH_RECORDS = 1000
+WRITERS = 1_000  # tables whose writers are kept
 
 # What safety needs is not for a task file to change: acknowledged by all replicas, in order, without duplicates, retried for ever.
 _FIXED = {
@@ -58,6 +65,7 @@ class KafkaPublisher:
         self._converter = converter
         self._stop = stop
         self._failure: BusRejected | None = None
+        self._refusals = Refusals()
         options = {key: value for key, value in config.kafka_options.items() if key not in _FIXED}
         try:
             self._producer = Producer(
@@ -74,7 +82,8 @@ class KafkaPublisher:
             )
         except KafkaException as error:
             raise ConfigError(f"Kafka producer settings: {error.args[0].str()}") from error
-        self._keys: dict[Table, tuple[str, ...]] = {}
+        self._writers: dict[DecodableTable, TableWriter] = {}
+        self._row = 0  # the next row's number in its transaction
 
     def __enter__(self) -> KafkaPublisher:
         """Raises BusUnavailable when no broker answers, BusRejected when the topic does not exist."""
@@ -102,7 +111,7 @@ class KafkaPublisher:
             found: ClusterMetadata = self._producer.list_topics(topic, timeout=timeout_seconds)
             return found
         except KafkaException as error:
-            raise BusUnavailable(f"no Kafka broker answers at {self._config.servers}: {error.args[0].str()}") from error
+            raise self._refusals.unanswered(self._producer, self._config.servers, error) from error
 
     def _missing(self, reason: str) -> BusRejected:
         topic, servers = self._config.topic, self._config.servers
@@ -111,14 +120,29 @@ class KafkaPublisher:
             f"create it: kafka-topics --create --topic {topic} --partitions N --bootstrap-server {servers}"
         )
 
-    def send(self, changes: Iterable[RowChange]) -> None:
-        """Queues the changes in order; waits while the queue is full. Raises BusRejected for a record that Kafka does not take, and
-        BusUnavailable when the task is to stop while it waits."""
-        for change in changes:
-            for part in split_key_change(change, self._key_of(change.table)):
-                self._produce(key_text(part, self._key_of(part.table)), self._converter.to_bytes(part))
-        self._producer.poll(0)
-        self._raise_failure()
+    def send(self, events: Iterable[Rows]) -> int:
+        """Queues the rows in order; waits while the queue is full. Gives their number.
+
+        Raises UnreadableEvent, BusRejected for a record that Kafka does not take, BusUnavailable when the task is to stop while it waits.
+        """
+        sent = 0
+        records: list[Record] = []
+        try:
+            for rows in events:
+                if rows.is_first:
+                    self._row = 0
+                made, count = self._writer(rows.table).records(rows, self._row)
+                records += made
+                self._row += count
+                sent += count
+                if len(records) >= BATCH_RECORDS:
+                    self._produce(records)
+                    records = []
+        except UnreadableEvent:
+            self._produce(records)  # what comes before it is sent
+            raise
+        self._produce(records)
+        return sent
 
     def flush(self) -> None:
         """Waits until everything sent is acknowledged. Raises BusRejected, and BusUnavailable when the task is to stop and Kafka does not
@@ -139,25 +163,35 @@ class KafkaPublisher:
             )
         return waited + SLICE_SECONDS
 
-    def _produce(self, key: bytes, value: bytes) -> None:
+    def _produce(self, records: list[Record]) -> None:
+        """Queues the records. When the queue is full in the midst of them, all that follow are left for the next try: none overtakes."""
         waited = 0.0
-        while True:
+        while records:
             try:
-                self._producer.produce(self._config.topic, value, key)
-                return
-            except BufferError:
-                self._producer.poll(SLICE_SECONDS)
-                self._raise_failure()
-                waited = self._waited(waited)
+                queued = self._producer.produce_batch(self._config.topic, records)
             except KafkaException as error:
                 raise self._rejected(error.args[0]) from error
+            if queued == len(records):
+                break
+            records = [record for record in records if "_error" in record]
+            for record in records:
+                failure: KafkaError = record.pop("_error")
+                if failure.code() != KafkaError._QUEUE_FULL:
+                    raise self._rejected(failure)
+            self._producer.poll(SLICE_SECONDS)
+            self._raise_failure()
+            waited = self._waited(waited)
+        self._producer.poll(0)
+        self._raise_failure()
 
     def _on_failed_delivery(self, error: KafkaError, _: Message) -> None:
         self._failure = self._failure or self._rejected(error)
 
     def _on_error(self, error: KafkaError) -> None:
+        self._refusals(error)
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
-            LOG.warning("no Kafka broker answers at %s; records wait and are sent when one does", self._config.servers)
+            reason = self._refusals.reason or error.str()
+            LOG.warning("no Kafka broker answers at %s (%s); records wait and are sent when one does", self._config.servers, reason)
 
     def _rejected(self, error: KafkaError) -> BusRejected:
         return BusRejected(f"Kafka topic {self._config.topic} at {self._config.servers} does not take a record: {error.str()}")
@@ -166,42 +200,14 @@ class KafkaPublisher:
         if self._failure is not None:
             raise self._failure
 
-    def _key_of(self, table: Table) -> tuple[str, ...]:
-        key = self._keys.get(table)
-        if key is None:
-            key = self._keys[table] = key_columns(table, self._config)
-        return key
+    def _writer(self, table: DecodableTable) -> TableWriter:
+        writer = self._writers.get(table)
+        if writer is None:
+            if len(self._writers) >= WRITERS:
+                self._writers.clear()
+            writer = self._writers[table] = TableWriter(table, self._converter, key_columns(table.table, self._config), self._plain)
+        return writer
 
-
-def key_columns(table: Table, config: PublishConfig) -> tuple[str, ...]:
-    """The columns whose values make the record key, by upper-case name as in porter; the primary key unless `partitionKey` names others.
-    Raises ConfigError for a name that the table does not have."""
-    wanted = config.partition_keys.get(str(table.id).upper())
-    if wanted is None:
-        return tuple(sorted(table.key, key=str.upper))
-    names = {column.name.upper(): column.name for column in table.columns}
-    unknown = [name for name in wanted if name.upper() not in names]
-    if unknown:
-        raise ConfigError(
-            f"loader.source.partitionKey.{table.id}: the table has no column {', '.join(unknown)}; it has {', '.join(names.values())}"
-        )
-    return tuple(names[name] for name in sorted(map(str.upper, wanted)))
-
-
-def key_text(change: RowChange, columns: tuple[str, ...]) -> bytes:
-    """porter's record key: each value followed by `_`, columns by name; NULL is `null`. Empty for a table without key columns."""
-    row: Row = (change.before if change.op is Op.DELETE else change.after) or {}
-    return "".join(f"{'null' if (value := row.get(name)) is None else value}_" for name in columns).encode()
-
-
-def split_key_change(change: RowChange, partition_key: tuple[str, ...]) -> Iterator[RowChange]:
-    """The change itself; or, for an update that changes primary key or partition key, a delete of the old row and an insert of the new one,
-    so that each key's history stays in one partition."""
-    before, after = change.before, change.after
-    if change.op is Op.UPDATE and before is not None and after is not None:
-        names = (*change.table.key, *partition_key)
-        if any(before.get(name) != after.get(name) for name in names if name in before and name in after):
-            yield replace(change, op=Op.DELETE, after=None, is_last=False)
-            yield replace(change, op=Op.INSERT, before=None)
-            return
-    yield change
+    def _plain(self, change: RowChange) -> list[Record]:
+        key = key_columns(change.table, self._config)
+        return [{"key": key_text(part, key), "value": self._converter.to_bytes(part)} for part in split_key_change(change, key)]

@@ -40,8 +40,8 @@ class Rows:
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What one read of the stream has brought, in binlog order: rows of transactions that end in it (`closed`), then the position after
-    the last of these ends, then rows of a transaction that goes on (`opened`). `edge` is None when no transaction ended; without rows and
-    edge the server is alive and has nothing new."""
+    the last of these ends, then rows of a transaction that goes on (`opened`). `edge` is None when no transaction ended, or reading could
+    not go on from there, as an XA transaction is prepared; without rows and edge the server is alive and has nothing new."""
 
     closed: list[Rows]
     edge: BinlogPosition | None

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
-from cdcbus.producer.publish import key_columns, key_text, split_key_change
+from cdcbus.producer.record_key import key_columns, key_text, split_key_change
 from cdcbus.producer.task import PublishConfig
 
 TABLE = Table(TableId("shop", "orders"), tuple(map(Column, ("id", "Region", "n"))), ("id",))

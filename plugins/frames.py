@@ -1,0 +1,43 @@
+"""What a generated writer needs of a wire format: the texts that all rows of one event share, and what stands between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Protocol, runtime_checkable
+
+from cdcbus.plugins.contracts import Converter
+from cdcbus.plugins.rowchange import Op, Origin, Table
+
+
+class Slot(Enum):
+    """What a record has of its own."""
+
+    BEFORE = auto()
+    """The before image as a JSON object of column name to text or null, in column order; only the columns present."""
+    AFTER = auto()
+    """The after image, likewise."""
+    OLD = auto()
+    """Of the before image only the columns that the after image lacks or has another value for."""
+    ROW = auto()
+    """The row's number in its transaction."""
+    IS_LAST = auto()
+    """`true` for the transaction's last row, else `false`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A record is the first text, the first slot, the second text, and so on: there is one text more than slots."""
+
+    slots: tuple[Slot, ...]
+    texts: Callable[[Origin], tuple[str, ...]]
+
+
+@runtime_checkable
+class FramedConverter(Converter, Protocol):
+    """A converter whose records of one table and operation are a frame, which gives the same bytes as `to_bytes`."""
+
+    def frame(self, table: Table, op: Op) -> Frame | None:
+        """The frame of INSERT, UPDATE or DELETE records of a table; None when `to_bytes` alone can write them."""
+        ...

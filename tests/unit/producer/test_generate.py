@@ -1,0 +1,272 @@
+"""Generated writers: the same records as the plain way, for any table and any rows."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+from pymysqlreplication.constants import BINLOG
+from pymysqlreplication.constants import FIELD_TYPE as TYPE
+
+from cdcbus.plugins.contracts import Converter
+from cdcbus.plugins.errors import UnreadableEvent
+from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import Op, Origin, RowChange, TableId
+from cdcbus.producer import generate
+from cdcbus.producer.columns import BINARY, BinlogColumn
+from cdcbus.producer.decimals import decimal_size
+from cdcbus.producer.generate import TableWriter
+from cdcbus.producer.record_key import Record, key_text, split_key_change
+from cdcbus.producer.rows import Rows
+from cdcbus.producer.schema import DecodableTable, decodable
+from cdcbus.producer.table_map import TableMap
+
+FORMATS = ("canalRow", "oggJson")
+ORIGIN = Origin("mysql-bin.000042", 4711, "0-1-17", 9, 1_700_000_000_123)
+WRITE, UPDATE, DELETE = BINLOG.WRITE_ROWS_EVENT_V2, BINLOG.UPDATE_ROWS_EVENT_V2, BINLOG.DELETE_ROWS_EVENT_V2
+
+
+@pytest.fixture(autouse=True)
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways write the time at which they are made."""
+    monkeypatch.setattr("time.time", lambda: 1_700_000_001.5)
+    monkeypatch.setattr("time.time_ns", lambda: 1_700_000_001_500_000_000)
+
+
+def _bytes(size: int) -> SearchStrategy[bytes]:
+    return st.binary(min_size=size, max_size=size)
+
+
+def _long(length_bytes: int, value: SearchStrategy[bytes]) -> SearchStrategy[bytes]:
+    return value.map(lambda raw: len(raw).to_bytes(length_bytes, "little") + raw)
+
+
+def _packed(size: int, zero: int, *parts: tuple[int, int]) -> SearchStrategy[bytes]:
+    """Bits of a date or time, each part (most, bits) wide, over a bias."""
+
+    def pack(values: tuple[int, ...]) -> bytes:
+        packed = 0
+        for value, (_, bits) in zip(values, parts, strict=True):
+            packed = packed << bits | value
+        return (packed + zero).to_bytes(size, "big")
+
+    return st.tuples(*(st.integers(0, most) for most, _ in parts)).map(pack)
+
+
+def _fraction(digits: int) -> SearchStrategy[bytes]:
+    size = (digits + 1) // 2
+    return st.integers(0, 100**size - 1).map(lambda value: value.to_bytes(size, "big")) if size else st.just(b"")
+
+
+def _joined(*parts: SearchStrategy[bytes]) -> SearchStrategy[bytes]:
+    return st.tuples(*parts).map(b"".join)
+
+
+def _decimal(precision: int, scale: int) -> SearchStrategy[bytes]:
+    """Groups of up to nine digits, each within its range."""
+
+    def group(width: int) -> SearchStrategy[bytes]:
+        size = decimal_size(width, 0)
+        return st.integers(0, 10**width - 1).map(lambda value: value.to_bytes(size, "big"))
+
+    def signed(raw: bytes, negative: bool) -> bytes:
+        raw = bytes((raw[0] ^ 0x80,)) + raw[1:]
+        return bytes(byte ^ 0xFF for byte in raw) if negative else raw
+
+    whole = [(precision - scale) % 9] * bool((precision - scale) % 9) + [9] * ((precision - scale) // 9)
+    fraction = [9] * (scale // 9) + [scale % 9] * bool(scale % 9)
+    return st.builds(signed, _joined(*map(group, whole + fraction)), st.booleans())
+
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+LABELS = ("new", 'a"b', "l'été", "\\")
+DATE = st.tuples(st.integers(0, 9999), st.integers(0, 12), st.integers(0, 31)).map(
+    lambda day: (day[0] << 9 | day[1] << 5 | day[2]).to_bytes(3, "little")
+)
+
+# A column without its name, and the bytes that rows may hold for it.
+KINDS: list[tuple[BinlogColumn, SearchStrategy[bytes]]] = [
+    *(
+        (BinlogColumn("", kind, unsigned=unsigned), _bytes(size))
+        for (kind, size), unsigned in product(
+            [(TYPE.TINY, 1), (TYPE.SHORT, 2), (TYPE.INT24, 3), (TYPE.LONG, 4), (TYPE.LONGLONG, 8)], [False, True]
+        )
+    ),
+    (BinlogColumn("", TYPE.DOUBLE, (8, 0)), st.floats(allow_nan=False, allow_infinity=False).map(lambda value: struct.pack("<d", value))),
+    (BinlogColumn("", TYPE.FLOAT, (4, 0)), st.floats(width=32, allow_nan=False, allow_infinity=False).map(lambda v: struct.pack("<f", v))),
+    *(
+        (BinlogColumn("", TYPE.NEWDECIMAL, meta), _decimal(*meta))
+        for meta in [(1, 0), (5, 5), (10, 2), (12, 2), (18, 9), (19, 0), (27, 9), (65, 30), (30, 10)]
+    ),
+    *(
+        (
+            BinlogColumn("", TYPE.DATETIME2, (digits, 0)),
+            _joined(_packed(5, 1 << 39, (9999 * 13 + 12, 17), (31, 5), (23, 5), (59, 6), (59, 6)), _fraction(digits)),
+        )
+        for digits in range(7)
+    ),
+    *((BinlogColumn("", TYPE.TIMESTAMP2, (digits, 0)), _joined(_bytes(4), _fraction(digits))) for digits in range(7)),
+    (BinlogColumn("", TYPE.TIME2, (6, 0)), _joined(_packed(3, 1 << 23, (838, 11), (59, 6), (59, 6)), _fraction(6))),
+    (BinlogColumn("", TYPE.DATE), DATE),
+    (BinlogColumn("", TYPE.YEAR), _bytes(1)),
+    (BinlogColumn("", TYPE.BIT, (13, 0)), _bytes(2)),
+    (BinlogColumn("", TYPE.ENUM, (1, 0), charset="utf8mb4", labels=LABELS), st.integers(0, 4).map(lambda n: bytes((n,)))),
+    (BinlogColumn("", TYPE.ENUM, (2, 0), charset="utf8mb4", labels=LABELS), st.integers(0, 4).map(lambda n: bytes((n, 0)))),
+    (BinlogColumn("", TYPE.SET, (1, 0), charset="utf8mb4", labels=LABELS), st.integers(0, 15).map(lambda n: bytes((n,)))),
+    (BinlogColumn("", TYPE.VARCHAR, (255, 0), charset="utf8mb4"), _long(1, TEXT.map(str.encode))),
+    (BinlogColumn("", TYPE.VARCHAR, (400, 0), charset="utf8mb3"), _long(2, TEXT.map(str.encode))),
+    (BinlogColumn("", TYPE.VARCHAR, (400, 0), charset="latin1"), _long(2, st.binary(max_size=20))),
+    (BinlogColumn("", TYPE.VARCHAR, (30, 0), charset=BINARY), _long(1, st.binary(max_size=20))),
+    (BinlogColumn("", TYPE.STRING, (40, 0), charset="utf8mb4"), _long(1, TEXT.map(str.encode))),
+    (BinlogColumn("", TYPE.STRING, (20, 0), charset=BINARY), _long(1, st.binary(max_size=20))),
+    *(
+        (BinlogColumn("", TYPE.BLOB, (size, 0), charset=charset), _long(size, TEXT.map(str.encode)))
+        for size in (1, 2, 3, 4)
+        for charset in ("utf8mb4", BINARY)
+    ),
+    (BinlogColumn("", TYPE.GEOMETRY, (4, 0)), _long(4, st.binary(max_size=9))),
+]
+NAMES = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=6)
+
+
+def _bitmap(bits: list[bool]) -> bytes:
+    return sum(bit << i for i, bit in enumerate(bits)).to_bytes((len(bits) + 7) // 8, "little")
+
+
+def _event(kind: int, columns: int, present: list[list[bool]], images: list[bytes]) -> bytes:
+    extra = (2).to_bytes(2, "little") if kind >= WRITE else b""
+    return bytes(8) + extra + bytes((columns,)) + b"".join(map(_bitmap, present)) + b"".join(images)
+
+
+@st.composite
+def tables(draw: DrawFn) -> tuple[DecodableTable, list[SearchStrategy[bytes]], tuple[str, ...]]:
+    """A table, what its rows may hold, and the columns of the record key."""
+    kinds = draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=12))
+    names = draw(st.lists(NAMES, min_size=len(kinds), max_size=len(kinds), unique=True))
+    columns = tuple(replace(column, name=name) for (column, _), name in zip(kinds, names, strict=True))
+    key, record_key = (tuple(draw(st.lists(st.sampled_from(names), max_size=2, unique=True))) for _ in range(2))
+    table = decodable(TableMap(TableId(draw(NAMES), draw(NAMES)), columns, key, is_complete=True))
+    return table, [values for _, values in kinds], record_key
+
+
+@st.composite
+def cases(draw: DrawFn) -> tuple[Rows, tuple[str, ...]]:
+    """An event of some rows that come from few values, so that they repeat, and the columns of the record key."""
+    table, values, key = draw(tables())
+    kind = draw(st.sampled_from([WRITE, UPDATE, DELETE, BINLOG.WRITE_ROWS_EVENT_V1, BINLOG.UPDATE_ROWS_EVENT_V1]))
+    is_full = draw(st.booleans())
+    masks = [[is_full or draw(st.booleans()) for _ in values] for _ in range(2 if kind in (UPDATE, BINLOG.UPDATE_ROWS_EVENT_V1) else 1)]
+    if not any(map(any, masks)):
+        masks[0][0] = True
+    pools = [draw(st.lists(value, min_size=1, max_size=2)) for value in values]
+
+    def image(mask: list[bool]) -> bytes:
+        cells = [draw(st.sampled_from([None, *pool])) for pool, is_present in zip(pools, mask, strict=True) if is_present]
+        return _bitmap([cell is None for cell in cells]) + b"".join(cell for cell in cells if cell is not None)
+
+    images = [image(mask) for _ in range(draw(st.integers(1, 6))) for mask in masks]
+    return Rows(table, kind, _event(kind, len(values), masks, images), ORIGIN, is_last=draw(st.booleans())), key
+
+
+def plain(converter: Converter, key: tuple[str, ...]) -> Callable[[RowChange], list[Record]]:
+    """The records of one row change, the plain way."""
+
+    def records(change: RowChange) -> list[Record]:
+        return [{"key": key_text(part, key), "value": converter.to_bytes(part)} for part in split_key_change(change, key)]
+
+    return records
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=400)
+@given(case=cases(), first_row=st.integers(0, 5))
+def test_generated_records_are_the_plain_ones(name: str, case: tuple[Rows, tuple[str, ...]], first_row: int) -> None:
+    rows, key = case
+    converter = make_converter(name)
+    plainly = plain(converter, key)
+    changes = rows.changes(first_row)
+    assert TableWriter(rows.table, converter, key, plainly).records(rows, first_row) == (
+        [record for change in changes for record in plainly(change)],
+        len(changes),
+    )
+
+
+def orders(rows: list[tuple[int, str | None]], *, is_last: bool = False) -> Rows:
+    """Inserts into a table of a number and a text."""
+    columns = (BinlogColumn("id", TYPE.LONG), BinlogColumn("note", TYPE.VARCHAR, (255, 0), charset="utf8mb4"))
+    table = decodable(TableMap(TableId("shop", "orders"), columns, ("id",), is_complete=True))
+    images = []
+    for number, note in rows:
+        text = b"" if note is None else bytes((len(note.encode()),)) + note.encode()
+        images.append(_bitmap([False, note is None]) + number.to_bytes(4, "little") + text)
+    return Rows(table, WRITE, _event(WRITE, 2, [[True, True]], images), ORIGIN, is_last=is_last)
+
+
+def never(change: RowChange) -> list[Record]:
+    raise AssertionError("the plain way was taken")
+
+
+def data(records: list[Record]) -> list[Any]:
+    return [orjson.loads(record["value"])["data"][0] for record in records]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_ordinary_rows_do_not_take_the_plain_way(name: str) -> None:
+    rows = orders([(1, "a"), (2, None), (3, None), (4, "d")])
+    records, count = TableWriter(rows.table, make_converter(name), ("id",), never).records(rows, 0)
+    assert count == len(records) == 4
+    assert [record["key"] for record in records] == [b"1_", b"2_", b"3_", b"4_"]
+
+
+def test_only_the_last_row_of_a_transaction_is_marked() -> None:
+    rows = orders([(1, "a"), (2, "b")], is_last=True)
+    records, _ = TableWriter(rows.table, make_converter("canalRow"), ("id",), never).records(rows, 0)
+    assert [orjson.loads(record["value"])["txLast"] for record in records] == [False, True]
+
+
+def test_patterns_beyond_the_limit_take_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generate, "PATTERNS", 1)
+    rows = orders([(1, "a"), (2, None), (3, "c")])
+    converter = make_converter("canalRow")
+    taken: list[RowChange] = []
+
+    def noted(change: RowChange) -> list[Record]:
+        taken.append(change)
+        return plain(converter, ("id",))(change)
+
+    records, _ = TableWriter(rows.table, converter, ("id",), noted).records(rows, 0)
+    assert data(records) == [{"id": "1", "note": "a"}, {"id": "2", "note": None}, {"id": "3", "note": "c"}]
+    assert [change.row for change in taken] == [1]
+
+
+def test_rows_that_do_not_fit_their_table_say_so() -> None:
+    rows = orders([(1, "abc"), (2, "def")])
+    for size in range(len(rows.body) - 1, len(rows.body) - 6, -1):
+        cut = replace(rows, body=rows.body[:size])
+        with pytest.raises(UnreadableEvent, match=r"mysql-bin\.000042:4711: table shop\.orders: a row is longer than its event"):
+            TableWriter(rows.table, make_converter("canalRow"), ("id",), plain(make_converter("canalRow"), ("id",))).records(cut, 0)
+
+
+def test_a_label_that_the_column_does_not_have_says_so() -> None:
+    column = BinlogColumn("state", TYPE.ENUM, (1, 0), charset="utf8mb4", labels=("new",))
+    table = decodable(TableMap(TableId("shop", "orders"), (column,), (), is_complete=True))
+    rows = Rows(table, WRITE, _event(WRITE, 1, [[True]], [b"\0\2"]), ORIGIN)
+    with pytest.raises(UnreadableEvent, match="enum column state has 1 labels, the row holds number 2"):
+        TableWriter(table, make_converter("oggJson"), (), never).records(rows, 0)
+
+
+def test_every_operation_has_the_right_word() -> None:
+    rows = orders([(1, "a")])
+    words = {}
+    for kind, op in ((WRITE, Op.INSERT), (DELETE, Op.DELETE)):
+        records, _ = TableWriter(rows.table, make_converter("canalRow"), ("id",), never).records(replace(rows, kind=kind), 0)
+        words[op] = orjson.loads(records[0]["value"])["type"]
+    assert words == {Op.INSERT: "INSERT", Op.DELETE: "DELETE"}
