@@ -1,7 +1,11 @@
-"""The servers' character sets as Python codecs."""
+"""The servers' character sets as text: Python's codecs where they agree with the server, its own tables where they do not.
+
+What a byte is has been asked of the servers: tests/integration/producer/test_charsets.py asks them again for every character.
+"""
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable
 
 from cdcbus.plugins.errors import UnreadableEvent
@@ -44,17 +48,75 @@ _CODECS = {
     "macce": "mac-latin2",
 }
 
-# Where the server has another character than the codec: the codec's -> the server's. Of ujis and eucjpms the private use area, and of
-# eucjpms the NEC and IBM extensions, have no codec and show as undecodable bytes.
+_ASCII = bytes(range(0x80)).decode()
+_CONTROLS = bytes(range(0x80, 0xA0)).decode("latin-1")
+
+# Sets of one byte per character that no codec has: the character of each byte; U+FFFE says that it has none.
+_NONE = "\ufffe"
+_DEC8 = (
+    "\xa0¡¢£\ufffe¥\ufffe§¤©ª«\ufffe\ufffe\ufffe\ufffe°±²³\ufffeµ¶·\ufffe¹º»¼½\ufffe¿"
+    "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏ\ufffeÑÒÓÔÕÖŒØÙÚÛÜŸ\ufffeß"
+    "àáâãäåæçèéêëìíîï\ufffeñòóôõöœøùúûüÿ\ufffe\ufffe"
+)
+_HP8 = "\xa0ÀÂÈÊËÎÏ´ˋˆ¨˜ÙÛ₤¯Ýý°ÇçÑñ¡¿¤£¥§ƒ¢âêôûáéóúàèòùäëöüÅîØÆåíøæÄìÖÜÉïßÔÁÃãÐðÍÌÓÒÕõŠšÚŸÿÞþ·µ¶¾—¼½ªº«■»±\ufffe"
+_ARMSCII8 = "\xa0❁§։)(»«—.՝,-՟…՜՛՞ԱաԲբԳգԴդԵեԶզԷէԸըԹթԺժԻիԼլԽխԾծԿկՀհՁձՂղՃճՄմՅյՆնՇշՈոՉչՊպՋջՌռՍսՎվՏտՐրՑցՒւՓփՔքՕօՖֆ’'"
+_GEOSTD8 = (
+    "€\ufffe‚\ufffe„…†‡\ufffe‰\ufffe‹\ufffe\ufffe\ufffe\ufffe\ufffe‘’“”•–—\ufffe\ufffe\ufffe›\ufffe\ufffe\ufffe\ufffe"
+    "\xa0¡¢£¤¥¦§¨©ª«¬\xad®¯°±²³´µ¶·¸¹º»¼½¾¿"
+    "აბგდევზჱთიკლმნჲოპჟრსტჳუფქღყშჩცძწ"
+    "ჭხჴჯჰჵ\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe№\ufffe\ufffe"
+)
+_KEYBCS2 = (
+    "ČüéďäĎŤčěĚĹÍľĺÄÁÉžŽôöÓůÚýÖÜŠĽÝŘťáíóúňŇŮÔšřŕŔ¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\xa0"
+)
+_TABLES = {
+    "armscii8": _ASCII + _CONTROLS + _ARMSCII8,
+    "dec8": _ASCII + _CONTROLS + _DEC8,
+    "geostd8": _ASCII + _GEOSTD8,
+    "hp8": _ASCII + _CONTROLS + _HP8,
+    "keybcs2": _ASCII + _KEYBCS2,
+    # cp1252, with its five unassigned bytes as control characters
+    "latin1": "".join(bytes((byte,)).decode("latin-1" if byte in b"\x81\x8d\x8f\x90\x9d" else "cp1252") for byte in range(256)),
+    "swe7": _ASCII.translate(str.maketrans("@[\\]^`{|}~\x7f", "ÉÄÖÅÜéäöåü\ufffe")),
+}
+
+# Where the server has another character than the codec: the codec's -> the server's.
 _SERVER_CHARACTERS = {
     "big5": str.maketrans("￠￡￥‧¯～⊙⊕∕﹨﹑", "¢£¥•‾∼☉♁／＼､"),
     "cp866": str.maketrans("№¤", "ⁿ²"),
+    "eucjpms": str.maketrans("¦〜‖−¢£¬", "￤～∥－￠￡￢"),
     "gb18030": str.maketrans("\ue7c7\u1e3f", "\u1e3f\ue7c7"),
     "greek": str.maketrans("‘’", "ʽʼ"),
     "hebrew": str.maketrans("¯", "‾"),
     "koi8u": str.maketrans("∙", "•"),
     "sjis": str.maketrans("＼￠￡￢∥－～", "\\¢£¬‖−〜"),
+    "ujis": str.maketrans("＼", "\\"),
 }
+
+# Rows of EUC-JP that the servers have beyond the codec, 94 characters in each: NEC's, and the two of IBM, which begin late.
+_NEC_ROW = (
+    "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳ⅠⅡⅢⅣⅤⅥⅦⅧⅨⅩ\ufffe"
+    "㍉㌔㌢㍍㌘㌧㌃㌶㍑㍗㌍㌦㌣㌫㍊㌻㎜㎝㎞㎎㎏㏄㎡\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe㍻〝〟№㏍℡㊤㊥㊦㊧㊨㈱㈲㈹㍾㍽㍼≒≡∫∮∑√⊥∠∟⊿∵∩∪\ufffe\ufffe"
+)
+_IBM_ROWS = (
+    "ⅰⅱⅲⅳⅴⅵⅶⅷⅸⅹⅠⅡⅢⅣⅤⅥⅦⅧⅨⅩ＇＂㈱№℡炻仼僴凬匇匤﨎咊坙﨏塚增寬峵嵓﨑德悅愠敎昻晥晴朗栁﨓﨔橫"
+    "櫢淸淲瀨凞猪甁皂皞益礰礼神祥福竧靖精綠緖羽荢﨟薰蘒﨡蠇諸譿賴赶﨣﨤逸郞都鄕﨧﨨閒隆﨩霻靍靑飯飼館馞髙魲鶴黑"
+)
+
+
+def _rows(first: bytes, characters: str) -> dict[bytes, str]:
+    """The characters by their bytes, from the row `first` on."""
+    *lead, row = first
+    return {bytes((*lead, row + i // 94, 0xA1 + i % 94)): character for i, character in enumerate(characters) if character != _NONE}
+
+
+_USER_DEFINED = _rows(b"\xf5", "".join(map(chr, range(0xE000, 0xE3AC)))) | _rows(b"\x8f\xf5", "".join(map(chr, range(0xE3AC, 0xE758))))
+_BEYOND_THE_CODEC = {
+    "ujis": _USER_DEFINED,
+    "eucjpms": _USER_DEFINED | _rows(b"\xad", _NEC_ROW) | _rows(b"\x8f\xf3", _IBM_ROWS.rjust(2 * 94, _NONE)),
+}
+# The one character that the codec has, but not as eucjpms has it, while other bytes mean what it gives.
+_FULLWIDTH_TILDE = b"\x8f\xa2\xb7", b"\xa1\xc1"
 
 # How many bytes a character may take, where it is not one: turns a column's byte length into the length it was declared with.
 BYTES_PER_CHARACTER = {
@@ -77,25 +139,39 @@ BYTES_PER_CHARACTER = {
 }
 
 
-def _latin1(raw: bytes) -> str:
-    """The servers' latin1 is cp1252 with its five unassigned bytes kept as control characters."""
-    try:
-        return raw.decode("cp1252")
-    except UnicodeDecodeError:
-        return "".join(bytes((byte,)).decode("cp1252" if byte not in (0x81, 0x8D, 0x8F, 0x90, 0x9D) else "latin-1") for byte in raw)
-
-
 def decoder(charset: str, column: str) -> Callable[[bytes], str]:
-    """Bytes of a column to text; `binary` gives one character per byte. An undecodable byte shows as `\\xNN` and stops nothing.
-    Raises UnreadableEvent for a character set without a codec, naming the column."""
+    """Bytes of a column to text, without ever failing: a byte that is no character shows as `\\xNN`; `binary` gives one character per byte.
+    Raises UnreadableEvent for a character set that this release does not know, naming the column."""
     if charset == "binary":
         return lambda raw: raw.decode("latin-1")
-    if charset == "latin1":
-        return _latin1
+    table = _TABLES.get(charset)
+    if table is not None:
+        return lambda raw: codecs.charmap_decode(raw, "backslashreplace", table)[0]
     codec = _CODECS.get(charset)
     if codec is None:
         raise UnreadableEvent(f"column {column} has character set {charset or '(unknown)'}, which this release cannot decode")
-    characters = _SERVER_CHARACTERS.get(charset)
-    if characters is not None:
-        return lambda raw: raw.decode(codec, "backslashreplace").translate(characters)
-    return lambda raw: raw.decode(codec, "backslashreplace")
+    characters = _SERVER_CHARACTERS.get(charset, {})
+    if charset == "eucjpms":
+        return lambda raw: raw.replace(*_FULLWIDTH_TILDE).decode(codec, charset).translate(characters)
+    errors = charset if charset in _BEYOND_THE_CODEC else "backslashreplace"
+    if characters:
+        return lambda raw: raw.decode(codec, errors).translate(characters)
+    return lambda raw: raw.decode(codec, errors)
+
+
+def _beyond(characters: dict[bytes, str]) -> Callable[[UnicodeError], tuple[str, int]]:
+    """A handler for what the codec cannot decode."""
+
+    def handle(error: UnicodeError) -> tuple[str, int]:
+        if isinstance(error, UnicodeDecodeError):
+            for end in (error.start + 2, error.start + 3):
+                if character := characters.get(error.object[error.start : end]):
+                    return character, end
+        text, at = codecs.backslashreplace_errors(error)
+        return str(text), at
+
+    return handle
+
+
+for _charset, _characters in _BEYOND_THE_CODEC.items():
+    codecs.register_error(_charset, _beyond(_characters))

@@ -1,16 +1,19 @@
 """Binlog column values to text: one reader per column type, the plain reference of how a row image is decoded.
 
 A reader takes a row image and the place where a value starts, and gives the text and the place after it. Layouts: MySQL Internals
-"Binary Log Event", `log_event.cc` and `my_time` of the servers.
+"Binary Log Event", `log_event.cc` and `my_time` of the servers. docs/values.md has the text of each type.
 """
 
 from __future__ import annotations
 
+import re
 import struct
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
+from uuid import UUID
 
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
@@ -22,13 +25,15 @@ from cdcbus.producer.json_document import json_text
 Reader = Callable[[bytes, int], tuple[str, int]]
 
 VECTOR = 242  # MySQL 9
+BLOB_COMPRESSED, VARCHAR_COMPRESSED = 140, 141  # MariaDB
 BINARY = "binary"
 
 
 @dataclass(frozen=True, slots=True)
 class BinlogColumn:
     """A column as the table map describes it: type code, its metadata bytes as a number pair, and what the optional metadata or the schema
-    adds. `charset` is the server's name (`binary` for bytes); `labels` those of ENUM or SET."""
+    adds. `charset` is the server's name (`binary` for bytes); `labels` those of ENUM or SET; `data_type` is information_schema's, needed
+    only where the table map leaves the type open (`may_be_own_type`)."""
 
     name: str
     type: int
@@ -36,6 +41,12 @@ class BinlogColumn:
     unsigned: bool = False
     charset: str = ""
     labels: tuple[str, ...] = ()
+    data_type: str = ""
+
+
+def may_be_own_type(column: BinlogColumn) -> bool:
+    """Whether this may be a UUID, INET6 or INET4: in table maps, also full ones, MariaDB shows these as BINARY of their size."""
+    return column.type == TYPE.STRING and column.charset == BINARY and column.meta[0] in (4, 16)
 
 
 def reader(column: BinlogColumn) -> Reader:
@@ -65,9 +76,13 @@ def _float(column: BinlogColumn) -> Reader:
     return lambda image, at: (_shortest_float(unpack(image, at)[0]), at + 4)
 
 
+_SMALLEST_NORMAL = 2.0**-126
+
+
 def _shortest_float(value: float) -> str:
-    """The shortest text that reads back as the same 4-byte float: nine digits always do."""
-    for digits in (6, 7, 8):
+    """The shortest text that reads back as the same 4-byte float: nine digits always do. Six are never too many, but for numbers below the
+    smallest normal one."""
+    for digits in range(6 if abs(value) >= _SMALLEST_NORMAL else 1, 9):
         text = f"{value:.{digits}g}"
         if struct.pack("<f", float(text)) == struct.pack("<f", value):
             return repr(float(text))
@@ -169,19 +184,35 @@ def _old_timestamp(column: BinlogColumn) -> Reader:
     return lambda image, at: (timestamp_text(int.from_bytes(image[at : at + 4], "little"), ""), at + 4)
 
 
+_CLOCK = re.compile(r"-?\d{2,3}:[0-5]\d:[0-5]\d")
+_DAY_AND_CLOCK = re.compile(r"\d{4}-(0\d|1[0-2])-([0-2]\d|3[01]) ([01]\d|2[0-3]):[0-5]\d:[0-5]\d")
+
+
+def _checked(column: BinlogColumn, text: str, form: re.Pattern[str]) -> str:
+    """MariaDB's own format with fractions has the type code of the old format without, and its size may be another."""
+    if not form.fullmatch(text):
+        raise UnreadableEvent(
+            f"column {column.name} holds no time in the old format: it may have fractional seconds in a table that MariaDB made with "
+            "mysql56_temporal_format=OFF or before 10.1; set that variable to ON and run ALTER TABLE ... FORCE on the table"
+        )
+    return text
+
+
 def _old_time(column: BinlogColumn) -> Reader:
     def read(image: bytes, at: int) -> tuple[str, int]:
         value = int.from_bytes(image[at : at + 3], "little", signed=True)
         digits = abs(value)
-        return f"{'-' * (value < 0)}{digits // 10000:02d}:{digits // 100 % 100:02d}:{digits % 100:02d}", at + 3
+        text = f"{'-' * (value < 0)}{digits // 10000:02d}:{digits // 100 % 100:02d}:{digits % 100:02d}"
+        return _checked(column, text, _CLOCK), at + 3
 
     return read
 
 
 def _old_datetime(column: BinlogColumn) -> Reader:
     def read(image: bytes, at: int) -> tuple[str, int]:
-        text = f"{int.from_bytes(image[at : at + 8], 'little'):014d}"
-        return f"{text[:4]}-{text[4:6]}-{text[6:8]} {text[8:10]}:{text[10:12]}:{text[12:]}", at + 8
+        digits = f"{int.from_bytes(image[at : at + 8], 'little'):014d}"
+        text = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]} {digits[8:10]}:{digits[10:12]}:{digits[12:]}"
+        return _checked(column, text, _DAY_AND_CLOCK), at + 8
 
     return read
 
@@ -207,16 +238,67 @@ def _char(column: BinlogColumn) -> Reader:
     read = _text(column, 1 if size < 256 else 2)
     if column.charset != BINARY:
         return read
+    shown = _OWN_TYPES.get(column.data_type, str)
 
     def padded(image: bytes, at: int) -> tuple[str, int]:
         text, end = read(image, at)
-        return text.ljust(size, "\0"), end
+        return shown(text.ljust(size, "\0")), end
 
     return padded
 
 
+def _uuid_text(characters: str) -> str:
+    return str(UUID(bytes=characters.encode("latin-1")))
+
+
+def _inet4_text(characters: str) -> str:
+    return ".".join(str(ord(character)) for character in characters)
+
+
+def _inet6_text(characters: str) -> str:
+    """MariaDB's form: the first of the longest runs of zeros is `::`, a single zero too; IPv4-compatible and -mapped end in dots."""
+    raw = characters.encode("latin-1")
+    words = [f"{raw[i] << 8 | raw[i + 1]:x}" for i in range(0, 16, 2)]
+    zeros = max(re.finditer(r"0+", "".join("0" if word == "0" else "1" for word in words)), key=lambda run: len(run[0]), default=None)
+    if zeros is None:
+        return ":".join(words)
+    start, end = zeros.span()
+    if start == 0 and (end == 6 or (end == 5 and words[5] == "ffff")):
+        return f"::{'ffff:' * (end == 5)}{_inet4_text(characters[12:])}"
+    return f"{':'.join(words[:start])}::{':'.join(words[end:])}"
+
+
+_OWN_TYPES = {"uuid": _uuid_text, "inet4": _inet4_text, "inet6": _inet6_text}
+
+
 def _blob(column: BinlogColumn) -> Reader:
     return _text(column, column.meta[0])
+
+
+def _compressed(column: BinlogColumn) -> Reader:
+    """MariaDB's COMPRESSED columns (`Field_longstr::compress`): nothing for the empty text, else a byte that says how, then the value.
+    That byte is 0 for a value as it is; 8 in its upper half is zlib, its lower half the size of the length that follows, with 8 for deflate
+    without zlib's header."""
+    length_bytes = column.meta[0] if column.type == BLOB_COMPRESSED else 1 if column.meta[0] < 256 else 2
+    decode = decoder(column.charset, column.name)
+
+    def read(image: bytes, at: int) -> tuple[str, int]:
+        start = at + length_bytes
+        end = start + int.from_bytes(image[at:start], "little")
+        return decode(_decompressed(image[start:end], column)), end
+
+    return read
+
+
+def _decompressed(stored: bytes, column: BinlogColumn) -> bytes:
+    if not stored or not stored[0]:
+        return stored[1:]
+    if stored[0] >> 4 != 8:
+        raise UnreadableEvent(f"column {column.name} is compressed by method {stored[0] >> 4}, which this release does not know")
+    try:
+        return zlib.decompress(stored[1 + (stored[0] & 7) :], -zlib.MAX_WBITS if stored[0] & 8 else zlib.MAX_WBITS)
+    except zlib.error as error:
+        raise UnreadableEvent(f"column {column.name} is compressed, but not as it says ({error})") from error
 
 
 def _bytes(column: BinlogColumn) -> Reader:
@@ -283,6 +365,8 @@ _READERS: dict[int, Callable[[BinlogColumn], Reader]] = {
     TYPE.VAR_STRING: _varchar,
     TYPE.STRING: _char,
     TYPE.BLOB: _blob,
+    BLOB_COMPRESSED: _compressed,
+    VARCHAR_COMPRESSED: _compressed,
     TYPE.GEOMETRY: _bytes,
     VECTOR: _bytes,
     TYPE.JSON: _json,

@@ -1,4 +1,4 @@
-"""MySQL's binary JSON to text, spaced as MySQL prints it; doubles as Python writes them (`1e+16` where MySQL has `1e16`).
+"""MySQL's binary JSON to the text that MySQL itself prints, character by character.
 
 Layout: `json_binary.h` of the server: a type byte, then objects and arrays as a count, a size, entries with offsets from their own start,
 keys, values. Small documents use 2-byte offsets, large ones 4.
@@ -22,9 +22,9 @@ _NUMBERS = {
     0x08: struct.Struct("<I"),
     0x09: struct.Struct("<q"),
     0x0A: struct.Struct("<Q"),
-    0x0B: struct.Struct("<d"),
 }
-_STRING, _OPAQUE = 0x0C, 0x0F
+_double = struct.Struct("<d").unpack_from
+_DOUBLE, _STRING, _OPAQUE = 0x0B, 0x0C, 0x0F
 _LITERALS = {0: "null", 1: "true", 2: "false"}
 _INLINE = {_LITERAL, 0x05, 0x06}
 _INLINE_LARGE = _INLINE | {0x07, 0x08}
@@ -40,7 +40,9 @@ def json_text(document: bytes) -> str:
 
 def _value(kind: int, data: bytes, at: int) -> str:
     if kind in _NUMBERS:
-        return repr(_NUMBERS[kind].unpack_from(data, at)[0])
+        return str(_NUMBERS[kind].unpack_from(data, at)[0])
+    if kind == _DOUBLE:
+        return double_text(_double(data, at)[0])
     if kind == _STRING:
         length, start = _length(data, at)
         return _quoted(data[start : start + length].decode("utf-8", "backslashreplace"))
@@ -52,6 +54,24 @@ def _value(kind: int, data: bytes, at: int) -> str:
         length, start = _length(data, at + 1)
         return _opaque(data[at], data[start : start + length])
     raise UnreadableEvent(f"a JSON document holds a value of unknown type {kind}")
+
+
+def double_text(value: float) -> str:
+    """The shortest digits that read back as `value`, as the server places them: plain from 1e-15 to below 1e15 and where there is a
+    fraction, else with an exponent without plus sign and zeros; always with a point or an exponent."""
+    mantissa, _, exponent = repr(value).partition("e")
+    sign, mantissa = ("-", mantissa[1:]) if mantissa[0] == "-" else ("", mantissa)
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))  # where the point is: 0.digits * 10 ** point
+    digits = digits.rstrip("0")
+    if not digits:
+        return sign + "0.0"
+    if -15 < point <= 15 or len(digits) > point > 0:
+        if point <= 0:
+            return f"{sign}0.{'0' * -point}{digits}"
+        return f"{sign}{digits[:point]:0<{point}}.{digits[point:] or '0'}"
+    return f"{sign}{digits[0]}{'.' * (len(digits) > 1)}{digits[1:]}e{point - 1}"
 
 
 def _container(kind: int, data: bytes, at: int) -> str:
@@ -94,7 +114,7 @@ def _opaque(kind: int, raw: bytes) -> str:
         return decimal_text(raw[2:], raw[0], raw[1])
     if kind in (_DATE, _TIME, _DATETIME, _TIMESTAMP):
         return _quoted(_packed_time(kind, int.from_bytes(raw, "little", signed=True)))
-    return _quoted(f"base64:type{kind}:{base64.b64encode(raw).decode()}")
+    return _quoted(f"base64:type{kind}:{base64.encodebytes(raw).decode().rstrip()}")  # in lines of 76, as the server does
 
 
 def _packed_time(kind: int, packed: int) -> str:

@@ -14,7 +14,7 @@ from pymysqlreplication.constants import FIELD_TYPE as TYPE
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.charsets import decoder
-from cdcbus.producer.columns import VECTOR, BinlogColumn
+from cdcbus.producer.columns import BLOB_COMPRESSED, VARCHAR_COMPRESSED, VECTOR, BinlogColumn
 
 # Kinds of optional metadata, one byte each.
 _SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _COLUMN_NAME, _SET_LABELS, _ENUM_LABELS = 1, 2, 3, 4, 5, 6
@@ -22,11 +22,14 @@ _SIMPLE_KEY, _PREFIX_KEY, _LABEL_DEFAULT_CHARSET, _LABEL_COLUMN_CHARSET = 8, 9, 
 
 _NUMERIC = {TYPE.YEAR, TYPE.TINY, TYPE.SHORT, TYPE.INT24, TYPE.LONG, TYPE.LONGLONG, TYPE.FLOAT, TYPE.DOUBLE, TYPE.NEWDECIMAL}
 # Types that the character set lists count: MySQL's VECTOR and MariaDB's GEOMETRY among them, although they hold bytes.
-_CHARACTER = {TYPE.VARCHAR, TYPE.VAR_STRING, TYPE.STRING, TYPE.BLOB, VECTOR}
+_CHARACTER = {TYPE.VARCHAR, TYPE.VAR_STRING, TYPE.STRING, TYPE.BLOB, VECTOR, BLOB_COMPRESSED, VARCHAR_COMPRESSED}
 _CHARACTER_MARIADB = _CHARACTER | {TYPE.GEOMETRY}
 _LABELLED = {TYPE.ENUM, TYPE.SET}
-_TWO_META_BYTES = {TYPE.VARCHAR, TYPE.VAR_STRING, TYPE.STRING, TYPE.NEWDECIMAL, TYPE.BIT}
-_ONE_META_BYTE = {TYPE.FLOAT, TYPE.DOUBLE, TYPE.BLOB, TYPE.GEOMETRY, TYPE.JSON, TYPE.TIME2, TYPE.DATETIME2, TYPE.TIMESTAMP2, VECTOR}
+_TWO_META_BYTES = {TYPE.VARCHAR, TYPE.VAR_STRING, VARCHAR_COMPRESSED, TYPE.STRING, TYPE.NEWDECIMAL, TYPE.BIT}
+_ONE_META_BYTE = {
+    *(TYPE.FLOAT, TYPE.DOUBLE, TYPE.BLOB, BLOB_COMPRESSED, TYPE.GEOMETRY, VECTOR, TYPE.JSON),
+    *(TYPE.TIME2, TYPE.DATETIME2, TYPE.TIMESTAMP2),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,7 @@ def _column(kind: int, first: int, second: int) -> BinlogColumn:
             return BinlogColumn("", first, (second, 0))
         # Bits 4 and 5 of the type byte carry, inverted, the high bits of a CHAR's length.
         return BinlogColumn("", kind, (((first & 0x30) ^ 0x30) << 4 | second, 0))
-    if kind in (TYPE.VARCHAR, TYPE.VAR_STRING):
+    if kind in (TYPE.VARCHAR, TYPE.VAR_STRING, VARCHAR_COMPRESSED):
         return BinlogColumn("", kind, (first | second << 8, 0))
     if kind == TYPE.BIT:
         return BinlogColumn("", kind, (second * 8 + first, 0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.producer.charsets import BYTES_PER_CHARACTER
-from cdcbus.producer.columns import VECTOR, BinlogColumn
+from cdcbus.producer.columns import BLOB_COMPRESSED, VARCHAR_COMPRESSED, VECTOR, BinlogColumn
 
 # Signed and unsigned java.sql.Types: an unsigned integer needs the next larger type.
 _INTEGERS = {
@@ -50,12 +50,16 @@ def type_names(column: BinlogColumn) -> tuple[str, int]:
 
 def _other(column: BinlogColumn, kind: int, first: int) -> tuple[str, int]:
     is_binary = column.charset == "binary"
+    if column.data_type in ("uuid", "inet4", "inet6"):
+        return column.data_type, 12
+    if kind == VARCHAR_COMPRESSED:  # as if it were not compressed: its length counts the byte that says how it is
+        kind, first = TYPE.VARCHAR, first - 1
     if kind in (TYPE.VARCHAR, TYPE.VAR_STRING, TYPE.STRING):
         name, number = ("char", 1) if kind == TYPE.STRING else ("varchar", 12)
         if is_binary:
             return f"{'binary' if kind == TYPE.STRING else 'varbinary'}({first})", 2004
         return f"{name}({first // BYTES_PER_CHARACTER.get(column.charset, 1)})", number
-    if kind == TYPE.BLOB:
+    if kind in (TYPE.BLOB, BLOB_COMPRESSED):
         prefix = _BLOB_PREFIX[first]
         return (prefix + "blob", 2004) if is_binary else (prefix + "text", 2005)
     if kind in (TYPE.ENUM, TYPE.SET):

@@ -26,3 +26,13 @@ INSERT INTO floats VALUES (4, 16777217, 9007199254740993), (5, 0, 0), (6, 3.1415
 -> key "8_"
 -> canal {"type": "INSERT", "table": "floats", "pkNames": ["id"], "data": [{"id": "8", "f": "-0.5", "d": "123456789.123"}], "old": null, "row": 4, "txLast": true}
 -> ogg {"table": "$schema.floats", "op_type": "I", "primary_keys": ["id"], "after": {"id": "8", "f": "-0.5", "d": "123456789.123"}}
+INSERT INTO floats VALUES (9, 1e-45, 5e-324), (10, -1.1754942e-38, -2.225073858507201e-308), (11, 3.4e38, 1e15);
+-> key "9_"
+-> canal {"type": "INSERT", "table": "floats", "pkNames": ["id"], "data": [{"id": "9", "f": "1e-45", "d": "5e-324"}], "old": null, "row": 0, "txLast": false}
+-> ogg {"table": "$schema.floats", "op_type": "I", "primary_keys": ["id"], "after": {"id": "9", "f": "1e-45", "d": "5e-324"}}
+-> key "10_"
+-> canal {"type": "INSERT", "table": "floats", "pkNames": ["id"], "data": [{"id": "10", "f": "-1.1754942e-38", "d": "-2.225073858507201e-308"}], "old": null, "row": 1, "txLast": false}
+-> ogg {"table": "$schema.floats", "op_type": "I", "primary_keys": ["id"], "after": {"id": "10", "f": "-1.1754942e-38", "d": "-2.225073858507201e-308"}}
+-> key "11_"
+-> canal {"type": "INSERT", "table": "floats", "pkNames": ["id"], "data": [{"id": "11", "f": "3.4e+38", "d": "1000000000000000.0"}], "old": null, "row": 2, "txLast": true}
+-> ogg {"table": "$schema.floats", "op_type": "I", "primary_keys": ["id"], "after": {"id": "11", "f": "3.4e+38", "d": "1000000000000000.0"}}

@@ -31,13 +31,9 @@ def _as_bytes(ours: str, shown: Any) -> bool:
     return ours.encode("latin-1") == bytes.fromhex(shown)
 
 
-def _as_json(ours: str, shown: Any) -> bool:
-    return bool(json.loads(ours) == json.loads(shown))
-
-
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`select` is how SELECT shows the column `{}`; `is_same` compares our text with that."""
+    """`ddl` is the type with its attributes; `select` is how SELECT shows the column `{}`; `is_same` compares our text with that."""
 
     ddl: str
     values: st.SearchStrategy[Any] = field(repr=False)
@@ -45,12 +41,50 @@ class Kind:
     is_same: Callable[[str, Any], bool] = _as_text
 
 
-LETTERS = st.sampled_from("aAzZ09_-'\"\\\0\n\t%;` äßéñ€ЖΩ漢字中文あア한글😀\u2028")
+LETTERS = st.sampled_from("aAzZ09_-'\"\\\0\n\t%;` äßéñ€ЖΩčŞאبกაբ漢字表中文あア한글①\ue000😀\u2028")
 TEXT = st.text(LETTERS, max_size=30)
 BYTES = st.binary(max_size=40) | st.sampled_from([b"\0\0", b"\x01\0", b"  ", bytes(range(256))])
+LONG_TEXT = TEXT | st.builds(lambda text, count: text * count, TEXT, st.sampled_from([9, 100, 3000]))
+LONG_BYTES = BYTES | st.builds(lambda raw, count: raw * count, BYTES, st.sampled_from([7, 256, 3000]))
 EDGES = [0, 1, -1, *(sign * (2**bits - less) for bits in (7, 8, 15, 16, 23, 24, 31, 32, 63, 64) for sign in (1, -1) for less in (0, 1))]
 INTEGERS = st.sampled_from(EDGES) | st.integers(-(2**63), 2**64 - 1)
-CHARSETS = ("utf8mb4", "gbk", "latin1", "utf16", "utf8mb3", "ascii", "sjis", "utf32", "koi8r")
+CHARSETS = (
+    *(
+        "utf8mb4",
+        "utf8mb3",
+        "utf16",
+        "utf16le",
+        "utf32",
+        "ucs2",
+        "ascii",
+        "gbk",
+        "gb2312",
+        "big5",
+        "sjis",
+        "cp932",
+        "ujis",
+        "eucjpms",
+        "euckr",
+    ),
+    *(
+        "latin1",
+        "latin2",
+        "latin5",
+        "latin7",
+        "cp850",
+        "cp852",
+        "cp866",
+        "cp1250",
+        "cp1251",
+        "cp1256",
+        "cp1257",
+        "greek",
+        "hebrew",
+        "koi8r",
+    ),
+    *("koi8u", "tis620", "macroman", "macce", "dec8", "hp8", "swe7", "keybcs2", "geostd8", "armscii8"),
+)
+CHARSETS_MYSQL = (*CHARSETS, "gb18030")
 BINARY = "HEX({})"
 
 
@@ -75,10 +109,14 @@ JSONS = st.recursive(
 
 
 @st.composite
-def kinds(draw: st.DrawFn, *, has_json: bool) -> Kind:
-    """Any column that every server has; `has_json` for MySQL's binary JSON, which MariaDB does not have."""
-    families = [_integer, _decimal, _approximate, _bit, _temporal, _text, _binary, _labels, *([_json] if has_json else [])]
-    return draw(draw(st.sampled_from(families))())
+def kinds(draw: st.DrawFn, *, is_mariadb: bool, has_compressed: bool = False) -> Kind:
+    """Any column that the server has: binary JSON and VECTOR only MySQL; `has_compressed` for MariaDB's COMPRESSED ones too."""
+    families = [_integer(), _decimal(), _approximate(), _bit(), _temporal(), _text(is_mariadb), _binary(), _labels(), _geometry()]
+    if not is_mariadb:
+        families += [_json(), _vector()]
+    if has_compressed:
+        families.append(_compressed())
+    return draw(st.one_of(families))
 
 
 @st.composite
@@ -97,8 +135,8 @@ def _decimal(draw: st.DrawFn) -> Kind:
 
 @st.composite
 def _approximate(draw: st.DrawFn) -> Kind:
-    name = draw(st.sampled_from(["FLOAT", "DOUBLE"]))
-    if name == "FLOAT":
+    name = draw(st.sampled_from(["FLOAT", "DOUBLE", "FLOAT UNSIGNED", "DOUBLE UNSIGNED", "FLOAT(10,3)", "DOUBLE(20,5)"]))
+    if name.startswith("FLOAT"):
         return Kind(name, st.floats(width=32, allow_nan=False, allow_infinity=False), "CAST({} AS DOUBLE)", _as_float)
     return Kind(name, st.floats(allow_nan=False, allow_infinity=False), "{}", _as_number)
 
@@ -126,29 +164,62 @@ def _temporal(draw: st.DrawFn) -> Kind:
 
 
 @st.composite
-def _text(draw: st.DrawFn) -> Kind:
+def _text(draw: st.DrawFn, is_mariadb: bool) -> Kind:
     size = draw(st.integers(1, 255))
-    name = draw(st.sampled_from([f"CHAR({size})", f"VARCHAR({size})", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT"]))
-    return Kind(f"{name} CHARACTER SET {draw(st.sampled_from(CHARSETS))}", TEXT, "{}")
+    charset = draw(st.sampled_from(CHARSETS if is_mariadb else CHARSETS_MYSQL))
+    name, values = draw(st.sampled_from([(f"CHAR({size})", TEXT), (f"VARCHAR({size})", TEXT), *((name, LONG_TEXT) for name in TEXTS)]))
+    return Kind(f"{name} CHARACTER SET {charset}", values, "{}")
+
+
+TEXTS = ("TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT")
+BLOBS = ("TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB")
 
 
 @st.composite
 def _binary(draw: st.DrawFn) -> Kind:
     size = draw(st.integers(1, 255))
-    name = draw(st.sampled_from([f"BINARY({size})", f"VARBINARY({size})", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"]))
-    return Kind(name, BYTES, BINARY, _as_bytes)
+    name, values = draw(
+        st.sampled_from([(f"BINARY({size})", BYTES), (f"VARBINARY({size})", BYTES), *((name, LONG_BYTES) for name in BLOBS)])
+    )
+    return Kind(name, values, BINARY, _as_bytes)
+
+
+@st.composite
+def _compressed(draw: st.DrawFn) -> Kind:
+    size = draw(st.sampled_from([1, 20, 60, 255, 1000]))
+    if draw(st.booleans()):
+        name = draw(st.sampled_from([f"VARCHAR({size})", *TEXTS]))
+        return Kind(f"{name} COMPRESSED CHARACTER SET {draw(st.sampled_from(CHARSETS))}", LONG_TEXT, "{}")
+    return Kind(draw(st.sampled_from([f"VARBINARY({size})", *BLOBS])) + " COMPRESSED", LONG_BYTES, BINARY, _as_bytes)
 
 
 @st.composite
 def _labels(draw: st.DrawFn) -> Kind:
     count = draw(st.sampled_from([1, 2, 8, 9, 17, 64]))
-    labels = [f"label {number} 'é'" for number in range(count)]
-    declared = ", ".join("'" + label.replace("'", "''") + "'" for label in labels)
+    labels = [f"label {number} 'é表\\" for number in range(count)]
+    declared = ", ".join("'" + label.replace("'", "''").replace("\\", "\\\\") + "'" for label in labels)
+    charset = draw(st.sampled_from(["utf8mb4", "latin1", "gbk", "sjis", "utf16", "swe7"]))
     if draw(st.booleans()):
-        return Kind(f"ENUM({declared})", st.sampled_from([*labels, "none of them", ""]), "{}")
+        return Kind(f"ENUM({declared}) CHARACTER SET {charset}", st.sampled_from([*labels, "none of them", ""]), "{}")
     chosen = st.lists(st.sampled_from(labels), unique=True).map(",".join)
-    return Kind(f"SET({declared})", chosen, "{}")
+    return Kind(f"SET({declared}) CHARACTER SET {charset}", chosen, "{}")
 
 
 def _json() -> st.SearchStrategy[Kind]:
-    return st.just(Kind("JSON", JSONS, "{}", _as_json))
+    return st.just(Kind("JSON", JSONS, "CAST({} AS CHAR)"))
+
+
+COORDINATES = st.floats(-180, 180)
+
+
+def _geometry() -> st.SearchStrategy[Kind]:
+    """Points, as the servers store them: SRID, then WKB."""
+    points = st.builds(lambda x, y: struct.pack("<IBIdd", 0, 1, 1, x, y), COORDINATES, COORDINATES)
+    return st.sampled_from([Kind(name, points, BINARY, _as_bytes) for name in ("GEOMETRY", "POINT")])
+
+
+@st.composite
+def _vector(draw: st.DrawFn) -> Kind:
+    size = draw(st.sampled_from([1, 3, 300]))
+    floats = st.lists(st.floats(-1, 1, width=32), min_size=size, max_size=size)
+    return Kind(f"VECTOR({size})", floats.map(lambda values: struct.pack(f"<{size}f", *values)), BINARY, _as_bytes)

@@ -19,7 +19,7 @@ from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.ogg_json import OggJson
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.rowchange import RowChange
-from cdcbus.producer.publish import key_columns, key_text, split_key_change
+from cdcbus.producer.record_key import key_columns, key_text, split_key_change
 from cdcbus.producer.task import FilterConfig, PublishConfig
 from tests.integration.producer.golden_case import FOLDER, SCHEMA, Case, Expected, parse, render
 from tests.integration.producer.reading import connect, fetch_task, is_at_least, position, read

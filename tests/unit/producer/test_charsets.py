@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.producer.charsets import decoder
+from cdcbus.producer.charsets import _CODECS, _TABLES, decoder
 
 
 def test_binary_is_one_character_per_byte() -> None:
@@ -16,16 +18,46 @@ def test_binary_is_one_character_per_byte() -> None:
     ("charset", "raw", "text"),
     [
         ("utf8mb4", b"a\xffb", r"a\xffb"),
+        ("utf8mb4", b"\xed\xa0\x80", r"\xed\xa0\x80"),
         ("ascii", b"\xe9", r"\xe9"),
         ("gbk", b"\xba\xba\xff", r"汉\xff"),
         ("utf16", b"\x00a\xd8", r"a\xd8"),
+        ("utf32", b"\x00\x00\x00a\x00\x11\x00\x00", r"a\x00\x11\x00\x00"),
+        ("swe7", b"a\x7f\xff", r"a\x7f\xff"),
+        ("geostd8", b"\xc0\xff", r"ა\xff"),
+        ("ujis", b"\xb0\xa1\xff\x8f", r"亜\xff\x8f"),
+        ("eucjpms", b"\xad\xff\xad\xa1", r"\xad\xff①"),
     ],
 )
 def test_an_undecodable_byte_is_shown_and_stops_nothing(charset: str, raw: bytes, text: str) -> None:
     assert decoder(charset, "c")(raw) == text
 
 
-@pytest.mark.parametrize("charset", ["", "swe7", "klingon"])
-def test_a_character_set_without_a_codec_is_named_with_the_column(charset: str) -> None:
+@pytest.mark.parametrize("charset", sorted({*_CODECS, *_TABLES, "binary"}))
+@given(raw=st.binary(max_size=60))
+def test_no_bytes_stop_a_character_set_or_give_what_cannot_be_sent(charset: str, raw: bytes) -> None:
+    text = decoder(charset, "c")(raw)
+    text.encode()  # no lone surrogate: JSON and UTF-8 take it
+    assert bool(text) == bool(raw)
+
+
+@pytest.mark.parametrize(
+    ("charset", "raw", "text"),
+    [
+        ("latin1", bytes((0x80, 0x81, 0x8D, 0x8F, 0x90, 0x9D, 0x9F, 0xE9)), "€\x81\x8d\x8f\x90\x9dŸé"),
+        ("swe7", b"@[\\]^`{|}~", "ÉÄÖÅÜéäöåü"),
+        ("ujis", b"\xa1\xc0", "\\"),
+        ("ujis", b"\xf5\xa1\xfe\xfe\x8f\xf5\xa1\x8f\xfe\xfe", "\ue000\ue3ab\ue3ac\ue757"),
+        ("eucjpms", b"\xad\xa1\x8f\xf3\xf3\x8f\xf4\xfe", "①ⅰ黑"),
+        ("eucjpms", b"~\x8f\xa2\xb7\xa1\xc1", "~～～"),
+        ("ucs2", b"\xd8\x3d\xde\x00", "😀"),
+    ],
+)
+def test_what_the_servers_have_otherwise_than_the_codecs(charset: str, raw: bytes, text: str) -> None:
+    assert decoder(charset, "c")(raw) == text
+
+
+@pytest.mark.parametrize("charset", ["", "klingon"])
+def test_an_unknown_character_set_is_named_with_the_column(charset: str) -> None:
     with pytest.raises(UnreadableEvent, match=rf"column c has character set {charset or '.unknown.'}"):
         decoder(charset, "c")

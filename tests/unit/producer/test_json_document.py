@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.producer.json_document import json_text
+from cdcbus.producer.json_document import double_text, json_text
 
 DOCUMENTS = st.recursive(
     st.none()
@@ -102,10 +102,49 @@ def packed(year: int, month: int, day: int, hour: int, minute: int, second: int,
         (11, packed(0, 0, 0, 838, 59, 59, 0).to_bytes(8, "little"), '"838:59:59.000000"'),
         (11, (-packed(0, 0, 0, 1, 2, 3, 500000)).to_bytes(8, "little", signed=True), '"-01:02:03.500000"'),
         (252, b"\x00\xff", '"base64:type252:AP8="'),
+        (16, b"\x05", '"base64:type16:BQ=="'),
+        (15, b"", '"base64:type15:"'),
+        (15, b"\0" * 57, f'"base64:type15:{"A" * 76}"'),
+        (15, b"\0" * 58, f'"base64:type15:{"A" * 76}\\nAA=="'),
     ],
 )
 def test_values_that_json_does_not_have(kind: int, raw: bytes, text: str) -> None:
     assert json_text(opaque(kind, raw)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.0"),
+        (-0.0, "-0.0"),
+        (1.0, "1.0"),
+        (-1.5, "-1.5"),
+        (1e14, "100000000000000.0"),
+        (1e15, "1e15"),
+        (1e16, "1e16"),
+        (1e20, "1e20"),
+        (123456789012345.0, "123456789012345.0"),
+        (1234567890123456.0, "1.234567890123456e15"),
+        (1234567890123456.5, "1234567890123456.5"),
+        (0.00001, "0.00001"),
+        (1.5e-7, "0.00000015"),
+        (1e-15, "0.000000000000001"),
+        (1.2345678901234567e-15, "0.0000000000000012345678901234568"),
+        (1e-16, "1e-16"),
+        (5e-324, "5e-324"),
+        (-1.7976931348623157e308, "-1.7976931348623157e308"),
+    ],
+)
+def test_a_double_is_spelled_as_the_server_does(value: float, text: str) -> None:
+    assert double_text(value) == text
+    assert json_text(b"\x0b" + struct.pack("<d", value)) == text
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_double_reads_back_and_is_no_integer(value: float) -> None:
+    text = double_text(value)
+    assert struct.pack("<d", float(text)) == struct.pack("<d", value)
+    assert isinstance(json.loads(text), float)
 
 
 def test_an_empty_document_is_null() -> None:

@@ -7,7 +7,7 @@ from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.columns import VECTOR
+from cdcbus.producer.columns import BLOB_COMPRESSED, VARCHAR_COMPRESSED, VECTOR
 from cdcbus.producer.table_map import TableMap, packed_integer, parse, table_id, table_name
 
 CHARSETS = {8: "latin1", 28: "gbk", 45: "utf8mb4", 63: "binary"}
@@ -65,6 +65,12 @@ def test_geometry_counts_as_character_column_on_mariadb_and_vector_on_mysql(kind
     charsets = bytes((63, 28)) if counts else bytes((28,))
     found = read(bytes((kind, TYPE.VARCHAR)), b"\x04\x0a\x00", (3, charsets), (4, strings("a", "b")), is_mariadb=is_mariadb)
     assert found.columns[1].charset == "gbk"
+
+
+def test_compressed_columns_have_metadata_and_character_sets_like_others() -> None:
+    types = bytes((VARCHAR_COMPRESSED, BLOB_COMPRESSED, TYPE.VARCHAR))
+    found = read(types, b"\xb1\x04\x02\x0a\x00", (3, bytes((45, 63, 28))), (4, strings("a", "b", "c")), is_mariadb=True)
+    assert [(column.meta, column.charset) for column in found.columns] == [((1201, 0), "utf8mb4"), ((2, 0), "binary"), ((10, 0), "gbk")]
 
 
 def test_labels_have_a_character_set_of_their_own() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
-from cdcbus.producer.columns import VECTOR, BinlogColumn
+from cdcbus.producer.columns import BLOB_COMPRESSED, VARCHAR_COMPRESSED, VECTOR, BinlogColumn
 from cdcbus.producer.type_names import type_names
 
 
@@ -35,6 +35,14 @@ from cdcbus.producer.type_names import type_names
         (BinlogColumn("c", TYPE.JSON, (4, 0)), "json", 12),
         (BinlogColumn("c", TYPE.GEOMETRY, (4, 0)), "geometry", 2004),
         (BinlogColumn("c", VECTOR, (4, 0)), "vector", 2004),
+        (BinlogColumn("c", VARCHAR_COMPRESSED, (1201, 0), charset="utf8mb4"), "varchar(300)", 12),
+        (BinlogColumn("c", VARCHAR_COMPRESSED, (101, 0), charset="binary"), "varbinary(100)", 2004),
+        (BinlogColumn("c", BLOB_COMPRESSED, (3, 0), charset="gbk"), "mediumtext", 2005),
+        (BinlogColumn("c", BLOB_COMPRESSED, (2, 0), charset="binary"), "blob", 2004),
+        (BinlogColumn("c", TYPE.STRING, (16, 0), charset="binary", data_type="uuid"), "uuid", 12),
+        (BinlogColumn("c", TYPE.STRING, (16, 0), charset="binary", data_type="inet6"), "inet6", 12),
+        (BinlogColumn("c", TYPE.STRING, (4, 0), charset="binary", data_type="inet4"), "inet4", 12),
+        (BinlogColumn("c", TYPE.STRING, (4, 0), charset="binary", data_type="binary"), "binary(4)", 2004),
     ],
 )
 def test_types_are_spelled_as_in_create_table(column: BinlogColumn, mysql_type: str, sql_type: int) -> None:
