@@ -3,23 +3,39 @@
 One row per record when writing; any number when reading. All of canal's keys (`id` is always 0: there are no batches here), then ours:
 `file`, `pos`, `row` (number in the transaction), `serverId`, `txLast`. Values are text, see `cdcbus.plugins.rowchange`. `old` holds the
 changed columns' values before an UPDATE. The format: canal's `FlatMessage`.
+
+A record without `txLast` is canal's own: its values are read as canal renders them, see `cdcbus.plugins.converters.canal_values`.
+DDL records and canal's other records without rows are passed over; a TRUNCATE is an operation.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import orjson
 
-from cdcbus.plugins.converters.cells import cells, parsed
+from cdcbus.plugins.converters.canal_values import Rendering, ours, read_as, rendered, sql_types
+from cdcbus.plugins.converters.cells import cells, parsed, whole_number
 from cdcbus.plugins.errors import ConversionError
+from cdcbus.plugins.frames import Frame, Slot
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 
 # Canal's types that change no row.
 _WITHOUT_ROWS = {"CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT"}
+OUR_KEYS = {"file", "pos", "row", "serverId", "txLast"}
+
+
+@lru_cache(maxsize=1000)
+def _file(name: str) -> str:
+    return _json(name)
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()
 
 
 class CanalRow:
@@ -27,9 +43,13 @@ class CanalRow:
 
     def to_bytes(self, change: RowChange) -> bytes:
         """One flat message with one row."""
+        return orjson.dumps(self.message(change))
+
+    def message(self, change: RowChange) -> dict[str, Any]:
+        """What `to_bytes` writes."""
         table, origin, is_ddl = change.table, change.origin, change.op is Op.TRUNCATE
         row = change.before if change.op is Op.DELETE else change.after
-        message: dict[str, Any] = {
+        return {
             "data": None if row is None else [row],
             "database": table.id.schema,
             "es": origin.commit_ms,
@@ -50,17 +70,55 @@ class CanalRow:
             "txLast": change.is_last,
             "type": change.op.value,
         }
-        return orjson.dumps(message)
+
+    def frame(self, table: Table, op: Op) -> Frame | None:
+        """What `to_bytes` writes, around the images."""
+        database, name, key = _json(table.id.schema), _json(table.id.table), _json(list(table.key) or None)
+        types = _json({column.name: column.mysql_type for column in table.columns})
+        numbers = _json({column.name: column.sql_type for column in table.columns})
+        is_update = op is Op.UPDATE
+        before_es, before_old = f'],"database":{database},"es":', f'","id":0,"isDdl":false,"mysqlType":{types},"old":'
+        before_pos, before_ts = f'{"]" if is_update else ""},"pkNames":{key},"pos":', f',"sql":"","sqlType":{numbers},"table":{name},"ts":'
+        before_old, before_pos = (before_old + "[", before_pos) if is_update else ("", f"{before_old}null{before_pos}")
+        end = f',"type":"{op.value}"}}'
+
+        def texts(origin: Origin) -> tuple[str, ...]:
+            head = f'{before_es}{origin.commit_us // 1000},"file":{_file(origin.file)},"gtid":"{origin.gtid}{before_old}'
+            row = f'{before_pos}{origin.pos},"row":'
+            last = f',"serverId":{origin.server_id}{before_ts}{time.time_ns() // 1_000_000},"txLast":'
+            return ('{"data":[', head, row, last, end) if is_update else ('{"data":[', head + row, last, end)
+
+        row = Slot.BEFORE if op is Op.DELETE else Slot.AFTER
+        return Frame((row, Slot.OLD, Slot.ROW, Slot.IS_LAST) if is_update else (row, Slot.ROW, Slot.IS_LAST), texts)
 
     def from_bytes(self, value: bytes) -> list[RowChange]:
         """The rows of a flat message, in order. Raises ConversionError."""
         try:
-            return parsed(value, _read)
+            return parsed(value, read)
         except ValueError as error:
             raise ConversionError("not a canalRow record: not JSON") from error
 
 
-def _read(message: Any) -> list[RowChange]:
+class CanalCompat(CanalRow):
+    """The `canalCompat` converter: canal's own rendering of values, and no keys but canal's. Reads what `canalRow` reads."""
+
+    def frame(self, table: Table, op: Op) -> Frame | None:
+        """None: each value is looked at."""
+        return None
+
+    def message(self, change: RowChange) -> dict[str, Any]:
+        """What `to_bytes` writes. Raises ConversionError for an ENUM or SET label that the column's type does not have."""
+        table, images = change.table, (change.before, change.after)
+        before, after = (rendered(table, row) if row is not None else None for row in images)
+        message = super().message(replace(change, before=before, after=after))
+        message["es"] -= message["es"] % 1000  # canal knows whole seconds
+        if message["sqlType"] is not None:
+            message["sqlType"] = sql_types(table, message["data"][0])
+        return {key: value for key, value in message.items() if key not in OUR_KEYS}
+
+
+def read(message: Any) -> list[RowChange]:
+    """The rows of a parsed message. Raises ConversionError."""
     if not isinstance(message, dict) or not isinstance(message.get("type"), str):
         raise ConversionError("not a canalRow record: an object with the keys database, table, type and data was expected")
     kind = message["type"]
@@ -68,11 +126,11 @@ def _read(message: Any) -> list[RowChange]:
         return []
     if kind not in Op.__members__:
         raise ConversionError(f"canalRow record of unknown type {kind!r}")
-    table = _table(message)
+    table, readings = _table(message)
     origin = _origin(message)
     if kind == Op.TRUNCATE:
         return [RowChange(table, Op.TRUNCATE, None, None, origin)]
-    return _changes(message, table, origin)
+    return _changes(message, table, origin, {} if "txLast" in message else readings)
 
 
 def _changed(before: Row | None, after: Row | None) -> dict[str, str | None]:
@@ -81,7 +139,8 @@ def _changed(before: Row | None, after: Row | None) -> dict[str, str | None]:
     return {name: value for name, value in before.items() if name not in after or after[name] != value}
 
 
-def _table(message: Mapping[str, Any]) -> Table:
+def _table(message: Mapping[str, Any]) -> tuple[Table, dict[str, Rendering]]:
+    """The table, and how canal's own cells are read."""
     schema, name, key = message.get("database"), message.get("table"), message.get("pkNames") or []
     if not isinstance(schema, str) or not isinstance(name, str) or not name:
         raise ConversionError("canalRow record without database and table")
@@ -90,7 +149,7 @@ def _table(message: Mapping[str, Any]) -> Table:
             raise TypeError
         return _known_table(
             TableId(schema, name),
-            tuple((message.get("mysqlType") or {}).items()),
+            tuple((message.get("mysqlType") or _untyped(message.get("data"))).items()),
             tuple((message.get("sqlType") or {}).items()),
             tuple(key),
         )
@@ -98,20 +157,30 @@ def _table(message: Mapping[str, Any]) -> Table:
         raise ConversionError(f"canalRow record of {schema}.{name}: mysqlType, sqlType and pkNames are not as canal writes them") from error
 
 
+def _untyped(data: Any) -> dict[str, str]:
+    """The columns of a message that names no types, as those of other writers of canal's form."""
+    return dict.fromkeys(data[0], "") if isinstance(data, list) and data and isinstance(data[0], dict) else {}
+
+
 @lru_cache(maxsize=10_000)
-def _known_table(name: TableId, types: tuple[tuple[str, str], ...], sql_types: tuple[tuple[str, int], ...], key: tuple[str, ...]) -> Table:
+def _known_table(
+    name: TableId, types: tuple[tuple[str, str], ...], sql_types: tuple[tuple[str, int], ...], key: tuple[str, ...]
+) -> tuple[Table, dict[str, Rendering]]:
     """One object per table and shape: what is planned for a table is kept by it."""
     numbers = dict(sql_types)
-    return Table(name, tuple(Column(column, mysql_type, numbers.get(column, 12)) for column, mysql_type in types), key)
+    if not all(isinstance(text, str) for text in (*dict(types).values(), *key)) or not all(isinstance(n, int) for n in numbers.values()):
+        raise TypeError
+    table = Table(name, tuple(Column(column, mysql_type, numbers.get(column, 12)) for column, mysql_type in types), key)
+    return table, ours(dict(types))
 
 
 def _origin(message: Mapping[str, Any]) -> Origin:
     return Origin(
         file=message.get("file") or "",
-        pos=message.get("pos") or 0,
+        pos=whole_number(message, "pos"),
         gtid=message.get("gtid") or "",
-        server_id=message.get("serverId") or 0,
-        commit_ms=message.get("es") or 0,
+        server_id=whole_number(message, "serverId"),
+        commit_us=whole_number(message, "es") * 1000,
     )
 
 
@@ -119,23 +188,26 @@ def _pairs(old: object, data: list[Any]) -> bool:
     return isinstance(old, list) and len(old) == len(data) and all(fields is None or isinstance(fields, dict) for fields in old)
 
 
-def _changes(message: Mapping[str, Any], table: Table, origin: Origin) -> list[RowChange]:
+def _changes(message: Mapping[str, Any], table: Table, origin: Origin, readings: Mapping[str, Rendering]) -> list[RowChange]:
     op = Op[message["type"]]
     data, old = message.get("data"), message.get("old")
-    if not isinstance(data, list) or not all(isinstance(row, dict) for row in data):
+    if not isinstance(data, list):
         raise ConversionError(f"canalRow record of {table.id}: data is not a list of rows")
     if op is Op.UPDATE and old is not None and not _pairs(old, data):
         raise ConversionError(f"canalRow record of {table.id}: old does not pair with data")
-    first, last = message.get("row") or 0, bool(message.get("txLast"))
+    first, last = whole_number(message, "row"), bool(message.get("txLast"))
     changes = []
     for i, fields in enumerate(data):
-        row = cells(fields)
+        if not isinstance(fields, dict):
+            raise ConversionError(f"canalRow record of {table.id}: data is not a list of rows")
+        row = read_as(readings, cells(fields)) if readings else cells(fields)
         before, after = None, None
         if op is Op.DELETE:
             before = row
         else:
             after = row
         if op is Op.UPDATE:
-            before = {} if old is None else {**row, **cells(old[i] or {})}
+            changed = cells(old[i] or {}) if old is not None else None
+            before = {} if changed is None else {**row, **(read_as(readings, changed) if readings else changed)}
         changes.append(RowChange(table, op, before, after, origin, first + i, last and i == len(data) - 1))
     return changes

@@ -26,20 +26,32 @@ class _Rounded(Exception):
 
 def parsed(value: bytes, read: Callable[[Any], T]) -> T:
     """What `read` makes of the JSON value; done once more with exact numbers when it meets a float in a cell: a DECIMAL must not pass
-    through one. Raises ValueError for what is no JSON."""
+    through one. Raises ValueError for what is no JSON, ConversionError for cells nested hundreds of levels deep."""
     message = orjson.loads(value)
     try:
-        return read(message)
-    except _Rounded:
-        return read(json.loads(value, parse_float=Number))
+        try:
+            return read(message)
+        except _Rounded:
+            return read(json.loads(value, parse_float=Number))
+    except RecursionError:
+        raise ConversionError("a cell is nested too deep to be read") from None
+
+
+def whole_number(message: Mapping[str, Any], key: str) -> int:
+    """A number that may be absent or null: then 0. Raises ConversionError for anything else."""
+    value = message.get(key) or 0
+    if not isinstance(value, int):
+        raise ConversionError(f"{key} is not a whole number")
+    return value
 
 
 def cells(fields: Mapping[str, Any]) -> dict[str, Cell]:
     """A JSON object's values as cells: text and null as they are, others as their text. Raises ConversionError."""
-    return {name: value if value is None or type(value) is str else _text(value) for name, value in fields.items()}
+    return {name: value if value is None or type(value) is str else cell_text(value) for name, value in fields.items()}
 
 
-def _text(value: Any) -> str:
+def cell_text(value: Any) -> str:
+    """The text of a JSON value that is not null, as `parsed` gives it. Raises ConversionError."""
     if isinstance(value, bool):
         return "1" if value else "0"
     if isinstance(value, dict | list | int | float | str):

@@ -3,11 +3,18 @@
 Written: `table`, `op_type` (I, U, D, T), `op_ts` and `current_ts` (UTC, 24-hour, microseconds), `pos` (20 digits: binlog file number and
 place), `primary_keys`, `before`, `after`; SQL NULL is JSON null. An insert has no `before`, a delete no `after`. Read as well: porter's
 long words for op_type, numbers as values, `<COLUMN>_isMissing` flags, images that hold only some columns, no primary_keys.
+
+`table` is SCHEMA.TABLE; a third part before it, the container database, is passed over. A name that itself holds a dot or a double quote is
+written in double quotes, as SQL does, so that it is read as what it was. REPLACE, which porter's polling writes, is an insert: the row is
+there after it, whether it was before or not.
 """
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -16,13 +23,16 @@ import orjson
 
 from cdcbus.plugins.converters.cells import cells, parsed
 from cdcbus.plugins.errors import ConversionError
-from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, RowChange, Table, TableId
+from cdcbus.plugins.frames import Frame, Slot
+from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
 
 _LETTERS = {Op.INSERT: "I", Op.UPDATE: "U", Op.DELETE: "D", Op.TRUNCATE: "T"}
-_OPS = {letter: op for op, letter in _LETTERS.items()} | {op.value: op for op in Op} | {"REPLACE": Op.UPDATE}
+_OPS = {letter: op for op, letter in _LETTERS.items()} | {op.value: op for op in Op} | {"REPLACE": Op.INSERT}
 _WITHOUT_ROWS = {"BEGIN", "END"}
 _MISSING_FLAG = "_isMissing"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_QUOTED = re.compile(r'(?:[^."]+|"(?:[^"]|"")*")(?:\.(?:[^."]+|"(?:[^"]|"")*"))*')
+_PART = re.compile(r'"((?:[^"]|"")*)"|([^."]+)')
 
 
 class OggJson:
@@ -31,10 +41,10 @@ class OggJson:
     def to_bytes(self, change: RowChange) -> bytes:
         """One GoldenGate operation."""
         message: dict[str, Any] = {
-            "table": str(change.table.id),
+            "table": table_text(change.table.id),
             "op_type": _LETTERS[change.op],
-            "op_ts": _utc(_EPOCH + timedelta(milliseconds=change.origin.commit_ms)).replace("T", " "),
-            "current_ts": _utc(datetime.now(UTC)),
+            "op_ts": _utc(change.origin.commit_us).replace("T", " "),
+            "current_ts": _utc(time.time_ns() // 1000),
             "pos": _pos(change.origin),
             "primary_keys": list(change.table.key),
         }
@@ -44,15 +54,59 @@ class OggJson:
             message["after"] = change.after
         return orjson.dumps(message)
 
+    def frame(self, table: Table, op: Op) -> Frame | None:
+        """What `to_bytes` writes, around the images."""
+        name, key = _json(table_text(table.id)), _json(list(table.key))
+        slots = {Op.INSERT: (Slot.AFTER,), Op.DELETE: (Slot.BEFORE,), Op.UPDATE: (Slot.BEFORE, Slot.AFTER)}[op]
+        start, end = f'{{"table":{name},"op_type":"{_LETTERS[op]}",', f'"primary_keys":{key},"{"after" if op is Op.INSERT else "before"}":'
+
+        def texts(origin: Origin) -> tuple[str, ...]:
+            op_ts, now = _utc(origin.commit_us).replace("T", " "), _utc(time.time_ns() // 1000)
+            head = f'{start}"op_ts":"{op_ts}","current_ts":"{now}","pos":"{_pos(origin)}",{end}'
+            return (head, ',"after":', "}") if op is Op.UPDATE else (head, "}")
+
+        return Frame(slots, texts)
+
     def from_bytes(self, value: bytes) -> list[RowChange]:
         """The operation as one row change. Raises ConversionError."""
         try:
-            return parsed(value, _changes)
+            return parsed(value, read)
         except ValueError as error:
             raise ConversionError("not an oggJson record: not JSON") from error
 
 
-def _changes(message: Any) -> list[RowChange]:
+class PorterCompat(OggJson):
+    """The `porterCompat` converter: names in upper case, as porter writes them. Reads what `oggJson` reads."""
+
+    def frame(self, table: Table, op: Op) -> Frame | None:
+        """None: names are changed in each image."""
+        return None
+
+    def to_bytes(self, change: RowChange) -> bytes:
+        """One GoldenGate operation."""
+        return super().to_bytes(replace(change, table=_upper_table(change.table), before=_upper(change.before), after=_upper(change.after)))
+
+
+def _upper(row: Row | None) -> Row | None:
+    return None if row is None else {name.upper(): cell for name, cell in row.items()}
+
+
+@lru_cache(maxsize=10_000)
+def _upper_table(table: Table) -> Table:
+    columns = tuple(replace(column, name=column.name.upper()) for column in table.columns)
+    return Table(TableId(table.id.schema.upper(), table.id.table.upper()), columns, tuple(map(str.upper, table.key)))
+
+
+def table_text(name: TableId) -> str:
+    """SCHEMA.TABLE, in double quotes what holds a dot or a double quote."""
+    text = str(name)
+    if text.count(".") == 1 and '"' not in text:
+        return text
+    return ".".join(f'"{part.replace(chr(34), chr(34) * 2)}"' if "." in part or '"' in part else part for part in name)
+
+
+def read(message: Any) -> list[RowChange]:
+    """The operation of a parsed message. Raises ConversionError."""
     if not isinstance(message, dict):
         raise ConversionError("not an oggJson record: an object with the keys table and op_type was expected")
     word = message.get("op_type")
@@ -62,7 +116,7 @@ def _changes(message: Any) -> list[RowChange]:
         return []
     before, after = _image(message, "before"), _image(message, "after")
     table = _table(message, {**(before or {}), **(after or {})})
-    return [_change(table, _OPS[word], before, after, Origin(commit_ms=_commit_ms(message)))]
+    return [_change(table, _OPS[word], before, after, Origin(commit_us=_commit_us(message)))]
 
 
 def _change(table: Table, op: Op, before: dict[str, Cell] | None, after: dict[str, Cell] | None, origin: Origin) -> RowChange:
@@ -84,24 +138,34 @@ def _image(message: Mapping[str, Any], key: str) -> dict[str, Cell] | None:
         return None
     if not isinstance(fields, dict):
         raise ConversionError(f"oggJson record: {key} is not an object")
-    flags = {name for name in fields if _is_flag(name, fields)}
+    flags = {name for name in fields if name.endswith(_MISSING_FLAG) and _is_flag(name, fields)}
+    if not flags:
+        return cells(fields)
     missing = {name.removesuffix(_MISSING_FLAG) for name in flags if fields[name] in (True, "true")}
     return cells({name: value for name, value in fields.items() if name not in flags and name not in missing})
 
 
 def _is_flag(name: str, fields: Mapping[str, Any]) -> bool:
     """Whether it is GoldenGate's mark beside a column (or in place of it), not a column of such a name."""
-    if not name.endswith(_MISSING_FLAG):
-        return False
     return isinstance(fields[name], bool) or (fields[name] in ("true", "false") and name.removesuffix(_MISSING_FLAG) in fields)
 
 
 def _table(message: Mapping[str, Any], columns: Mapping[str, Cell]) -> Table:
-    *schema, name = str(message.get("table") or "").split(".")
-    keys = message.get("primary_keys") or []
-    if not schema or not name or not isinstance(keys, list):
-        raise ConversionError(f"oggJson record: table is {message.get('table')!r}, SCHEMA.TABLE was expected")
-    return _known_table(TableId(schema[-1], name), tuple(columns), tuple(map(str, keys)))
+    text, keys = message.get("table"), message.get("primary_keys") or []
+    parts = _parts(text) if isinstance(text, str) else []
+    if len(parts) not in (2, 3) or not all(parts):
+        raise ConversionError(f"oggJson record: table is {text!r}, SCHEMA.TABLE was expected, in double quotes what holds a dot")
+    if not isinstance(keys, list):
+        raise ConversionError(f"oggJson record of {text}: primary_keys is not a list of names")
+    return _known_table(TableId(parts[-2], parts[-1]), tuple(columns), tuple(map(str, keys)))
+
+
+def _parts(text: str) -> list[str]:
+    if '"' not in text:
+        return text.split(".")
+    if not _QUOTED.fullmatch(text):
+        return []
+    return [quoted.replace('""', '"') or plain for quoted, plain in _PART.findall(text)]
 
 
 @lru_cache(maxsize=10_000)
@@ -110,19 +174,35 @@ def _known_table(name: TableId, columns: tuple[str, ...], key: tuple[str, ...]) 
     return Table(name, tuple(map(Column, columns)), key)
 
 
-def _utc(time: datetime) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S.%f")
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _utc(epoch_us: int) -> str:
+    seconds, microseconds = divmod(epoch_us, 1_000_000)
+    return f"{_utc_second(seconds)}.{microseconds:06d}"
+
+
+@lru_cache(maxsize=1000)
+def _utc_second(seconds: int) -> str:
+    """Records that are written together share most of their seconds."""
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def _pos(origin: Origin) -> str:
-    number = origin.file.rpartition(".")[2]
-    return f"{int(number) if number.isdigit() else 0:010d}{origin.pos:010d}"
+    return f"{_file_number(origin.file)}{origin.pos:010d}"
 
 
-def _commit_ms(message: Mapping[str, Any]) -> int:
+@lru_cache(maxsize=1000)
+def _file_number(file: str) -> str:
+    number = file.rpartition(".")[2]
+    return f"{int(number) if number.isdigit() else 0:010d}"
+
+
+def _commit_us(message: Mapping[str, Any]) -> int:
     """op_ts with 0 to 9 fraction digits, taken as UTC; 0 when it is absent or in no such form."""
     text = str(message.get("op_ts") or "")[:26]
     try:
-        return (datetime.fromisoformat(text).replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
+        return (datetime.fromisoformat(text).replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
     except ValueError:
         return 0

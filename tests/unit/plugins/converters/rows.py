@@ -18,7 +18,10 @@ TYPES = st.sampled_from([("int", 4), ("varchar(20)", 12), ("enum('a','b''c')", 4
 def tables(draw: st.DrawFn) -> Table:
     columns = tuple(Column(name, *draw(TYPES)) for name in draw(st.lists(NAMES, min_size=1, max_size=8, unique=True)))
     key = draw(st.lists(st.sampled_from([column.name for column in columns]), max_size=3, unique=True))
-    schema, table = draw(st.sampled_from(["shop", "Größe", "a-b"])), draw(st.sampled_from(["orders", "ORDERS", "漢 字", "t_1"]))
+    schema, table = (
+        draw(st.sampled_from(["shop", "Größe", "a-b", "a.b"])),
+        draw(st.sampled_from(["orders", "ORDERS", "漢 字", "t_1", "v1.t", 'q"t'])),
+    )
     return Table(TableId(schema, table), columns, tuple(key))
 
 
@@ -40,7 +43,7 @@ def changes(draw: st.DrawFn, *, has_origin: bool = True, may_lack_columns: bool 
         op,
         before,
         after,
-        origin=draw(origins()) if has_origin else Origin(commit_ms=draw(TIMES)),
+        origin=draw(origins()) if has_origin else Origin(commit_us=draw(TIMES) * 1000),
         row=draw(st.integers(0, 10**6)) if has_origin and op is not Op.TRUNCATE else 0,
         is_last=draw(st.booleans()) and has_origin and op is not Op.TRUNCATE,
     )
@@ -51,4 +54,11 @@ TIMES = st.integers(0, 4_102_444_800_000)
 
 def origins() -> st.SearchStrategy[Origin]:
     gtids = st.sampled_from(["", "0-1-42", "3e11fa47-71ca-11e1-9e33-c80aa9429562:23"])
-    return st.builds(Origin, st.sampled_from(["", "mysql-bin.000501"]), st.integers(0, 2**40), gtids, st.integers(0, 2**32 - 1), TIMES)
+    return st.builds(
+        Origin,
+        st.sampled_from(["", "mysql-bin.000501"]),
+        st.integers(0, 2**40),
+        gtids,
+        st.integers(0, 2**32 - 1),
+        TIMES.map(lambda ms: ms * 1000),
+    )

@@ -16,7 +16,7 @@ from tests.unit.plugins.converters.rows import changes
 
 CONVERTER = CanalRow()
 TABLE = Table(TableId("shop", "orders"), (Column("id", "int", 4), Column("note", "varchar(20)", 12)), ("id",))
-ORIGIN = Origin("mysql-bin.000501", 1234, "0-1-42", 1, 1_714_532_645_678)
+ORIGIN = Origin("mysql-bin.000501", 1234, "0-1-42", 1, 1_714_532_645_678_901)
 
 # What canal itself publishes: many rows, no keys of ours, and `old` with the changed columns only.
 FROM_CANAL: dict[str, Any] = {
@@ -111,7 +111,7 @@ def test_the_rows_of_one_message_are_read_in_order() -> None:
     assert first.table is second.table
     assert first.table == TABLE
     assert (first.row, second.row) == (0, 1)
-    assert first.origin == Origin(commit_ms=1_714_532_645_000)
+    assert first.origin == Origin(commit_us=1_714_532_645_000_000)
 
 
 def test_our_own_members_count_on_through_a_message() -> None:

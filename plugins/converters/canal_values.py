@@ -1,0 +1,150 @@
+"""Values as canal itself renders them, to ours and back: ENUM and SET as numbers, BINARY without the zero bytes at its end.
+
+Everything else is the same text in both, but for floating point numbers, which canal writes as Java does, and TIMESTAMP: canal renders
+it in the time zone of its JVM, which no record names. Both directions take that zone as UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from functools import lru_cache
+
+from cdcbus.plugins.errors import ConversionError
+from cdcbus.plugins.rowchange import Column, Row, Table
+
+Rendering = Callable[[str], str]
+
+_LABEL = re.compile(r"'((?:[^']|'')*)'")
+_LENGTH = re.compile(r"binary\((\d+)\)", re.IGNORECASE)
+# Base type -> the number of its largest signed value's bits, java.sql.Types number when signed.
+_INTEGERS = {"tinyint": (7, -6), "smallint": (15, 5), "mediumint": (23, 4), "int": (31, 4), "bigint": (63, -5)}
+
+
+def ours(columns: Mapping[str, str]) -> dict[str, Rendering]:
+    """How to read canal's cells, for the columns (name -> MySQL type) whose text differs."""
+    made = ((name, _reading(name, mysql_type)) for name, mysql_type in columns.items())
+    return {name: reading for name, reading in made if reading is not None}
+
+
+def read_as(readings: Mapping[str, Rendering], row: Row) -> dict[str, str | None]:
+    """A row of canal's with our cells. Raises ConversionError naming the column whose number no label has."""
+    return {name: reading(cell) if cell is not None and (reading := readings.get(name)) else cell for name, cell in row.items()}
+
+
+def rendered(table: Table, row: Row) -> dict[str, str | None]:
+    """A row as canal renders it. Raises ConversionError for a label that the column's type does not have."""
+    renderings = _renderings(table.columns)
+    return {name: rendering(cell) if cell is not None and (rendering := renderings.get(name)) else cell for name, cell in row.items()}
+
+
+def sql_types(table: Table, row: Row) -> dict[str, int]:
+    """canal's java.sql.Types numbers: an unsigned integer has its signed type's number unless this row's value is too large for it."""
+    return {column.name: _sql_type(column, row.get(column.name)) for column in table.columns}
+
+
+def _sql_type(column: Column, cell: str | None) -> int:
+    base, _, rest = column.mysql_type.partition(" ")
+    bits, signed = _INTEGERS.get(base.partition("(")[0], (0, 0))
+    if not bits or "unsigned" not in rest or (cell is not None and int(cell) >> bits):
+        return column.sql_type
+    return signed
+
+
+def _labels(mysql_type: str) -> list[str]:
+    return [label.replace("''", "'") for label in _LABEL.findall(mysql_type)]
+
+
+def _reading(name: str, mysql_type: str) -> Rendering | None:
+    kind = mysql_type.lower()
+    if kind.startswith("enum("):
+        return _enum_reading(name, _labels(mysql_type))
+    if kind.startswith("set("):
+        return _set_reading(name, _labels(mysql_type))
+    if kind == "binary" or _LENGTH.fullmatch(kind):
+        length = int(found[1]) if (found := _LENGTH.fullmatch(kind)) else 1
+        return lambda cell: cell.ljust(length, "\0")
+    return None
+
+
+def _enum_reading(name: str, labels: list[str]) -> Rendering:
+    texts = {str(number): label for number, label in enumerate(["", *labels])}
+
+    def read(cell: str) -> str:
+        return _known(name, texts.get(cell), labels)
+
+    return read
+
+
+def _set_reading(name: str, labels: list[str]) -> Rendering:
+    def read(cell: str) -> str:
+        bits = int(cell) if cell.isascii() and cell.isdigit() and len(cell) <= 20 else 1 << len(labels)
+        chosen = [label for i, label in enumerate(labels) if bits >> i & 1]
+        return _known(name, None if bits >> len(labels) else ",".join(chosen), labels)
+
+    return read
+
+
+def _known(name: str, text: str | None, labels: list[str]) -> str:
+    if text is None:
+        raise ConversionError(f"column {name} holds no number of one of its {len(labels)} labels; canal writes ENUM and SET as numbers")
+    if "\\" in text:  # canal's type text does not say whether it is escaped
+        raise ConversionError(f"column {name} holds a label with a backslash, which canal's mysqlType does not spell in one way only")
+    return text
+
+
+@lru_cache(maxsize=10_000)
+def _renderings(columns: tuple[Column, ...]) -> dict[str, Rendering]:
+    made = ((column.name, _rendering(column)) for column in columns)
+    return {name: rendering for name, rendering in made if rendering is not None}
+
+
+def _rendering(column: Column) -> Rendering | None:
+    kind = column.mysql_type
+    if kind.startswith("enum("):
+        return _enum_rendering(column.name, _labels(kind))
+    if kind.startswith("set("):
+        return _set_rendering(column.name, _labels(kind))
+    if kind.startswith(("float", "double")):
+        return java_float
+    if kind.startswith("binary("):
+        return lambda cell: cell.rstrip("\0")
+    return None
+
+
+def _enum_rendering(name: str, labels: list[str]) -> Rendering:
+    numbers = {"": "0"} | {label: str(number) for number, label in reversed(list(enumerate(labels, 1)))}
+
+    def render(label: str) -> str:
+        if label not in numbers:
+            raise ConversionError(f"column {name} holds a label that its type does not have: canal's number for it is not known")
+        return numbers[label]
+
+    return render
+
+
+def _set_rendering(name: str, labels: list[str]) -> Rendering:
+    bits = {label: 1 << i for i, label in enumerate(labels)}
+
+    def render(text: str) -> str:
+        chosen = text.split(",") if text else []
+        if not bits.keys() >= set(chosen):
+            raise ConversionError(f"column {name} holds a label that its type does not have: canal's number for it is not known")
+        return str(sum(bits[label] for label in set(chosen)))
+
+    return render
+
+
+def java_float(text: str) -> str:
+    """A floating point number as Java prints it: `100.0`, `1.0E10`, `1.0E-4`."""
+    value = Decimal(text)
+    sign = "-" if value.is_signed() else ""
+    digits = "".join(map(str, value.as_tuple().digits)).rstrip("0") or "0"
+    if not value:
+        return f"{sign}0.0"
+    if -3 <= value.adjusted() < 7:
+        plain = f"{abs(value):f}"
+        whole, _, fraction = plain.partition(".")
+        return f"{sign}{whole}.{fraction.rstrip('0') or '0'}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{value.adjusted()}"

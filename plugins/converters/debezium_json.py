@@ -1,0 +1,215 @@
+"""debeziumJson: the change events of Debezium's connectors as Kafka Connect's JsonConverter writes them, read only.
+
+With the schema (`value.converter.schemas.enable=true`) each value is read by its column's type, see
+`cdcbus.plugins.converters.debezium_values`. Without it text and numbers are taken as they stand, as nothing tells a date from a number or
+bytes from text; base64 with padding is refused. `c` and `r` (snapshot) are inserts, `u` an update, `d` a delete, `t` a truncate.
+A null `before` of an update is a row that is not known. Tombstones, transaction marks, schema changes and heartbeats hold no row.
+The record key is not read: the target's key counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from cdcbus.plugins.converters.cells import cells, parsed, whole_number
+from cdcbus.plugins.converters.debezium_values import Decode, column_type, geometry
+from cdcbus.plugins.converters.read_only import ReadOnly
+from cdcbus.plugins.errors import ConversionError
+from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
+
+_SCHEMA = b'{"schema":'
+_PAYLOAD = b',"payload":'
+_OPS = {"c": Op.INSERT, "r": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "t": Op.TRUNCATE}
+_PADDED_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2}(?:==|[A-Za-z0-9+/]=)")
+_UNAVAILABLE = "__debezium_unavailable_value"
+
+
+class DebeziumJson(ReadOnly):
+    """The `debeziumJson` converter."""
+
+    NAME = "debeziumJson"
+
+    def from_bytes(self, value: bytes) -> list[RowChange]:
+        """The row as one change. Raises ConversionError."""
+        try:
+            changes = _with_known_schema(value)
+            return parsed(value, read) if changes is None else changes
+        except ValueError as error:
+            raise ConversionError("not a debeziumJson record: not JSON") from error
+
+
+def read(message: Any) -> list[RowChange]:
+    """The row of a parsed message, with or without a schema. Raises ConversionError."""
+    if isinstance(message, dict) and "payload" in message and "schema" in message:
+        schema = message["schema"]
+        return _row(message["payload"], None if schema is None else _columns(orjson.dumps(schema)))
+    return _row(message, None)
+
+
+def _with_known_schema(value: bytes) -> list[RowChange] | None:
+    """The row of a message that begins with its schema: one that has been seen before is not parsed again. None for any other message."""
+    cut = value.find(_PAYLOAD) if value.startswith(_SCHEMA) and value.endswith(b"}") else -1
+    if cut < 0:
+        return None
+    try:
+        # Two parts that are JSON each are the two members of the message: no JSON text holds the bytes that part them.
+        columns = _columns(value[len(_SCHEMA) : cut])
+        return parsed(value[cut + len(_PAYLOAD) : -1], lambda payload: _row(payload, columns))
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What a schema says of a row's columns; `unknown` have a type that is not known, by name."""
+
+    columns: tuple[Column, ...]
+    decode: Mapping[str, Decode]
+    unknown: Mapping[str, str]
+
+
+@lru_cache(maxsize=1_000)
+def _columns(schema: bytes) -> _Columns | None:
+    """None for a schema without a row. Raises ValueError for what is no JSON, ConversionError for what is no schema."""
+    try:
+        images = {field["field"]: field for field in (orjson.loads(schema) or {}).get("fields") or []}
+        image = images.get("after") or images.get("before")
+        if image is None:
+            return None
+        columns, decode, unknown = [], {}, {}
+        for field in image["fields"]:
+            name = str(field["field"])
+            try:
+                mysql_type, decode[name] = column_type(field)
+            except (KeyError, ValueError):
+                mysql_type, unknown[name] = "", str(field.get("name") or field.get("type"))
+            columns.append(Column(name, mysql_type))
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ConversionError("debeziumJson record: its schema is not one of Kafka Connect's") from error
+    return _Columns(tuple(columns), decode, unknown)
+
+
+def _row(payload: Any, columns: _Columns | None) -> list[RowChange]:
+    if payload is None:
+        return []  # a tombstone
+    if not isinstance(payload, dict):
+        raise ConversionError("not a debeziumJson record: an object with the keys op, source, before and after was expected")
+    op = payload.get("op")
+    if op is None and _is_without_row(payload):
+        return []
+    if op == "m":
+        return []  # a message that was written into the log by hand
+    if not isinstance(op, str) or op not in _OPS:
+        raise ConversionError(
+            "debeziumJson record whose op is none of c, r, u, d, t, m: take transforms such as ExtractNewRecordState off the connector"
+        )
+    name = _table_id(payload)
+    before, after = _image(name, payload, "before", columns), _image(name, payload, "after", columns)
+    table = _table(name, columns.columns if columns else tuple(map(Column, {**(before or {}), **(after or {})})))
+    return [_change(table, _OPS[op], before, after, payload)]
+
+
+def _is_without_row(payload: Mapping[str, Any]) -> bool:
+    """Transaction marks, schema changes, heartbeats."""
+    keys = payload.keys()
+    is_mark, is_ddl = {"status", "id", "event_count"} <= keys, {"source", "ddl", "databaseName"} <= keys
+    return is_mark or is_ddl or ("ts_ms" in keys and keys <= {"ts_ms", "ts_us", "ts_ns"})
+
+
+def _change(table: Table, op: Op, before: Row | None, after: Row | None, payload: Mapping[str, Any]) -> RowChange:
+    origin = _origin(payload["source"])
+    if op is Op.TRUNCATE:
+        return RowChange(table, op, None, None, origin)
+    if op is Op.DELETE:
+        if not before:
+            raise ConversionError(f"debeziumJson delete of {table.id} without before: the source must log full row images")
+        return RowChange(table, op, before, None, origin)
+    if not after:
+        raise ConversionError(f"debeziumJson {op.value.lower()} of {table.id} without after")
+    return RowChange(table, op, (before or {}) if op is Op.UPDATE else None, after, origin)
+
+
+def _table_id(payload: Mapping[str, Any]) -> TableId:
+    source = payload.get("source")
+    schema, name = (source.get("schema") or source.get("db"), source.get("table")) if isinstance(source, dict) else (None, None)
+    if not isinstance(schema, str) or not isinstance(name, str) or not name:
+        raise ConversionError("debeziumJson record: source does not name db and table")
+    return TableId(schema, name)
+
+
+@lru_cache(maxsize=10_000)
+def _table(name: TableId, columns: tuple[Column, ...]) -> Table:
+    """One object per table and shape: what is planned for a table is kept by it."""
+    return Table(name, columns, ())
+
+
+def _origin(source: Mapping[str, Any]) -> Origin:
+    return Origin(
+        file=str(source.get("file") or ""),
+        pos=whole_number(source, "pos"),
+        gtid=str(source.get("gtid") or ""),
+        server_id=whole_number(source, "server_id"),
+        commit_us=whole_number(source, "ts_us") or whole_number(source, "ts_ms") * 1000,
+    )
+
+
+def _image(table: TableId, payload: Mapping[str, Any], key: str, columns: _Columns | None) -> dict[str, Cell] | None:
+    fields = payload.get(key)
+    if fields is None:
+        return None
+    if not isinstance(fields, dict):
+        raise ConversionError(f"debeziumJson record of {table}: {key} is not an object")
+    if _UNAVAILABLE in fields.values():  # Debezium's word for a column that the source did not send
+        fields = {name: value for name, value in fields.items() if value != _UNAVAILABLE}
+    return _plain(table, fields) if columns is None else _decoded(table, fields, columns)
+
+
+def _decoded(table: TableId, fields: Mapping[str, Any], columns: _Columns) -> dict[str, Cell]:
+    row: dict[str, Cell] = {}
+    name = ""
+    decode = columns.decode
+    try:
+        for name, value in fields.items():
+            row[name] = None if value is None else decode[name](value)
+    except KeyError:
+        found = columns.unknown.get(name)
+        raise ConversionError(
+            f"debeziumJson record of {table}: column {name} has type {found}, which is not known"
+            if found
+            else f"debeziumJson record of {table}: column {name} does not fit its schema"
+        ) from None
+    except (ValueError, TypeError, AttributeError, OverflowError):
+        raise ConversionError(f"debeziumJson record of {table}: column {name} does not fit its schema") from None
+    return row
+
+
+def _plain(table: TableId, fields: Mapping[str, Any]) -> dict[str, Cell]:
+    """Values as they stand. base64 with its padding is a DECIMAL or bytes, rarely text: without a schema nothing tells them apart."""
+    row = dict(fields)
+    for name, value in fields.items():
+        if isinstance(value, str) and value.endswith("=") and _PADDED_BASE64.fullmatch(value):
+            raise ConversionError(
+                f"debeziumJson record of {table}: column {name} holds base64 and the record has no schema, so a DECIMAL, bytes and text "
+                "cannot be told apart: set decimal.handling.mode=string for a DECIMAL, else value.converter.schemas.enable=true"
+            )
+        if isinstance(value, dict | list):
+            row[name] = _struct(table, name, value)
+    return cells(row)
+
+
+def _struct(table: TableId, name: str, value: Any) -> str:
+    try:
+        if value.keys() <= {"wkb", "srid", "x", "y"}:
+            return geometry(value)
+    except (ValueError, TypeError, AttributeError, OverflowError, KeyError):
+        pass
+    raise ConversionError(
+        f"debeziumJson record of {table}: column {name} holds a structure and the record has no schema: "
+        "set value.converter.schemas.enable=true at the connector"
+    )

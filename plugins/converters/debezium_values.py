@@ -1,0 +1,177 @@
+"""Values of Debezium's JSON to cells, by the Kafka Connect schema of their column.
+
+A type is the pair of the schema's `name` (Debezium's or Connect's semantic type) and `type`. Source: the data type mappings of Debezium's
+MySQL connector.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from cdcbus.plugins.converters.cells import Number, cell_text
+from cdcbus.plugins.rowchange import Cell
+
+Decode = Callable[[Any], Cell]  # raises ValueError, TypeError, KeyError or OverflowError for what is not of the type
+MAX_SCALE = 1_000
+_EPOCH_DAY = date(1970, 1, 1)
+_ZONED = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
+
+
+def column_type(field: Mapping[str, Any]) -> tuple[str, Decode]:
+    """(MySQL type, as near as the schema tells it; how to read a value) of a field's schema. Raises KeyError or
+    ValueError for a type that is not known."""
+    name, kind = field.get("name"), field["type"]
+    parameters = field.get("parameters") or {}
+    if name == "org.apache.kafka.connect.data.Decimal":
+        scale = int(parameters["scale"])
+        precision = int(parameters.get("connect.decimal.precision") or 65)
+        return f"decimal({precision},{scale})", partial(_decimal, scale=scale)
+    if name == "io.debezium.data.Bits":
+        return f"bit({parameters.get('length') or 64})", _bits
+    return _NAMED[name] if name else _PLAIN[kind]
+
+
+def _decimal(value: Any, scale: int) -> str:
+    """base64 of the unscaled number; a JSON number where the JsonConverter has `decimal.format=NUMERIC`."""
+    return _scaled(b64decode(value, validate=True), scale) if type(value) is str else cell_text(value)
+
+
+def _scaled(unscaled: bytes, scale: int) -> str:
+    if abs(scale) > MAX_SCALE:
+        raise ValueError
+    number = int.from_bytes(unscaled, "big", signed=True)
+    sign, digits = ("-" if number < 0 else ""), str(abs(number)).rjust(scale + 1, "0")
+    if scale <= 0:
+        return str(number * 10**-scale)
+    return f"{sign}{digits[:-scale]}.{digits[-scale:]}"
+
+
+def _variable_scale(value: Any) -> str:
+    return _scaled(b64decode(value["value"], validate=True), _whole(value["scale"]))
+
+
+def _bits(value: Any) -> str:
+    return str(int.from_bytes(b64decode(value, validate=True), "little"))
+
+
+def _bytes(value: Any) -> str:
+    return b64decode(value, validate=True).decode("latin-1")
+
+
+def geometry(value: Any) -> str:
+    """MySQL's own form of a {srid, wkb} pair: the number in four bytes, least first, then the WKB."""
+    return (_whole(value.get("srid") or 0).to_bytes(4, "little") + b64decode(value["wkb"], validate=True)).decode("latin-1")
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError
+    return value
+
+
+def _integer(value: Any) -> str:
+    return str(_whole(value))
+
+
+def _year(value: Any) -> str:
+    return f"{_whole(value):04d}"
+
+
+def _boolean(value: Any) -> str:
+    return {True: "1", False: "0"}[value]
+
+
+def _float(value: Any) -> str:
+    if type(value) is float:
+        return repr(value)
+    if type(value) not in (int, Number):
+        raise TypeError
+    return cell_text(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _date(value: Any) -> str:
+    return (_EPOCH_DAY + timedelta(days=_whole(value))).isoformat()
+
+
+def _clock(value: int, per_second: int) -> str:
+    """A time of day or a duration; with its fraction's digits unless that is zero."""
+    seconds, fraction = divmod(abs(value), per_second)
+    digits = len(str(per_second)) - 1
+    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    return ("-" if value < 0 else "") + text + (f".{fraction:0{digits}d}" if fraction else "")
+
+
+def _time(value: Any, per_second: int) -> str:
+    return _clock(_whole(value), per_second)
+
+
+def _timestamp(value: Any, per_second: int) -> str:
+    days, rest = divmod(_whole(value), 86_400 * per_second)
+    return f"{_date(days)} {_clock(rest, per_second)}"
+
+
+def _zoned(value: Any) -> str:
+    """ISO 8601 with its offset, to UTC."""
+    found = _ZONED.fullmatch(value)
+    if found is None:
+        raise ValueError
+    day, clock, fraction, offset = found.groups()
+    if offset != "Z":
+        day, clock = datetime.fromisoformat(f"{day}T{clock}{offset}").astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S").split()
+    return f"{day} {clock}{fraction or ''}"
+
+
+def _iso(value: Any) -> str:
+    """Text of `time.precision.mode=isostring`."""
+    return _text(value).removesuffix("Z").replace("T", " ")
+
+
+_MILLIS, _MICROS, _NANOS = 10**3, 10**6, 10**9
+_PLAIN: dict[str, tuple[str, Decode]] = {
+    "int8": ("tinyint", _integer),
+    "int16": ("smallint", _integer),
+    "int32": ("int", _integer),
+    "int64": ("bigint", _integer),
+    "float": ("float", _float),
+    "float32": ("float", _float),
+    "double": ("double", _float),
+    "float64": ("double", _float),
+    "boolean": ("tinyint(1)", _boolean),
+    "string": ("longtext", _text),
+    "bytes": ("longblob", _bytes),
+}
+_NAMED: dict[str, tuple[str, Decode]] = {
+    "io.debezium.data.Enum": ("longtext", _text),
+    "io.debezium.data.EnumSet": ("longtext", _text),
+    "io.debezium.data.Json": ("json", _text),
+    "io.debezium.data.Xml": ("longtext", _text),
+    "io.debezium.data.VariableScaleDecimal": ("decimal(65,30)", _variable_scale),
+    "io.debezium.data.geometry.Geometry": ("geometry", geometry),
+    "io.debezium.data.geometry.Point": ("geometry", geometry),
+    "io.debezium.time.Year": ("year", _year),
+    "io.debezium.time.Date": ("date", _date),
+    "org.apache.kafka.connect.data.Date": ("date", _date),
+    "io.debezium.time.Time": ("time(3)", partial(_time, per_second=_MILLIS)),
+    "org.apache.kafka.connect.data.Time": ("time(3)", partial(_time, per_second=_MILLIS)),
+    "io.debezium.time.MicroTime": ("time(6)", partial(_time, per_second=_MICROS)),
+    "io.debezium.time.NanoTime": ("time(6)", partial(_time, per_second=_NANOS)),
+    "io.debezium.time.Timestamp": ("datetime(3)", partial(_timestamp, per_second=_MILLIS)),
+    "org.apache.kafka.connect.data.Timestamp": ("datetime(3)", partial(_timestamp, per_second=_MILLIS)),
+    "io.debezium.time.MicroTimestamp": ("datetime(6)", partial(_timestamp, per_second=_MICROS)),
+    "io.debezium.time.NanoTimestamp": ("datetime(6)", partial(_timestamp, per_second=_NANOS)),
+    "io.debezium.time.ZonedTimestamp": ("timestamp(6)", _zoned),
+    "io.debezium.time.IsoDate": ("date", _iso),
+    "io.debezium.time.IsoTime": ("time(6)", _iso),
+    "io.debezium.time.IsoTimestamp": ("datetime(6)", _iso),
+}

@@ -1,0 +1,87 @@
+"""maxwellJson: the rows that Maxwell's daemon publishes, read only.
+
+`insert`, `bootstrap-insert`, `update` and `delete` are rows; bootstrap marks, DDL and heartbeats hold none. `old` holds what an update
+changed. Maxwell names no types: a SET or JSON array is read as JSON text, and a binary column stays the base64 text that Maxwell makes of
+it. It must run with `output_nulls=true` (its default), else NULL cannot be told from missing. The format: Maxwell's page "Data format".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from cdcbus.plugins.converters.cells import cells, parsed, whole_number
+from cdcbus.plugins.converters.read_only import ReadOnly
+from cdcbus.plugins.errors import ConversionError
+from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
+
+_OPS = {"insert": Op.INSERT, "bootstrap-insert": Op.INSERT, "update": Op.UPDATE, "delete": Op.DELETE}
+_DDL = {f"{what}-{done}" for what in ("database", "table") for done in ("create", "alter", "drop")}
+_WITHOUT_ROWS = {"bootstrap-start", "bootstrap-complete", "heartbeat", "control"} | _DDL
+
+
+class MaxwellJson(ReadOnly):
+    """The `maxwellJson` converter."""
+
+    NAME = "maxwellJson"
+
+    def from_bytes(self, value: bytes) -> list[RowChange]:
+        """The row as one change. Raises ConversionError."""
+        try:
+            return parsed(value, read)
+        except ValueError as error:
+            raise ConversionError("not a maxwellJson record: not JSON") from error
+
+
+def read(message: Any) -> list[RowChange]:
+    """The row of a parsed message. Raises ConversionError."""
+    kind = message.get("type") if isinstance(message, dict) else None
+    if not isinstance(kind, str):
+        raise ConversionError("not a maxwellJson record: an object with the keys database, table, type and data was expected")
+    if kind in _WITHOUT_ROWS:
+        return []
+    if kind not in _OPS:
+        raise ConversionError("maxwellJson record whose type is none of Maxwell's")
+    schema, name = message.get("database"), message.get("table")
+    if not isinstance(schema, str) or not isinstance(name, str):
+        raise ConversionError("maxwellJson record without database and table")
+    if "encrypted" in message:
+        raise ConversionError(f"maxwellJson record of {schema}.{name} is encrypted: run Maxwell with encrypt=none")
+    data, old = message.get("data"), message.get("old")
+    if not isinstance(data, dict) or not data or not (old is None or isinstance(old, dict)):
+        raise ConversionError(f"maxwellJson record of {schema}.{name}: data and old are not objects of columns")
+    row, op = cells(data), _OPS[kind]
+    before: Row | None = None
+    if op is Op.UPDATE:
+        before = {} if old is None else {**row, **cells(old)}
+    elif op is Op.DELETE:
+        before = row
+    table = _table(TableId(schema, name), tuple(row), _key(message, schema, name))
+    is_last = message.get("commit") is True
+    return [RowChange(table, op, before, None if op is Op.DELETE else row, _origin(message), whole_number(message, "xoffset"), is_last)]
+
+
+@lru_cache(maxsize=10_000)
+def _table(name: TableId, columns: tuple[str, ...], key: tuple[str, ...]) -> Table:
+    """One object per table and shape: what is planned for a table is kept by it."""
+    return Table(name, tuple(map(Column, columns)), key)
+
+
+def _key(message: Mapping[str, Any], schema: str, name: str) -> tuple[str, ...]:
+    names = message.get("primary_key_columns") or []
+    if not isinstance(names, list) or not all(isinstance(column, str) for column in names):
+        raise ConversionError(f"maxwellJson record of {schema}.{name}: primary_key_columns is not a list of names")
+    return tuple(names)
+
+
+def _origin(message: Mapping[str, Any]) -> Origin:
+    """`ts` is in seconds; `position` is `file:position`."""
+    file, _, pos = str(message.get("position") or "").rpartition(":")
+    return Origin(
+        file=file,
+        pos=int(pos) if pos.isascii() and pos.isdigit() and len(pos) < 20 else 0,
+        gtid=str(message.get("gtid") or ""),
+        server_id=whole_number(message, "server_id"),
+        commit_us=whole_number(message, "ts") * 1_000_000,
+    )

@@ -1,0 +1,74 @@
+"""porterJson: the row JSON that porter writes with `oggJson=false`, read only.
+
+`schema`, `table`, `storeTime`, `opType`, `keys`, and `columns`, each with `name`, `before`, `after` and flags that tell a missing image
+from NULL: NULL is an absent `before` or `after` whose flag is not set. REPLACE is an insert, as in oggJson.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from cdcbus.plugins.converters.cells import cells, parsed, whole_number
+from cdcbus.plugins.converters.read_only import ReadOnly
+from cdcbus.plugins.errors import ConversionError
+from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, RowChange, Table, TableId
+
+_OPS = {op.value: op for op in Op} | {"REPLACE": Op.INSERT}
+_WITHOUT_ROWS = {"BEGIN", "END"}
+
+
+class PorterJson(ReadOnly):
+    """The `porterJson` converter."""
+
+    NAME = "porterJson"
+
+    def from_bytes(self, value: bytes) -> list[RowChange]:
+        """The row as one change. Raises ConversionError."""
+        try:
+            return parsed(value, read)
+        except ValueError as error:
+            raise ConversionError("not a porterJson record: not JSON") from error
+
+
+def read(message: Any) -> list[RowChange]:
+    """The row of a parsed message. Raises ConversionError."""
+    word = message.get("opType") if isinstance(message, dict) else None
+    if not isinstance(word, str):
+        raise ConversionError("not a porterJson record: an object with the keys schema, table, opType and columns was expected")
+    if word in _WITHOUT_ROWS:
+        return []
+    if word not in _OPS:
+        raise ConversionError(f"porterJson record with unknown opType {word!r}")
+    op, schema, name = _OPS[word], message.get("schema"), message.get("table")
+    if not isinstance(schema, str) or not isinstance(name, str) or not name:
+        raise ConversionError("porterJson record without schema and table")
+    columns, keys = message.get("columns") or [], message.get("keys") or []
+    if not _has_names(columns) or not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+        raise ConversionError(f"porterJson record of {schema}.{name}: keys or columns are not as porter writes them")
+    origin = Origin(commit_us=whole_number(message, "storeTime") * 1000)
+    table = _table(TableId(schema, name), tuple(column["name"] for column in columns), tuple(keys))
+    if op is Op.TRUNCATE:
+        return [RowChange(table, op, None, None, origin)]
+    before, after = _image(columns, "before"), _image(columns, "after")
+    row = (before or after) if op is Op.DELETE else after
+    if not row:
+        raise ConversionError(f"porterJson {word.lower()} of {schema}.{name} without columns")
+    if op is Op.DELETE:
+        return [RowChange(table, op, row, None, origin)]
+    return [RowChange(table, op, before if op is Op.UPDATE else None, row, origin)]
+
+
+def _has_names(columns: Any) -> bool:
+    return isinstance(columns, list) and all(isinstance(column, dict) and isinstance(column.get("name"), str) for column in columns)
+
+
+@lru_cache(maxsize=10_000)
+def _table(name: TableId, columns: tuple[str, ...], key: tuple[str, ...]) -> Table:
+    """One object per table and shape: what is planned for a table is kept by it."""
+    return Table(name, tuple(map(Column, columns)), key)
+
+
+def _image(columns: list[dict[str, Any]], side: str) -> dict[str, Cell]:
+    flag = f"{side}Missing"
+    return cells({column["name"]: column.get(side) for column in columns if column.get(flag) not in (True, "true")})
