@@ -9,8 +9,8 @@ import pytest
 
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.ogg_json import OggJson
-from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.registry import CONVERTER_GROUP, make_converter
+from cdcbus.plugins.errors import ConfigError, ConversionError
+from cdcbus.plugins.registry import CONVERTER_GROUP, converter_names, make_converter
 
 PLUGIN = """
 class Shout:
@@ -40,6 +40,13 @@ def test_the_built_in_converters_have_porter_s_names() -> None:
     assert isinstance(make_converter("oggJson"), OggJson)
 
 
+@pytest.mark.parametrize("name", ["canalCompat", "porterCompat", "debeziumJson", "maxwellJson", "porterJson", "auto"])
+def test_every_built_in_name_makes_a_converter(name: str) -> None:
+    assert name in converter_names()
+    with pytest.raises(ConversionError):
+        make_converter(name).from_bytes(b"?")
+
+
 def test_a_package_adds_a_converter_by_entry_point(installed: str) -> None:
     assert type(make_converter(installed)).__name__ == "Shout"
 
@@ -51,5 +58,5 @@ def test_a_built_in_name_cannot_be_taken_over() -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match="no converter is called canalrow; known are canalRow, oggJson, shout"):
+    with pytest.raises(ConfigError, match=r"no converter is called canalrow; known are oggJson, canalRow, .*, auto, shout$"):
         make_converter("canalrow")

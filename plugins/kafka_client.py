@@ -1,0 +1,226 @@
+"""A task file's `kafka.*` settings for either client: the Java client, with which Spark reads, and librdkafka, used for all else.
+
+The two agree on most names, but not on those of logins and certificates. A task file may use either's; a client takes its own
+spelling, where it is there, and translates the other one's where it is not. Names and forms: the configuration references of Kafka 4
+and of librdkafka 2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import PurePath
+from typing import Final
+
+Options = dict[str, str]
+Report = Callable[[str, str], None]
+"""Takes an option and what is wrong with it."""
+
+
+class Client(Enum):
+    """Whose options are wanted. LOOK_UP: librdkafka's that say how to connect, without those of producing and consuming."""
+
+    JAVA = "java"
+    LIBRDKAFKA = "librdkafka"
+    LOOK_UP = "look-up"
+
+
+def client_options(options: Mapping[str, str], client: Client, report: Report) -> Options:
+    """The options in a client's own words. What cannot be said in them goes to `report`, in a sentence that holds no secret, and is left
+    out. An empty value counts as none, but for the endpoint identification, which Java switches off so."""
+    given = {name: value for name, value in options.items() if value or name == ENDPOINT}
+    if client is Client.JAVA:
+        return _java(given, report)
+    made = _librdkafka(given, report)
+    return made if client is Client.LIBRDKAFKA else {name: made[name] for name in made if CONNECTING.match(name)}
+
+
+ENDPOINT: Final = "ssl.endpoint.identification.algorithm"
+CONNECTING: Final = re.compile(r"security\.|sasl\.|ssl\.|enable\.ssl\.|client\.id$|client\.dns\.lookup$|broker\.address\.")
+LOGIN_MODULES: Final = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+PEM_NAMES: Final = {".pem", ".crt", ".cer"}
+PKCS12_NAMES: Final = {".p12", ".pfx"}
+ONE_NAME_MORE: Final = {
+    "sasl.mechanisms": "sasl.mechanism",
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.key.pem": "ssl.keystore.key",
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
+}
+"""librdkafka's name -> Java's, where both mean the same text."""
+JAVA_ALONE: Final = re.compile(
+    r"ssl\.(protocol|enabled\.protocols|provider|(key|trust)manager\.algorithm|secure\.random\.implementation|(key|trust)store\.type)"
+    r"|ssl\.truststore\.(location|password)|sasl\.jaas\.config|sasl\.login\.(refresh|retry)\..*|sasl\.kerberos\.ticket\..*"
+)
+"""What librdkafka does not know and does without."""
+LIBRDKAFKA_ALONE: Final = re.compile(
+    r"sasl\.(username|password)|ssl\.(ca|certificate|key)\.location|enable\.ssl\.certificate\.verification"
+)
+
+
+def _is_pem(given: Mapping[str, str], store: str) -> bool:
+    kind = given.get(f"ssl.{store}.type")
+    return kind.upper() == "PEM" if kind else PurePath(given.get(f"ssl.{store}.location", "")).suffix.lower() in PEM_NAMES
+
+
+def _is_pkcs12(given: Mapping[str, str], store: str) -> bool:
+    kind = given.get(f"ssl.{store}.type")
+    return kind.upper() == "PKCS12" if kind else PurePath(given.get(f"ssl.{store}.location", "")).suffix.lower() in PKCS12_NAMES
+
+
+# librdkafka
+
+
+def _librdkafka(given: Options, report: Report) -> Options:
+    made = {name: value for name, value in given.items() if not JAVA_ALONE.fullmatch(name) and name not in ONE_NAME_MORE.values()}
+    for name, java_name in ONE_NAME_MORE.items():
+        if java_name in given:
+            made.setdefault(name, given[java_name])
+    if "security.protocol" in made:
+        made["security.protocol"] = made["security.protocol"].lower()
+    if ENDPOINT in made:
+        made[ENDPOINT] = made[ENDPOINT].lower() or "none"
+    if "sasl.jaas.config" in given and not {"sasl.username", "sasl.oauthbearer.method"} & given.keys():
+        made |= _login(given["sasl.jaas.config"], report)
+    _trust(given, made, report)
+    _identity(given, made, report)
+    return made
+
+
+def _login(jaas: str, report: Report) -> Options:
+    login = _jaas_options(jaas)
+    if login is None:
+        report(
+            "sasl.jaas.config",
+            "only the login modules of PLAIN and SCRAM can be read outside Java; expected "
+            f'{LOGIN_MODULES["PLAIN"]} required username="..." password="...";, or sasl.username and sasl.password instead',
+        )
+        return {}
+    return {f"sasl.{name}": login[name] for name in ("username", "password")}
+
+
+_VALUE: Final = r"""(?:"(?:[^"\\]|\\[^abfnrtv0-7])*"|'(?:[^'\\]|\\[^abfnrtv0-7])*'|[\w$.-]+)"""
+JAAS: Final = re.compile(rf"\s*[\w.$]*\b(?:Plain|Scram)LoginModule\s+\w+((?:\s+[\w.]+\s*=\s*{_VALUE})*)\s*;\s*", re.DOTALL)
+JAAS_OPTION: Final = re.compile(rf"([\w.]+)\s*=\s*({_VALUE})", re.DOTALL)
+
+
+def _jaas_options(jaas: str) -> Options | None:
+    """The options of a JAAS text; None where it is not one with a user and a password."""
+    text = JAAS.fullmatch(jaas)
+    if text is None:
+        return None
+    options = {name: _unquoted(value) for name, value in JAAS_OPTION.findall(text[1])}
+    return options if {"username", "password"} <= options.keys() else None
+
+
+def _unquoted(value: str) -> str:
+    return re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.DOTALL) if value[0] in "\"'" else value
+
+
+def _trust(given: Options, made: Options, report: Report) -> None:
+    store = given.get("ssl.truststore.location")
+    if store is None or {"ssl.ca.location", "ssl.ca.pem"} & made.keys():
+        return
+    if _is_pem(given, "truststore"):
+        made["ssl.ca.location"] = store
+        return
+    report(
+        "ssl.truststore.location",
+        f"{store} is a store that only Java can read; give the certificates as one PEM file, "
+        "with ssl.truststore.type=PEM: keytool -list -rfc -keystore STORE > ca.pem",
+    )
+
+
+def _identity(given: Options, made: Options, report: Report) -> None:
+    store = given.get("ssl.keystore.location")
+    if store is None or _is_pkcs12(given, "keystore"):
+        return
+    del made["ssl.keystore.location"]
+    made.pop("ssl.keystore.password", None)
+    if {"ssl.certificate.location", "ssl.certificate.pem"} & made.keys():
+        return
+    if _is_pem(given, "keystore"):
+        made |= {"ssl.certificate.location": store, "ssl.key.location": store}
+        return
+    report(
+        "ssl.keystore.location",
+        f"{store} is a store that only Java can read; give certificate and key as one PEM file, with ssl.keystore.type=PEM: "
+        "keytool -importkeystore makes a PKCS12 store of it, openssl pkcs12 -in STORE.p12 -out client.pem a PEM file",
+    )
+
+
+# Java
+
+
+def _java(given: Options, report: Report) -> Options:
+    made = {name: value for name, value in given.items() if not LIBRDKAFKA_ALONE.fullmatch(name) and name not in ONE_NAME_MORE}
+    for name, java_name in ONE_NAME_MORE.items():
+        if name in given:
+            made.setdefault(java_name, given[name])
+    if "security.protocol" in made:
+        made["security.protocol"] = made["security.protocol"].upper()
+    if made.get(ENDPOINT, "").lower() == "none":
+        made[ENDPOINT] = ""
+    if "sasl.username" in given:
+        _add_jaas(given, made, report)
+    _add_truststore(given, made)
+    _add_keystore(given, made, report)
+    if given.get("enable.ssl.certificate.verification", "true").lower() != "true":
+        report(
+            "enable.ssl.certificate.verification",
+            "Spark's Kafka client always looks at the brokers' certificates; remove the line and name their issuer in ssl.ca.location",
+        )
+    return made
+
+
+def _add_jaas(given: Options, made: Options, report: Report) -> None:
+    if "sasl.jaas.config" in made:
+        return
+    mechanism = made.get("sasl.mechanism", "")
+    if mechanism not in LOGIN_MODULES:
+        report("sasl.username", f"needs sasl.mechanism to be one of {', '.join(LOGIN_MODULES)}")
+        return
+    user, password = (_escaped(given.get(f"sasl.{name}", "")) for name in ("username", "password"))
+    made["sasl.jaas.config"] = f'{LOGIN_MODULES[mechanism]} required username="{user}" password="{password}";'
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r'(["\\])', r"\\\1", text)
+
+
+def _add_truststore(given: Options, made: Options) -> None:
+    if "ssl.truststore.location" in made:
+        if "ssl.truststore.type" not in made and _is_pem(given, "truststore"):
+            made["ssl.truststore.type"] = "PEM"
+        return
+    if "ssl.truststore.certificates" not in made:
+        location = given.get("ssl.ca.location", "probe")  # the word for what the system knows, as Java does by itself
+        if location == "probe":
+            return
+        made["ssl.truststore.location"] = location
+    made["ssl.truststore.type"] = "PEM"
+
+
+def _add_keystore(given: Options, made: Options, report: Report) -> None:
+    if "ssl.keystore.location" in made:
+        if "ssl.keystore.type" not in made and (_is_pem(given, "keystore") or _is_pkcs12(given, "keystore")):
+            made["ssl.keystore.type"] = "PEM" if _is_pem(given, "keystore") else "PKCS12"
+        return
+    if "ssl.keystore.key" in made:
+        made["ssl.keystore.type"] = "PEM"
+        return
+    certificate, key = given.get("ssl.certificate.location"), given.get("ssl.key.location")
+    if certificate is None and key is None:
+        return
+    if certificate != key or certificate is None:
+        report(
+            "ssl.certificate.location" if certificate else "ssl.key.location",
+            "Spark's Kafka client wants key and certificate in one file: cat client.key client.crt > client.pem, "
+            "and name it in both ssl.certificate.location and ssl.key.location",
+        )
+        return
+    made |= {"ssl.keystore.location": certificate, "ssl.keystore.type": "PEM"}
