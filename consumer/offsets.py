@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from time import monotonic
 from types import TracebackType
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.contracts import AppliedOffset, PositionStore
-from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, NoPosition, PositionError, PositionLost
+from cdcbus.plugins.errors import BusError, BusRejected, ConfigError, NoPosition, PositionError, PositionLost
+from cdcbus.plugins.kafka_refusal import Refusals
 from cdcbus.plugins.position import KafkaPosition, kafka_positions_from_json
 from cdcbus.plugins.start import AtTime, Edge, KafkaStart, Replay
 
@@ -29,14 +31,21 @@ class TopicLogs:
         source = task.source
         self._servers = source.servers
         self._ask_seconds = ask_seconds
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": source.servers,
-                "group.id": source.group or f"cdcbus-{task.task_id}",
-                "enable.auto.commit": False,
-                "logger": _LIBRARY_LOG,
-            }
-        )
+        self._refusals = Refusals()
+        try:
+            self._consumer = Consumer(
+                {
+                    **source.look_up_options,
+                    "bootstrap.servers": source.servers,
+                    "group.id": source.group or f"cdcbus-{task.task_id}",
+                    "enable.auto.commit": False,
+                    "enable.partition.eof": True,
+                    "error_cb": self._refusals,
+                    "logger": _LIBRARY_LOG,
+                }
+            )
+        except KafkaException as error:
+            raise ConfigError(f"settings of the Kafka client (kafka.*): {error.args[0].str()}") from error
 
     def __enter__(self) -> TopicLogs:
         return self
@@ -80,8 +89,28 @@ class TopicLogs:
             raise self._unavailable(error) from error
         return found.offset if found.offset >= 0 else None
 
-    def _unavailable(self, error: KafkaException) -> BusUnavailable:
-        return BusUnavailable(f"Kafka at {self._servers} does not answer: {error.args[0].str()}")
+    def newest(self, lanes: Iterable[Lane], count: int) -> list[tuple[Lane, int, bytes | None]]:
+        """The records at the last `count` offsets of each lane: lane, offset, value, in order. Those that do not come in time are left out.
+        Raises BusError."""
+        deadline = monotonic() + self._ask_seconds
+        bounds = {lane: self.bounds(lane) for lane in lanes}
+        ends = {lane: end for lane, (low, end) in bounds.items() if low < end}
+        self._consumer.assign([TopicPartition(*lane, max(bounds[lane][0], end - count)) for lane, end in ends.items()])
+        found: list[tuple[Lane, int, bytes | None]] = []
+        while ends and (message := self._consumer.poll(max(0, deadline - monotonic()))) is not None:
+            lane = str(message.topic()), int(message.partition() or 0)
+            error = message.error()
+            if error is None:
+                found.append((lane, int(message.offset() or 0), message.value()))
+            elif error.code() != KafkaError._PARTITION_EOF:
+                raise self._unavailable(KafkaException(error))
+            if error is not None or found[-1][1] + 1 >= ends.get(lane, 0):
+                ends.pop(lane, None)
+        self._consumer.unassign()
+        return sorted(found, key=lambda record: record[:2])
+
+    def _unavailable(self, error: KafkaException) -> BusError:
+        return self._refusals.unanswered(self._consumer, self._servers, error)
 
 
 def starting_offsets(task: LoadTask, logs: TopicLogs, stores: Mapping[str, PositionStore], applied: list[AppliedOffset]) -> dict[Lane, int]:

@@ -9,12 +9,15 @@ from functools import partial
 
 from cdcbus.consumer import offsets
 from cdcbus.consumer.mapper import Mapper
-from cdcbus.consumer.offsets import TopicLogs, lanes_of, starting_offsets
+from cdcbus.consumer.offsets import Lane, TopicLogs, lanes_of, starting_offsets
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.contracts import Loader, OffsetTable, PositionStore, TargetTable
 from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Replay
+from cdcbus.tasks.check_columns import describe_columns
+from cdcbus.tasks.check_records import Sample, check_records
 from cdcbus.tasks.observations import ANSWER_SECONDS, CONNECT_SECONDS, Observation, error, has_failed, ok, overheard, probe, warning
 
 
@@ -22,8 +25,19 @@ def check_load(task: LoadTask, stores: Mapping[str, PositionStore]) -> list[Obse
     """All observations of a consumer task. `stores`: one per topic."""
     topics = check_topics(task)
     target, table = check_target(task)
-    start = [] if has_failed(topics) else probe("start", lambda: _start(task, stores, table))
-    return topics + target + start
+    if has_failed(topics):
+        return topics + target + check_target_tables(task, target, {})
+    starts: dict[Lane, int] = {}
+    start = probe("start", lambda: _start(task, stores, table, starts))
+    samples: dict[TableId, Sample] = {}
+    records: list[Observation] = []
+    for topic in task.source.topics:
+        records += probe(f"records of {topic}", partial(_records, task, topic, starts, samples))
+    return topics + records + target + check_target_tables(task, target, samples) + start
+
+
+def _records(task: LoadTask, topic: str, starts: Mapping[Lane, int], samples: dict[TableId, Sample]) -> Iterator[Observation]:
+    return check_records(task, topic, make_converter(task.converter), starts, samples)
 
 
 def check_topics(task: LoadTask) -> list[Observation]:
@@ -43,22 +57,23 @@ def _topic(task: LoadTask, topic: str) -> Iterator[Observation]:
 
 
 def check_target(task: LoadTask) -> tuple[list[Observation], OffsetTable]:
-    """What the target has, and its table of offsets. Tables are looked at only where the login succeeds."""
-    short = min(task.target.connect_timeout_seconds or CONNECT_SECONDS, CONNECT_SECONDS)
-    open_loader = partial(make_loader, task.loader, replace(task.target, connect_timeout_seconds=short))
+    """The login, and the table of offsets."""
     found: list[OffsetTable] = []
 
     def look() -> Iterator[Observation]:
-        with closing(open_loader()) as loader:
+        with closing(_loader(task)) as loader:
             found.append(loader.offset_table())
         yield ok("target", f"user {task.target.user or '(none)'} can log in")
         yield describe_offset_table(found[0])
 
     seen = probe("target", look)
-    if has_failed(seen):
-        return seen, OffsetTable(False, None)
-    with closing(open_loader()) as loader:
-        return seen + _tables(task, loader), found[0]
+    return seen, OffsetTable(False, None) if has_failed(seen) else found[0]
+
+
+def _loader(task: LoadTask) -> Loader:
+    """One that gives up soon, and opens no more connections than it needs."""
+    wait_seconds = min(task.target.max_wait_seconds, CONNECT_SECONDS)
+    return make_loader(task.loader, replace(task.target, max_wait_seconds=wait_seconds, connect_retries=0, min_connections=0))
 
 
 def describe_offset_table(table: OffsetTable) -> Observation:
@@ -75,23 +90,28 @@ def describe_offset_table(table: OffsetTable) -> Observation:
     )
 
 
-def _tables(task: LoadTask, loader: Loader) -> list[Observation]:
-    if not task.includes:
-        return [ok("target tables", "no consumer.includes, so none is looked at before its rows arrive")]
+def check_target_tables(task: LoadTask, target: list[Observation], samples: Mapping[TableId, Sample]) -> list[Observation]:
+    """The tables that the task file includes and those of the newest records. Looked at only where the login succeeds."""
+    if has_failed(target):
+        return []
+    sources = {name: TableId(*name.split(".", 1)) for name in task.includes} | {str(table).upper(): table for table in samples}
+    if not sources:
+        return [ok("target tables", "neither consumer.includes nor a record names one, so none is looked at")]
     mapper = Mapper(task.rules)
     seen: list[Observation] = []
-    for name in sorted(task.includes):
-        target = mapper.target(TableId(*name.split(".", 1)))
-        seen += probe(f"target table {target}", partial(_table, name, target, loader))
+    with closing(_loader(task)) as loader:
+        for _, source in sorted(sources.items()):
+            wanted = mapper.target(source)
+            seen += probe(f"target table {wanted}", partial(_table, source, wanted, samples.get(source), loader, mapper))
     return seen
 
 
-def _table(source: str, wanted: TableId, loader: Loader) -> list[Observation]:
+def _table(source: TableId, wanted: TableId, sample: Sample | None, loader: Loader, mapper: Mapper) -> list[Observation]:
     table = loader.table(wanted)
     if table is None:
         cure = "Create it, or map it with mapper[i].schema and mapper[i].table."
         return [error(f"target table {wanted}", f"missing; rows of {source} go there", cure)]
-    return describe_table(source, table)
+    return [*describe_table(str(source), table), *describe_columns(source, sample, table, mapper)]
 
 
 def describe_table(source: str, table: TargetTable) -> list[Observation]:
@@ -108,9 +128,11 @@ def describe_table(source: str, table: TargetTable) -> list[Observation]:
     return seen
 
 
-def _start(task: LoadTask, stores: Mapping[str, PositionStore], table: OffsetTable) -> Sequence[Observation]:
+def _start(task: LoadTask, stores: Mapping[str, PositionStore], table: OffsetTable, found: dict[Lane, int]) -> Sequence[Observation]:
+    """`found` takes the offsets that a start would begin at."""
     with TopicLogs(task, ANSWER_SECONDS) as logs, overheard(offsets.__name__) as heard:
         starts = starting_offsets(task, logs, stores, list(table.applied))
+        found |= starts
         stored = {topic for topic, store in stores.items() if store.load() is not None}
         seen = [warning("start", sentence, "Check that this is what you want before the start.") for sentence in heard]
         for lane, offset in sorted(starts.items()):

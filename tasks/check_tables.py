@@ -9,7 +9,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import Column, Table, TableId
 from cdcbus.producer import server as servers
 from cdcbus.producer.filter import TableFilter
-from cdcbus.producer.publish import key_columns
+from cdcbus.producer.record_key import key_columns
 from cdcbus.producer.task import FetchTask, PublishConfig
 from cdcbus.tasks.observations import Observation, error, ok, warning
 

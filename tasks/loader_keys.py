@@ -5,9 +5,9 @@ from __future__ import annotations
 from cdcbus.tasks.key import Key, Route
 from cdcbus.tasks.kinds import ADDRESSES, FLAG, JDBC_URL, LOADER, NAMES, NATURAL, NUMBER, PATH_NAME, POSITIVE, SECRET, TEXT
 
-POOL_ANSWER = "accepted; connections are opened when needed, at most maxPoolSize"
 RETRY_ANSWER = "accepted; an unreachable server is tried again for ever, with growing pauses, and no row is skipped"
-TEST_ANSWER = "accepted; a connection is tested before use"
+TEST_ANSWER = "accepted; a connection test has no limit of its own: set socketTimeout in the address to notice a server that is gone"
+RETURN_ANSWER = "accepted; connections are tested before use instead, see testOnBorrow"
 DRIVER_ANSWER = "accepted; the address says which database it is"
 NODE_ANSWER = "accepted; this release has no nodes: `cdcbus task run` runs the task where it is called"
 SOURCE_NAME_MEANING = "A named source, whose keys count where this file has none of that name: `sources/NAME.properties`, else ZooKeeper."
@@ -40,16 +40,43 @@ JDBC_TARGET_KEYS = (
     Key("loader.source.url", JDBC_URL, "", "The target's JDBC address. Required.", route=Route.LOAD),
     Key("loader.source.userName", TEXT, "", "The user at the target.", route=Route.LOAD),
     Key("loader.source.password", SECRET, "", "The user's password.", route=Route.LOAD),
-    Key("loader.source.maxPoolSize", POSITIVE, "5", "Connections at most.", "default 20, never applied", Route.LOAD),
-    Key("loader.source.minPoolSize", NATURAL, "", "Connections kept open.", "20, never applied", answer=POOL_ANSWER),
-    Key("loader.source.initialPoolSize", NATURAL, "", "Connections opened at start.", "5, never applied", answer=POOL_ANSWER),
-    Key("loader.source.maxWait", POSITIVE, "10000", "Milliseconds to wait for a connection.", route=Route.LOAD),
+    Key(
+        "loader.source.maxPoolSize",
+        POSITIVE,
+        "5",
+        "Connections at most; so many partitions are written at once.",
+        "default 20, never applied",
+        Route.LOAD,
+    ),
+    Key(
+        "loader.source.minPoolSize",
+        NATURAL,
+        "",
+        "Connections opened with the first one, and kept; the larger of this and initialPoolSize. Absent: each when it is needed.",
+        "default 20, never applied",
+        Route.LOAD,
+    ),
+    Key("loader.source.initialPoolSize", NATURAL, "", "The same as minPoolSize.", "default 5, never applied", Route.LOAD),
+    Key(
+        "loader.source.maxWait",
+        POSITIVE,
+        "10000",
+        "Milliseconds to wait for a free connection, and (in whole seconds) for a new one; then the batch is tried again.",
+        route=Route.LOAD,
+    ),
+    Key(
+        "loader.source.connectionErrorRetryAttempts",
+        NUMBER,
+        "1",
+        "How often a server that cannot be reached is tried again, half a second apart, before a start fails or a running task pauses; "
+        "a refused login is not tried again.",
+        route=Route.LOAD,
+    ),
+    Key("loader.source.testOnBorrow", FLAG, "true", "Whether each connection is tested before it is used.", route=Route.LOAD),
+    Key("loader.source.testOnReturn", FLAG, "true", "Test connections after use.", answer=RETURN_ANSWER),
+    Key("loader.source.validationQueryTimeout", NUMBER, "3000", "Seconds for a connection test.", answer=TEST_ANSWER),
     Key("loader.source.driverClassName", TEXT, "", "The Java driver.", answer=DRIVER_ANSWER),
     Key("loader.source.dbType", TEXT, "", "The kind of database.", answer=DRIVER_ANSWER),
-    Key("loader.source.connectionErrorRetryAttempts", NUMBER, "1", "Attempts to connect.", answer=RETRY_ANSWER),
-    Key("loader.source.validationQueryTimeout", NUMBER, "3000", "Seconds for a connection test.", answer=TEST_ANSWER),
-    Key("loader.source.testOnBorrow", FLAG, "true", "Test connections before use.", answer=TEST_ANSWER),
-    Key("loader.source.testOnReturn", FLAG, "true", "Test connections after use.", answer=TEST_ANSWER),
     Key(
         "loader.source.makePrimaryKeyWhenNo",
         FLAG,
@@ -69,6 +96,21 @@ KAFKA_TARGET_KEYS = (
         "The form of the records: true oggJson, false canalRow.",
         "false: a row JSON that nothing reads",
         Route.FETCH,
+    ),
+    Key(
+        "loader.source.porterCompat",
+        FLAG,
+        "false",
+        "oggJson with all names in upper case, as porter writes them.",
+        "always",
+        Route.FETCH,
+    ),
+    Key(
+        "loader.source.canalCompat",
+        FLAG,
+        "false",
+        "canalRow with canal's own keys only and its rendering of values: ENUM and SET as numbers and so on, see [formats](formats.md).",
+        route=Route.FETCH,
     ),
     Key("loader.source.group", TEXT, "", "The producer's `client.id`.", "default `<ip>_<user>_<pid>`", Route.FETCH),
     Key(

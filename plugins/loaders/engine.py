@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
+from time import sleep
+from typing import Any, Final
 
-from sqlalchemy import Engine, create_engine
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Engine, create_engine, event
+from sqlalchemy.engine.interfaces import DBAPIConnection, Dialect
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.plugins.errors import TargetMisconfigured, TargetRejected, TargetUnavailable
+from cdcbus.plugins.errors import ConfigError, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders.jdbc_url import JdbcUrl
 from cdcbus.plugins.loaders.sql import SqlDialect
+
+LOG = logging.getLogger(__name__)
+DRIVERS: Final = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "oracle": "oracle+oracledb"}
+CONNECT_PAUSE_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +32,21 @@ class Database:
     engine: Engine
     dialect: SqlDialect
     shown: str
+    target: JdbcTarget
+
+    def open_first(self) -> None:
+        """Opens as many connections as are to be kept, at least one. Raises TargetErrors only for the first: fewer are enough to work."""
+        with ExitStack() as opened:
+            with self.reported("connection"):
+                opened.enter_context(self.engine.connect())
+            wanted = min(self.target.min_connections, self.target.pool_size)
+            for number in range(2, wanted + 1):
+                try:
+                    with self.reported(f"connection {number} of {wanted} (loader.source.minPoolSize)"):
+                        opened.enter_context(self.engine.connect())
+                except TargetError as error:
+                    LOG.warning("task %s goes on with %d connections: %s", self.target.task_id, number - 1, error)
+                    break
 
     @contextmanager
     def reported(self, what: str, columns: Collection[str] = ()) -> Iterator[None]:
@@ -37,20 +61,55 @@ class Database:
             cure = "; check loader.source.userName, its password and its rights" if diagnosis.error is TargetMisconfigured else ""
             raise diagnosis.error(f"{self.shown}, {what}: {diagnosis.text}{cure}") from None
         except PoolTimeout:
-            raise TargetUnavailable(f"{self.shown}, {what}: all connections stayed busy; raise the pool's size") from None
+            busy = f"all {self.target.pool_size} connections stayed busy for {self.target.max_wait_seconds:g} s (loader.source.maxWait)"
+            raise TargetUnavailable(f"{self.shown}, {what}: {busy}; raise loader.source.maxPoolSize") from None
         except UnicodeEncodeError:
             raise TargetRejected(f"{self.shown}, {what}: a cell holds half a character (a lone surrogate)") from None
 
 
 def open_database(target: JdbcTarget, url: JdbcUrl, dialect: SqlDialect) -> Database:
-    """Connects at first use; READ COMMITTED, as gap locks would make lanes wait for each other."""
-    engine = create_engine(
-        f"{dialect.driver}://",
-        connect_args=dict(url.arguments),
+    """Connects at first use; a server that cannot be reached is tried again `connect_retries` times, half a second apart.
+
+    A refused login is not tried again: servers lock accounts for that.
+    """
+    engine = open_engine(target, url)
+
+    @event.listens_for(engine, "do_connect")
+    def connect(sql: Dialect, _: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> DBAPIConnection:
+        for _ in range(target.connect_retries):
+            try:
+                return sql.connect(*arguments, **options)
+            except sql.loaded_dbapi.OperationalError as cause:
+                if dialect.diagnose(OperationalError(None, None, cause), ()).error is not TargetUnavailable:
+                    raise
+            sleep(CONNECT_PAUSE_SECONDS)
+        return sql.connect(*arguments, **options)
+
+    return Database(engine, dialect, url.shown, target)
+
+
+def open_engine(target: JdbcTarget, url: JdbcUrl) -> Engine:
+    """An address as SQLAlchemy's engine; READ COMMITTED, as gap locks would make lanes wait for each other.
+
+    Oracle is reached with oracledb in its thin mode, else with cx_Oracle. Raises ConfigError for what only the first can do.
+    """
+    driver, arguments = DRIVERS[url.dialect], url.connect_arguments()
+    if url.dialect == "oracle" and find_spec("oracledb") is None:
+        driver, arguments = "oracle+cx_oracle", _cx_oracle(url)
+    return create_engine(
+        f"{driver}://",
+        connect_args=arguments,
         pool_size=target.pool_size,
         max_overflow=0,
-        pool_pre_ping=True,
+        pool_timeout=target.max_wait_seconds,
+        pool_pre_ping=target.is_tested,
         isolation_level="READ COMMITTED",
         hide_parameters=True,
     )
-    return Database(engine, dialect, url.shown)
+
+
+def _cx_oracle(url: JdbcUrl) -> dict[str, Any]:
+    """Oracle's client library takes the rest from its own files, which TNS_ADMIN names."""
+    if other := sorted(url.arguments.keys() - {"user", "password", "dsn", "tcp_connect_timeout", "program"}):
+        raise ConfigError(f"{url.shown}: cx_Oracle cannot be given {', '.join(other)}; install oracledb, or leave the parameters out")
+    return {name: url.arguments[name] for name in ("user", "password", "dsn")}

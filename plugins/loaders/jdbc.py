@@ -76,8 +76,7 @@ class JdbcBatch:
         """Tried once, unless the target is away. None where it cannot be had: batches that come twice are harmless, being upserts."""
         with self._offset_table_lock:
             if not self._is_offset_table_open:
-                with self._database.reported("connection"), self._database.engine.connect():
-                    pass  # a login that is refused is not about this table
+                self._database.open_first()  # a login that is refused is not about this table
                 try:
                     with self._database.reported(f"table {offsets.TABLE}"):
                         self._offset_table = offsets.open_table(self._database)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import re
-import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, unquote
 
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.mysql_tls import BY_ITSELF, MysqlTls, TlsMode
 
 Arguments = dict[str, Any]
 
@@ -18,11 +19,16 @@ Arguments = dict[str, Any]
 @dataclass(frozen=True, slots=True)
 class JdbcUrl:
     """A target's address. `dialect`: postgresql, mysql (MariaDB too) or oracle. `shown` is for messages: no user, no password.
-    `arguments` are those of the driver's connect function; not shown by repr, as they hold the password."""
+    `arguments` are those of the driver's connect function, without `mysql_tls`; not shown by repr, as they hold the password."""
 
     dialect: str
     shown: str
     arguments: Mapping[str, Any] = field(repr=False)
+    mysql_tls: MysqlTls = BY_ITSELF
+
+    def connect_arguments(self) -> Arguments:
+        """All arguments. Reads the certificates that they name; raises ConfigError for a file that cannot be used."""
+        return {**self.arguments, **self.mysql_tls.driver_arguments()}
 
 
 def read_url(target: JdbcTarget) -> JdbcUrl:
@@ -35,7 +41,7 @@ def read_url(target: JdbcTarget) -> JdbcUrl:
 
 def _without_parameters(url: str) -> str:
     """Parameters may hold a password, and so may what stands before an @."""
-    return re.sub(r"//[^/@]*@", "//", re.split("[?;]", url, maxsplit=1)[0])
+    return re.sub(r"^((?:\w+:)*(?://)?).*@", r"\1", re.split("[?;]", url, maxsplit=1)[0], flags=re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +68,17 @@ def _parts(rest: str, target: JdbcTarget, default_port: int) -> _Parts:
         address = f"//localhost/{address.lstrip('/')}"
     authority, _, database = address[2:].partition("/")
     login, _, hosts = authority.rpartition("@")
-    parameters = {name.lower(): value for name, value in parse_qsl(query, keep_blank_values=True)}
+    parameters = _parameters(query)
     login_user, _, login_password = login.partition(":")
     user = target.user or parameters.pop("user", unquote(login_user))
     password = target.password or parameters.pop("password", unquote(login_password))
     parameters.pop("user", None)
     parameters.pop("password", None)
     return _Parts([_host(text, default_port, target) for text in hosts.split(",")], unquote(database), parameters, user, password)
+
+
+def _parameters(query: str) -> dict[str, str]:
+    return {name.lower(): value for name, value in parse_qsl(query, keep_blank_values=True)}
 
 
 def _host(text: str, default_port: int, target: JdbcTarget) -> tuple[str, int]:
@@ -98,8 +108,8 @@ def _is_true(value: str) -> bool:
     return value.lower() in ("true", "1", "yes", "")
 
 
-def _apply(parts: _Parts, known: Mapping[str, Setting], arguments: Arguments, target: JdbcTarget) -> None:
-    for name, value in parts.parameters.items():
+def _apply(parameters: Mapping[str, str], known: Mapping[str, Setting], arguments: Arguments, target: JdbcTarget) -> None:
+    for name, value in parameters.items():
         if name not in known:
             raise ConfigError(f"JDBC address {_without_parameters(target.url)}: parameter {name} is not known; leave it out")
         try:
@@ -127,8 +137,29 @@ def _pg_ssl(value: str, arguments: Arguments) -> None:
 
 
 def _pg_ssl_factory(value: str, arguments: Arguments) -> None:
-    if value.endswith("NonValidatingFactory"):
-        arguments["sslmode"] = "require"
+    """pgjdbc's own factories; another one's checks are not known, so it is refused."""
+    match value.rpartition(".")[2]:
+        case "NonValidatingFactory":
+            arguments["sslmode"] = "require"
+        case "DefaultJavaSSLFactory":
+            arguments["sslrootcert"] = "system"
+        case "LibPQFactory" | "":
+            pass
+        case _:
+            raise ValueError(value)
+
+
+def _pg_ssl_key(value: str, arguments: Arguments) -> None:
+    """PKCS-8 is read, in PEM and in DER; pgjdbc's third form is not."""
+    if value.lower().endswith((".p12", ".pfx")):
+        raise ValueError(value)
+    arguments["sslkey"] = value
+
+
+def _pg_socket_timeout(value: str, arguments: Arguments) -> None:
+    """A server that is gone is noticed after so long, whether data is under way to it or awaited."""
+    if seconds := int(value):
+        arguments.update(tcp_user_timeout=seconds * 1000, keepalives_idle=seconds)
 
 
 def _pg_options(value: str, arguments: Arguments) -> None:
@@ -141,16 +172,17 @@ POSTGRESQL_SERVER_TYPES: Final = {
 }  # fmt: skip
 POSTGRESQL_PARAMETERS: Final[Mapping[str, Setting]] = {
     "sslmode": _argument("sslmode"), "ssl": _pg_ssl, "sslfactory": _pg_ssl_factory,
-    "sslrootcert": _argument("sslrootcert"), "sslcert": _argument("sslcert"), "sslkey": _argument("sslkey"),
-    "sslpassword": _argument("sslpassword"), "channelbinding": _argument("channel_binding"),
+    "sslrootcert": _argument("sslrootcert"), "sslcert": _argument("sslcert"), "sslkey": _pg_ssl_key,
+    "sslpassword": _argument("sslpassword"), "sslnegotiation": _argument("sslnegotiation", str.lower),
+    "channelbinding": _argument("channel_binding"),
     "gssencmode": _argument("gssencmode", str.lower), "applicationname": _argument("application_name"),
     "currentschema": _pg_option("search_path"), "options": _pg_options,
     "connecttimeout": _argument("connect_timeout", int), "logintimeout": _argument("connect_timeout", int),
-    "tcpkeepalive": _argument("keepalives", lambda value: int(_is_true(value))),
+    "sockettimeout": _pg_socket_timeout, "tcpkeepalive": _argument("keepalives", lambda value: int(_is_true(value))),
     "preparethreshold": _argument("prepare_threshold", lambda value: int(value) or None),
     "targetservertype": _argument("target_session_attrs", lambda value: POSTGRESQL_SERVER_TYPES[value.lower()]),
 } | dict.fromkeys(
-    ("sockettimeout", "stringtype", "rewritebatchedinserts", "binarytransfer", "defaultrowfetchsize", "loggerlevel", "loggerfile",
+    ("stringtype", "rewritebatchedinserts", "binarytransfer", "defaultrowfetchsize", "loggerlevel", "loggerfile",
      "preparedstatementcachequeries", "preparedstatementcachesizemib", "autosave", "useunicode", "characterencoding", "charset",
      "servertimezone", "allowencodingchanges", "cancelsignaltimeout", "loadbalancehosts", "hostrecheckseconds", "assumeminserverversion",
      "prefer_query_mode", "preferquerymode", "readonly", "escapesyntaxcallmode", "logunclosedconnections"), _ignore
@@ -165,12 +197,12 @@ def _postgresql(rest: str, target: JdbcTarget) -> JdbcUrl:
         "dbname": parts.database or parts.user,
         "user": parts.user,
         "password": parts.password,
-        "connect_timeout": target.connect_timeout_seconds,
+        "connect_timeout": math.ceil(target.max_wait_seconds),
         "client_encoding": "utf8",
         "application_name": f"cdcbus {target.task_id}".strip(),
         "options": "-c TimeZone=UTC",
     }
-    _apply(parts, POSTGRESQL_PARAMETERS, arguments, target)
+    _apply(parts.parameters, POSTGRESQL_PARAMETERS, arguments, target)
     return JdbcUrl("postgresql", f"postgresql://{parts.shown}", arguments)
 
 
@@ -181,34 +213,72 @@ MYSQL_MODE: Final = "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_BACKSLASH_ESCAPE
 MYSQL_SESSION: Final = f"time_zone='+00:00', sql_mode='{MYSQL_MODE}'"
 
 
-def _unverified() -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-MYSQL_SSL_MODES: Final[Mapping[str, Callable[[], Arguments]]] = {
-    "disabled": lambda: {"ssl_disabled": True},
-    "preferred": dict,
-    "required": lambda: {"ssl": _unverified()},
-    "verifyca": lambda: {"ssl_verify_cert": True},
-    "verifyidentity": lambda: {"ssl_verify_cert": True, "ssl_verify_identity": True},
+JAVA_STORES: Final = (
+    ("trustcertificatekeystoreurl", "ca"), ("truststore", "ca"),
+    ("clientcertificatekeystoreurl", "certificate"), ("keystore", "certificate"),
+)  # fmt: skip
+STORE_CURES: Final = {
+    "ca": "name the issuers' certificates as one PEM file: serverSslCert=/path/ca.pem",
+    "certificate": "name certificate and key as one PEM file: keyStore=/path/client.pem",
 }
-MARIADB_SSL_MODES: Final = {"disable": "disabled", "trust": "required", "verifyfull": "verifyidentity"}
 
 
-def _mysql_ssl_mode(value: str, arguments: Arguments) -> None:
-    mode = value.lower().replace("_", "").replace("-", "")
-    arguments.update(MYSQL_SSL_MODES[MARIADB_SSL_MODES.get(mode, mode)]())
+def _mysql_tls(parameters: Mapping[str, str], is_mariadb: bool, target: JdbcTarget) -> MysqlTls:
+    """What the TLS parameters come to, those of MySQL's and MariaDB's drivers alike; a mode wins over the older switches."""
+    mode = _mysql_tls_mode(parameters, is_mariadb, target)
+    files = {"ca": parameters.get("serversslcert", "").removeprefix("file:"), "certificate": ""}
+    for name, use in JAVA_STORES:
+        file = parameters.get(name, "").removeprefix("file:")
+        if not file or (use == "ca" and not mode.is_verifying):
+            continue
+        if not file.lower().endswith(".pem"):
+            raise ConfigError(
+                f"JDBC address {_without_parameters(target.url)}: parameter {name} names a store that only Java reads; {STORE_CURES[use]}"
+            )
+        files[use] = files[use] or file
+    if mode is TlsMode.DISABLED:
+        return MysqlTls(mode)
+    if mode is TlsMode.PREFERRED and files["certificate"]:
+        mode = TlsMode.REQUIRED
+    return MysqlTls(mode, files["ca"] if mode.is_verifying else "", files["certificate"])
 
 
-def _mysql_ssl(when: bool, mode: str) -> Setting:
-    def put(value: str, arguments: Arguments) -> None:
-        if _is_true(value) is when:
-            _mysql_ssl_mode(mode, arguments)
+def _mysql_tls_mode(parameters: Mapping[str, str], is_mariadb: bool, target: JdbcTarget) -> TlsMode:
+    def is_set(name: str, default: bool = False) -> bool:
+        return _is_true(parameters[name]) if name in parameters else default
 
-    return put
+    if "sslmode" in parameters:
+        name = parameters["sslmode"].lower().replace("_", "-")
+        try:
+            return MYSQL_TLS_MODES[name]
+        except KeyError:
+            raise ConfigError(
+                f"JDBC address {_without_parameters(target.url)}: parameter sslmode cannot be {parameters['sslmode']}; "
+                f"expected one of {', '.join(MYSQL_TLS_MODES)}"
+            ) from None
+    if not is_set("usessl", default=True):
+        return TlsMode.DISABLED
+    if is_set("trustservercertificate"):
+        return TlsMode.REQUIRED
+    if is_mariadb and is_set("usessl"):
+        return TlsMode.VERIFY_CA if is_set("disablesslhostnameverification") else TlsMode.VERIFY_IDENTITY
+    if is_set("verifyservercertificate") or parameters.get("serversslcert"):
+        return TlsMode.VERIFY_CA
+    return TlsMode.REQUIRED if is_set("requiressl") else TlsMode.PREFERRED
+
+
+MYSQL_TLS_MODES: Final = {mode.value: mode for mode in TlsMode} | {
+    "disable": TlsMode.DISABLED, "trust": TlsMode.REQUIRED, "verify-full": TlsMode.VERIFY_IDENTITY
+}  # fmt: skip
+"""MySQL's names, and MariaDB's where they differ."""
+MYSQL_TLS_PARAMETERS: Final = (
+    "sslmode", "usessl", "requiressl", "verifyservercertificate", "trustservercertificate", "disablesslhostnameverification",
+    "serversslcert",
+    *(name for name, _ in JAVA_STORES), "trustcertificatekeystoretype", "trustcertificatekeystorepassword", "clientcertificatekeystoretype",
+    "clientcertificatekeystorepassword", "truststoretype", "truststorepassword", "keystoretype", "keystorepassword", "keypassword",
+    "fallbacktosystemtruststore", "fallbacktosystemkeystore", "enabledtlsprotocols", "tlsversions", "enabledsslprotocolsuites",
+    "tlsciphersuites", "enabledsslciphersuites",
+)  # fmt: skip
 
 
 def _milliseconds(*names: str) -> Setting:
@@ -225,13 +295,11 @@ def _mysql_variables(value: str, arguments: Arguments) -> None:
 
 
 MYSQL_PARAMETERS: Final[Mapping[str, Setting]] = {
-    "sslmode": _mysql_ssl_mode, "usessl": _mysql_ssl(False, "disabled"), "requiressl": _mysql_ssl(True, "required"),
-    "verifyservercertificate": _mysql_ssl(True, "verifyca"), "trustservercertificate": _mysql_ssl(True, "required"),
-    "serversslcert": _argument("ssl_ca"),
     "connecttimeout": _milliseconds("connect_timeout"), "sockettimeout": _milliseconds("read_timeout", "write_timeout"),
     "sessionvariables": _mysql_variables,
 } | dict.fromkeys(
-    ("useunicode", "characterencoding", "connectioncollation", "servertimezone", "connectiontimezone", "forceconnectiontimezonetosession",
+    (*MYSQL_TLS_PARAMETERS,
+     "useunicode", "characterencoding", "connectioncollation", "servertimezone", "connectiontimezone", "forceconnectiontimezonetosession",
      "zerodatetimebehavior", "rewritebatchedstatements", "allowpublickeyretrieval", "autoreconnect", "failoverreadonly", "maxreconnects",
      "autoreconnectforpools", "useaffectedrows", "useserverprepstmts", "usecursorfetch", "cacheprepstmts", "prepstmtcachesize",
      "prepstmtcachesqllimit", "allowmultiqueries", "tinyint1isbit", "yearisdatetype", "nullcatalogmeansCurrent".lower(),
@@ -251,43 +319,91 @@ def _mysql(rest: str, target: JdbcTarget) -> JdbcUrl:
         "port": port,
         "database": parts.database or None,
         "user": parts.user,
-        "password": parts.password,
+        "password": parts.password.encode(),  # the driver would take Latin-1
         "charset": "utf8mb4",
-        "connect_timeout": target.connect_timeout_seconds,
+        "connect_timeout": math.ceil(target.max_wait_seconds),
         "init_command": f"SET {MYSQL_SESSION}",
     }
-    _apply(parts, MYSQL_PARAMETERS, arguments, target)
-    return JdbcUrl("mysql", f"mysql://{parts.shown}", arguments)
+    _apply(parts.parameters, MYSQL_PARAMETERS, arguments, target)
+    tls = _mysql_tls(parts.parameters, target.url.startswith("jdbc:mariadb:"), target)
+    return JdbcUrl("mysql", f"mysql://{parts.shown}", arguments, tls)
 
 
 # Oracle
 
-ORACLE_ADDRESS: Final = re.compile(r"(?:(?P<user>[^/@()]*)/(?P<password>[^@()]*))?@(?P<dsn>.+)", re.DOTALL)
-ORACLE_SID: Final = re.compile(r"(?P<host>[^:/()]+):(?P<port>\d+):(?P<sid>[^:/()]+)")
-ORACLE_SERVICE: Final = re.compile(r"(?://)?(?P<host>[^:/()]+)(?::(?P<port>\d+))?/(?P<service>[^:/()?]+)")
+ORACLE_FORMS: Final = (
+    "jdbc:oracle:thin:@HOST:PORT:SID, jdbc:oracle:thin:@//HOST:PORT/SERVICE, jdbc:oracle:thin:@(DESCRIPTION=...) "
+    "or jdbc:oracle:thin:@TNSNAME, with USER/PASSWORD before the @ or without"
+)
+ORACLE_ADDRESS: Final = re.compile(r"(?:(?P<user>[^/@()]*)/(?P<password>.*))?@(?P<dsn>[^@?]+)(?:\?(?P<query>.*))?", re.DOTALL)
+ORACLE_HOST: Final = r"(?:\[[^\]\s]+\]|[^:/\[\]()=,\s]+)"
+ORACLE_SID: Final = re.compile(rf"(?://)?(?P<host>{ORACLE_HOST}):(?P<port>\d+):(?P<sid>[^:/()\s]+)")
+ORACLE_SERVICE: Final = re.compile(
+    rf"(?:(?P<protocol>tcps?:)?//)?(?P<hosts>{ORACLE_HOST}(?::\d+)?(?:,{ORACLE_HOST}(?::\d+)?)*)/(?P<service>[^()=\s]+)"
+)
+ORACLE_NAME: Final = re.compile(r"\w[\w.$#-]*")
+
+
+def _file(value: str) -> str:
+    return value.removeprefix("file:")
+
+
+ORACLE_PARAMETERS: Final[Mapping[str, Setting]] = {
+    "tns_admin": _argument("config_dir"), "oracle.net.tns_admin": _argument("config_dir"),
+    "oracle.net.connect_timeout": _milliseconds("tcp_connect_timeout"), "connect_timeout": _argument("tcp_connect_timeout", int),
+    "transport_connect_timeout": _argument("tcp_connect_timeout", int), "retry_count": _argument("retry_count", int),
+    "retry_delay": _argument("retry_delay", int), "expire_time": _argument("expire_time", int), "sdu": _argument("sdu", int),
+    "wallet_location": _argument("wallet_location", _file), "oracle.net.wallet_location": _argument("wallet_location", _file),
+    "ssl_server_dn_match": _argument("ssl_server_dn_match", lambda value: value.lower() == "on" or _is_true(value)),
+    "oracle.net.ssl_server_dn_match": _argument("ssl_server_dn_match", lambda value: value.lower() == "on" or _is_true(value)),
+    "ssl_server_cert_dn": _argument("ssl_server_cert_dn"), "oracle.net.ssl_server_cert_dn": _argument("ssl_server_cert_dn"),
+    "v$session.program": _argument("program"), "v$session.machine": _argument("machine"), "v$session.osuser": _argument("osuser"),
+    "v$session.terminal": _argument("terminal"), "oracle.jdbc.editionname": _argument("edition"),
+    "oracle.jdbc.implicitstatementcachesize": _argument("stmtcachesize", int),
+} | dict.fromkeys(
+    ("oracle.jdbc.timezoneasregion", "oracle.jdbc.defaultrowprefetch", "defaultrowprefetch", "oracle.jdbc.defaultbatchvalue",
+     "defaultbatchvalue", "oracle.jdbc.defaultlobprefetchsize", "remarksreporting", "oracle.jdbc.remarksreporting", "includesynonyms",
+     "oracle.jdbc.mapdatetotimestamp", "oracle.jdbc.j2ee13compliant", "oracle.jdbc.fanenabled", "oracle.jdbc.maxcachedbuffersize",
+     "oracle.jdbc.autocommitspeccompliant", "oracle.jdbc.defaultnchar", "usefetchsizewithlongcolumn", "oracle.net.disableoob"), _ignore
+)  # fmt: skip
 
 
 def _oracle(rest: str, target: JdbcTarget) -> JdbcUrl:
+    """The arguments are oracledb's, in its thin mode. A TNSNAME is looked up in tnsnames.ora in the folder TNS_ADMIN."""
     address = ORACLE_ADDRESS.fullmatch(rest)
     dsn = _oracle_dsn(address["dsn"].strip()) if address else None
     if address is None or dsn is None:
-        raise ConfigError(
-            "JDBC address of Oracle: use jdbc:oracle:thin:@HOST:PORT:SID, jdbc:oracle:thin:@//HOST:PORT/SERVICE "
-            "or jdbc:oracle:thin:@(DESCRIPTION=...)"
-        )
-    arguments = {"user": target.user or address["user"], "password": target.password or address["password"], "dsn": dsn}
-    return JdbcUrl("oracle", f"oracle:{dsn}", arguments | {"tcp_connect_timeout": target.connect_timeout_seconds})
+        raise ConfigError(f"JDBC address of Oracle: use {ORACLE_FORMS}")
+    parameters = _parameters(address["query"] or "")
+    user, password = parameters.pop("user", address["user"] or ""), parameters.pop("password", address["password"] or "")
+    arguments: Arguments = {
+        "user": target.user or _unquoted(user),
+        "password": target.password or _unquoted(password),
+        "dsn": dsn,
+        "tcp_connect_timeout": math.ceil(target.max_wait_seconds),
+        "program": re.sub(r"[^A-Za-z0-9.-]+", "-", f"cdcbus {target.task_id}".strip()),  # the driver refuses blanks and signs
+    }
+    _apply(parameters, ORACLE_PARAMETERS, arguments, target)
+    return JdbcUrl("oracle", f"oracle:{dsn}", arguments)
+
+
+def _unquoted(text: str) -> str:
+    """Oracle lets people quote what holds a / or an @."""
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
 
 
 def _oracle_dsn(text: str) -> str | None:
+    """As the driver reads it: a descriptor, [PROTOCOL://]HOSTS:PORT/SERVICE, or a name in tnsnames.ora. None for anything else."""
     if text.startswith("("):
         return text
     if match := ORACLE_SID.fullmatch(text):
-        host, port, sid = match["host"], match["port"], match["sid"]
+        host, port, sid = match["host"].strip("[]"), match["port"], match["sid"]
         return f"(DESCRIPTION=(ADDRESS=(PROTOCOL=tcp)(HOST={host})(PORT={port}))(CONNECT_DATA=(SID={sid})))"
     if match := ORACLE_SERVICE.fullmatch(text):
-        return f"{match['host']}:{match['port'] or 1521}/{match['service']}"
-    return None
+        protocol = "tcps://" if match["protocol"] == "tcps:" else ""
+        port = "" if re.search(r":\d+$", match["hosts"]) else ":1521"
+        return f"{protocol}{match['hosts']}{port}/{match['service']}"
+    return text if ORACLE_NAME.fullmatch(text) else None
 
 
 _READERS: Final[Mapping[str, Callable[[str, JdbcTarget], JdbcUrl]]] = {

@@ -17,6 +17,7 @@ from cdcbus.plugins.contracts import TargetColumn, TargetTable, Writes
 from cdcbus.plugins.errors import TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable, UniqueViolation
 from cdcbus.plugins.loaders.reflect import Catalog
 from cdcbus.plugins.loaders.sql import QUOTING, Diagnosis, assigned, can_insert, hexadecimal, unfit
+from cdcbus.plugins.mysql_tls import TLS_ERRORS, is_tls_refusal
 from cdcbus.plugins.rowchange import Cell, TableId
 
 QUOTED: Final = QUOTING["mysql"]
@@ -52,7 +53,6 @@ class Mysql:
     """Writes to MySQL and MariaDB. The session's settings come with the address: see `jdbc_url`."""
 
     name = "mysql"
-    driver = "mysql+pymysql"
     catalog = CATALOG
 
     def truncate(self, connection: Connection, table: TargetTable) -> None:
@@ -213,7 +213,7 @@ UNAVAILABLE: Final = frozenset(
     )
 )
 MISCONFIGURED: Final = frozenset(
-    (1044, 1045, 1046, 1049, 1129, 1130, 1142, 1143, 1227, 1251, 1370, 1524, 1665, 1698, 1820, 1862, 2059, 3118)
+    (1044, 1045, 1046, 1049, 1129, 1130, 1142, 1143, 1227, 1251, 1370, 1524, 1665, 1698, 1820, 1862, 2059, 3118, *TLS_ERRORS)
 )  # rights, unknown database, host, login method, account, binlog format
 QUOTABLE: Final = UNAVAILABLE | MISCONFIGURED | {1048, 1054, 1146, 1264, 1265, 1364, 1406, 1451, 1452, 1792, 3819, 4025}
 DUPLICATE: Final = 1062
@@ -224,6 +224,8 @@ def diagnose(error: BaseException, columns: Collection[str]) -> Diagnosis:
     cause: BaseException = getattr(error, "orig", None) or error
     number, message = (*cause.args, "", "")[:2]
     message = str(message)
+    if is_tls_refusal(cause):
+        return Diagnosis(TargetMisconfigured, f"no TLS connection: {message}")
     if not isinstance(number, int) or number == 0:  # from the driver: the connection is closed already
         return Diagnosis(TargetUnavailable, f"the connection is lost ({type(cause).__name__})")
     return Diagnosis(_class_of(number), f"errno {number}: {_safe_text(number, message, columns)}")

@@ -55,7 +55,6 @@ class Postgresql:
     """Writes to PostgreSQL 12 and later."""
 
     name = "postgresql"
-    driver = "postgresql+psycopg"
     catalog = CATALOG
 
     def truncate(self, connection: Connection, table: TargetTable) -> None:
@@ -188,7 +187,8 @@ QUOTABLE: Final = (*UNAVAILABLE, *MISCONFIGURED, "23", "25", "42", "54", "22001"
 # A server that refuses the connection sends no SQLSTATE through the driver.
 LOGIN_REFUSED: Final = re.compile(
     r"password authentication failed|no password supplied|no pg_hba\.conf entry|(database|role) \"[^\"]*\" does not exist"
-    r"|is not permitted to log in|permission denied for database"
+    r"|is not permitted to log in|permission denied for database|certificate verify failed|server certificate for"
+    r"|server does not support SSL|(root )?certificate file \"[^\"]*\" does not exist|weak sslmode"
 )
 
 

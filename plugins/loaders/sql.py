@@ -62,11 +62,6 @@ class SqlDialect(Protocol):
         ...
 
     @property
-    def driver(self) -> str:
-        """SQLAlchemy's name of dialect and driver."""
-        ...
-
-    @property
     def catalog(self) -> Catalog: ...
 
     def truncate(self, connection: Connection, table: TargetTable) -> None:
