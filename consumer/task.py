@@ -6,18 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Edge, KafkaStart
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """What is read. `partition` None = all partitions. `kafka_options` are the Java client's, passed through."""
+    """What is read. `partition` None = all partitions. `kafka_options` are the Java client's, passed through;
+    `look_up_options` say librdkafka how to connect, for questions about the topics."""
 
     servers: str
     topics: tuple[str, ...]
     partition: int | None = None
     group: str = ""
-    kafka_options: Mapping[str, str] = field(default_factory=dict)
+    kafka_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    look_up_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +57,8 @@ class LoadTask:
     allow_offset_reset: bool = False
     max_records_per_batch: int = 50_000
     spark_options: Mapping[str, str] = field(default_factory=dict)
+
+    def wants(self, table: TableId) -> bool:
+        """Whether rows of this source table are applied."""
+        name = str(table).upper()
+        return name in self.includes if self.includes else name not in self.excludes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cdcbus.plugins.errors import CdcError
+from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.tasks import properties
 from cdcbus.tasks.findings import Finding, Severity
 from cdcbus.tasks.observations import Observation, Outcome
@@ -26,9 +27,9 @@ STYLES = {"error": "red", "warning": "yellow", "note": "dim", "ok": "green"}
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One file: what stands in it, and what was seen of its systems; `observations` None where those were not looked at."""
+    """One task: what stands in it, and what was seen of its systems; `observations` None where those were not looked at."""
 
-    file: str
+    place: str
     findings: list[Finding]
     observations: list[Observation] | None = None
 
@@ -38,27 +39,30 @@ class Checked:
         return not bad & {*(f.severity for f in self.findings), *(o.outcome for o in self.observations or ())}
 
 
-def check_file(file: Path, shown: str, bus: BusSettings | None) -> Checked:
-    """Reads a file, and looks at its systems if it has no errors; `bus` None: reads only.
+def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
+    """Reads the task of a file or an id, and looks at its systems if it has no errors; `offline`: reads a file only.
 
     To look at them takes the secrets, so one that cannot be had is an error then.
     """
+    from cdcbus.tasks.named_task import inspect_named, is_file, place_of
+
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what goes wrong is told in one sentence
+    place = place_of(word)
     try:
-        inspection = _inspected(file, bus)
+        if not offline:
+            inspection = inspect_named(word, bus, Severity.ERROR)
+        elif is_file(word):
+            inspection = properties.inspect_task(Path(word), bus.filling, sources=bus.local_source_lookup(Path(word)))
+        else:
+            raise ConfigError(f"no such file, and a task's id is looked for in ZooKeeper; check the name, or leave out --offline: {word}")
     except CdcError as error:
-        return Checked(shown, [Finding(Severity.ERROR, 0, "", str(error).removeprefix(f"{file}: "))])
+        return Checked(place, [Finding(Severity.ERROR, 0, "", str(error).removeprefix(f"{place}: "))])
     findings = [finding for severity in Severity for finding in inspection.findings.of(severity)]
-    if inspection.task is None or bus is None:
-        return Checked(shown, findings)
+    if inspection.task is None or offline:
+        return Checked(place, findings)
     from cdcbus.tasks.check import check_task  # brings the drivers, which reading alone does not need
 
-    return Checked(shown, findings, check_task(inspection.task, bus.zookeeper, bus.zookeeper_auth))
-
-
-def _inspected(file: Path, bus: BusSettings | None) -> properties.Inspection:
-    if bus is None:
-        return properties.inspect_task(file)
-    return properties.inspect_task(file, unfilled=Severity.ERROR, sources=bus.source_lookup(file))
+    return Checked(place, findings, check_task(inspection.task, bus.zookeeper, bus.zookeeper_auth))
 
 
 def as_fields(checked: Checked, strict: bool) -> dict[str, Any]:
@@ -67,13 +71,13 @@ def as_fields(checked: Checked, strict: bool) -> dict[str, Any]:
     connections = None
     if checked.observations is not None:
         connections = [{"outcome": o.outcome, "subject": o.subject, "found": o.found, "cure": o.cure} for o in checked.observations]
-    return {"file": checked.file, "ok": checked.is_good(strict), "findings": findings, "connections": connections}
+    return {"file": checked.place, "ok": checked.is_good(strict), "findings": findings, "connections": connections}
 
 
 def print_checked(checked: Checked) -> None:
     """One or two tables, with colours on terminals only."""
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
-    console.print(Text(f"{checked.file}: {_counted((f.severity for f in checked.findings), Severity)}", "bold"))
+    console.print(Text(f"{checked.place}: {_counted((f.severity for f in checked.findings), Severity)}", "bold"))
     if checked.findings:
         console.print(_finding_table(checked.findings))
     if checked.observations is not None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import traceback
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -94,50 +92,56 @@ def main(debug: bool) -> None:
 @main.group(
     cls=LazyGroup,
     lazy={
-        "import": ("cdcbus.ops.import_command:import_task", "Make a task file of what porter keeps in ZooKeeper."),
+        "export": ("cdcbus.ops.export_command:export_task", "Write a task of ZooKeeper as a task file."),
+        "import": ("cdcbus.ops.import_command:import_task", "Put tasks into ZooKeeper, from task files or porter's JSON."),
         "new": ("cdcbus.ops.new_task_commands:new", "Write a task file, asking what it needs."),
     },
 )
 def task() -> None:
-    """Make, check and run task files."""
+    """Make, check and run tasks: files, and those that ZooKeeper keeps."""
 
 
 @task.command("run")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("word", metavar="FILE|ID")
 @bus_options
-def run(file: Path, bus: BusSettings) -> None:
-    """Run the task of FILE here, until it is stopped by Ctrl-C or SIGTERM."""
-    from cdcbus.tasks.properties import read_task
+def run(word: str, bus: BusSettings) -> None:
+    """Run the task of FILE, or task ID of ZooKeeper, here, until it is stopped by Ctrl-C or SIGTERM.
+
+    A word with / in it or .properties at its end is a file; any other too, if there is such a file.
+    """
+    from cdcbus.tasks.findings import Severity
+    from cdcbus.tasks.named_task import inspect_named, place_of
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")  # other packages speak from WARNING on
     log = logging.getLogger("cdcbus")
     log.setLevel(logging.INFO)
     logging.getLogger("kazoo").setLevel(logging.ERROR)
-    read = read_task(file, os.environ, bus.source_lookup(file))
+    place = place_of(word)
+    read = inspect_named(word, bus, Severity.ERROR).ready(place)
     for level, findings in ((logging.WARNING, read.warnings), (logging.INFO, read.notes)):
         for finding in findings:
-            log.log(level, "%s", finding.located(str(file)))
+            log.log(level, "%s", finding.located(place))
     from cdcbus.tasks.runner import run_task
 
     run_task(bus.applied_to(read.task), bus.zookeeper, bus.zookeeper_auth)
 
 
 @task.command("check")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("words", nargs=-1, required=True, metavar="FILE|ID...")
 @click.option("--offline", is_flag=True, help="Read the files only, connect to nothing.")
 @click.option("--strict", is_flag=True, help="Warnings are errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @bus_options
-def check(files: tuple[Path, ...], offline: bool, strict: bool, as_json: bool, bus: BusSettings) -> None:
-    """Say what is wrong or odd in task FILES and in what they connect to, and where a start would begin.
+def check(words: tuple[str, ...], offline: bool, strict: bool, as_json: bool, bus: BusSettings) -> None:
+    """Say what is wrong or odd in tasks and in what they connect to, and where a start would begin.
 
-    Runs nothing and changes nothing: no position, no table, no offset of a group.
+    Each is a task FILE, or the ID of a task in ZooKeeper. Runs nothing and changes nothing: no position, no table, no offset of a group.
     """
-    from cdcbus.ops.check_command import as_fields, check_file, print_checked
+    from cdcbus.ops.check_command import as_fields, check_word, print_checked
 
     checked = []
-    for file in files:
-        checked.append(check_file(file, click.format_filename(file), None if offline else bus))
+    for word in words:
+        checked.append(check_word(word, bus, offline))
         if not as_json:
             print_checked(checked[-1])
     if as_json:

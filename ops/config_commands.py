@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -29,6 +30,7 @@ def show(as_json: bool, bus: BusSettings) -> None:
             {"key": name, "value": setting.shown, "origin": setting.origin, "answer": setting.key.answer}
             for name, setting in bus.settings.items()
         ]
+        fields += [{"key": key, "value": value, "origin": origin, "answer": ""} for key, value, origin in _sources(bus)]
         click.echo(orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode())
     else:
         _print_table(bus)
@@ -44,6 +46,13 @@ def _print_table(bus: BusSettings) -> None:
     for name, setting in bus.settings.items():
         answer = setting.key.answer if setting.written else ""
         rows.append((name, setting.shown or "-", setting.origin, answer))
+    rows += [(*row, "") for row in _sources(bus)]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
         click.echo("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip())
+
+
+def _sources(bus: BusSettings) -> Iterator[tuple[str, str, str]]:
+    for source in bus.sources.values():
+        for key, value in source.shown().items():
+            yield f"porter.source.{source.name}.{key}", value, f"{source.where}:{source.entries[key].line}"

@@ -1,51 +1,82 @@
-"""`cdcbus task import`: a task of porter, as its ZooKeeper node holds it, becomes a task file."""
+"""`cdcbus task import`: tasks go from task files, or from porter's JSON, into ZooKeeper; or porter's JSON becomes a task file."""
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from cdcbus.ops.new_file import force_option, write_new
+from cdcbus.ops.bus_options import bus_options
+from cdcbus.ops.new_file import refuse_existing, write_new
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.dist import parse_dist, properties_lines
+from cdcbus.tasks.dist import properties_text, read_dist
 from cdcbus.tasks.findings import Severity
-from cdcbus.tasks.properties import inspect_text
+from cdcbus.tasks.properties import Inspection, inspect_task, inspect_text
+from cdcbus.tasks.stored_task import Dist, dists_of, has_inline_secret, texts_of
+
+if TYPE_CHECKING:
+    from cdcbus.tasks.bus_settings import BusSettings
 
 
 @click.command("import")
-@click.argument("file", metavar="FILE.json", type=click.Path(path_type=Path))
-@click.option("--output", metavar="FILE.properties", type=click.Path(path_type=Path), help="Write the task file here; else it is printed.")
-@force_option
-def import_task(file: Path, output: Path | None, force: bool) -> None:
-    """Make a task file of FILE.json, what porter keeps in ZooKeeper at /datas/task/ID/dist/SWIMLANE.
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@click.option("--output", metavar="FILE.properties", type=click.Path(path_type=Path), help="Make this task file of one JSON file instead.")
+@click.option("--force", is_flag=True, help="Overwrite what is there already.")
+@click.option("--strict", is_flag=True, help="Warnings are errors, so a secret that is written out is refused.")
+@bus_options
+def import_task(files: tuple[Path, ...], output: Path | None, force: bool, strict: bool, bus: BusSettings) -> None:
+    """Put the tasks of FILES into ZooKeeper, all or none, at /datas/task/ID/dist/SWIMLANE.
 
-    What is odd or wrong in the task is said on standard error, as `cdcbus task check` does. Exit code 1: the task has errors, though the
-    file was written.
+    A FILE is a task file, or porter's JSON from such a node. Placeholders stay as they are written. A secret that is written out is
+    encrypted with the key of the setting secret.keyFile; without a key it is refused. What is odd or wrong in a task is said on standard
+    error, as `cdcbus task check` does, and one with errors is refused; with --output it is written nevertheless, and the exit code is 1.
     """
-    text = _converted(file)
-    if output is None:
-        click.echo(text, nl=False)
+    if output is not None:
+        _make_file(files, output, force, strict, bus)
     else:
-        write_new(output, text, force)
-        click.echo(f"{click.format_filename(output)} written", err=True)
-    findings = inspect_text(text).findings
-    for severity in Severity:
-        for finding in findings.of(severity):
-            click.echo(f"{severity}: {finding.located(click.format_filename(output or file.with_suffix('.properties')))}", err=True)
-    if findings.of(Severity.ERROR):
+        _store(files, force, strict, bus)
+
+
+def _make_file(files: tuple[Path, ...], output: Path, force: bool, strict: bool, bus: BusSettings) -> None:
+    if len(files) != 1:
+        raise click.UsageError("--output makes a task file of one JSON file")
+    refuse_existing(output, force)
+    text = properties_text(read_dist(files[0]))
+    inspection = inspect_text(text, bus.filling, Severity.NOTE, bus.local_source_lookup(output))
+    name = click.format_filename(output)
+    write_new(output, text, force, is_secret=has_inline_secret(inspection.entries))
+    click.echo(f"{name} written", err=True)
+    if not _told(inspection, name, strict):
         sys.exit(1)
 
 
-def _converted(file: Path) -> str:
-    name = click.format_filename(file)
-    try:
-        config = parse_dist(file.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise ConfigError(f"{name}: cannot be read: {error.strerror}; check its name and rights") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{name}: not UTF-8 text; expected what porter's dist node holds") from error
-    except ConfigError as error:
-        raise ConfigError(f"{name}: {error}") from error
-    return "".join(f"{line}\n" for line in properties_lines(config))
+def _store(files: tuple[Path, ...], force: bool, strict: bool, bus: BusSettings) -> None:
+    from cdcbus.tasks.dist_nodes import dist_nodes, dist_path
+
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    read = [(click.format_filename(file), inspect_task(file, bus.filling, sources=bus.source_lookup(file))) for file in files]
+    refused = [name for name, inspection in read if not _told(inspection, name, strict)]
+    if refused:
+        raise ConfigError("nothing is stored; correct what is said above")
+    tasks: dict[str, dict[str, Dist]] = {}
+    for name, inspection in read:
+        task = inspection.ready(name).task
+        if task.task_id in tasks:
+            raise ConfigError(f"{name}: task {task.task_id} is in another of the files too; expected each id once; nothing is stored")
+        tasks[task.task_id] = dists_of(task, texts_of(inspection.entries, name, bus.filling))
+    with dist_nodes(bus.zookeeper, bus.zookeeper_auth) as nodes:
+        nodes.put(tasks, force)
+    for task_id in tasks:
+        click.echo(f"task {task_id} is in ZooKeeper, {dist_path(task_id)} at {bus.zookeeper}")
+
+
+def _told(inspection: Inspection, name: str, strict: bool) -> bool:
+    """Says all findings; whether none of them refuses the task."""
+    findings = inspection.findings
+    for severity in Severity:
+        for finding in findings.of(severity):
+            click.echo(f"{severity}: {finding.located(name)}", err=True)
+    return not (findings.of(Severity.ERROR) or (strict and findings.of(Severity.WARNING)))

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import orjson
@@ -18,11 +19,15 @@ from rich.tree import Tree
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.task import FetchTask
-from cdcbus.tasks.dist import parse_dist, properties_lines
+from cdcbus.tasks.dist import parse_dist
 from cdcbus.tasks.findings import Severity
 from cdcbus.tasks.lineage import Way, ways
-from cdcbus.tasks.properties import Inspection, inspect_task, inspect_text
+from cdcbus.tasks.properties import Inspection, inspect_dist, inspect_task
 
+if TYPE_CHECKING:
+    from cdcbus.tasks.bus_settings import BusSettings
+
+SETTINGS_FILE = "cdcbus.properties"  # may lie among task files
 WIDTH = 160  # of the tree where there is no terminal to ask
 Task = FetchTask | LoadTask
 
@@ -45,10 +50,19 @@ def lineage(word: str, paths: tuple[Path, ...], zookeeper: str | None, as_json: 
     WORD shows only ways with this text in a table, topic or target, any case. What is left out because it is no task, or one with errors,
     is said on standard error.
     """
-    tasks = [task for file in _files(paths) for task in _task(click.format_filename(file), partial(inspect_task, file))]
+    from cdcbus.tasks.bus_settings import read_bus_settings
+
+    bus = read_bus_settings({"zookeeper": zookeeper} if zookeeper else {}, None)
+    lookup = bus.source_lookup if zookeeper else bus.local_source_lookup
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    tasks = [
+        task
+        for file in _files(paths)
+        for task in _task(click.format_filename(file), partial(inspect_task, file, bus.filling, sources=lookup(file)))
+    ]
     if zookeeper:
         known = {task.task_id for task in tasks}
-        tasks += [task for task in _stored(zookeeper) if task.task_id not in known]
+        tasks += [task for task in _stored(bus) if task.task_id not in known]
     found = ways(tasks, word)
     if as_json:
         click.echo(orjson.dumps([dataclasses.asdict(way) for way in found], option=orjson.OPT_INDENT_2).decode())
@@ -88,8 +102,15 @@ def _named(before: str, name: str, behind: str = "") -> Text:
 
 
 def _files(paths: tuple[Path, ...]) -> list[Path]:
-    places = paths or (Path("tasks"), Path())
-    return [file for path in places for file in (sorted(path.glob("*.properties")) if path.is_dir() else [path] if path.exists() else [])]
+    return [
+        file
+        for path in paths or (Path("tasks"), Path())
+        for file in (_task_files(path) if path.is_dir() else [path] if path.exists() else [])
+    ]
+
+
+def _task_files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.glob("*.properties") if file.name != SETTINGS_FILE)
 
 
 def _task(name: str, inspect: Callable[[], Inspection]) -> Iterator[Task]:
@@ -110,13 +131,10 @@ def _leave_out(name: str, reason: str) -> None:
     click.echo(f"{name} left out: {reason.removeprefix(f'{name}: ')}", err=True)
 
 
-def _stored(zookeeper: str) -> Iterator[Task]:
-    from cdcbus.tasks.bus_settings import read_bus_settings
+def _stored(bus: BusSettings) -> Iterator[Task]:
     from cdcbus.tasks.dist_nodes import stored_dists
     from cdcbus.tasks.positions import connect
 
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    bus = read_bus_settings({"zookeeper": zookeeper}, None)
     client = connect(bus.zookeeper, auth=bus.zookeeper_auth)
     try:
         stored = stored_dists(client)
@@ -124,8 +142,8 @@ def _stored(zookeeper: str) -> Iterator[Task]:
         client.stop()
         client.close()
     for path, text in stored.items():
-        yield from _task(path, partial(_inspect_dist, text))
+        yield from _task(path, partial(_inspect_stored, text, bus))
 
 
-def _inspect_dist(text: str) -> Inspection:
-    return inspect_text("\n".join(properties_lines(parse_dist(text))))
+def _inspect_stored(text: str, bus: BusSettings) -> Inspection:
+    return inspect_dist(parse_dist(text), bus.filling, Severity.NOTE, bus.source_lookup())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,20 +11,31 @@ import click
 
 from cdcbus.plugins.errors import ConfigError
 
+OWNER_ONLY = 0o600
+
 
 def force_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--force`, for each command that writes a file."""
     return click.option("--force", is_flag=True, help="Overwrite the file if it is there.")(command)
 
 
-def write_new(path: Path, text: str, force: bool) -> None:
-    """Writes a text as UTF-8. Raises ConfigError when there is such a file, unless `force`, or when it cannot be written."""
+def write_new(path: Path, text: str, force: bool, is_secret: bool = False) -> None:
+    """Writes a text as UTF-8; `is_secret`: so that only its owner can read it.
+
+    Raises ConfigError when there is such a file, unless `force`, or when it cannot be written.
+    """
     refuse_existing(path, force)
     try:
-        with path.open("w" if force else "x", encoding="utf-8", newline="\n") as file:
+        with open(path, "w" if force else "x", encoding="utf-8", newline="\n", opener=_private if is_secret else None) as file:
+            if is_secret:
+                path.chmod(OWNER_ONLY)  # a file that was there keeps its rights when it is opened
             file.write(text)
     except OSError as error:
         raise ConfigError(f"{click.format_filename(path)}: cannot be written: {error.strerror}; check its folder and rights") from error
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, OWNER_ONLY)
 
 
 def refuse_existing(path: Path, force: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -64,10 +63,11 @@ def source() -> None:
 def add(name: str, pairs: dict[str, str], is_file: bool, is_replacing: bool, bus: BusSettings) -> None:
     """Store the source NAME.
 
-    ZooKeeper takes no secret: write '${env:NAME}', '${file:/path}' or '${file:/path:key}', which each task fills where it runs.
+    For a secret write '${env:NAME}', '${file:/path}' or '${file:/path:key}', which each task fills where it runs. One that is written out
+    is encrypted for ZooKeeper with the key of the setting secret.keyFile; without a key it is refused.
     """
     from cdcbus.tasks.source_nodes import source_path
-    from cdcbus.tasks.sources import check_pairs, refuse_inline_secrets, source_file, write_source_file
+    from cdcbus.tasks.sources import check_pairs, pairs_for_zookeeper, source_file, write_source_file
 
     check_pairs(pairs)
     if is_file:
@@ -75,9 +75,9 @@ def add(name: str, pairs: dict[str, str], is_file: bool, is_replacing: bool, bus
         write_source_file(file, pairs, is_replacing)
         click.echo(f"source {name} is in {file}")
         return
-    refuse_inline_secrets(pairs)
+    kept = pairs_for_zookeeper(pairs, bus.filling)
     with _nodes(bus) as nodes:
-        nodes.put(name, pairs, is_replacing)
+        nodes.put(name, kept, is_replacing)
     click.echo(f"source {name} is in ZooKeeper, {source_path(name)} at {bus.zookeeper}")
 
 
@@ -105,6 +105,7 @@ def _rows(bus: BusSettings, failures: list[str]) -> Iterator[dict[str, str]]:
     folders = _folders(bus)
     look = in_folders(folders)
     yield from _readable(((name, look) for name in names_in(folders)), failures)
+    yield from _readable(((name, bus.sources.get) for name in bus.sources), failures)
     try:
         with _nodes(bus) as nodes:
             yield from _readable(((name, nodes.get) for name in nodes.names()), failures)
@@ -147,7 +148,7 @@ def test(name: str, bus: BusSettings) -> None:
     from cdcbus.tasks.source_check import check_source
 
     found = _found(name, bus)
-    check_source(found, os.environ)
+    check_source(found, bus.filling)
     click.echo(f"{name}: ok, {found.kind} answers ({found.where})")
 
 

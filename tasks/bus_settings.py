@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,17 +13,31 @@ from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.bus_keys import BUS_KEYS, nearest_bus_key
+from cdcbus.tasks.encryption import KEY_FILE, KEY_FILE_VARIABLE
 from cdcbus.tasks.entries import Entry, Vocabulary, read_text, written_entries
 from cdcbus.tasks.findings import Finding, Findings, Severity
 from cdcbus.tasks.interpolation import interpolate, masked
 from cdcbus.tasks.key import Key
 from cdcbus.tasks.source_nodes import source_nodes
-from cdcbus.tasks.sources import Lookup, NamedSource, first_of, in_folders, source_folders
+from cdcbus.tasks.sources import Lookup, NamedSource, find_source_key, first_of, in_folders, nearest_source_key, source_folders
 
 FILE_NAME = "cdcbus.properties"
 FILE_VARIABLE = "CDCBUS_CONFIG"
 DEFAULT = "default"
-VOCABULARY = Vocabulary(BUS_KEYS.get, nearest_bus_key)
+SOURCE_KEY = re.compile(r"porter\.source\.([^.]+)\.(.+)", re.DOTALL)
+
+
+def _find_key(written: str) -> Key | None:
+    found = SOURCE_KEY.fullmatch(written)
+    return find_source_key(found[2]) if found else BUS_KEYS.get(written)
+
+
+def _nearest_key(written: str) -> str | None:
+    found = SOURCE_KEY.fullmatch(written)
+    return nearest_source_key(found[2]) if found else nearest_bus_key(written)
+
+
+VOCABULARY = Vocabulary(_find_key, _nearest_key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +71,13 @@ class BusSetting:
 
 @dataclass(frozen=True, slots=True)
 class BusSettings:
-    """All settings by key, and what is odd in their file. Values are filled when they are asked for, so that a command which does not need
-    a secret does not need to have it."""
+    """All settings by key, the named sources of their file, and what is odd in it. Values are filled when they are asked for, so that a
+    command which does not need a secret does not need to have it."""
 
     settings: Mapping[str, BusSetting]
     environ: Mapping[str, str] = field(repr=False)
     warnings: tuple[str, ...] = ()
+    sources: Mapping[str, NamedSource] = field(default_factory=dict, repr=False)
 
     @property
     def zookeeper(self) -> str:
@@ -79,9 +95,19 @@ class BusSettings:
         """The folder of named sources, or an empty text."""
         return str(self._value("sources.directory") or "")
 
+    @property
+    def filling(self) -> Mapping[str, str]:
+        """What placeholders in tasks and sources are filled from: the environment, and in it the key file that these settings name."""
+        key_file = self._value(KEY_FILE)
+        return {**self.environ, KEY_FILE_VARIABLE: key_file} if key_file else self.environ
+
     def source_lookup(self, task_file: Path | None = None) -> Lookup:
-        """Finds named sources: in files, then in ZooKeeper, which is not asked before no file is found."""
-        return first_of(in_folders(source_folders(self.sources_directory, task_file)), self._in_zookeeper)
+        """Finds named sources: in files, then in the settings' own file, then in ZooKeeper, which is not asked before."""
+        return first_of(self.local_source_lookup(task_file), self._in_zookeeper)
+
+    def local_source_lookup(self, task_file: Path | None = None) -> Lookup:
+        """The same without ZooKeeper."""
+        return first_of(in_folders(source_folders(self.sources_directory, task_file)), self.sources.get)
 
     def _in_zookeeper(self, name: str) -> NamedSource | None:
         with source_nodes(self.zookeeper, self.zookeeper_auth) as nodes:
@@ -125,7 +151,15 @@ def read_bus_settings(
     if errors:
         raise ConfigError("\n".join(_located(finding, file) for finding in errors))
     settings = {name: _setting(key, options, environ, entries, file) for name, key in BUS_KEYS.items()}
-    return BusSettings(settings, environ, tuple(_located(finding, file) for finding in findings.of(Severity.WARNING)))
+    warnings = tuple(_located(finding, file) for finding in findings.of(Severity.WARNING))
+    return BusSettings(settings, environ, warnings, _sources(entries, str(file)))
+
+
+def _sources(entries: Mapping[str, Entry], file: str) -> dict[str, NamedSource]:
+    """porter's `porter.source.<name>.<key>` as sources."""
+    found = [(match[1], match[2], entry) for key, entry in entries.items() if (match := SOURCE_KEY.fullmatch(key))]
+    names = dict.fromkeys(name for name, _, _ in found)
+    return {name: NamedSource(name, file, {key: replace(entry, key=key) for of, key, entry in found if of == name}) for name in names}
 
 
 def _file(config: Path | None, environ: Mapping[str, str], folder: Path) -> Path | None:

@@ -16,15 +16,9 @@ from cdcbus.tasks.observations import Observation, error, ok, warning
 if TYPE_CHECKING:
     from cdcbus.producer.server import Connection
 
-UNREADABLE: Final = {
-    "binlog_transaction_compression": ("ON", "OFF"),
-    "log_bin_compress": ("ON", "OFF"),
-    "binlog_row_value_options": ("PARTIAL_JSON", "''"),
-}
-"""Settings -> the value with which a task would stop at the first such event, and the one to set instead."""
 RETENTION: Final = ("binlog_expire_logs_seconds", "expire_logs_days")
 GTID: Final = ("gtid_mode", "gtid_strict_mode")  # MySQL's, MariaDB's
-SETTINGS: Final = (*REQUIRED, "binlog_row_metadata", *UNREADABLE, *RETENTION, *GTID)
+SETTINGS: Final = (*REQUIRED, "binlog_row_metadata", *RETENTION, *GTID)
 DAY_SECONDS: Final = 86_400
 
 
@@ -41,9 +35,6 @@ def describe_settings(settings: Mapping[str, str]) -> Iterator[Observation]:
             yield ok(name, value)
         else:
             yield error(name, f"{value}, must be {wanted}", f"Set {name}={wanted} in the server's [mysqld] section.")
-    for name, (fatal, wanted) in UNREADABLE.items():
-        if fatal in settings.get(name, "").upper():
-            yield error(name, f"{settings[name]}: such events cannot be read", f"SET GLOBAL {name} = {wanted}")
     yield _metadata(settings)
     yield _gtid(settings)
     yield _retention(settings)

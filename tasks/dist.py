@@ -1,15 +1,18 @@
-"""porter's `dist` JSON, the whole TaskConfig that it keeps in ZooKeeper, as the lines of a task file with the same meaning."""
+"""porter's `dist` JSON, the whole TaskConfig that it keeps in ZooKeeper, as the lines of a task file with the same meaning, and back."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import javaproperties
 
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.interpolation import has_placeholder
+from cdcbus.tasks.key import Key
 from cdcbus.tasks.keys import KEYS, find_key
 
 CONTAINERS = frozenset(
@@ -32,6 +35,27 @@ SECTIONS = tuple(HEADINGS)
 HEADING_WIDTH = 119
 ORDER = {name: number for number, name in enumerate(KEYS)}
 NUMBER = re.compile(r"\[([0-9]+)\]")
+# A key of a task file: the object that holds it, the element where that is one of a list, what that element holds, the field.
+IN_LIST = re.compile(r"(mapper|receiver)\[([0-9]+)\](\.column)?\.(.+)", re.DOTALL)
+IN_OBJECT = re.compile(r"(?:(consumer)(?:\.(source|eventProcessor|metaSource))?|(loader)(?:\.(source))?)\.(.+)", re.DOTALL)
+STRING_MAPS = ("source", "metaSource", "column")  # whose fields are strings in porter, whatever they mean
+
+
+def is_dist(file: Path, text: str) -> bool:
+    """Whether a file holds JSON, not the lines of a task file."""
+    return file.suffix == ".json" or text.lstrip()[:1] in ("{", "[")
+
+
+def read_dist(file: Path) -> dict[str, Any]:
+    """What a JSON file holds. Raises ConfigError that names the file."""
+    try:
+        return parse_dist(file.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}; check its name and rights") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: not UTF-8 text; expected what porter's dist node holds") from error
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from error
 
 
 def parse_dist(text: str) -> dict[str, Any]:
@@ -73,6 +97,39 @@ def properties_lines(config: Mapping[str, Any]) -> list[str]:
             lines += [*[""][: len(lines)], f"# ---- {heading} ".ljust(HEADING_WIDTH, "-")]
         lines.append(javaproperties.join_key_value(key, value, ensure_ascii=not _is_whole(key + value)))
     return lines
+
+
+def properties_text(config: Mapping[str, Any]) -> str:
+    """The whole task file."""
+    return "".join(f"{line}\n" for line in properties_lines(config))
+
+
+def dist_object(pairs: Mapping[str, str]) -> dict[str, Any]:
+    """The dist object of a task file's known and unknown keys with their texts, all right: numbers, flags and pairs as porter has them,
+    placeholders as they are written. The elements of a list keep their order, not their numbers."""
+    config: dict[str, Any] = {}
+    lists: dict[str, dict[int, dict[str, Any]]] = {}
+    for name, text in pairs.items():
+        key = find_key(name)
+        if key is None:
+            config[name] = text
+        elif text.strip() and (found := IN_LIST.fullmatch(name)):
+            element = lists.setdefault(found[1], {}).setdefault(int(found[2]), {})
+            _put(element, [found[3][1:]] if found[3] else [], found[4], key, text)
+        elif text.strip() and (found := IN_OBJECT.fullmatch(name)):
+            _put(config, list(filter(None, found.groups()[:-1])), found[5], key, text)
+        elif text.strip():
+            _put(config, [], name, key, text)
+    return config | {name: [elements[number] for number in sorted(elements)] for name, elements in lists.items()}
+
+
+def _put(container: dict[str, Any], path: list[str], field: str, key: Key, text: str) -> None:
+    for step in path:
+        if not isinstance(container.get(step), dict):
+            container[step] = {}  # over an unknown key of that name, which has no effect
+        container = container[step]
+    is_text = bool(path and path[-1] in STRING_MAPS) or has_placeholder(text) or key.kind.name not in ("number", "true/false", "pair")
+    container[field] = text if is_text else key.kind.read(text.strip())
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:

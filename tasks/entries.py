@@ -11,16 +11,17 @@ import javaproperties
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.findings import Findings, Severity
-from cdcbus.tasks.interpolation import has_placeholder, interpolate
+from cdcbus.tasks.interpolation import has_placeholder, interpolate, sealed
 from cdcbus.tasks.key import Key
 from cdcbus.tasks.keys import find_key, nearest_key
 
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 PREFIX = re.compile(r"porter\.task\[([0-9]+)\]\.")
 REMARK = re.compile(r"[ \t]+#.*", re.DOTALL)
-SECRET_NAME = re.compile(r"password|passwd|secret|jaas|credential", re.IGNORECASE)
-SECRET_IN_URL = re.compile(
-    r"[?&;][A-Za-z]*[Pp]assword=(?!\$\{)[^&;]|^jdbc:oracle:thin:[^@/]+/(?!\$\{)[^@]+@|^jdbc:[a-z]+://[^/@:]*:(?!\$\{)[^/@]+@"
+SECRET_NAME = re.compile(r"passw|passphrase|pwd|secret|jaas|credential|key\.pem$|keystore\.key$", re.IGNORECASE)
+SECRET_INSIDE = re.compile(
+    r"[?&;][A-Za-z]*(?i:password|pwd)=(?!\$\{)[^&;]|^jdbc:oracle:thin:[^@/]+/(?!\$\{)[^@]+@|^jdbc:[a-z]+://[^/@:]*:(?!\$\{)[^/@]+@"
+    r'|(?i:password)\s*=\s*"(?!\$\{)[^"]'
 )
 SAFE_FORM = "anyone who can read this file can read it; write ${env:NAME}, ${file:/path} or ${file:/path:key} instead"
 
@@ -158,6 +159,18 @@ def _cleaned(key: str, known: Key | None, value: str, line: int, findings: Findi
 
 def is_inline_secret(key: str, known: Key | None, written: str) -> bool:
     """Whether a value holds a secret itself instead of saying where it is."""
-    if SECRET_IN_URL.search(written) and known is not None and known.name == "loader.source.url":
+    if SECRET_INSIDE.search(written):
         return True
     return bool(written) and is_secret(key, known) and not has_placeholder(written)
+
+
+def for_zookeeper(key: str, known: Key | None, written: str, environ: Mapping[str, str]) -> str:
+    """The text as ZooKeeper may keep it: a secret that is written out is encrypted. Raises ValueError where it cannot be."""
+    if not is_inline_secret(key, known, written):
+        return written
+    try:
+        return sealed(written, environ)
+    except ValueError as error:
+        refusal = "a secret is not stored in ZooKeeper as it is written, where whoever reads the node sees it"
+        cure = "write ${env:NAME}, ${file:/path} or ${file:/path:key} in its place, or have it encrypted"
+        raise ValueError(f"{refusal}; {cure}: {error}") from error

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from cdcbus.plugins.kafka_client import Client
 from cdcbus.producer.task import FetchTask, FilterConfig, PublishConfig, SourceConfig
+from cdcbus.tasks.kafka_options import PRODUCER_FIXED, kafka_options
 from cdcbus.tasks.kinds import ADDRESSES, FLAG, NAMES, PATH_NAME, REGEXES, SECONDS, SECRET, SERVER_ID, TEXT, word
 from cdcbus.tasks.settings import Settings, tables
+from cdcbus.tasks.source_tls import source_tls
 from cdcbus.tasks.start_forms import BINLOG_START
 
 PARTITION_KEY = "loader.source.partitionKey."
@@ -32,18 +35,21 @@ def source_config(settings: Settings) -> SourceConfig:
         user=settings.need("consumer.source.username", TEXT, ""),
         password=settings.get("consumer.source.password", SECRET) or "",
         server_id=settings.get("consumer.source.slaveId", SERVER_ID) or None,
+        tls=source_tls(settings),
     )
 
 
 def _publish(settings: Settings) -> PublishConfig:
+    form, compat = ("oggJson", "porterCompat") if settings.get("loader.source.oggJson", FLAG) else ("canalRow", "canalCompat")
     client_id = settings.get("loader.source.group", TEXT)
     options = {"client.id": client_id} if client_id else {}
+    given = kafka_options(settings, PRODUCER_FIXED, "kafka.", "loader.source.kafka.")
     return PublishConfig(
         servers=settings.servers("loader.source.servers"),
         topic=settings.need("loader.source.topic", TEXT, ""),
-        converter="oggJson" if settings.get("loader.source.oggJson", FLAG) else "canalRow",
+        converter=compat if settings.get(f"loader.source.{compat}", FLAG) else form,
         partition_keys=_partition_keys(settings),
-        kafka_options=options | settings.below("kafka.", "loader.source.kafka."),
+        kafka_options=options | given.of(Client.LIBRDKAFKA),
     )
 
 

@@ -1,14 +1,17 @@
-"""Secrets that are not written in the task file: `${env:NAME}`, `${file:/path}`, `${file:/path:key}` anywhere in a value."""
+"""Secrets that are not written in the task file: `${env:NAME}`, `${file:/path}`, `${file:/path:key}`, `${encrypted:TOKEN}` anywhere in a
+value."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import javaproperties
 
-PLACEHOLDER = re.compile(r"\$\{(env|file):([^}]*)\}")
+from cdcbus.tasks.encryption import decrypt, encrypt
+
+PLACEHOLDER = re.compile(r"\$\{(env|file|encrypted):([^}]*)\}")
 HIDDEN = "***"
 
 
@@ -18,11 +21,21 @@ def has_placeholder(text: str) -> bool:
 
 def masked(secret: str) -> str:
     """A secret as it may be shown: its placeholders; whatever stands between them is hidden."""
-    shown, end = "", 0
+    return _with_text(secret, lambda _: HIDDEN)
+
+
+def sealed(secret: str, environ: Mapping[str, str]) -> str:
+    """A secret as ZooKeeper may keep it: its placeholders; whatever stands between them is encrypted. Raises ValueError with a sentence."""
+    return _with_text(secret, lambda text: f"${{encrypted:{encrypt(text, environ)}}}")
+
+
+def _with_text(secret: str, change: Callable[[str], str]) -> str:
+    """The secret with what is no placeholder changed."""
+    changed, end = "", 0
     for found in PLACEHOLDER.finditer(secret):
-        shown += (HIDDEN if found.start() > end else "") + found[0]
+        changed += (change(secret[end : found.start()]) if found.start() > end else "") + found[0]
         end = found.end()
-    return shown + (HIDDEN if end < len(secret) else "")
+    return changed + (change(secret[end:]) if end < len(secret) else "")
 
 
 def interpolate(text: str, environ: Mapping[str, str]) -> str:
@@ -31,6 +44,8 @@ def interpolate(text: str, environ: Mapping[str, str]) -> str:
 
 
 def _filled(source: str, name: str, environ: Mapping[str, str]) -> str:
+    if source == "encrypted":
+        return decrypt(name, environ)
     if source == "file":
         path, _, key = name.partition(":")
         return _from_file(path, key)

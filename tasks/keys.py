@@ -27,6 +27,7 @@ from cdcbus.tasks.kinds import (
     START,
     TABLES,
     TEXT,
+    TLS_MODE,
     word,
 )
 from cdcbus.tasks.loader_keys import JDBC_TARGET_KEYS, KAFKA_TARGET_KEYS, LOADER_KEYS, NODE_ANSWER, SOURCE_NAME_MEANING
@@ -47,6 +48,7 @@ TASK_KEYS = (
     Key("receiver[i].phone", TEXT, "", "Who gets alarms: telephone.", answer=ALARM_ANSWER),
     Key("restartRetries", NUMBER, "20", "How often a node starts a failed task again.", answer=NODE_ANSWER),
     Key("restartIncreaseBySecond", NUMBER, "300", "Seconds by which the pause between starts grows.", answer=NODE_ANSWER),
+    Key("porter.source.*", TEXT, "", "Named sources of a porter node.", answer="read from cdcbus.properties only; move the line there"),
     Key("porter.*", TEXT, "", "Settings of a porter node.", answer="a setting of porter's node, not of a task; nothing reads it here"),
 )
 
@@ -62,7 +64,8 @@ CONSUMER_KEYS = (
         "consumer.converter",
         TEXT,
         "",
-        "KafkaFetch: the form of the records, `oggJson` when absent. CanalFetch: names the input, always `canalRow`.",
+        "KafkaFetch: the form of the records, `oggJson` when absent; [all forms](formats.md). "
+        "CanalFetch: names the input, always `canalRow`.",
         "KafkaFetch with canalRow drops every record",
     ),
     Key(
@@ -191,6 +194,32 @@ CANAL_SOURCE_KEYS = (
     Key("consumer.source.username", TEXT, "", "The user, who may read the binlog. Required.", route=Route.FETCH),
     Key("consumer.source.password", SECRET, "", "The user's password.", route=Route.FETCH),
     Key(
+        "consumer.source.sslMode",
+        TLS_MODE,
+        "",
+        "TLS to the server: `disabled`; `preferred`, where the server can; `required`; `verify-ca`, with a certificate of a known issuer; "
+        "`verify-identity`, and for that host. Absent: `verify-ca` beside sslCa, `required` beside sslCert, else `preferred`.",
+        "not known",
+        Route.FETCH,
+    ),
+    Key(
+        "consumer.source.sslCa",
+        TEXT,
+        "",
+        "PEM file of the issuers that are trusted; absent: those of the system.",
+        "not known",
+        Route.FETCH,
+    ),
+    Key(
+        "consumer.source.sslCert",
+        TEXT,
+        "",
+        "PEM file of the task's own certificate, where the user must have one.",
+        "not known",
+        Route.FETCH,
+    ),
+    Key("consumer.source.sslKey", TEXT, "", "PEM file of its key, without a password.", "not known", Route.FETCH),
+    Key(
         "consumer.source.database",
         PATH_NAME,
         "binlog",
@@ -297,7 +326,7 @@ MAPPER_KEYS = (
 )
 
 PASSED_THROUGH = (
-    Key("kafka.*", TEXT, "", "A setting of the Kafka client, by its own name.", "not known"),
+    Key("kafka.*", TEXT, "", "A setting of the Kafka client, by its own name; see [TLS and logins](#tls-and-logins).", "not known"),
     Key("consumer.source.kafka.*", TEXT, "", "The same.", "not known", Route.LOAD),
     Key("loader.source.kafka.*", TEXT, "", "The same.", "not known", Route.FETCH),
     Key("spark.*", TEXT, "", "A setting of Spark, by its own name.", "not known", Route.LOAD),

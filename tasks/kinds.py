@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from cdcbus.plugins.mysql_tls import TlsMode
+
 T_co = TypeVar("T_co", covariant=True)
 
 TRUE = frozenset({"true", "yes", "on", "1"})
@@ -152,6 +154,9 @@ JDBC_URL: Kind[str] = Kind(
     "jdbc:mysql:, jdbc:mariadb:, jdbc:postgresql: or jdbc:oracle:thin: with its address",
     "jdbc:postgresql://db1:5432/shop",
     is_shown=False,  # people write passwords into addresses
+)
+TLS_MODE: Kind[TlsMode] = Kind(
+    "word", lambda text: TlsMode(text.lower().replace("_", "-")), "one of " + ", ".join(TlsMode) + ", any case", TlsMode.VERIFY_CA
 )
 CONSUMER: Kind[str] = word("CanalFetch", "KafkaFetch")
 LOADER: Kind[str] = word("KAFKA_SYNC", "JdbcBatch", "JdbcSingle", "JdbcMultiThread")

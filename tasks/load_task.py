@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
 
 from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.kafka_client import Client
+from cdcbus.plugins.registry import converter_names
 from cdcbus.plugins.start import AfterOffset, Edge, KafkaStart, Replay
-from cdcbus.tasks.kinds import EDGE, FLAG, JDBC_URL, NAMES, PAIR, PARTITION, POSITIVE, SECRET, TEXT, word
+from cdcbus.tasks.kafka_options import CONSUMER_FIXED, kafka_options
+from cdcbus.tasks.kinds import EDGE, FLAG, JDBC_URL, NAMES, NATURAL, NUMBER, PAIR, PARTITION, POSITIVE, SECRET, TEXT, word
 from cdcbus.tasks.settings import Settings, tables
 from cdcbus.tasks.start_forms import KAFKA_START
 
 MAPPER_KEY = re.compile(r"mapper\[([0-9]+)\]\.(.+)", re.DOTALL)
-CONVERTER = word("oggJson", "canalRow")
 
 
 def load_task(task_id: str, settings: Settings) -> LoadTask:
@@ -25,7 +26,7 @@ def load_task(task_id: str, settings: Settings) -> LoadTask:
     return LoadTask(
         task_id=task_id,
         source=source,
-        converter=settings.get("consumer.converter", CONVERTER) or "oggJson",
+        converter=settings.get("consumer.converter", word(*converter_names())) or "oggJson",
         loader="JdbcBatch",
         target=jdbc_target(task_id, settings),
         includes=includes,
@@ -45,12 +46,14 @@ def _source(settings: Settings) -> TopicConfig:
     # Only when it is written: Kafka's own default is another one than porter's, and the better one.
     name = "consumer.source.oncePollSize"
     options = {"max.poll.records": str(settings.get(name, POSITIVE))} if settings.has(name) else {}
+    given = kafka_options(settings, CONSUMER_FIXED, "kafka.", "consumer.source.kafka.")
     return TopicConfig(
         servers=settings.servers("consumer.source.servers"),
         topics=topics,
         partition=_partition(settings, topics),
         group=settings.get("consumer.source.group", TEXT) or "",
-        kafka_options=options | settings.below("kafka.", "consumer.source.kafka."),
+        kafka_options=options | given.of(Client.JAVA),
+        look_up_options=given.of(Client.LOOK_UP),
     )
 
 
@@ -78,14 +81,25 @@ def _start(settings: Settings, topics: tuple[str, ...]) -> KafkaStart | None:
 
 def jdbc_target(task_id: str, settings: Settings) -> JdbcTarget:
     """The database that rows go to."""
+    size = settings.get("loader.source.maxPoolSize", POSITIVE) or 0
     return JdbcTarget(
         url=settings.need("loader.source.url", JDBC_URL, ""),
         user=settings.get("loader.source.userName", TEXT) or "",
         password=settings.get("loader.source.password", SECRET) or "",
         task_id=task_id,
-        pool_size=settings.get("loader.source.maxPoolSize", POSITIVE) or 0,
-        connect_timeout_seconds=math.ceil((settings.get("loader.source.maxWait", POSITIVE) or 0) / 1000),
+        pool_size=size,
+        min_connections=max(_connections(settings, name, size) for name in ("loader.source.minPoolSize", "loader.source.initialPoolSize")),
+        max_wait_seconds=(settings.get("loader.source.maxWait", POSITIVE) or 0) / 1000,
+        connect_retries=settings.get("loader.source.connectionErrorRetryAttempts", NUMBER) or 0,
+        is_tested=bool(settings.get("loader.source.testOnBorrow", FLAG)),
     )
+
+
+def _connections(settings: Settings, name: str, most: int) -> int:
+    wanted = settings.get(name, NATURAL) or 0
+    if wanted > most:
+        settings.warn(name, f"{wanted} connections are more than maxPoolSize, which is {most}: {most} are opened")
+    return min(wanted, most)
 
 
 def _spark_options(settings: Settings) -> dict[str, str]:

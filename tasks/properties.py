@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.task import FetchTask
-from cdcbus.tasks.entries import read_entries, read_text
+from cdcbus.tasks.dist import is_dist, properties_text, read_dist
+from cdcbus.tasks.entries import Entry, read_entries, read_text
 from cdcbus.tasks.fetch_task import fetch_task
 from cdcbus.tasks.findings import Finding, Findings, Severity
 from cdcbus.tasks.key import Route
@@ -38,36 +40,53 @@ class ReadTask:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """All findings of a file; `task` is None when there are errors among them."""
+    """All findings of a task's text; `task` is None when there are errors among them. `entries`: what the text itself says, by key, without
+    what it takes from named sources."""
 
     task: FetchTask | LoadTask | None
     findings: Findings
+    entries: Mapping[str, Entry]
+
+    def ready(self, place: str) -> ReadTask:
+        """The task to run. Raises ConfigError whose text lists everything that is wrong, one line each, beginning with the place."""
+        if self.task is None:
+            raise ConfigError("\n".join(finding.located(place) for finding in self.findings.of(Severity.ERROR)))
+        return ReadTask(self.task, self.findings.of(Severity.WARNING), self.findings.of(Severity.NOTE))
 
 
 def read_task(path: Path, environ: Mapping[str, str] = os.environ, sources: Lookup | None = None) -> ReadTask:
     """The task of a file. `sources` finds the sources that it names; None: files alone. Raises ConfigError whose text lists everything that
     is wrong with the file, one line each."""
-    inspection = inspect_task(path, environ, Severity.ERROR, sources)
-    if inspection.task is None:
-        errors = inspection.findings.of(Severity.ERROR)
-        raise ConfigError("\n".join(finding.located(str(path)) for finding in errors))
-    return ReadTask(inspection.task, inspection.findings.of(Severity.WARNING), inspection.findings.of(Severity.NOTE))
+    return inspect_task(path, environ, Severity.ERROR, sources).ready(str(path))
 
 
 def inspect_task(
     path: Path, environ: Mapping[str, str] = os.environ, unfilled: Severity = Severity.NOTE, sources: Lookup | None = None
 ) -> Inspection:
-    """What a file says, wrong or right. Raises ConfigError only for a file that cannot be read at all.
+    """What a file says, wrong or right: a task file, or porter's JSON. Raises ConfigError only for a file that cannot be read at all.
 
     A secret that cannot be had here is only a note, as the task may run elsewhere; `unfilled` makes it more.
     """
     findings = Findings()
-    return _inspect(read_text(path, findings), environ, unfilled, findings, sources or in_folders(source_folders("", path)))
+    text = read_text(path, findings)
+    lookup = sources or in_folders(source_folders("", path))
+    if is_dist(path, text):
+        return inspect_dist(read_dist(path), environ, unfilled, lookup)
+    return _inspect(text, environ, unfilled, findings, lookup)
 
 
-def inspect_text(text: str) -> Inspection:
+def inspect_text(
+    text: str, environ: Mapping[str, str] = os.environ, unfilled: Severity = Severity.NOTE, sources: Lookup | None = None
+) -> Inspection:
     """The same for a text that is in no file yet."""
-    return _inspect(text, os.environ, Severity.NOTE, Findings(), in_folders(source_folders("")))
+    return _inspect(text, environ, unfilled, Findings(), sources or in_folders(source_folders("")))
+
+
+def inspect_dist(config: Mapping[str, Any], environ: Mapping[str, str], unfilled: Severity, sources: Lookup) -> Inspection:
+    """The same for porter's dist object, which has no lines to name."""
+    inspection = inspect_text(properties_text(config), environ, unfilled, sources)
+    findings = Findings([replace(finding, line=0) for finding in inspection.findings.found])
+    return replace(inspection, findings=findings, entries={key: replace(entry, line=0) for key, entry in inspection.entries.items()})
 
 
 def _inspect(text: str, environ: Mapping[str, str], unfilled: Severity, findings: Findings, sources: Lookup) -> Inspection:
@@ -76,7 +95,7 @@ def _inspect(text: str, environ: Mapping[str, str], unfilled: Severity, findings
     settings = Settings(own if entries is None else entries, findings)
     # Without its source a task would seem to miss all keys that the source has.
     task = None if entries is None else _task(settings)
-    return Inspection(None if findings.of(Severity.ERROR) else task, findings)
+    return Inspection(None if findings.of(Severity.ERROR) else task, findings, own)
 
 
 def _task(settings: Settings) -> FetchTask | LoadTask | None:

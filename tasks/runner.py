@@ -15,6 +15,7 @@ from kazoo.client import KazooClient
 from cdcbus.consumer.task import LoadTask
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.positions import ZooKeeperPositions, connect
+from cdcbus.tasks.schema_store import ZooKeeperSchemas
 
 LOG = logging.getLogger(__name__)
 REPORT_SECONDS = 10.0
@@ -46,7 +47,8 @@ def _run(task: FetchTask | LoadTask, client: KazooClient, stop: Event) -> None:
     if isinstance(task, FetchTask):
         from cdcbus.producer import run as producer
 
-        producer.run(task, ZooKeeperPositions(client, task.task_id, task.swimlane), stop, report)
+        positions = ZooKeeperPositions(client, task.task_id, task.swimlane)
+        producer.run(task, positions, ZooKeeperSchemas(client, task.task_id, task.swimlane), stop, report)
     else:
         from cdcbus.consumer import run as consumer  # starts slowly: it brings pyspark
 

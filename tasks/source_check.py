@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from cdcbus.plugins.errors import BusUnavailable, ConfigError
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.kafka_client import Client
+from cdcbus.plugins.kafka_refusal import Refusals
 from cdcbus.tasks.entries import filled
 from cdcbus.tasks.fetch_task import source_config
 from cdcbus.tasks.findings import Findings, Severity
+from cdcbus.tasks.kafka_options import kafka_options
 from cdcbus.tasks.load_task import jdbc_target
 from cdcbus.tasks.settings import Settings
 from cdcbus.tasks.sources import CONSUMER, LOADER, NamedSource
@@ -61,15 +65,17 @@ def _check_canal(source: NamedSource, settings: Settings, findings: Findings) ->
 
 def _check_kafka(source: NamedSource, settings: Settings, findings: Findings) -> None:
     servers = settings.servers(f"{LOADER}servers")
+    options, refusals = kafka_options(settings, {}, f"{LOADER}kafka.").of(Client.LOOK_UP), Refusals()
     _refuse_errors(source, findings)
+    own: dict[str, Any] = {"bootstrap.servers": servers, "log_level": 0, "error_cb": refusals}
     try:
-        client = AdminClient({**settings.below(f"{LOADER}kafka."), "bootstrap.servers": servers, "log_level": 0})
+        client = AdminClient({**options, **own})
     except KafkaException as error:
         raise ConfigError(f"source {source.name}: settings of the Kafka client: {error.args[0].str()}") from error
     try:
         client.list_topics(timeout=ANSWER_SECONDS)
     except KafkaException as error:
-        raise BusUnavailable(f"no Kafka broker answers at {servers}: {error.args[0].str()}") from error
+        raise refusals.unanswered(client, servers, error) from error
 
 
 def _refuse_errors(source: NamedSource, findings: Findings) -> None:

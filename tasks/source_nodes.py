@@ -29,7 +29,7 @@ class SourceNodes:
 
     def names(self) -> list[str]:
         """All of them, in order."""
-        with _reported(IN_ZOOKEEPER):
+        with reported(IN_ZOOKEEPER):
             try:
                 return sorted(self._client.get_children(IN_ZOOKEEPER))
             except NoNodeError:
@@ -38,7 +38,7 @@ class SourceNodes:
     def get(self, name: str) -> NamedSource | None:
         """The source, or None. Raises ConfigError when its node does not hold one, or it is switched off."""
         path = source_path(name)
-        with _reported(path):
+        with reported(path):
             try:
                 data = self._client.get(path)[0]
             except NoNodeError:
@@ -49,7 +49,7 @@ class SourceNodes:
         """Stores it. Raises ConfigError when it is there already and not to be replaced."""
         path = source_path(name)
         data = orjson.dumps({"code": name, "nodeId": None, "using": True, "source": dict(pairs)})
-        with _reported(path):
+        with reported(path):
             try:
                 self._client.create(path, data, makepath=True)
             except NodeExistsError as error:
@@ -70,7 +70,7 @@ def source_nodes(address: str, auth: str | None) -> Iterator[SourceNodes]:
 
 
 @contextmanager
-def _reported(path: str) -> Iterator[None]:
+def reported(path: str) -> Iterator[None]:
     try:
         yield
     except NoAuthError as error:

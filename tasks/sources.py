@@ -9,7 +9,7 @@ from pathlib import Path
 import javaproperties
 
 from cdcbus.plugins.errors import CdcError, ConfigError
-from cdcbus.tasks.entries import Entry, Vocabulary, filled, is_inline_secret, is_secret, read_text, written_entries
+from cdcbus.tasks.entries import Entry, Vocabulary, filled, for_zookeeper, is_inline_secret, is_secret, read_text, written_entries
 from cdcbus.tasks.findings import Finding, Findings, Severity
 from cdcbus.tasks.interpolation import has_placeholder, masked
 from cdcbus.tasks.key import Key
@@ -183,14 +183,15 @@ def check_pairs(pairs: Mapping[str, str]) -> None:
             raise ConfigError(f"{name}: wrong value; expected {key.kind.expected}; example: {name}={key.kind.example}") from error
 
 
-def refuse_inline_secrets(pairs: Mapping[str, str]) -> None:
-    """Raises ConfigError for a secret that is written out: ZooKeeper keeps only where it is found."""
+def pairs_for_zookeeper(pairs: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """The pairs as ZooKeeper may keep them: a secret that is written out is encrypted. Raises ConfigError where it cannot be."""
+    kept = {}
     for name, written in pairs.items():
-        if is_inline_secret(name, find_source_key(name), written):
-            raise ConfigError(
-                f"{name}: a secret is not stored in ZooKeeper, where whoever reads the node sees it; "
-                "write '${env:NAME}', '${file:/path}' or '${file:/path:key}' in its place"
-            )
+        try:
+            kept[name] = for_zookeeper(name, find_source_key(name), written, environ)
+        except ValueError as error:
+            raise ConfigError(f"{name}: {error}") from error
+    return kept
 
 
 def write_source_file(file: Path, pairs: Mapping[str, str], is_replacing: bool) -> None:

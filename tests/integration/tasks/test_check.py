@@ -11,13 +11,16 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from confluent_kafka import Producer
 from pymysql.constants import COMMAND
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.cli import main
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses, Database, free_port
+from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.position import BinlogPosition, KafkaPosition, kafka_positions_to_json
+from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from tests.integration.producer.reading import connect, global_variable
 from tests.support.shop import Shop, open_shop
 
@@ -213,6 +216,66 @@ def test_a_target_table_without_key_and_one_with_a_second(shop: Shop) -> None:
     names = f"{shop.name}.bare,{shop.name}.twice".upper()
     seen = odd(check(shop, shop.load("postgresql", consumer__includes=names)))
     assert seen == {f"target table {shop.name}.bare": "error", f"target table {shop.name}.twice": "warning"}
+
+
+@pytest.fixture
+def send(shop: Shop) -> Iterator[Callable[[bytes], None]]:
+    """Sends a record to partition 1."""
+    producer = Producer({"bootstrap.servers": shop.addresses.kafka})
+
+    def send(value: bytes) -> None:
+        producer.produce(shop.name, value, partition=1)
+        assert producer.flush(30) == 0
+
+    yield send
+    producer.flush(0)
+
+
+def row(table: TableId, **cells: str) -> bytes:
+    columns = tuple(Column(name, "int unsigned") for name in cells)
+    return CanalRow().to_bytes(RowChange(Table(table, columns, ("id",)), Op.INSERT, None, cells))
+
+
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+def test_a_column_that_comes_and_the_target_lacks(shop: Shop, send: Callable[[bytes], None], target: str) -> None:
+    send(row(TableId(shop.name, "orders"), id="1", name="a", paid="1"))
+    task, subject = shop.load(target), f"target table {shop.name}.orders"
+    seen = check(shop, task)  # its file names no tables: those of the records are looked at
+    assert odd(seen) == {subject: "error"}
+    assert f"has no column paid for column paid of {shop.name}.orders, which record {shop.name}[1]@0 has" in seen[subject][1]
+    alter = seen[subject][1][seen[subject][1].index("ALTER") :].partition(";")[0]
+    (shop.postgresql if target == "postgresql" else shop.mariadb)(alter)
+    assert odd(check(shop, task)) == {}
+
+
+def test_a_column_that_came_before_the_start_only(shop: Shop, send: Callable[[bytes], None]) -> None:
+    send(row(TableId(shop.name, "orders"), id="1", name="a", paid="1"))
+    task, subject = shop.load("postgresql", consumer__source__firstConsumeFrom="latest"), f"target table {shop.name}.orders"
+    assert odd(check(shop, task)) == {subject: "warning"}
+    assert odd(check(shop, shop.load("postgresql", consumer__excludes=f"{shop.name.upper()}.ORDERS"))) == {}
+
+
+def test_rows_of_a_table_that_the_target_lacks(shop: Shop, send: Callable[[bytes], None]) -> None:
+    send(row(TableId(shop.name, "none"), id="1"))
+    assert odd(check(shop, shop.load("postgresql"))) == {f"target table {shop.name}.none": "error"}
+
+
+def test_records_of_another_form(shop: Shop, send: Callable[[bytes], None]) -> None:
+    send(row(TableId(shop.name, "orders"), id="1", name="a"))
+    send(b"{}")
+    seen = check(shop, shop.load("postgresql"))
+    assert odd(seen) == {f"records of {shop.name}": "error"}
+    assert f"record {shop.name}[1]@1: " in seen[f"records of {shop.name}"][1]
+
+
+def test_transaction_marks_end_no_look_at_the_records(shop: Shop) -> None:
+    producer = Producer({"bootstrap.servers": shop.addresses.kafka, "transactional.id": shop.name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(shop.name, row(TableId(shop.name, "orders"), id="1", name="a"), partition=0)
+    producer.commit_transaction(30)
+    seen = check(shop, shop.load("postgresql"))
+    assert seen[f"records of {shop.name}"] == ("ok", "the newest 1 can be read ")
 
 
 def test_an_offset_that_would_be_reset_is_a_warning(shop: Shop) -> None:

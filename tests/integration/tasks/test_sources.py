@@ -69,6 +69,22 @@ def test_added_listed_shown_in_both_homes(run: Run, zookeeper: str, name: str) -
     assert json.loads(run("list", "--json").stdout)[1]["kind"] == "JDBC"
 
 
+def test_sources_of_the_settings_file_are_listed_between_files_and_zookeeper(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "cdcbus.properties").write_text(
+        "porter.source.B.servers=k:1\nporter.source.B.kafka.sasl.password=s3cret\n", encoding="utf-8"
+    )
+    run("add", "B", "--file", "url=jdbc:mysql://h/db")
+    run("add", "B", "address=h:1")
+    assert [line.split("  ")[1:] for line in run("list").stdout.splitlines()] == [
+        ["JDBC", "sources/B.properties"],
+        ["KAFKA", "cdcbus.properties"],
+        ["CANAL", "ZooKeeper /datas/datesource/B"],
+    ]
+    (tmp_path / "sources" / "B.properties").unlink()
+    shown = run("show", "B")
+    assert shown.stdout.splitlines() == ["B: KAFKA, cdcbus.properties", "  servers=k:1", "  kafka.sasl.password=***"]
+
+
 def test_what_is_there_is_replaced_only_when_asked(run: Run, zookeeper: str, name: str) -> None:
     assert run("add", "A", "userName=one").exit_code == 0
     refused = run("add", "A", "userName=two")

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from cdcbus.ops.cli import main
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks import properties
 from cdcbus.tasks.observations import error, ok, warning
 
 GOOD = """\
@@ -110,6 +111,36 @@ def test_an_impossible_id_is_wrong_usage(task_id: str) -> None:
     assert "expected a name" in result.stderr
 
 
+def test_ten_faults_are_told_in_one_run_with_their_lines() -> None:
+    file = Path(__file__).parents[2] / "golden" / "tasks" / "ten-faults.properties"
+    result = CliRunner().invoke(main, ["task", "check", "--offline", str(file)])
+    assert result.exit_code == 1
+    assert result.stdout.startswith(f"{file}: 4 errors, 6 warnings, 0 notes\n")
+    told = re.findall(r"^ +(-|\d+) +(error|warning) +(\S+) +(.{8})", result.stdout, re.MULTILINE)
+    assert told == [
+        ("-", "error", "consumer.source.servers", "missing;"),
+        ("8", "error", "consumer.source.partition", "partitio"),
+        ("10", "error", "consumer.offset", "wrong va"),
+        ("15", "error", "loader.source.maxPoolSize", "wrong va"),
+        ("5", "warning", "consumer.source.firstConsumeFrom", "a remark"),
+        ("6", "warning", "consumer.source.group", "blanks a"),
+        ("7", "warning", "consumer.source.topics", "written "),
+        ("9", "warning", "consumer.source.pollTimeout", "unknown "),
+        ("14", "warning", "loader.source.password", "the secr"),
+        ("17", "warning", "mapper[0].auto", "without "),
+    ]
+    assert "did you mean consumer.source.pollTimeOut?" in " ".join(result.stdout.split())
+    assert "s3cret" not in result.output
+
+
+def test_the_examples_are_clean() -> None:
+    """Offline; with what they connect to in tests/integration/tasks/test_examples.py."""
+    files = sorted(map(str, (Path(properties.__file__).parent / "examples").glob("*.properties")))
+    environ = {"SOURCE_PASSWORD": "a", "TARGET_PASSWORD": "b"}
+    result = CliRunner().invoke(main, ["task", "check", "--offline", "--strict", *files], env=environ)
+    assert (result.exit_code, result.stdout.splitlines()) == (0, [f"{file}: 0 errors, 0 warnings, 0 notes" for file in files])
+
+
 def test_check_is_quiet_about_a_good_file(good: Path) -> None:
     result = CliRunner().invoke(main, ["task", "check", "--offline", str(good)])
     assert result.exit_code == 0
@@ -158,6 +189,36 @@ def test_check_needs_the_secrets_only_to_connect(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["task", "check", str(file)])
     assert result.exit_code == 1
     assert "environment variable 'NO_SUCH_SECRET' is not set" in result.stdout
+
+
+def test_a_word_that_is_no_file_is_the_id_of_a_task_in_zookeeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    environ = {"CDCBUS_ZOOKEEPER": "nonsense:port"}
+    for word in ("1084", "folder"):
+        for command in (["run"], ["check"]):
+            result = CliRunner().invoke(main, ["task", *command, word], env=environ)
+            assert (result.exit_code, "not a ZooKeeper address: 'nonsense:port'" in result.output) == (1, True), result.output
+    for word in ("1084.properties", "./1084", "folder/1084"):
+        result = CliRunner().invoke(main, ["task", "run", word], env=environ)
+        assert result.stderr == f"{Path(word)}: the task file cannot be read: No such file or directory; check its name and rights\n"
+    (tmp_path / "1084").write_text(GOOD, encoding="utf-8")
+    assert CliRunner().invoke(main, ["task", "check", "--offline", "1084"]).exit_code == 0
+
+
+def test_an_id_is_not_looked_for_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(main, ["task", "check", "--offline", "--json", "1084"], env={"CDCBUS_ZOOKEEPER": "nonsense:port"})
+    (checked,) = json.loads(result.stdout)
+    assert (result.exit_code, checked["file"]) == (1, "ZooKeeper /datas/task/1084/dist")
+    assert checked["findings"][0]["sentence"].startswith("no such file, and a task's id is looked for in ZooKeeper")
+
+
+@pytest.mark.parametrize("word", ["", "..", "a\nb"])
+def test_a_word_that_can_be_neither_is_one_sentence(word: str) -> None:
+    result = CliRunner().invoke(main, ["task", "run", word])
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert "is neither a file nor a task's id" in result.stderr
 
 
 SEEN = [ok("topic", "3 partitions"), warning("key", "a second one", "Look at it.")]
@@ -223,7 +284,7 @@ def test_an_interrupt_exits_130_without_a_word(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_named_error_is_its_sentence(monkeypatch: pytest.MonkeyPatch, good: Path) -> None:
-    monkeypatch.setattr("cdcbus.tasks.properties.read_task", Failing(ConfigError("what, where, what to do")))
+    monkeypatch.setattr("cdcbus.tasks.properties.inspect_task", Failing(ConfigError("what, where, what to do")))
     result = CliRunner().invoke(main, ["task", "run", str(good)])
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", "what, where, what to do\n")
 

@@ -1,6 +1,7 @@
 """`cdcbus config show`, and the settings file where commands use it."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,27 @@ def test_each_key_is_shown_with_where_it_comes_from(file: Path) -> None:
         "accepted; this release serves no pages",
     ]
     assert "s3cret" not in result.output
+
+
+def test_alarm_channels_and_sources_of_the_file_are_shown_without_their_secrets(file: Path) -> None:
+    text = (
+        "alarm.smtp.host=mail\nalarm.smtp.password=s3cret\nalarm.webhook.url=https://h/s3cret\nalarm.exec.command=/bin/alarm --all\n"
+        "porter.source.A.url=jdbc:mysql://h/db?password=s3cret\nporter.source.A.password=s3cret\nporter.source.A.userName=cdc\n"
+    )
+    result = call(file, text, "config", "show")
+    assert result.exit_code == 0
+    rows = {line.split()[0]: re.split(" {2,}", line)[1:] for line in result.stdout.splitlines()[1:]}
+    answer = "accepted; this release sends no alarms"
+    assert rows["alarm.smtp.host"] == ["mail", f"{file}:1", answer]
+    assert rows["alarm.smtp.password"] == ["***", f"{file}:2", answer]
+    assert rows["alarm.webhook.url"] == ["***", f"{file}:3", answer]
+    assert rows["alarm.exec.command"] == ["/bin/alarm --all", f"{file}:4", answer]
+    assert rows["porter.source.A.url"] == ["***", f"{file}:5"]
+    assert rows["porter.source.A.password"] == ["***", f"{file}:6"]
+    assert rows["porter.source.A.userName"] == ["cdc", f"{file}:7"]
+    as_json = call(file, text, "config", "show", "--json")
+    assert json.loads(as_json.stdout)[-1] == {"key": "porter.source.A.userName", "value": "cdc", "origin": f"{file}:7", "answer": ""}
+    assert "s3cret" not in result.output + as_json.output
 
 
 def test_as_json(file: Path) -> None:

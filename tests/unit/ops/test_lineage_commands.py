@@ -7,6 +7,7 @@ from kazoo.exceptions import NoNodeError
 
 from cdcbus.ops.cli import main
 from cdcbus.tasks import properties
+from cdcbus.tasks.dist import properties_text
 
 EXAMPLES = Path(properties.__file__).parent / "examples"
 TREE = """\
@@ -110,3 +111,23 @@ def test_tasks_in_zookeeper_are_known_too_and_files_win(monkeypatch: pytest.Monk
 def test_an_empty_zookeeper_knows_no_tasks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("cdcbus.tasks.positions.connect", lambda address, auth: Tree({}))
     assert lineage("--tasks", tmp_path, "--zookeeper", "z:2181").stdout == "no tasks found\n"
+
+
+def test_named_sources_are_looked_for_where_a_run_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cdcbus.properties").write_text("sources.directory=shared\nporter.source.BUS.servers=k:1\n", encoding="utf-8")
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "DB.properties").write_text("url=jdbc:mysql://h/db\n", encoding="utf-8")
+    task = json.loads(dist("9", "shop"))
+    task["consumer"]["source"] = {"sourceName": "BUS", "topics": "shop"}
+    task["loader"]["source"] = {"sourceName": "DB"}
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "9.properties").write_text(properties_text(task), encoding="utf-8")
+    nodes = {"/datas/task/10/dist/shop": json.dumps(task | {"taskId": "10"})}
+    monkeypatch.setattr("cdcbus.tasks.positions.connect", lambda address, auth: Tree(nodes))
+    result = lineage("--json", "--zookeeper", "z:2181")
+    assert result.stderr == ""
+    assert {(way["load_task"], way["database"]) for way in json.loads(result.stdout)} == {
+        ("9", "mysql://h:3306/db"),
+        ("10", "mysql://h:3306/db"),
+    }

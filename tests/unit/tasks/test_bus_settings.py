@@ -9,6 +9,7 @@ from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.bus_keys import BUS_KEYS, nearest_bus_key
 from cdcbus.tasks.bus_settings import BusSettings, read_bus_settings, variable_of
+from cdcbus.tasks.encryption import KEY_FILE, KEY_FILE_VARIABLE
 from cdcbus.tasks.key import Key
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
@@ -104,13 +105,25 @@ def test_a_wrong_secret_is_refused_without_showing_it(tmp_path: Path) -> None:
 
 
 def test_the_variable_of_each_key() -> None:
+    assert variable_of(KEY_FILE) == KEY_FILE_VARIABLE
     assert [variable_of(name) for name in BUS_KEYS] == [
         "CDCBUS_ZOOKEEPER",
         "CDCBUS_ZOOKEEPER_AUTH",
         "CDCBUS_SOURCES_DIRECTORY",
+        "CDCBUS_SECRET_KEYFILE",
         "CDCBUS_SPARK_MASTER",
         "CDCBUS_NODE_ID",
         "CDCBUS_HTTP_BIND",
+        "CDCBUS_ALARM_LOG",
+        "CDCBUS_ALARM_SMTP_HOST",
+        "CDCBUS_ALARM_SMTP_PORT",
+        "CDCBUS_ALARM_SMTP_USER",
+        "CDCBUS_ALARM_SMTP_PASSWORD",
+        "CDCBUS_ALARM_SMTP_FROM",
+        "CDCBUS_ALARM_SMTP_TO",
+        "CDCBUS_ALARM_SMTP_TLS",
+        "CDCBUS_ALARM_WEBHOOK_URL",
+        "CDCBUS_ALARM_EXEC_COMMAND",
     ]
 
 
@@ -133,3 +146,54 @@ def test_sources_are_looked_for_in_the_directory_that_is_set(tmp_path: Path) -> 
     lookup = read(tmp_path, CDCBUS_SOURCES_DIRECTORY=str(tmp_path / "shared")).source_lookup(tmp_path / "task.properties")
     found = lookup("A")  # and no ZooKeeper is asked: none runs here
     assert found is not None and found.kind == "JDBC"
+
+
+def test_a_source_of_porters_node_is_found_behind_files_and_before_zookeeper(tmp_path: Path, file: Path) -> None:
+    settings = read(
+        tmp_path,
+        "porter.source.A.url=jdbc:mysql://h/db\nporter.source.A.password=${env:P}\nporter.source.B.servers=k:1\nporter.source.B.serers=k:1\n",
+        CDCBUS_SOURCES_DIRECTORY=str(tmp_path / "shared"),
+    )
+    found = settings.source_lookup()("A")
+    assert found is not None
+    assert (found.kind, found.where, found.shown()) == ("JDBC", str(file), {"url": "jdbc:mysql://h/db", "password": "${env:P}"})
+    assert found.place(found.entries["password"].line) == f" (source A, {file}:2)"
+    assert [*settings.sources] == ["A", "B"]
+    (warning,) = settings.warnings
+    assert warning.startswith(f"{file}:4: porter.source.B.serers: unknown key, without effect; did you mean servers?")
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "A.properties").write_text("servers=k:2", encoding="utf-8")
+    found = settings.source_lookup()("A")
+    assert found is not None and found.kind == "KAFKA"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("alarm.smtp.port=0", "a whole number from 1 to 65535"),
+        ("alarm.smtp.tls=yes", "one of starttls, tls, none"),
+        ("alarm.webhook.url=hooks.example.com/s3cret", "an address with http:// or https://"),
+        ("alarm.log=maybe", "true or false"),
+    ],
+)
+def test_a_wrong_alarm_channel_is_told(tmp_path: Path, file: Path, line: str, expected: str) -> None:
+    (error,) = read(tmp_path, line + "\n").errors()
+    assert error.startswith(f"{file}:1: {line.partition('=')[0]}: wrong value; expected {expected}")
+    assert "s3cret" not in error
+
+
+def test_secrets_of_alarm_channels_are_not_shown(tmp_path: Path) -> None:
+    settings = read(tmp_path, "alarm.webhook.url=https://h/s3cret\nalarm.smtp.password=s3cret\nalarm.smtp.to=a@h,b@h\n")
+    assert settings.errors() == []
+    assert {name: settings.settings[name].shown for name in ("alarm.webhook.url", "alarm.smtp.password", "alarm.smtp.to")} == {
+        "alarm.webhook.url": "***",
+        "alarm.smtp.password": "***",
+        "alarm.smtp.to": "a@h,b@h",
+    }
+    assert "s3cret" not in str(settings.warnings)
+
+
+def test_the_key_file_of_the_settings_fills_placeholders(tmp_path: Path) -> None:
+    assert read(tmp_path, "secret.keyFile=/k\n", A="1").filling == {"A": "1", KEY_FILE_VARIABLE: "/k"}
+    assert read(tmp_path, "secret.keyFile=/k\n", CDCBUS_SECRET_KEYFILE="/own").filling == {KEY_FILE_VARIABLE: "/own"}
+    assert read(tmp_path, "", A="1").filling == {"A": "1"}

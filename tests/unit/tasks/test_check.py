@@ -21,8 +21,6 @@ SOUND = {
     "binlog_row_metadata": "FULL",
     "gtid_mode": "ON",
     "binlog_expire_logs_seconds": "2592000",
-    "binlog_transaction_compression": "OFF",
-    "binlog_row_value_options": "",
 }
 
 
@@ -41,9 +39,6 @@ def test_sound_settings_are_all_ok() -> None:
         ("binlog_format", "MIXED", "error"),
         ("binlog_row_image", "MINIMAL", "error"),
         ("binlog_row_metadata", "MINIMAL", "warning"),
-        ("binlog_transaction_compression", "ON", "error"),
-        ("log_bin_compress", "ON", "error"),
-        ("binlog_row_value_options", "PARTIAL_JSON", "error"),
     ],
 )
 def test_each_setting_is_told_with_its_cure(name: str, value: str, outcome: str) -> None:

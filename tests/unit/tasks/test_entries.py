@@ -79,11 +79,15 @@ def test_a_secret_is_taken_as_it_stands() -> None:
         "loader.source.url=jdbc:mysql://h/db?user=u&password=abc",
         "loader.source.url=jdbc:mysql://h/db?trustCertificateKeyStorePassword=abc",
         "loader.source.url=jdbc:oracle:thin:scott/abc@h:1521:orcl",
+        "consumer.metaSource.url=jdbc:mysql://h/db?user=u&Password=abc",
+        "consumer.source.url=jdbc:mysql://u:abc@h/db",
+        'kafka.sasl.jaas.config=x required username="${env:U}" password="abc";',
+        "kafka.ssl.key.pem=abc",
     ],
 )
 def test_an_inline_secret_is_warned_of_with_the_safe_form_and_without_the_secret(line: str) -> None:
     findings = Findings()
-    read_entries(line, {}, findings, Severity.ERROR)
+    read_entries(line, {"U": "u"}, findings, Severity.ERROR)
     (finding,) = findings.found
     assert finding.severity is Severity.WARNING
     assert "${env:NAME}" in finding.sentence
@@ -97,6 +101,7 @@ def test_an_inline_secret_is_warned_of_with_the_safe_form_and_without_the_secret
         "loader.source.password=",
         "loader.source.url=jdbc:mysql://h/db?password=${env:DB}",
         "loader.source.url=jdbc:postgresql://h/db?sslmode=require",
+        'kafka.sasl.jaas.config=x required username="u" password="${env:DB}";',
         "mapper[0].column.PASSWORD=pass",
         "loader.source.partitionKey.S.SECRETS=ID",
     ],

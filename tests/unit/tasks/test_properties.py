@@ -12,11 +12,12 @@ from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.findings import Severity
+from cdcbus.tasks.key import Route
 from cdcbus.tasks.keys import KEYS
-from cdcbus.tasks.properties import ReadTask, inspect_task, read_task
+from cdcbus.tasks.properties import ReadTask, inspect_task, inspect_text, read_task
+from tests.unit.tasks.any_task import entries
 
-NAME = st.text(st.characters(categories=("L", "N"), include_characters="_-. $ü\N{GRINNING FACE}"), min_size=1, max_size=12)
-TRIMMED = NAME.map(str.strip).filter(lambda text: text not in {"", ".", "..", "zookeeper"})
+ENVIRON = {"A": "a"}
 WORDS = st.sampled_from(["true", "no", "1", "-1", "0", "99999999999999999999", "a,b", "h:1", "mysql-bin.1", "2024-01-01", "", " ", "\x00"])
 
 
@@ -27,63 +28,22 @@ def read(text: str, **environ: str) -> ReadTask:
         return read_task(file, environ)
 
 
-def load_entries() -> st.SearchStrategy[dict[str, str]]:
-    """Files of KafkaFetch tasks, with anything they may hold."""
-    return st.fixed_dictionaries(
-        {
-            "taskId": TRIMMED,
-            "consumer.consumerName": st.just("KafkaFetch"),
-            "consumer.source.servers": st.just("k1:9092, k2:9092"),
-            "consumer.source.topics": st.lists(TRIMMED, min_size=1, max_size=1).map(",".join),
-            "loader.loaderName": st.sampled_from(["JdbcBatch", "JdbcSingle"]),
-            "loader.source.url": TRIMMED.map("jdbc:mysql://h/{}".format),
-        },
-        optional={
-            "consumer.offset": st.sampled_from(["12", "3-4", "earliest", "2024-05-01T03:04:05.678+08:00"]),
-            "consumer.includes": st.lists(TRIMMED.map("S.{}".format), min_size=1, max_size=3).map(",".join),
-            "consumer.source.partition": st.integers(0, 99).map(str),
-            "consumer.source.maxRecordsPerBatch": st.integers(1, 10**9).map(str),
-            "loader.source.password": NAME,
-            "loader.insertOnUpdateError": st.sampled_from(["true", "FALSE", "off"]),
-            "mapper[0].schema": st.tuples(TRIMMED, TRIMMED).map(",".join),
-            "mapper[0].column.\N{GRINNING FACE} =:": TRIMMED,
-            "mapper[12].forceMatched": st.just("false"),
-            "kafka.a b": NAME,
-            "spark.x": NAME,
-        },
-    )
+def written(entries: dict[str, str], separator: str = "=", prefix: str = "") -> str:
+    return javaproperties.dumps({prefix + key: value for key, value in entries.items()}, separator=separator, timestamp=False)
 
 
-def fetch_entries() -> st.SearchStrategy[dict[str, str]]:
-    """Files of CanalFetch tasks, with anything they may hold."""
-    return st.fixed_dictionaries(
-        {
-            "taskId": TRIMMED,
-            "consumer.consumerName": st.just("CanalFetch"),
-            "consumer.source.address": st.just("db1:3306"),
-            "consumer.source.username": TRIMMED,
-            "loader.loaderName": st.just("KAFKA_SYNC"),
-            "loader.source.servers": st.just("[::1]:9092"),
-            "loader.source.topic": TRIMMED,
-        },
-        optional={
-            "consumer.offset": st.sampled_from(["mysql-bin.000064:4", "0-1-100", "latest", "2024-05-01"]),
-            "consumer.source.filter": st.just(r"a\.b,\\x"),
-            "consumer.source.password": NAME,
-            "consumer.source.positionIntervalSeconds": st.sampled_from(["1", "0.25"]),
-            "loader.source.oggJson": st.sampled_from(["true", "false"]),
-            "loader.source.partitionKey.s.t": st.lists(TRIMMED, min_size=1).map(",".join),
-        },
-    )
-
-
-@given(st.one_of(load_entries(), fetch_entries()), st.booleans(), st.booleans())
-def test_a_file_written_back_gives_the_same_task(entries: dict[str, str], is_prefixed: bool, is_ascii: bool) -> None:
-    first = read(javaproperties.dumps(entries, timestamp=False, ensure_ascii=is_ascii))
-    prefix = "porter.task[0]." if is_prefixed else ""
-    again = javaproperties.dumps({prefix + key: value for key, value in entries.items()}, separator=" : ", timestamp=0)
-    assert read(again).task == first.task
-    assert isinstance(first.task, LoadTask if "consumer.source.topics" in entries else FetchTask)
+@given(st.one_of(entries(Route.LOAD), entries(Route.FETCH)), st.booleans())
+def test_a_file_written_back_gives_the_same_task_and_the_same_errors(keys: dict[str, str], is_prefixed: bool) -> None:
+    first = inspect_text(written(keys), ENVIRON)
+    texts = {key: entry.written for key, entry in first.entries.items()}
+    again = inspect_text(written(texts, " : ", "porter.task[0]." if is_prefixed else ""), ENVIRON)
+    assert again.task == first.task
+    assert {key: entry.written for key, entry in again.entries.items()} == texts
+    assert [(f.key, f.sentence) for f in again.findings.of(Severity.ERROR)] == [
+        (f.key, f.sentence) for f in first.findings.of(Severity.ERROR)
+    ]
+    if first.task is not None:
+        assert isinstance(first.task, LoadTask if keys["consumer.consumerName"] == "KafkaFetch" else FetchTask)
 
 
 def may_only_be_refused(text: str) -> None:
@@ -101,6 +61,9 @@ def may_only_be_refused(text: str) -> None:
 @example("taskId=\ud800")
 @example("taskId=\\ud83d\\ude00\\ud83d")
 @example("mapper[99999999999].schema=a,b")
+@example("{")
+@example(' [{"taskId": 1}]')
+@example('{"taskId": {"a": ["b", {"c": null}]}}')
 @example("kafka.\\u000a\\u001b[31m=${env:B}")
 def test_any_text_is_read_or_refused(text: str) -> None:
     may_only_be_refused(text)
@@ -111,7 +74,7 @@ def test_any_values_of_known_keys_are_read_or_refused(entries: list[tuple[str, s
     may_only_be_refused("\n".join(f"{key.replace('[i]', '[1]')}={value}" for key, value in entries))
 
 
-@given(st.sampled_from(sorted(KEYS)), st.one_of(st.text(), WORDS, st.just("${env:A}${env:B}${file:/}")))
+@given(st.sampled_from(sorted(KEYS)), st.one_of(st.text(), WORDS, st.sampled_from(["${env:A}${env:B}${file:/}", "${encrypted:x}"])))
 @example("consumer.source.filter", "(" * 5000)
 @example("consumer.offset", "1" * 5000)
 @example("consumer.offset", "9999-12-31T23:59:59-23:59")

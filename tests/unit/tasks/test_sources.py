@@ -3,11 +3,14 @@
 from pathlib import Path
 
 import pytest
+from cryptography.fernet import Fernet
 
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import ConfigError, PositionUnavailable
 from cdcbus.producer.task import FetchTask
+from cdcbus.tasks.encryption import KEY_FILE_VARIABLE
 from cdcbus.tasks.findings import Severity
+from cdcbus.tasks.interpolation import interpolate
 from cdcbus.tasks.properties import inspect_task, read_task
 from cdcbus.tasks.sources import (
     NamedSource,
@@ -15,8 +18,8 @@ from cdcbus.tasks.sources import (
     first_of,
     in_folders,
     names_in,
+    pairs_for_zookeeper,
     read_source_file,
-    refuse_inline_secrets,
     source_folders,
     write_source_file,
 )
@@ -180,11 +183,18 @@ def test_a_pair_that_no_source_has_is_refused(name: str, value: str, sentence: s
         ("kafka.ssl.key.password", "s3cret"),
     ],
 )
-def test_a_secret_is_not_for_zookeeper(name: str, value: str) -> None:
+def test_a_secret_is_encrypted_for_zookeeper_or_refused(name: str, value: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="not stored in ZooKeeper") as raised:
-        refuse_inline_secrets({"userName": "u", name: value})
+        pairs_for_zookeeper({"userName": "u", name: value}, {})
     assert "s3cret" not in str(raised.value)
-    refuse_inline_secrets({name: value.replace("s3cret", "${env:P}")})
+    filled = value.replace("s3cret", "${env:P}")
+    assert pairs_for_zookeeper({name: filled}, {}) == {name: filled}
+    key = tmp_path / "key"
+    key.write_bytes(Fernet.generate_key())
+    environ = {KEY_FILE_VARIABLE: str(key)}
+    kept = pairs_for_zookeeper({"userName": "u", name: value}, environ)
+    assert "s3cret" not in str(kept)
+    assert {name: interpolate(text, environ) for name, text in kept.items()} == {"userName": "u", name: value}
 
 
 def test_a_written_file_is_read_back_and_not_replaced_unasked(tmp_path: Path) -> None:

@@ -1,0 +1,137 @@
+"""What the columns of rows and of their target mean for a consumer task, without servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdcbus.consumer.mapper import Mapper
+from cdcbus.consumer.task import MapperRule
+from cdcbus.plugins.contracts import TargetColumn, TargetTable
+from cdcbus.plugins.errors import ConversionError
+from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
+from cdcbus.tasks.check_columns import describe_columns
+from cdcbus.tasks.check_records import Sample, describe_unreadable
+from cdcbus.tasks.observations import Observation
+
+SOURCE = TableId("SHOP", "ORDERS")
+ID, NAME, COUNT = Column("ID", "int"), Column("NAME", "varchar(40)"), Column("COUNT", "int unsigned")
+
+
+def target(*columns: str, required: str = "", key: tuple[str, ...] = ("id",), dialect: str = "postgresql") -> TargetTable:
+    return TargetTable(
+        TableId("copy", "orders"), {n: TargetColumn(n, "text", is_required=n == required) for n in columns}, key, dialect=dialect
+    )
+
+
+def sample(*columns: Column, op: Op = Op.INSERT, is_ahead: bool = True, key: tuple[str, ...] = ("ID",)) -> Sample:
+    row: Row = {column.name: "1" for column in columns}
+    seen = Sample()
+    seen.add(RowChange(Table(SOURCE, columns, key), op, None if op is Op.INSERT else row, row), "t[0]@7", is_ahead)
+    return seen
+
+
+def look(seen: Sample | None, table: TargetTable, rule: MapperRule | None = None) -> list[Observation]:
+    return list(describe_columns(SOURCE, seen, table, Mapper([rule] if rule else [])))
+
+
+def odd(observations: list[Observation]) -> list[tuple[str, str, str]]:
+    return [(each.outcome, each.found, each.cure) for each in observations if each.outcome != "ok"]
+
+
+def test_columns_that_fit_in_any_case_are_ok() -> None:
+    (seen,) = look(sample(ID, NAME), target("id", "name", "more"))
+    assert (seen.outcome, seen.subject, seen.found) == (
+        "ok",
+        "target table copy.orders",
+        "has all 2 columns of the newest rows of SHOP.ORDERS",
+    )
+
+
+@pytest.mark.parametrize(
+    ("dialect", "alter"),
+    [
+        ("postgresql", 'ALTER TABLE "copy"."orders" ADD COLUMN "COUNT" bigint;'),
+        ("mysql", "ALTER TABLE `copy`.`orders` ADD COLUMN `COUNT` int unsigned;"),
+    ],
+)
+def test_a_column_that_the_target_lacks_is_told_with_the_statement_that_adds_it(dialect: str, alter: str) -> None:
+    assert odd(look(sample(ID, COUNT), target("id", dialect=dialect))) == [
+        (
+            "error",
+            "has no column COUNT for column COUNT of SHOP.ORDERS, which record t[0]@7 has",
+            f"{alter} or rename it with mapper[i].column.COUNT, or drop it with mapper[i].forceMatched=false.",
+        )
+    ]
+
+
+def test_a_form_without_types_says_so() -> None:
+    ((_, _, cure),) = odd(look(sample(ID, Column("NOTE")), target("id")))
+    assert cure.startswith('ALTER TABLE "copy"."orders" ADD COLUMN "NOTE" text; with the type that it has at the source; or rename')
+
+
+def test_all_lacking_columns_are_told_at_once() -> None:
+    assert len(odd(look(sample(ID, NAME, COUNT), target("id")))) == 2
+
+
+def test_a_renamed_column_is_looked_for_by_its_new_name() -> None:
+    rule = MapperRule(columns={"name": "label"})
+    assert odd(look(sample(ID, NAME), target("id", "label"), rule)) == []
+    ((_, found, cure),) = odd(look(sample(ID, NAME), target("id", "name"), rule))
+    assert found.startswith("has no column label for column NAME of SHOP.ORDERS")
+    assert 'ADD COLUMN "label" varchar(40);' in cure
+
+
+def test_a_column_that_is_left_out_on_purpose_or_was_only_in_applied_records_is_a_warning() -> None:
+    ((outcome, found, _),) = odd(look(sample(ID, NAME), target("id"), MapperRule(force_matched=False)))
+    assert (outcome, found.rpartition("; ")[2]) == ("warning", "mapper[i].forceMatched=false leaves it out")
+    ((outcome, found, _),) = odd(look(sample(ID, NAME, is_ahead=False), target("id")))
+    assert (outcome, found.rpartition("; ")[2]) == ("warning", "that record is before the start")
+
+
+def test_a_column_stays_ahead_when_an_older_lane_has_it_too() -> None:
+    seen = sample(ID, NAME)
+    seen.add(RowChange(Table(SOURCE, (ID, NAME), ("ID",)), Op.INSERT, None, {"ID": "1", "NAME": "a"}), "t[1]@3", False)
+    assert [outcome for outcome, _, _ in odd(look(seen, target("id")))] == ["error"]
+
+
+def test_a_column_that_a_record_describes_but_no_row_has_does_not_count() -> None:
+    seen = Sample()
+    seen.add(RowChange(Table(SOURCE, (ID, NAME), ("ID",)), Op.DELETE, {"ID": "1"}, None), "t[0]@1", True)
+    assert odd(look(seen, target("id"))) == []
+
+
+def test_key_columns_that_rows_do_not_bring_are_an_error() -> None:
+    (seen,) = odd(look(sample(ID, NAME, key=()), target("id", "name", "shop", key=("id", "shop"))))
+    assert seen[:2] == ("error", "the newest rows of SHOP.ORDERS bring no shop, which is part of its key")
+
+
+def test_keys_that_differ_are_a_warning() -> None:
+    ((outcome, found, _),) = odd(look(sample(ID, NAME), target("id", "name", key=("name",))))
+    assert (outcome, found.partition(";")[0]) == ("warning", "its key is name, that of SHOP.ORDERS is ID")
+
+
+@pytest.mark.parametrize(("op", "count"), [(Op.INSERT, 1), (Op.UPDATE, 0)])
+def test_a_column_that_inserts_need_is_missed_only_where_rows_are_inserted(op: Op, count: int) -> None:
+    found = odd(look(sample(ID, op=op), target("id", "needed", required="needed")))
+    assert [outcome for outcome, _, _ in found] == ["warning"] * count
+
+
+def test_the_mapper_of_a_table_is_looked_at_where_no_record_is_there() -> None:
+    rule = MapperRule(table=("ORDERS", "orders"), columns={"NAME": "label", "ID": "id"})
+    ((outcome, found, cure),) = odd(look(None, target("id"), rule))
+    assert (outcome, found) == ("error", "has no column label for column NAME of SHOP.ORDERS")
+    assert cure.startswith('ALTER TABLE "copy"."orders" ADD COLUMN "label" text;')
+    assert look(None, target("id"), MapperRule(columns={"NAME": "label"})) == []  # a rule for any table, which may have no NAME
+
+
+def test_a_mapper_column_that_rows_do_not_have_is_a_warning() -> None:
+    rule = MapperRule(table=("ORDERS", "orders"), columns={"NAEM": "label"})
+    ((outcome, found, _),) = odd(look(sample(ID), target("id", "label"), rule))
+    assert (outcome, found) == ("warning", "mapper[i].column.NAEM: the newest rows of SHOP.ORDERS have no such column")
+
+
+@pytest.mark.parametrize(("is_ahead", "outcome"), [(True, "error"), (False, "warning")])
+def test_a_record_that_cannot_be_read_stops_only_a_task_that_is_to_read_it(is_ahead: bool, outcome: str) -> None:
+    seen = describe_unreadable("records of t", "t[0]@7", is_ahead, ConversionError("no JSON"))
+    assert seen.outcome == outcome
+    assert "record t[0]@7: no JSON" in seen.found
