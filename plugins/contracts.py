@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
-from cdcbus.plugins.rowchange import Cell, RowChange, TableId
+from cdcbus.plugins.rowchange import Cell, Column, RowChange, TableId
 
 
 class Converter(Protocol):
@@ -52,11 +53,28 @@ class PositionStore(Protocol):
         ...
 
 
+class SchemaStore(Protocol):
+    """The schema history of one swimlane of one task: text entries by name, one ZooKeeper node each. Only the task itself writes them."""
+
+    @property
+    def path(self) -> str:
+        """Where the entries are stored, for messages."""
+        ...
+
+    def load(self) -> dict[str, str]:
+        """All entries."""
+        ...
+
+    def save(self, entries: Mapping[str, str | None]) -> None:
+        """Stores each entry durably in place of the one of its name; None deletes it. Not all at once: a crash may leave some undone."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class TargetColumn:
     """A target column. `type` is the target's own type name as a cast spells it, without length (`varchar`, `bytea`, `"bit"`);
-    `length` is its declared length where it has one. `is_generated`: the target computes it, so it is never written.
-    `is_required`: an insert must name it, as it is neither nullable nor has a default."""
+    `length` is its declared length, a decimal's digits, where it has one; `scale` a decimal's digits behind the point. `is_generated`: the
+    target computes it, so it is never written. `is_required`: an insert must name it, as it is neither nullable nor has a default."""
 
     name: str
     type: str
@@ -64,12 +82,14 @@ class TargetColumn:
     is_nullable: bool = True
     is_generated: bool = False
     is_required: bool = False
+    scale: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TargetTable:
-    """A target table as reflected: columns by name in order, primary key, other unique keys. One of these that is more than its columns
-    (an expression, a prefix, a condition) is an empty tuple. `dialect` is SQLAlchemy's name of the target's kind (`postgresql`, `mysql`,
+    """A target table as reflected: columns by name in order, key, other unique keys. The key is the primary key, or where there is none a
+    unique key without nullable columns; empty where there is neither. A unique key that is more than its columns (an expression, a prefix,
+    a condition) is an empty tuple. `dialect` is SQLAlchemy's name of the target's kind (`postgresql`, `mysql`,
     `oracle`)."""
 
     id: TableId
@@ -89,8 +109,22 @@ class Writes:
 
 
 @dataclass(frozen=True, slots=True)
+class Swaps:
+    """Rows of a table without a key, with the same columns: pairs of the row that goes and the row that comes.
+
+    No row that goes: an insert; none that comes: a delete. What goes is ONE row that is equal in all `columns`, whichever it is.
+    `may_insert`: where no such row is there, the one that comes is inserted, else left out and counted missed.
+    """
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[tuple[Cell, ...] | None, tuple[Cell, ...] | None]]
+    may_insert: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class TableBatch:
-    """The net effect on one target table: empty it if `truncate`, then `deletes` (key cells, in `table.key` order), then `writes`.
+    """The net effect on one target table: empty it if `truncate`, then `deletes` (key cells, in `table.key` order), then `writes`; for a
+    table without a key `swaps` instead of these two.
 
     Merged: a key stands at most once in `deletes` and once in `writes`, so the order inside each part is free. A key in both is a row
     that comes back with columns left open: they get the target's defaults. Column names are the target's; every `columns` holds the key
@@ -101,6 +135,7 @@ class TableBatch:
     truncate: bool = False
     deletes: Sequence[tuple[Cell, ...]] = ()
     writes: Sequence[Writes] = ()
+    swaps: Sequence[Swaps] = ()
 
 
 @dataclass(slots=True)
@@ -144,7 +179,8 @@ class LoadTransaction(Protocol):
     """One open transaction of a target. Durable when its context ends without an error, undone otherwise."""
 
     def write(self, batch: TableBatch) -> Counts:
-        """Applies a table's batch. Raises UniqueViolation, TargetRejected, TargetUnavailable."""
+        """Applies a table's batch. Raises UniqueViolation, TargetRejected, TargetUnavailable; TargetMisconfigured for a table without a key
+        in a target without an offset table, where a batch that comes twice would repeat rows."""
         ...
 
     def displace(self, batch: TableBatch) -> int:
@@ -164,12 +200,28 @@ class LoadTransaction(Protocol):
 class Loader(Protocol):
     """Writes to one target. Thread-safe: each lane uses a transaction, and so a connection, of its own."""
 
+    @property
+    def is_merging(self) -> bool:
+        """Whether it takes the net effect of many changes; else each change comes as a batch of its own, in source order."""
+        ...
+
+    @property
+    def is_dry_run(self) -> bool:
+        """Whether it changes nothing: then no stored position may move."""
+        ...
+
     def table(self, name: TableId) -> TargetTable | None:
         """The target table, matched without regard to case when the exact spelling does not exist; None if missing. Cached."""
         ...
 
     def refresh(self, name: TableId) -> None:
         """Forgets what `table` has cached of it."""
+        ...
+
+    def evolve(self, table: TargetTable, columns: Sequence[Column]) -> TargetTable:
+        """Gives the table those of the source's `columns` (under the target's names) that it lacks, and widens types that are too narrow
+        for them; never drops or narrows anything. Durable at once. The table as it is then: what somebody else has done meanwhile is no
+        error. Raises TargetRejected, TargetMisconfigured (no right to), TargetUnavailable."""
         ...
 
     def transaction(self) -> AbstractContextManager[LoadTransaction]:
@@ -189,13 +241,30 @@ class Loader(Protocol):
         ...
 
 
+class ZeroDate(StrEnum):
+    """What a zero or partly zero date (`0000-00-00`, `2024-02-00`) becomes in a target that has none."""
+
+    REJECT = "reject"
+    NULL = "null"
+    EPOCH = "epoch"
+
+
 @dataclass(frozen=True, slots=True)
 class JdbcTarget:
-    """What a JDBC loader connects to. `url` is the task file's JDBC address; the password is not shown by repr."""
+    """What a JDBC loader connects to. `url` is the task file's JDBC address; the password is not shown by repr.
+
+    `pool_size`: connections at most; `min_connections` of them are opened with the first. `max_wait_seconds`: how long to wait for a free
+    connection, and for a new one. `connect_retries`: how often a failed connect is tried again before it counts. `is_tested`: each
+    connection is tested before it is used. `zero_date`: see there.
+    """
 
     url: str
     user: str = ""
     password: str = field(default="", repr=False)
     task_id: str = ""
     pool_size: int = 5
-    connect_timeout_seconds: int = 10
+    min_connections: int = 0
+    max_wait_seconds: float = 10.0
+    connect_retries: int = 1
+    is_tested: bool = True
+    zero_date: ZeroDate = ZeroDate.REJECT

@@ -10,6 +10,7 @@
     │   ├── SourceUnavailable    not reachable just now: try again
     │   ├── SourceMisconfigured  reachable, but cannot be read completely
     │   ├── PositionLost         the log no longer holds the position
+    │   ├── UnusableHistory      a stored schema history that is damaged
     │   └── UnreadableEvent      an event that cannot be decoded without guessing
     ├── BusError                 Kafka
     │   ├── BusUnavailable       not reachable just now: try again
@@ -66,6 +67,10 @@ class SourceMisconfigured(SourceError):
 
 class PositionLost(SourceError):
     """The binlog no longer holds the wanted position."""
+
+
+class UnusableHistory(SourceError):
+    """A stored schema history that cannot be used; the text names its ZooKeeper path."""
 
 
 class UnreadableEvent(SourceError):

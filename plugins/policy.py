@@ -31,6 +31,7 @@ from cdcbus.plugins.errors import (
     UniqueViolation,
     UnmappedColumn,
     UnreadableEvent,
+    UnusableHistory,
 )
 
 LOG = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ POLICIES: Mapping[type[CdcError], Policy] = {
     SourceUnavailable: Policy(Action.RETRY, "Nothing to do unless it lasts: then check that the source runs and can be reached from here."),
     SourceMisconfigured: Policy(Action.STOP, "Change the server setting or grant named above, then start the task again."),
     PositionLost: Policy(Action.STOP, "Choose a position that the source still has, load again the rows between, keep binlogs for longer."),
+    UnusableHistory: Policy(Action.STOP, "Delete the ZooKeeper node named above, then start the task again."),
     UnreadableEvent: Policy(Action.STOP, "Nothing was skipped: report the event, or leave its table out by `consumer.excludes`."),
     BusError: Policy(Action.STOP, "Remove the cause at Kafka, then start the task again."),
     BusUnavailable: Policy(Action.RETRY, "Nothing to do unless it lasts: then check that the brokers run and can be reached from here."),
@@ -88,12 +90,23 @@ def policy_of(error: BaseException) -> Policy:
     return UNKNOWN
 
 
-def keep_trying(name: str, attempt: Callable[[], None], done: Callable[[], int], stop: Event) -> None:
+def growing_pause(failures: int) -> float:
+    """From half a second to twenty, by the number of failures in a row before this one."""
+    return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(failures, 9))
+
+
+def keep_trying(
+    name: str,
+    attempt: Callable[[], None],
+    done: Callable[[], int],
+    stop: Event,
+    pause_seconds: Callable[[int], float] = growing_pause,
+) -> None:
     """Calls `attempt` until it returns or `stop` is set, as long as its errors are ones to retry; raises the others.
 
-    Pauses grow from half a second to twenty and begin anew once `done()`, a count of work, has grown. An operator's edit needs no pause.
+    Pauses follow the number of failures, which begins anew once `done()`, a count of work, has grown. An operator's edit needs no pause.
     """
-    pause = FIRST_PAUSE_SECONDS
+    failures = 0
     while not stop.is_set():
         before = done()
         try:
@@ -104,6 +117,7 @@ def keep_trying(name: str, attempt: Callable[[], None], done: Callable[[], int],
         except CdcError as error:
             if policy_of(error).action is Action.STOP:
                 raise
-            pause = FIRST_PAUSE_SECONDS if done() > before else min(LONGEST_PAUSE_SECONDS, pause * 2)
+            failures = 0 if done() > before else failures + 1
+            pause = pause_seconds(failures)
             LOG.warning("%s: %s; trying again in %g s", name, error, pause)
             stop.wait(pause)

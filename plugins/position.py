@@ -21,7 +21,8 @@ class BinlogPosition:
     """A transaction edge in a source's binlog: reading may go on at byte `pos` of `file`.
 
     `batch_id` counts stored positions (informational, as in porter). `gtid` is the executed set up to here, `timestamp_ms` the commit time
-    of the transaction before, `server_uuid` the server that wrote the file; empty or 0 where not known.
+    of the transaction before, `server_uuid` the server whose file this is (`server-id-1` where it has no UUID), `file_created_ms` when the
+    file was begun, as names come again on other servers and after a reset; empty or 0 where not known.
     """
 
     file: str
@@ -30,12 +31,13 @@ class BinlogPosition:
     gtid: str = ""
     timestamp_ms: int = 0
     server_uuid: str = ""
+    file_created_ms: int = 0
 
     def __str__(self) -> str:
         return f"{self.file}:{self.pos}"
 
     def to_json(self) -> str:
-        """`{"batchId":B,"logfileName":F,"offset":O}` and, where known, `gtid`, `timestamp` (ms) and `serverUuid`."""
+        """`{"batchId":B,"logfileName":F,"offset":O}` and, where known, `gtid`, `timestamp` (ms), `serverUuid` and `fileTimestamp` (ms)."""
         fields: dict[str, Any] = {"batchId": self.batch_id, "logfileName": self.file, "offset": self.pos}
         if self.gtid:
             fields["gtid"] = self.gtid
@@ -43,6 +45,8 @@ class BinlogPosition:
             fields["timestamp"] = self.timestamp_ms
         if self.server_uuid:
             fields["serverUuid"] = self.server_uuid
+        if self.file_created_ms:
+            fields["fileTimestamp"] = self.file_created_ms
         return orjson.dumps(fields).decode()
 
     @classmethod
@@ -63,6 +67,7 @@ class BinlogPosition:
             gtid=_field(fields, "gtid", str, "", text),
             timestamp_ms=_field(fields, "timestamp", int, 0, text),
             server_uuid=_field(fields, "serverUuid", str, "", text),
+            file_created_ms=_field(fields, "fileTimestamp", int, 0, text),
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Flag, StrEnum, auto
 from typing import NamedTuple
 
 Cell = str | None
@@ -35,14 +35,24 @@ class TableId(NamedTuple):
         return f"{self.schema}.{self.table}"
 
 
+class Unclear(Flag):
+    """What of a cell cannot be told from its text alone, as the wire format leaves the types out. TIMES: a date may be written as a number
+    of days. BYTES: bytes may be written as base64."""
+
+    NOTHING = 0
+    TIMES = auto()
+    BYTES = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A source column. `mysql_type` is the type as CREATE TABLE spells it, empty where the wire format has no types; `sql_type` is its
-    java.sql.Types number."""
+    java.sql.Types number; `unclear` says what its cells may mean otherwise than they read."""
 
     name: str
     mysql_type: str = ""
     sql_type: int = 12
+    unclear: Unclear = Unclear.NOTHING
 
     @property
     def is_binary(self) -> bool:
@@ -66,14 +76,22 @@ class Table:
 class Origin:
     """Where and when the source wrote a row: shared by the rows of one binlog event. Empty text or 0 where the wire format does not say.
 
-    `pos` is where the event starts in `file`; `commit_ms` is epoch milliseconds at the source.
+    `pos` is where the event starts in `file` (of a compressed transaction: the event that holds it all); `commit_us` is epoch microseconds
+    on the server where the transaction was committed first, in whole seconds from a server that knows no more (MariaDB); `server_uuid` is
+    that server's, which MariaDB does not have.
     """
 
     file: str = ""
     pos: int = 0
     gtid: str = ""
     server_id: int = 0
-    commit_ms: int = 0
+    commit_us: int = 0
+    server_uuid: str = ""
+
+    @property
+    def commit_ms(self) -> int:
+        """Epoch milliseconds."""
+        return self.commit_us // 1000
 
 
 NO_ORIGIN = Origin()

@@ -15,6 +15,7 @@ IGNORABLE_FLAG = 0x80
 
 HEARTBEAT_V2 = 0x29
 HEARTBEATS = {BINLOG.HEARTBEAT_LOG_EVENT, HEARTBEAT_V2}
+GTIDS_BEFORE_FILE = {BINLOG.PREVIOUS_GTIDS_LOG_EVENT, BINLOG.MARIADB_GTID_GTID_LIST_EVENT}
 # Events that change no row and end no transaction.
 WITHOUT_EFFECT = {
     BINLOG.STOP_EVENT,
@@ -23,12 +24,10 @@ WITHOUT_EFFECT = {
     BINLOG.USER_VAR_EVENT,
     BINLOG.IGNORABLE_LOG_EVENT,
     BINLOG.ROWS_QUERY_LOG_EVENT,
-    BINLOG.PREVIOUS_GTIDS_LOG_EVENT,
     0x24,  # TRANSACTION_CONTEXT, group replication
     0x25,  # VIEW_CHANGE, group replication
     BINLOG.MARIADB_ANNOTATE_ROWS_EVENT,
     BINLOG.MARIADB_BINLOG_CHECKPOINT_EVENT,
-    BINLOG.MARIADB_GTID_GTID_LIST_EVENT,
     BINLOG.MARIADB_START_ENCRYPTION_EVENT,
 }
 # Events that do change rows, or may, in ways this release cannot decode: stop before them, by name.
@@ -36,18 +35,28 @@ UNREADABLE = {
     0x11: "BEGIN_LOAD_QUERY (LOAD DATA in statement format)",
     0x12: "EXECUTE_LOAD_QUERY (LOAD DATA in statement format)",
     0x1A: "INCIDENT (the server itself says that its binlog may lack changes)",
-    0x26: "XA_PREPARE (an XA transaction)",
-    0x27: "PARTIAL_UPDATE_ROWS (binlog_row_value_options=PARTIAL_JSON)",
-    0x28: "TRANSACTION_PAYLOAD (binlog_transaction_compression=ON)",
-    0x2A: "GTID_TAGGED (a GTID with a tag)",
-    0xA5: "QUERY_COMPRESSED (log_bin_compress=ON)",
-    **dict.fromkeys(range(0xA6, 0xAC), "compressed rows (log_bin_compress=ON)"),
 }
-# What changes rows where it is logged as text; SELECT and DO by the functions that they call. Comments may stand in front, and
-# `SET STATEMENT ... FOR`, MariaDB's prefix.
+GTID_TAGGED = 0x2A
+TRANSACTION_PAYLOAD = 0x28
+XA_PREPARE = 0x26
+# What may stand in front of a statement: comments, the marks around what only some servers run, `SET STATEMENT ... FOR`, MariaDB's prefix.
+_FRONT = rb"\s*(?:(?:/\*M?!\d*|\*/|/\*(?!M?!).*?\*/|(?:#|--\s)[^\n]*\n|SET\s+STATEMENT\s.*?\sFOR\s)\s*)*"
+# What changes rows where it is logged as text; SELECT and DO by the functions that they call.
 ROW_STATEMENT = re.compile(
-    rb"\s*(?:(?:/\*.*?\*/|(?:#|--\s)[^\n]*\n|SET\s+STATEMENT\s.*?\sFOR\s)\s*)*(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH|SELECT|DO)\b",
-    re.IGNORECASE | re.DOTALL,
+    _FRONT + rb"(?:ANALYZE\s+(?:FORMAT\s*=\s*\w+\s+)?)?(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH|SELECT|DO)\b", re.IGNORECASE | re.DOTALL
 )
+_CREATE_TABLE = re.compile(_FRONT + rb"CREATE\s+(?:OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE | re.DOTALL)
+_QUOTED = re.compile(rb"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|/\*(?!M?!).*?\*/|(?:#|--\s)[^\n]*""", re.DOTALL)
+_ROWS_FROM = re.compile(rb"\bSELECT\b|\bVALUES\s*(?:\(|ROW\b)|\bTABLE\b", re.IGNORECASE)
+
+
+def creates_rows(sql: bytes) -> bool:
+    """Whether this is CREATE TABLE ... SELECT, or VALUES, or TABLE: one that fills the table that it makes."""
+    found = _CREATE_TABLE.match(sql)
+    return found is not None and _ROWS_FROM.search(_QUOTED.sub(b"''", sql[found.end() :])) is not None
+
+
 BEGIN = re.compile(rb"BEGIN|START TRANSACTION|XA START .*", re.IGNORECASE | re.DOTALL)
-END = re.compile(rb"COMMIT|ROLLBACK", re.IGNORECASE)
+COMMIT, ROLLBACK = (re.compile(word, re.IGNORECASE) for word in (rb"COMMIT", rb"ROLLBACK"))
+ROLLBACK_TO = re.compile(rb"ROLLBACK\s+(?:WORK\s+)?TO\b.*", re.IGNORECASE | re.DOTALL)
+INSIDE = re.compile(rb"(?:SAVEPOINT|RELEASE\s+SAVEPOINT|XA\s+END)\b.*", re.IGNORECASE | re.DOTALL)

@@ -14,8 +14,9 @@ from json.encoder import encode_basestring as json_string
 from typing import Any
 
 from cdcbus.plugins.contracts import Converter
+from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.frames import Frame, FramedConverter, Slot
-from cdcbus.plugins.rowchange import Op, RowChange
+from cdcbus.plugins.rowchange import Op, Origin, RowChange
 from cdcbus.producer.cells import CellCode, cell_code
 from cdcbus.producer.decode import Layout, images_at, is_set, layout, present
 from cdcbus.producer.record_key import Record
@@ -44,10 +45,14 @@ class _Shape:
 
 
 class TableWriter:
-    """Records from the rows of one table. `key` names the record key's columns; `plain` makes the records of one row change."""
+    """Records from the rows of one table. `key` names the record key's columns; `plain` makes the records of one row change;
+    `takes_partial` says whether row images may lack columns."""
 
-    def __init__(self, table: DecodableTable, converter: Converter, key: tuple[str, ...], plain: Plain) -> None:
+    def __init__(
+        self, table: DecodableTable, converter: Converter, key: tuple[str, ...], plain: Plain, *, takes_partial: bool = False
+    ) -> None:
         self._table, self._converter, self._key, self._plain = table, converter, key, plain
+        self._takes_partial = takes_partial
         self._codes = [cell_code(*column) for column in zip(table.columns, range(len(table.columns)), table.readers, strict=True)]
         self._shapes: dict[Layout, _Shape | None] = {}
         # What stands before the rows is nearly always the same: by kind its length, and by its bytes the shape.
@@ -55,14 +60,15 @@ class TableWriter:
         self._by_head: dict[tuple[int, bytes], _Shape | None] = {}
 
     def records(self, rows: Rows, first_row: int) -> tuple[list[Record], int]:
-        """The records of an event, in order, and the number of its row changes. Raises UnreadableEvent."""
+        """The records of an event, in order, and the number of its row changes. Raises UnreadableEvent, also for a partial image that is
+        not to be taken."""
         at = self._head_bytes.get(rows.kind, 0)
         head = (rows.kind, rows.body[8:at])
         if head in self._by_head:
             shape = self._by_head[head]
         else:
             found, at = layout(rows.kind, rows.body, self._table)
-            shape = self._shapes[found] if found in self._shapes else self._add(found)
+            shape = self._shapes[found] if found in self._shapes else self._add(found, rows.origin)
             self._head_bytes[rows.kind] = at
             self._by_head[rows.kind, rows.body[8:at]] = shape
         if shape is not None:
@@ -73,14 +79,27 @@ class TableWriter:
         changes = rows.changes(first_row)
         return [record for change in changes for record in self._plain(change)], len(changes)
 
-    def _add(self, found: Layout) -> _Shape | None:
+    def _add(self, found: Layout, origin: Origin) -> _Shape | None:
         """The shape, None where the converter has no frame for it."""
+        if not self._takes_partial:
+            self._check_whole(found, origin)
         converter, shape = self._converter, None
         frame = converter.frame(self._table.table, found.op) if isinstance(converter, FramedConverter) else None
         if frame is not None:
             shape = _Shape(found, frame, present(found.first, self._table), present(found.second, self._table))
         self._shapes[found] = shape
         return shape
+
+    def _check_whole(self, found: Layout, origin: Origin) -> None:
+        images = [found.first, found.second] if found.op is Op.UPDATE else [found.first]
+        columns = self._table.table.columns
+        lacking = [column.name for i, column in enumerate(columns) if not all(is_set(image, i) for image in images)]
+        if lacking:
+            raise UnreadableEvent(
+                f"{origin.file}:{origin.pos}: table {self._table.table.id}: {found.op} without column {', '.join(lacking)}, as "
+                "binlog_row_image was not FULL in the session that wrote it. Set it to FULL for every session; "
+                "consumer.source.rowImage=any sends such rows as they are"
+            )
 
     def _generated(self, shape: _Shape, rows: Rows, at: int, first_row: int) -> tuple[list[Record], int]:
         body = rows.body
@@ -144,7 +163,8 @@ class _Writing:
 
     def function(self) -> _Function:
         is_update = self._shape.layout.op is Op.UPDATE
-        if is_update and self._key_changes() is None:
+        has_key = all(any(self._names.index(name) in self._present[side] for side in "vw") for name in self._key)
+        if not has_key or (is_update and self._key_changes() is None):
             function: _Function = self._globals["plain_row"]
             return function
         texts = "".join(f", t{i}" for i in range(len(self._shape.frame.slots) + 1))
@@ -254,8 +274,8 @@ class _Writing:
         parts = []
         for name in self._key:
             column = self._names.index(name)
-            side = next((side for side in "wv" if column in self._present[side]), None)
-            parts.append((self._cell(side, column, self._codes[column].text) if side else "null") + "_")
+            side = next(side for side in "wv" if column in self._present[side])
+            parts.append(self._cell(side, column, self._codes[column].text) + "_")
         return f"f'''{''.join(parts)}'''"
 
     def _value(self) -> str:

@@ -1,35 +1,43 @@
-"""Row changes to a Kafka topic: key, partition, acknowledgement."""
+"""Row changes to Kafka: topic, key, partition, acknowledgement."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from threading import Event
+from typing import Any, NamedTuple
 
+import orjson
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin._metadata import ClusterMetadata
 
 from cdcbus.plugins.contracts import Converter
-from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, UnreadableEvent
+from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, ConfigError, UnreadableEvent
+from cdcbus.plugins.kafka_client import Client, client_options
 from cdcbus.plugins.kafka_refusal import Refusals
 from cdcbus.plugins.rowchange import RowChange
 from cdcbus.producer.generate import TableWriter
-from cdcbus.producer.record_key import Record, key_columns, key_text, split_key_change
+from cdcbus.producer.record_key import Record, key_columns, key_text, marked_pair, split_key_change
 from cdcbus.producer.rows import Rows
 from cdcbus.producer.schema import DecodableTable
 from cdcbus.producer.task import PublishConfig
+from cdcbus.producer.too_large import LargeRecord, dead_letter, refusal
+from cdcbus.producer.topics import Topics, missing, named_topics, topic_of
 
 LOG = logging.getLogger(__name__)
 # librdkafka reports each failed connection attempt; what matters of it arrives as an error or in `_on_error`.
-_LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
-_LIBRARY_LOG.setLevel(logging.CRITICAL)
+LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
+LIBRARY_LOG.setLevel(logging.CRITICAL)
 
 CONNECT_SECONDS = 10.0
 SLICE_SECONDS = 0.5
 STOP_SECONDS = 10.0
 BATCH_RECORDS = 1000
 WRITERS = 1_000  # tables whose writers are kept
+REQUEST_BYTES = 100_000_000  # a broker cuts the connection for more than its socket.request.max.bytes, and says nothing
 
 # What safety needs is not for a task file to change: acknowledged by all replicas, in order, without duplicates, retried for ever.
 _FIXED = {
@@ -38,14 +46,24 @@ _FIXED = {
     "message.timeout.ms": 0,
     "partitioner": "murmur2_random",  # the Java client's split by key
     "delivery.report.only.error": True,
+    "allow.auto.create.topics": False,
 }
 _DEFAULTS = {
     "linger.ms": 5,
     "compression.type": "lz4",
     "queue.buffering.max.messages": 200_000,
-    "queue.buffering.max.kbytes": 65_536,
+    "batch.size": 1_000_000,
     "reconnect.backoff.max.ms": 1_000,
+    "statistics.interval.ms": 1_000,
 }
+_TRANSACTIONAL = {
+    "transaction.timeout.ms": 900_000,  # the longest that brokers allow by default
+    "retry.backoff.ms": 20,  # a transaction that begins waits for the end of the one before it
+}
+_GONE = {KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION}
+_FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+_PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
+_TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,104 +75,163 @@ class TopicShape:
     brokers: int
 
 
-class KafkaPublisher:
-    """Sends row changes to one topic. A context manager; entering checks that the topic is there."""
+class _Lane(NamedTuple):
+    """What is kept for a table: how its records are made, and where they go."""
 
-    def __init__(self, config: PublishConfig, converter: Converter, stop: Event) -> None:
+    writer: TableWriter
+    topic: str
+    key: tuple[str, ...]
+
+
+class _Refused(NamedTuple):
+    record: LargeRecord
+    key: bytes
+    size_bytes: int
+
+
+class KafkaPublisher:
+    """Sends row changes to the topics of a task. A context manager; entering checks that those are there which the task names.
+
+    For transactions: `sent` counts the records that were queued; `sent_since` is when the first one of a transaction was, None before it;
+    `is_fenced` says that the client is done with, as its transaction took too long or another one has its name.
+    """
+
+    def __init__(
+        self,
+        config: PublishConfig,
+        converter: Converter,
+        stop: Event,
+        *,
+        takes_partial: bool = False,
+        on_queued: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """`takes_partial`: rows whose images lack columns are sent, too. `on_queued` is told about once a second how many bytes of records
+        wait for Kafka, of `config.queue_bytes` at most."""
         self._config = config
+        self._takes_partial = takes_partial
         self._converter = converter
         self._stop = stop
-        self._failure: BusRejected | None = None
+        self._failure: BusError | None = None
+        self._refused: list[_Refused] = []  # records too large, not dealt with yet
+        self._dead: set[LargeRecord] = set()  # these go to the dead-letter topic when they come again
         self._refusals = Refusals()
+        self.connecting = client_options(config.kafka_options, Client.LOOK_UP, lambda *_: None)
         options = {key: value for key, value in config.kafka_options.items() if key not in _FIXED}
+        transactional = {"transactional.id": config.transactional_id} if config.transactional_id else {}
+        self._options: dict[str, Any] = {
+            "client.id": "cdcbus",
+            **_DEFAULTS,
+            **(_TRANSACTIONAL if transactional else {}),
+            # The brokers shall say what is too large; but what does not fit into the queue would wait for ever.
+            "message.max.bytes": max(1_000, min(config.queue_bytes, REQUEST_BYTES)),
+            **options,
+            **_FIXED,
+            **transactional,
+            "queue.buffering.max.kbytes": config.queue_bytes // 1024,
+            "stats_cb": lambda statistics: on_queued(orjson.loads(statistics)["msg_size"]),
+            "bootstrap.servers": config.servers,
+            "on_delivery": self._on_failed_delivery,
+            "error_cb": self._on_error,
+            "logger": LIBRARY_LOG,
+        }
+        self.client = self._new_client()
+        self._batch_bytes = int(self._options["batch.size"])
+        self._transaction_seconds = int(self._options.get("transaction.timeout.ms", 0)) / 1000
+        self._topics = Topics(config, self.connecting, lambda topic: self._metadata(topic, CONNECT_SECONDS))
+        self._lanes: dict[DecodableTable, _Lane] = {}
+        self._row = 0  # the next row's number in its transaction
+        self.sent = 0
+        self.sent_since: float | None = None
+        self.is_fenced = False
+
+    def _new_client(self) -> Producer:
         try:
-            self._producer = Producer(
-                {
-                    "client.id": "cdcbus",
-                    **_DEFAULTS,
-                    **options,
-                    **_FIXED,
-                    "bootstrap.servers": config.servers,
-                    "on_delivery": self._on_failed_delivery,
-                    "error_cb": self._on_error,
-                    "logger": _LIBRARY_LOG,
-                }
-            )
+            return Producer(self._options)
         except KafkaException as error:
             raise ConfigError(f"Kafka producer settings: {error.args[0].str()}") from error
-        self._writers: dict[DecodableTable, TableWriter] = {}
-        self._row = 0  # the next row's number in its transaction
 
     def __enter__(self) -> KafkaPublisher:
-        """Raises BusUnavailable when no broker answers, BusRejected when the topic does not exist."""
-        error = self._metadata(self._config.topic, CONNECT_SECONDS).topics[self._config.topic].error
-        if error is not None:
-            raise self._missing(error.str())
+        """Raises BusUnavailable when no broker answers, BusRejected when a topic does not exist."""
+        self._topics.need(named_topics(self._config))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._producer.purge()
+        self.client.purge()
 
-    def shape(self, timeout_seconds: float = CONNECT_SECONDS) -> TopicShape:
-        """What the topic is like. Names it to no broker, as that may create it. Raises BusUnavailable, and BusRejected when it is not there
-        or must not be seen."""
+    def renew(self) -> None:
+        """A new client in place of one that cannot go on; what that one has not sent yet is forgotten."""
+        self.client.purge()
+        self.client, self.is_fenced = self._new_client(), False
+
+    def start(self) -> None:
+        """What failed before no longer counts: rows are read again from a place before it."""
+        self._failure = None
+        self._refused.clear()
+
+    def shape(self, topic: str, timeout_seconds: float = CONNECT_SECONDS) -> TopicShape | None:
+        """What a topic is like; None where it is not there and is made at the start. Raises BusUnavailable, and BusRejected when it is not
+        there or must not be seen."""
         found = self._metadata(None, timeout_seconds)
-        topic = found.topics.get(self._config.topic)
-        if topic is None:
-            raise self._missing("not there, or not for this user to see")
-        replicas = min((len(partition.replicas) for partition in topic.partitions.values()), default=0)
-        return TopicShape(len(topic.partitions), replicas, len(found.brokers))
+        seen = found.topics.get(topic)
+        if seen is None and self._config.new_topics is not None:
+            return None
+        if seen is None:
+            raise missing(topic, self._config, "not there, or not for this user to see")
+        replicas = min((len(partition.replicas) for partition in seen.partitions.values()), default=0)
+        return TopicShape(len(seen.partitions), replicas, len(found.brokers))
 
     def _metadata(self, topic: str | None, timeout_seconds: float) -> ClusterMetadata:
         """Of one topic, or of all."""
         try:
-            found: ClusterMetadata = self._producer.list_topics(topic, timeout=timeout_seconds)
+            found: ClusterMetadata = self.client.list_topics(topic, timeout=timeout_seconds)
             return found
         except KafkaException as error:
-            raise self._refusals.unanswered(self._producer, self._config.servers, error) from error
-
-    def _missing(self, reason: str) -> BusRejected:
-        topic, servers = self._config.topic, self._config.servers
-        return BusRejected(
-            f"Kafka topic {topic} at {servers}: {reason}; "
-            f"create it: kafka-topics --create --topic {topic} --partitions N --bootstrap-server {servers}"
-        )
+            raise self._refusals.unanswered(self.client, self._config.servers, error) from error
 
     def send(self, events: Iterable[Rows]) -> int:
         """Queues the rows in order; waits while the queue is full. Gives their number.
 
-        Raises UnreadableEvent, BusRejected for a record that Kafka does not take, BusUnavailable when the task is to stop while it waits.
+        Raises UnreadableEvent, BusRejected for a record that Kafka does not take, BusUnavailable when the task is to stop while it waits,
+        ConfigError for a table that has no topic.
         """
         sent = 0
-        records: list[Record] = []
+        waiting: dict[str, list[Record]] = {}
         try:
             for rows in events:
                 if rows.is_first:
                     self._row = 0
-                made, count = self._writer(rows.table).records(rows, self._row)
+                lane = self._lanes.get(rows.table) or self._new_lane(rows.table)
+                made, count = lane.writer.records(rows, self._row)
+                for number in [number for number, record in enumerate(made) if len(record["value"]) > self._batch_bytes][::-1]:
+                    origin = rows.origin
+                    which = LargeRecord(lane.topic, str(rows.table.table.id), lane.key, origin.file, origin.pos, self._row, number)
+                    if which in self._dead:
+                        waiting.setdefault(self._config.dead_letter_topic, []).append(_letter(which, made.pop(number)))
+                    else:
+                        made[number]["on_delivery"] = partial(self._on_failed_large, which, made[number])
+                records = waiting.setdefault(lane.topic, [])
                 records += made
                 self._row += count
                 sent += count
                 if len(records) >= BATCH_RECORDS:
-                    self._produce(records)
-                    records = []
+                    self._produce(lane.topic, waiting.pop(lane.topic))
         except UnreadableEvent:
-            self._produce(records)  # what comes before it is sent
+            self._produce_all(waiting)  # what comes before it is sent
             raise
-        self._produce(records)
+        self._produce_all(waiting)
         return sent
 
     def flush(self) -> None:
         """Waits until everything sent is acknowledged. Raises BusRejected, and BusUnavailable when the task is to stop and Kafka does not
         answer for STOP_SECONDS."""
         waited = 0.0
-        while self._producer.flush(SLICE_SECONDS):
+        while self.client.flush(SLICE_SECONDS) or self._refused:
             self._raise_failure()
-            waited = self._waited(waited)
+            waited = self.waited(waited)
         self._raise_failure()
 
-    def _waited(self, waited: float) -> float:
-        """One more slice of waiting for Kafka, counted only once the task is to stop."""
+    def waited(self, waited: float) -> float:
+        """One more slice of waiting for Kafka, counted only once the task is to stop. Raises BusUnavailable after STOP_SECONDS of them."""
         if not self._stop.is_set():
             return 0.0
         if waited >= STOP_SECONDS:
@@ -163,29 +240,70 @@ class KafkaPublisher:
             )
         return waited + SLICE_SECONDS
 
-    def _produce(self, records: list[Record]) -> None:
-        """Queues the records. When the queue is full in the midst of them, all that follow are left for the next try: none overtakes."""
+    def _produce_all(self, waiting: dict[str, list[Record]]) -> None:
+        for topic, records in waiting.items():
+            self._produce(topic, records)
+
+    def _produce(self, topic: str, records: list[Record]) -> None:
+        """Queues the records in order; those that have more than key and value one by one."""
+        if self.sent_since is None:
+            self.sent_since = time.monotonic()
+        self.sent += len(records)
+        start = 0
+        for number in [number for number, record in enumerate(records) if len(record) > 2]:
+            self._produce_batch(topic, records[start:number])
+            self._produce_one(topic, records[number])
+            start = number + 1
+        self._produce_batch(topic, records[start:] if start else records)
+        self.client.poll(0)
+        self._raise_failure()
+
+    def _produce_batch(self, topic: str, records: list[Record]) -> None:
+        """When the queue is full in the midst of them, all that follow are left for the next try: none overtakes."""
         waited = 0.0
         while records:
             try:
-                queued = self._producer.produce_batch(self._config.topic, records)
+                queued = self.client.produce_batch(topic, records)
             except KafkaException as error:
-                raise self._rejected(error.args[0]) from error
+                raise self.failure(error.args[0], topic) from error
             if queued == len(records):
                 break
             records = [record for record in records if "_error" in record]
             for record in records:
-                failure: KafkaError = record.pop("_error")
-                if failure.code() != KafkaError._QUEUE_FULL:
-                    raise self._rejected(failure)
-            self._producer.poll(SLICE_SECONDS)
-            self._raise_failure()
-            waited = self._waited(waited)
-        self._producer.poll(0)
-        self._raise_failure()
+                failed: KafkaError = record.pop("_error")
+                if failed.code() != KafkaError._QUEUE_FULL:
+                    raise self.failure(failed, topic)
+            waited = self._room(waited)
 
-    def _on_failed_delivery(self, error: KafkaError, _: Message) -> None:
-        self._failure = self._failure or self._rejected(error)
+    def _produce_one(self, topic: str, record: Record) -> None:
+        waited = 0.0
+        while True:
+            try:
+                return self.client.produce(topic, **record)
+            except BufferError:
+                waited = self._room(waited)
+            except KafkaException as error:
+                if error.args[0].code() not in _TOO_LARGE or "on_delivery" not in record:
+                    raise self.failure(error.args[0], topic) from error
+                record["on_delivery"](error.args[0], None)
+                return self._raise_failure()
+
+    def _room(self, waited: float) -> float:
+        """Waits a slice for room in the queue."""
+        self.client.poll(SLICE_SECONDS)
+        self._raise_failure()
+        return self.waited(waited)
+
+    def _on_failed_delivery(self, error: KafkaError, message: Message) -> None:
+        if error.code() not in _PURGED:
+            self._failure = self._failure or self._error(error, message.topic() or "")
+
+    def _on_failed_large(self, large: LargeRecord, record: Record, error: KafkaError, message: Message) -> None:
+        """Of a record that may be too large."""
+        if error.code() in _TOO_LARGE:
+            self._refused.append(_Refused(large, record["key"], len(record["value"])))
+        else:
+            self._on_failed_delivery(error, message)
 
     def _on_error(self, error: KafkaError) -> None:
         self._refusals(error)
@@ -193,21 +311,71 @@ class KafkaPublisher:
             reason = self._refusals.reason or error.str()
             LOG.warning("no Kafka broker answers at %s (%s); records wait and are sent when one does", self._config.servers, reason)
 
-    def _rejected(self, error: KafkaError) -> BusRejected:
-        return BusRejected(f"Kafka topic {self._config.topic} at {self._config.servers} does not take a record: {error.str()}")
+    def failure(self, error: KafkaError, topic: str = "") -> BusError:
+        """What to raise for an error: that of a record that has failed before, if there is one."""
+        self.client.poll(0)
+        self._raise_failure()
+        return self._error(error, topic)
+
+    def _error(self, error: KafkaError, topic: str) -> BusError:
+        servers, code = self._config.servers, error.code()
+        if self._config.transactional_id and (error.fatal() or code in _FENCED):
+            self.is_fenced = True
+            if self.sent_since is not None and time.monotonic() - self.sent_since > self._transaction_seconds:
+                return BusUnavailable(f"a Kafka transaction took longer than transaction.timeout.ms ({self._transaction_seconds:g} s)")
+            return self.fenced()
+        if self._config.transactional_id and (error.txn_requires_abort() or code == KafkaError._STATE):
+            return BusUnavailable(f"a Kafka transaction at {servers} has failed and is begun anew: {error.str()}")
+        if code in _GONE:
+            return missing(topic, self._config, error.str())
+        cure = ""
+        if code in _TOO_LARGE:
+            cure = f"; its max.message.bytes is less than kafka.batch.size ({self._batch_bytes}): raise the one, or lower the other"
+        return BusRejected(f"Kafka topic {topic} at {servers} does not take a record: {error.str()}{cure}")
+
+    def fenced(self) -> BusRejected:
+        """What to raise when another process has taken over the name of the transactions."""
+        return BusRejected(
+            f"another process has taken over the Kafka transactions {self._config.transactional_id} at {self._config.servers}: "
+            "it runs this task as well; stop one of the two"
+        )
 
     def _raise_failure(self) -> None:
+        while self._refused:
+            self._bury(self._refused.pop())
         if self._failure is not None:
             raise self._failure
 
-    def _writer(self, table: DecodableTable) -> TableWriter:
-        writer = self._writers.get(table)
-        if writer is None:
-            if len(self._writers) >= WRITERS:
-                self._writers.clear()
-            writer = self._writers[table] = TableWriter(table, self._converter, key_columns(table.table, self._config), self._plain)
-        return writer
+    def _bury(self, refused: _Refused) -> None:
+        """Deals with a record that was too large."""
+        dead_letter_topic = self._config.dead_letter_topic
+        sentence = refusal(refused.record, self._config.servers, refused.size_bytes, self._topics.largest_batch(refused.record.topic))
+        if not dead_letter_topic:
+            cure = "raise the topic's limit (kafka-configs --alter --add-config max.message.bytes=N), or set loader.onError=deadletter"
+            self._failure = BusRejected(f"{sentence}; {cure}")
+            return
+        LOG.error("%s; key and position go to topic %s", sentence, dead_letter_topic)
+        if self._config.transactional_id:
+            self._dead.add(refused.record)
+            self._failure = BusUnavailable(f"{sentence}; its transaction is begun anew without it")
+        else:
+            self._produce_one(dead_letter_topic, dead_letter(refused.record, refused.key, refused.size_bytes))
+
+    def _new_lane(self, table: DecodableTable) -> _Lane:
+        if len(self._lanes) >= WRITERS:
+            self._lanes.clear()
+        topic, key = topic_of(table.table.id, self._config), key_columns(table.table, self._config)
+        self._topics.need([topic])
+        writer = TableWriter(table, self._converter, key, self._plain, takes_partial=self._takes_partial)
+        lane = self._lanes[table] = _Lane(writer, topic, key)
+        return lane
 
     def _plain(self, change: RowChange) -> list[Record]:
         key = key_columns(change.table, self._config)
-        return [{"key": key_text(part, key), "value": self._converter.to_bytes(part)} for part in split_key_change(change, key)]
+        return marked_pair(
+            [{"key": key_text(part, key), "value": self._converter.to_bytes(part)} for part in split_key_change(change, key)]
+        )
+
+
+def _letter(which: LargeRecord, record: Record) -> Record:
+    return dead_letter(which, record["key"], len(record["value"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections.abc import Callable, Iterator
 
@@ -10,20 +11,38 @@ from pymysqlreplication.constants import BINLOG
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.rowchange import Origin
+from cdcbus.producer import events as kinds
+from cdcbus.producer import tagged_gtid, xa
+from cdcbus.producer.compressed import PLAIN_ROWS, QUERY_COMPRESSED, plain_query, plain_rows
+from cdcbus.producer.ddl_scan import statement
 from cdcbus.producer.decode import OPS
-from cdcbus.producer.events import BEGIN, END, HEADER, HEARTBEATS, IGNORABLE_FLAG, ROW_STATEMENT, UNREADABLE, WITHOUT_EFFECT
+from cdcbus.producer.events import HEADER, HEARTBEATS
 from cdcbus.producer.filter import TableFilter
+from cdcbus.producer.gtid import commit_us, gtids_before_file, parse_gtids
+from cdcbus.producer.json_diff import PARTIAL_UPDATE_ROWS, whole_updates
+from cdcbus.producer.payload import inner_events
+from cdcbus.producer.place import Place
 from cdcbus.producer.rows import Batch, Rows
-from cdcbus.producer.schema import DecodableTable, SchemaReader, decodable
+from cdcbus.producer.schema import DecodableTable, decodable
+from cdcbus.producer.schema_history import SchemaHistory
 from cdcbus.producer.server import Server
 from cdcbus.producer.table_map import parse, table_id, table_name
+
+LOG = logging.getLogger(__name__)
+_STANDALONE, _PREPARED_XA = 1, 64  # flags of MariaDB's GTID events
 
 
 class Reading:
     """The state of reading one stream from `position`, which is a transaction edge."""
 
-    def __init__(self, position: BinlogPosition, server: Server, tables: TableFilter, schema: SchemaReader) -> None:
-        self._file, self._pos = position.file, position.pos
+    def __init__(self, position: BinlogPosition, server: Server, tables: TableFilter, schema: SchemaHistory) -> None:
+        self.file, self._pos, self._created_ms = position.file, position.pos, 0
+        # The GTIDs before `_edge`, None until a file's head says them; those behind it.
+        self._executed = parse_gtids(position.gtid, is_mariadb=server.is_mariadb) if position.gtid and server.has_gtids else None
+        self._ended: list[str] = []
+        # A server that picks by GTIDs what it sends may leave out transactions behind a place that it sends from. Until it says that all of
+        # them are in earlier files, edges do not name the server, so that a restart goes by GTIDs as well.
+        self._files_of = server.identity if server.has_files_of(position) else ""
         self._server = server
         self._filter = tables
         self._schema = schema
@@ -32,60 +51,103 @@ class Reading:
         self._by_definition: dict[bytes, DecodableTable] = {}
         # Of the transaction that is being read:
         self._gtid = ""
-        self._commit_ms = 0
+        self._server_uuid = server.server_uuid
+        self._commit_us = 0
         self._in_transaction = False
+        self._is_xa = False
+        self._is_given_out = False  # whether some of its rows are no longer in the batch
         self._is_first = True
         self._held: Rows | None = None  # its last row event: only what follows tells whether it ends the transaction
+        self._payload: Iterator[list[bytes]] | None = None  # its events, where they are compressed into one
+        # Before it:
+        self._prepared = xa.Prepared()
         # Of the batch that is being filled:
         self._rows: list[Rows] = []
         self._closed = 0  # how many of these belong to transactions that have ended
-        self._edge: tuple[str, int, int] | None = None  # file, place, commit time
+        self._edge: tuple[str, int, int, int] | None = None  # file, place, commit time, time of the file
         self._handlers: dict[int, Callable[[bytes, bytes, int], None]] = {
             **dict.fromkeys(OPS, self._row_event),
-            **dict.fromkeys(HEARTBEATS | WITHOUT_EFFECT, self._nothing),
+            **dict.fromkeys(PLAIN_ROWS, self._compressed_rows),
+            **dict.fromkeys(HEARTBEATS | kinds.WITHOUT_EFFECT, self._nothing),
+            PARTIAL_UPDATE_ROWS: self._partial_updates,
             BINLOG.TABLE_MAP_EVENT: self._table_map,
             BINLOG.XID_EVENT: self._xid,
             BINLOG.QUERY_EVENT: self._query,
+            QUERY_COMPRESSED: self._compressed_query,
+            kinds.XA_PREPARE: self._xa_prepare,
+            kinds.TRANSACTION_PAYLOAD: self._transaction_payload,
             BINLOG.GTID_LOG_EVENT: self._mysql_gtid,
             BINLOG.ANONYMOUS_GTID_LOG_EVENT: self._anonymous_gtid,
+            kinds.GTID_TAGGED: self._tagged_gtid,
             BINLOG.MARIADB_GTID_EVENT: self._mariadb_gtid,
             BINLOG.ROTATE_EVENT: self._rotate,
             BINLOG.FORMAT_DESCRIPTION_EVENT: self._format_description,
+            **dict.fromkeys(kinds.GTIDS_BEFORE_FILE, self._gtids_before_file),
         }
 
     def batches(self, stream: Iterator[list[bytes]]) -> Iterator[Batch]:
-        """A batch for each list of events. Raises UnreadableEvent naming the place, after what comes before it was given out."""
+        """A batch for each list of events, several for compressed transactions.
+        Raises UnreadableEvent naming the place, after the transactions that end before it were given out."""
         for events in stream:
-            for event in events:
-                start = self._pos
-                try:
+            start = self._pos
+            try:
+                for event in events:
+                    start = self._pos
                     self._event(event)
-                except UnreadableEvent as error:
-                    yield self._batch()
-                    raise UnreadableEvent(f"{self._file}:{start}: {error}") from error
+                    if self._payload is not None:
+                        yield from self._inner_batches(self._payload)
+                if self._is_xa:
+                    self._prepared.check(self._rows[self._closed :])
+            except UnreadableEvent as error:
+                self._taken()
+                yield self._batch()
+                raise UnreadableEvent(f"{self.file}:{start}: {error}") from error
             yield self._batch()
 
+    def _inner_batches(self, pieces: Iterator[list[bytes]]) -> Iterator[Batch]:
+        """A batch for each piece of a compressed transaction. For all of its events the place is that of the event that holds them."""
+        for events in pieces:
+            for event in events:
+                handle = self._handlers.get(event[4]) or self._unknown(event)
+                handle(event, event[19:], int.from_bytes(event[:4], "little"))
+            if self._is_xa:
+                self._prepared.check(self._rows[self._closed :])
+            yield self._batch()
+        self._payload = None
+
+    def _place(self) -> Place:
+        """Where the event starts."""
+        return Place(self.file, self._start)
+
     def _batch(self) -> Batch:
-        edge = self._edge
-        position = BinlogPosition(edge[0], edge[1], timestamp_ms=edge[2], server_uuid=self._server.server_uuid) if edge else None
-        batch = Batch(self._rows[: self._closed], position, self._rows[self._closed :])
-        self._rows, self._closed, self._edge = [], 0, None
-        return batch
+        position = None
+        if edge := self._edge:
+            file, pos, commit_ms, created_ms = edge
+            self._schema.passed(Place(file, pos))
+            position = BinlogPosition(file, pos, -1, str(self._executed or ""), commit_ms, self._files_of, created_ms)
+        closed, opened, kept = self._rows[: self._closed], self._rows[self._closed :], list[Rows]()
+        if self._is_xa:
+            opened, kept = kept, opened
+        self._is_given_out |= bool(opened)
+        self._rows, self._closed, self._edge = kept, 0, None
+        return Batch(closed, position, opened)
 
     def _event(self, event: bytes) -> None:
-        timestamp, kind, _, _, end_pos, flags = HEADER.unpack_from(event)
-        handle = self._handlers.get(kind)
-        if handle is None:
-            if not flags & IGNORABLE_FLAG:
-                name = UNREADABLE.get(kind, f"number {kind}, unknown to this release")
-                raise UnreadableEvent(f"cannot read binlog event {name}; the task stops rather than skip it")
-            handle = self._nothing
+        timestamp, kind, _, _, end_pos, _ = HEADER.unpack_from(event)
+        handle = self._handlers.get(kind) or self._unknown(event)
         self._start = self._pos
         if end_pos and kind not in HEARTBEATS:
             self._pos = end_pos
         elif self._in_transaction:  # where MariaDB leaves the place of events open
             self._pos += len(event)
         handle(event, event[19 : len(event) - self._checksum_bytes], timestamp)
+
+    def _unknown(self, event: bytes) -> Callable[[bytes, bytes, int], None]:
+        kind, flags = event[4], event[17]
+        if flags & kinds.IGNORABLE_FLAG:
+            return self._nothing
+        name = kinds.UNREADABLE.get(kind, f"number {kind}, unknown to this release")
+        raise UnreadableEvent(f"cannot read binlog event {name}; the task stops rather than skip it")
 
     def _nothing(self, event: bytes, body: bytes, timestamp: int) -> None:
         """For events that change no row and end no transaction."""
@@ -99,10 +161,25 @@ class Reading:
             return
         if self._held is not None:
             self._rows.append(self._held)
-        server_id = int.from_bytes(event[5:9], "little")
-        origin = Origin(self._file, self._start, self._gtid, server_id, self._commit_ms or timestamp * 1000)
-        self._held = Rows(table, event[4], body, origin, self._is_first)
+        self._held = Rows(table, event[4], body, self._origin(event, timestamp), self._is_first)
         self._is_first = False
+
+    def _origin(self, event: bytes, timestamp: int) -> Origin:
+        server_id = int.from_bytes(event[5:9], "little")
+        return Origin(self.file, self._start, self._gtid, server_id, self._commit_us or timestamp * 1_000_000, self._server_uuid)
+
+    def _compressed_rows(self, event: bytes, body: bytes, timestamp: int) -> None:
+        kind = event[4]
+        self._row_event(_as_kind(event, PLAIN_ROWS[kind]), plain_rows(kind, body), timestamp)
+
+    def _partial_updates(self, event: bytes, body: bytes, timestamp: int) -> None:
+        table = self._tables.get(table_id(body))
+        if table is not None:
+            body = whole_updates(body, table)
+        self._row_event(_as_kind(event, BINLOG.UPDATE_ROWS_EVENT_V2), body, timestamp)
+
+    def _transaction_payload(self, event: bytes, body: bytes, timestamp: int) -> None:
+        self._payload = inner_events(body)
 
     def _table_map(self, event: bytes, body: bytes, timestamp: int) -> None:
         number, name = table_id(body), table_name(body)
@@ -113,29 +190,87 @@ class Reading:
         table = self._by_definition.get(definition)
         if table is None:
             table_map = parse(body, self._server.charsets, is_mariadb=self._server.is_mariadb)
-            table = decodable(table_map if table_map.is_complete else self._schema.complete(table_map))
+            table = decodable(table_map if table_map.is_complete else self._schema.complete(table_map, self._place()))
             self._by_definition[definition] = table
         self._tables[number] = table
 
     def _query(self, event: bytes, body: bytes, timestamp: int) -> None:
         schema_bytes, status_bytes = body[8], int.from_bytes(body[11:13], "little")
         sql = body[13 + status_bytes + schema_bytes + 1 :]
-        if BEGIN.fullmatch(sql) or sql.endswith(b"START TRANSACTION"):
+        if kinds.BEGIN.fullmatch(sql):
             self._in_transaction = True
-        elif END.fullmatch(sql):
+            self._is_xa = sql.startswith(b"XA")
+        elif kinds.COMMIT.fullmatch(sql):
             self._end(timestamp)
-        elif ROW_STATEMENT.match(sql):
+        elif kinds.ROLLBACK.fullmatch(sql):
+            self._rolled_back()
+            self._end(timestamp)
+        elif kinds.ROLLBACK_TO.fullmatch(sql):
+            self._rolled_back_to_savepoint()
+        elif found := xa.FINISH.fullmatch(sql):
+            self._xa_finish(found[1] == b"COMMIT", found[2], event, timestamp)
+        elif kinds.ROW_STATEMENT.match(sql) or kinds.creates_rows(sql):
             raise UnreadableEvent(
                 "a statement that changes rows was logged as text (binlog_format STATEMENT or MIXED); "
                 "rows cannot be taken from it. Set binlog_format=ROW for every session"
             )
-        else:
+        elif not kinds.INSIDE.fullmatch(sql):
             self._by_definition.clear()  # a DDL: tables may look different from here on
-            if not self._in_transaction:
+            self._schema.follow(statement(body, Place(self.file, self._pos)), self._place())
+            if sql.endswith(b"START TRANSACTION"):  # CREATE TABLE ... SELECT, of which the rows follow
+                self._in_transaction = True
+            elif not self._in_transaction:
                 self._end(timestamp)
+
+    def _compressed_query(self, event: bytes, body: bytes, timestamp: int) -> None:
+        self._query(event, plain_query(body), timestamp)
 
     def _xid(self, event: bytes, body: bytes, timestamp: int) -> None:
         self._end(timestamp)
+
+    def _xa_prepare(self, event: bytes, body: bytes, timestamp: int) -> None:
+        xid = xa.prepared_xid(body)
+        if xid is not None:
+            self._prepared.hold(xid, self._taken())
+        self._end(timestamp)
+
+    def _xa_finish(self, is_commit: bool, xid: bytes, event: bytes, timestamp: int) -> None:
+        """The rows of a prepared transaction count from here on: this is their place."""
+        if is_commit:
+            origin = self._origin(event, timestamp)
+            rows = self._prepared.take(xid)
+            for part in rows:
+                part.origin = origin
+            self._rows += rows
+        else:
+            self._prepared.drop(xid)
+        self._end(timestamp)
+
+    def _taken(self) -> list[Rows]:
+        """The rows of the transaction that is being read, taken out of the batch."""
+        rows = self._rows[self._closed :]
+        del self._rows[self._closed :]
+        if self._held is not None:
+            self._held.is_last = True
+            rows.append(self._held)
+            self._held = None
+        return rows
+
+    def _rolled_back(self) -> None:
+        """A transaction that made or dropped temporary tables is in the binlog also when it was rolled back."""
+        if self._is_given_out:
+            raise UnreadableEvent(
+                "ROLLBACK of a transaction of which row changes have been sent, as it was too large to be kept until its end; "
+                "check the rows that it changed, then set the position past it"
+            )
+        self._taken()
+
+    def _rolled_back_to_savepoint(self) -> None:
+        if not self._is_first:
+            raise UnreadableEvent(
+                "ROLLBACK TO SAVEPOINT in a transaction that also made or dropped temporary tables: which of its row changes hold is not "
+                "known to this release; check the rows that it changed, then set the position past it"
+            )
 
     def _end(self, timestamp: int) -> None:
         held = self._held
@@ -144,27 +279,73 @@ class Reading:
             self._rows.append(held)
             self._held = None
         self._closed = len(self._rows)
-        self._edge = (self._file, self._pos, self._commit_ms or timestamp * 1000)
-        self._gtid, self._commit_ms, self._in_transaction, self._is_first = "", 0, False, True
+        if self._gtid:
+            self._ended.append(self._gtid)
+        if not self._prepared:
+            self._edge = (self.file, self._pos, (self._commit_us or timestamp * 1_000_000) // 1000, self._created_ms)
+            if self._executed is not None:
+                for gtid in self._ended:
+                    self._executed.add(gtid)
+            self._ended.clear()
+        self._gtid, self._server_uuid, self._commit_us = "", self._server.server_uuid, 0
+        self._in_transaction, self._is_xa, self._is_first, self._is_given_out = False, False, True, False
 
     def _mysql_gtid(self, event: bytes, body: bytes, timestamp: int) -> None:
         uuid = body[1:17].hex()
-        number = int.from_bytes(body[17:25], "little")
-        self._gtid = f"{uuid[:8]}-{uuid[8:12]}-{uuid[12:16]}-{uuid[16:20]}-{uuid[20:]}:{number}"
+        self._server_uuid = uuid = f"{uuid[:8]}-{uuid[8:12]}-{uuid[12:16]}-{uuid[16:20]}-{uuid[20:]}"
+        self._gtid = f"{uuid}:{int.from_bytes(body[17:25], 'little')}"
         self._anonymous_gtid(event, body, timestamp)
 
     def _anonymous_gtid(self, event: bytes, body: bytes, timestamp: int) -> None:
-        if len(body) >= 49:  # MySQL 8: commit time in microseconds; the highest bit says that another time follows
-            self._commit_ms = (int.from_bytes(body[42:49], "little") & ~(1 << 55)) // 1000
+        self._commit_us = commit_us(body)
+
+    def _tagged_gtid(self, event: bytes, body: bytes, timestamp: int) -> None:
+        self._gtid, self._server_uuid, self._commit_us = tagged_gtid.parse(body)
 
     def _mariadb_gtid(self, event: bytes, body: bytes, timestamp: int) -> None:
         sequence, domain, flags = struct.unpack_from("<QIB", body)
         self._gtid = f"{domain}-{int.from_bytes(event[5:9], 'little')}-{sequence}"
-        self._in_transaction = not flags & 1
+        self._in_transaction = not flags & _STANDALONE
+        self._is_xa = bool(flags & _PREPARED_XA)
+
+    def _gtids_before_file(self, event: bytes, body: bytes, timestamp: int) -> None:
+        if not self._server.has_gtids or self._prepared:  # of these it counts what is not before an edge yet
+            return
+        found = gtids_before_file(body, is_mariadb=self._server.is_mariadb)
+        if self._executed is None:
+            self._executed = found
+            return
+        if not self._files_of and found.covers(self._executed):
+            self._files_of = self._server.identity
+        self._executed.merge(found)
 
     def _rotate(self, event: bytes, body: bytes, timestamp: int) -> None:
-        self._file, self._pos = body[8:].decode(), int.from_bytes(body[:8], "little")
+        if self._in_transaction or self._gtid:
+            if timestamp:  # written by the server at the end of a file; without, told by the dump at the start of the next one
+                raise UnreadableEvent("the binlog file ends within a transaction whose end this release does not see")
+            self._drop_transaction()
+        self.file, self._pos = body[8:].decode(), int.from_bytes(body[:8], "little")
         self._tables.clear()  # numbers start anew when the server does
 
     def _format_description(self, event: bytes, body: bytes, timestamp: int) -> None:
         self._checksum_bytes = 4 if event[-5] == 1 else 0
+        self._created_ms = timestamp * 1000
+
+    @property
+    def left_over(self) -> str:
+        """A sentence on the rows of the transaction that is being read, for when its end does not come."""
+        if self._is_given_out:
+            return f"Rows of transaction {self._gtid}, which is not at the source, are in Kafka: compare its tables"
+        return "No row of a transaction that is not at the source was sent"
+
+    def _drop_transaction(self) -> None:
+        sentence = "%s ends at %d within a transaction, as after a power loss; going on with the next file. %s"
+        LOG.warning(sentence, self.file, self._pos, self.left_over)
+        self._taken()
+        self._gtid, self._server_uuid, self._commit_us = "", self._server.server_uuid, 0
+        self._in_transaction, self._is_xa, self._is_first, self._is_given_out = False, False, True, False
+
+
+def _as_kind(event: bytes, kind: int) -> bytes:
+    """The event's header, with another kind."""
+    return event[:4] + bytes((kind,)) + event[5:19]

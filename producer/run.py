@@ -3,7 +3,7 @@
 ZooKeeper position (or start rule)
     -> BinlogSource.batches rows and transaction edges, in binlog order
     -> KafkaPublisher.send  key, partition, bytes; queued
-    -> flush                once a second: everything up to the last edge is acknowledged
+    -> Deliveries.published the last edge before which all is acknowledged, or committed in a Kafka transaction; once a second
     -> positions.save       that edge; if an operator has set the node meanwhile, reading starts again from there
 """
 
@@ -15,47 +15,69 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import Event
 
-from cdcbus.plugins.contracts import PositionStore
-from cdcbus.plugins.errors import NoPosition, PositionConflict, PositionError, SourceError
+from cdcbus.plugins.contracts import PositionStore, SchemaStore
+from cdcbus.plugins.errors import NoPosition, PositionConflict, PositionError, PositionLost, SourceError, SourceUnavailable
 from cdcbus.plugins.policy import keep_trying
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.registry import make_converter
+from cdcbus.producer.addresses import Addresses, pause_seconds
+from cdcbus.producer.heartbeat import beating
 from cdcbus.producer.publish import KafkaPublisher
 from cdcbus.producer.source import BinlogSource
 from cdcbus.producer.task import FetchTask
+from cdcbus.producer.transactions import Deliveries, deliveries
 
 LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class Progress:
-    """What a fetch task has done since it started: row changes sent, position stored."""
+    """What a fetch task has done since it started: row changes sent, positions stored, and the last of these. `queued_bytes`: of records
+    that wait for Kafka now; the task's `queue_bytes` at most."""
 
     done: int = 0
+    stored: int = 0
     position: BinlogPosition | None = None
+    queued_bytes: int = 0
+
+    def queued(self, size_bytes: int) -> None:
+        self.queued_bytes = size_bytes
 
     def __str__(self) -> str:
         return f"{self.done} row changes sent, position {self.position}"
 
 
-def run(task: FetchTask, positions: PositionStore, stop: Event, report: Callable[[Progress], None]) -> None:
+def run(task: FetchTask, positions: PositionStore, schemas: SchemaStore, stop: Event, report: Callable[[Progress], None]) -> None:
     """Runs until `stop` is set; then everything read is flushed and its position stored.
 
-    The first connection must succeed. Later the source may go away for as long as it likes: it is tried again, ever more slowly.
+    The first connection must succeed, at one of its addresses. Later the source may go away for as long as it likes: it is tried again, at
+    one address after the other.
     Raises ConfigError, PositionError, SourceError, BusError: no position moves past a row that Kafka has not confirmed.
     """
     progress = Progress()
+    addresses = Addresses(task, lambda: progress.done + progress.stored)
+
+    def look(there: FetchTask) -> None:
+        with BinlogSource(there) as source:
+            deliver.take_over()
+            _stored_start(there, positions, source)
 
     def attempt() -> None:
-        with BinlogSource(task) as source:
-            start = _stored_start(task, positions, source)
+        with addresses.trying() as there, BinlogSource(there, schemas) as source, beating(there):
+            deliver.take_over()
+            start = _stored_start(there, positions, source)
             LOG.info("task %s reads the binlog from %s", task.task_id, start)
-            _copy(source, start, _Checkpoint(task, positions, publisher, start, progress, report), stop)
+            try:
+                _copy(source, start, publisher, _Checkpoint(task, positions, deliver, start, progress, report), stop)
+            except PositionLost as lost:
+                positions.save(source.instead(lost).to_json())
+                raise SourceUnavailable("the binlog is read from that place at the next attempt") from lost
 
-    with KafkaPublisher(task.publish, make_converter(task.publish.converter), stop) as publisher:
-        with BinlogSource(task) as source:
-            _stored_start(task, positions, source)
-        keep_trying(f"task {task.task_id}", attempt, lambda: progress.done, stop)
+    takes_partial, converter = task.source.takes_partial, make_converter(task.publish.converter)
+    with KafkaPublisher(task.publish, converter, stop, takes_partial=takes_partial, on_queued=progress.queued) as publisher:
+        deliver = deliveries(publisher, task.publish, positions)
+        addresses.first(look)
+        keep_trying(f"task {task.task_id}", attempt, addresses.done, stop, pause_seconds)
 
 
 def _stored_start(task: FetchTask, positions: PositionStore, source: BinlogSource) -> BinlogPosition:
@@ -67,48 +89,45 @@ def _stored_start(task: FetchTask, positions: PositionStore, source: BinlogSourc
 
 
 def start_position(task: FetchTask, positions: PositionStore, source: BinlogSource) -> tuple[BinlogPosition, bool]:
-    """The stored position, else what the start rule names, and whether it is the stored one. Writes nothing.
+    """The stored position, else what the start rule names, and whether it is the stored one; as the source in hand has it. Writes nothing.
 
     Raises NoPosition when there is neither, PositionLost when the source no longer has it, PositionError, SourceError.
     """
     stored = positions.load()
+    start = task.start
     if stored is not None:
         try:
-            position = BinlogPosition.from_json(stored)
+            start = BinlogPosition.from_json(stored)
         except PositionError as error:
             raise PositionError(f"{positions.path}: {error}. Set it with zkCli and start again") from error
-    elif task.start is None:
+    if start is None:
         raise NoPosition(
             f"task {task.task_id} has no position at {positions.path} and no consumer.offset; "
             "give consumer.offset=latest, earliest, or a binlog file such as mysql-bin.000064:4"
         )
-    else:
-        position = source.locate(task.start)
-    source.check(position)
-    return position, stored is not None
+    try:
+        return source.locate(start), stored is not None
+    except PositionLost as lost:
+        return source.instead(lost), False
 
 
 class _Checkpoint:
-    """The last transaction edge whose rows were sent, stored when due: Kafka confirms first, then ZooKeeper is written."""
+    """The last transaction edge before which all is published, stored when due: first Kafka has the rows, then ZooKeeper is written."""
 
     def __init__(
         self,
         task: FetchTask,
         positions: PositionStore,
-        publisher: KafkaPublisher,
+        deliver: Deliveries,
         start: BinlogPosition,
         progress: Progress,
         report: Callable[[Progress], None],
     ) -> None:
-        self.publisher, self.progress = publisher, progress
+        self.reached, self.progress = deliver.reached, progress
         self._interval_seconds = task.position_interval_seconds
-        self._positions, self._report = positions, report
-        self._edge = self._stored = progress.position = start
+        self._positions, self._deliver, self._report = positions, deliver, report
+        self._stored = progress.position = start
         self._due = 0.0
-
-    def reached(self, edge: BinlogPosition) -> None:
-        """Everything before `edge` has been sent."""
-        self._edge = edge
 
     def store_if_due(self) -> None:
         """Stores once per interval."""
@@ -118,26 +137,27 @@ class _Checkpoint:
             self.store()
 
     def store(self) -> None:
-        """Stores the edge once Kafka has confirmed what was sent. Raises PositionConflict, also when nothing new is to be stored,
+        """Stores the edge once Kafka has what was sent before it. Raises PositionConflict, also when nothing new is to be stored,
         BusRejected and BusUnavailable."""
         if self._positions.is_edited():
             raise PositionConflict(f"{self._positions.path} was set by somebody else; going on from there")
-        if self._edge != self._stored:
-            self.publisher.flush()
-            edge = replace(self._edge, batch_id=self._stored.batch_id + 1)
+        edge = self._deliver.published()
+        if edge is not None and replace(edge, batch_id=self._stored.batch_id) != self._stored:
+            edge = replace(edge, batch_id=self._stored.batch_id + 1)
             self._positions.save(edge.to_json())
-            self._edge = self._stored = self.progress.position = edge
+            self._stored = self.progress.position = edge
+            self.progress.stored += 1
         self._report(self.progress)
 
 
-def _copy(source: BinlogSource, start: BinlogPosition, checkpoint: _Checkpoint, stop: Event) -> None:
+def _copy(source: BinlogSource, start: BinlogPosition, publisher: KafkaPublisher, checkpoint: _Checkpoint, stop: Event) -> None:
     """Copies row changes until `stop` is set, storing edges as it goes and once more at the end, also when the source fails."""
     try:
         for batch in source.batches(start):
-            checkpoint.progress.done += checkpoint.publisher.send(batch.closed)
+            checkpoint.progress.done += publisher.send(batch.closed)
             if batch.edge is not None:
                 checkpoint.reached(batch.edge)
-            checkpoint.progress.done += checkpoint.publisher.send(batch.opened)
+            checkpoint.progress.done += publisher.send(batch.opened)
             checkpoint.store_if_due()
             if stop.is_set():
                 break

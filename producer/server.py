@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pymysql
 
 from cdcbus.plugins.errors import PositionLost, SourceError, SourceMisconfigured, SourceUnavailable
+from cdcbus.plugins.mysql_tls import TLS_ERRORS, is_tls_refusal
 from cdcbus.plugins.position import BinlogPosition
+from cdcbus.producer.grants import read_grants
 from cdcbus.producer.task import SourceConfig
 
 if TYPE_CHECKING:  # generic in the stubs only
@@ -34,6 +37,10 @@ def source_error(error: Exception, config: SourceConfig) -> SourceError:
     code, text = (error.args[0], str(error.args[-1])) if isinstance(error, pymysql.Error) and error.args else (0, str(error))
     if code in _ACCESS_DENIED:
         return SourceMisconfigured(f"source {where} refuses user {config.user} ({code}): check consumer.source.username and password")
+    if code in TLS_ERRORS or is_tls_refusal(error):
+        return SourceMisconfigured(
+            f"source {where}: no TLS connection with consumer.source.sslMode={config.tls.mode} ({text}); check it, sslCa, sslCert, sslKey"
+        )
     if code in _NO_PRIVILEGE:
         return SourceMisconfigured(
             f"source {where}: user {config.user} may not read the binlog ({code} {text}); "
@@ -61,19 +68,20 @@ def reported(config: SourceConfig) -> Iterator[None]:
 
 
 def connect(config: SourceConfig, read_timeout_seconds: float = 30.0) -> Connection:
-    """A connection with UTC time zone and utf8mb4. Raises SourceUnavailable, SourceMisconfigured."""
+    """A connection with UTC time zone and utf8mb4. Raises SourceUnavailable, SourceMisconfigured, and ConfigError for an unusable file."""
     host, port = config.addresses[0]
     try:
         return pymysql.connect(
             host=host,
             port=port,
             user=config.user,
-            password=config.password,
+            password=config.password.encode(),  # the driver would take Latin-1
             charset="utf8mb4",
             autocommit=True,
             connect_timeout=max(1, int(config.connect_timeout_seconds)),
             read_timeout=read_timeout_seconds,
             init_command="SET time_zone = '+00:00'",
+            **config.tls.driver_arguments(),
         )
     except (pymysql.Error, OSError, RuntimeError) as error:
         raise source_error(error, config) from error
@@ -81,37 +89,74 @@ def connect(config: SourceConfig, read_timeout_seconds: float = 30.0) -> Connect
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What reading needs to know of a server. `charsets`: collation id -> character set name."""
+    """What reading needs to know of a server. `server_uuid`: MariaDB has none; `has_gtids`: all transactions have one; `charsets`:
+    collation id -> character set name."""
 
     version: str
     server_uuid: str
+    server_id: int
     has_checksum: bool
+    has_gtids: bool
     charsets: dict[int, str]
 
     @property
     def is_mariadb(self) -> bool:
         return "mariadb" in self.version.lower()
 
+    @property
+    def identity(self) -> str:
+        """What a position calls the server: its UUID; where it has none, `server-id-` and that id."""
+        return self.server_uuid or f"server-id-{self.server_id}"
+
+    def has_files_of(self, position: BinlogPosition) -> bool:
+        """Whether file and place of a position are this server's, as far as is known; else its GTIDs count."""
+        return position.server_uuid == self.identity or not (position.gtid and self.has_gtids)
+
 
 def inspect(connection: Connection, config: SourceConfig) -> Server:
-    """Asks the server for what reading needs. Raises SourceMisconfigured when its binlog does not hold whole rows."""
-    variables = global_variables(connection, ("version", *REQUIRED, "binlog_checksum", "server_uuid"))
-    host, port = config.addresses[0]
+    """Asks the server for what reading needs. Raises SourceMisconfigured naming all settings and grants without which its binlog cannot be
+    read, or does not hold whole rows."""
+    names = ("version", *REQUIRED, "binlog_row_metadata", "binlog_checksum", "server_uuid", "server_id", "gtid_mode")
+    variables = global_variables(connection, names)
     wrong = [
         f"{name} is {variables.get(name) or 'not there'}, must be {wanted}"
-        for name, wanted in REQUIRED.items()
+        for name, wanted in required_settings(config).items()
         if variables.get(name, "").upper() != wanted
     ]
+    cures = ["Set that in the server's [mysqld] section"] * bool(wrong)
+    lacking, sees_no_table = _lacking_grants(connection)
+    if lacking:
+        wrong.append(f"user {config.user} lacks {', '.join(lacking)}")
+        cures.append(f"GRANT {', '.join(lacking)} ON *.* TO that user")
+    if sees_no_table and variables.get("binlog_row_metadata", "").upper() != "FULL":
+        wrong.append(f"user {config.user} lacks SELECT, and rows do not say what their columns are")
+        cures.append("GRANT SELECT on the tables that are read, or set binlog_row_metadata=FULL")
     if wrong:
-        raise SourceMisconfigured(
-            f"source {host}:{port} cannot be read completely: {'; '.join(wrong)}. Set it in the server's [mysqld] section"
-        )
+        host, port = config.addresses[0]
+        raise SourceMisconfigured(f"source {host}:{port} cannot be read completely: {'; '.join(wrong)}. {'; '.join(cures)}")
     return Server(
         version=variables["version"],
         server_uuid=variables.get("server_uuid", ""),
+        server_id=int(variables["server_id"]),
         has_checksum=variables.get("binlog_checksum", "NONE").upper() != "NONE",
+        has_gtids=variables.get("gtid_mode", "ON").upper() == "ON",  # MariaDB has them always, and no such variable
         charsets=_charsets(connection, variables["version"]),
     )
+
+
+def required_settings(config: SourceConfig) -> dict[str, str]:
+    """Those of REQUIRED that a task's source must have."""
+    return {name: value for name, value in REQUIRED.items() if not (config.takes_partial and name == "binlog_row_image")}
+
+
+def _lacking_grants(connection: Connection) -> tuple[list[str], bool]:
+    """What is surely missing for reading, and whether no table can be looked at. Where the server does not tell, or a role may give it,
+    reading will show it."""
+    try:
+        held = read_grants(grants(connection))
+    except pymysql.OperationalError:  # a server without grant tables
+        return [], False
+    return ([], False) if held.has_roles else (held.lacking, not held.readable)
 
 
 def global_variables(connection: Connection, names: Iterable[str]) -> dict[str, str]:
@@ -148,7 +193,27 @@ def binlog_files(connection: Connection) -> list[tuple[str, int]]:
 def latest_position(connection: Connection) -> BinlogPosition:
     """The end of the binlog now: always a transaction edge."""
     row = _either(connection, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")[0]  # the latter before MySQL 8.2, and MariaDB
-    return BinlogPosition(row[0], int(row[1]))
+    return BinlogPosition(row[0], int(row[1]), gtid=re.sub(r"\s", "", row[4]) if len(row) > 4 else "")  # MariaDB does not say it
+
+
+def gtids_at(connection: Connection, position: BinlogPosition) -> str:
+    """What MariaDB has executed at a place in its binlog; empty where no event ends."""
+    return query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (position.file, position.pos))[0][0] or ""
+
+
+def now_ms(connection: Connection) -> int:
+    """The server's clock."""
+    return int(query(connection, "SELECT UNIX_TIMESTAMP(NOW(3)) * 1000")[0][0])
+
+
+def missing_gtids(connection: Connection, gtid: str) -> str:
+    """Of a MySQL GTID set, what the server has not executed."""
+    return re.sub(r"\s", "", query(connection, "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)", (gtid,))[0][0])
+
+
+def purged_gtids(connection: Connection, gtid: str) -> str:
+    """What is not in a MySQL GTID set, and no longer in the server's binlog."""
+    return re.sub(r"\s", "", query(connection, "SELECT GTID_SUBTRACT(@@GLOBAL.gtid_purged, %s)", (gtid,))[0][0])
 
 
 def replica_ids(connection: Connection) -> list[int]:

@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+import logging
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from dataclasses import replace
 
+from cdcbus.plugins.contracts import SchemaStore
 from cdcbus.plugins.errors import PositionLost, SourceMisconfigured
 from cdcbus.plugins.position import BinlogPosition
-from cdcbus.plugins.start import BinlogStart, Edge
+from cdcbus.plugins.start import AtGtid, AtTime, BinlogStart, Edge
 from cdcbus.producer import server as servers
+from cdcbus.producer.ddl_scan import DdlScan
 from cdcbus.producer.filter import TableFilter
+from cdcbus.producer.gtid import parse_gtids
+from cdcbus.producer.locate import Binlog, when
+from cdcbus.producer.place import Place
 from cdcbus.producer.reading import Reading
 from cdcbus.producer.rows import Batch
 from cdcbus.producer.schema import SchemaReader
-from cdcbus.producer.stream import READ_BYTES, open_stream
+from cdcbus.producer.schema_history import MemorySchemas, SchemaHistory
+from cdcbus.producer.stream import BOUNDED, READ_BYTES, open_stream
 from cdcbus.producer.task import FetchTask
+
+LOG = logging.getLogger(__name__)
+OVERLAP_MS = 60_000  # read again where only the time says where to go on: clocks differ, and so does the order of commits
+BROKEN_OFF = "truncated in the middle of event"  # both servers' words, under the number of a lost log
 
 
 class BinlogSource:
-    """Reads one server's binlog from a position. A context manager: leaving it closes the connections."""
+    """Reads one server's binlog from a position. A context manager: leaving it closes the connections.
 
-    def __init__(self, task: FetchTask) -> None:
+    Without a store for it, the schema history lasts as long as the source.
+    """
+
+    def __init__(self, task: FetchTask, schemas: SchemaStore | None = None) -> None:
+        self._schemas = MemorySchemas() if schemas is None else schemas
         self._config = task.source
-        self._filter = TableFilter(task.tables)
+        self._filter = TableFilter(task.tables, task.heartbeat.table if task.heartbeat else None)
         self._server_id = server_id(task)
+        self._on_position_lost = task.on_position_lost
         self._open = ExitStack()
 
     def __enter__(self) -> BinlogSource:
@@ -34,43 +51,107 @@ class BinlogSource:
         self._connection = connection
         with servers.reported(self._config):
             self._server = servers.inspect(connection, self._config)
+        self._binlog = Binlog(connection, self._server, self._config)
         return self
+
+    @property
+    def where(self) -> str:
+        """Its address."""
+        host, port = self._config.addresses[0]
+        return f"{host}:{port}"
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
     def locate(self, start: BinlogStart) -> BinlogPosition:
-        """The position that a start rule names. Raises SourceUnavailable, SourceMisconfigured."""
-        with servers.reported(self._config):
-            if start is Edge.LATEST:
-                return servers.latest_position(self._connection)
-            if start is Edge.EARLIEST:
-                return BinlogPosition(servers.binlog_files(self._connection)[0][0], 4)
-        if not isinstance(start, BinlogPosition):
-            raise SourceMisconfigured(f"consumer.offset: a binlog task cannot start at {start} yet; give file:pos, earliest or latest")
-        return start
+        """Where a start rule, or a stored position, is in this server's binlog: its own file and place where the position is this server's
+        or of a server not known, else by GTIDs, else by time. Raises PositionLost naming the gap, PositionError, ConfigError,
+        SourceUnavailable, SourceMisconfigured."""
+        match start:
+            case Edge.LATEST:
+                return self._binlog.latest()
+            case Edge.EARLIEST:
+                return self._binlog.earliest()
+            case AtTime():
+                return self._binlog.at_time(start.epoch_ms)
+            case AtGtid():
+                return self._by_gtids(BinlogPosition("", 0, gtid=start.gtid))
+        if not self._server.has_files_of(start):
+            return self._by_gtids(start)
+        if start.server_uuid in ("", self._server.identity):
+            return self._binlog.check(start)
+        return self._by_time(start)
 
-    def check(self, position: BinlogPosition) -> None:
-        """Raises PositionLost, naming what the server has, when the position's file is gone or shorter."""
-        with servers.reported(self._config):
-            files = dict(servers.binlog_files(self._connection))
-        if position.file not in files or position.pos > files[position.file]:
-            host, port = self._config.addresses[0]
-            names = list(files)
-            size = f"; {position.file} is {files[position.file]} bytes long" if position.file in files else ""
-            raise PositionLost(f"source {host}:{port} does not hold {position}: it has {names[0]} to {names[-1]}{size}")
+    def _by_gtids(self, position: BinlogPosition) -> BinlogPosition:
+        if not self._server.has_gtids:
+            raise SourceMisconfigured(f"source {self.where} has no GTIDs (gtid_mode is not ON): start at a file, file:pos or time instead")
+        found = self._binlog.after_gtids(position)
+        LOG.info("source %s: what is not in GTID set %s begins at %s", self.where, position.gtid, found)
+        return found
+
+    def _by_time(self, position: BinlogPosition) -> BinlogPosition:
+        known = f"{position} was read from server {position.server_uuid}, source {self.where} is {self._server.identity}"
+        if not position.timestamp_ms:
+            raise PositionLost(f"{known}, and neither GTIDs nor a commit time say where to go on")
+        oldest_ms = self._binlog.earliest().file_created_ms  # no gap, as long as it is before the position
+        begin_ms = max(position.timestamp_ms - OVERLAP_MS, min(position.timestamp_ms, oldest_ms))
+        found = self._binlog.at_time(begin_ms)
+        LOG.warning(
+            "%s, and there are no GTIDs: going on by time at %s; what was committed from %s to %s is sent once more",
+            *(known, found, when(begin_ms), when(position.timestamp_ms)),
+        )
+        return replace(found, batch_id=position.batch_id)
+
+    def instead(self, lost: PositionLost) -> BinlogPosition:
+        """Where to go on without a position that is lost, as the task file says it, with a line in the log; raises the loss where it does
+        not."""
+        if self._on_position_lost is None:
+            raise lost
+        position = self.locate(self._on_position_lost)
+        LOG.warning(
+            "%s. consumer.source.onPositionLost=%s: going on at %s without what lies between", lost, self._on_position_lost, position
+        )
+        return position
 
     def batches(self, position: BinlogPosition, read_bytes: int = READ_BYTES) -> Iterator[Batch]:
-        """Rows and transaction edges from `position` on, for ever, in binlog order.
+        """Rows and transaction edges from `position` on, for ever, in binlog order; by its GTIDs where it is of another server.
 
-        Raises UnreadableEvent naming event and position, PositionLost, SourceUnavailable, SourceMisconfigured; what was read before is
-        given out first.
+        A file that breaks off, as after a power loss, is left behind for the next one with a line in the log. Raises UnreadableEvent naming
+        event and position, UnusableHistory, PositionLost, SourceUnavailable, SourceMisconfigured; what was read before is given out first.
         """
-        stream = servers.connect(self._config)
-        self._open.callback(stream.close)
         with servers.reported(self._config):
-            events = open_stream(stream, self._server, position, self._server_id, read_bytes)
-            yield from Reading(position, self._server, self._filter, SchemaReader(self._connection)).batches(events)
+            history = self._history()
+            if self._server.has_files_of(position):
+                history.begin(Place(position.file, position.pos))
+        while True:
+            reading = Reading(position, self._server, self._filter, history)
+            try:
+                yield from self._read(reading, position, read_bytes)
+            except PositionLost as lost:
+                following = self._binlog.file_after(reading.file)
+                if BROKEN_OFF not in str(lost) or not following:
+                    raise self._binlog.lost(position, str(lost)) from lost
+                LOG.warning(
+                    "%s: %s breaks off, as after a power loss; going on with %s. %s", lost, reading.file, following, reading.left_over
+                )
+                position = self._binlog.start_of(following)
+
+    def _history(self) -> SchemaHistory:
+        server = self._server
+        row_metadata = servers.global_variables(self._connection, ("binlog_row_metadata",)).get("binlog_row_metadata", "")
+        scan = DdlScan(self._events_until_now, 4 if server.has_checksum else 0)
+        reader = SchemaReader(self._connection)
+        return SchemaHistory(self._schemas, reader, scan, self._filter.accepts, server.identity, is_needed=row_metadata.upper() != "FULL")
+
+    def _events_until_now(self, place: Place) -> Iterator[list[bytes]]:
+        with servers.reported(self._config), closing(servers.connect(self._config)) as stream:
+            yield from open_stream(stream, self._server, BinlogPosition(place.file, place.pos), BOUNDED)
+
+    def _read(self, reading: Reading, position: BinlogPosition, read_bytes: int) -> Iterator[Batch]:
+        server = self._server
+        start = position if server.has_files_of(position) else parse_gtids(position.gtid, is_mariadb=server.is_mariadb)
+        with servers.reported(self._config), closing(servers.connect(self._config)) as stream:
+            yield from reading.batches(open_stream(stream, server, start, self._server_id, read_bytes))
 
 
 def server_id(task: FetchTask) -> int:

@@ -10,6 +10,7 @@ import pymysql
 from pymysql.constants import COMMAND
 
 from cdcbus.plugins.position import BinlogPosition
+from cdcbus.producer.gtid import GtidSet, MysqlGtids
 from cdcbus.producer.server import Server
 
 if TYPE_CHECKING:
@@ -20,14 +21,16 @@ SILENCE_SECONDS = 15.0  # no event and no heartbeat for so long: the connection 
 MAX_PACKET = 0xFFFFFF
 READ_BYTES = 1 << 18
 SEND_ANNOTATIONS = 2  # MariaDB does not say where the events of a transaction are: their lengths do, if none is left out
+BOUNDED = 0  # as server id: the stream ends where the binlog does now, and takes no other reader's place
+_THROUGH_GTID = 4
 _OK, _ERROR = 0x00, 0xFF
 
 
 def open_stream(
-    connection: Connection, server: Server, position: BinlogPosition, server_id: int, read_bytes: int = READ_BYTES
+    connection: Connection, server: Server, start: BinlogPosition | GtidSet, server_id: int, read_bytes: int = READ_BYTES
 ) -> Iterator[list[bytes]]:
-    """Events from `position` on, for ever, as many at once as have come: at least one, some `read_bytes` at most. Each is header and body
-    with its checksum. Raises pymysql errors and OSError.
+    """Events from a position on, or all transactions that are not in a GTID set: for ever, as many at once as have come: at least one,
+    some `read_bytes` at most. Each is header and body with its checksum. Raises pymysql errors and OSError.
 
     `connection` serves nothing else afterwards.
     """
@@ -38,16 +41,26 @@ def open_stream(
             cursor.execute(f"SET @{prefix}_heartbeat_period = {heartbeat}, @{prefix}_binlog_checksum = {checksum}")
         # 4: understands GTID events. With less, MariaDB replaces them by others.
         cursor.execute("SET @mariadb_slave_capability = 4")
-    flags = SEND_ANNOTATIONS if server.is_mariadb else 0
-    dump = struct.pack("<IHI", position.pos, flags, server_id) + position.file.encode()
+        if server.is_mariadb and not isinstance(start, BinlogPosition):
+            cursor.execute("SET @slave_connect_state = %s, @slave_gtid_strict_mode = 1, @slave_gtid_ignore_duplicates = 0", (str(start),))
     raw: Any = connection  # the driver has no public way to read a stream
-    raw._execute_command(COMMAND.COM_BINLOG_DUMP, dump)
+    raw._execute_command(*_request(start, server_id, SEND_ANNOTATIONS if server.is_mariadb else 0))
     raw._sock.settimeout(SILENCE_SECONDS)
-    yield from _events(packets(raw._rfile.read1, read_bytes))
+    yield from _events(packets(raw._rfile.read1, read_bytes), is_bounded=server_id == BOUNDED)
 
 
-def _events(batches: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
-    """The events in the packets. The server's error, or the end of its stream, is raised after the events before it were given out."""
+def _request(start: BinlogPosition | GtidSet, server_id: int, flags: int) -> tuple[int, bytes]:
+    """Command and arguments; MariaDB has been told its GTIDs by a variable, and takes the plain command without a file."""
+    if isinstance(start, MysqlGtids):
+        executed = start.to_bytes()
+        return COMMAND.COM_BINLOG_DUMP_GTID, struct.pack("<HIIQI", _THROUGH_GTID, server_id, 0, 4, len(executed)) + executed
+    file, pos = (start.file, start.pos) if isinstance(start, BinlogPosition) else ("", 4)
+    return COMMAND.COM_BINLOG_DUMP, struct.pack("<IHI", pos, flags, server_id) + file.encode()
+
+
+def _events(batches: Iterator[list[bytes]], *, is_bounded: bool) -> Iterator[list[bytes]]:
+    """The events in the packets. The server's error, or the end of its stream, is raised after the events before it were given out;
+    that end is no error where it `is_bounded`."""
     for batch in batches:
         events: list[bytes] = []
         for packet in batch:
@@ -56,6 +69,8 @@ def _events(batches: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
                     yield events
                 if packet[0] == _ERROR:
                     pymysql.err.raise_mysql_exception(packet)
+                if is_bounded:
+                    return
                 raise EOFError("the server ended the binlog stream")
             events.append(packet[1:])
         yield events

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,10 @@ from cdcbus.producer import server as servers
 from cdcbus.producer.publish import KafkaPublisher, TopicShape
 from cdcbus.producer.run import start_position
 from cdcbus.producer.source import BinlogSource
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.task import FetchTask, PublishConfig
+from cdcbus.producer.topics import named_topics
 from cdcbus.tasks.check_grants import describe_grants
-from cdcbus.tasks.check_server import SETTINGS, describe_replicas, describe_settings, is_full
+from cdcbus.tasks.check_server import SETTINGS, describe_heartbeats, describe_replicas, describe_settings, is_full
 from cdcbus.tasks.check_tables import check_tables
 from cdcbus.tasks.observations import ANSWER_SECONDS, CONNECT_SECONDS, Observation, has_failed, ok, probe, warning
 
@@ -30,18 +32,29 @@ if TYPE_CHECKING:
 def check_fetch(task: FetchTask, store: PositionStore) -> list[Observation]:
     """All observations of a fetch task."""
     short = replace(task, source=replace(task.source, connect_timeout_seconds=CONNECT_SECONDS))
-    topic = probe(f"Kafka topic {task.publish.topic}", lambda: _topic(task))
-    return check_source(short, store) + topic
+    names = named_topics(task.publish)
+    topics = [seen for name in names for seen in probe(f"Kafka topic {name}", partial(_topic, task.publish, name))]
+    return check_source(short, store) + topics
 
 
 def check_source(task: FetchTask, store: PositionStore) -> list[Observation]:
     """What the source has. Each probe has a connection of its own; where none can be had the login alone is told."""
-    seen = _look(task, "source", lambda connection: _login(task, connection))
-    if has_failed(seen):
+    seen: list[Observation] = []
+    usable: list[FetchTask] = []
+    for address in task.source.addresses:
+        there = replace(task, source=replace(task.source, addresses=(address,)))
+        login = _look(there, "source", partial(_login, there))
+        seen += login
+        usable += [] if has_failed(login) else [there]
+    if not usable:
         return seen
-    seen += _look(task, "source settings", lambda connection: describe_settings(servers.global_variables(connection, SETTINGS)))
+    task = usable[0]
+    seen += _look(
+        task, "source settings", lambda connection: describe_settings(servers.global_variables(connection, SETTINGS), task.source)
+    )
     seen += _look(task, "source grants", _grants)
     seen += _look(task, "source server ids", lambda connection: describe_replicas(task, connection))
+    seen += _look(task, "heartbeats", lambda connection: describe_heartbeats(task, connection))
     seen += _look(task, "source tables", lambda connection: check_tables(task, connection))
     return seen + probe("start", lambda: _start(task, store))
 
@@ -57,7 +70,8 @@ def _look(task: FetchTask, subject: str, look: Look) -> list[Observation]:
 def _login(task: FetchTask, connection: Connection) -> Iterator[Observation]:
     host, port = task.source.addresses[0]
     ((version,),) = servers.query(connection, "SELECT VERSION()")
-    yield ok(f"source {host}:{port}", f"{version}, user {task.source.user} can log in")
+    ((_, cipher),) = servers.query(connection, "SHOW SESSION STATUS LIKE 'Ssl_cipher'")
+    yield ok(f"source {host}:{port}", f"{version}, user {task.source.user} can log in, {f'TLS with {cipher}' if cipher else 'without TLS'}")
 
 
 def _grants(connection: Connection) -> Iterator[Observation]:
@@ -68,9 +82,20 @@ def _start(task: FetchTask, store: PositionStore) -> Iterator[Observation]:
     with BinlogSource(task) as source:
         position, is_stored = start_position(task, store, source)
     with closing(servers.connect(task.source, ANSWER_SECONDS)) as connection, servers.reported(task.source):
-        behind = bytes_behind(position, servers.binlog_files(connection))
-    rule = f"the stored position {store.path}" if is_stored else "consumer.offset, as nothing is stored"
-    yield ok("start", f"at {position} by {rule}; {behind:,} bytes behind the end of the binlog, which still holds it")
+        files = servers.binlog_files(connection)
+    behind = describe_behind(position, files)
+    if is_stored:
+        rule = f"the stored position {store.path}"
+    else:
+        rule = "consumer.source.onPositionLost, as the stored position is lost" if store.load() else "consumer.offset, as nothing is stored"
+    yield ok("start", f"at {position} by {rule}; {behind} behind the end of the binlog, which still holds it")
+
+
+def describe_behind(position: BinlogPosition, files: list[tuple[str, int]]) -> str:
+    """Bytes, and files where there is more than the position's own."""
+    more = len(files) - 1 - [name for name, _ in files].index(position.file)
+    between = f" and {more} {'file' if more == 1 else 'files'}" if more else ""
+    return f"{bytes_behind(position, files):,} bytes{between}"
 
 
 def bytes_behind(position: BinlogPosition, files: list[tuple[str, int]]) -> int:
@@ -79,9 +104,14 @@ def bytes_behind(position: BinlogPosition, files: list[tuple[str, int]]) -> int:
     return sum(size for _, size in files[names.index(position.file) :]) - position.pos
 
 
-def _topic(task: FetchTask) -> Iterator[Observation]:
-    publisher = KafkaPublisher(task.publish, make_converter(task.publish.converter), Event())
-    yield describe_topic(task.publish.topic, publisher.shape(ANSWER_SECONDS))
+def _topic(config: PublishConfig, topic: str) -> Iterator[Observation]:
+    publisher = KafkaPublisher(config, make_converter(config.converter), Event())
+    shape, new = publisher.shape(topic, ANSWER_SECONDS), config.new_topics
+    if shape is None and new is not None:
+        made = f"not there; a start makes it, with {new.partitions} partitions and replication factor {new.replicas}"
+        yield ok(f"Kafka topic {topic}", made)
+    elif shape is not None:
+        yield describe_topic(topic, shape)
 
 
 def describe_topic(topic: str, shape: TopicShape) -> Observation:

@@ -60,6 +60,10 @@ def _time(text: str) -> AtTime:
     return AtTime(round(seconds * 1000))
 
 
+def _on_position_lost(text: str) -> Edge | None:
+    return None if text == "stop" else Edge(text)
+
+
 KAFKA_START: Kind[KafkaStart] = Kind(
     "start",
     _kafka,
@@ -71,4 +75,7 @@ BINLOG_START: Kind[BinlogStart] = Kind(
     _binlog,
     "a binlog file, file:position, a GTID set, earliest, latest, or an ISO time (UTC unless it says otherwise)",
     "mysql-bin.000064 or mysql-bin.000064:4 or 0-1-100 or 2024-05-01T03:04:05+08:00",
+)
+ON_POSITION_LOST: Kind[Edge | None] = Kind(
+    "word", _on_position_lost, "stop, earliest or latest; snapshot is for a later release, which takes snapshots", "stop"
 )

@@ -77,16 +77,17 @@ class CanalRow:
         types = _json({column.name: column.mysql_type for column in table.columns})
         numbers = _json({column.name: column.sql_type for column in table.columns})
         is_update = op is Op.UPDATE
-        before_es, before_old = f'],"database":{database},"es":', f'","id":0,"isDdl":false,"mysqlType":{types},"old":'
-        before_pos, before_ts = f'{"]" if is_update else ""},"pkNames":{key},"pos":', f',"sql":"","sqlType":{numbers},"table":{name},"ts":'
-        before_old, before_pos = (before_old + "[", before_pos) if is_update else ("", f"{before_old}null{before_pos}")
-        end = f',"type":"{op.value}"}}'
+        start, end = '{"data":[', f',"type":"{op.value}"}}'
+        to_es = f'],"database":{database},"es":'
+        gtid_to_old = f'","id":0,"isDdl":false,"mysqlType":{types},"old":' + ("[" if is_update else "null")
+        old_to_pos = ("]" if is_update else "") + f',"pkNames":{key},"pos":'
+        server_to_ts = f',"sql":"","sqlType":{numbers},"table":{name},"ts":'
 
         def texts(origin: Origin) -> tuple[str, ...]:
-            head = f'{before_es}{origin.commit_us // 1000},"file":{_file(origin.file)},"gtid":"{origin.gtid}{before_old}'
-            row = f'{before_pos}{origin.pos},"row":'
-            last = f',"serverId":{origin.server_id}{before_ts}{time.time_ns() // 1_000_000},"txLast":'
-            return ('{"data":[', head, row, last, end) if is_update else ('{"data":[', head + row, last, end)
+            to_old = f'{to_es}{origin.commit_us // 1000},"file":{_file(origin.file)},"gtid":"{origin.gtid}{gtid_to_old}'
+            to_row = f'{old_to_pos}{origin.pos},"row":'
+            to_last = f',"serverId":{origin.server_id}{server_to_ts}{time.time_ns() // 1_000_000},"txLast":'
+            return (start, to_old, to_row, to_last, end) if is_update else (start, to_old + to_row, to_last, end)
 
         row = Slot.BEFORE if op is Op.DELETE else Slot.AFTER
         return Frame((row, Slot.OLD, Slot.ROW, Slot.IS_LAST) if is_update else (row, Slot.ROW, Slot.IS_LAST), texts)

@@ -2,9 +2,9 @@
 
 With the schema (`value.converter.schemas.enable=true`) each value is read by its column's type, see
 `cdcbus.plugins.converters.debezium_values`. Without it text and numbers are taken as they stand, as nothing tells a date from a number or
-bytes from text; base64 with padding is refused. `c` and `r` (snapshot) are inserts, `u` an update, `d` a delete, `t` a truncate.
-A null `before` of an update is a row that is not known. Tombstones, transaction marks, schema changes and heartbeats hold no row.
-The record key is not read: the target's key counts.
+bytes from text: columns are marked `Unclear`, and base64 with padding is refused. `c` and `r` (snapshot) are inserts, `u` an update, `d` a
+delete, `t` a truncate. A null `before` of an update is a row that is not known. Tombstones, transaction marks, schema changes and
+heartbeats hold no row. The record key is not read: the target's key counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cdcbus.plugins.converters.cells import cells, parsed, whole_number
 from cdcbus.plugins.converters.debezium_values import Decode, column_type, geometry
 from cdcbus.plugins.converters.read_only import ReadOnly
 from cdcbus.plugins.errors import ConversionError
-from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
+from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId, Unclear
 
 _SCHEMA = b'{"schema":'
 _PAYLOAD = b',"payload":'
@@ -111,7 +111,7 @@ def _row(payload: Any, columns: _Columns | None) -> list[RowChange]:
         )
     name = _table_id(payload)
     before, after = _image(name, payload, "before", columns), _image(name, payload, "after", columns)
-    table = _table(name, columns.columns if columns else tuple(map(Column, {**(before or {}), **(after or {})})))
+    table = _table(name, columns.columns if columns else tuple(map(_untyped, {**(before or {}), **(after or {})})))
     return [_change(table, _OPS[op], before, after, payload)]
 
 
@@ -141,6 +141,11 @@ def _table_id(payload: Mapping[str, Any]) -> TableId:
     if not isinstance(schema, str) or not isinstance(name, str) or not name:
         raise ConversionError("debeziumJson record: source does not name db and table")
     return TableId(schema, name)
+
+
+@lru_cache(maxsize=10_000)
+def _untyped(name: str) -> Column:
+    return Column(name, unclear=Unclear.TIMES | Unclear.BYTES)
 
 
 @lru_cache(maxsize=10_000)

@@ -2,7 +2,7 @@
 
 `insert`, `bootstrap-insert`, `update` and `delete` are rows; bootstrap marks, DDL and heartbeats hold none. `old` holds what an update
 changed. Maxwell names no types: a SET or JSON array is read as JSON text, and a binary column stays the base64 text that Maxwell makes of
-it. It must run with `output_nulls=true` (its default), else NULL cannot be told from missing. The format: Maxwell's page "Data format".
+it, for which columns are marked `Unclear`. It must run with `output_nulls=true` (its default), else NULL cannot be told from missing. The format: Maxwell's page "Data format".
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from cdcbus.plugins.converters.cells import cells, parsed, whole_number
 from cdcbus.plugins.converters.read_only import ReadOnly
 from cdcbus.plugins.errors import ConversionError
-from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
+from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId, Unclear
 
 _OPS = {"insert": Op.INSERT, "bootstrap-insert": Op.INSERT, "update": Op.UPDATE, "delete": Op.DELETE}
 _DDL = {f"{what}-{done}" for what in ("database", "table") for done in ("create", "alter", "drop")}
@@ -65,7 +65,7 @@ def read(message: Any) -> list[RowChange]:
 @lru_cache(maxsize=10_000)
 def _table(name: TableId, columns: tuple[str, ...], key: tuple[str, ...]) -> Table:
     """One object per table and shape: what is planned for a table is kept by it."""
-    return Table(name, tuple(map(Column, columns)), key)
+    return Table(name, tuple(Column(column, unclear=Unclear.BYTES) for column in columns), key)
 
 
 def _key(message: Mapping[str, Any], schema: str, name: str) -> tuple[str, ...]:

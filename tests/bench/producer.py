@@ -44,7 +44,7 @@ FORMATS = ("canalRow", "oggJson")
 PEER = "python-mysql-replication, decoding"
 
 
-def _task(source: Database, kafka: str, topic: str, converter: str) -> FetchTask:
+def fetch_task(source: Database, kafka: str, topic: str, converter: str) -> FetchTask:
     config = SourceConfig(((source.host, source.port),), source.user, source.password)
     return FetchTask(topic, topic, config, FilterConfig(regexes=(rf"{SCHEMA}\..*",)), PublishConfig(kafka, topic, converter))
 
@@ -104,7 +104,7 @@ def publish(task: FetchTask, backlog: Backlog) -> int:
 
 def _measured(what: str, source: Database, kafka: str, topic: str, converter: str, backlog: Backlog) -> dict[str, float]:
     """Runs one measurement in this process."""
-    task = _task(source, kafka, topic, converter)
+    task = fetch_task(source, kafka, topic, converter)
     before = resource.getrusage(resource.RUSAGE_SELF)
     start = time.perf_counter()
     count = peer(source, backlog) if what == "peer" else {"decode": decode, "publish": publish}[what](task, backlog)

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from cdcbus.plugins.contracts import AppliedOffset, Counts, Loader, OffsetTable, TableBatch, TargetTable, Writes
+from cdcbus.plugins.contracts import AppliedOffset, Counts, Loader, OffsetTable, Swaps, TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import ConfigError, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable, UniqueViolation
 from cdcbus.plugins.loaders import make_loader
-from cdcbus.plugins.rowchange import Cell, TableId
+from cdcbus.plugins.rowchange import Cell, Column, TableId
 from tests.contract.target_server import TargetServer
 
 Cells = tuple[Cell, ...]
@@ -37,6 +37,11 @@ class LoaderContract:
     def write(loader: Loader, table: TargetTable, *writes: Writes, deletes: Sequence[Cells] = (), truncate: bool = False) -> Counts:
         with loader.transaction() as transaction:
             return transaction.write(TableBatch(table, truncate, deletes, writes))
+
+    @staticmethod
+    def swap(loader: Loader, table: TargetTable, *pairs: tuple[Cells | None, Cells | None], may_insert: bool = True) -> Counts:
+        with loader.transaction() as transaction:
+            return transaction.write(TableBatch(table, swaps=[Swaps(tuple(table.columns), pairs, may_insert)]))
 
     @staticmethod
     def rows(server: TargetServer, columns: str = "id, v") -> list[tuple[object, ...]]:
@@ -217,6 +222,159 @@ class LoaderContract:
             assert transaction.displace(moved) == 2
             transaction.write(moved)
         assert self.rows(server, "id, v, a, b") == [(3, "a", 1, 2), (4, None, None, 9), (5, "e", 5, 5)]
+
+    def test_a_unique_key_without_nullable_columns_is_the_key_where_there_is_no_other(self, server: TargetServer, loader: Loader) -> None:
+        table = self.table(server, loader, "v int unique, a int not null, b int not null, unique (b, a)")
+        assert (table.key, table.unique_keys) == (("b", "a"), (("v",),))
+        rows = Writes(("v", "a", "b"), [("1", "1", "1"), ("2", "1", "2")])
+        for _ in range(2):
+            assert self.write(loader, table, rows) == Counts(written=2)
+        assert self.write(loader, table, deletes=[("1", "1")]) == Counts(deleted=1)
+        assert self.rows(server, "v, a, b") == [(2, 1, 2)]
+
+    # Tables without a key
+
+    def test_of_equal_rows_without_a_key_one_goes_at_a_time(self, server: TargetServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int, v varchar(9)")
+        assert (table.key, table.unique_keys) == ((), ())
+        three = [(None, ("1", "a"))] * 3
+        assert self.swap(loader, table, *three, (None, ("2", None))) == Counts(written=4)
+        pairs = (("1", "a"), None), (("1", "a"), ("1", "b")), (("2", None), ("2", "c")), (("9", "a"), None), (("9", "b"), ("9", "c"))
+        assert self.swap(loader, table, *pairs, may_insert=False) == Counts(written=2, deleted=1, missed=2)
+        assert sorted(self.rows(server), key=str) == [(1, "a"), (1, "b"), (2, "c")]
+        assert self.swap(loader, table, (("9", "b"), ("9", "c"))) == Counts(written=1)
+        with loader.transaction() as transaction:
+            transaction.write(TableBatch(table, truncate=True, swaps=[Swaps(("id", "v"), [(None, ("3", "x"))])]))
+        assert self.rows(server) == [(3, "x")]
+
+    @pytest.mark.parametrize(
+        ("kind", "one", "other"),
+        [
+            ("text", "a", "A"),
+            ("text", "a", "a "),
+            ("text", "", None),
+            ("text", "é😀'\\", "e"),
+            ("short", "null", None),
+            ("decimal", "9007199254740993.0000000001", "9007199254740993.0000000002"),
+            ("double", "0.1", "0.2"),
+            ("float", "0.1", "0.2"),
+            ("whole", "9007199254740993", "9007199254740992"),
+            ("unsigned", "18446744073709551615", "0"),
+            ("moment", "2024-02-29 23:59:59.123456", "2024-02-29 23:59:59.123457"),
+            ("instant", "2024-02-29 23:59:59.123456", "2024-02-29 23:59:59.123457"),
+            ("day", "2024-02-29", "2024-03-01"),
+            ("clock", "23:59:59.999999", "00:00:00.000000"),
+            ("flag", "1", "0"),
+            ("bits", "5", "6"),
+            ("binary", ALL_BYTES, ""),
+            ("short binary", "\xff\x00", "\xff"),
+            ("document", '{"a": [1, "é😀", null]}', "[]"),
+            ("label", "it's", "small"),
+        ],
+    )
+    def test_a_row_without_a_key_is_found_by_cells_of_many_types_to_the_last_byte(
+        self, server: TargetServer, loader: Loader, kind: str, one: Cell, other: Cell
+    ) -> None:
+        table = self.table(server, loader, f"v {server.types[kind][0]}, id int")
+        assert self.swap(loader, table, (None, (one, "1")), (None, (other, "1"))) == Counts(written=2)
+        assert self.swap(loader, table, ((one, "1"), (one, "2"))) == Counts(written=1)
+        assert self.swap(loader, table, ((other, "1"), (other, "3"))) == Counts(written=1)
+        assert self.swap(loader, table, ((one, "2"), None)) == Counts(deleted=1)
+        assert self.rows(server, "id") == [(3,)]
+
+    def test_rows_without_a_key_need_the_table_of_offsets(self, server: TargetServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int, v int")
+        poor = make_loader("JdbcBatch", server.without_rights_to_create())
+        with pytest.raises(TargetMisconfigured, match=rf"target table {server.schema}\.t has no key, and table cdcbus_position could not"):
+            self.swap(poor, table, (None, ("1", "1")))
+        assert self.rows(server) == []
+        poor.close()
+
+    # Columns that come later
+
+    def test_a_table_grows_by_the_source_s_columns_and_keeps_all_else(self, server: TargetServer, loader: Loader) -> None:
+        q = server.quoted
+        columns = f"id int primary key, v varchar(3) default 'x' not null, {q('N%')} smallint default 7, d decimal(5, 2), w varchar(99)"
+        table = self.table(server, loader, columns)
+        self.write(loader, table, Writes(("id", "v"), [("1", "abc")]))
+        source = [
+            *(Column("ID", "int(11)"), Column("v", "varchar(40)"), Column("N%", "bigint(20)"), Column("d", "decimal(9,4)")),
+            *(Column("w", "varchar(9)"), Column("New %s", "varchar(5)"), Column("doc", "json"), Column("at", "datetime(6)")),
+        ]
+        for _ in range(2):  # the second time there is nothing left to do
+            table = loader.evolve(table, source)
+        assert loader.table(table.id) is table
+        assert list(table.columns) == ["id", "v", "N%", "d", "w", "New %s", "doc", "at"]
+        assert (table.columns["v"].length, table.columns["w"].length) == (40, 99)
+        assert (table.columns["d"].length, table.columns["d"].scale) == (9, 4)
+        assert (table.columns["v"].is_nullable, table.columns["v"].is_required) == (False, False)
+        row = ("2", "y" * 40, str(2**63 - 1), "12345.6789", "new", "[]", "2024-02-29 23:59:59.123456")
+        self.write(loader, table, Writes(("id", "v", "N%", "d", "New %s", "doc", "at"), [row]))
+        self.write(loader, table, Writes(("id",), [("3",)]))
+        assert self.rows(server, f"id, v, {q('N%')}") == [(1, "abc", 7), (2, "y" * 40, 2**63 - 1), (3, "x", 7)]
+
+    def test_a_column_that_somebody_else_adds_at_the_same_moment_is_no_error(self, server: TargetServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int primary key")
+        others = [make_loader("JdbcBatch", server.target(task_id=f"task {number}")) for number in range(4)]
+        together = threading.Barrier(4)
+        grown: list[TargetTable] = []
+
+        def run(other: Loader) -> None:
+            other.table(table.id)
+            together.wait(timeout=30)
+            grown.append(other.evolve(table, [Column("id", "int"), Column("new", "int")]))
+
+        threads = [threading.Thread(target=run, args=(other,)) for other in others]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=60)
+        assert [list(each.columns) for each in grown] == [["id", "new"]] * 4
+        for other in others:
+            other.close()
+
+    def test_a_table_cannot_grow_without_the_right_to(self, server: TargetServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int primary key")
+        poor = make_loader("JdbcBatch", server.without_rights_to_create())
+        if server.without_rights_to_create().user == server.target().user:
+            pytest.skip("this server has no user without rights")
+        with pytest.raises(TargetMisconfigured, match="new column new of table"):
+            poor.evolve(table, [Column("new", "int")])
+        poor.close()
+
+    # Other loaders
+
+    def test_a_dry_run_logs_statements_without_cells_and_changes_nothing(
+        self, server: TargetServer, loader: Loader, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        table = self.table(server, loader, "id int primary key, v varchar(20)")
+        unkeyed = self.table(server, loader, "id int, v varchar(20)", name="u")
+        self.write(loader, table, Writes(("id", "v"), [("1", "a")]))
+        dry = make_loader("JdbcSqlDebug", server.target())
+        assert (dry.is_dry_run, loader.is_dry_run) == (True, False)
+        swaps = [Swaps(("id", "v"), [(("42", "SECRET"), None), (("43", "SECRET"), ("44", "SECRET")), (None, ("45", "SECRET"))])]
+        with caplog.at_level(logging.INFO), dry.transaction() as transaction:
+            writes = [Writes(("id", "v"), [("42", "SECRET")] * 20), Writes(("id", "v"), [("42", "SECRET")], may_insert=False)]
+            assert transaction.write(TableBatch(table, True, [("1",)], writes)) == Counts(written=21, deleted=1)
+            with transaction.savepoint():
+                assert transaction.write(TableBatch(unkeyed, swaps=swaps)) == Counts(written=2, deleted=1)
+            transaction.store_offset(AppliedOffset("orders", 0, 5, 1))
+        assert dry.evolve(table, [Column("new", "int")]) is table
+        assert dry.applied_offsets() == loader.applied_offsets() == []
+        assert self.rows(server) == [(1, "a")]
+        messages = [record.getMessage() for record in caplog.records if "would run" in record.getMessage()]
+        assert all(message.startswith("task contract would run") for message in messages)
+        assert "for 20 rows: INSERT" in "".join(messages)
+        assert "SECRET" not in caplog.text
+        assert not re.search(r"\b4[2345]\b", caplog.text)
+        dry.close()
+
+    def test_a_loader_tells_whether_it_takes_merged_changes(self, server: TargetServer, loader: Loader) -> None:
+        single = make_loader("JdbcSingle", server.target())
+        assert (loader.is_merging, single.is_merging) == (True, False)
+        table = self.table(server, loader, "id int primary key, v int")
+        assert self.write(single, table, Writes(("id", "v"), [("1", "1")])) == Counts(written=1)
+        single.close()
 
     # Transactions
 

@@ -9,7 +9,7 @@ from kazoo.client import KazooClient
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
-from cdcbus.producer import stream
+from cdcbus.producer import addresses, stream
 from cdcbus.tasks.positions import ZooKeeperPositions
 from cdcbus.tasks.positions import connect as connect_zookeeper
 from tests.integration.producer.reading import connect, global_variable
@@ -19,6 +19,12 @@ from tests.integration.producer.reading import connect, global_variable
 def quick_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader with nothing to read wakes at each of the server's heartbeats: here ten times a second, not once."""
     monkeypatch.setattr(stream, "HEARTBEAT_SECONDS", 0.1)
+
+
+@pytest.fixture(autouse=True)
+def quick_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pauses between attempts to reach a source, at a twentieth of their length."""
+    monkeypatch.setattr(addresses, "PAUSE_SECONDS", addresses.PAUSE_SECONDS / 20)
 
 
 @pytest.fixture(scope="session")

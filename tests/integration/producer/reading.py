@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
 
 import pymysql
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.contracts import Converter, SchemaStore
+from cdcbus.plugins.converters.canal_row import CanalRow
+from cdcbus.plugins.converters.ogg_json import OggJson
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.rowchange import RowChange
+from cdcbus.producer.generate import TableWriter
+from cdcbus.producer.record_key import Record, key_text, split_key_change
+from cdcbus.producer.rows import Batch, Rows
 from cdcbus.producer.server import latest_position
-from cdcbus.producer.rows import Batch
 from cdcbus.producer.source import BinlogSource
 from cdcbus.producer.task import FetchTask, FilterConfig, PublishConfig, SourceConfig
 
@@ -43,32 +51,39 @@ def source_config(source: Database) -> SourceConfig:
     return SourceConfig(((source.host, source.port),), source.user, source.password)
 
 
-def connect(source: Database) -> pymysql.Connection[Cursor]:
+def connect(source: Database, *, local_infile: bool = False) -> pymysql.Connection[Cursor]:
     """A connection of its own, for what changes its session."""
     return pymysql.connect(
-        host=source.host, port=source.port, user=source.user, password=source.password, charset="utf8mb4", autocommit=True
+        host=source.host,
+        port=source.port,
+        user=source.user,
+        password=source.password,
+        charset="utf8mb4",
+        autocommit=True,
+        local_infile=local_infile,
     )
 
 
 def position(cursor: Cursor) -> BinlogPosition:
-    """The end of the binlog now."""
-    return latest_position(cursor.connection)
+    """The end of the binlog now, by file and place alone."""
+    return replace(latest_position(cursor.connection), gtid="")
 
 
 def is_at_least(found: BinlogPosition, wanted: BinlogPosition) -> bool:
     return (found.file, found.pos) >= (wanted.file, wanted.pos)
 
 
-def read_batches(task: FetchTask, start: BinlogPosition, end: BinlogPosition, read_bytes: int = 1) -> list[Batch]:
+def read_batches(
+    task: FetchTask, start: BinlogPosition, end: BinlogPosition, read_bytes: int = 1, schemas: SchemaStore | None = None
+) -> list[Batch]:
     """What is between two transaction edges, without what says nothing; an event in each batch unless more is read at once."""
     batches: list[Batch] = []
     if is_at_least(start, end):
         return batches
     idle = 0
-    with BinlogSource(task) as source:
-        source.check(start)
-        for batch in source.batches(start, read_bytes):
-            if batch.edge is None and not batch.opened:
+    with BinlogSource(task, schemas) as source:
+        for batch in source.batches(source.locate(start), read_bytes):
+            if batch.edge is None and not batch.closed and not batch.opened:
                 idle += 1
                 assert idle < IDLE_LIMIT, f"the binlog source does not reach {end}; it gave {batches[-1:]}"
                 continue
@@ -85,18 +100,39 @@ def changes_of(batches: list[Batch]) -> list[RowChange]:
     row = 0
     for rows in (rows for batch in batches for rows in (*batch.closed, *batch.opened)):
         row = 0 if rows.is_first else row
-        changes += rows.changes(row)
-        row += len(rows.changes())
+        found = rows.changes(row)
+        assert_generated_alike(rows, row, found)
+        changes += found
+        row += len(found)
     return changes
 
 
-def read(task: FetchTask, start: BinlogPosition, end: BinlogPosition) -> list[RowChange]:
+def assert_generated_alike(rows: Rows, first_row: int, changes: list[RowChange]) -> None:
+    """What generated code makes of the rows is what the plain way makes of their changes."""
+    for converter in (CanalRow(), OggJson()):
+        key = rows.table.table.key
+
+        def plain(change: RowChange, converter: Converter = converter, key: tuple[str, ...] = key) -> list[Record]:
+            return [{"key": key_text(part, key), "value": converter.to_bytes(part)} for part in split_key_change(change, key)]
+
+        made, count = TableWriter(rows.table, converter, key, plain).records(rows, first_row)
+        assert count == len(changes)
+        assert list(map(_timeless, made)) == [_timeless(record) for change in changes for record in plain(change)]
+
+
+def _timeless(record: Record) -> tuple[bytes, dict[str, Any]]:
+    """Key and value of a record, without the time at which it was made."""
+    value = json.loads(record["value"])
+    return record["key"], {name: member for name, member in value.items() if name not in ("ts", "current_ts")}
+
+
+def read(task: FetchTask, start: BinlogPosition, end: BinlogPosition, schemas: SchemaStore | None = None) -> list[RowChange]:
     """The row changes between two transaction edges."""
-    return changes_of(read_batches(task, start, end))
+    return changes_of(read_batches(task, start, end, schemas=schemas))
 
 
 @contextmanager
-def global_variable(source: Database, name: str, value: str) -> Iterator[None]:
+def global_variable(source: Database, name: str, value: str | int) -> Iterator[None]:
     """A server variable at `value` for a while."""
     with connect(source) as connection, connection.cursor() as cursor:
         cursor.execute(f"SELECT @@global.{name}")

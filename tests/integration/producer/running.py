@@ -9,9 +9,10 @@ from typing import Any
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.contracts import PositionStore, SchemaStore
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.producer.run import Progress, run
+from cdcbus.producer.schema_history import MemorySchemas
 from cdcbus.producer.task import FetchTask
 from tests.contract.position_store import eventually
 
@@ -24,6 +25,7 @@ class Running:
     def __init__(self, task: FetchTask, positions: PositionStore, report: Callable[[Progress], None] = lambda _: None) -> None:
         self.stop = Event()
         self.progress = Progress()
+        self.schemas: SchemaStore = MemorySchemas()
         self._task, self._positions, self._report = task, positions, report
         self._error: BaseException | None = None
         self._thread = Thread(target=self._run, daemon=True)
@@ -41,7 +43,7 @@ class Running:
 
     def _run(self) -> None:
         try:
-            run(self._task, self._positions, self.stop, self._note)
+            run(self._task, self._positions, self.schemas, self.stop, self._note)
         except BaseException as error:
             self._error = error
 

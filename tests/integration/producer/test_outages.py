@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from pymysql.cursors import Cursor
 from rich.console import Console
 
+from cdcbus.ops.stack import processes
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.ops.stack.stack import down, kill, up
-from cdcbus.plugins.errors import PositionLost, SourceMisconfigured, UnreadableEvent
+from cdcbus.plugins.errors import PositionLost, SourceMisconfigured
 from cdcbus.plugins.position import BinlogPosition
+from cdcbus.producer import stream
 from cdcbus.producer.server import binlog_files
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.positions import MemoryPositions
@@ -80,6 +83,21 @@ class Site:
     def killed(self, server: str) -> None:
         kill(self.home, server)
 
+    def stopped(self, server: str) -> None:
+        """In the way of an operator; `restored` brings it back."""
+        processes.stop(self.home / server, signal.SIGTERM, 60.0)
+
+    @contextmanager
+    def suspended(self, server: str) -> Iterator[None]:
+        """The server neither answers nor goes away."""
+        number = processes.pid(self.home / server)
+        assert number is not None
+        os.kill(number, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(number, signal.SIGCONT)
+
     def restored(self) -> None:
         up(self.home, QUIET)
 
@@ -135,21 +153,26 @@ def test_a_source_killed_and_restarted_is_read_on(site: Site) -> None:
     assert ids(site.kafka, site.task.task_id) == list(range(100))
 
 
-def test_a_killed_dump_connection_is_opened_again(site: Site) -> None:
+def test_a_source_that_is_stopped_and_started_is_read_on(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     with Running(site.task, site.positions) as running:
         running.until_stored(site.insert(*range(50)))
-        with connect(site.addresses.source) as connection, connection.cursor() as cursor:
-            for number in dump_threads(cursor):
-                cursor.execute(f"KILL {number}")
+        site.stopped("source")
+        running.until(lambda: sum("trying again in" in record.getMessage() for record in caplog.records) >= 3)
+        site.restored()
         running.until_stored(site.insert(*range(50, 100)))
     assert ids(site.kafka, site.task.task_id) == list(range(100))
 
 
-def dump_threads(cursor: Cursor) -> list[int]:
-    cursor.execute("SELECT id FROM information_schema.processlist WHERE command = 'Binlog Dump'")
-    found = [row[0] for row in cursor.fetchall()]
-    assert found
-    return found
+def test_a_source_that_hangs_is_noticed_by_its_silence_and_read_on(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(stream, "SILENCE_SECONDS", 1.0)
+    with Running(site.task, site.positions) as running:
+        running.until_stored(site.insert(1))
+        with site.suspended("source"):
+            running.until(lambda: any("cannot be reached: timed out; trying again" in record.getMessage() for record in caplog.records))
+        running.until_stored(site.insert(2))
+    assert ids(site.kafka, site.task.task_id) == [1, 2]
 
 
 def test_a_binlog_purged_while_the_task_was_stopped_stops_it(site: Site) -> None:
@@ -191,17 +214,6 @@ def test_a_server_without_binlog_is_refused(site: Site) -> None:
     with pytest.raises(SourceMisconfigured, match="log_bin is OFF, must be ON"), Running(task, site.positions) as running:
         running.ends()
     assert site.positions.load() == before
-
-
-def test_compressed_rows_of_mariadb_stop_the_task(site: Site) -> None:
-    site.insert(1)
-    end = site.execute("ALTER TABLE t ADD COLUMN v TEXT")
-    with global_variable(site.addresses.source, "log_bin_compress", "ON"):
-        site.execute("INSERT INTO t SELECT 2, REPEAT('x', 1000)")
-    with pytest.raises(UnreadableEvent, match=r"compressed rows \(log_bin_compress=ON\)"), Running(site.task, site.positions) as running:
-        running.ends()
-    assert ids(site.kafka, site.task.task_id) == [1]
-    assert BinlogPosition.from_json(site.positions.load() or "").pos == end.pos
 
 
 @pytest.mark.parametrize("checksum", ["NONE", "CRC32"])

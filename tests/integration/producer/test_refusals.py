@@ -29,7 +29,7 @@ from cdcbus.producer import publish
 from cdcbus.producer.server import binlog_files
 from cdcbus.producer.source import BinlogSource
 from cdcbus.producer.task import FetchTask, FilterConfig
-from tests.integration.producer.reading import fetch_task, position, read
+from tests.integration.producer.reading import fetch_task, global_variable, position, read
 from tests.integration.producer.running import Running
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
@@ -88,8 +88,8 @@ def test_no_position_and_no_rule(task: FetchTask, refused: Refused, name: str) -
     assert "consumer.offset=latest" in sentence
 
 
-def test_a_start_rule_that_a_binlog_cannot_follow_yet(task: FetchTask, refused: Refused) -> None:
-    assert "consumer.offset" in refused(replace(task, start=AtTime(0)), SourceMisconfigured)
+def test_a_start_rule_before_the_binlog(task: FetchTask, refused: Refused) -> None:
+    assert "after the wanted 1970-01-01 00:00:00 UTC" in refused(replace(task, start=AtTime(0)), PositionLost)
 
 
 def test_a_position_whose_file_is_gone(task: FetchTask, refused: Refused, store: Store, source_cursor: Cursor) -> None:
@@ -165,12 +165,16 @@ def test_a_partition_key_column_that_the_table_does_not_have(
     assert f"partitionKey.{name}.t: the table has no column UUID" in sentence
 
 
-def test_a_record_that_kafka_finds_too_large(task: FetchTask, refused: Refused, store: Store, source_cursor: Cursor) -> None:
+def test_a_record_that_is_larger_than_the_task_may_send(
+    task: FetchTask, refused: Refused, store: Store, source_cursor: Cursor, name: str
+) -> None:
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v LONGTEXT)")
     store(position(source_cursor).to_json())
     source_cursor.execute("INSERT INTO t VALUES (1, REPEAT('secret', 400000))")
-    sentence = refused(task, BusRejected)
-    assert "does not take a record" in sentence
+    options = {"message.max.bytes": "1000000"}
+    sentence = refused(replace(task, publish=replace(task.publish, kafka_options=options)), BusRejected)
+    assert "does not take a record of 24" in sentence
+    assert f"table {name}.t (key columns: id), row 0 of its transaction" in sentence
     assert "secret" not in sentence
 
 
@@ -193,8 +197,27 @@ def test_a_user_who_may_not_read_the_binlog(
             pytest.skip("the user of the tests may not grant")
     store(position(source_cursor).to_json())
     sentence = refused(replace(task, source=replace(task.source, user=user, password=f"of-{user}")), SourceMisconfigured)
-    assert f"user {user} may not read the binlog" in sentence
-    assert "GRANT REPLICATION SLAVE, REPLICATION CLIENT" in sentence
+    lacking = "REPLICATION SLAVE" if grants else "REPLICATION SLAVE, REPLICATION CLIENT"
+    assert f"user {user} lacks {lacking}" in sentence
+    assert f"GRANT {lacking} ON *.* TO that user" in sentence
+
+
+@pytest.mark.usefixtures("least_metadata")
+def test_all_that_keeps_a_source_from_being_read_is_named_at_once(
+    task: FetchTask, refused: Refused, source: Database, source_cursor: Cursor, store: Store, user: str
+) -> None:
+    store(position(source_cursor).to_json())
+    poor = replace(task, source=replace(task.source, user=user, password=f"of-{user}"))
+    with global_variable(source, "binlog_format", "MIXED"), global_variable(source, "binlog_row_image", "MINIMAL"):
+        sentence = refused(poor, SourceMisconfigured)
+    for finding in (
+        "binlog_format is MIXED, must be ROW",
+        "binlog_row_image is MINIMAL, must be FULL",
+        f"user {user} lacks REPLICATION SLAVE, REPLICATION CLIENT",
+        f"user {user} lacks SELECT, and rows do not say what their columns are",
+        "GRANT SELECT on the tables that are read, or set binlog_row_metadata=FULL",
+    ):
+        assert finding in sentence
 
 
 def test_two_readers_with_one_server_id(task: FetchTask, source_cursor: Cursor, positions: PositionStore, store: Store) -> None:
@@ -211,17 +234,24 @@ def test_two_readers_with_one_server_id(task: FetchTask, source_cursor: Cursor, 
 
 def test_the_two_ends_of_the_binlog_can_be_named(task: FetchTask, source_cursor: Cursor) -> None:
     with BinlogSource(task) as source:
-        assert source.locate(Edge.EARLIEST) == BinlogPosition(binlog_files(source_cursor.connection)[0][0], 4)
-        assert source.locate(Edge.LATEST) == position(source_cursor)
+        earliest, latest, end = source.locate(Edge.EARLIEST), source.locate(Edge.LATEST), position(source_cursor)
+    assert (earliest.file, earliest.pos) == (binlog_files(source_cursor.connection)[0][0], 4)
+    assert (latest.file, latest.pos) == (end.file, end.pos)
+    assert latest.gtid and latest.server_uuid and earliest.file_created_ms <= latest.file_created_ms
 
 
-def test_a_column_whose_character_set_has_no_codec(
-    task: FetchTask, refused: Refused, store: Store, source_cursor: Cursor, full_metadata: None, name: str
+def test_fractions_of_a_second_in_the_format_of_old_mariadb(
+    task: FetchTask, refused: Refused, store: Store, source: Database, source_cursor: Cursor, is_mariadb: bool, name: str
 ) -> None:
-    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(5) CHARACTER SET swe7)")
+    if not is_mariadb:
+        pytest.skip("a format of MariaDB")
+    with global_variable(source, "mysql56_temporal_format", "OFF"):
+        source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v DATETIME(6))")
     store(position(source_cursor).to_json())
-    source_cursor.execute("INSERT INTO t VALUES (1, 'x')")
-    assert f"table {name}.t: column v has character set swe7" in refused(task, UnreadableEvent)
+    source_cursor.execute("INSERT INTO t VALUES (1, '2024-01-02 03:04:05.5')")
+    sentence = refused(task, UnreadableEvent)
+    assert "column v holds no time in the old format" in sentence
+    assert "ALTER TABLE ... FORCE" in sentence
 
 
 def test_a_table_altered_since_where_rows_do_not_carry_their_columns(
@@ -232,7 +262,7 @@ def test_a_table_altered_since_where_rows_do_not_carry_their_columns(
     source_cursor.execute("INSERT INTO t VALUES (1, 1)")
     source_cursor.execute("ALTER TABLE t DROP COLUMN gone")
     sentence = refused(task, UnreadableEvent)
-    assert f"table {name}.t: the row has 2 columns of types [3, 3], the table now has 1: id int" in sentence
+    assert f"table {name}.t: the row has 2 columns of types int, int, the table now has 1: id int" in sentence
     assert "binlog_row_metadata=FULL" in sentence
     refused(task, UnreadableEvent)
     with_filter = replace(task, tables=FilterConfig(excludes=frozenset({f"{name}.T".upper()}), regexes=task.tables.regexes))

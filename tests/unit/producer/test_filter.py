@@ -53,3 +53,9 @@ def test_a_table_must_pass_regular_expression_and_list() -> None:
 def test_what_is_no_regular_expression_is_shown() -> None:
     with pytest.raises(ConfigError, match=r"consumer\.source\.filter: '\(shop' is not a regular expression"):
         TableFilter(FilterConfig((r"(shop",)))
+
+
+def test_heartbeats_are_always_let_through() -> None:
+    tables = TableFilter(FilterConfig((r"shop\..*",), frozenset({"SHOP.ORDERS"})), TableId("ops", "beats"))
+    assert tables.accepts(TableId("OPS", "Beats"))
+    assert not tables.accepts(TableId("ops", "orders"))

@@ -193,10 +193,17 @@ def test_generated_records_are_the_plain_ones(name: str, case: tuple[Rows, tuple
     converter = make_converter(name)
     plainly = plain(converter, key)
     changes = rows.changes(first_row)
-    assert TableWriter(rows.table, converter, key, plainly).records(rows, first_row) == (
-        [record for change in changes for record in plainly(change)],
-        len(changes),
-    )
+    wanted = outcome(lambda: ([record for change in changes for record in plainly(change)], len(changes)))
+    writer = TableWriter(rows.table, converter, key, plainly, takes_partial=True)
+    assert outcome(lambda: writer.records(rows, first_row)) == wanted
+
+
+def outcome(make: Callable[[], tuple[list[Record], int]]) -> tuple[list[Record], int] | str:
+    """What it gives, or the sentence of what it raises, as partial images may do."""
+    try:
+        return make()
+    except UnreadableEvent as error:
+        return str(error)
 
 
 def orders(rows: list[tuple[int, str | None]], *, is_last: bool = False) -> Rows:
@@ -270,3 +277,24 @@ def test_every_operation_has_the_right_word() -> None:
         records, _ = TableWriter(rows.table, make_converter("canalRow"), ("id",), never).records(replace(rows, kind=kind), 0)
         words[op] = orjson.loads(records[0]["value"])["type"]
     assert words == {Op.INSERT: "INSERT", Op.DELETE: "DELETE"}
+
+
+NOTE_ONLY = _bitmap([False]) + b"\1a"
+
+
+@pytest.mark.parametrize("kind", [WRITE, UPDATE, DELETE])
+def test_a_partial_image_is_refused_by_name_unless_it_is_wanted(kind: int) -> None:
+    sides = 2 if kind == UPDATE else 1
+    rows = replace(orders([]), kind=kind, body=_event(kind, 2, [[False, True]] * sides, [NOTE_ONLY] * sides))
+    converter = make_converter("canalRow")
+    with pytest.raises(UnreadableEvent, match=r"mysql-bin\.000042:4711: table shop\.orders: [A-Z]+ without column id, .*rowImage=any"):
+        TableWriter(rows.table, converter, ("note",), plain(converter, ("note",))).records(rows, 0)
+    records, _ = TableWriter(rows.table, converter, ("note",), plain(converter, ("note",)), takes_partial=True).records(rows, 0)
+    assert data(records)[-1] == {"note": "a"}
+
+
+def test_a_record_key_that_the_images_lack_is_not_guessed() -> None:
+    rows = replace(orders([]), body=_event(WRITE, 2, [[False, True]], [NOTE_ONLY]))
+    converter = make_converter("canalRow")
+    with pytest.raises(UnreadableEvent, match="the record key needs column id, which the row image lacks"):
+        TableWriter(rows.table, converter, ("id",), plain(converter, ("id",)), takes_partial=True).records(rows, 0)

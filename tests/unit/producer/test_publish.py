@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.errors import ConfigError, UnreadableEvent
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.producer.record_key import key_columns, key_text, split_key_change
 from cdcbus.producer.task import PublishConfig
@@ -94,3 +94,13 @@ def test_other_operations_and_updates_without_the_key_are_not_split() -> None:
         RowChange(TABLE, Op.UPDATE, {"n": "1"}, ROW),
     ):
         assert list(split_key_change(change, ("id",))) == [change]
+
+
+def test_a_key_change_is_sent_whole_where_both_images_together_are() -> None:
+    change = RowChange(TABLE, Op.UPDATE, ROW, {"id": "new"})
+    assert [part.after for part in split_key_change(change, ("id",))] == [None, {**ROW, "id": "new"}]
+
+
+def test_a_key_change_whose_images_lack_columns_is_not_sent() -> None:
+    with pytest.raises(UnreadableEvent, match="its images lack column Region, n: it cannot be sent whole"):
+        list(split_key_change(RowChange(TABLE, Op.UPDATE, {"id": "1"}, {"id": "2"}), ("id",)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import ssl
 
 import pymysql
 import pytest
@@ -10,6 +11,14 @@ import pytest
 from cdcbus.plugins.errors import PositionLost, SourceError, SourceMisconfigured, SourceUnavailable
 from cdcbus.producer.server import source_error
 from cdcbus.producer.task import SourceConfig
+
+
+def of_tls(cause: ssl.SSLError) -> pymysql.err.OperationalError:
+    """As the driver raises what goes wrong between two ends of TLS."""
+    error = pymysql.err.OperationalError(2003, f"Can't connect ({cause})")
+    error.original_exception = cause  # type: ignore[attr-defined]
+    return error
+
 
 CONFIG = SourceConfig((("db.example", 3306),), "reader", "s3cret")
 
@@ -27,6 +36,11 @@ CONFIG = SourceConfig((("db.example", 3306),), "reader", "s3cret")
         ),
         (pymysql.err.OperationalError(4052, "A slave with the same server_uuid/server_id"), SourceMisconfigured, "consumer.source.slaveId"),
         (pymysql.err.OperationalError(2003, "Can't connect"), SourceUnavailable, "cannot be reached: Can't connect"),
+        (pymysql.err.OperationalError(2026, "SSL is required"), SourceMisconfigured, "sslMode=preferred (SSL is required)"),
+        (pymysql.err.OperationalError(3159, "require_secure_transport=ON"), SourceMisconfigured, "consumer.source.sslMode"),
+        (of_tls(ssl.SSLCertVerificationError(1, "certificate verify failed")), SourceMisconfigured, "certificate verify failed"),
+        (of_tls(ssl.SSLError(1, "unsupported protocol")), SourceMisconfigured, "unsupported protocol"),
+        (of_tls(ssl.SSLEOFError(8, "EOF occurred")), SourceUnavailable, "EOF occurred"),
         (pymysql.err.OperationalError(2013, "Lost connection"), SourceUnavailable, "Lost connection"),
         (pymysql.err.OperationalError(1053, "Server shutdown in progress"), SourceUnavailable, "shutdown"),
         (pymysql.err.InterfaceError(0, ""), SourceUnavailable, "cannot be reached"),

@@ -1,0 +1,49 @@
+"""What a source's user may do, out of the lines of SHOW GRANTS. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+NEEDED: Final = {
+    "REPLICATION SLAVE": {"REPLICATION SLAVE", "REPLICATION REPLICA"},
+    "REPLICATION CLIENT": {"REPLICATION CLIENT", "BINLOG MONITOR", "SUPER"},  # the second is MariaDB's name since 10.5
+}
+"""What reading a binlog takes, and the names under which it may have been granted."""
+_GRANT = re.compile(r"GRANT (?P<what>.+?) ON (?P<where>.+?) TO ", re.IGNORECASE)
+_ROLE = re.compile(r"GRANT (?:(?! ON ).)+ TO ", re.IGNORECASE)
+_ALL = {"ALL", "ALL PRIVILEGES"}
+_EVERYWHERE = "*.*"
+
+
+@dataclass(frozen=True, slots=True)
+class Grants:
+    """`held`: where -> privileges. `has_roles`: the user has a role, and what that gives is in `held` only while it is active."""
+
+    held: Mapping[str, set[str]]
+    has_roles: bool
+
+    @property
+    def lacking(self) -> list[str]:
+        """Of what is needed."""
+        everywhere = self.held.get(_EVERYWHERE, set())
+        return [name for name, spellings in NEEDED.items() if not everywhere & (spellings | _ALL)]
+
+    @property
+    def readable(self) -> list[str]:
+        """Where tables may be looked at."""
+        return sorted(where for where, privileges in self.held.items() if privileges & ({"SELECT"} | _ALL))
+
+
+def read_grants(lines: Iterable[str]) -> Grants:
+    """From the lines of SHOW GRANTS."""
+    held: dict[str, set[str]] = {}
+    has_roles = False
+    for line in lines:
+        has_roles |= bool(_ROLE.match(line))
+        if found := _GRANT.match(line):
+            names = (re.sub(r"\s*\(.*", "", name).strip().upper() for name in re.split(r",(?![^(]*\))", found["what"]))
+            held.setdefault(found["where"].replace("`", ""), set()).update(names)
+    return Grants(held, has_roles)

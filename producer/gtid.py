@@ -1,0 +1,207 @@
+"""GTID sets: which transactions have been executed, as text, in the bytes of the binlog, and counted on one by one. Pure.
+
+MySQL's is a set of numbers per server UUID, since 8.3 also per UUID and tag: `uuid:1-5:7:tag:1-3`. MariaDB's is the last transaction of
+each domain: `domain-server-sequence`. Layouts: `Gtid_set::encode` of MySQL, `Gtid_list_log_event` of MariaDB.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from bisect import bisect_left
+from typing import Protocol, Self
+from uuid import UUID
+
+from cdcbus.plugins.errors import PositionError
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
+_SPAN = re.compile(r"([0-9]+)(?:-([0-9]+))?")
+_MARIADB = re.compile(r"([0-9]+)-([0-9]+)-([0-9]+)")
+_TAGGED = 1
+_NUMBER = struct.Struct("<Q")
+_LIST_ENTRY = struct.Struct("<IIQ")
+
+
+class MysqlGtids:
+    """A set that grows. Its text is MySQL's, UUIDs and tags in order."""
+
+    def __init__(self) -> None:
+        self._spans: dict[str, list[list[int]]] = {}  # `uuid` or `uuid:tag` -> [first, last] in order, never touching
+        self._texts: dict[str, str] = {}  # of those that have not grown since
+
+    @classmethod
+    def parse(cls, text: str) -> MysqlGtids:
+        """Raises PositionError."""
+        found = cls()
+        for part in filter(None, re.sub(r"\s", "", text).lower().split(",")):
+            uuid, *rest = part.split(":")
+            key = uuid
+            for word in rest:
+                span = _SPAN.fullmatch(word)
+                if span:
+                    found._add(key, int(span[1]), int(span[2] or span[1]))
+                elif _TAG.fullmatch(word):
+                    key = f"{uuid}:{word}"
+                else:
+                    raise PositionError(f"not a GTID set: {part[:80]!r}; expected uuid:1-5:7 or uuid:tag:1-5")
+            if not _UUID.fullmatch(uuid) or not rest:
+                raise PositionError(f"not a GTID set: {part[:80]!r}; expected uuid:1-5:7 or uuid:tag:1-5")
+        return found
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> MysqlGtids:
+        """The set in a Previous_gtids event."""
+        found = cls()
+        head = _NUMBER.unpack_from(data)[0]
+        is_tagged = head >> 56 == _TAGGED
+        count, at = (head >> 8 & (1 << 48) - 1, 8) if is_tagged else (head, 8)
+        for _ in range(count):
+            key, at = str(UUID(bytes=data[at : at + 16])), at + 16
+            if is_tagged:
+                length = data[at] >> 1  # a variable-length number; tags are so short that it is one byte
+                tag, at = data[at + 1 : at + 1 + length].decode(), at + 1 + length
+                key = f"{key}:{tag}" if tag else key
+            (spans,) = _NUMBER.unpack_from(data, at)
+            for _ in range(spans):
+                first, end = struct.unpack_from("<QQ", data, at + 8)
+                found._add(key, first, end - 1)
+                at += 16
+            at += 8
+        return found
+
+    def to_bytes(self) -> bytes:
+        """As in a dump request; with tags only where there are any, as servers before 8.3 know none."""
+        is_tagged = any(":" in key for key in self._spans)
+        count = len(self._spans)
+        parts = [_NUMBER.pack(_TAGGED << 56 | count << 8 | _TAGGED if is_tagged else count)]
+        for key, spans in sorted(self._spans.items()):
+            uuid, _, tag = key.partition(":")
+            parts += [UUID(uuid).bytes, bytes([len(tag) << 1]) + tag.encode() if is_tagged else b"", _NUMBER.pack(len(spans))]
+            parts += [struct.pack("<QQ", first, last + 1) for first, last in spans]
+        return b"".join(parts)
+
+    def add(self, gtid: str) -> None:
+        """One transaction's, `uuid:5` or `uuid:tag:5` in lower case."""
+        key, _, digits = gtid.rpartition(":")
+        number = int(digits)
+        spans = self._spans.get(key)
+        self._texts.pop(key, None)
+        if spans and spans[-1][1] == number - 1:
+            spans[-1][1] = number
+        else:
+            self._add(key, number, number)
+
+    def _add(self, key: str, first: int, last: int) -> None:
+        if not 0 < first <= last:
+            raise PositionError(f"not a GTID set: {key}:{first}-{last} is no range of numbers from 1 on")
+        self._texts.pop(key, None)
+        spans = self._spans.setdefault(key, [])
+        low = high = bisect_left(spans, first - 1, key=lambda span: span[1])
+        while high < len(spans) and spans[high][0] <= last + 1:
+            high += 1
+        if low < high:
+            first, last = min(first, spans[low][0]), max(last, spans[high - 1][1])
+        spans[low:high] = [[first, last]]
+
+    def merge(self, other: MysqlGtids) -> None:
+        """Adds what another set has."""
+        for key, spans in other._spans.items():
+            for first, last in spans:
+                self._add(key, first, last)
+
+    def covers(self, other: MysqlGtids) -> bool:
+        """Whether it has all that another set has."""
+        return all(self._has(key, first, last) for key, spans in other._spans.items() for first, last in spans)
+
+    def _has(self, key: str, first: int, last: int) -> bool:
+        spans = self._spans.get(key, [])
+        at = bisect_left(spans, last, key=lambda span: span[1])
+        return at < len(spans) and spans[at][0] <= first
+
+    def __str__(self) -> str:
+        words: list[str] = []
+        before = ""
+        for key in sorted(self._spans):
+            text = self._texts.get(key)
+            if text is None:
+                text = self._texts[key] = ":".join(f"{a}-{b}" if a < b else f"{a}" for a, b in self._spans[key])
+            uuid, _, tag = key.partition(":")
+            head = f":{tag}" if uuid == before else f",{key}"
+            words.append(f"{head}:{text}")
+            before = uuid
+        return "".join(words)[1:]
+
+
+class MariadbGtids:
+    """The last transaction of each domain."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, str] = {}
+
+    @classmethod
+    def parse(cls, text: str) -> MariadbGtids:
+        """Raises PositionError."""
+        found = cls()
+        for part in filter(None, re.sub(r"\s", "", text).split(",")):
+            if not _MARIADB.fullmatch(part):
+                raise PositionError(f"not a GTID position: {part[:80]!r}; expected domain-server-sequence, such as 0-1-100")
+            found.add(part)
+        return found
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> MariadbGtids:
+        """The state in a Gtid_list event. A domain is in it once per server, the latest at the end."""
+        found = cls()
+        count = int.from_bytes(data[:4], "little") & 0x0FFFFFFF
+        for domain, server, sequence in _LIST_ENTRY.iter_unpack(data[4 : 4 + count * _LIST_ENTRY.size]):
+            found.add(f"{domain}-{server}-{sequence}")
+        return found
+
+    def add(self, gtid: str) -> None:
+        """One transaction's, later than those of its domain so far."""
+        self._last[gtid[: gtid.index("-")]] = gtid
+
+    def merge(self, other: MariadbGtids) -> None:
+        """Adds the domains of another state that are not in this one."""
+        self._last = other._last | self._last
+
+    def covers(self, other: MariadbGtids) -> bool:
+        """Whether each domain of another state is here and as far."""
+        return all(_sequence(self._last.get(domain, "--0")) >= _sequence(gtid) for domain, gtid in other._last.items())
+
+    def __str__(self) -> str:
+        return ",".join(self._last[domain] for domain in sorted(self._last, key=int))
+
+
+def _sequence(gtid: str) -> int:
+    return int(gtid.rpartition("-")[2])
+
+
+def commit_us(body: bytes) -> int:
+    """When a transaction was committed on the server it comes from, in microseconds, as MySQL's GTID events without tags say it since
+    release 8; else 0."""
+    if len(body) < 49:
+        return 0
+    here = int.from_bytes(body[42:49], "little")  # the highest bit says that the time on the first server follows
+    return int.from_bytes(body[49:56], "little") if here >> 55 else here
+
+
+class GtidSet(Protocol):
+    """Either of them."""
+
+    def add(self, gtid: str) -> None: ...
+
+    def merge(self, other: Self) -> None: ...
+
+    def covers(self, other: Self) -> bool: ...
+
+
+def parse_gtids(text: str, *, is_mariadb: bool) -> GtidSet:
+    """Raises PositionError for text that is not in this server's form."""
+    return MariadbGtids.parse(text) if is_mariadb else MysqlGtids.parse(text)
+
+
+def gtids_before_file(body: bytes, *, is_mariadb: bool) -> GtidSet:
+    """What was executed before a binlog file, as its Previous_gtids or Gtid_list event says it; `body` is without header and checksum."""
+    return MariadbGtids.from_bytes(body) if is_mariadb else MysqlGtids.from_bytes(body)

@@ -1,0 +1,27 @@
+"""A place in one server's binlog: also one where reading cannot go on, within a transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import total_ordering
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A byte of a binlog file. Of two places in the files of one server the earlier one is less: files are numbered."""
+
+    file: str
+    pos: int
+
+    def __lt__(self, other: Place) -> bool:
+        return (_number(self.file), self.pos) < (_number(other.file), other.pos)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.pos}"
+
+
+def _number(file: str) -> int:
+    """The suffix of a binlog file's name; it gains a digit after 999999."""
+    digits = file.rpartition(".")[2]
+    return int(digits) if digits.isascii() and digits.isdigit() else 0

@@ -1,0 +1,405 @@
+"""The tables as they were at each place of the binlog, for rows whose table maps do not name their columns.
+
+    table map without names -> the version of its table at that place -> completed table map, if the shapes fit
+    DDL in the stream       -> a new version of each table that it changes, stored before the position moves past it
+
+A version comes, best first, from the server (the table as it is now, or as the next version has it, when no DDL of it lies between: the
+binlog is searched for that), from the DDL's own text, or is `UNKNOWN`. Rows met where a table is UNKNOWN stop the task; DDL never does.
+
+While the server sends full row metadata and no history is stored, nothing is read and nothing is kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+
+from cdcbus.plugins.contracts import SchemaStore
+from cdcbus.plugins.errors import PositionLost, UnreadableEvent, UnusableHistory
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.ddl import Altered, Change, Created, Dropped, Renamed, SchemaAltered, SchemaDropped, changes, folded
+from cdcbus.producer.ddl_scan import DdlScan, Statement
+from cdcbus.producer.place import Place
+from cdcbus.producer.schema import SchemaReader, completed, fits, shape
+from cdcbus.producer.table_map import TableMap
+from cdcbus.producer.table_schema import TableSchema, apply
+
+LOG = logging.getLogger(__name__)
+FOLLOWED = "followed"  # the entry that says up to where DDL was followed, on which server
+FOLLOWED_SECONDS = 60.0  # how often that is stored: a start looks through what was written since
+ENTRY_BYTES = 900_000  # of the million that a ZooKeeper node can hold
+# What gh-ost and pt-online-schema-change call the table that they build and then rename to the one they alter.
+_BUILT = re.compile(r"_+(.+?)_(?:gho|new)")
+
+
+class Missing(StrEnum):
+    """A table of which there are no columns: it is not there, or they cannot be known."""
+
+    DROPPED = "dropped"
+    UNKNOWN = "unknown"
+
+
+State = TableSchema | Missing
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A table from a place in the binlog on."""
+
+    place: Place
+    state: State
+
+
+class SchemaHistory:
+    """The history of one task on one server, read from its store when it is first needed.
+
+    `accepts` tells the tables of the task; `identity` names the server, whose binlog the places are in; `is_needed`: its table maps are
+    not complete now.
+    """
+
+    def __init__(
+        self, store: SchemaStore, reader: SchemaReader, scan: DdlScan, accepts: Callable[[TableId], bool], identity: str, *, is_needed: bool
+    ) -> None:
+        self._store, self._reader, self._scan = store, reader, scan
+        self._accepts, self._identity = accepts, identity
+        self._is_active = is_needed
+        self._is_loaded = False
+        self._tables: dict[TableId, list[Version]] = {}
+        self._followed: Place | None = None
+        self._due = 0.0
+        self._temporary: set[tuple[int, TableId]] = set()  # of sessions
+
+    def begin(self, place: Place) -> None:
+        """Reading begins at `place`: takes the tables that are not known yet, as they were there. Later calls do nothing."""
+        if self._is_loaded and (self._followed or not self._is_active):
+            return
+        if not self._is_loaded:
+            self._load()
+        if not self._is_active:
+            return
+        if self._followed is None or self._reader.end() < self._followed or not self._caught_up(place):
+            self._forget()
+        self._prune()
+        self._take(place)
+        self._store_followed(place)
+
+    def complete(self, table_map: TableMap, place: Place) -> TableMap:
+        """The table map, which stands at `place`, with the columns that the table had there.
+        Raises UnreadableEvent with both shapes when they do not fit or are not known."""
+        self._is_active = True
+        self.begin(place)
+        table = self._folded(table_map.table)
+        state = self._state(table, place)
+        if not isinstance(state, TableSchema):
+            found = self._known(table, place)
+            if found is None or not fits(table_map, found):
+                raise UnreadableEvent(self._unknown(table_map, place))
+            self._keep({table: found}, place)
+            state = found
+        try:
+            return completed(table_map, state)
+        except UnreadableEvent as error:
+            raise UnreadableEvent(f"{error}. {CURE}, or, if it was altered with sql_log_bin=0, delete {self._path(table)}") from error
+
+    def follow(self, statement: Statement, start: Place) -> None:
+        """A statement that may be DDL, which starts at `start`: the new versions of the tables that it changes are stored."""
+        self.begin(start)
+        if self._is_active:
+            self._follow(statement)
+
+    def passed(self, place: Place) -> None:
+        """All before `place` was followed."""
+        if self._is_active and self._is_loaded and time.monotonic() >= self._due:
+            self._store_followed(place)
+
+    # What is stored
+
+    def _load(self) -> None:
+        self._folds = self._reader.folds_names
+        for name, text in self._store.load().items():
+            try:
+                fields = orjson.loads(text)
+                if name == FOLLOWED:
+                    if fields["server"] == self._identity:
+                        self._followed = _place(fields)
+                    continue
+                schema, table = fields["table"]
+                versions = sorted((_version(one) for one in fields["versions"]), key=lambda version: version.place)
+                if _entry(TableId(schema, table)) != name or not versions:
+                    raise ValueError("not its table")
+                self._tables[TableId(schema, table)] = versions
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                raise UnusableHistory(
+                    f"{self._store.path}/{name} is not the schema history of a table ({type(error).__name__}: {error}); "
+                    "delete this node and start the task again: the table is then read anew"
+                ) from error
+        self._is_loaded = True
+        self._is_active |= bool(self._tables)
+
+    def _caught_up(self, place: Place) -> bool:
+        """Follows the DDL that was passed over since the history was stored; whether the binlog still has it."""
+        assert self._followed is not None
+        try:
+            for statement in self._scan.between(self._followed, place):
+                self._follow(statement)
+        except PositionLost:
+            return False
+        return True
+
+    def _forget(self) -> None:
+        """Leaves out what is known of another server, or of a binlog that is no more: it says nothing of the tables here."""
+        if self._tables:
+            LOG.warning("%s is of another binlog than the one that is read: the tables are read anew", self._store.path)
+        self._store.save({_entry(table): None for table in self._tables})
+        self._tables.clear()
+        self._followed = None
+
+    def _prune(self) -> None:
+        """Leaves out tables that the task does not read, and versions that only rows in purged files could need."""
+        oldest = self._reader.start()
+        entries: dict[str, str | None] = {}
+        for table, versions in list(self._tables.items()):
+            first = max((i for i, version in enumerate(versions) if version.place <= oldest), default=0)
+            kept = versions[first:]
+            if not self._is_tracked(table) or (len(kept) == 1 and kept[0].state is Missing.DROPPED and kept[0].place <= oldest):
+                del self._tables[table]
+                entries[_entry(table)] = None
+            elif first:
+                self._tables[table] = kept
+                entries[_entry(table)] = self._text(table)
+        self._store.save(entries)
+
+    def _take(self, place: Place) -> None:
+        """The tables of the task that have no version yet, as they were at `place`."""
+        found: dict[TableId, State] = {}
+        new = [table for table in map(self._folded, self._reader.tables()) if self._is_tracked(table) and table not in self._tables]
+        if new:
+            LOG.info("the schema history begins with %d tables as they are at %s", len(new), place)
+        read = {table: self._reader.read(table) for table in new}
+        last = max((end for _, end in read.values()), default=self._reader.end())
+        ahead = [(statement.end, self._changes(statement)) for statement in self._scan.between(place, last)]
+        for table, (schema, end) in read.items():
+            if schema is not None and not any(at <= end and self._touches(change, table) for at, some in ahead for change in some):
+                found[table] = schema
+        # What DDL ahead makes of a table was not always there; what else it changes, was, in a way that cannot be known.
+        seen = set(self._tables)
+        for change in (change for _, some in ahead for change in some):
+            if isinstance(change, Renamed):
+                before, after = [change.table], [change.to]
+            elif isinstance(change, Altered | Dropped) or (isinstance(change, Created) and change.if_missing):
+                before, after = [change.table], []
+            else:
+                before, after = [], [change.table] if isinstance(change, Created) else []
+            for table in before:
+                if table not in seen and self._is_tracked(table):
+                    found.setdefault(table, Missing.UNKNOWN)
+            seen.update(before, after)
+        for table in read:
+            if table not in seen:
+                found.setdefault(table, Missing.UNKNOWN)
+        self._keep(found, place)
+
+    def _keep(self, found: dict[TableId, State], place: Place) -> None:
+        """New versions; one that is there already is the same, read again."""
+        changed = []
+        for table, state in found.items():
+            versions = self._tables.setdefault(table, [])
+            at = next((version for version in versions if version.place == place), None)
+            if at is not None and (at.state is not Missing.UNKNOWN or state is Missing.UNKNOWN):
+                continue
+            versions[:] = sorted([*(one for one in versions if one is not at), Version(place, state)], key=lambda version: version.place)
+            changed.append(table)
+        self._store.save({_entry(table): self._text(table) for table in changed})
+
+    def _text(self, table: TableId) -> str:
+        """The entry, without the oldest versions where they are too many for a node."""
+        versions = [_fields(version) for version in self._tables[table]]
+        while True:
+            text = orjson.dumps({"table": list(table), "versions": versions}).decode()
+            if len(text.encode()) <= ENTRY_BYTES or len(versions) == 1:
+                return text
+            del versions[0], self._tables[table][0]
+
+    def _store_followed(self, place: Place) -> None:
+        self._due = time.monotonic() + FOLLOWED_SECONDS
+        if self._followed is None or self._followed < place:
+            self._followed = place
+            fields = {"logfileName": place.file, "offset": place.pos, "server": self._identity}
+            self._store.save({FOLLOWED: orjson.dumps(fields).decode()})
+
+    # What DDL makes of tables
+
+    def _follow(self, statement: Statement) -> None:
+        place = statement.end
+        found: dict[TableId, State] = {}
+
+        def before(table: TableId) -> State | None:
+            if table in found:
+                return found[table]
+            earlier = [version.state for version in self._tables.get(table, ()) if version.place < place]
+            return earlier[-1] if earlier else None
+
+        for change in self._changes(statement):
+            if self._is_of_temporary(change, statement.thread):
+                continue
+            if isinstance(change, Renamed):
+                state = before(change.table)
+                if self._is_tracked(change.table):
+                    found[change.table] = Missing.DROPPED
+                if self._is_tracked(change.to):
+                    found[change.to] = state if isinstance(state, TableSchema) else self._known(change.to, place) or Missing.UNKNOWN
+            elif isinstance(change, Altered | Created | Dropped):
+                if self._is_tracked(change.table):
+                    state = self._changed(change, before, place)
+                    if state is not None:
+                        found[change.table] = state
+            else:
+                for table in [one for one in self._tables if self._touches(change, one) and before(one) not in (None, Missing.DROPPED)]:
+                    is_dropped = isinstance(change, SchemaDropped)
+                    found[table] = Missing.DROPPED if is_dropped else self._known(table, place) or Missing.UNKNOWN
+        self._keep(found, place)
+
+    def _changed(self, change: Altered | Created | Dropped, before: Callable[[TableId], State | None], place: Place) -> State | None:
+        """The table after the change; None where it is as it was."""
+        state = before(change.table)
+        if isinstance(change, Dropped):
+            return Missing.DROPPED
+        base: State | None = state
+        if isinstance(change, Created):
+            is_there = state not in (None, Missing.DROPPED) or (state is None and change.table in self._tables)
+            if change.if_missing and is_there:
+                return None
+            if change.like is not None:
+                like = before(change.like)
+                return like if isinstance(like, TableSchema) else self._known(change.table, place) or Missing.UNKNOWN
+            base = TableSchema((), (), self._charset(change.table.schema, place))
+        known = self._known(change.table, place)
+        if known is None and isinstance(base, TableSchema) and change.actions is not None:
+            known = apply(base, change.actions)
+        return known or Missing.UNKNOWN
+
+    def _known(self, table: TableId, place: Place) -> TableSchema | None:
+        """The table at `place` as its next version has it, else as it is now, if no DDL of it lies between; else None."""
+        later = next((version for version in self._tables.get(table, ()) if version.place > place), None)
+        state, until = (later.state, later.place) if later else self._reader.read(table)
+        if not isinstance(state, TableSchema):
+            return None
+        between = (change for statement in self._scan.between(place, until) for change in self._changes(statement))
+        return None if any(self._touches(change, table) for change in between) else state
+
+    def _charset(self, schema: str, place: Place) -> str:
+        """What a schema gave its tables at `place`; empty where that cannot be known."""
+        ahead = self._scan.between(place, self._reader.end())
+        if any(isinstance(change, SchemaAltered) and change.schema == schema for one in ahead for change in self._changes(one)):
+            return ""
+        return self._reader.default_charset(schema)
+
+    def _touches(self, change: Change, table: TableId) -> bool:
+        """Whether it may change a table that is there before and after it."""
+        if isinstance(change, Renamed):
+            return table in (change.table, change.to)
+        if isinstance(change, Created):
+            return table == change.table and not change.if_missing and not change.is_temporary
+        if isinstance(change, Dropped):
+            return table == change.table and not change.is_temporary
+        if isinstance(change, Altered):
+            return table == change.table
+        if isinstance(change, SchemaDropped):
+            return table.schema == change.schema
+        if isinstance(change, SchemaAltered):
+            return False
+        return change.words is None or table.table in change.words
+
+    def _is_of_temporary(self, change: Change, thread: int) -> bool:
+        """Whether it is about a temporary table of the session, which hides the real one of its name."""
+        if not isinstance(change, Altered | Created | Dropped):
+            return False
+        key = (thread, change.table)
+        if isinstance(change, Created) and change.is_temporary:
+            self._temporary.add(key)
+            return True
+        if isinstance(change, Dropped) and (change.is_temporary or key in self._temporary):
+            self._temporary.discard(key)
+            return True
+        return isinstance(change, Altered) and key in self._temporary
+
+    # Names
+
+    def _changes(self, statement: Statement) -> list[Change]:
+        found = changes(statement.sql, statement.schema)
+        return [folded(change) for change in found] if self._folds else found
+
+    def _is_tracked(self, table: TableId) -> bool:
+        built = _BUILT.fullmatch(table.table)
+        return self._accepts(table) or (built is not None and self._accepts(TableId(table.schema, built[1])))
+
+    def _folded(self, table: TableId) -> TableId:
+        return TableId(table.schema.lower(), table.table.lower()) if self._folds else table
+
+    def _state(self, table: TableId, place: Place) -> State | None:
+        earlier = [version.state for version in self._tables.get(table, ()) if version.place <= place]
+        return earlier[-1] if earlier else None
+
+    def _path(self, table: TableId) -> str:
+        return f"{self._store.path}/{_entry(table)}"
+
+    def _unknown(self, table_map: TableMap, place: Place) -> str:
+        now, _ = self._reader.read(self._folded(table_map.table))
+        is_now = f"has {len(now.columns)}: {now}" if now else "is not there, or the user may not SELECT from it"
+        return (
+            f"{shape(table_map)}, the table now {is_now}. It was altered after the row was written, in a way that does not tell the "
+            f"columns at {place}. {CURE}, or start behind the last DDL of the table"
+        )
+
+
+CURE = "Set binlog_row_metadata=FULL on the server, so that rows carry their columns"
+
+
+def _entry(table: TableId) -> str:
+    """A name that a ZooKeeper node may have."""
+    return ".".join(quote(part, safe="").replace(".", "%2E") for part in table)
+
+
+def _fields(version: Version) -> dict[str, Any]:
+    state = {"state": str(version.state)} if isinstance(version.state, Missing) else version.state.to_fields()
+    return {"logfileName": version.place.file, "offset": version.place.pos, **state}
+
+
+def _version(fields: Any) -> Version:
+    state: State = Missing(fields["state"]) if "state" in fields else TableSchema.from_fields(fields)
+    return Version(_place(fields), state)
+
+
+def _place(fields: Any) -> Place:
+    file, pos = fields["logfileName"], fields["offset"]
+    if not isinstance(file, str) or type(pos) is not int:
+        raise TypeError("logfileName and offset are no place")
+    return Place(file, pos)
+
+
+class MemorySchemas:
+    """A history that is gone with the process, for dry runs and tests. Stores made with one mapping share it."""
+
+    def __init__(self, entries: dict[str, str] | None = None) -> None:
+        self._entries = {} if entries is None else entries
+
+    @property
+    def path(self) -> str:
+        return "memory"
+
+    def load(self) -> dict[str, str]:
+        return dict(self._entries)
+
+    def save(self, entries: Mapping[str, str | None]) -> None:
+        for name, text in entries.items():
+            self._entries.pop(name, None)
+            if text is not None:
+                self._entries[name] = text

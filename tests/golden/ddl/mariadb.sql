@@ -1,0 +1,11 @@
+-- only: mariadb
+-- What only MariaDB writes.
+CREATE TABLE t (id INT PRIMARY KEY, a INT);
+SET STATEMENT max_statement_time=10 FOR ALTER TABLE t ADD b INT AFTER id;
+-> id int, b int, a int key id
+ALTER ONLINE TABLE t WAIT 5 ADD c INT;
+-> id int, b int, a int, c int key id
+ALTER TABLE t ADD COLUMN IF NOT EXISTS a INT;
+-> unknown
+ALTER TABLE t ADD SYSTEM VERSIONING;
+-> unknown

@@ -1,0 +1,124 @@
+"""What becomes of the connections of a task that reads: they are killed, they have nothing to say, logs go on and are purged behind them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.contracts import PositionStore
+from cdcbus.producer import stream
+from cdcbus.producer.server import binlog_files
+from cdcbus.producer.task import FetchTask, FilterConfig
+from tests.contract.position_store import eventually
+from tests.integration.producer.reading import connect, fetch_task, position
+from tests.integration.producer.running import Running, ids
+
+pytestmark = [pytest.mark.integration, pytest.mark.source]
+
+Store = Callable[[str], None]
+DUMPS = "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
+
+
+@pytest.fixture
+def task(source: Database, kafka: str, name: str, make_topic: Callable[..., str], source_cursor: Cursor, store: Store) -> FetchTask:
+    """It starts behind the CREATE of `t`."""
+    make_topic(name)
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    store(position(source_cursor).to_json())
+    return fetch_task(source, name, servers=kafka)
+
+
+def found(cursor: Cursor, query: str) -> set[int]:
+    cursor.execute(query)
+    return {row[0] for row in cursor.fetchall()}
+
+
+def insert(cursor: Cursor, number: int) -> None:
+    cursor.execute("INSERT INTO t VALUES (%s)", (number,))
+
+
+def test_a_killed_dump_is_taken_up_again_by_one_other(
+    source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str
+) -> None:
+    others = found(source_cursor, DUMPS)
+    with Running(task, positions) as running:
+        for number in range(5):
+            insert(source_cursor, number)
+            running.until_stored(position(source_cursor))
+            (mine,) = found(source_cursor, DUMPS) - others
+            source_cursor.execute(f"KILL {mine}")
+        insert(source_cursor, 5)
+        running.until_stored(position(source_cursor))
+        assert eventually(lambda: len(found(source_cursor, DUMPS) - others) == 1, 30.0)
+    assert ids(kafka, name) == list(range(6))
+
+
+@pytest.mark.usefixtures("least_metadata")
+def test_when_the_connection_that_asks_for_columns_is_killed_rows_wait_and_none_is_skipped(
+    source: Database, source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str
+) -> None:
+    """All but the dump and this test's own: the next new table needs it."""
+    with connect(source) as watching, watching.cursor() as cursor:
+        before = found(cursor, "SELECT id FROM information_schema.processlist")
+        with Running(task, positions) as running:
+            insert(source_cursor, 1)
+            running.until_stored(position(source_cursor))
+            dumps = found(cursor, DUMPS)
+            for number in found(cursor, "SELECT id FROM information_schema.processlist") - before - dumps:
+                cursor.execute(f"KILL {number}")
+            source_cursor.execute("CREATE TABLE u (id INT PRIMARY KEY)")
+            source_cursor.execute("INSERT INTO u VALUES (2)")
+            insert(source_cursor, 3)
+            running.until_stored(position(source_cursor))
+    assert ids(kafka, name) == [1, 2, 3]
+
+
+def test_logs_that_go_on_and_are_purged_behind_the_reader_cost_nothing(
+    source: Database, source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str
+) -> None:
+    with Running(task, positions) as running:
+        for number in range(4):
+            insert(source_cursor, 2 * number)
+            source_cursor.execute("FLUSH BINARY LOGS")
+            insert(source_cursor, 2 * number + 1)
+            end = position(source_cursor)
+            running.until_stored(end)
+            source_cursor.execute(f"PURGE BINARY LOGS TO '{end.file}'")
+        assert len(binlog_files(source_cursor.connection)) < 4
+    assert ids(kafka, name) == list(range(8))
+
+
+def test_an_idle_source_is_not_taken_for_a_dead_one(
+    source_cursor: Cursor, task: FetchTask, positions: PositionStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its heartbeats come ten times a second here, see conftest; each lets the task report."""
+    monkeypatch.setattr(stream, "SILENCE_SECONDS", 0.7)
+    reports = []
+    with caplog.at_level(logging.WARNING), Running(task, positions, lambda _: reports.append(1)) as running:
+        running.until(lambda: len(reports) > 1)
+        before = found(source_cursor, DUMPS)
+        running.until(lambda: len(reports) > 30)
+        assert found(source_cursor, DUMPS) == before
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("cdcbus")] == []
+
+
+def test_the_text_of_statements_is_not_sent_nor_that_of_tables_left_out(
+    source: Database, source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str, is_mariadb: bool
+) -> None:
+    source_cursor.execute("CREATE TABLE secrets (id INT PRIMARY KEY)")
+    setting = "binlog_annotate_row_events" if is_mariadb else "binlog_rows_query_log_events"
+    with connect(source) as connection, connection.cursor() as cursor:
+        cursor.execute(f"USE {name}")
+        cursor.execute(f"SET SESSION {setting} = ON")
+        for table in ("secrets", "t", "secrets"):
+            cursor.execute(f"INSERT INTO {table} VALUES (1)")
+            cursor.execute("DELETE FROM secrets")
+    without = FilterConfig(regexes=task.tables.regexes, excludes=frozenset({f"{name}.SECRETS".upper()}))
+    with Running(replace(task, tables=without), positions) as running:
+        running.until_stored(position(source_cursor))
+    assert ids(kafka, name) == [1]

@@ -1,0 +1,191 @@
+"""Several addresses of a source, servers that come back with other binlogs, and binlogs that break off. The servers are the tests' own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from pymysql.cursors import Cursor
+
+from cdcbus.plugins.errors import PositionLost
+from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.start import Edge
+from cdcbus.producer.task import FetchTask
+from cdcbus.tasks.positions import MemoryPositions
+from tests.integration.producer.reading import connect, fetch_task
+from tests.integration.producer.running import Running, ids
+from tests.support.private_mariadb import PrivateMariadb, private_mariadb
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def server(name: str) -> Iterator[PrivateMariadb]:
+    """A server with a table `t` in a schema."""
+    with private_mariadb() as server:
+        server.execute(f"CREATE DATABASE {name}", f"CREATE TABLE {name}.t (id INT PRIMARY KEY)")
+        yield server
+
+
+@pytest.fixture
+def task(server: PrivateMariadb, kafka: str, name: str, make_topic: Callable[..., str]) -> FetchTask:
+    make_topic(name)
+    return replace(fetch_task(server.database, name, servers=kafka), start=Edge.LATEST)
+
+
+def inserts(name: str, *numbers: int) -> list[str]:
+    return [f"INSERT INTO {name}.t VALUES ({number})" for number in numbers]
+
+
+def stored(positions: MemoryPositions) -> BinlogPosition:
+    return BinlogPosition.from_json(positions.load() or "")
+
+
+def ran(task: FetchTask, positions: MemoryPositions, do: Callable[[], BinlogPosition]) -> None:
+    """Runs the task until it has stored the end of what is done meanwhile."""
+    with Running(task, positions) as running:
+        running.until(lambda: running.progress.position is not None)
+        running.until_stored(do())
+
+
+@pytest.mark.parametrize("has_gtids", [True, False], ids=["by GTIDs", "by time"])
+def test_the_next_address_is_read_when_the_first_is_gone(
+    server: PrivateMariadb, task: FetchTask, kafka: str, name: str, has_gtids: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The second server has what the first one has, in other places of its own files."""
+    positions = MemoryPositions()
+    with private_mariadb("--server-id=2", "--log-slave-updates") as second:
+        second.execute("FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
+        server.execute("CREATE USER anywhere IDENTIFIED BY 'anywhere-pass'", "GRANT ALL ON *.* TO anywhere")
+        source = replace(server.database, user="anywhere", password="anywhere-pass")
+        second.execute(
+            f"CHANGE MASTER TO MASTER_HOST='{source.host}', MASTER_PORT={source.port}, MASTER_USER='{source.user}', "
+            f"MASTER_PASSWORD='{source.password}', MASTER_USE_GTID=slave_pos, MASTER_SSL=0, MASTER_SSL_VERIFY_SERVER_CERT=0",
+            "START SLAVE",
+        )
+        places = tuple((there.database.host, there.database.port) for there in (server, second))
+        access = replace(task.source, addresses=places, user=source.user, password=source.password, connect_timeout_seconds=2.0)
+        task = replace(task, source=access)
+        ran(task, positions, lambda: server.execute(*inserts(name, 1, 2, 3)))
+        wait_until(lambda: rows(second, name) == 3, "the second server to have the rows")
+        if not has_gtids:
+            positions.save(replace(stored(positions), gtid="").to_json())
+        with Running(task, positions) as running:
+            running.until(lambda: running.progress.position is not None)
+            server.kill()
+            end = second.execute(*inserts(name, 4, 5))
+            running.until(lambda: stored_place(running) == (end.file, end.pos))
+        sent = ids(kafka, name)
+        assert sent == [1, 2, 3, 4, 5] if has_gtids else sent[:3] + sent[-2:] == [1, 2, 3, 4, 5]
+        assert stored(positions).gtid.startswith("0-2-")
+        assert f"trying source {places[1][0]}:{places[1][1]} in place of {places[0][0]}:{places[0][1]}" in caplog.text
+        with Running(task, positions) as running:
+            running.until_stored(second.execute(*inserts(name, 6)))
+        assert ids(kafka, name)[-1] == 6
+
+
+def rows(server: PrivateMariadb, name: str) -> int:
+    with connect(server.database) as connection, connection.cursor() as cursor:
+        return count(cursor, name)
+
+
+def count(cursor: Cursor, name: str) -> int:
+    cursor.execute("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s", (name,))
+    if cursor.fetchall() == ((0,),):
+        return 0
+    cursor.execute(f"SELECT COUNT(*) FROM {name}.t")
+    return int(cursor.fetchall()[0][0])
+
+
+def stored_place(running: Running) -> tuple[str, int] | None:
+    place = running.progress.position
+    return (place.file, place.pos) if place else None
+
+
+def test_a_reset_binlog_is_not_taken_for_the_one_that_was_read(server: PrivateMariadb, task: FetchTask, kafka: str, name: str) -> None:
+    positions = MemoryPositions()
+    server.execute("RESET MASTER")
+    ran(task, positions, lambda: server.execute(*inserts(name, 1)))
+    before = stored(positions)
+    wait_until(
+        lambda: server.execute("RESET MASTER") is not None and created(server, task) > before.file_created_ms, "a file of another second"
+    )
+    end = server.execute(*inserts(name, 2, 3, 4, 5))
+    assert (end.file, end.pos) > (before.file, before.pos)
+    with pytest.raises(PositionLost, match=f"does not hold {before}.*the binlog was reset"), Running(task, positions) as running:
+        running.ends()
+    assert stored(positions) == before
+    with Running(replace(task, on_position_lost=Edge.EARLIEST), positions) as running:
+        running.until_stored(end)
+    assert ids(kafka, name) == [1, 2, 3, 4, 5]
+
+
+def created(server: PrivateMariadb, task: FetchTask) -> int:
+    from cdcbus.producer.source import BinlogSource
+
+    with BinlogSource(task) as source:
+        return source.locate(Edge.LATEST).file_created_ms
+
+
+@pytest.mark.parametrize("rule", [None, Edge.EARLIEST, Edge.LATEST])
+def test_a_purged_position_stops_the_task_or_goes_on_as_the_task_file_says(
+    server: PrivateMariadb, task: FetchTask, kafka: str, name: str, rule: Edge | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    positions = MemoryPositions()
+    ran(task, positions, lambda: server.execute(*inserts(name, 1)))
+    lost = stored(positions)
+    server.execute("FLUSH BINARY LOGS", *inserts(name, 2), "FLUSH BINARY LOGS", *inserts(name, 3))
+    last = server.execute()
+    wait_until(lambda: purged(server, last.file), "the old files to be purged")
+    gap = f"does not hold {lost}, committed 20.* UTC: it has {last.file} to {last.file}; {last.file} begins at 20"
+    if rule is None:
+        with pytest.raises(PositionLost, match=gap), Running(task, positions) as running:
+            running.ends()
+        assert stored(positions) == lost
+        return
+    ran(replace(task, on_position_lost=rule), positions, lambda: server.execute(*inserts(name, 4)))
+    assert ids(kafka, name) == ([1, 3, 4] if rule is Edge.EARLIEST else [1, 4])
+    assert "consumer.source.onPositionLost=" in caplog.text
+
+
+def purged(server: PrivateMariadb, file: str) -> bool:
+    server.execute(f"PURGE BINARY LOGS TO '{file}'")
+    with connect(server.database) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW BINARY LOGS")
+        return bool(cursor.fetchall()[0][0] == file)
+
+
+def test_a_file_that_breaks_off_is_left_for_the_next_one(
+    server: PrivateMariadb, task: FetchTask, kafka: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after a power loss: the last transaction is half there."""
+    positions = MemoryPositions()
+    ran(task, positions, lambda: server.execute(*inserts(name, 1)))
+    end = server.execute(f"INSERT INTO {name}.t VALUES (100), (101)")
+    server.kill()
+    os.truncate(server.binlog(end.file), end.pos - 10)
+    server.start()
+    with Running(task, positions) as running:
+        running.until_stored(server.execute(*inserts(name, 2)))
+    sent = ids(kafka, name)
+    assert (sent[0], sent[-1]) == (1, 2)
+    assert f"{end.file} breaks off, as after a power loss; going on with" in caplog.text
+
+
+def test_an_end_that_was_read_and_is_lost_is_told(
+    server: PrivateMariadb, task: FetchTask, kafka: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    positions = MemoryPositions()
+    size = server.execute(*inserts(name, 1)).pos
+    ran(replace(task, start=server.execute()), positions, lambda: server.execute(*inserts(name, 2, 3)))
+    end = stored(positions)
+    server.kill()
+    os.truncate(server.binlog(end.file), size)
+    server.start()
+    with Running(task, positions) as running:
+        running.until_stored(server.execute(*inserts(name, 4)))
+    assert ids(kafka, name) == [2, 3, 4]
+    assert f"has lost the end of {end.file} behind {size}, which the task has read up to {end.pos}" in caplog.text

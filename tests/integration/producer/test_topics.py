@@ -1,0 +1,153 @@
+"""Rows of several tables in several topics, and topics that are missing, made, or deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.errors import BusRejected, ConfigError
+from cdcbus.plugins.position import BinlogPosition
+from cdcbus.producer.task import FetchTask, NewTopics, PublishConfig, TopicRule
+from tests.contract.position_store import eventually
+from tests.integration.producer.reading import fetch_task, position
+from tests.integration.producer.running import Running, canal, high_watermark, ids
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def task(source: Database, kafka: str, name: str) -> FetchTask:
+    return fetch_task(source, name, servers=kafka)
+
+
+@pytest.fixture
+def start(source_cursor: Cursor, positions: PositionStore) -> None:
+    for table in ("orders", "stock", "`odd name`"):
+        source_cursor.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY)")
+    positions.save(position(source_cursor).to_json())
+
+
+@pytest.fixture
+def admin(kafka: str) -> Iterator[AdminClient]:
+    yield AdminClient({"bootstrap.servers": kafka})
+
+
+def publishing(task: FetchTask, **changes: object) -> FetchTask:
+    publish: PublishConfig = replace(task.publish, **changes)  # type: ignore[arg-type]
+    return replace(task, publish=publish)
+
+
+@pytest.mark.usefixtures("start")
+def test_each_table_s_rows_are_in_its_own_topic_in_order(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore
+) -> None:
+    rules = (TopicRule(rf"{name}\.orders", True, f"{name}-named"), TopicRule(rf"{name}\.s.*", True), TopicRule(f"{name}x", False))
+    for number in range(20):
+        source_cursor.execute(f"INSERT INTO orders VALUES ({number})")
+        source_cursor.execute(f"INSERT INTO stock VALUES ({number + 100})")
+        source_cursor.execute(f"INSERT INTO `odd name` VALUES ({number + 200})")
+    with Running(publishing(task, topic_rules=rules, new_topics=NewTopics(1, 1)), positions) as running:
+        running.until_stored(position(source_cursor))
+    assert ids(kafka, f"{name}-named") == list(range(20))
+    assert ids(kafka, f"{name}_stock") == list(range(100, 120))
+    assert ids(kafka, name) == list(range(200, 220))
+    assert {record["table"] for record in canal(kafka, name)} == {"odd name"}
+
+
+@pytest.mark.usefixtures("start")
+def test_missing_topics_are_made_as_the_task_file_says(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, admin: AdminClient
+) -> None:
+    source_cursor.execute("INSERT INTO stock VALUES (1)")
+    task = publishing(task, topic_rules=(TopicRule(rf"{name}\.stock", True),), new_topics=NewTopics(3, 1))
+    with Running(task, positions) as running:
+        running.until_stored(position(source_cursor))
+    topics = admin.list_topics(timeout=10).topics
+    assert [len(topics[topic].partitions) for topic in (name, f"{name}_stock")] == [3, 3]
+
+
+@pytest.mark.usefixtures("start")
+def test_a_topic_that_cannot_be_made_stops_the_task_with_the_broker_s_reason(task: FetchTask, positions: PositionStore) -> None:
+    reason = pytest.raises(BusRejected, match=r"does not make topic .* \(loader\.source\.createTopic\): .*[Rr]eplication")
+    with reason, Running(publishing(task, new_topics=NewTopics(1, 7)), positions) as running:
+        running.ends()
+
+
+@pytest.mark.usefixtures("start")
+def test_a_topic_that_is_missing_at_its_first_row_stops_the_task_with_the_command_that_makes_it(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, make_topic: Callable[..., str], positions: PositionStore
+) -> None:
+    make_topic(name)
+    source_cursor.execute("INSERT INTO orders VALUES (1)")
+    before = position(source_cursor)
+    task = publishing(task, topic_rules=(TopicRule(rf"{name}\.stock", True),))
+    with (
+        pytest.raises(BusRejected, match=f"Kafka topic {name}_stock at .* kafka-topics --create --topic {name}_stock"),
+        Running(task, positions) as running,
+    ):
+        running.until_stored(before)
+        source_cursor.execute("INSERT INTO stock VALUES (2)")
+        running.ends()
+    assert positions.load() is not None
+    assert BinlogPosition.from_json(positions.load() or "").pos == before.pos
+    make_topic(f"{name}_stock")
+    with Running(task, positions) as running:
+        running.until_stored(position(source_cursor))
+    assert ids(kafka, f"{name}_stock") == [2]
+
+
+@pytest.mark.usefixtures("start")
+def test_a_named_topic_that_is_missing_stops_the_task_at_its_start(
+    task: FetchTask, name: str, make_topic: Callable[..., str], positions: PositionStore
+) -> None:
+    make_topic(name)
+    with (
+        pytest.raises(BusRejected, match=f"Kafka topic {name}-letters at"),
+        Running(publishing(task, dead_letter_topic=f"{name}-letters"), positions) as running,
+    ):
+        running.ends()
+
+
+@pytest.mark.usefixtures("start")
+def test_a_table_whose_name_is_none_for_a_topic_stops_the_task(
+    task: FetchTask, source_cursor: Cursor, name: str, make_topic: Callable[..., str], positions: PositionStore
+) -> None:
+    make_topic(name)
+    source_cursor.execute("INSERT INTO `odd name` VALUES (1)")
+    stops = pytest.raises(ConfigError, match=r"dynamicTopic: .*odd name would go to a topic of its own name.*TOPIC:REGEX")
+    with stops, Running(publishing(task, topic_rules=(TopicRule(r".*\..*", True),)), positions) as running:
+        running.ends()
+
+
+@pytest.mark.usefixtures("start")
+def test_a_topic_deleted_under_the_task_stops_it_and_no_row_is_missing_in_the_new_one(
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    positions: PositionStore,
+    admin: AdminClient,
+) -> None:
+    make_topic(name)
+    task = publishing(task, kafka_options={"topic.metadata.refresh.interval.ms": "500"})
+    with pytest.raises(BusRejected, match=f"Kafka topic {name} at .* kafka-topics --create"), Running(task, positions) as running:
+        source_cursor.execute("INSERT INTO orders VALUES (1), (2), (3)")
+        running.until_stored(position(source_cursor))
+        running.until(lambda: high_watermark(kafka, name) == 3)
+        stored = positions.load()
+        admin.delete_topics([name])[name].result(timeout=30)
+        assert eventually(lambda: name not in admin.list_topics(timeout=10).topics, 30.0)
+        source_cursor.execute("INSERT INTO orders VALUES (4), (5), (6)")
+        running.ends()
+    assert positions.load() == stored
+    make_topic(name)
+    with Running(task, positions) as running:
+        running.until_stored(position(source_cursor))
+    assert ids(kafka, name) == [4, 5, 6]

@@ -1,0 +1,75 @@
+"""Which statements in a binlog change rows, and which only look like it."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdcbus.producer.events import INSIDE, ROLLBACK_TO, ROW_STATEMENT, creates_rows
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT INTO t VALUES (1)",
+        "/*!50000 INSERT INTO t VALUES (1) */",
+        "/*M!100000 REPLACE INTO t VALUES (1) */",
+        "/* a */ /*!50000 insert */ INTO t VALUES (1)",
+        "# a\n-- b\nDELETE FROM t",
+        "SET STATEMENT a = 1 FOR UPDATE t SET n = 1",
+        "ANALYZE UPDATE t SET n = 1",
+        "ANALYZE FORMAT = JSON DELETE FROM t",
+        "WITH x AS (SELECT 1) DELETE FROM t",
+        "DO f(1)",
+        "LOAD DATA INFILE 'x' INTO TABLE t",
+    ],
+)
+def test_a_statement_that_changes_rows(sql: str) -> None:
+    assert ROW_STATEMENT.match(sql.encode())
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE x SELECT * FROM t",
+        "create or replace table if not exists x (n int) as (select 1 AS n)",
+        "CREATE TABLE x AS VALUES ROW(1), ROW(2)",
+        "CREATE TABLE x (n INT) TABLE t",
+        "CREATE TABLE x WITH y AS (SELECT 1) SELECT * FROM y",
+        "/* SELECT */ CREATE TABLE `a``b` /*!50100 ENGINE=InnoDB */ COMMENT 'it''s' SELECT 1",
+    ],
+)
+def test_a_table_that_is_made_with_rows(sql: str) -> None:
+    assert creates_rows(sql.encode())
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE x (n INT COMMENT 'SELECT')",
+        'CREATE TABLE `select` (`table` INT, "values" INT)',
+        "CREATE TABLE x (n INT) /* SELECT 1 */",
+        "CREATE TABLE x (n INT) -- SELECT 1",
+        "CREATE TABLE x (n INT DEFAULT 1) TABLESPACE ts START TRANSACTION",
+        "CREATE TABLE x (n INT) PARTITION BY RANGE (n) (PARTITION a VALUES LESS THAN (1), PARTITION b VALUES IN (1))",
+        "CREATE TABLE x LIKE t",
+        "CREATE TEMPORARY TABLE x SELECT * FROM t",
+        "CREATE VIEW x AS SELECT * FROM t",
+        "CREATE PROCEDURE p() INSERT INTO t VALUES (1)",
+        "ALTER TABLE t ADD n INT",
+        "DROP TABLE t",
+        "ANALYZE TABLE t",
+    ],
+)
+def test_a_statement_that_changes_no_rows_of_a_table_that_stays(sql: str) -> None:
+    assert not creates_rows(sql.encode())
+    assert not ROW_STATEMENT.match(sql.encode())
+
+
+@pytest.mark.parametrize("sql", [b"SAVEPOINT `s`", b"RELEASE SAVEPOINT s", b"XA END X'78',X'',1"])
+def test_a_statement_inside_a_transaction_is_no_ddl(sql: bytes) -> None:
+    assert INSIDE.fullmatch(sql)
+
+
+@pytest.mark.parametrize("sql", [b"ROLLBACK TO `s`", b"rollback work to s", b"ROLLBACK TO SAVEPOINT s"])
+def test_a_rollback_to_a_savepoint(sql: bytes) -> None:
+    assert ROLLBACK_TO.fullmatch(sql)
