@@ -33,7 +33,7 @@ BINARY = "binary"
 class BinlogColumn:
     """A column as the table map describes it: type code, its metadata bytes as a number pair, and what the optional metadata or the schema
     adds. `charset` is the server's name (`binary` for bytes); `labels` those of ENUM or SET; `data_type` is information_schema's, needed
-    only where the table map leaves the type open (`may_be_own_type`)."""
+    only where the table map leaves the type open (`is_open`)."""
 
     name: str
     type: int
@@ -44,9 +44,15 @@ class BinlogColumn:
     data_type: str = ""
 
 
-def may_be_own_type(column: BinlogColumn) -> bool:
-    """Whether this may be a UUID, INET6 or INET4: in table maps, also full ones, MariaDB shows these as BINARY of their size."""
-    return column.type == TYPE.STRING and column.charset == BINARY and column.meta[0] in (4, 16)
+OLD_TEMPORAL = {TYPE.TIME, TYPE.DATETIME, TYPE.TIMESTAMP}
+OWN_TYPES = {"uuid": 16, "inet6": 16, "inet4": 4}
+"""MariaDB's own types of a fixed number of bytes."""
+
+
+def is_open(column: BinlogColumn) -> bool:
+    """Whether a table map of MariaDB, also a full one, leaves the type open: its own types look like BINARY of their size, and times in
+    its old format do not say how many digits of a second they have."""
+    return column.type in OLD_TEMPORAL or (column.type == TYPE.STRING and column.charset == BINARY and column.meta[0] in OWN_TYPES.values())
 
 
 def reader(column: BinlogColumn) -> Reader:
@@ -180,30 +186,29 @@ def _timestamp(column: BinlogColumn) -> Reader:
     return read
 
 
+def _in_whole_seconds(make: Callable[[BinlogColumn], Reader]) -> Callable[[BinlogColumn], Reader]:
+    """For the old formats: MariaDB's, with fractions, have the type codes of those without."""
+
+    def checked(column: BinlogColumn) -> Reader:
+        if column.meta[0]:
+            raise UnreadableEvent(
+                f"column {column.name} has fractions of a second in MariaDB's old format (mysql56_temporal_format=OFF, or before 10.1), "
+                "which this release cannot decode; set that variable to ON and run ALTER TABLE ... FORCE on the table"
+            )
+        return make(column)
+
+    return checked
+
+
 def _old_timestamp(column: BinlogColumn) -> Reader:
     return lambda image, at: (timestamp_text(int.from_bytes(image[at : at + 4], "little"), ""), at + 4)
-
-
-_CLOCK = re.compile(r"-?\d{2,3}:[0-5]\d:[0-5]\d")
-_DAY_AND_CLOCK = re.compile(r"\d{4}-(0\d|1[0-2])-([0-2]\d|3[01]) ([01]\d|2[0-3]):[0-5]\d:[0-5]\d")
-
-
-def _checked(column: BinlogColumn, text: str, form: re.Pattern[str]) -> str:
-    """MariaDB's own format with fractions has the type code of the old format without, and its size may be another."""
-    if not form.fullmatch(text):
-        raise UnreadableEvent(
-            f"column {column.name} holds no time in the old format: it may have fractional seconds in a table that MariaDB made with "
-            "mysql56_temporal_format=OFF or before 10.1; set that variable to ON and run ALTER TABLE ... FORCE on the table"
-        )
-    return text
 
 
 def _old_time(column: BinlogColumn) -> Reader:
     def read(image: bytes, at: int) -> tuple[str, int]:
         value = int.from_bytes(image[at : at + 3], "little", signed=True)
         digits = abs(value)
-        text = f"{'-' * (value < 0)}{digits // 10000:02d}:{digits // 100 % 100:02d}:{digits % 100:02d}"
-        return _checked(column, text, _CLOCK), at + 3
+        return f"{'-' * (value < 0)}{digits // 10000:02d}:{digits // 100 % 100:02d}:{digits % 100:02d}", at + 3
 
     return read
 
@@ -211,8 +216,7 @@ def _old_time(column: BinlogColumn) -> Reader:
 def _old_datetime(column: BinlogColumn) -> Reader:
     def read(image: bytes, at: int) -> tuple[str, int]:
         digits = f"{int.from_bytes(image[at : at + 8], 'little'):014d}"
-        text = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]} {digits[8:10]}:{digits[10:12]}:{digits[12:]}"
-        return _checked(column, text, _DAY_AND_CLOCK), at + 8
+        return f"{digits[:4]}-{digits[4:6]}-{digits[6:8]} {digits[8:10]}:{digits[10:12]}:{digits[12:]}", at + 8
 
     return read
 
@@ -238,7 +242,7 @@ def _char(column: BinlogColumn) -> Reader:
     read = _text(column, 1 if size < 256 else 2)
     if column.charset != BINARY:
         return read
-    shown = _OWN_TYPES.get(column.data_type, str)
+    shown = _OWN_TEXTS.get(column.data_type, str)
 
     def padded(image: bytes, at: int) -> tuple[str, int]:
         text, end = read(image, at)
@@ -268,7 +272,7 @@ def _inet6_text(characters: str) -> str:
     return f"{':'.join(words[:start])}::{':'.join(words[end:])}"
 
 
-_OWN_TYPES = {"uuid": _uuid_text, "inet4": _inet4_text, "inet6": _inet6_text}
+_OWN_TEXTS = {"uuid": _uuid_text, "inet4": _inet4_text, "inet6": _inet6_text}
 
 
 def _blob(column: BinlogColumn) -> Reader:
@@ -355,11 +359,11 @@ _READERS: dict[int, Callable[[BinlogColumn], Reader]] = {
     TYPE.YEAR: _year,
     TYPE.DATE: _date,
     TYPE.NEWDATE: _date,
-    TYPE.TIME: _old_time,
+    TYPE.TIME: _in_whole_seconds(_old_time),
     TYPE.TIME2: _time,
-    TYPE.DATETIME: _old_datetime,
+    TYPE.DATETIME: _in_whole_seconds(_old_datetime),
     TYPE.DATETIME2: _datetime,
-    TYPE.TIMESTAMP: _old_timestamp,
+    TYPE.TIMESTAMP: _in_whole_seconds(_old_timestamp),
     TYPE.TIMESTAMP2: _timestamp,
     TYPE.VARCHAR: _varchar,
     TYPE.VAR_STRING: _varchar,

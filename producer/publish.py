@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
@@ -83,7 +84,7 @@ class _Lane(NamedTuple):
     key: tuple[str, ...]
 
 
-class _Refused(NamedTuple):
+class _Large(NamedTuple):
     record: LargeRecord
     key: bytes
     size_bytes: int
@@ -112,7 +113,7 @@ class KafkaPublisher:
         self._converter = converter
         self._stop = stop
         self._failure: BusError | None = None
-        self._refused: list[_Refused] = []  # records too large, not dealt with yet
+        self._refused: list[_Large] = []  # records too large, not dealt with yet
         self._dead: set[LargeRecord] = set()  # these go to the dead-letter topic when they come again
         self._refusals = Refusals()
         self.connecting = client_options(config.kafka_options, Client.LOOK_UP, lambda *_: None)
@@ -157,6 +158,9 @@ class KafkaPublisher:
 
     def __exit__(self, *_: object) -> None:
         self.client.purge()
+        if self._config.transactional_id:
+            with suppress(KafkaException):  # an open transaction would hold up readers until its time is over; none may be open
+                self.client.abort_transaction(STOP_SECONDS)
 
     def renew(self) -> None:
         """A new client in place of one that cannot go on; what that one has not sent yet is forgotten."""
@@ -203,12 +207,14 @@ class KafkaPublisher:
                 lane = self._lanes.get(rows.table) or self._new_lane(rows.table)
                 made, count = lane.writer.records(rows, self._row)
                 for number in [number for number, record in enumerate(made) if len(record["value"]) > self._batch_bytes][::-1]:
-                    origin = rows.origin
+                    origin, record = rows.origin, made[number]
                     which = LargeRecord(lane.topic, str(rows.table.table.id), lane.key, origin.file, origin.pos, self._row, number)
+                    large = _Large(which, record["key"], len(record["value"]))
                     if which in self._dead:
-                        waiting.setdefault(self._config.dead_letter_topic, []).append(_letter(which, made.pop(number)))
+                        waiting.setdefault(self._config.dead_letter_topic, []).append(dead_letter(*large))
+                        del made[number]
                     else:
-                        made[number]["on_delivery"] = partial(self._on_failed_large, which, made[number])
+                        record["on_delivery"] = partial(self._on_failed_large, large)
                 records = waiting.setdefault(lane.topic, [])
                 records += made
                 self._row += count
@@ -225,7 +231,7 @@ class KafkaPublisher:
         """Waits until everything sent is acknowledged. Raises BusRejected, and BusUnavailable when the task is to stop and Kafka does not
         answer for STOP_SECONDS."""
         waited = 0.0
-        while self.client.flush(SLICE_SECONDS) or self._refused:
+        while self._served(self.client.flush, SLICE_SECONDS) or self._refused:
             self._raise_failure()
             waited = self.waited(waited)
         self._raise_failure()
@@ -255,7 +261,7 @@ class KafkaPublisher:
             self._produce_one(topic, records[number])
             start = number + 1
         self._produce_batch(topic, records[start:] if start else records)
-        self.client.poll(0)
+        self._served(self.client.poll, 0)
         self._raise_failure()
 
     def _produce_batch(self, topic: str, records: list[Record]) -> None:
@@ -288,9 +294,19 @@ class KafkaPublisher:
                 record["on_delivery"](error.args[0], None)
                 return self._raise_failure()
 
+    def _served(self, serve: Callable[[float], int], seconds: float) -> int:
+        """Lets the client call back, and waits. What is final for it is raised then, possibly after a callback has stumbled on that."""
+        try:
+            return serve(seconds)
+        except (KafkaException, SystemError) as error:
+            final = error if isinstance(error, KafkaException) else error.__cause__
+            if not isinstance(final, KafkaException):
+                raise
+            raise self._error(final.args[0], self._config.topic) from error
+
     def _room(self, waited: float) -> float:
         """Waits a slice for room in the queue."""
-        self.client.poll(SLICE_SECONDS)
+        self._served(self.client.poll, SLICE_SECONDS)
         self._raise_failure()
         return self.waited(waited)
 
@@ -298,10 +314,10 @@ class KafkaPublisher:
         if error.code() not in _PURGED:
             self._failure = self._failure or self._error(error, message.topic() or "")
 
-    def _on_failed_large(self, large: LargeRecord, record: Record, error: KafkaError, message: Message) -> None:
+    def _on_failed_large(self, large: _Large, error: KafkaError, message: Message) -> None:
         """Of a record that may be too large."""
         if error.code() in _TOO_LARGE:
-            self._refused.append(_Refused(large, record["key"], len(record["value"])))
+            self._refused.append(large)
         else:
             self._on_failed_delivery(error, message)
 
@@ -313,7 +329,7 @@ class KafkaPublisher:
 
     def failure(self, error: KafkaError, topic: str = "") -> BusError:
         """What to raise for an error: that of a record that has failed before, if there is one."""
-        self.client.poll(0)
+        self._served(self.client.poll, 0)
         self._raise_failure()
         return self._error(error, topic)
 
@@ -342,11 +358,11 @@ class KafkaPublisher:
 
     def _raise_failure(self) -> None:
         while self._refused:
-            self._bury(self._refused.pop())
+            self._bury(self._refused.pop(0))
         if self._failure is not None:
             raise self._failure
 
-    def _bury(self, refused: _Refused) -> None:
+    def _bury(self, refused: _Large) -> None:
         """Deals with a record that was too large."""
         dead_letter_topic = self._config.dead_letter_topic
         sentence = refusal(refused.record, self._config.servers, refused.size_bytes, self._topics.largest_batch(refused.record.topic))
@@ -359,7 +375,7 @@ class KafkaPublisher:
             self._dead.add(refused.record)
             self._failure = BusUnavailable(f"{sentence}; its transaction is begun anew without it")
         else:
-            self._produce_one(dead_letter_topic, dead_letter(refused.record, refused.key, refused.size_bytes))
+            self._produce_one(dead_letter_topic, dead_letter(*refused))
 
     def _new_lane(self, table: DecodableTable) -> _Lane:
         if len(self._lanes) >= WRITERS:
@@ -375,7 +391,3 @@ class KafkaPublisher:
         return marked_pair(
             [{"key": key_text(part, key), "value": self._converter.to_bytes(part)} for part in split_key_change(change, key)]
         )
-
-
-def _letter(which: LargeRecord, record: Record) -> Record:
-    return dead_letter(which, record["key"], len(record["value"]))

@@ -13,6 +13,7 @@ from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.rowchange import Origin
 from cdcbus.producer import events as kinds
 from cdcbus.producer import tagged_gtid, xa
+from cdcbus.producer.columns import is_open
 from cdcbus.producer.compressed import PLAIN_ROWS, QUERY_COMPRESSED, plain_query, plain_rows
 from cdcbus.producer.ddl_scan import statement
 from cdcbus.producer.decode import OPS
@@ -26,7 +27,7 @@ from cdcbus.producer.rows import Batch, Rows
 from cdcbus.producer.schema import DecodableTable, decodable
 from cdcbus.producer.schema_history import SchemaHistory
 from cdcbus.producer.server import Server
-from cdcbus.producer.table_map import parse, table_id, table_name
+from cdcbus.producer.table_map import TableMap, parse, table_id, table_name
 
 LOG = logging.getLogger(__name__)
 _STANDALONE, _PREPARED_XA = 1, 64  # flags of MariaDB's GTID events
@@ -190,9 +191,15 @@ class Reading:
         table = self._by_definition.get(definition)
         if table is None:
             table_map = parse(body, self._server.charsets, is_mariadb=self._server.is_mariadb)
-            table = decodable(table_map if table_map.is_complete else self._schema.complete(table_map, self._place()))
-            self._by_definition[definition] = table
+            table = self._by_definition[definition] = decodable(self._described(table_map))
         self._tables[number] = table
+
+    def _described(self, table_map: TableMap) -> TableMap:
+        if not table_map.is_complete:
+            return self._schema.complete(table_map, self._place())
+        if self._server.is_mariadb and any(map(is_open, table_map.columns)):
+            return self._schema.typed(table_map, self._place())
+        return table_map
 
     def _query(self, event: bytes, body: bytes, timestamp: int) -> None:
         schema_bytes, status_bytes = body[8], int.from_bytes(body[11:13], "little")

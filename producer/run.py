@@ -59,7 +59,6 @@ def run(task: FetchTask, positions: PositionStore, schemas: SchemaStore, stop: E
 
     def look(there: FetchTask) -> None:
         with BinlogSource(there) as source:
-            deliver.take_over()
             _stored_start(there, positions, source)
 
     def attempt() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,22 @@ from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import Column, Table, TableId
-from cdcbus.producer.columns import BINARY, BLOB_COMPRESSED, VARCHAR_COMPRESSED, VECTOR, BinlogColumn, Reader, reader
+from cdcbus.producer.columns import (
+    BINARY,
+    BLOB_COMPRESSED,
+    OLD_TEMPORAL,
+    OWN_TYPES,
+    VARCHAR_COMPRESSED,
+    VECTOR,
+    BinlogColumn,
+    Reader,
+    is_open,
+    reader,
+)
 from cdcbus.producer.place import Place
 from cdcbus.producer.server import binlog_files, latest_position
 from cdcbus.producer.table_map import TableMap
-from cdcbus.producer.table_schema import TableColumn, TableSchema, UniqueKey
+from cdcbus.producer.table_schema import ROW_TIMES, TableColumn, TableSchema, UniqueKey, with_row_times
 from cdcbus.producer.type_names import type_names
 
 if TYPE_CHECKING:
@@ -51,7 +63,7 @@ _CODES: dict[str, set[int]] = {
     "enum": {TYPE.ENUM},
     "set": {TYPE.SET},
     "vector": {VECTOR},
-    **{kind: {TYPE.STRING} for kind in ("inet4", "inet6", "uuid")},  # MariaDB's: bytes
+    **{kind: {TYPE.STRING} for kind in OWN_TYPES},
     **{prefix + kind: {TYPE.BLOB, BLOB_COMPRESSED} for prefix in ("tiny", "", "medium", "long") for kind in ("text", "blob")},
     **{kind: {TYPE.GEOMETRY} for kind in _GEOMETRIES},
 }
@@ -83,17 +95,14 @@ def decodable(table_map: TableMap) -> DecodableTable:
 
 
 class SchemaReader:
-    """The tables of a server as they are, through a connection that serves one question at a time."""
+    """The tables of a server as they are, through a connection that serves one question at a time. `folds_names`: the server takes table
+    names in any case."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         # With the default level, a transaction would see the tables as they were when it began.
         self._ask("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-
-    @property
-    def folds_names(self) -> bool:
-        """Whether the server takes table names in any case."""
-        return bool(self._ask("SELECT @@lower_case_table_names")[0][0])
+        self.folds_names = bool(self._ask("SELECT @@lower_case_table_names")[0][0])
 
     def end(self) -> Place:
         """The end of the binlog now."""
@@ -113,56 +122,89 @@ class SchemaReader:
         return [TableId(*row) for row in rows]
 
     def read(self, table: TableId) -> tuple[TableSchema | None, Place]:
-        """The table, and a place in the binlog where it is as it was read: no DDL of it is under way then. None when there is no such table
-        or the user may not read it."""
+        """The table, None where `read_all` leaves it out, and the place."""
+        found, place = self.read_all([table])
+        return found.get(table), place
+
+    def read_all(self, tables: Sequence[TableId]) -> tuple[dict[TableId, TableSchema], Place]:
+        """Those of the tables that are there and that the user may read, and a place in the binlog where they are as they were read: no DDL
+        of them is under way then."""
         self._ask("BEGIN")
         try:
-            self._ask(f"SELECT 1 FROM {_quoted(table.schema)}.{_quoted(table.table)} LIMIT 0")  # takes a lock that DDL waits for
-            schema: TableSchema | None = TableSchema(self._columns(table), self._uniques(table), self._charset(table))
-        except pymysql.Error as error:
-            if error.args[0] not in _NOT_THERE:
-                raise
-            schema = None
+            there = [table for table in tables if self._selects("1", table, _NOT_THERE)]  # takes locks that DDL waits for
+            found = self._schemas(there) if there else {}
         finally:
             end = self.end()
             self._ask("ROLLBACK")
-        return schema, end
+        return found, end
 
     def default_charset(self, schema: str) -> str:
         """What a schema's new tables have; empty where it is not known."""
         rows = self._ask("SELECT default_character_set_name FROM information_schema.schemata WHERE schema_name = %s", schema)
         return str(rows[0][0]) if rows else ""
 
-    def _ask(self, query: str, *arguments: str) -> Sequence[Sequence[Any]]:
+    def _ask(self, query: str, *arguments: object) -> Sequence[Sequence[Any]]:
         with self._connection.cursor() as cursor:
             cursor.execute(query, arguments or None)
             return cursor.fetchall()
 
-    def _columns(self, table: TableId) -> tuple[TableColumn, ...]:
-        rows = self._ask(
-            "SELECT column_name, column_type, character_set_name, is_nullable FROM information_schema.columns"
-            " WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
-            *table,
-        )
-        return tuple(TableColumn(name, type_, charset or "", nullable == "YES") for name, type_, charset, nullable in rows)
+    def _selects(self, columns: str, table: TableId, refusals: Set[int]) -> bool:
+        """Whether they may be read from the table; no, if the server says so by one of these error numbers."""
+        try:
+            self._ask(f"SELECT {columns} FROM {_quoted(table.schema)}.{_quoted(table.table)} LIMIT 0")
+        except pymysql.Error as error:
+            if error.args[0] not in refusals:
+                raise
+            return False
+        return True
 
-    def _uniques(self, table: TableId) -> tuple[UniqueKey, ...]:
-        """In the server's own order, primary key first."""
-        keys: dict[str, UniqueKey] = {}
-        for row in self._ask(f"SHOW INDEX FROM {_quoted(table.table)} FROM {_quoted(table.schema)}"):
-            _, non_unique, index, _, column, _, _, prefix, *_ = row
-            if not non_unique:
-                key = keys.get(index, UniqueKey(index, ()))
-                names = (*key.columns, column) if column else key.columns
-                keys[index] = UniqueKey(index, names, key.is_whole and prefix is None and column is not None)
-        return tuple(keys.values())
+    def _schemas(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema]:
+        """Of tables that are locked; three questions, however many they are."""
+        columns, uniques = self._columns(tables), self._uniques(tables)
+        found = {}
+        for table, collation, kind in self._rows_of(tables, "table_collation, table_type", "tables"):
+            if columns[table]:
+                schema = TableSchema(tuple(columns[table]), tuple(uniques[table].values()), (collation or "").partition("_")[0])
+                hides_times = kind == "SYSTEM VERSIONED" and self._selects(", ".join(ROW_TIMES), table, {_NO_SUCH_COLUMN})
+                found[table] = with_row_times(schema) if hides_times else schema
+        return found
 
-    def _charset(self, table: TableId) -> str:
-        rows = self._ask("SELECT table_collation FROM information_schema.tables WHERE table_schema = %s AND table_name = %s", *table)
-        return str(rows[0][0] or "").partition("_")[0] if rows else ""
+    def _columns(self, tables: Sequence[TableId]) -> defaultdict[TableId, list[TableColumn]]:
+        found = defaultdict[TableId, list[TableColumn]](list)
+        wanted = "column_name, column_type, character_set_name, is_nullable"
+        for table, name, type_, charset, nullable in self._rows_of(tables, wanted, "columns", "ORDER BY ordinal_position"):
+            found[table].append(TableColumn(name, type_, charset or "", nullable == "YES"))
+        return found
+
+    def _uniques(self, tables: Sequence[TableId]) -> defaultdict[TableId, dict[str, UniqueKey]]:
+        """In the server's own order, primary key first, which it tells only of one table at a time."""
+        found = defaultdict[TableId, dict[str, UniqueKey]](dict)
+        rows = self._rows_of(tables, "index_name, column_name, sub_part", "statistics", "AND non_unique = 0 ORDER BY seq_in_index")
+        for table, index, column, prefix in rows:
+            key = found[table].get(index, UniqueKey(index, ()))
+            names = (*key.columns, column) if column else key.columns
+            found[table][index] = UniqueKey(index, names, key.is_whole and prefix is None and column is not None)
+        for table, keys in found.items():
+            if len(keys) > 1:
+                shown = self._ask(f"SHOW INDEX FROM {_quoted(table.table)} FROM {_quoted(table.schema)}")
+                found[table] = {index: keys[index] for _, _, index, *_ in shown if index in keys}
+        return found
+
+    def _rows_of(self, tables: Sequence[TableId], columns: str, view: str, rest: str = "") -> Iterator[tuple[Any, ...]]:
+        """What information_schema says of the tables: (table, columns...)."""
+        asked = {self._folded(table): table for table in tables}
+        where = f"WHERE table_schema IN %s AND table_name IN %s {rest}"
+        query = f"SELECT table_schema, table_name, {columns} FROM information_schema.{view} {where}"
+        for schema, name, *row in self._ask(query, {table.schema for table in tables}, {table.table for table in tables}):
+            if table := asked.get(self._folded(TableId(schema, name))):
+                yield table, *row
+
+    def _folded(self, table: TableId) -> TableId:
+        return TableId(table.schema.lower(), table.table.lower()) if self.folds_names else table
 
 
 _NOT_THERE = {1146, 1049, 1142, 1143, 1044}  # no such table or schema; no right to read it
+_NO_SUCH_COLUMN = 1054
 
 
 def _quoted(name: str) -> str:
@@ -180,10 +222,29 @@ def completed(table_map: TableMap, schema: TableSchema) -> TableMap:
 
 def fits(table_map: TableMap, schema: TableSchema) -> bool:
     """Whether columns may be those that a table map describes: as many, of types that it may show so, unsigned where it says so."""
-    return len(schema.columns) == len(table_map.columns) and all(
-        column.type in _CODES.get(known.data_type, ()) and (not column.unsigned or "unsigned" in known.type)
-        for column, known in zip(table_map.columns, schema.columns, strict=True)
+    return len(schema.columns) == len(table_map.columns) and all(map(_fits, table_map.columns, schema.columns))
+
+
+def _fits(column: BinlogColumn, known: TableColumn) -> bool:
+    return (
+        column.type in _CODES.get(known.data_type, ())
+        and OWN_TYPES.get(known.data_type, column.meta[0]) == column.meta[0]
+        and (not column.unsigned or "unsigned" in known.type)
     )
+
+
+def with_open_types(table_map: TableMap, schema: TableSchema) -> TableMap | None:
+    """A complete table map with what it leaves open of its columns' types (`is_open`); None where the columns known do not tell."""
+    known = {column.name: column for column in schema.columns}
+    if not all(column.name in known and _fits(column, known[column.name]) for column in table_map.columns if is_open(column)):
+        return None
+    return replace(table_map, columns=tuple(_closed(c, known[c.name]) if is_open(c) else c for c in table_map.columns))
+
+
+def _closed(column: BinlogColumn, known: TableColumn) -> BinlogColumn:
+    if column.type in OLD_TEMPORAL:
+        return replace(column, meta=(int(known.type.partition("(")[2][:1] or 0), 0))
+    return replace(column, data_type=known.data_type)
 
 
 def shape(table_map: TableMap) -> str:
@@ -205,4 +266,5 @@ def _labels(column_type: str) -> tuple[str, ...]:
 def _completed(column: BinlogColumn, known: TableColumn) -> BinlogColumn:
     labels = _labels(known.type) if column.type in (TYPE.ENUM, TYPE.SET) else ()
     charset = column.charset or known.charset or BINARY
-    return replace(column, name=known.name, unsigned="unsigned" in known.type, charset=charset, labels=labels)
+    column = replace(column, name=known.name, unsigned="unsigned" in known.type, charset=charset, labels=labels)
+    return _closed(column, known) if is_open(column) else column

@@ -6,7 +6,8 @@
 A version comes, best first, from the server (the table as it is now, or as the next version has it, when no DDL of it lies between: the
 binlog is searched for that), from the DDL's own text, or is `UNKNOWN`. Rows met where a table is UNKNOWN stop the task; DDL never does.
 
-While the server sends full row metadata and no history is stored, nothing is read and nothing is kept.
+While the server sends full row metadata and no history is stored, nothing is read and nothing is kept; on MariaDB, only tables with types
+that even full table maps leave open (`is_open`).
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Any
 from urllib.parse import quote
 
@@ -25,17 +27,19 @@ import orjson
 from cdcbus.plugins.contracts import SchemaStore
 from cdcbus.plugins.errors import PositionLost, UnreadableEvent, UnusableHistory
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.columns import is_open
 from cdcbus.producer.ddl import Altered, Change, Created, Dropped, Renamed, SchemaAltered, SchemaDropped, changes, folded
 from cdcbus.producer.ddl_scan import DdlScan, Statement
 from cdcbus.producer.place import Place
-from cdcbus.producer.schema import SchemaReader, completed, fits, shape
+from cdcbus.producer.schema import SchemaReader, completed, fits, shape, with_open_types
 from cdcbus.producer.table_map import TableMap
-from cdcbus.producer.table_schema import TableSchema, apply
+from cdcbus.producer.table_schema import TableSchema, apply, leaves
 
 LOG = logging.getLogger(__name__)
 FOLLOWED = "followed"  # the entry that says up to where DDL was followed, on which server
 FOLLOWED_SECONDS = 60.0  # how often that is stored: a start looks through what was written since
 ENTRY_BYTES = 900_000  # of the million that a ZooKeeper node can hold
+TABLES_AT_ONCE = 50  # are read, and locked against DDL meanwhile
 # What gh-ost and pt-online-schema-change call the table that they build and then rename to the one they alter.
 _BUILT = re.compile(r"_+(.+?)_(?:gho|new)")
 
@@ -48,6 +52,14 @@ class Missing(StrEnum):
 
 
 State = TableSchema | Missing
+
+
+class Scope(IntEnum):
+    """Which tables have a history."""
+
+    NOTHING = 0
+    OPEN_TYPES = 1  # those of MariaDB that even full table maps do not describe, once they are met
+    ALL = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,32 +82,41 @@ class SchemaHistory:
     ) -> None:
         self._store, self._reader, self._scan = store, reader, scan
         self._accepts, self._identity = accepts, identity
-        self._is_active = is_needed
+        self._scope = Scope.ALL if is_needed else Scope.NOTHING
         self._is_loaded = False
         self._tables: dict[TableId, list[Version]] = {}
         self._followed: Place | None = None
         self._due = 0.0
         self._temporary: set[tuple[int, TableId]] = set()  # of sessions
 
-    def begin(self, place: Place) -> None:
-        """Reading begins at `place`: takes the tables that are not known yet, as they were there. Later calls do nothing."""
-        if self._is_loaded and (self._followed or not self._is_active):
+    def begin(self, place: Place) -> Iterator[None]:
+        """Reading begins at `place`: takes the tables that are not known yet, as they were there. Later calls do nothing.
+
+        Of many tables that takes a while: it gives control back in between, and whoever does not go on leaves nothing behind."""
+        if self._is_loaded and (self._followed or not self._scope):
             return
         if not self._is_loaded:
             self._load()
-        if not self._is_active:
+        if not self._scope:
             return
         if self._followed is None or self._reader.end() < self._followed or not self._caught_up(place):
             self._forget()
         self._prune()
-        self._take(place)
+        if self._scope is Scope.ALL:
+            yield from self._take(place)
         self._store_followed(place)
+
+    def _need(self, scope: Scope, place: Place) -> None:
+        is_more = self._followed is not None and self._scope < scope is Scope.ALL
+        self._scope = max(self._scope, scope)
+        _finish(self.begin(place))
+        if is_more:
+            _finish(self._take(place))
 
     def complete(self, table_map: TableMap, place: Place) -> TableMap:
         """The table map, which stands at `place`, with the columns that the table had there.
         Raises UnreadableEvent with both shapes when they do not fit or are not known."""
-        self._is_active = True
-        self.begin(place)
+        self._need(Scope.ALL, place)
         table = self._folded(table_map.table)
         state = self._state(table, place)
         if not isinstance(state, TableSchema):
@@ -109,25 +130,49 @@ class SchemaHistory:
         except UnreadableEvent as error:
             raise UnreadableEvent(f"{error}. {CURE}, or, if it was altered with sql_log_bin=0, delete {self._path(table)}") from error
 
+    def typed(self, table_map: TableMap, place: Place) -> TableMap:
+        """A complete table map, which stands at `place`, with what it leaves open of its columns' types.
+        Raises UnreadableEvent, naming the columns, where that is not known."""
+        self._need(Scope.OPEN_TYPES, place)
+        table = self._folded(table_map.table)
+        state = self._state(table, place)
+        found = with_open_types(table_map, state) if isinstance(state, TableSchema) else None
+        columns = [column.name for column in table_map.columns if is_open(column)]
+        for changes_of_others in ((), columns):
+            if found is None and (known := self._known(table, place, changes_of_others)):
+                found = with_open_types(table_map, known)
+                if not changes_of_others:
+                    self._keep({table: known}, place)
+        if found is None:
+            raise UnreadableEvent(
+                f"table {table_map.table}: the types of {', '.join(columns)} at {place} are not known. MariaDB does not send them with its "
+                "rows (UUID, INET6 and INET4 look like BINARY, old times do not say how many digits they have), and the table is not there "
+                "as it was then: altered in these columns, renamed, dropped, or the user may not SELECT from it. "
+                "GRANT SELECT, or start behind the last DDL of the table"
+            )
+        return found
+
     def follow(self, statement: Statement, start: Place) -> None:
         """A statement that may be DDL, which starts at `start`: the new versions of the tables that it changes are stored."""
-        self.begin(start)
-        if self._is_active:
+        _finish(self.begin(start))
+        if self._scope:
             self._follow(statement)
 
     def passed(self, place: Place) -> None:
         """All before `place` was followed."""
-        if self._is_active and self._is_loaded and time.monotonic() >= self._due:
+        if self._scope and self._is_loaded and time.monotonic() >= self._due:
             self._store_followed(place)
 
     # What is stored
 
     def _load(self) -> None:
         self._folds = self._reader.folds_names
+        scope = Scope.ALL
         for name, text in self._store.load().items():
             try:
                 fields = orjson.loads(text)
                 if name == FOLLOWED:
+                    scope = Scope.ALL if fields.get("isWhole", True) else Scope.OPEN_TYPES
                     if fields["server"] == self._identity:
                         self._followed = _place(fields)
                     continue
@@ -142,7 +187,10 @@ class SchemaHistory:
                     "delete this node and start the task again: the table is then read anew"
                 ) from error
         self._is_loaded = True
-        self._is_active |= bool(self._tables)
+        if self._tables:
+            self._scope = max(self._scope, scope)
+        else:
+            self._followed = None
 
     def _caught_up(self, place: Place) -> bool:
         """Follows the DDL that was passed over since the history was stored; whether the binlog still has it."""
@@ -177,13 +225,18 @@ class SchemaHistory:
                 entries[_entry(table)] = self._text(table)
         self._store.save(entries)
 
-    def _take(self, place: Place) -> None:
+    def _take(self, place: Place) -> Iterator[None]:
         """The tables of the task that have no version yet, as they were at `place`."""
         found: dict[TableId, State] = {}
         new = [table for table in map(self._folded, self._reader.tables()) if self._is_tracked(table) and table not in self._tables]
         if new:
             LOG.info("the schema history begins with %d tables as they are at %s", len(new), place)
-        read = {table: self._reader.read(table) for table in new}
+        read: dict[TableId, tuple[TableSchema | None, Place]] = {}
+        for at in range(0, len(new), TABLES_AT_ONCE):
+            some = new[at : at + TABLES_AT_ONCE]
+            schemas, end = self._reader.read_all(some)
+            read |= {table: (schemas.get(table), end) for table in some}
+            yield
         last = max((end for _, end in read.values()), default=self._reader.end())
         ahead = [(statement.end, self._changes(statement)) for statement in self._scan.between(place, last)]
         for table, (schema, end) in read.items():
@@ -232,7 +285,7 @@ class SchemaHistory:
         self._due = time.monotonic() + FOLLOWED_SECONDS
         if self._followed is None or self._followed < place:
             self._followed = place
-            fields = {"logfileName": place.file, "offset": place.pos, "server": self._identity}
+            fields = {"logfileName": place.file, "offset": place.pos, "server": self._identity, "isWhole": self._scope is Scope.ALL}
             self._store.save({FOLLOWED: orjson.dumps(fields).decode()})
 
     # What DDL makes of tables
@@ -249,6 +302,8 @@ class SchemaHistory:
 
         for change in self._changes(statement):
             if self._is_of_temporary(change, statement.thread):
+                continue
+            if self._scope < Scope.ALL and not any(self._touches(change, table) for table in self._tables):
                 continue
             if isinstance(change, Renamed):
                 state = before(change.table)
@@ -286,14 +341,15 @@ class SchemaHistory:
             known = apply(base, change.actions)
         return known or Missing.UNKNOWN
 
-    def _known(self, table: TableId, place: Place) -> TableSchema | None:
-        """The table at `place` as its next version has it, else as it is now, if no DDL of it lies between; else None."""
+    def _known(self, table: TableId, place: Place, columns: Collection[str] = ()) -> TableSchema | None:
+        """The table at `place` as its next version has it, else as it is now, if no DDL of it lies between, or none of these columns of it;
+        else None."""
         later = next((version for version in self._tables.get(table, ()) if version.place > place), None)
         state, until = (later.state, later.place) if later else self._reader.read(table)
         if not isinstance(state, TableSchema):
             return None
         between = (change for statement in self._scan.between(place, until) for change in self._changes(statement))
-        return None if any(self._touches(change, table) for change in between) else state
+        return None if any(self._touches(change, table) and not _spares(change, columns) for change in between) else state
 
     def _charset(self, schema: str, place: Place) -> str:
         """What a schema gave its tables at `place`; empty where that cannot be known."""
@@ -358,6 +414,15 @@ class SchemaHistory:
             f"{shape(table_map)}, the table now {is_now}. It was altered after the row was written, in a way that does not tell the "
             f"columns at {place}. {CURE}, or start behind the last DDL of the table"
         )
+
+
+def _finish(steps: Iterator[None]) -> None:
+    deque(steps, maxlen=0)
+
+
+def _spares(change: Change, columns: Collection[str]) -> bool:
+    """Whether it surely leaves these columns of its table as they are."""
+    return bool(columns) and isinstance(change, Altered) and change.actions is not None and leaves(change.actions, columns)
 
 
 CURE = "Set binlog_row_metadata=FULL on the server, so that rows carry their columns"

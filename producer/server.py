@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pymysql
 
-from cdcbus.plugins.errors import PositionLost, SourceError, SourceMisconfigured, SourceUnavailable
+from cdcbus.plugins.errors import PositionLost, SourceError, SourceMisconfigured, SourceRefused, SourceUnavailable
 from cdcbus.plugins.mysql_tls import TLS_ERRORS, is_tls_refusal
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.producer.grants import read_grants
@@ -36,13 +36,13 @@ def source_error(error: Exception, config: SourceConfig) -> SourceError:
     where = f"{host}:{port}"
     code, text = (error.args[0], str(error.args[-1])) if isinstance(error, pymysql.Error) and error.args else (0, str(error))
     if code in _ACCESS_DENIED:
-        return SourceMisconfigured(f"source {where} refuses user {config.user} ({code}): check consumer.source.username and password")
+        return SourceRefused(f"source {where} refuses user {config.user} ({code}): check consumer.source.username and password")
     if code in TLS_ERRORS or is_tls_refusal(error):
-        return SourceMisconfigured(
+        return SourceRefused(
             f"source {where}: no TLS connection with consumer.source.sslMode={config.tls.mode} ({text}); check it, sslCa, sslCert, sslKey"
         )
     if code in _NO_PRIVILEGE:
-        return SourceMisconfigured(
+        return SourceRefused(
             f"source {where}: user {config.user} may not read the binlog ({code} {text}); "
             f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO that user"
         )
@@ -114,7 +114,7 @@ class Server:
 
 
 def inspect(connection: Connection, config: SourceConfig) -> Server:
-    """Asks the server for what reading needs. Raises SourceMisconfigured naming all settings and grants without which its binlog cannot be
+    """Asks the server for what reading needs. Raises SourceRefused naming all settings and grants without which its binlog cannot be
     read, or does not hold whole rows."""
     names = ("version", *REQUIRED, "binlog_row_metadata", "binlog_checksum", "server_uuid", "server_id", "gtid_mode")
     variables = global_variables(connection, names)
@@ -133,7 +133,7 @@ def inspect(connection: Connection, config: SourceConfig) -> Server:
         cures.append("GRANT SELECT on the tables that are read, or set binlog_row_metadata=FULL")
     if wrong:
         host, port = config.addresses[0]
-        raise SourceMisconfigured(f"source {host}:{port} cannot be read completely: {'; '.join(wrong)}. {'; '.join(cures)}")
+        raise SourceRefused(f"source {host}:{port} cannot be read completely: {'; '.join(wrong)}. {'; '.join(cures)}")
     return Server(
         version=variables["version"],
         server_uuid=variables.get("server_uuid", ""),

@@ -122,7 +122,8 @@ class BinlogSource:
         with servers.reported(self._config):
             history = self._history()
             if self._server.has_files_of(position):
-                history.begin(Place(position.file, position.pos))
+                for _ in history.begin(Place(position.file, position.pos)):
+                    yield Batch([], None, [])  # so that it can be stopped
         while True:
             reading = Reading(position, self._server, self._filter, history)
             try:

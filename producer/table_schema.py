@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,6 +68,15 @@ class TableSchema:
 
 
 PRIMARY = "PRIMARY"
+ROW_TIMES = ("row_start", "row_end")
+
+
+def with_row_times(table: TableSchema) -> TableSchema:
+    """A table of MariaDB WITH SYSTEM VERSIONING that does not name the times of its rows: they are columns all the same, always the last
+    ones, and the later one is in every unique key."""
+    columns = (*table.columns, *(TableColumn(name, "timestamp(6)", is_nullable=False) for name in ROW_TIMES))
+    uniques = tuple(replace(unique, columns=(*unique.columns, ROW_TIMES[1])) for unique in table.uniques)
+    return replace(table, columns=columns, uniques=uniques)
 
 
 def _text(value: Any) -> str:
@@ -155,6 +164,8 @@ def apply(table: TableSchema, actions: Sequence[Action]) -> TableSchema | None:
     Old names in the actions are those before the statement: two columns may exchange names. Columns are then put into their places in
     the order of the statement.
     """
+    if tuple(column.name for column in table.columns[-2:]) == ROW_TIMES:
+        return None  # which stay behind the columns that are added
     old = {_folded(column.name): column.name for column in table.columns}
     charset = next((action.charset for action in reversed(actions) if isinstance(action, SetCharset)), table.charset)
     converts = any(isinstance(action, SetCharset) and action.converts for action in actions)
@@ -200,6 +211,22 @@ def apply(table: TableSchema, actions: Sequence[Action]) -> TableSchema | None:
     nullable = {column.name for column in columns if column.is_nullable}
     uniques.sort(key=lambda unique: (unique.name != PRIMARY, bool(nullable & set(unique.columns)), not unique.is_whole))  # as servers do
     return TableSchema(tuple(columns), tuple(uniques), charset)
+
+
+def leaves(actions: Sequence[Action], columns: Collection[str]) -> bool:
+    """Whether actions leave columns of these names as they are, and give such a name to no other."""
+    return {_folded(name) for action in actions for name in _names(action)}.isdisjoint(map(_folded, columns))
+
+
+def _names(action: Action) -> tuple[str, ...]:
+    """The columns that it is about."""
+    if isinstance(action, AddColumn):
+        return (action.text.column.name,)
+    if isinstance(action, ChangeColumn):
+        return action.name, action.text.column.name
+    if isinstance(action, RenameColumn):
+        return action.name, action.to
+    return (action.name,) if isinstance(action, DropColumn) else ()
 
 
 def _folded(name: str) -> str:

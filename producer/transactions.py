@@ -102,21 +102,22 @@ class Transactions:
 
     def take_over(self) -> None:
         """Ends the transaction of whoever had this name before, also of a process that still runs: it is fenced."""
-        self._publisher.start()
-        if self._is_open and self._publisher.is_fenced and self._positions.is_edited():
-            raise self._publisher.fenced()
-        if not self._is_open:
-            self._call(lambda seconds: self._publisher.client.init_transactions(seconds))
-        elif self._publisher.is_fenced:
-            self._publisher.renew()
-            self._call(lambda seconds: self._publisher.client.init_transactions(seconds))
-        else:
-            # Asks the brokers whether the name is still this process's: that must not be taken back from another one.
-            self._call(lambda seconds: self._publisher.client.abort_transaction(seconds))
-            self._publisher.client.begin_transaction()
+        publisher = self._publisher
+        publisher.start()
+        if self._is_open and publisher.is_fenced:
+            if self._positions.is_edited():
+                raise publisher.fenced()
+            publisher.renew()
+            self._is_open = False
+        if self._is_open:
+            # Asks the brokers whether the name is still this process's: it must not be taken back from another one.
+            self._call(lambda seconds: publisher.client.abort_transaction(seconds))
+            publisher.client.begin_transaction()
             self._send_edge("")
-            self._call(lambda seconds: self._publisher.client.abort_transaction(seconds))
-        self._is_open = True
+            self._call(lambda seconds: publisher.client.abort_transaction(seconds))
+        else:
+            self._call(lambda seconds: publisher.client.init_transactions(seconds))
+            self._is_open = True
         self._begin()
         self._forget()
         self._settle()
@@ -129,7 +130,7 @@ class Transactions:
         committed = position_in(self._committed_metadata(), self._positions.mzxid)
         if committed is not None:
             was = BinlogPosition.from_json(stored)
-            LOG.info("task %s goes on at %s, which was committed with its rows, not at %s", self._config.transactional_id, committed, was)
+            LOG.info("going on at %s, which Kafka has with the rows before it, not at %s", committed, was)
             stored = replace(committed, batch_id=was.batch_id + 1).to_json()
         self._positions.save(stored)
 

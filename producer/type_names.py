@@ -5,7 +5,7 @@ from __future__ import annotations
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.producer.charsets import BYTES_PER_CHARACTER
-from cdcbus.producer.columns import BLOB_COMPRESSED, VARCHAR_COMPRESSED, VECTOR, BinlogColumn
+from cdcbus.producer.columns import BLOB_COMPRESSED, OWN_TYPES, VARCHAR_COMPRESSED, VECTOR, BinlogColumn
 
 # Signed and unsigned java.sql.Types: an unsigned integer needs the next larger type.
 _INTEGERS = {
@@ -50,7 +50,7 @@ def type_names(column: BinlogColumn) -> tuple[str, int]:
 
 def _other(column: BinlogColumn, kind: int, first: int) -> tuple[str, int]:
     is_binary = column.charset == "binary"
-    if column.data_type in ("uuid", "inet4", "inet6"):
+    if column.data_type in OWN_TYPES:
         return column.data_type, 12
     if kind == VARCHAR_COMPRESSED:  # as if it were not compressed: its length counts the byte that says how it is
         kind, first = TYPE.VARCHAR, first - 1

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import pymysql
 
+from cdcbus.producer import heartbeat
 from cdcbus.producer import server as servers
 from cdcbus.producer.server import REQUIRED
 from cdcbus.producer.source import server_id
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.task import FetchTask, SourceConfig
 from cdcbus.tasks.observations import Observation, error, ok, warning
 
 if TYPE_CHECKING:
@@ -27,12 +28,16 @@ def is_full(settings: Mapping[str, str]) -> bool:
     return settings.get("binlog_row_metadata", "").upper() == "FULL"
 
 
-def describe_settings(settings: Mapping[str, str]) -> Iterator[Observation]:
+def describe_settings(settings: Mapping[str, str], config: SourceConfig) -> Iterator[Observation]:
     """One observation per setting that matters."""
+    required = servers.required_settings(config)
     for name, wanted in REQUIRED.items():
         value = settings.get(name) or "not there"
         if value.upper() == wanted:
             yield ok(name, value)
+        elif name not in required:
+            cure = "Nothing to do, as consumer.source.rowImage=any."
+            yield warning(name, f"{value}: rows are sent without columns that did not change or had no value of their own", cure)
         else:
             yield error(name, f"{value}, must be {wanted}", f"Set {name}={wanted} in the server's [mysqld] section.")
     yield _metadata(settings)
@@ -45,7 +50,7 @@ def _metadata(settings: Mapping[str, str]) -> Observation:
     value = settings.get(name) or "not there"
     if is_full(settings):
         return ok(name, value)
-    found = f"{value}: column names come from the tables as they are now, so rows written before an ALTER TABLE may stop the task"
+    found = f"{value}: columns come from a schema history that follows DDL, and a table whose DDL it cannot follow stops the task"
     return warning(name, found, f"SET GLOBAL {name} = FULL, and in the server's [mysqld] section.")
 
 
@@ -78,7 +83,7 @@ def describe_replicas(task: FetchTask, connection: Connection) -> Iterator[Obser
     cure = "Give the task a consumer.source.slaveId of its own."
     ((theirs,),) = servers.query(connection, "SELECT @@global.server_id")
     if ours == theirs:
-        yield error(subject, "the source itself has this id: it would send none of its own rows", cure)
+        yield warning(subject, "the source itself has this id: rows come all the same, but an id is to name one server only", cure)
         return
     try:
         others = servers.replica_ids(connection)
@@ -89,3 +94,17 @@ def describe_replicas(task: FetchTask, connection: Connection) -> Iterator[Obser
         yield error(subject, "another replica of the source has this id: the two would end each other", cure)
     else:
         yield ok(subject, f"the source is {theirs}, its registered replicas: {', '.join(map(str, sorted(others))) or 'none'}")
+
+
+def describe_heartbeats(task: FetchTask, connection: Connection) -> Iterator[Observation]:
+    """Whether the source would take the task's heartbeats; reading goes on without."""
+    config = task.heartbeat
+    if config is None:
+        return
+    subject = f"heartbeats in {config.table}"
+    try:
+        is_there = heartbeat.probe(task, config, connection)
+    except pymysql.Error as refusal:
+        yield warning(subject, f"the source does not take them ({' '.join(map(str, refusal.args))})", heartbeat.needed(config.table))
+        return
+    yield ok(subject, f"one every {config.interval_seconds:g} s" if is_there else "the table is not there yet; a start makes it")

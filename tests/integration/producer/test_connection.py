@@ -1,4 +1,4 @@
-"""What becomes of the connections of a task that reads: they are killed, they have nothing to say, logs go on and are purged behind them."""
+"""The connections of a task that reads: they are killed, or have nothing to say; binlog files go on and are purged behind them."""
 
 from __future__ import annotations
 

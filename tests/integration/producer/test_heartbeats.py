@@ -39,7 +39,7 @@ def task(
 def beats(cursor: Cursor, task: FetchTask) -> list[tuple[int, str, datetime]]:
     assert task.heartbeat is not None
     cursor.execute(f"SELECT * FROM {task.heartbeat.table}")
-    return list(cursor.fetchall())  # type: ignore[arg-type]
+    return list(cursor.fetchall())
 
 
 def test_heartbeats_travel_with_the_rows_and_move_the_position(

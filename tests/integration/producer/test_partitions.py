@@ -15,7 +15,7 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.ops.stack.java_servers import KAFKA
 from cdcbus.plugins.contracts import PositionStore
 from tests.integration.producer.reading import fetch_task, position
-from tests.integration.producer.running import Running, canal, messages
+from tests.integration.producer.running import Running, canal, ids, messages
 
 pytestmark = pytest.mark.integration
 
@@ -70,10 +70,31 @@ def test_an_update_that_changes_the_key_goes_to_both_partitions(
         source_cursor.execute("UPDATE t SET id = %s", (number,))
     with Running(fetch_task(source, name, servers=kafka), positions) as running:
         running.until_stored(position(source_cursor))
+    headers = [(message.key(), header) for message in messages(kafka, name) for header in message.headers() or []]
+    pairs = [
+        ((f"{n}_".encode(), ("cdcbus-new-key", f"{n + 1}_".encode())), (f"{n + 1}_".encode(), ("cdcbus-old-key", f"{n}_".encode())))
+        for n in range(39)
+    ]
+    assert sorted(headers) == sorted(mark for pair in pairs for mark in pair)
     types: dict[str, list[str]] = {}
     for record in canal(kafka, name):
         types.setdefault(record["data"][0]["id"], []).append(record["type"])
     assert types == {**{str(number): ["INSERT", "DELETE"] for number in range(39)}, "39": ["INSERT"]}
+
+
+def test_rows_of_all_tables_without_a_key_are_in_the_partition_of_the_empty_key_in_order(
+    source: Database, source_cursor: Cursor, kafka: str, name: str, make_topic: Callable[..., str], positions: PositionStore
+) -> None:
+    make_topic(name, PARTITIONS)
+    for table in ("a", "b"):
+        source_cursor.execute(f"CREATE TABLE {table} (id INT)")
+    positions.save(position(source_cursor).to_json())
+    for number in range(40):
+        source_cursor.execute(f"INSERT INTO {'ab'[number % 2]} VALUES ({number})")
+    with Running(fetch_task(source, name, servers=kafka), positions) as running:
+        running.until_stored(position(source_cursor))
+    assert ids(kafka, name) == list(range(40))
+    assert {(message.key(), message.partition()) for message in messages(kafka, name)} == {(b"", of_the_java_client([""])[0])}
 
 
 def test_what_safety_needs_cannot_be_set_otherwise(

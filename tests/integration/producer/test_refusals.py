@@ -240,17 +240,28 @@ def test_the_two_ends_of_the_binlog_can_be_named(task: FetchTask, source_cursor:
     assert latest.gtid and latest.server_uuid and earliest.file_created_ms <= latest.file_created_ms
 
 
+@pytest.mark.parametrize("metadata", ["full_metadata", "least_metadata"])
+@pytest.mark.parametrize("kind", ["DATETIME(6)", "TIMESTAMP(1)", "TIME(3)"])
 def test_fractions_of_a_second_in_the_format_of_old_mariadb(
-    task: FetchTask, refused: Refused, store: Store, source: Database, source_cursor: Cursor, is_mariadb: bool, name: str
+    task: FetchTask,
+    refused: Refused,
+    store: Store,
+    source: Database,
+    source_cursor: Cursor,
+    is_mariadb: bool,
+    kind: str,
+    metadata: str,
+    request: pytest.FixtureRequest,
 ) -> None:
     if not is_mariadb:
         pytest.skip("a format of MariaDB")
+    request.getfixturevalue(metadata)
     with global_variable(source, "mysql56_temporal_format", "OFF"):
-        source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v DATETIME(6))")
+        source_cursor.execute(f"CREATE TABLE t (id INT PRIMARY KEY, v {kind})")
     store(position(source_cursor).to_json())
     source_cursor.execute("INSERT INTO t VALUES (1, '2024-01-02 03:04:05.5')")
     sentence = refused(task, UnreadableEvent)
-    assert "column v holds no time in the old format" in sentence
+    assert "column v has fractions of a second in MariaDB's old format" in sentence
     assert "ALTER TABLE ... FORCE" in sentence
 
 

@@ -143,7 +143,7 @@ def test_the_binlog_holds_what_select_shows(source: Database, name: str, is_mari
 
 @pytest.mark.usefixtures("least_metadata", "source_cursor")
 def test_it_does_so_too_when_the_server_says_little_about_its_tables(source: Database, name: str, is_mariadb: bool) -> None:
-    play(source, name, is_mariadb, EXAMPLES // 2)
+    play(source, name, is_mariadb, EXAMPLES // 2, has_compressed=is_mariadb)
 
 
 @pytest.fixture
@@ -212,13 +212,14 @@ def test_mariadbs_own_types_are_spelled_as_the_server_does(source_cursor: Cursor
     assert [read_own(bytes((size,)) + bytes.fromhex(raw), 0)[0] for raw, _ in rows] == [text for _, text in rows]
 
 
-@pytest.mark.usefixtures("full_metadata")
+@pytest.mark.parametrize("metadata", ["full_metadata", "least_metadata"])
 def test_a_table_with_system_versions_brings_the_times_of_its_rows(
-    source: Database, source_cursor: Cursor, name: str, is_mariadb: bool
+    source: Database, source_cursor: Cursor, name: str, is_mariadb: bool, metadata: str, request: pytest.FixtureRequest
 ) -> None:
     """What SELECT * does not show, and information_schema does not list."""
     if not is_mariadb:
         pytest.skip("tables of MariaDB")
+    request.getfixturevalue(metadata)
     source_cursor.execute("CREATE TABLE versioned (id INT PRIMARY KEY, v INT INVISIBLE DEFAULT 3) WITH SYSTEM VERSIONING")
     source_cursor.execute("SET time_zone = '+00:00'")
     start = position(source_cursor)
@@ -227,3 +228,21 @@ def test_a_table_with_system_versions_brings_the_times_of_its_rows(
     shown = [str(value) for value in source_cursor.fetchall()[0]]
     (change,) = read(fetch_task(source, name), start, position(source_cursor))
     assert change.after == dict(zip(("id", "v", "row_start", "row_end"), shown, strict=True))
+    assert change.table.key == ("id", "row_end")
+
+
+@pytest.mark.parametrize("metadata", ["full_metadata", "least_metadata"])
+def test_times_in_the_old_format_of_mariadb_are_what_select_shows(
+    source: Database, source_cursor: Cursor, name: str, is_mariadb: bool, metadata: str, request: pytest.FixtureRequest
+) -> None:
+    if not is_mariadb:
+        pytest.skip("a format of MariaDB")
+    request.getfixturevalue(metadata)
+    with global_variable(source, "mysql56_temporal_format", "OFF"):
+        source_cursor.execute("CREATE TABLE old (ts TIMESTAMP NULL, t TIME, dt DATETIME)")
+    source_cursor.execute("SET time_zone = '+00:00'")
+    start = position(source_cursor)
+    source_cursor.execute("INSERT INTO old VALUES ('2024-02-29 23:59:59', '-838:59:59', '0000-00-00 00:00:00'), (NULL, '00:00:01', NULL)")
+    source_cursor.execute("SELECT CAST(ts AS CHAR), CAST(t AS CHAR), CAST(dt AS CHAR) FROM old")
+    shown = [dict(zip(("ts", "t", "dt"), row, strict=True)) for row in source_cursor.fetchall()]
+    assert [change.after for change in read(fetch_task(source, name), start, position(source_cursor))] == shown

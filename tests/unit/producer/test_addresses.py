@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdcbus.plugins.errors import SourceMisconfigured, SourceUnavailable
+from cdcbus.plugins.errors import SourceMisconfigured, SourceRefused, SourceUnavailable
 from cdcbus.producer.addresses import Addresses, pause_seconds
 from cdcbus.producer.task import FetchTask, FilterConfig, PublishConfig, SourceConfig
 
@@ -43,12 +43,33 @@ def test_a_single_address_is_tried_for_ever() -> None:
     assert [course.fails() for _ in range(7)] == [A] * 7
 
 
-def test_only_an_address_that_is_away_gives_up_its_turn() -> None:
+def test_another_reader_with_the_same_server_id_is_no_reason_to_try_the_next_address() -> None:
     course = Course(A, B)
     for _ in range(5):
         with pytest.raises(SourceMisconfigured), course.addresses.trying():
-            raise SourceMisconfigured("no rights")
+            raise SourceMisconfigured("same server id")
     assert course.fails() == A
+
+
+def test_an_address_that_refuses_gives_up_its_turn_at_once_and_all_of_them_stop() -> None:
+    course = Course(A, B)
+
+    def refuses() -> None:
+        with course.addresses.trying():
+            raise SourceRefused("no rights")
+
+    with pytest.raises(SourceUnavailable, match="no rights"):
+        refuses()
+    assert [course.fails() for _ in range(3)] == [B] * 3
+    with pytest.raises(SourceUnavailable, match="no rights"):
+        refuses()
+    assert course.fails(after_work=True) == B
+    with pytest.raises(SourceUnavailable):
+        refuses()
+    with pytest.raises(SourceRefused):
+        refuses()
+    with pytest.raises(SourceRefused), Course(A).addresses.trying():
+        raise SourceRefused("no rights")
 
 
 def test_the_first_start_asks_every_address_once() -> None:
@@ -63,6 +84,15 @@ def test_the_first_start_asks_every_address_once() -> None:
     course.addresses.first(attempt)
     assert tried == [A, B, C]
     assert course.fails() == C
+
+    def refuses(task: FetchTask) -> None:
+        tried.extend(task.source.addresses)
+        raise SourceRefused("no rights") if tried[-1] == A else SourceUnavailable("away")
+
+    tried.clear()
+    with pytest.raises(SourceUnavailable):
+        Course(A, B, C).addresses.first(refuses)
+    assert tried == [A, B, C]
 
     def away(task: FetchTask) -> None:
         raise SourceUnavailable(f"{task.source.addresses} away")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import ConfigError, UnreadableEvent
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
-from cdcbus.producer.record_key import key_columns, key_text, split_key_change
+from cdcbus.producer.record_key import NEW_KEY, OLD_KEY, key_columns, key_text, marked_pair, split_key_change
 from cdcbus.producer.task import PublishConfig
 
 TABLE = Table(TableId("shop", "orders"), tuple(map(Column, ("id", "Region", "n"))), ("id",))
@@ -104,3 +104,13 @@ def test_a_key_change_is_sent_whole_where_both_images_together_are() -> None:
 def test_a_key_change_whose_images_lack_columns_is_not_sent() -> None:
     with pytest.raises(UnreadableEvent, match="its images lack column Region, n: it cannot be sent whole"):
         list(split_key_change(RowChange(TABLE, Op.UPDATE, {"id": "1"}, {"id": "2"}), ("id",)))
+
+
+def test_the_two_records_of_a_key_change_name_each_other_s_key() -> None:
+    delete, insert = marked_pair([{"key": b"1_", "value": b"d"}, {"key": b"2_", "value": b"i"}])
+    assert delete == {"key": b"1_", "value": b"d", "headers": {NEW_KEY: b"2_"}}
+    assert insert == {"key": b"2_", "value": b"i", "headers": {OLD_KEY: b"1_"}}
+
+
+def test_a_record_alone_has_no_headers() -> None:
+    assert marked_pair([{"key": b"1_", "value": b"d"}]) == [{"key": b"1_", "value": b"d"}]

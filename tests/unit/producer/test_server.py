@@ -8,7 +8,7 @@ import ssl
 import pymysql
 import pytest
 
-from cdcbus.plugins.errors import PositionLost, SourceError, SourceMisconfigured, SourceUnavailable
+from cdcbus.plugins.errors import PositionLost, SourceError, SourceMisconfigured, SourceRefused, SourceUnavailable
 from cdcbus.producer.server import source_error
 from cdcbus.producer.task import SourceConfig
 
@@ -26,8 +26,8 @@ CONFIG = SourceConfig((("db.example", 3306),), "reader", "s3cret")
 @pytest.mark.parametrize(
     ("error", "kind", "words"),
     [
-        (pymysql.err.OperationalError(1045, "Access denied"), SourceMisconfigured, "consumer.source.username and password"),
-        (pymysql.err.OperationalError(1227, "Access denied; REPLICATION SLAVE"), SourceMisconfigured, "GRANT REPLICATION SLAVE"),
+        (pymysql.err.OperationalError(1045, "Access denied"), SourceRefused, "consumer.source.username and password"),
+        (pymysql.err.OperationalError(1227, "Access denied; REPLICATION SLAVE"), SourceRefused, "GRANT REPLICATION SLAVE"),
         (pymysql.err.OperationalError(1236, "Could not find first log file name"), PositionLost, "Could not find first log"),
         (
             pymysql.err.OperationalError(1236, "A replica with the same server_uuid/server_id as this replica has connected"),
@@ -36,10 +36,10 @@ CONFIG = SourceConfig((("db.example", 3306),), "reader", "s3cret")
         ),
         (pymysql.err.OperationalError(4052, "A slave with the same server_uuid/server_id"), SourceMisconfigured, "consumer.source.slaveId"),
         (pymysql.err.OperationalError(2003, "Can't connect"), SourceUnavailable, "cannot be reached: Can't connect"),
-        (pymysql.err.OperationalError(2026, "SSL is required"), SourceMisconfigured, "sslMode=preferred (SSL is required)"),
-        (pymysql.err.OperationalError(3159, "require_secure_transport=ON"), SourceMisconfigured, "consumer.source.sslMode"),
-        (of_tls(ssl.SSLCertVerificationError(1, "certificate verify failed")), SourceMisconfigured, "certificate verify failed"),
-        (of_tls(ssl.SSLError(1, "unsupported protocol")), SourceMisconfigured, "unsupported protocol"),
+        (pymysql.err.OperationalError(2026, "SSL is required"), SourceRefused, "sslMode=preferred (SSL is required)"),
+        (pymysql.err.OperationalError(3159, "require_secure_transport=ON"), SourceRefused, "consumer.source.sslMode"),
+        (of_tls(ssl.SSLCertVerificationError(1, "certificate verify failed")), SourceRefused, "certificate verify failed"),
+        (of_tls(ssl.SSLError(1, "unsupported protocol")), SourceRefused, "unsupported protocol"),
         (of_tls(ssl.SSLEOFError(8, "EOF occurred")), SourceUnavailable, "EOF occurred"),
         (pymysql.err.OperationalError(2013, "Lost connection"), SourceUnavailable, "Lost connection"),
         (pymysql.err.OperationalError(1053, "Server shutdown in progress"), SourceUnavailable, "shutdown"),

@@ -1,0 +1,229 @@
+"""Fetch tasks that write in Kafka transactions: a reader of committed records sees each row change exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+
+import pytest
+from kazoo.client import KazooClient
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.errors import BusRejected, PositionError
+from cdcbus.plugins.position import BinlogPosition
+from cdcbus.producer import transactions
+from cdcbus.producer.task import FetchTask
+from cdcbus.tasks.positions import ZooKeeperPositions
+from tests.integration.producer.reading import fetch_task, position
+from tests.integration.producer.running import Running
+from tests.support.committed import committed, committed_canal
+
+pytestmark = pytest.mark.integration
+
+Store = Callable[[str], None]
+
+
+@pytest.fixture
+def task(
+    source: Database, source_cursor: Cursor, kafka: str, name: str, make_topic: Callable[..., str], positions: PositionStore
+) -> FetchTask:
+    """With a table `t` without a key, and the position at the end."""
+    make_topic(name, 3)
+    source_cursor.execute("CREATE TABLE t (id INT)")
+    positions.save(position(source_cursor).to_json())
+    task = fetch_task(source, name, servers=kafka)
+    return replace(task, publish=replace(task.publish, transactional_id=f"cdcbus-{name}"))
+
+
+class Broken:
+    """A store that takes no position any more, as if the process had died before it wrote one."""
+
+    def __init__(self, positions: PositionStore, saves: int) -> None:
+        self._positions, self._left = positions, saves
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._positions, name)
+
+    def save(self, text: str) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise PositionError("the process dies")
+        self._positions.save(text)
+
+
+def ids(kafka: str, topic: str) -> list[int]:
+    return [int(record["data"][0]["id"]) for record in committed_canal(kafka, topic)]
+
+
+def insert(cursor: Cursor, *numbers: int) -> BinlogPosition:
+    """One transaction."""
+    cursor.execute(f"INSERT INTO t VALUES {', '.join(f'({number})' for number in numbers)}")
+    return position(cursor)
+
+
+def test_rows_of_a_table_without_a_key_are_in_one_partition_in_order(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore
+) -> None:
+    with Running(task, positions) as running:
+        for number in range(50):
+            insert(source_cursor, 2 * number, 2 * number + 1)
+        running.until_stored(position(source_cursor))
+        assert ids(kafka, name) == list(range(100))
+    assert len({message.partition() for message in committed(kafka, name)}) == 1
+    assert {message.key() for message in committed(kafka, name)} == {b""}
+
+
+def died_after_a_commit(task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore) -> BinlogPosition:
+    """Rows 1 to 4 are committed, and ZooKeeper's position is still before row 3; the end of the binlog."""
+    with pytest.raises(PositionError, match="the process dies"), Running(task, Broken(positions, 2)) as running:  # type: ignore[arg-type]
+        running.until_stored(insert(source_cursor, 1, 2))  # the saves are that of the start and this one
+        end = insert(source_cursor, 3, 4)
+        running.until(lambda: ids(kafka, name) == [1, 2, 3, 4])
+    return end
+
+
+def test_a_task_that_dies_after_a_commit_repeats_nothing(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, zookeeper_client: KazooClient
+) -> None:
+    end = died_after_a_commit(task, source_cursor, kafka, name, positions)
+    again = ZooKeeperPositions(zookeeper_client, name, name)
+    assert BinlogPosition.from_json(again.load() or "").pos < end.pos
+    with Running(task, again) as running:
+        running.until_stored(insert(source_cursor, 5))
+    assert ids(kafka, name) == [1, 2, 3, 4, 5]
+
+
+def test_a_position_set_by_hand_after_that_holds(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, zookeeper_client: KazooClient, store: Store
+) -> None:
+    died_after_a_commit(task, source_cursor, kafka, name, positions)
+    again = ZooKeeperPositions(zookeeper_client, name, name)
+    store(again.load() or "")
+    with Running(task, again) as running:
+        running.until_stored(insert(source_cursor, 5))
+    assert ids(kafka, name) == [1, 2, 3, 4, 3, 4, 5]
+
+
+def test_a_position_set_back_while_the_task_runs_is_taken_over(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, store: Store
+) -> None:
+    start = positions.load()
+    with Running(task, positions) as running:
+        running.until_stored(insert(source_cursor, 1, 2))
+        store(start or "")
+        running.until(lambda: ids(kafka, name) == [1, 2, 1, 2])
+        running.until_stored(insert(source_cursor, 3))
+    assert ids(kafka, name) == [1, 2, 1, 2, 3]
+
+
+def test_of_two_processes_that_run_a_task_the_older_one_stops(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, zookeeper_client: KazooClient
+) -> None:
+    fenced = pytest.raises(BusRejected, match=f"another process has taken over the Kafka transactions cdcbus-{name} at")
+    second = replace(task, source=replace(task.source, server_id=77_078))
+    with ExitStack() as open_tasks:
+        younger = Running(second, ZooKeeperPositions(zookeeper_client, name, name))
+        with fenced, Running(task, positions) as older:
+            older.until_stored(insert(source_cursor, 1, 2))
+            open_tasks.enter_context(younger)
+            younger.until(lambda: younger.progress.position is not None)
+            insert(source_cursor, 3, 4)
+            older.ends()
+        younger.until_stored(insert(source_cursor, 5, 6))
+    assert ids(kafka, name) == [1, 2, 3, 4, 5, 6]
+
+
+def test_rows_of_a_transaction_that_is_not_whole_are_not_seen(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, zookeeper_client: KazooClient
+) -> None:
+    """A large transaction is sent in pieces; the task stops in the midst of it, and begins it anew."""
+    source_cursor.execute("ALTER TABLE t ADD COLUMN v TEXT")
+    with Running(task, positions) as running:
+        running.until_stored(insert_wide(source_cursor, range(2)))
+        done = running.progress.done
+        end = insert_wide(source_cursor, range(2, 20_002))
+        running.until(lambda: running.progress.done > done)
+    assert is_aborted(kafka, name)  # what others write behind it can be read
+    seen = ids(kafka, name)
+    assert seen in ([0, 1], list(range(20_002)))
+    with Running(task, ZooKeeperPositions(zookeeper_client, name, name)) as running:
+        running.until_stored(end)
+    assert ids(kafka, name) == list(range(20_002))
+
+
+def insert_wide(cursor: Cursor, numbers: range) -> BinlogPosition:
+    cursor.execute(f"INSERT INTO t SELECT seq, REPEAT('x', 500) FROM seq_{numbers.start}_to_{numbers.stop - 1}")
+    return position(cursor)
+
+
+def test_a_record_that_is_too_large_leaves_a_letter_and_all_others_come_once(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, make_topic: Callable[..., str], positions: PositionStore
+) -> None:
+    make_topic(f"{name}-letters")
+    options = {"compression.type": "none", "batch.size": "100000"}
+    task = replace(task, publish=replace(task.publish, dead_letter_topic=f"{name}-letters", kafka_options=options))
+    limit_topic(kafka, name, 200_000)
+    source_cursor.execute("ALTER TABLE t ADD COLUMN v LONGTEXT")
+    with Running(task, positions) as running:
+        source_cursor.execute("INSERT INTO t VALUES (1, 'a'), (2, REPEAT('b', 300000)), (3, REPEAT('c', 150000))")
+        source_cursor.execute("INSERT INTO t VALUES (4, 'd')")
+        running.until_stored(position(source_cursor))
+    assert ids(kafka, name) == [1, 3, 4]
+    (letter,) = committed(kafka, f"{name}-letters")
+    headers = dict(letter.headers() or [])
+    assert headers["cdcbus.table"] == f"{name}.t".encode()
+    assert headers["cdcbus.row"] == b"1"
+
+
+def test_a_transaction_that_takes_too_long_is_begun_anew(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker looks for such transactions every ten seconds."""
+    monkeypatch.setattr(transactions, "COMMIT_SECONDS", 3600.0)
+    monkeypatch.setattr(transactions, "BUSY_RECORDS", 0)
+    options = {"transaction.timeout.ms": "1000"}
+    slow = replace(task, position_interval_seconds=3600.0, publish=replace(task.publish, kafka_options=options))
+    with Running(slow, positions) as running:
+        insert(source_cursor, 1, 2)
+        running.until(lambda: ids(kafka, name) == [1, 2])  # the first commit is not held back
+        insert(source_cursor, 3, 4)
+        running.until(lambda: is_aborted(kafka, name))
+        monkeypatch.setattr(transactions, "COMMIT_SECONDS", 0.0)
+        insert(source_cursor, 5, 6)
+        running.until(lambda: ids(kafka, name) == [1, 2, 3, 4, 5, 6])
+
+
+def test_transactions_that_kafka_would_not_keep_open_so_long_are_refused(task: FetchTask, positions: PositionStore) -> None:
+    options = {"transaction.timeout.ms": "3600000"}
+    task = replace(task, publish=replace(task.publish, kafka_options=options))
+    with pytest.raises(BusRejected, match=r"refuses transactions cdcbus-.*transaction\.timeout\.ms"), Running(task, positions) as running:
+        running.ends()
+
+
+def limit_topic(kafka: str, topic: str, most_bytes: int) -> None:
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+
+    entry = ConfigEntry("max.message.bytes", str(most_bytes), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def is_aborted(kafka: str, topic: str) -> bool:
+    """Whether the brokers have ended the open transaction: what follows it can be read."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "look", "isolation.level": "read_committed"})
+    try:
+        ends = [consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1] for number in range(3)]
+    finally:
+        consumer.close()
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "look", "isolation.level": "read_uncommitted"})
+    try:
+        return ends == [consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1] for number in range(3)]
+    finally:
+        consumer.close()

@@ -1,0 +1,101 @@
+"""Records that are larger than a topic takes: the task stops, or leaves a letter; it never loops, and loses no other row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.errors import BusRejected
+from cdcbus.producer.task import FetchTask, PublishConfig
+from tests.integration.producer.reading import fetch_task, position
+from tests.integration.producer.running import Running, ids, messages
+
+pytestmark = pytest.mark.integration
+
+LIMIT_BYTES = 200_000
+
+
+@pytest.fixture
+def task(source: Database, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore) -> FetchTask:
+    """With a table `t`, whose topic has a limit below which the task's batches are; uncompressed, so that sizes are known."""
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([NewTopic(name, 1, 1, config={"max.message.bytes": str(LIMIT_BYTES)})])[name].result(timeout=30)
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v LONGTEXT)")
+    positions.save(position(source_cursor).to_json())
+    return publishing(fetch_task(source, name, servers=kafka), **{"compression.type": "none", "batch.size": "100000"})
+
+
+def publishing(task: FetchTask, dead_letter_topic: str = "", **options: str) -> FetchTask:
+    publish: PublishConfig = replace(
+        task.publish, dead_letter_topic=dead_letter_topic, kafka_options={**task.publish.kafka_options, **options}
+    )
+    return replace(task, publish=publish)
+
+
+def insert(cursor: Cursor) -> None:
+    """Rows of which 3 and 6 are too large, in two transactions."""
+    for first in (1, 5):
+        rows = [(number, "x" * (300_000 if number in (3, 6) else 150_000 if number == 2 else 10)) for number in range(first, first + 4)]
+        cursor.executemany("INSERT INTO t VALUES (%s, %s)", rows)
+
+
+def test_it_stops_the_task_with_its_place_and_the_limit(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore
+) -> None:
+    before = positions.load()
+    insert(source_cursor)
+    sentence = (
+        f"Kafka topic {name} at {kafka} does not take a record of 3.* bytes, more than its limit of {LIMIT_BYTES} bytes .*: "
+        rf"table {name}\.t \(key columns: id\), row [12] of its transaction, event at .*loader\.onError=deadletter"
+    )
+    with pytest.raises(BusRejected, match=sentence) as raised, Running(task, positions) as running:
+        running.ends()
+    assert "xxx" not in str(raised.value)
+    assert positions.load() == before
+
+
+def test_it_leaves_a_letter_and_the_others_go_on(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, make_topic: Callable[..., str], positions: PositionStore
+) -> None:
+    letters = make_topic(f"{name}-letters")
+    insert(source_cursor)
+    with Running(publishing(task, letters), positions) as running:
+        running.until_stored(position(source_cursor))
+    assert ids(kafka, name) == [1, 2, 4, 5, 7, 8]
+    found = [dict(message.headers() or []) for message in messages(kafka, letters)]
+    assert {letter["cdcbus.key"] for letter in found} == {b"3_", b"6_"}
+    assert [letter["cdcbus.table"] for letter in found] == [f"{name}.t".encode()] * 2
+    assert all(message.value() == b"" for message in messages(kafka, letters))
+
+
+def test_a_letter_that_the_dead_letter_topic_does_not_take_stops_the_task(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore
+) -> None:
+    letters = f"{name}-letters"
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([NewTopic(letters, 1, 1, config={"max.message.bytes": "10"})])[letters].result(timeout=30)
+    before = positions.load()
+    insert(source_cursor)
+    with (
+        pytest.raises(BusRejected, match=f"Kafka topic {letters} at .* does not take a record"),
+        Running(publishing(task, letters), positions) as running,
+    ):
+        running.ends()
+    assert positions.load() == before
+
+
+def test_a_topic_whose_limit_is_below_a_batch_stops_the_task_and_names_both_settings(
+    task: FetchTask, source_cursor: Cursor, positions: PositionStore
+) -> None:
+    source_cursor.execute("INSERT INTO t SELECT seq, REPEAT('x', 100000) FROM seq_1_to_10")
+    task = publishing(task, **{"batch.size": "1000000", "linger.ms": "500"})
+    stops = pytest.raises(BusRejected, match=r"max\.message\.bytes is less than kafka\.batch\.size \(1000000\)")
+    with stops, Running(task, positions) as running:
+        running.ends()

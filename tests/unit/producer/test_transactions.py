@@ -1,0 +1,42 @@
+"""The text that a Kafka transaction keeps of a position."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdcbus.plugins.errors import PositionError
+from cdcbus.plugins.position import BinlogPosition
+from cdcbus.producer.transactions import METADATA_BYTES, metadata, position_in
+
+POSITIONS = st.builds(
+    BinlogPosition,
+    st.text(st.characters(codec="utf-8"), min_size=1, max_size=20),
+    st.integers(0, 2**40),
+    gtid=st.text("a1-:,", max_size=300),
+)
+
+
+@given(POSITIONS, st.integers(0, 2**63))
+def test_a_position_comes_back_for_the_same_change_number_only(position: BinlogPosition, mzxid: int) -> None:
+    text = metadata(position, mzxid)
+    assert position_in(text, mzxid) == position
+    assert position_in(text, mzxid + 1) is None
+
+
+def test_gtids_are_left_out_where_the_text_would_be_too_long() -> None:
+    position = BinlogPosition("mysql-bin.000001", 4, gtid="é" * METADATA_BYTES, server_uuid="u")
+    text = metadata(position, 7)
+    assert len(text.encode()) < METADATA_BYTES
+    assert position_in(text, 7) == BinlogPosition("mysql-bin.000001", 4, server_uuid="u")
+
+
+@pytest.mark.parametrize("text", ["", "7", "7 ", "another tool's note"])
+def test_what_somebody_else_has_noted_is_no_position(text: str) -> None:
+    assert position_in(text, 7) is None
+
+
+def test_a_damaged_position_is_no_reason_to_guess() -> None:
+    with pytest.raises(PositionError):
+        position_in('7 {"offset":', 7)
