@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from cdcbus.plugins.contracts import JdbcTarget, Loader
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.loaders.engine import open_database
-from cdcbus.plugins.loaders.jdbc import JdbcBatch
+from cdcbus.plugins.loaders.engine import Database, open_database
+from cdcbus.plugins.loaders.jdbc import JdbcBatch, JdbcSingle
 from cdcbus.plugins.loaders.jdbc_url import read_url
 from cdcbus.plugins.loaders.mysql import Mysql
+from cdcbus.plugins.loaders.oracle import Oracle
 from cdcbus.plugins.loaders.postgresql import Postgresql
 from cdcbus.plugins.loaders.sql import SqlDialect
+from cdcbus.plugins.loaders.sql_debug import JdbcSqlDebug
 
-LOADERS: Final = ("JdbcBatch",)
-DIALECTS: Final[dict[str, SqlDialect]] = {"postgresql": Postgresql(), "mysql": Mysql()}
+LOADERS: Final[dict[str, Callable[[Database, str], Loader]]] = {
+    "JdbcBatch": JdbcBatch,
+    "JdbcSingle": JdbcSingle,
+    "JdbcSqlDebug": JdbcSqlDebug,
+}
 
 
 def make_loader(name: str, target: JdbcTarget) -> Loader:
     """A loader by name; it connects at first use. Raises ConfigError for a name or an address that it does not know."""
     if name not in LOADERS:
         raise ConfigError(f"no loader is called {name}; known are {', '.join(LOADERS)}")
+    return LOADERS[name](open_target(target), target.task_id)
+
+
+def open_target(target: JdbcTarget) -> Database:
+    """Connects at first use. Raises ConfigError for an address that it does not know."""
     url = read_url(target)
-    if url.dialect not in DIALECTS:
-        raise ConfigError(f"{url.shown}: {url.dialect} cannot be written to yet; known are {', '.join(DIALECTS)}")
-    return JdbcBatch(open_database(target, url, DIALECTS[url.dialect]), target.task_id)
+    dialects: dict[str, SqlDialect] = {
+        "postgresql": Postgresql(target.zero_date),
+        "mysql": Mysql(),  # it has zero dates itself
+        "oracle": Oracle(target.zero_date),
+    }
+    return open_database(target, url, dialects[url.dialect])

@@ -22,11 +22,13 @@ POSTGRESQL: Final = {
 ORACLE: Final = {
     "tinyint": "NUMBER(3)", "smallint": "NUMBER(5)", "mediumint": "NUMBER(8)", "int": "NUMBER(10)", "bigint": "NUMBER(20)",
     "decimal": "NUMBER{}", "float": "BINARY_FLOAT", "double": "BINARY_DOUBLE", "bit": "NUMBER(20)", "year": "NUMBER(4)",
-    "date": "DATE", "datetime": "TIMESTAMP{}", "timestamp": "TIMESTAMP{}", "time": "VARCHAR2(17)", "char": "CHAR{}",
-    "varchar": "VARCHAR2{}", "enum": "VARCHAR2(255)", "set": "VARCHAR2(4000)",
+    "date": "DATE", "datetime": "TIMESTAMP{}", "timestamp": "TIMESTAMP{}", "time": "VARCHAR2(17)", "char": "CHAR({} CHAR)",
+    "varchar": "VARCHAR2({} CHAR)", "enum": "VARCHAR2(255)", "set": "VARCHAR2(4000)",
     "binary": "RAW{}", "varbinary": "RAW{}", "tinyblob": "BLOB", "blob": "BLOB", "mediumblob": "BLOB", "longblob": "BLOB",
     "geometry": "BLOB", "vector": "BLOB",
 }  # fmt: skip
+ORACLE_LONGEST: Final = {"varchar": (4000, "CLOB"), "varbinary": (2000, "BLOB"), "decimal": (38, "NUMBER")}
+"""Up to which length there is such a type, and what stands for longer ones. Characters are counted, as bytes would be too few."""
 TYPE: Final = re.compile(r"(\w+)\s*(\([^)]*\))?(.*)", re.DOTALL)
 
 
@@ -47,5 +49,12 @@ def _type(mysql_type: str, dialect: str) -> str:
     name, length, rest = match[1], match[2] or "", match[3]
     if name in ("datetime", "timestamp", "time") and not length:
         length = "(0)"
+    if dialect == "oracle":
+        found = re.search("[0-9]+", length)
+        size = int(found[0]) if found else 0
+        longest, beyond = ORACLE_LONGEST.get(name, (size, ""))
+        if size > longest:
+            return beyond
+        length = str(size) if name in ("char", "varchar") else length
     spelled = known.get(f"{name} unsigned") if "unsigned" in rest else None
     return (spelled or known.get(name, text)).format(length)

@@ -96,7 +96,7 @@ def open_engine(target: JdbcTarget, url: JdbcUrl) -> Engine:
     driver, arguments = DRIVERS[url.dialect], url.connect_arguments()
     if url.dialect == "oracle" and find_spec("oracledb") is None:
         driver, arguments = "oracle+cx_oracle", _cx_oracle(url)
-    return create_engine(
+    engine = create_engine(
         f"{driver}://",
         connect_args=arguments,
         pool_size=target.pool_size,
@@ -106,6 +106,25 @@ def open_engine(target: JdbcTarget, url: JdbcUrl) -> Engine:
         isolation_level="READ COMMITTED",
         hide_parameters=True,
     )
+    if url.dialect == "oracle":
+        _set_up_oracle(engine, url)
+    return engine
+
+
+def _set_up_oracle(engine: Engine, url: JdbcUrl) -> None:
+    """Sessions in UTC, as dates come without a zone; statements with the types of their binds."""
+
+    @event.listens_for(engine, "connect")
+    def set_up(connection: Any, _: Any) -> None:
+        if url.call_timeout_milliseconds:
+            connection.call_timeout = url.call_timeout_milliseconds
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER SESSION SET TIME_ZONE = '+00:00'")
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def declare(_: Any, cursor: Any, statement: str, parameters: Any, context: Any, is_many: bool) -> None:
+        if sizes := context.execution_options.get("input_sizes"):
+            cursor.setinputsizes(*sizes)
 
 
 def _cx_oracle(url: JdbcUrl) -> dict[str, Any]:

@@ -1,26 +1,32 @@
-"""`JdbcBatch`: sets of rows into a SQL database, each batch in one transaction with the offset it ends at."""
+"""`JdbcBatch` and `JdbcSingle`: rows into a SQL database, each batch in one transaction with the offset it ends at."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 
 from sqlalchemy import Connection
 
-from cdcbus.plugins.contracts import AppliedOffset, Counts, OffsetTable, TableBatch, TargetTable
-from cdcbus.plugins.errors import TargetError, TargetMisconfigured, TargetUnavailable
+from cdcbus.plugins.contracts import AppliedOffset, Counts, LoadTransaction, OffsetTable, Swaps, TableBatch, TargetTable, Writes
+from cdcbus.plugins.errors import TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders import offsets
+from cdcbus.plugins.loaders.add_column import add_column
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.reflect import reflect
-from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.loaders.sql import Cells
+from cdcbus.plugins.loaders.widen import lacking, too_narrow
+from cdcbus.plugins.rowchange import Column, TableId
 
 LOG = logging.getLogger(__name__)
 
 
 class JdbcBatch:
     """A Loader. Connects at first use."""
+
+    is_merging = True
+    is_dry_run = False
 
     def __init__(self, database: Database, task_id: str) -> None:
         self._database = database
@@ -29,6 +35,7 @@ class JdbcBatch:
         self._offset_table: TargetTable | None = None
         self._is_offset_table_open = False
         self._offset_table_lock = Lock()
+        self._evolving = Lock()
 
     def table(self, name: TableId) -> TargetTable | None:
         """A missing table is looked for again each time."""
@@ -42,10 +49,48 @@ class JdbcBatch:
         return self._tables[name]
 
     def refresh(self, name: TableId) -> None:
-        self._tables.pop(name, None)
+        """Whatever spelling it was asked for by."""
+        self._tables = {wanted: table for wanted, table in self._tables.items() if name not in (wanted, table.id)}
+
+    def evolve(self, table: TargetTable, columns: Sequence[Column]) -> TargetTable:
+        """One statement after the other, each by itself, as some targets commit with each."""
+        with self._evolving:
+            table = self._fresh(table)
+            while lacking(table, columns) or too_narrow(table, columns):
+                before, error = table, None
+                try:
+                    self._alter(table, columns)
+                except TargetRejected as refused:
+                    error = refused
+                table = self._fresh(table)
+                if table == before:  # nobody else has changed it meanwhile, so it will not be better the next time
+                    if error:
+                        raise error
+                    break
+            return table
+
+    def _fresh(self, table: TargetTable) -> TargetTable:
+        self.refresh(table.id)
+        found = self.table(table.id)
+        if found is None:
+            raise TargetRejected(f"{self._database.shown}: target table {table.id} has gone")
+        return found
+
+    def _alter(self, table: TargetTable, columns: Sequence[Column]) -> None:
+        database = self._database
+        for column in lacking(table, columns):
+            with database.reported(f"new column {column.name} of table {table.id}"), database.engine.begin() as connection:
+                connection.exec_driver_sql(sql := add_column(table, column), execution_options={"no_parameters": True})
+            LOG.warning("task %s: loader.schemaChange=evolve has changed the target: %s", self._task_id, sql)
+        for name, type_ in too_narrow(table, columns).items():
+            with database.reported(f"column {name} of table {table.id}"), database.engine.begin() as connection:
+                database.dialect.widen(connection, table, name, type_)
+            LOG.warning(
+                "task %s: loader.schemaChange=evolve has made column %s of target table %s %s", self._task_id, name, table.id, type_
+            )
 
     @contextmanager
-    def transaction(self) -> Iterator[JdbcTransaction]:
+    def transaction(self) -> Iterator[LoadTransaction]:
         offset_table = self._open_offset_table()
         with self._database.reported("transaction"), self._database.engine.begin() as connection:
             yield JdbcTransaction(self._database, connection, self._task_id, offset_table)
@@ -88,6 +133,12 @@ class JdbcBatch:
             return self._offset_table
 
 
+class JdbcSingle(JdbcBatch):
+    """The same, row by row in source order."""
+
+    is_merging = False
+
+
 class JdbcTransaction:
     """A LoadTransaction."""
 
@@ -96,6 +147,7 @@ class JdbcTransaction:
         self._connection = connection
         self._task_id = task_id
         self._offset_table = offset_table
+        self._depth = 0
 
     def write(self, batch: TableBatch) -> Counts:
         table, dialect, connection = batch.table, self._database.dialect, self._connection
@@ -114,6 +166,29 @@ class JdbcTransaction:
                 else:
                     hit = dialect.update(connection, table, writes)
             counts.add(Counts(written=hit, missed=len(writes.rows) - hit))
+        for swaps in batch.swaps:
+            with self._database.reported(f"table {table.id}", swaps.columns):
+                counts.add(self._swap(table, swaps))
+        return counts
+
+    def _swap(self, table: TargetTable, swaps: Swaps) -> Counts:
+        """What goes, row by row, then all that comes."""
+        if self._offset_table is None:
+            raise TargetMisconfigured(
+                f"target table {table.id} has no key, and table {offsets.TABLE} could not be made, so a batch that comes twice would "
+                "repeat rows: give the table a primary key, or grant CREATE in the schema that the address names"
+            )
+        counts, coming = Counts(), list[Cells]()
+        for old, new in swaps.rows:
+            if old is not None and self._database.dialect.swap(self._connection, table, swaps.columns, old, new):
+                counts.add(Counts(deleted=1) if new is None else Counts(written=1))
+            elif new is not None and (old is None or swaps.may_insert):
+                coming.append(new)
+            else:
+                counts.missed += 1
+        if coming:
+            self._database.dialect.insert(self._connection, table, Writes(swaps.columns, coming))
+        counts.written += len(coming)
         return counts
 
     def displace(self, batch: TableBatch) -> int:
@@ -127,16 +202,31 @@ class JdbcTransaction:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        with self._database.reported("savepoint"):
-            nested = self._connection.begin_nested()
-            try:
-                yield
-            except TargetUnavailable:
-                raise  # the whole transaction is lost: after a deadlock there is no savepoint left to go back to
-            except BaseException:
-                nested.rollback()
-                raise
-            nested.commit()
+        """By plain statements: SQLAlchemy's own take longer than the row that is often all that stands inside."""
+        self._depth += 1
+        name = f"cdcbus_{self._depth}"
+        try:
+            with self._database.reported("savepoint"):
+                self._run(f"SAVEPOINT {name}")
+                try:
+                    yield
+                except TargetUnavailable:
+                    raise  # the whole transaction is lost: after a deadlock there is no savepoint left to go back to
+                except BaseException:
+                    self._run(f"ROLLBACK TO SAVEPOINT {name}")
+                    self._release(name)
+                    raise
+                self._release(name)
+        finally:
+            self._depth -= 1
+
+    def _release(self, name: str) -> None:
+        """Oracle has no such statement: there a savepoint ends with the next of its name."""
+        if self._database.dialect.name != "oracle":
+            self._run(f"RELEASE SAVEPOINT {name}")
+
+    def _run(self, sql: str) -> None:
+        self._connection.exec_driver_sql(sql)
 
     def store_offset(self, offset: AppliedOffset) -> None:
         if self._offset_table is not None:

@@ -19,12 +19,14 @@ Arguments = dict[str, Any]
 @dataclass(frozen=True, slots=True)
 class JdbcUrl:
     """A target's address. `dialect`: postgresql, mysql (MariaDB too) or oracle. `shown` is for messages: no user, no password.
-    `arguments` are those of the driver's connect function, without `mysql_tls`; not shown by repr, as they hold the password."""
+    `arguments` are those of the driver's connect function, without `mysql_tls`; not shown by repr, as they hold the password.
+    `call_timeout_milliseconds`: how long Oracle may take to answer, 0 = for ever."""
 
     dialect: str
     shown: str
     arguments: Mapping[str, Any] = field(repr=False)
     mysql_tls: MysqlTls = BY_ITSELF
+    call_timeout_milliseconds: int = 0
 
     def connect_arguments(self) -> Arguments:
         """All arguments. Reads the certificates that they name; raises ConfigError for a file that cannot be used."""
@@ -350,6 +352,7 @@ def _file(value: str) -> str:
 
 ORACLE_PARAMETERS: Final[Mapping[str, Setting]] = {
     "tns_admin": _argument("config_dir"), "oracle.net.tns_admin": _argument("config_dir"),
+    "oracle.jdbc.readtimeout": _argument("call_timeout", int),
     "oracle.net.connect_timeout": _milliseconds("tcp_connect_timeout"), "connect_timeout": _argument("tcp_connect_timeout", int),
     "transport_connect_timeout": _argument("tcp_connect_timeout", int), "retry_count": _argument("retry_count", int),
     "retry_delay": _argument("retry_delay", int), "expire_time": _argument("expire_time", int), "sdu": _argument("sdu", int),
@@ -384,7 +387,7 @@ def _oracle(rest: str, target: JdbcTarget) -> JdbcUrl:
         "program": re.sub(r"[^A-Za-z0-9.-]+", "-", f"cdcbus {target.task_id}".strip()),  # the driver refuses blanks and signs
     }
     _apply(parameters, ORACLE_PARAMETERS, arguments, target)
-    return JdbcUrl("oracle", f"oracle:{dsn}", arguments)
+    return JdbcUrl("oracle", f"oracle:{dsn}", arguments, call_timeout_milliseconds=arguments.pop("call_timeout", 0))
 
 
 def _unquoted(text: str) -> str:

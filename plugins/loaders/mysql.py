@@ -7,22 +7,24 @@ through a join, and only then get the rows that are not there.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
-from cdcbus.plugins.contracts import TargetColumn, TargetTable, Writes
+from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes
 from cdcbus.plugins.errors import TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable, UniqueViolation
 from cdcbus.plugins.loaders.reflect import Catalog
-from cdcbus.plugins.loaders.sql import QUOTING, Diagnosis, assigned, can_insert, hexadecimal, unfit
+from cdcbus.plugins.loaders.sql import QUOTING, Cells, Diagnosis, Statement, assigned, can_insert, hexadecimal, unfit
 from cdcbus.plugins.mysql_tls import TLS_ERRORS, is_tls_refusal
 from cdcbus.plugins.rowchange import Cell, TableId
 
 QUOTED: Final = QUOTING["mysql"]
 STATEMENT_CHARACTERS: Final = 500_000
 """How long a statement may grow; at most four times as many bytes, below every server's default max_allowed_packet."""
+FEW_ROWS: Final = 8
+"""Up to so many rows cost less one by one than the statements around a temporary table."""
 KEYS_PER_DELETE: Final = 500
 """Below the sizes at which MariaDB turns an IN list into a join and MySQL gives up looking up its members by index."""
 
@@ -31,9 +33,11 @@ CATALOG: Final = Catalog(
         SELECT table_schema, table_name FROM information_schema.tables
         WHERE LOWER(table_schema) = LOWER(:schema) AND LOWER(table_name) = LOWER(:table)""",
     columns="""
-        SELECT column_name, data_type, CASE data_type WHEN 'bit' THEN numeric_precision ELSE character_maximum_length END,
+        SELECT column_name, data_type,
+            CASE WHEN data_type IN ('bit', 'decimal') THEN numeric_precision ELSE character_maximum_length END,
             is_nullable = 'YES', extra REGEXP 'VIRTUAL|STORED|PERSISTENT',
-            is_nullable = 'NO' AND column_default IS NULL AND extra NOT REGEXP 'auto_increment|VIRTUAL|STORED|PERSISTENT'
+            is_nullable = 'NO' AND column_default IS NULL AND extra NOT REGEXP 'auto_increment|VIRTUAL|STORED|PERSISTENT',
+            CASE data_type WHEN 'decimal' THEN numeric_scale END
         FROM information_schema.columns WHERE table_schema = :schema AND table_name = :table ORDER BY ordinal_position""",
     unique_keys="""
         SELECT index_name = 'PRIMARY', index_name, CASE WHEN sub_part IS NULL THEN column_name END
@@ -47,6 +51,8 @@ CATALOG: Final = Catalog(
             + (SELECT COUNT(*) FROM information_schema.schema_privileges WHERE privilege_type = 'CREATE' AND DATABASE() LIKE table_schema
                 AND grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), ''''))""",
 )
+COLUMN_TYPE: Final = """
+    SELECT column_type FROM information_schema.columns WHERE table_schema = :schema AND table_name = :table AND column_name = :column"""
 
 
 class Mysql:
@@ -57,7 +63,7 @@ class Mysql:
 
     def truncate(self, connection: Connection, table: TargetTable) -> None:
         """By DELETE: TRUNCATE would commit."""
-        _execute(connection, f"DELETE FROM {QUOTED.table(table.id)}", table)
+        _execute(connection, truncate_sql(table), table)
 
     def delete(self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> int:
         rows = row_literals(table, table.key, keys)
@@ -65,23 +71,77 @@ class Mysql:
         return sum(_execute(connection, delete_sql(table, part), table) for part in slices)
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
-        if can_insert(table, writes.columns) and not table.unique_keys:
+        if _is_direct(table, writes):
             _insert(connection, table, writes, lambda rows: upsert_sql(table, writes.columns, rows))
+            return
+        if len(writes.rows) <= FEW_ROWS:
+            for row in literal_rows(table, writes.columns, writes.rows):
+                if not _execute(connection, update_row_sql(table, writes.columns, row), table):
+                    _execute(connection, insert_sql(table.id, writes.columns, [_row(row)]), table)
             return
         with _staged(connection, table, writes):
             if _execute(connection, update_sql(table, writes.columns), table) < len(writes.rows):
                 _execute(connection, insert_missing_sql(table, writes.columns), table)
 
     def displace(self, connection: Connection, table: TargetTable, writes: Writes, unique_key: Sequence[str]) -> int:
+        if len(writes.rows) <= FEW_ROWS:
+            rows = literal_rows(table, writes.columns, writes.rows)
+            return sum(_execute(connection, displace_row_sql(table, writes.columns, row, unique_key), table) for row in rows)
         with _staged(connection, table, writes):
             return _execute(connection, displace_sql(table, unique_key), table)
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
+        if len(writes.rows) <= FEW_ROWS:
+            rows = literal_rows(table, writes.columns, writes.rows)
+            return sum(_execute(connection, update_row_sql(table, writes.columns, row), table) for row in rows)
         with _staged(connection, table, writes):
             return _execute(connection, update_sql(table, writes.columns), table)
 
+    def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
+        _insert(connection, table, writes, lambda rows: insert_sql(table.id, writes.columns, rows))
+
+    def swap(self, connection: Connection, table: TargetTable, columns: Sequence[str], old: Cells, new: Cells | None) -> int:
+        literals = literal_rows(table, columns, [old] if new is None else [old, new])
+        return _execute(connection, swap_sql(table, columns, *literals), table)
+
+    def preview(self, batch: TableBatch) -> Iterator[Statement]:
+        """As for many rows; a few take statements of their own instead of the temporary table."""
+        table = batch.table
+        if batch.truncate:
+            yield Statement(truncate_sql(table), 0)
+        if batch.deletes:
+            yield Statement(delete_sql(table, [_row("?" * len(table.key))] * 2), len(batch.deletes))
+        for writes in batch.writes:
+            columns, count, row = writes.columns, len(writes.rows), _row("?" * len(writes.columns))
+            if writes.may_insert and _is_direct(table, writes):
+                yield Statement(upsert_sql(table, columns, [row]), count)
+                continue
+            yield Statement(insert_sql(stage_of(table), columns, [row]), count)
+            yield Statement(update_sql(table, columns), count)
+            if writes.may_insert:
+                yield Statement(insert_missing_sql(table, columns), count)
+        for swaps in batch.swaps:
+            row = "?" * len(swaps.columns)
+            for old, new in swaps.rows:
+                if old is not None:
+                    before = ["NULL" if cell is None else "?" for cell in old]
+                    yield Statement(swap_sql(table, swaps.columns, before, None if new is None else row), 1)
+            if count := sum(old is None for old, _ in swaps.rows):
+                yield Statement(insert_sql(table.id, swaps.columns, [_row(row)]), count)
+
+    def widen(self, connection: Connection, table: TargetTable, column: str, type_: str) -> None:
+        """MODIFY takes the whole definition, and what it leaves out is lost: so it is the one that the server prints, with another type."""
+        old_type = connection.execute(text(COLUMN_TYPE), {**table.id._asdict(), "column": column}).scalar_one()
+        printed = connection.exec_driver_sql(f"SHOW CREATE TABLE {QUOTED.table(table.id)}").one()[1]
+        _execute(connection, widen_sql(table, column, type_, old_type, printed), table)
+
     def diagnose(self, error: BaseException, columns: Collection[str]) -> Diagnosis:
         return diagnose(error, columns)
+
+
+def _is_direct(table: TargetTable, writes: Writes) -> bool:
+    """Whether ON DUPLICATE KEY UPDATE can only meet the row with the same key."""
+    return can_insert(table, writes.columns) and not table.unique_keys
 
 
 @contextmanager
@@ -112,6 +172,10 @@ def _execute(connection: Connection, sql: str, table: TargetTable) -> int:
 # SQL text
 
 
+def truncate_sql(table: TargetTable) -> str:
+    return f"DELETE FROM {QUOTED.table(table.id)}"
+
+
 def stage_of(table: TargetTable) -> TableId:
     return TableId(table.id.schema, "cdcbus_stage")
 
@@ -134,6 +198,50 @@ def update_sql(table: TargetTable, columns: Sequence[str]) -> str:
     """STRAIGHT_JOIN: the staged rows lead, the target's are found by primary key."""
     changes = ", ".join(f"t.{QUOTED.name(name)} = s.{QUOTED.name(name)}" for name in assigned(table, columns))
     return f"UPDATE {QUOTED.table(stage_of(table))} AS s STRAIGHT_JOIN {QUOTED.table(table.id)} AS t ON {_same_key(table)} SET {changes}"
+
+
+def update_row_sql(table: TargetTable, columns: Sequence[str], row: Sequence[str]) -> str:
+    """`row`: a literal per column."""
+    cells = dict(zip(columns, row, strict=True))
+    changes = ", ".join(f"{QUOTED.name(name)} = {cells[name]}" for name in assigned(table, columns))
+    return f"UPDATE {QUOTED.table(table.id)} SET {changes} WHERE {_has(table.key, cells)}"
+
+
+def displace_row_sql(table: TargetTable, columns: Sequence[str], row: Sequence[str], unique_key: Sequence[str]) -> str:
+    cells = dict(zip(columns, row, strict=True))
+    return f"DELETE FROM {QUOTED.table(table.id)} WHERE {_has(unique_key, cells)} AND NOT ({_has(table.key, cells)})"
+
+
+def _has(names: Sequence[str], cells: Mapping[str, str]) -> str:
+    return " AND ".join(f"{QUOTED.name(name)} = {cells[name]}" for name in names)
+
+
+def swap_sql(table: TargetTable, columns: Sequence[str], old: Sequence[str], new: Sequence[str] | None = None) -> str:
+    """`old` and `new`: a literal per column."""
+    same = " AND ".join(_equals(table.columns[name], literal) for name, literal in zip(columns, old, strict=True))
+    if new is None:
+        return f"DELETE FROM {QUOTED.table(table.id)} WHERE {same} LIMIT 1"
+    changes = ", ".join(f"{QUOTED.name(name)} = {literal}" for name, literal in zip(columns, new, strict=True))
+    return f"UPDATE {QUOTED.table(table.id)} SET {changes} WHERE {same} LIMIT 1"
+
+
+def _equals(column: TargetColumn, literal: str) -> str:
+    """Equal to the last byte: collations take `a` for `A`, and a FLOAT is no decimal number of few digits."""
+    name = QUOTED.name(column.name)
+    if literal == "NULL":
+        return f"{name} IS NULL"
+    if column.type in TEXT_TYPES:
+        return f"{name} = {literal} AND CAST(CONVERT({name} USING utf8mb4) AS BINARY) = CAST({literal} AS BINARY)"
+    if column.type in SPATIAL_TYPES:
+        return f"CAST({name} AS BINARY) = {literal}"
+    return f"{name} = CAST({literal} AS {column.type})" if column.type in ("float", "json") else f"{name} = {literal}"
+
+
+def widen_sql(table: TargetTable, column: str, type_: str, old_type: str, printed: str) -> str:
+    """`printed`: what SHOW CREATE TABLE prints; `old_type` stands there behind the column's name."""
+    begin = f"  {QUOTED.name(column)} {old_type}"
+    [rest] = [line.removeprefix(begin).removesuffix(",") for line in printed.splitlines() if line.startswith(begin)]
+    return f"ALTER TABLE {QUOTED.table(table.id)} MODIFY COLUMN {QUOTED.name(column)} {type_}{rest}"
 
 
 def displace_sql(table: TargetTable, unique_key: Sequence[str]) -> str:
@@ -162,18 +270,29 @@ def _same_key(table: TargetTable) -> str:
 
 # Cells
 
-BINARY_TYPES: Final = frozenset(
-    ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector", "geometry", "point", "linestring", "polygon",
-     "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection")
+SPATIAL_TYPES: Final = frozenset(
+    ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
+     "geomcollection", "vector")
 )  # fmt: skip
+BINARY_TYPES: Final = SPATIAL_TYPES | {"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"}
+TEXT_TYPES: Final = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"))
 NUMBER_TYPES: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "bit"))
 NUMBER: Final = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
-def row_literals(table: TargetTable, columns: Sequence[str], rows: Iterable[tuple[Cell, ...]]) -> list[str]:
+def row_literals(table: TargetTable, columns: Sequence[str], rows: Iterable[Cells]) -> list[str]:
     """Each row as `(1, 'a', NULL)`. Raises TargetRejected for a cell that its column cannot hold."""
-    literals = (_literals(table, table.columns[name], cells) for name, cells in zip(columns, zip(*rows, strict=True), strict=True))
-    return [f"({', '.join(cells)})" for cells in zip(*literals, strict=True)]
+    return [f"({', '.join(cells)})" for cells in literal_rows(table, columns, rows)]
+
+
+def _row(literals: Iterable[str]) -> str:
+    return f"({', '.join(literals)})"
+
+
+def literal_rows(table: TargetTable, columns: Sequence[str], rows: Iterable[Cells]) -> Iterator[tuple[str, ...]]:
+    """Each row as a literal per column. Raises TargetRejected for a cell that its column cannot hold."""
+    cells = zip(*rows, strict=True)
+    return zip(*(_literals(table, table.columns[name], column) for name, column in zip(columns, cells, strict=True)), strict=True)
 
 
 def _literals(table: TargetTable, column: TargetColumn, cells: Sequence[Cell]) -> Iterable[str]:
@@ -215,7 +334,7 @@ UNAVAILABLE: Final = frozenset(
 MISCONFIGURED: Final = frozenset(
     (1044, 1045, 1046, 1049, 1129, 1130, 1142, 1143, 1227, 1251, 1370, 1524, 1665, 1698, 1820, 1862, 2059, 3118, *TLS_ERRORS)
 )  # rights, unknown database, host, login method, account, binlog format
-QUOTABLE: Final = UNAVAILABLE | MISCONFIGURED | {1048, 1054, 1146, 1264, 1265, 1364, 1406, 1451, 1452, 1792, 3819, 4025}
+QUOTABLE: Final = UNAVAILABLE | MISCONFIGURED | {1048, 1054, 1060, 1118, 1146, 1264, 1265, 1364, 1406, 1451, 1452, 1792, 3819, 4025}
 DUPLICATE: Final = 1062
 
 

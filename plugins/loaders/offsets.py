@@ -69,7 +69,8 @@ def may_create(connection: Connection, dialect: SqlDialect) -> bool | None:
 
 def store(connection: Connection, dialect: SqlDialect, table: TargetTable, task_id: str, offset: AppliedOffset) -> None:
     row = (task_id, offset.topic, str(offset.partition), str(offset.next_offset), str(offset.mzxid))
-    dialect.upsert(connection, table, Writes(COLUMNS, [row]))
+    spelled = {name.lower(): name for name in table.columns}  # Oracle's are in upper case
+    dialect.upsert(connection, table, Writes(tuple(spelled[name] for name in COLUMNS), [row]))
 
 
 def load(connection: Connection, task_id: str) -> list[AppliedOffset]:

@@ -7,17 +7,17 @@ for small ones, and leaves no staging table that could stop fitting when the tar
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.exc import InterfaceError, OperationalError
 
-from cdcbus.plugins.contracts import TargetColumn, TargetTable, Writes
+from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes, ZeroDate
 from cdcbus.plugins.errors import TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable, UniqueViolation
 from cdcbus.plugins.loaders.reflect import Catalog
-from cdcbus.plugins.loaders.sql import Diagnosis, Quoting, assigned, can_insert, hexadecimal, unfit
+from cdcbus.plugins.loaders.sql import Cells, Diagnosis, Quoting, Statement, assigned, can_insert, hexadecimal, unfit, without_zero_dates
 from cdcbus.plugins.rowchange import Cell
 
 QUOTED: Final = Quoting(PGDialect, paramstyle="pyformat")
@@ -30,8 +30,10 @@ CATALOG: Final = Catalog(
     columns="""
         SELECT a.attname, format_type(b.oid, -1),
             CASE WHEN b.typname IN ('bit', 'varbit') THEN nullif(m.typmod, -1)
-                WHEN b.typname IN ('varchar', 'bpchar') THEN nullif(m.typmod, -1) - 4 END,
-            NOT a.attnotnull, a.attgenerated <> '', a.attnotnull AND NOT a.atthasdef AND a.attidentity = ''
+                WHEN b.typname IN ('varchar', 'bpchar') THEN nullif(m.typmod, -1) - 4
+                WHEN b.typname = 'numeric' THEN (nullif(m.typmod, -1) - 4) >> 16 END,
+            NOT a.attnotnull, a.attgenerated <> '', a.attnotnull AND NOT a.atthasdef AND a.attidentity = '',
+            CASE b.typname WHEN 'numeric' THEN (nullif(m.typmod, -1) - 4) & 2047 END
         FROM pg_attribute a
             JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
             JOIN pg_type t ON t.oid = a.atttypid
@@ -57,14 +59,17 @@ class Postgresql:
     name = "postgresql"
     catalog = CATALOG
 
+    def __init__(self, zero_date: ZeroDate = ZeroDate.REJECT) -> None:
+        self._zero_date = zero_date
+
     def truncate(self, connection: Connection, table: TargetTable) -> None:
         connection.exec_driver_sql(truncate_sql(table))
 
     def delete(self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> int:
-        return connection.exec_driver_sql(delete_sql(table), arrays(table, table.key, keys)).rowcount
+        return connection.exec_driver_sql(delete_sql(table), self._arrays(table, table.key, keys)).rowcount
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
-        cells = arrays(table, writes.columns, writes.rows)
+        cells = self._arrays(table, writes.columns, writes.rows)
         if can_insert(table, writes.columns):
             connection.exec_driver_sql(upsert_sql(table, writes.columns), cells)
         elif connection.exec_driver_sql(update_sql(table, writes.columns), cells).rowcount < len(writes.rows):
@@ -74,13 +79,53 @@ class Postgresql:
         columns = (*table.key, *unique_key)
         cells = [dict(zip(writes.columns, row, strict=True)) for row in writes.rows]
         rows = [tuple(row[name] for name in columns) for row in cells]
-        return connection.exec_driver_sql(displace_sql(table, unique_key), arrays(table, columns, rows)).rowcount
+        return connection.exec_driver_sql(displace_sql(table, unique_key), self._arrays(table, columns, rows)).rowcount
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
-        return connection.exec_driver_sql(update_sql(table, writes.columns), arrays(table, writes.columns, writes.rows)).rowcount
+        return connection.exec_driver_sql(update_sql(table, writes.columns), self._arrays(table, writes.columns, writes.rows)).rowcount
+
+    def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
+        connection.exec_driver_sql(insert_sql(table, writes.columns), self._arrays(table, writes.columns, writes.rows))
+
+    def swap(self, connection: Connection, table: TargetTable, columns: Sequence[str], old: Cells, new: Cells | None) -> int:
+        old, new = self._row(table, columns, old), new and self._row(table, columns, new)
+        nulls = [name for name, cell in zip(columns, old, strict=True) if cell is None]
+        parameters = (*(new or ()), *(cell for cell in old if cell is not None))
+        return connection.exec_driver_sql(swap_sql(table, columns, nulls, is_update=new is not None), parameters).rowcount
+
+    def preview(self, batch: TableBatch) -> Iterator[Statement]:
+        table = batch.table
+        if batch.truncate:
+            yield Statement(truncate_sql(table), 0)
+        if batch.deletes:
+            yield Statement(delete_sql(table), len(batch.deletes))
+        for writes in batch.writes:
+            count = len(writes.rows)
+            if writes.may_insert and can_insert(table, writes.columns):
+                yield Statement(upsert_sql(table, writes.columns), count)
+                continue
+            yield Statement(update_sql(table, writes.columns), count)
+            if writes.may_insert:
+                yield Statement(insert_missing_sql(table, writes.columns), count)
+        for swaps in batch.swaps:
+            for old, new in swaps.rows:
+                if old is not None:
+                    nulls = [name for name, cell in zip(swaps.columns, old, strict=True) if cell is None]
+                    yield Statement(swap_sql(table, swaps.columns, nulls, is_update=new is not None), 1)
+            if count := sum(old is None for old, _ in swaps.rows):
+                yield Statement(insert_sql(table, swaps.columns), count)
+
+    def widen(self, connection: Connection, table: TargetTable, column: str, type_: str) -> None:
+        connection.exec_driver_sql(widen_sql(table, column, type_))
 
     def diagnose(self, error: BaseException, columns: Collection[str]) -> Diagnosis:
         return diagnose(error, tuple(columns))
+
+    def _arrays(self, table: TargetTable, columns: Sequence[str], rows: Iterable[Cells]) -> tuple[str, ...]:
+        return arrays(table, columns, rows, self._zero_date)
+
+    def _row(self, table: TargetTable, columns: Sequence[str], row: Cells) -> Cells:
+        return tuple(_coerced(table, table.columns[name], [cell], self._zero_date)[0] for name, cell in zip(columns, row, strict=True))
 
 
 # SQL text
@@ -103,14 +148,14 @@ def displace_sql(table: TargetTable, unique_key: Sequence[str]) -> str:
 def upsert_sql(table: TargetTable, columns: Sequence[str]) -> str:
     changes = ", ".join(f"{QUOTED.name(name)} = EXCLUDED.{QUOTED.name(name)}" for name in columns if name not in table.key)
     then = f"UPDATE SET {changes}" if changes else "NOTHING"
-    return f"{_insert(table, columns)} ON CONFLICT ({QUOTED.names(table.key)}) DO {then}"
+    return f"{insert_sql(table, columns)} ON CONFLICT ({QUOTED.names(table.key)}) DO {then}"
 
 
 def insert_missing_sql(table: TargetTable, columns: Sequence[str]) -> str:
-    return f"{_insert(table, columns)} WHERE NOT EXISTS (SELECT FROM {QUOTED.table(table.id)} AS t WHERE {_same_key(table)})"
+    return f"{insert_sql(table, columns)} WHERE NOT EXISTS (SELECT FROM {QUOTED.table(table.id)} AS t WHERE {_same_key(table)})"
 
 
-def _insert(table: TargetTable, columns: Sequence[str]) -> str:
+def insert_sql(table: TargetTable, columns: Sequence[str]) -> str:
     """System values are overridden: an identity column takes the source's number."""
     return (
         f"INSERT INTO {QUOTED.table(table.id)} ({QUOTED.names(columns)}) OVERRIDING SYSTEM VALUE "
@@ -121,6 +166,27 @@ def _insert(table: TargetTable, columns: Sequence[str]) -> str:
 def update_sql(table: TargetTable, columns: Sequence[str]) -> str:
     changes = ", ".join(f"{QUOTED.name(name)} = {_cell(table, name)}" for name in assigned(table, columns))
     return f"UPDATE {QUOTED.table(table.id)} AS t SET {changes} FROM {_rows(table, columns)} WHERE {_same_key(table)}"
+
+
+def swap_sql(table: TargetTable, columns: Sequence[str], nulls: Collection[str], *, is_update: bool) -> str:
+    """One row, found by its place, as DELETE and UPDATE have no LIMIT; a partitioned table has the same place in each partition. It is
+    locked before, so that two lanes take two rows. `nulls`: the columns in which the row that goes holds NULL."""
+    same = " AND ".join(f"{QUOTED.name(name)} IS NULL" if name in nulls else _equals(table, name) for name in columns)
+    one = f"(SELECT tableoid AS part, ctid AS place FROM {QUOTED.table(table.id)} WHERE {same} LIMIT 1 FOR UPDATE) AS one"
+    here = "WHERE t.tableoid = one.part AND t.ctid = one.place"
+    if not is_update:
+        return f"DELETE FROM {QUOTED.table(table.id)} AS t USING {one} {here}"
+    changes = ", ".join(f"{QUOTED.name(name)} = %s::{table.columns[name].type}" for name in columns)
+    return f"UPDATE {QUOTED.table(table.id)} AS t SET {changes} FROM {one} {here}"
+
+
+def _equals(table: TargetTable, name: str) -> str:
+    type_ = table.columns[name].type
+    return f"{QUOTED.name(name)}::text = %s" if type_ in COMPARED_AS_TEXT else f"{QUOTED.name(name)} = %s::{type_}"
+
+
+def widen_sql(table: TargetTable, column: str, type_: str) -> str:
+    return f"ALTER TABLE {QUOTED.table(table.id)} ALTER COLUMN {QUOTED.name(column)} TYPE {type_}"
 
 
 def _rows(table: TargetTable, columns: Sequence[str]) -> str:
@@ -144,14 +210,18 @@ def _same_key(table: TargetTable) -> str:
 
 # Cells
 
+COMPARED_AS_TEXT: Final = frozenset(("json", "xml", "citext", "point", "line", "lseg", "box", "path", "polygon", "circle"))
+"""Types whose own equality is none, or is none of values."""
 
-def arrays(table: TargetTable, columns: Sequence[str], rows: Iterable[tuple[Cell, ...]]) -> tuple[str, ...]:
+
+def arrays(table: TargetTable, columns: Sequence[str], rows: Iterable[Cells], zero_date: ZeroDate = ZeroDate.REJECT) -> tuple[str, ...]:
     """One array literal per column. Raises TargetRejected for a cell that its column cannot hold."""
-    return tuple(_array(table, table.columns[name], cells) for name, cells in zip(columns, zip(*rows, strict=True), strict=True))
+    cells = zip(*rows, strict=True)
+    return tuple(_array(table, table.columns[name], column, zero_date) for name, column in zip(columns, cells, strict=True))
 
 
-def _array(table: TargetTable, column: TargetColumn, cells: Sequence[Cell]) -> str:
-    cells = _coerced(table, column, cells)
+def _array(table: TargetTable, column: TargetColumn, cells: Sequence[Cell], zero_date: ZeroDate) -> str:
+    cells = _coerced(table, column, cells, zero_date)
     text = "".join(filter(None, cells))
     if "\0" in text:
         raise unfit(table, column, "the character U+0000, which PostgreSQL text cannot hold")
@@ -160,8 +230,10 @@ def _array(table: TargetTable, column: TargetColumn, cells: Sequence[Cell]) -> s
     return "{" + ",".join(["NULL" if cell is None else f'"{cell}"' for cell in cells]) + "}"
 
 
-def _coerced(table: TargetTable, column: TargetColumn, cells: Sequence[Cell]) -> Sequence[Cell]:
+def _coerced(table: TargetTable, column: TargetColumn, cells: Sequence[Cell], zero_date: ZeroDate) -> Sequence[Cell]:
     match column.type:
+        case "date" | "timestamp without time zone" | "timestamp with time zone":
+            return without_zero_dates(table, column, cells, zero_date)
         case "bytea":
             return [None if digits is None else f"\\x{digits}" for digits in hexadecimal(table, column, cells)]
         case '"bit"' | "bit varying":

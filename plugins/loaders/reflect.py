@@ -34,21 +34,20 @@ def reflect(connection: Connection, catalog: Catalog, dialect: str, name: TableI
 
 def _exact(connection: Connection, catalog: Catalog, dialect: str, name: TableId) -> TargetTable | None:
     parameters = name._asdict()
-    rows = connection.execute(text(catalog.columns), parameters)
-    columns = [TargetColumn(column, type_, length, *map(bool, facts)) for column, type_, length, *facts in rows]
+    columns = [
+        TargetColumn(column, type_, length, bool(is_nullable), bool(is_generated), bool(is_required), scale)
+        for column, type_, length, is_nullable, is_generated, is_required, scale in connection.execute(text(catalog.columns), parameters)
+    ]
     if not columns:
         return None
     primary: list[str] = []
     unique: dict[str, list[str | None]] = {}
     for is_primary, key, column in connection.execute(text(catalog.unique_keys), parameters):
         (primary if is_primary else unique.setdefault(key, [])).append(column)
-    return TargetTable(
-        id=name,
-        columns={column.name: column for column in columns},
-        key=tuple(primary),
-        unique_keys=tuple(() if None in key else tuple(filter(None, key)) for key in unique.values()),
-        dialect=dialect,
-    )
+    by_name = {column.name: column for column in columns}
+    others = [() if None in key else tuple(filter(None, key)) for key in unique.values()]
+    key = tuple(primary) or next((key for key in others if key and not any(by_name[column].is_nullable for column in key)), ())
+    return TargetTable(name, by_name, key, tuple(other for other in others if other != key), dialect)
 
 
 def _any_case(connection: Connection, catalog: Catalog, dialect: str, name: TableId) -> TargetTable | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from sqlalchemy import Connection
@@ -11,10 +12,12 @@ from sqlalchemy.dialects.oracle.base import OracleDialect
 from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.engine.interfaces import Dialect
 
-from cdcbus.plugins.contracts import TargetColumn, TargetTable, Writes
+from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes, ZeroDate
 from cdcbus.plugins.errors import TargetError, TargetRejected
 from cdcbus.plugins.loaders.reflect import Catalog
 from cdcbus.plugins.rowchange import Cell, TableId
+
+Cells = tuple[Cell, ...]
 
 
 class Quoting:
@@ -48,6 +51,13 @@ class Diagnosis(NamedTuple):
 
     error: type[TargetError]
     text: str
+
+
+class Statement(NamedTuple):
+    """A statement with `?` or the driver's own placeholders in place of cells, and how many rows it is for."""
+
+    sql: str
+    rows: int
 
 
 class SqlDialect(Protocol):
@@ -84,6 +94,22 @@ class SqlDialect(Protocol):
         """Updates only; how many rows were there, changed or not."""
         ...
 
+    def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
+        """Adds rows to a table without a key."""
+        ...
+
+    def swap(self, connection: Connection, table: TargetTable, columns: Sequence[str], old: Cells, new: Cells | None) -> int:
+        """Deletes ONE row that is equal to `old` in these columns, or makes it `new`; how many were there, 0 or 1. NULL equals NULL."""
+        ...
+
+    def preview(self, batch: TableBatch) -> Iterator[Statement]:
+        """The statements that the batch comes to, where its rows are there or not. Pure; never raises for what a cell holds."""
+        ...
+
+    def widen(self, connection: Connection, table: TargetTable, column: str, type_: str) -> None:
+        """Changes a column's type, and nothing else about it."""
+        ...
+
     def diagnose(self, error: BaseException, columns: Collection[str]) -> Diagnosis:
         """Tells what a driver's error means. `columns`: names that may be told from the driver's text."""
         ...
@@ -110,3 +136,19 @@ def hexadecimal(table: TargetTable, column: TargetColumn, cells: Iterable[Cell])
 def unfit(table: TargetTable, column: TargetColumn, what: str) -> TargetRejected:
     """The error for a cell that cannot become what the column holds; `what` never quotes it."""
     return TargetRejected(f"target table {table.id}, column {column.name} ({column.type}): a cell has {what}")
+
+
+ZERO_DATE: Final = re.compile(r"0000-|[0-9]{4}-(?:00-|[0-9]{2}-00)")
+EPOCH: Final = "1970-01-01"
+
+
+def without_zero_dates(table: TargetTable, column: TargetColumn, cells: Sequence[Cell], policy: ZeroDate) -> Sequence[Cell]:
+    """Cells of a date column in a target that has neither zero dates nor a year 0. Raises TargetRejected where these are to be refused."""
+    text = "".join(filter(None, cells))
+    if "-00" not in text and "0000-" not in text:
+        return cells
+    zeros = [cell is not None and ZERO_DATE.match(cell) is not None for cell in cells]
+    if policy is ZeroDate.REJECT and any(zeros):
+        raise unfit(table, column, "a zero or partly zero date: loader.zeroDate=null or epoch says what becomes of those")
+    instead = EPOCH if policy is ZeroDate.EPOCH else None
+    return [instead if is_zero else cell for is_zero, cell in zip(zeros, cells, strict=True)]

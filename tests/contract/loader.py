@@ -322,14 +322,14 @@ class LoaderContract:
         def run(other: Loader) -> None:
             other.table(table.id)
             together.wait(timeout=30)
-            grown.append(other.evolve(table, [Column("id", "int"), Column("new", "int")]))
+            grown.append(other.evolve(table, [Column("id", "int"), *(Column(name, "int") for name in "abc")]))
 
         threads = [threading.Thread(target=run, args=(other,)) for other in others]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(timeout=60)
-        assert [list(each.columns) for each in grown] == [["id", "new"]] * 4
+        assert [sorted(each.columns) for each in grown] == [["a", "b", "c", "id"]] * 4
         for other in others:
             other.close()
 

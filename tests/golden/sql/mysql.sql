@@ -28,3 +28,21 @@ DELETE FROM `Shop`.`order` WHERE (`k`, `k2`) IN ((1, 5), (-2, 0));
 -- delete of one key
 DELETE FROM `Shop`.`order` WHERE (`k`) IN (('a'), ('a'));
 
+-- truncate
+DELETE FROM `Shop`.`order`;
+
+-- update of one row
+UPDATE `Shop`.`order` SET `Group` = 'a' WHERE `k` = 1 AND `k2` = 5;
+
+-- displace of one row
+DELETE FROM `Shop`.`order` WHERE `Group` = 'a' AND NOT (`k` = 1 AND `k2` = 5);
+
+-- one of equal rows goes
+DELETE FROM `Shop`.`order` WHERE `n` = 1 AND `x` = 'a' AND CAST(CONVERT(`x` USING utf8mb4) AS BINARY) = CAST('a' AS BINARY) AND `f` = CAST(0.1 AS float) AND `j` = CAST('[]' AS json) AND CAST(`g` AS BINARY) = x'00' AND `b` IS NULL LIMIT 1;
+
+-- one of equal rows becomes another
+UPDATE `Shop`.`order` SET `k` = 2, `Group` = NULL WHERE `k` = 1 AND `Group` = 'a' AND CAST(CONVERT(`Group` USING utf8mb4) AS BINARY) = CAST('a' AS BINARY) LIMIT 1;
+
+-- widen
+ALTER TABLE `Shop`.`order` MODIFY COLUMN `Group` varchar(40) NOT NULL;
+

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,10 +14,12 @@ import pymysql
 import pytest
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.plugins.contracts import Counts, JdbcTarget, Loader, TargetTable, Writes
+from cdcbus.plugins.contracts import Counts, JdbcTarget, Loader, Swaps, TableBatch, TargetTable, Writes, ZeroDate
 from cdcbus.plugins.errors import TargetRejected
-from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.rowchange import Column, TableId
 from tests.contract.loader import LoaderContract
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 POOR = "cdcbus_poor"
@@ -34,6 +37,7 @@ class PostgresqlServer:
         "unsigned": ("numeric(20)", "{}::text"),
         "decimal": ("numeric(30, 10)", "{}::text"),
         "double": ("double precision", "replace({}::text, 'e+', 'e')"),
+        "float": ("real", ""),
         "moment": ("timestamp(6)", "to_char({}, 'YYYY-MM-DD HH24:MI:SS.US')"),
         "day": ("date", "{}::text"),
         "instant": ("timestamptz", "to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"),
@@ -109,6 +113,7 @@ class MysqlServer:
         "unsigned": ("bigint unsigned", "CAST({} AS char)"),
         "decimal": ("decimal(30, 10)", "CAST({} AS char)"),
         "double": ("double", "CAST({} AS char)"),
+        "float": ("float", ""),
         "moment": ("datetime(6)", "CAST({} AS char)"),
         "day": ("date", "CAST({} AS char)"),
         "instant": ("timestamp(6) null", "CAST({} AS char)"),
@@ -217,6 +222,63 @@ class TestPostgresql(LoaderContract):
         with pytest.raises(TargetRejected, match=r"column v \(text\): a cell has the character U\+0000"):
             self.write(loader, table, Writes(("id", "v"), [("1", "a\0b")]))
 
+    @pytest.mark.parametrize("type_", ["date", "timestamp", "timestamptz"])
+    @pytest.mark.parametrize("cell", ["0000-00-00", "2024-00-00", "2024-02-00", "0000-01-01"])
+    def test_zero_dates_follow_the_policy(self, server: PostgresqlServer, loader: Loader, type_: str, cell: str) -> None:
+        cell += "" if type_ == "date" else " 00:00:00.000000"
+        table = self.table(server, loader, f"id int primary key, v {type_}")
+        rows = Writes(("id", "v"), [("1", cell), ("2", "2024-02-29"), ("3", None)])
+        with pytest.raises(TargetRejected, match=r"column v \(.*\): a cell has a zero or partly zero date: loader\.zeroDate"):
+            self.write(loader, table, rows)
+        for policy, stored in ((ZeroDate.NULL, None), (ZeroDate.EPOCH, "1970-01-01")):
+            other = make_loader("JdbcBatch", server.target(zero_date=policy))
+            self.write(other, table, rows)
+            assert self.rows(server, "id, (v AT TIME ZONE 'UTC')::date::text" if type_ == "timestamptz" else "id, v::date::text") == [
+                (1, stored), (2, "2024-02-29"), (3, None),
+            ]  # fmt: skip
+            other.close()
+
+    def test_a_time_of_more_than_a_day_fits_an_interval_and_no_time(self, server: PostgresqlServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int primary key, v interval, w time")
+        self.write(loader, table, Writes(("id", "v"), [("1", "838:59:59.000000"), ("2", "-00:00:01.500000")]))
+        assert self.rows(server, "id, v::text") == [(1, "838:59:59"), (2, "-00:00:01.5")]
+        with pytest.raises(TargetRejected, match="a cell does not fit, column w"):
+            self.write(loader, table, Writes(("id", "w"), [("1", "24:00:01")]))
+
+    def test_bytes_of_a_geometry_fit_bytea(self, server: PostgresqlServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int primary key, v bytea, p point")
+        self.write(loader, table, Writes(("id", "v"), [("1", "\xe6\x10\0\0\x01")]))
+        assert self.rows(server, "encode(v, 'hex')") == [("e610000001",)]
+        with pytest.raises(TargetRejected, match=r"column p \(point\): a cell has the character U\+0000"):
+            self.write(loader, table, Writes(("id", "p"), [("1", "\xe6\x10\0\0\x01")]))
+
+    def test_years_and_flags(self, server: PostgresqlServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int primary key, v smallint, w boolean")
+        self.write(loader, table, Writes(("id", "v", "w"), [("1", "0000", "0"), ("2", "2155", "1")]))
+        assert self.rows(server, "id, v, w") == [(1, 0, False), (2, 2155, True)]
+        with pytest.raises(TargetRejected, match="a cell does not fit, column w"):
+            self.write(loader, table, Writes(("id", "w"), [("1", "2")]))
+
+    def test_rows_without_a_key_in_partitioned_tables(self, server: PostgresqlServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int, v int) PARTITION BY RANGE (id")
+        server.execute("CREATE TABLE {schema}.low PARTITION OF {schema}.t FOR VALUES FROM (0) TO (10)")
+        server.execute("CREATE TABLE {schema}.high PARTITION OF {schema}.t FOR VALUES FROM (10) TO (20)")
+        self.swap(loader, table, (None, ("1", "1")), (None, ("11", "11")))
+        assert self.swap(loader, table, (("11", "11"), None), (("1", "1"), ("12", "2"))) == Counts(written=1, deleted=1)
+        assert self.rows(server) == [(12, 2)]
+
+    def test_two_lanes_take_two_of_equal_rows(self, server: PostgresqlServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int, v json")
+        self.swap(loader, table, (None, ("1", "{}")), (None, ("1", "{}")))
+        swaps = TableBatch(table, swaps=[Swaps(("id", "v"), [(("1", "{}"), None)])])
+        with ThreadPoolExecutor(1) as pool:
+            with loader.transaction() as one:
+                assert one.write(swaps) == Counts(deleted=1)
+                other = pool.submit(self.swap, loader, table, (("1", "{}"), None))
+                wait_until(lambda: bool(server.rows("SELECT 1 FROM pg_locks WHERE NOT granted")), "the other waits", 30)
+            assert other.result(timeout=30) == Counts(deleted=1)
+        assert self.rows(server, "id") == []
+
     def test_partitioned_tables(self, server: PostgresqlServer, loader: Loader) -> None:
         table = self.table(server, loader, "id int primary key, v int) PARTITION BY RANGE (id")
         server.execute("CREATE TABLE {schema}.low PARTITION OF {schema}.t DEFAULT")
@@ -233,6 +295,35 @@ class MysqlContract(LoaderContract):
         for _ in range(2):
             self.write(loader, table, Writes(tuple(table.columns), [row]))
         assert self.rows(server, "id, CAST(d AS char), CAST(t AS char), CAST(s AS char), CAST(y AS char)") == [(0, *row[1:4], "0000")]
+
+    def test_a_column_made_wider_keeps_its_character_set_and_comment(self, server: MysqlServer, loader: Loader) -> None:
+        definition = "varchar(3) CHARACTER SET latin1 COLLATE latin1_bin NOT NULL DEFAULT 'a,)' COMMENT 'it''s `v`, (x)'"
+        table = self.table(server, loader, f"id int primary key, v {definition}, e enum('a)','b') NULL, f float, u int unsigned")
+        source = [Column("v", "varchar(30)"), Column("e", "enum('a)','b','c')"), Column("f", "double"), Column("u", "bigint unsigned")]
+        loader.evolve(table, source)
+        facts = "column_type, collation_name, is_nullable, column_comment"
+        of_t = "table_schema = '{schema}' AND table_name = 't'"
+        [_, v, e, f, u] = server.rows(f"SELECT {facts} FROM information_schema.columns WHERE {of_t} ORDER BY ordinal_position")
+        assert v == ("varchar(30)", "latin1_bin", "NO", "it's `v`, (x)")
+        assert e[0] == "enum('a)','b')"
+        assert f[0] == "double"
+        assert str(u[0]).startswith("bigint") and str(u[0]).endswith("unsigned")
+        self.write(loader, loader.table(table.id) or table, Writes(("id",), [("1",)]))
+        assert self.rows(server) == [(1, "a,)")]
+
+    def test_times_years_and_bytes_of_a_geometry(self, server: MysqlServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int primary key, t time(6), y year, g geometry")
+        self.write(loader, table, Writes(("id", "t", "y"), [("1", "-838:59:59.000000", "2155")]))
+        assert self.rows(server, "CAST(t AS char), CAST(y AS char)") == [("-838:59:59.000000", "2155")]
+        for column, cell in (("t", "839:00:00"), ("y", "2156"), ("g", "SECRET")):
+            with pytest.raises(TargetRejected, match=f"column '?{column}|the server refuses the rows"):
+                self.write(loader, table, Writes(("id", column), [("1", cell)]))
+
+    def test_spatial_rows_without_a_key_are_found(self, server: MysqlServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int, v point")
+        point = "\xe6\x10\0\0\x01\x01\0\0\0" + "\0" * 16
+        self.swap(loader, table, (None, ("1", point)))
+        assert self.swap(loader, table, (("1", point), None)) == Counts(deleted=1)
 
     def test_a_column_that_follows_updates_by_itself_takes_the_source_s_value(self, server: MysqlServer, loader: Loader) -> None:
         for unique in ("", ", u int unique"):

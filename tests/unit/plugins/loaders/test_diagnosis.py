@@ -1,12 +1,13 @@
 """Driver errors become ours: the class that decides what a task does, and a sentence without cells."""
 
+import oracledb
 import psycopg
 import pymysql
 import pytest
 from sqlalchemy.exc import DBAPIError
 
 from cdcbus.plugins.errors import TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable, UniqueViolation
-from cdcbus.plugins.loaders import mysql, postgresql
+from cdcbus.plugins.loaders import mysql, oracle, postgresql
 
 
 def wrapped(error: Exception, base: type[Exception]) -> BaseException:
@@ -86,3 +87,51 @@ def test_mysql_errors(number: int, message: str, error: type[TargetError], text:
 def test_a_mysql_connection_that_is_closed_already_is_unavailable() -> None:
     diagnosis = mysql.diagnose(wrapped(pymysql.err.InterfaceError(0, ""), pymysql.err.Error), ())
     assert diagnosis == (TargetUnavailable, "the connection is lost (InterfaceError)")
+
+
+class OracleDetail:
+    """What the driver's errors carry."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.code = int(text[4:9]) if text.startswith("ORA-") else 0
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "text"),
+    [
+        ("ORA-00001: unique constraint (S.ONE) violated on table S.T columns (V)\nORA-03301: row with column values (V:'SECRET')",
+         UniqueViolation, "ORA-00001: unique constraint (S.ONE) violated on table S.T columns (V)"),
+        ("ORA-00060: deadlock detected while waiting for resource", TargetUnavailable, None),
+        ("ORA-30006: resource busy; acquire with WAIT timeout expired", TargetUnavailable, None),
+        ("ORA-01653: unable to extend table S.T by 128", TargetUnavailable, None),
+        ("ORA-12514: TNS:listener does not currently know of service", TargetUnavailable, None),
+        ("ORA-01033: ORACLE initialization or shutdown in progress", TargetUnavailable, None),
+        ("ORA-01017: invalid username/password; logon denied", TargetMisconfigured, None),
+        ("ORA-28000: The account is locked", TargetMisconfigured, None),
+        ("ORA-01031: insufficient privileges", TargetMisconfigured, None),
+        ('ORA-12899: value too large for column "S"."T"."V" (actual: 5, maximum: 3)', TargetRejected, None),
+        ('ORA-01400: cannot insert NULL into ("S"."T"."V")', TargetRejected, None),
+        ("ORA-02291: integrity constraint (S.HAS_PARENT) violated - parent key not found", TargetRejected, None),
+        ("ORA-00942: table or view does not exist", TargetRejected, None),
+        ("ORA-01438: value 4242 greater than specified precision (2, 0) for column V", TargetRejected,
+         "ORA-01438: a cell does not fit column V"),
+        ("ORA-01722: unable to convert string value containing 'SECRET' to a number", TargetRejected, "ORA-01722: a cell does not fit"),
+        ("ORA-20001: a trigger says SECRET", TargetRejected, "ORA-20001: a cell does not fit"),
+        ("DPY-6005: cannot connect to database (CONNECTION_ID=x).\n[Errno 111] Connection refused", TargetUnavailable,
+         "DPY-6005: cannot connect to database (CONNECTION_ID=x)."),
+        ("DPY-6005: cannot connect to database (CONNECTION_ID=x).\ncertificate verify failed", TargetMisconfigured,
+         "DPY-6005: cannot connect to database (CONNECTION_ID=x)."),
+        ("DPY-4011: the database or network closed the connection", TargetUnavailable, None),
+        ("DPY-4024: call timeout of 5000 ms exceeded", TargetUnavailable, None),
+        ("DPY-4001: no credentials specified", TargetMisconfigured, None),
+        ("DPY-4003: value SECRET cannot be represented as an Oracle number", TargetRejected, "the driver refuses the cells (DPY-4003)"),
+        ("SECRET", TargetRejected, "the driver refuses the cells (DatabaseError)"),
+    ],
+)  # fmt: skip
+def test_oracle_errors(said: str, error: type[TargetError], text: str | None) -> None:
+    diagnosis = oracle.diagnose(wrapped(oracledb.DatabaseError(OracleDetail(said)), oracledb.Error), ("K", "V"))
+    assert diagnosis == (error, text or said)

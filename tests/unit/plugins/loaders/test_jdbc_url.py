@@ -224,8 +224,13 @@ def test_what_cannot_be_read_is_refused_in_one_sentence(url: str, sentence: str)
 
 
 def test_loaders_are_known_by_name_and_address() -> None:
-    with pytest.raises(ConfigError, match=r"^no loader is called JdbcSlow; known are JdbcBatch$"):
+    with pytest.raises(ConfigError, match=r"^no loader is called JdbcSlow; known are JdbcBatch, JdbcSingle, JdbcSqlDebug$"):
         make_loader("JdbcSlow", JdbcTarget("jdbc:mysql://h/d"))
-    with pytest.raises(ConfigError, match=r"^oracle:h:1521/svc: oracle cannot be written to yet; known are postgresql, mysql$"):
-        make_loader("JdbcBatch", JdbcTarget("jdbc:oracle:thin:@h/svc"))
+    make_loader("JdbcSingle", JdbcTarget("jdbc:oracle:thin:@h/svc")).close()
     make_loader("JdbcBatch", JdbcTarget("jdbc:mysql://no.such.host.invalid/d")).close()  # connects at first use only
+
+
+def test_oracle_s_read_timeout_is_for_the_connection_not_for_the_connect() -> None:
+    url = read_url(JdbcTarget("jdbc:oracle:thin:@h/svc?oracle.jdbc.ReadTimeout=60000"))
+    assert url.call_timeout_milliseconds == 60_000
+    assert "call_timeout" not in url.arguments

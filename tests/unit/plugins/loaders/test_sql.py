@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from cdcbus.plugins.contracts import TargetColumn, TargetTable
+from cdcbus.plugins.contracts import Swaps, TableBatch, TargetColumn, TargetTable, Writes
 from cdcbus.plugins.errors import TargetRejected
-from cdcbus.plugins.loaders import mysql, postgresql
+from cdcbus.plugins.loaders import mysql, oracle, postgresql
+from cdcbus.plugins.loaders.sql import SqlDialect
 from cdcbus.plugins.rowchange import TableId
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "sql"
@@ -23,6 +24,10 @@ PG = table("postgresql", k="bigint", k2='"bit"', Group="character varying", tags
 PG_KEY_ONLY = table("postgresql", k="uuid")
 MY = table("mysql", k="bigint", k2="bit", Group="varchar", **{"od`d %": "varbinary"})
 MY_KEY_ONLY = table("mysql", k="char")
+MY_TYPES = table("mysql", n="int", x="varchar", f="float", j="json", g="point", b="blob")
+ORA = table("oracle", k="NUMBER", k2="CHAR", Group="VARCHAR2", long="CLOB")
+ORA_KEY_ONLY = table("oracle", k="RAW")
+PRINTED = "CREATE TABLE `order` (\n  `Group` varchar(3) NOT NULL,\n  `v` int\n)"
 ROWS = [("1", "5", "it's \\ %s", "\x00\xff"), ("-2", "0", None, None)]
 
 STATEMENTS = {
@@ -35,6 +40,10 @@ STATEMENTS = {
         "delete": postgresql.delete_sql(PG),
         "displace": postgresql.displace_sql(PG, ["Group"]),
         "truncate": postgresql.truncate_sql(PG),
+        "insert": postgresql.insert_sql(PG, ["tags", "k2", "k"]),
+        "one of equal rows goes": postgresql.swap_sql(PG, ["k", "Group", "tags"], ["tags"], is_update=False),
+        "one of equal rows becomes another": postgresql.swap_sql(PG, ["k", "Group", "tags"], [], is_update=True),
+        "widen": postgresql.widen_sql(PG, "Group", "varchar(40)"),
     },
     "mysql": {
         "upsert": mysql.upsert_sql(MY, list(MY.columns), mysql.row_literals(MY, list(MY.columns), ROWS)),
@@ -47,6 +56,27 @@ STATEMENTS = {
         "displace": mysql.displace_sql(MY, ["Group"]),
         "delete": mysql.delete_sql(MY, mysql.row_literals(MY, MY.key, [row[:2] for row in ROWS])),
         "delete of one key": mysql.delete_sql(MY_KEY_ONLY, ["('a')"]),
+        "truncate": mysql.truncate_sql(MY),
+        "update of one row": mysql.update_row_sql(MY, ["k2", "k", "Group"], ["5", "1", "'a'"]),
+        "displace of one row": mysql.displace_row_sql(MY, ["k2", "k", "Group"], ["5", "1", "'a'"], ["Group"]),
+        "one of equal rows goes": mysql.swap_sql(MY_TYPES, list(MY_TYPES.columns), ["1", "'a'", "0.1", "'[]'", "x'00'", "NULL"]),
+        "one of equal rows becomes another": mysql.swap_sql(MY, ["k", "Group"], ["1", "'a'"], ["2", "NULL"]),
+        "widen": mysql.widen_sql(
+            MY, "Group", "varchar(40)", "varchar(3)", "CREATE TABLE `t` (\n  `Group` varchar(3) NOT NULL,\n  `v` int\n)"
+        ),
+    },
+    "oracle": {
+        "merge": oracle.merge_sql(ORA, list(ORA.columns)),
+        "merge of key columns only": oracle.merge_sql(ORA_KEY_ONLY, ["k"]),
+        "update": oracle.update_sql(ORA, ["Group", "k2", "k"]),
+        "update of key columns only": oracle.update_sql(ORA_KEY_ONLY, ["k"]),
+        "delete": oracle.delete_sql(ORA),
+        "displace": oracle.displace_sql(ORA, ["Group"]),
+        "truncate": oracle.truncate_sql(ORA),
+        "insert": oracle.insert_sql(ORA, ["Group", "k"]),
+        "one of equal rows goes": oracle.swap_sql(ORA, ["k", "Group", "long"], ["Group"], is_update=False),
+        "one of equal rows becomes another": oracle.swap_sql(ORA, ["k", "Group", "long"], [], is_update=True),
+        "widen": oracle.widen_sql(ORA, "Group", "VARCHAR2(40 CHAR)"),
     },
 }
 
@@ -106,3 +136,35 @@ def test_mysql_rows_are_cut_into_statements_and_a_long_row_goes_alone() -> None:
     long, short = "x" * (mysql.STATEMENT_CHARACTERS + 1), "y" * (mysql.STATEMENT_CHARACTERS // 2)
     assert list(mysql.in_statements([long, short, short, short])) == [[long], [short, short], [short]]
     assert list(mysql.in_statements([])) == []
+
+
+CELL = "SECRET"
+BATCH_PARTS = {
+    "truncate": True,
+    "deletes": [(CELL, CELL)],
+    "writes": [Writes(("k", "k2", "Group"), [(CELL,) * 3] * 9), Writes(("k", "k2", "Group"), [(CELL,) * 3] * 2, may_insert=False)],
+    "swaps": [Swaps(("k", "Group"), [((CELL, None), None), ((CELL, CELL), (CELL, CELL)), (None, (CELL, CELL))])],
+}
+
+
+@pytest.mark.parametrize(("dialect", "target"), [(postgresql.Postgresql(), PG), (mysql.Mysql(), MY), (oracle.Oracle(), ORA)])
+def test_a_preview_has_all_that_a_batch_comes_to_and_no_cell(dialect: SqlDialect, target: TargetTable) -> None:
+    statements = list(dialect.preview(TableBatch(target, **BATCH_PARTS)))  # type: ignore[arg-type]
+    assert not [sql for sql, _ in statements if CELL in sql]
+    assert [rows for _, rows in statements] == [0, 1, 9, 2, 1, 1, 1] if dialect.name != "mysql" else [0, 1, 9, 2, 2, 1, 1, 1]
+    assert [sql.split()[0] for sql, _ in statements[-3:]] == ["DELETE", "UPDATE", "INSERT"]
+
+
+def test_oracle_s_types_are_taken_by_family_and_long_cells_as_lobs() -> None:
+    assert [oracle.family(type_) for type_ in ("TIMESTAMP(6) WITH LOCAL TIME ZONE", "INTERVAL DAY(2) TO SECOND(6)", "LONG RAW")] == [
+        "TIMESTAMP",
+        "INTERVAL DAY",
+        "LONG RAW",
+    ]
+    clob = TargetColumn("c", "CLOB")
+    assert [oracle.bind_type(clob, [cell, None]) for cell in ("x" * 1000, "x" * 1001)] == ["DB_TYPE_VARCHAR", "DB_TYPE_CLOB"]
+
+
+def test_an_empty_text_is_null_for_oracle_and_a_blank_where_there_is_no_null() -> None:
+    columns = TargetColumn("v", "VARCHAR2"), TargetColumn("v", "VARCHAR2", is_nullable=False)
+    assert [oracle.binds(ORA, column, ["", "null", None]) for column in columns] == [[None, "null", None], [" ", "null", None]]

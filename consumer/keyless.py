@@ -1,0 +1,69 @@
+"""Many changes of a table without a key in, their net effect out: which rows go and which come. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from cdcbus.plugins.contracts import Swaps, TableBatch, TargetTable
+from cdcbus.plugins.errors import DataError
+from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
+
+Cells = tuple[Cell, ...]
+
+
+def merge_keyless(changes: Sequence[RowChange], table: TargetTable, *, insert_on_update: bool) -> TableBatch:
+    """The net effect of `changes` on `table`, where rows that are equal in all columns stand for each other.
+
+    Not for changes that come twice: their rows would be there twice. Raises DataError for a delete or update without its whole old row.
+    """
+    truncate = False
+    runs: list[_Run] = []
+    for change in changes:
+        if change.op is Op.TRUNCATE:
+            truncate = True
+            runs.clear()
+            continue
+        before = None if change.op is Op.INSERT else _whole(change, table)
+        after = None if change.op is Op.DELETE else {**(before or {}), **(change.after or {})}
+        columns = tuple(name for name in table.columns if name in (after or before or {}))
+        if not runs or runs[-1].columns != columns:
+            runs.append(_Run(columns))
+        runs[-1].add(before, after)
+    return TableBatch(table, truncate, swaps=[run.swaps(insert_on_update) for run in runs])
+
+
+def _whole(change: RowChange, table: TargetTable) -> Row:
+    before = change.before or {}
+    if lacking := [column.name for column in change.table.columns if column.name not in before]:
+        raise DataError(
+            f"table {table.id}: it has no key, and {change.op} comes without column {', '.join(lacking)} of the old row: "
+            "give it a primary key, or let the source log full row images"
+        )
+    return before
+
+
+class _Run:
+    """Changes with the same columns, one after the other."""
+
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        self.columns = columns
+        self._pairs: list[list[Cells | None]] = []  # what goes, what comes
+        self._ending: dict[Cells, list[list[Cells | None]]] = defaultdict(list)  # the pairs that end in a row
+
+    def add(self, before: Row | None, after: Row | None) -> None:
+        """What goes is a row that an earlier change has brought, if there is one; else the target's."""
+        old, new = self._cells(before), self._cells(after)
+        if old is not None and self._ending[old]:
+            pair = self._ending[old].pop()
+        else:
+            self._pairs.append(pair := [old, None])
+        pair[1] = new
+        if new is not None:
+            self._ending[new].append(pair)
+
+    def _cells(self, row: Row | None) -> Cells | None:
+        return None if row is None else tuple(row[name] for name in self.columns)
+
+    def swaps(self, insert_on_update: bool) -> Swaps:
+        return Swaps(self.columns, [(old, new) for old, new in self._pairs if (old, new) != (None, None)], insert_on_update)

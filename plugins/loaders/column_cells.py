@@ -1,0 +1,53 @@
+"""Cells of whole Arrow columns as SQL text: what the loaders make of cells one by one, for many at a time. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+NUMBER: Final = r"^-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
+
+
+def has_any(cells: pa.Array, *substrings: str) -> bool:
+    """Whether some cell has one of these in it."""
+    return any(pc.any(pc.match_substring(cells, substring)).as_py() for substring in substrings)
+
+
+def are_numbers(cells: pa.Array) -> bool:
+    """Whether all cells but the NULLs are numbers as SQL writes them; a line break at the end is none."""
+    return pc.all(pc.match_substring_regex(cells, NUMBER)).as_py() is not False and not has_any(cells, "\n")
+
+
+def array_literal(cells: pa.Array) -> str:
+    """PostgreSQL's text of an array."""
+    if has_any(cells, "\\", '"'):
+        cells = pc.replace_substring(pc.replace_substring(cells, "\\", "\\\\"), '"', '\\"')
+    quoted = pc.fill_null(pc.binary_join_element_wise('"', cells, '"', ""), "NULL")
+    return "{" + _joined(quoted, ",") + "}"
+
+
+def text_literals(cells: pa.Array) -> pa.Array:
+    """SQL text literals, for a session without backslash escapes."""
+    if has_any(cells, "'"):
+        cells = pc.replace_substring(cells, "'", "''")
+    return pc.fill_null(pc.binary_join_element_wise("'", cells, "'", ""), "NULL")
+
+
+def number_literals(cells: pa.Array) -> pa.Array:
+    """Numbers as they stand."""
+    return pc.fill_null(cells, "NULL")
+
+
+def rows_of(literals: Sequence[pa.Array]) -> list[str]:
+    """`(1, 'a', NULL)` of each row."""
+    joined = pc.binary_join_element_wise(*literals, ", ")
+    rows: list[str] = pc.binary_join_element_wise("(", joined, ")", "").to_pylist()
+    return rows
+
+
+def _joined(cells: pa.Array, separator: str) -> str:
+    whole: str = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(cells)], pa.int32()), cells), separator)[0].as_py()
+    return whole

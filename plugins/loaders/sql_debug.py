@@ -1,0 +1,63 @@
+"""`JdbcSqlDebug`: a dry run. It logs the statements that a batch comes to, with placeholders for cells, and runs none of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+
+from cdcbus.plugins.contracts import AppliedOffset, Counts, LoadTransaction, TableBatch, TargetTable
+from cdcbus.plugins.loaders.add_column import add_column
+from cdcbus.plugins.loaders.jdbc import JdbcBatch
+from cdcbus.plugins.loaders.sql import SqlDialect
+from cdcbus.plugins.loaders.widen import lacking, too_narrow
+from cdcbus.plugins.rowchange import Column
+
+LOG = logging.getLogger(__name__)
+
+
+class JdbcSqlDebug(JdbcBatch):
+    """A Loader that only reads the target: its tables' columns and keys, and the offsets that other runs have left there."""
+
+    is_dry_run = True
+
+    @contextmanager
+    def transaction(self) -> Iterator[LoadTransaction]:
+        yield DryTransaction(self._database.dialect, self._task_id)
+
+    def applied_offsets(self) -> list[AppliedOffset]:
+        return list(self.offset_table().applied)
+
+    def evolve(self, table: TargetTable, columns: Sequence[Column]) -> TargetTable:
+        for column in lacking(table, columns):
+            LOG.info("task %s would run: %s", self._task_id, add_column(table, column))
+        for name, type_ in too_narrow(table, columns).items():
+            LOG.info("task %s would make column %s of table %s %s", self._task_id, name, table.id, type_)
+        return table
+
+
+class DryTransaction:
+    """A LoadTransaction. Its counts are those of a target where every row is there."""
+
+    def __init__(self, dialect: SqlDialect, task_id: str) -> None:
+        self._dialect = dialect
+        self._task_id = task_id
+
+    def write(self, batch: TableBatch) -> Counts:
+        for sql, statements in groupby(self._dialect.preview(batch), lambda statement: statement.sql):
+            rows = sum(statement.rows for statement in statements)
+            LOG.info("task %s would run, for %s: %s", self._task_id, "all rows" if rows == 0 else f"{rows} rows", sql)
+        pairs = [pair for swaps in batch.swaps for pair in swaps.rows]
+        gone = sum(new is None for _, new in pairs)
+        return Counts(sum(len(writes.rows) for writes in batch.writes) + len(pairs) - gone, len(batch.deletes) + gone)
+
+    def displace(self, batch: TableBatch) -> int:
+        return 0
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        yield
+
+    def store_offset(self, offset: AppliedOffset) -> None:
+        """Not: the next start begins where this one began."""

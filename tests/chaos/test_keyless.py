@@ -1,0 +1,60 @@
+"""Tables without a key, where nothing but the offset beside the rows tells one row from its copy: SIGKILL of consumer tasks at work."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.demo.measure import is_at_least
+from cdcbus.ops.stack.addresses import Addresses
+from cdcbus.plugins.position import BinlogPosition
+from tests.support.shop import Shop, open_shop
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.integration, pytest.mark.chaos]
+KILLS = 2
+
+
+@pytest.fixture
+def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Shop]:
+    make_topic(name, 2)
+    with open_shop(name, stack, source_cursor, tmp_path) as shop:
+        yield shop
+
+
+def change_rows(cursor: Cursor, seed: int) -> None:
+    """Rows that are equal to each other come, change and go, one at a time."""
+    choose = random.Random(seed)
+    for _ in range(200):
+        cells = [(choose.randrange(5), choose.choice("abA")) for _ in range(20)]
+        cursor.executemany("INSERT INTO log VALUES (%s, %s)", cells)
+        cursor.execute("UPDATE log SET level = level + 5 WHERE level < 5 LIMIT 6")
+        cursor.execute("DELETE FROM log WHERE level >= %s LIMIT 4", (choose.randrange(10),))
+
+
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+def test_rows_without_a_key_are_there_as_often_as_at_the_source_after_kills(shop: Shop, target: str) -> None:
+    shop.create("log", "level INT, word VARCHAR(9)")
+    fetch = shop.fetch(shop.addresses.source)
+    fetch.start()
+    wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position")
+    change_rows(shop.cursor, 1)
+    shop.cursor.execute("SHOW MASTER STATUS")
+    [(file, end, *_)] = shop.cursor.fetchall()
+    written = BinlogPosition(file, end)
+    wait_until(lambda: is_at_least(BinlogPosition.from_json(shop.position(fetch) or ""), written), "the fetch task to read all", 120)
+    load = shop.load(target, consumer__source__maxRecordsPerBatch="100")
+    for _ in range(KILLS):
+        before = shop.position(load)
+        load.start()
+        wait_until(lambda: shop.position(load) != before or shop.is_applied(load), "a batch to be applied", 120)  # noqa: B023
+        load.kill()
+    load.start()
+    wait_until(lambda: shop.is_applied(load), "the consumer task to apply everything", 120)
+    rows = shop.rows("log")
+    assert len(rows["source"]) > 1000
+    assert rows[target] == rows["source"]

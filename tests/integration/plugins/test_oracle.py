@@ -1,0 +1,212 @@
+"""The Oracle loader without an Oracle: its SQL runs on H2 in Oracle mode, and what it says to the driver is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import oracledb
+import pytest
+
+from cdcbus.plugins.contracts import (
+    AppliedOffset,
+    Counts,
+    JdbcTarget,
+    Loader,
+    OffsetTable,
+    Swaps,
+    TableBatch,
+    TargetColumn,
+    TargetTable,
+    Writes,
+    ZeroDate,
+)
+from cdcbus.plugins.errors import TargetRejected, UniqueViolation
+from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.loaders.oracle import binds
+from cdcbus.plugins.rowchange import Cell, Column, TableId
+from tests.support.h2_oracle import Database, Server
+
+pytestmark = pytest.mark.integration
+TARGET = JdbcTarget("jdbc:oracle:thin:@//h/svc?oracle.jdbc.ReadTimeout=5000", "u", "pw", "t1")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def database(server: Server, name: str, monkeypatch: pytest.MonkeyPatch) -> Database:
+    database = Database(server, name.upper())
+    monkeypatch.setattr(oracledb, "connect", database.connect)
+    return database
+
+
+@pytest.fixture
+def loader(database: Database) -> Iterator[Loader]:
+    loader = make_loader("JdbcBatch", TARGET)
+    yield loader
+    loader.close()
+
+
+def made(database: Database, loader: Loader, columns: str) -> TargetTable:
+    database.execute(f"CREATE TABLE {database.schema}.T ({columns})")
+    table = loader.table(TableId(database.schema.lower(), "t"))
+    assert table is not None
+    return table
+
+
+def write(loader: Loader, table: TargetTable, *writes: Writes, **parts: Any) -> Counts:
+    with loader.transaction() as transaction:
+        return transaction.write(TableBatch(table, writes=writes, **parts))
+
+
+def rows(database: Database, columns: str = "*") -> list[tuple[Any, ...]]:
+    return database.rows(f"SELECT {columns} FROM {database.schema}.T ORDER BY 1")
+
+
+def test_a_table_tells_columns_key_and_other_unique_keys(database: Database, loader: Loader) -> None:
+    columns = "A VARCHAR2(7), B NUMBER(12, 2), C NUMBER, W NUMBER DEFAULT 7 NOT NULL, T TIMESTAMP(6), PRIMARY KEY (A, C), UNIQUE (B)"
+    table = made(database, loader, columns)
+    assert (table.key, table.unique_keys, table.dialect) == (("A", "C"), (("B",),), "oracle")
+    assert [(column.type, column.length, column.scale) for column in table.columns.values()][:2] == [
+        ("VARCHAR2", 7, None),
+        ("NUMBER", 12, 2),
+    ]
+    assert [name for name, column in table.columns.items() if column.is_required] == ["A", "C"]
+    assert loader.table(TableId(database.schema, "MISSING")) is None
+
+
+def test_rows_are_merged_updated_deleted_and_counted(database: Database, loader: Loader) -> None:
+    table = made(database, loader, "K NUMBER PRIMARY KEY, V VARCHAR2(20), W NUMBER DEFAULT 7 NOT NULL")
+    both = Writes(("K", "V"), [("1", "a"), ("2", None)])
+    assert write(loader, table, both) == Counts(written=2)
+    assert write(loader, table, both) == Counts(written=2)
+    assert write(loader, table, Writes(("V", "K"), [("b", "2"), ("c", "9")], may_insert=False)) == Counts(written=1, missed=1)
+    assert write(loader, table, deletes=[("1",), ("8",)]) == Counts(deleted=1, missed=1)
+    assert rows(database) == [(2, "b", 7)]
+    assert write(loader, table, Writes(("K",), [("2",), ("3",)])) == Counts(written=2)
+    assert write(loader, table, both, truncate=True) == Counts(written=2)
+    assert rows(database, "K, V") == [(1, "a"), (2, None)]
+
+
+def test_cells_reach_the_driver_in_its_own_types(database: Database, loader: Loader) -> None:
+    columns = "K NUMBER PRIMARY KEY, F BINARY_DOUBLE, T TIMESTAMP(6), D DATE, C CLOB, B BLOB, R RAW(9), N VARCHAR2(9) NOT NULL, H CHAR(3)"
+    table = made(database, loader, columns)
+    row: tuple[Cell, ...] = (
+        "18446744073709551615", "1e22", "2024-02-29 23:59:59.123456", "2024-02-29", "x" * 1001, "\x00\xff" * 1001, "\xff", "", "ab",
+    )  # fmt: skip
+    write(loader, table, Writes(tuple(table.columns), [row, ("2", *[None] * 6, "null", None)]))
+    [given] = [rows for sql, rows in database.said if sql.startswith("MERGE INTO") and "POSITION" not in sql]
+    assert tuple(given[0]) == (
+        Decimal("18446744073709551615"), 1e22, datetime(2024, 2, 29, 23, 59, 59, 123456), datetime(2024, 2, 29),
+        "x" * 1001, b"\x00\xff" * 1001, b"\xff", " ", "ab",
+    )  # fmt: skip
+    assert tuple(given[1]) == (Decimal(2), None, None, None, None, None, None, "null", None)
+    assert database.sizes[-1] == (
+        oracledb.DB_TYPE_NUMBER, oracledb.DB_TYPE_BINARY_DOUBLE, oracledb.DB_TYPE_TIMESTAMP, oracledb.DB_TYPE_DATE, oracledb.DB_TYPE_CLOB,
+        oracledb.DB_TYPE_BLOB, oracledb.DB_TYPE_RAW, None, oracledb.DB_TYPE_CHAR,
+    )  # fmt: skip
+    assert rows(database, "K, T, D, N") == [
+        (2, None, None, "null"),
+        (18446744073709551615, "2024-02-29 23:59:59.123456", "2024-02-29 00:00:00", " "),
+    ]
+
+
+def test_a_row_never_touches_another_by_a_second_unique_key_and_one_in_the_way_can_be_displaced(database: Database, loader: Loader) -> None:
+    table = made(database, loader, "K NUMBER PRIMARY KEY, V VARCHAR2(9) UNIQUE")
+    write(loader, table, Writes(("K", "V"), [("1", "a"), ("2", "b")]))
+    moved = TableBatch(table, writes=[Writes(("K", "V"), [("3", "a")])])
+    with loader.transaction() as transaction:
+        with pytest.raises(UniqueViolation) as refused, transaction.savepoint():
+            transaction.write(moved)
+        assert transaction.displace(moved) == 1
+        transaction.write(moved)
+    assert "SECRET" not in str(refused.value)
+    assert rows(database) == [(2, "b"), (3, "a")]
+
+
+def test_offsets_come_and_go_with_the_rows(database: Database, loader: Loader) -> None:
+    table = made(database, loader, "K NUMBER PRIMARY KEY")
+    assert loader.offset_table() == OffsetTable(False, True)
+    for offset in (AppliedOffset("Orders", 0, 4, 3), AppliedOffset("Orders", 0, 2**33, 2**40)):
+        with loader.transaction() as transaction:
+            transaction.store_offset(offset)
+    with pytest.raises(KeyError), loader.transaction() as transaction:
+        transaction.write(TableBatch(table, writes=[Writes(("K",), [("1",)])]))
+        transaction.store_offset(AppliedOffset("Orders", 0, 6, 8))
+        raise KeyError
+    assert loader.applied_offsets() == [AppliedOffset("Orders", 0, 2**33, 2**40)]
+    assert rows(database) == []
+
+
+def test_rows_without_a_key_go_and_come_one_by_one(database: Database, loader: Loader) -> None:
+    table = made(database, loader, "A NUMBER, B VARCHAR2(9)")
+    write(loader, table, swaps=[Swaps(("A", "B"), [(None, ("1", "x")), (None, ("1", "x")), (None, ("2", ""))])])
+    swaps = Swaps(("A", "B"), [(("1", "x"), None), (("2", ""), ("3", "y")), (("9", "z"), None)])
+    assert write(loader, table, swaps=[swaps]) == Counts(written=1, deleted=1, missed=1)
+    assert rows(database) == [(1, "x"), (3, "y")]
+
+
+@pytest.mark.parametrize(
+    ("type_", "cell", "what"),
+    [
+        ("NUMBER", "SECRET", r"column V \(NUMBER\): a cell has no number"),
+        ("NUMBER", "NaN", r"column V \(NUMBER\): a cell has no number"),
+        ("NUMBER(2)", "4242", "ORA-01438: a cell does not fit column V"),
+        ("VARCHAR2(3)", "SECRET", "value too large for column"),
+        ("DATE", "2024-02-30 SECRET", r"column V \(DATE\): a cell has no date and time"),
+        ("DATE", "0000-00-00", r"column V \(DATE\): a cell has a zero or partly zero date"),
+        ("RAW(9)", "SECRET\u0100", r"column V \(RAW\): a cell has a character above U\+00FF"),
+        ("NUMBER NOT NULL", None, "ORA-01400: cannot insert NULL into .*V"),
+    ],
+)
+def test_a_cell_that_does_not_fit_is_rejected_without_being_shown(
+    database: Database, loader: Loader, type_: str, cell: Cell, what: str
+) -> None:
+    table = made(database, loader, f"K NUMBER PRIMARY KEY, V {type_}")
+    with pytest.raises(TargetRejected, match=what) as refused:
+        write(loader, table, Writes(("K", "V"), [("1", cell)]))
+    assert "SECRET" not in str(refused.value)
+    assert "4242" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("policy", "stored"), [(ZeroDate.NULL, None), (ZeroDate.EPOCH, "1970-01-01 00:00:00")])
+def test_zero_dates_follow_the_policy(database: Database, policy: ZeroDate, stored: str | None) -> None:
+    loader = make_loader("JdbcBatch", JdbcTarget(TARGET.url, zero_date=policy))
+    table = made(database, loader, "K NUMBER PRIMARY KEY, V DATE")
+    write(loader, table, Writes(("K", "V"), [("1", "0000-00-00 00:00:00")]))
+    assert rows(database) == [(1, stored)]
+    loader.close()
+
+
+def test_a_table_grows_by_the_source_s_columns_and_lengths(database: Database, loader: Loader) -> None:
+    table = made(database, loader, "K NUMBER PRIMARY KEY, V VARCHAR2(3)")
+    table = loader.evolve(table, [Column("k", "int"), Column("v", "varchar(40)"), Column("new", "datetime(6)")])
+    assert {name: (column.type, column.length) for name, column in table.columns.items()} == {
+        "K": ("NUMBER", None),
+        "V": ("VARCHAR2", 40),
+        "new": ("TIMESTAMP(6)", None),
+    }
+
+
+def test_a_session_is_in_utc_and_waits_no_longer_than_the_address_says(database: Database, loader: Loader) -> None:
+    loader.applied_offsets()
+    [connection] = database.connections
+    assert (connection.call_timeout, connection.given["dsn"]) == (5000, "h:1521/svc")
+    assert "ALTER SESSION SET TIME_ZONE = '+00:00'" in [sql for sql, _ in database.said]
+
+
+def test_a_time_of_more_than_a_day_fits_an_interval() -> None:
+    column = TargetColumn("V", "INTERVAL DAY(2) TO SECOND(6)")
+    table = TargetTable(TableId("S", "T"), {"V": column}, ())
+    assert binds(table, column, ["838:59:59.5", "-00:00:01", None]) == [
+        timedelta(hours=838, minutes=59, seconds=59, milliseconds=500),
+        -timedelta(seconds=1),
+        None,
+    ]

@@ -1,0 +1,62 @@
+"""SQL text of whole columns is that of their cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdcbus.plugins.column_rows import ColumnRows
+from cdcbus.plugins.contracts import TargetColumn, TargetTable
+from cdcbus.plugins.errors import TargetRejected
+from cdcbus.plugins.loaders import mysql, postgresql
+from cdcbus.plugins.rowchange import TableId
+
+TEXT = st.none() | st.text(max_size=6) | st.sampled_from(["", "null", "NULL", "\\", '"', "'", "''", "a,b", "{}", "\n", "\0", "é漢😀"])
+NUMBERS = st.none() | st.integers().map(str) | st.sampled_from(["1.50", "-.5", "1e5", "1\n", " 1", "0x1", "1.", "٣"])
+DATES = st.none() | st.sampled_from(["2024-02-29", "0000-00-00", "2024-02-00", "2024-00-01", "2024-02-29 10:00:00.5", "10000-01-01"])
+TYPES: list[tuple[str, str, Any]] = [
+    ("text", "varchar", TEXT),
+    ("numeric", "decimal", NUMBERS),
+    ("timestamp without time zone", "datetime", DATES),
+    ("date", "date", DATES),
+    ("bytea", "varbinary", st.none() | st.text(st.characters(max_codepoint=255), max_size=5)),
+    ('"bit"', "bit", st.none() | st.integers(0, 1).map(str)),
+    ("text[]", "json", TEXT),
+    ("integer", "int", NUMBERS),
+]
+
+
+def table(types: list[str]) -> TargetTable:
+    return TargetTable(TableId("shop", "t"), {f"c{i}": TargetColumn(f"c{i}", type_) for i, type_ in enumerate(types)}, ("c0",))
+
+
+def result(make: Any) -> Any:
+    """What it gives, or says."""
+    try:
+        return make()
+    except TargetRejected as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("dialect", ["postgresql", "mysql"])
+@given(data=st.data())
+def test_columns_and_cells_give_the_same_sql(dialect: str, data: st.DataObject) -> None:
+    chosen = data.draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=4))
+    rows = data.draw(st.lists(st.tuples(*(cells for *_, cells in chosen)), min_size=1, max_size=5))
+    target = table([types[0 if dialect == "postgresql" else 1] for types in chosen])
+    columns = ColumnRows([pa.array(cells, pa.string()) for cells in zip(*rows, strict=True)])
+    write: Any = postgresql.arrays if dialect == "postgresql" else mysql.row_literals
+    names = tuple(target.columns)
+    assert result(lambda: write(target, names, columns)) == result(lambda: write(target, names, rows))
+
+
+def test_rows_of_columns_are_rows() -> None:
+    rows = ColumnRows([pa.array(["1", "2", "3"]), pa.array(["a", None, "c"])])
+    assert list(rows) == [("1", "a"), ("2", None), ("3", "c")]
+    assert len(rows) == 3
+    assert rows[1] == ("2", None)
+    assert list(rows[1:]) == [("2", None), ("3", "c")]
