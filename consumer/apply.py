@@ -1,121 +1,283 @@
-"""One micro-batch into the target: each Kafka partition is a lane, applied in order in one target transaction with its offset."""
+"""One micro-batch into the target: each Kafka partition is a lane, applied in order in one target transaction with its offset.
+
+A lane is written as the net effect of its changes. Where the target refuses that, the lane is halved, in source order, until what it takes
+and the records that it refuses are apart: a value that moves between rows is free when its turn comes.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import groupby
+from operator import attrgetter
+from time import perf_counter
+from typing import NamedTuple
 
-from cdcbus.consumer.mapper import Mapper
+from cdcbus.consumer.dead_letters import DeadLetter
+from cdcbus.consumer.heartbeat import beat_seconds
+from cdcbus.consumer.mapper import Mapper, Plan, Route
 from cdcbus.consumer.merge import merge
 from cdcbus.consumer.offsets import Lane
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.processor import Processor
+from cdcbus.consumer.report import BatchReport
+from cdcbus.consumer.task import LoadTask, SchemaChange
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Counts, Loader, LoadTransaction, TableBatch, TargetTable
-from cdcbus.plugins.errors import ConversionError, UniqueViolation, UnmappedColumn
-from cdcbus.plugins.rowchange import RowChange, TableId
+from cdcbus.plugins.errors import DataError, TargetRejected, UniqueViolation, UnmappedColumn
+from cdcbus.plugins.loaders.widen import lacking, too_narrow
+from cdcbus.plugins.rowchange import RowChange, Table, TableId
 
 LOG = logging.getLogger(__name__)
 
 Record = tuple[int, bytes | None]  # offset, value
 
 
-@dataclass(slots=True)
-class LaneResult:
-    """What applying a lane's part of a batch did. `last_commit_ms` is the source's commit time of its last row change, 0 without one."""
+class Step(NamedTuple):
+    """A mapped row change, the plan that mapped it, and the offset of its record."""
 
-    records: int = 0
-    counts: dict[TableId, Counts] = field(default_factory=dict)
-    last_commit_ms: int = 0
+    offset: int
+    plan: Plan
+    change: RowChange
+
+
+@dataclass(slots=True)
+class _Work:
+    """A lane's part of a batch on its way."""
+
+    lane: Lane
+    transaction: LoadTransaction
+    report: BatchReport
+    letters: list[DeadLetter]
+    is_halved: bool = False
 
 
 class LaneApplier:
     """Applies lanes to one target. Thread-safe: lanes may be applied side by side."""
 
-    def __init__(self, task: LoadTask, converter: Converter, loader: Loader) -> None:
+    def __init__(
+        self,
+        task: LoadTask,
+        converter: Converter,
+        loader: Loader,
+        process: Processor | None = None,
+        put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None = None,
+    ) -> None:
+        """`put_dead_letters` returns when they are durable; None: whatever cannot be applied is raised, as in a dry run."""
         self._task = task
         self._converter = converter
         self._loader = loader
+        self._process = process
+        self.is_dry_run = loader.is_dry_run
+        self._put_dead_letters = None if loader.is_dry_run else put_dead_letters
         self._mapper = Mapper(task.rules)
+        self._wants = cache(task.wants)
+        self._is_merging = task.merge and loader.is_merging
 
-    def apply(self, lane: Lane, records: Sequence[Record], end_offset: int, mzxid: int) -> LaneResult:
-        """Everything or nothing: rows, and that the lane has been applied up to `end_offset`.
+    def apply(self, lane: Lane, records: Sequence[Record], end_offset: int, mzxid: int) -> BatchReport:
+        """Everything or nothing: rows, dead letters, and that the lane has been applied up to `end_offset`.
 
-        Raises ConversionError naming the record, UnmappedColumn, TargetError.
+        Raises UnmappedColumn, and what needs no person but time; DataError and TargetRejected, naming the record, unless they become dead
+        letters.
         """
-        result = LaneResult(records=len(records))
-        tables = self._changes(lane, records, result)
+        report, letters = BatchReport(records=len(records)), list[DeadLetter]()
+        started = perf_counter()
+        steps = self._steps(lane, records, report, letters)
+        decoded = perf_counter()
         with self._loader.transaction() as transaction:
-            for table, changes in tables:
-                self._write_table(transaction, table, changes, result)
+            work = _Work(lane, transaction, report, letters)
+            self._settle(work, steps)
+            if letters and self._put_dead_letters:
+                self._put_dead_letters(letters)  # before the offset moves past them
             transaction.store_offset(AppliedOffset(*lane, end_offset, mzxid))
-        return result
+            applied = perf_counter()
+        report.decode_ms, report.apply_ms = (decoded - started) * 1000, (applied - decoded) * 1000
+        report.commit_ms = (perf_counter() - applied) * 1000
+        return report
 
-    def _write_table(self, transaction: LoadTransaction, table: TargetTable, changes: Sequence[RowChange], result: LaneResult) -> None:
-        """A table's changes as one merged batch; where a unique key refuses that, row by row.
+    def check_targets(self) -> None:
+        """Raises UnmappedColumn when a table that the task file includes by name has no target."""
+        for name in sorted(self._task.includes):
+            schema, _, table = name.partition(".")
+            for route in self._mapper.routes(TableId(schema, table)):
+                self._target(route)
 
-        A value of another unique key may move from one row to the next inside the batch: only the original order frees it in time.
-        """
+    # Records to steps
+
+    def _steps(self, lane: Lane, records: Sequence[Record], report: BatchReport, letters: list[DeadLetter]) -> list[Step]:
+        """The row changes that the task wants, under the target's names, in order."""
+        steps: list[Step] = []
+        known: dict[int, tuple[Table, list[Plan]]] = {}  # by identity, see Route.plan
+        for offset, value in records:
+            if value is None:  # a tombstone, for log compaction: its delete came before it
+                continue
+            try:
+                steps += self._steps_of(offset, value, known, report)
+            except UnmappedColumn:
+                raise
+            except DataError as error:
+                self._refuse(lane, offset, error, letters)
+                report.unread += 1
+        return steps
+
+    def _steps_of(self, offset: int, value: bytes, known: dict[int, tuple[Table, list[Plan]]], report: BatchReport) -> list[Step]:
+        steps: list[Step] = []
+        for change in self._converter.from_bytes(value):
+            report.last_commit_ms = max(report.last_commit_ms, change.origin.commit_ms)
+            for wanted in self._wanted(change, report):
+                table = wanted.table
+                if id(table) not in known:
+                    known[id(table)] = table, [self._plan(route, table) for route in self._mapper.routes(table.id)]
+                steps += [Step(offset, plan, plan.map(wanted)) for plan in known[id(table)][1]]
+        return steps
+
+    def _wanted(self, change: RowChange, report: BatchReport) -> Sequence[RowChange]:
+        """What is left of a change: itself, what the event processor made of it, or nothing."""
+        if not self._wants(change.table.id):
+            if self._task.is_heartbeat(change.table.id):
+                report.beat_seconds = max(report.beat_seconds, beat_seconds(change))
+            return ()
+        if self._process is None:
+            return (change,)
+        processed = self._process(change)
+        return () if processed is None else (processed,)
+
+    def _plan(self, route: Route, table: Table) -> Plan:
+        target = self._target(route)
+        if plan := route.known_plan(table, target):
+            return plan
+        change, columns = self._task.schema_change, route.columns(table)
+        is_dropping = change is SchemaChange.IGNORE
         try:
-            with transaction.savepoint():
-                self._write(transaction, self._merged(table, changes), result)
-        except UniqueViolation:
-            LOG.info("task %s: %d changes of %s reuse a unique value; applying them row by row", self._task.task_id, len(changes), table.id)
-            for change in changes:
-                self._write_row(transaction, self._merged(table, [change]), result)
+            if change is SchemaChange.EVOLVE and route.rule.force_matched and (lacking(target, columns) or too_narrow(target, columns)):
+                target = self._loader.evolve(target, columns)
+                is_dropping = self.is_dry_run  # which has only said what it would do
+            plan = route.plan(table, target, is_dropping)
+        except UnmappedColumn:
+            self._loader.refresh(route.target)  # somebody may add the column: the next attempt looks again
+            raise
+        if plan.dropped:
+            LOG.warning("task %s: %s lacks columns of %s: %s are dropped", self._task.task_id, target.id, table.id, ", ".join(plan.dropped))
+        return plan
 
-    def _write_row(self, transaction: LoadTransaction, batch: TableBatch, result: LaneResult) -> None:
+    def _target(self, route: Route) -> TargetTable:
+        table = self._loader.table(route.target)
+        if table is None:
+            raise UnmappedColumn(
+                f"the target has no table {route.target} for {route.source}: create it, or map it with mapper[i].schema and mapper[i].table"
+            )
+        return table
+
+    # Steps to the target
+
+    def _settle(self, work: _Work, steps: Sequence[Step]) -> None:
+        """Applies all that the target takes; the rest is raised or becomes dead letters."""
+        if not steps:
+            return
+        if not self._is_merging:
+            for _, record in groupby(steps, attrgetter("offset")):
+                self._settle_record(work, list(record))
+            return
+        try:
+            with work.transaction.savepoint():
+                report = self._write_merged(work.transaction, steps)
+        except (DataError, TargetRejected) as error:
+            middle = _middle(steps)
+            if middle == 0:
+                self._settle_record(work, steps)
+                return
+            if not work.is_halved:
+                LOG.info("task %s: %s[%d] is applied in halves: %s", self._task.task_id, *work.lane, error)
+                work.is_halved = True
+            self._settle(work, steps[:middle])
+            self._settle(work, steps[middle:])
+            return
+        work.report.add(report)
+
+    def _settle_record(self, work: _Work, steps: Sequence[Step]) -> None:
+        """One record, row by row: all of it or nothing."""
+        report = BatchReport()
+        try:
+            with work.transaction.savepoint():
+                for step in steps:
+                    self._write_row(work.transaction, step, report)
+        except (DataError, TargetRejected) as error:
+            self._refuse(work.lane, steps[0].offset, error, work.letters)
+            report = BatchReport()
+            for step in steps:
+                failed = report.table(step.plan.target.id)
+                failed.rows, failed.failed = failed.rows + 1, failed.failed + 1
+        work.report.add(report)
+
+    def _refuse(self, lane: Lane, offset: int, error: DataError | TargetRejected, letters: list[DeadLetter]) -> None:
+        if self._put_dead_letters is None:
+            raise type(error)(f"record {lane[0]}[{lane[1]}]@{offset}: {error}") from error
+        letters.append(DeadLetter(*lane, offset, str(error)))
+
+    def _write_merged(self, transaction: LoadTransaction, steps: Sequence[Step]) -> BatchReport:
+        """The net effect. Tables in the order of their weight, then of their first change; rows are deleted in the opposite order."""
+        report = BatchReport()
+        tables: dict[TableId, list[Step]] = {}
+        for step in steps:
+            tables.setdefault(step.plan.target.id, []).append(step)
+        batches = sorted(
+            (self._merged(table_steps, report) for table_steps in tables.values()), key=lambda batch: self._task.weight(batch.table.id)
+        )
+        counts = {batch.table.id: Counts() for batch in batches}
+        for batch in _phases(batches):
+            started = perf_counter()
+            counts[batch.table.id].add(transaction.write(batch))
+            report.table(batch.table.id).write_ms += (perf_counter() - started) * 1000
+        for table, table_steps in tables.items():
+            _count(report, table_steps, counts[table])
+        return report
+
+    def _merged(self, steps: Sequence[Step], report: BatchReport) -> TableBatch:
+        started, table = perf_counter(), steps[-1].plan.target
+        batch = merge([step.change for step in steps], table, insert_on_update=self._task.insert_on_update_error)
+        report.table(table.id).merge_ms += (perf_counter() - started) * 1000
+        return batch
+
+    def _write_row(self, transaction: LoadTransaction, step: Step, report: BatchReport) -> None:
         """One row. Another one that still holds a unique value which the source has given to this one makes way.
 
         That happens when changes come again, from a position set back or a fetch task that was killed: the target is ahead of them. The row
         that makes way has changed at the source too, as both cannot hold the value, so its own change is among those that follow and
         brings it back whole; where updates may not insert, it could not, and the violation stops the task.
         """
+        batch = self._merged([step], report)
+        started = perf_counter()
         try:
             with transaction.savepoint():
-                self._write(transaction, batch, result)
+                counts = transaction.write(batch)
         except UniqueViolation:
             if not self._task.insert_on_update_error or not transaction.displace(batch):
                 raise
-            self._write(transaction, batch, result)
+            counts = transaction.write(batch)
+        report.table(batch.table.id).write_ms += (perf_counter() - started) * 1000
+        _count(report, [step], counts)
 
-    def check_targets(self) -> None:
-        """Raises UnmappedColumn when a table that the task file includes by name has no target."""
-        for name in sorted(self._task.includes):
-            schema, _, table = name.partition(".")
-            self._target(TableId(schema, table))
 
-    def _changes(self, lane: Lane, records: Iterable[Record], result: LaneResult) -> list[tuple[TargetTable, list[RowChange]]]:
-        """The row changes that the task wants, under the target's names, in order; tables in the order of their first change."""
-        tables: dict[TableId, tuple[TargetTable, list[RowChange]]] = {}
-        for offset, value in records:
-            if value is None:  # a tombstone, for log compaction: its delete came before it
-                continue
-            try:
-                decoded = self._converter.from_bytes(value)
-            except ConversionError as error:
-                raise ConversionError(f"record {lane[0]}[{lane[1]}]@{offset}: {error}") from error
-            for change in decoded:
-                result.last_commit_ms = max(result.last_commit_ms, change.origin.commit_ms)
-                if self._is_wanted(change.table.id):
-                    target = self._target(change.table.id)
-                    tables.setdefault(target.id, (target, []))[1].append(self._mapper.map(change, target))
-        return list(tables.values())
+def _middle(steps: Sequence[Step]) -> int:
+    """Where a record begins, as near to the middle as can be; 0 for a single record."""
+    edges = (at for at in range(1, len(steps)) if steps[at].offset != steps[at - 1].offset)
+    return min(edges, key=lambda at: abs(at - len(steps) // 2), default=0)
 
-    def _is_wanted(self, table: TableId) -> bool:
-        name = str(table).upper()
-        return name in self._task.includes if self._task.includes else name not in self._task.excludes
 
-    def _target(self, source: TableId) -> TargetTable:
-        name = self._mapper.target(source)
-        table = self._loader.table(name)
-        if table is None:
-            raise UnmappedColumn(
-                f"the target has no table {name} for {source}: create it, or map it with mapper[i].schema and mapper[i].table"
-            )
-        return table
+def _phases(batches: Sequence[TableBatch]) -> Iterator[TableBatch]:
+    """What goes first, what comes after: children are deleted before their parents, and written after them."""
+    if len(batches) == 1:
+        yield from batches
+        return
+    for batch in reversed(batches):
+        if batch.truncate or batch.deletes:
+            yield replace(batch, writes=(), swaps=())
+    for batch in batches:
+        if batch.writes or batch.swaps:
+            yield replace(batch, truncate=False, deletes=())
 
-    def _merged(self, table: TargetTable, changes: Sequence[RowChange]) -> TableBatch:
-        return merge(changes, table, insert_on_update=self._task.insert_on_update_error)
 
-    def _write(self, transaction: LoadTransaction, batch: TableBatch, result: LaneResult) -> None:
-        result.counts.setdefault(batch.table.id, Counts()).add(transaction.write(batch))
+def _count(report: BatchReport, steps: Sequence[Step], counts: Counts) -> None:
+    table = report.table(steps[0].plan.target.id)
+    table.add_applied((step.change for step in steps), counts)
+    table.dropped += sum(bool(step.plan.dropped) for step in steps)

@@ -1,115 +1,257 @@
-"""Source names to target names: which table a row goes to, and which columns its cells go to."""
+"""Source names to target names: which tables a row goes to, and which cells its columns get."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cdcbus.consumer.expression import Expression
+from cdcbus.consumer.mask import Mask
 from cdcbus.consumer.task import MapperRule
 from cdcbus.plugins.contracts import TargetTable
-from cdcbus.plugins.errors import ConfigError, DataError, UnmappedColumn
+from cdcbus.plugins.errors import ConfigError, ConversionError, DataError, UnmappedColumn
 from cdcbus.plugins.loaders.add_column import add_column
-from cdcbus.plugins.rowchange import Column, Row, RowChange, Table, TableId
+from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId, Unclear
 
 ANYTHING = MapperRule()
 MAX_PLANS = 10_000
+PATTERN = re.compile(r"[\\\[\](){}*+?|^]")
+
+Selector = tuple[str | None, str | None]
 
 
 class Mapper:
     """The rules of one task. Thread-safe."""
 
     def __init__(self, rules: Sequence[MapperRule]) -> None:
-        """Of rules that select the same, the first counts."""
-        self._rules = {_selector(rule): rule for rule in reversed(rules)}
-        self._targets: dict[TableId, TableId] = {}
-        self._plans: dict[int, _Plan] = {}
+        """Several rules that select the same send rows to several tables; of those that also name the same target, the first counts."""
+        self._rules: dict[Selector, dict[tuple[str | None, str | None], MapperRule]] = {}
+        for rule in rules:
+            self._rules.setdefault(selector(rule), {}).setdefault(targets(rule), rule)
+        self._routes: dict[TableId, tuple[Route, ...]] = {}
 
-    def target(self, source: TableId) -> TableId:
-        """The target table's name: the source's own, unless the rule for it says otherwise."""
-        target = self._targets.get(source)
-        if target is None:
-            rule = self._rule(source)
-            target = TableId(rule.schema[1] if rule.schema else source.schema, rule.table[1] if rule.table else source.table)
-            self._targets[source] = target
-        return target
+    def routes(self, source: TableId) -> tuple[Route, ...]:
+        """Where rows of this table go, by the rules of the most telling selector: schema and table, table only, schema only, any; a name
+        before a pattern."""
+        routes = self._routes.get(source)
+        if routes is None:
+            routes = tuple(Route(source, rule, self._is_shared(rule)) for rule in self._selected(source))
+            self._routes[source] = routes
+        return routes
 
-    def map(self, change: RowChange, target: TargetTable) -> RowChange:
-        """The same change under the target's table and column names; columns match in exact spelling first, then in any case.
+    def _selected(self, source: TableId) -> Iterable[MapperRule]:
+        matching = [found for found in self._rules if _matches(found[0], source.schema) and _matches(found[1], source.table)]
+        if not matching:
+            return [ANYTHING]
+        # The first of the most telling ones, as `max` gives it; the table weighs more than the schema.
+        return self._rules[max(matching, key=lambda found: (_telling(found[1]), _telling(found[0])))].values()
 
-        Columns that the target computes itself are left out. Raises UnmappedColumn for a source column that the target lacks, unless the
-        rule says `force_matched=False`: then it is left out too.
+    def _is_shared(self, rule: MapperRule) -> bool:
+        """Whether rows of other source tables go to the rule's target too, as far as rules tell."""
+        if any(pair and is_pattern(pair[0]) for pair in (rule.schema, rule.table)):
+            return True
+        others = (other for key, rules in self._rules.items() if key != selector(rule) for other in rules)
+        return rule.table is not None and targets(rule) in others
+
+
+class Route:
+    """Rows of one source table on their way to one target table. Thread-safe."""
+
+    def __init__(self, source: TableId, rule: MapperRule, is_shared: bool) -> None:
+        self.source, self.rule, self.is_shared = source, rule, is_shared
+        self.target = TableId(rule.schema[1] if rule.schema else source.schema, rule.table[1] if rule.table else source.table)
+        self._plans: dict[int, Plan] = {}
+
+    def plan(self, source: Table, target: TargetTable, is_dropping: bool = False) -> Plan:
+        """How rows of `source` become rows of `target`. `is_dropping`: columns that the target lacks are left out, whatever the rule says.
+
+        Raises UnmappedColumn for a source column that the target lacks, unless it is to be left out; ConversionError for cells that may
+        mean something else than they read; ConfigError.
         """
-        plan = self._plans.get(id(change.table))
-        if plan is None or plan.source is not change.table or plan.target is not target:
-            plan = self._new_plan(change.table, target)
-        return plan.apply(change)
-
-    def _rule(self, source: TableId) -> MapperRule:
-        """The one rule for a table: schema and table, table only, schema only, any."""
-        schema, table = source.schema.lower(), source.table.lower()
-        for selector in ((schema, table), (None, table), (schema, None), (None, None)):
-            if selector in self._rules:
-                return self._rules[selector]
-        return ANYTHING
-
-    def _new_plan(self, source: Table, target: TargetTable) -> _Plan:
-        """Kept by the source table's identity, which costs a row less than comparing columns; the plan holds the table, so the identity
-        stays its own."""
-        if len(self._plans) >= MAX_PLANS:
-            self._plans.clear()
-        plan = self._plans[id(source)] = _plan(source, target, self._rule(source.id))
+        plan = self.known_plan(source, target)
+        if plan is None:
+            if len(self._plans) >= MAX_PLANS:
+                self._plans.clear()
+            plan = self._plans[id(source)] = self._new_plan(source, target, is_dropping or not self.rule.force_matched)
         return plan
+
+    def known_plan(self, source: Table, target: TargetTable) -> Plan | None:
+        """The plan of an earlier call. Plans are kept by the source table's identity, which costs a row less than comparing columns; the
+        plan holds the table, so the identity stays its own."""
+        plan = self._plans.get(id(source))
+        return plan if plan and plan.source is source and plan.target is target else None
+
+    def wanted(self, column: str) -> str | None:
+        """The target's name of a source column, as the task file has it; the target may lack it. None: it is left out."""
+        lower, rule = column.lower(), self.rule
+        if lower in rule.ignored or (rule.included and lower not in rule.included):
+            return None
+        renamed = any_case(rule.columns, column)
+        return column if renamed is None else rule.columns[renamed]
+
+    def columns(self, source: Table) -> list[Column]:
+        """The columns, under their target names, that a target must have for rows of `source`."""
+        return list(self._wanted_columns(source).values())
+
+    def _wanted_columns(self, source: Table) -> dict[str, Column]:
+        """Source column, or for a computed one its own name in brackets -> the column under the target's name. A computed column takes the
+        place of one that is only copied."""
+        computed = {name.lower() for name in self.rule.computed}
+        columns: dict[str, Column] = {}
+        for column in source.columns:
+            name = self.wanted(column.name)
+            if name is not None and name.lower() not in computed:
+                mask = self.rule.masks.get(column.name.lower())
+                mysql_type = "char(64)" if mask and mask.kind == "hash" else column.mysql_type
+                columns[column.name] = Column(name, mysql_type, column.sql_type, Unclear.NOTHING if mask else column.unclear)
+        return columns | {f"[{name}]": Column(name, "") for name in self.rule.computed}
+
+    def _new_plan(self, source: Table, target: TargetTable, is_dropping: bool) -> Plan:
+        wanted = self._wanted_columns(source)
+        names: dict[str, str | None] = {column.name: None for column in source.columns}
+        computed: dict[str, Expression] = {}
+        dropped: list[str] = []
+        columns: list[Column] = []
+        spelled = {column.name.lower(): column.name for column in source.columns}
+        for key, column in wanted.items():
+            found = any_case(target.columns, column.name)
+            if found is None:
+                if not is_dropping:
+                    raise UnmappedColumn(self._cure(key, column, target))
+                dropped.append(column.name)
+                continue
+            if target.columns[found].is_generated:
+                continue
+            _refuse_unclear(source.id, key, column, target, found)
+            columns.append(Column(found, column.mysql_type, column.sql_type))
+            if key in names:
+                names[key] = found
+            else:
+                computed[found] = self.rule.computed[column.name].bound(spelled)
+        _refuse_twice(source.id, target.id, names)
+        masks = self._masks(source, target, names)
+        is_same = not computed and not masks and all(name == column for column, name in names.items())
+        table = Table(target.id, tuple(columns), target.key)
+        return Plan(source, target, table, None if is_same else names, computed, masks, tuple(dropped), self.is_shared)
+
+    def _cure(self, key: str, column: Column, target: TargetTable) -> str:
+        cure = add_column(target, column)
+        if key.startswith("["):
+            return f"mapper[i] computes column {column.name}, which target table {target.id} lacks: add it ({cure}), or remove the line"
+        return (
+            f"column {key} of source table {self.source} has no column {column.name} in target table {target.id}: add it ({cure}), "
+            "rename it with mapper[i].column, or set mapper[i].forceMatched=false to drop it"
+        )
+
+    def _masks(self, source: Table, target: TargetTable, names: Mapping[str, str | None]) -> dict[str, Mask]:
+        masks = {name: mask for name in names if (mask := self.rule.masks.get(name.lower()))}
+        for name, mask in masks.items():
+            if names[name] in target.key and not mask.keeps_difference:
+                raise ConfigError(
+                    f"mapper[i].mask.{name}: column {names[name]} is part of the key of target table {target.id}, and with this mask "
+                    f"rows of {source.id} would become one: use hash"
+                )
+        return masks
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """How rows of `source` become rows of `target`. `names`: source column -> target column, None = left out; None for `names` itself
-    where all names are equal. `table` is what the mapped rows are of."""
+class Plan:
+    """How rows of `source` become rows of `target`.
+
+    `names`: source column -> target column, None = left out; None for `names` itself where rows are taken as they are. `computed`: target
+    column -> what it holds; `masks` are by source column. `dropped`: columns that the target lacks. `table` is what the mapped rows are of.
+    `is_shared`: rows of other source tables go to the target too.
+    """
 
     source: Table
     target: TargetTable
     table: Table
     names: Mapping[str, str | None] | None
+    computed: Mapping[str, Expression]
+    masks: Mapping[str, Mask]
+    dropped: tuple[str, ...]
+    is_shared: bool = False
 
-    def apply(self, change: RowChange) -> RowChange:
-        return RowChange(self.table, change.op, self.row(change.before), self.row(change.after), change.origin, change.row, change.is_last)
+    def map(self, change: RowChange) -> RowChange:
+        """The same change under the target's names. Raises DataError for a row that does not fit its own table, or that lacks what an
+        expression takes; for a truncate of a table that shares its target."""
+        if self.is_shared and change.op is Op.TRUNCATE:
+            raise DataError(
+                f"TRUNCATE of {self.source.id}: target table {self.target.id} holds rows of other source tables too, and would lose them; "
+                "delete the rows of this one there, then set the position behind the record"
+            )
+        before, after = self._row(change.before), self._row(change.after)
+        if self.computed:
+            before, after = self._with_computed(change, before, after)
+        return RowChange(self.table, change.op, before, after, change.origin, change.row, change.is_last)
 
-    def row(self, row: Row | None) -> Row | None:
+    def _row(self, row: Row | None) -> Row | None:
         names = self.names
         if row is None or names is None:
             return row
         try:
+            if self.masks:
+                row = {column: mask.cell(cell) if (mask := self.masks.get(column)) else cell for column, cell in row.items()}
             return {name: cell for column, cell in row.items() if (name := names[column]) is not None}
         except KeyError as unknown:
             raise DataError(f"a row of {self.source.id} holds column {unknown.args[0]}, which its record does not describe") from None
 
+    def _with_computed(self, change: RowChange, before: Row | None, after: Row | None) -> tuple[Row | None, Row | None]:
+        """A partial image gets the computed columns of which it has something; what an image lacks has not changed."""
+        old, new = change.before, change.after
+        if old is not None and before is not None:
+            known = {name: made for name, made in self.computed.items() if made.columns <= old.keys()}
+            before = {**before, **{name: made.cell(self.source.id, old) for name, made in known.items()}}
+        if new is not None and after is not None:
+            whole = {**(old or {}), **new}
+            touched = {
+                name: made
+                for name, made in self.computed.items()
+                if change.op is Op.INSERT or not made.columns or made.columns & new.keys()
+            }
+            after = {**after, **{name: self._computed(name, made, whole) for name, made in touched.items()}}
+        return before, after
 
-def _selector(rule: MapperRule) -> tuple[str | None, str | None]:
-    return rule.schema[0].lower() if rule.schema else None, rule.table[0].lower() if rule.table else None
-
-
-def _plan(source: Table, target: TargetTable, rule: MapperRule) -> _Plan:
-    names = {column.name: _target_name(source, column, target, rule) for column in source.columns}
-    _refuse_twice(source.id, target.id, names)
-    columns = tuple(Column(name, c.mysql_type, c.sql_type) for c in source.columns if (name := names[c.name]) is not None)
-    table = Table(target.id, columns, target.key)
-    return _Plan(source, target, table, names if any(name != column for column, name in names.items()) else None)
-
-
-def _target_name(source: Table, column: Column, target: TargetTable, rule: MapperRule) -> str | None:
-    wanted = _any_case(rule.columns, column.name)
-    name = rule.columns[wanted] if wanted is not None else column.name
-    found = _any_case(target.columns, name)
-    if found is None and rule.force_matched:
-        cure = add_column(target, Column(name, column.mysql_type, column.sql_type))
-        raise UnmappedColumn(
-            f"column {column.name} of source table {source.id} has no column {name} in target table {target.id}: add it ({cure}), "
-            "rename it with mapper[i].column, or set mapper[i].forceMatched=false to drop it"
-        )
-    return None if found is None or target.columns[found].is_generated else found
+    def _computed(self, name: str, made: Expression, row: Row) -> str | None:
+        try:
+            return made.cell(self.source.id, row)
+        except KeyError as lacking:
+            column = lacking.args[0]
+            raise DataError(f"mapper[i].expression.{name} takes column {column}, which a row of {self.source.id} does not have") from None
 
 
-def _any_case(names: Iterable[str], wanted: str) -> str | None:
+def is_pattern(name: str) -> bool:
+    """Whether a source name of a rule is a regular expression."""
+    return PATTERN.search(name) is not None
+
+
+def selector(rule: MapperRule) -> Selector:
+    """Which tables a rule is for. Patterns keep their case, in which it counts: `\\d` is not `\\D`."""
+    return _folded(rule.schema), _folded(rule.table)
+
+
+def _folded(pair: tuple[str, str] | None) -> str | None:
+    return None if pair is None else pair[0] if is_pattern(pair[0]) else pair[0].lower()
+
+
+def targets(rule: MapperRule) -> tuple[str | None, str | None]:
+    """What a rule calls schema and table at the target, in lower case."""
+    return rule.schema[1].lower() if rule.schema else None, rule.table[1].lower() if rule.table else None
+
+
+def _matches(name: str | None, found: str) -> bool:
+    if name is None:
+        return True
+    return re.fullmatch(name, found, re.IGNORECASE) is not None if is_pattern(name) else name == found.lower()
+
+
+def _telling(name: str | None) -> int:
+    """0 for any, then patterns, then names."""
+    return 0 if name is None else 1 if is_pattern(name) else 2
+
+
+def any_case(names: Iterable[str], wanted: str) -> str | None:
     """The name itself, else the first that differs in case only."""
     names = list(names)
     if wanted in names:
@@ -122,3 +264,18 @@ def _refuse_twice(source: TableId, target: TableId, names: Mapping[str, str | No
     for column, name in names.items():
         if name is not None and taken.setdefault(name, column) != column:
             raise ConfigError(f"columns {taken[name]} and {column} of source table {source} both go to column {name} of {target}")
+
+
+TIMES = re.compile(r"date|datetime|time|timestamp|timetz|timestamptz|interval", re.IGNORECASE)
+BYTES = re.compile(r"bytea|raw|long raw|(var|long ?)?binary|bit( varying)?|varbit|(tiny|medium|long)?blob|vector|geometry", re.IGNORECASE)
+
+
+def _refuse_unclear(source: TableId, name: str, column: Column, target: TargetTable, found: str) -> None:
+    kind = target.columns[found].type.strip('"')
+    for unclear, types, meaning in ((Unclear.TIMES, TIMES, "a time from a number"), (Unclear.BYTES, BYTES, "bytes from base64")):
+        if unclear in column.unclear and types.match(kind):
+            raise ConversionError(
+                f"column {name} of {source} comes without its type, so {meaning} cannot be told, and column {found} of target table "
+                f"{target.id} is of type {kind}: send the types too (debeziumJson: value.converter.schemas.enable=true), or leave it out "
+                "with mapper[i].ignore"
+            )

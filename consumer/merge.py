@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
+from cdcbus.consumer.keyless import merge_keyless
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
@@ -18,12 +19,10 @@ def merge(changes: Sequence[RowChange], table: TargetTable, *, insert_on_update:
 
     `changes` are mapped (target names), of this table only, in source order. An update's row may be inserted where the target lacks it if
     `insert_on_update`, if its insert is in `changes` too, or if its key changed. A deleted key is deleted even if its insert was seen:
-    after a replay the target may have the row. Raises DataError for a table without a primary key, and for a row that cannot be placed
-    without guessing.
+    after a replay the target may have the row. Raises DataError for a row that cannot be placed without guessing.
     """
     if not table.key:
-        # The place where tables without a key will part from the others: nothing below works without one.
-        raise DataError(f"target table {table.id} has no primary key: rows cannot be merged without one; give it a primary key")
+        return merge_keyless(changes, table, insert_on_update=insert_on_update)
     fold = _Fold(table, insert_on_update)
     for change in changes:
         fold.add(change)

@@ -2,7 +2,8 @@
 
     ZooKeeper positions (or start rule)          offsets.starting_offsets
         -> Spark Structured Streaming            spark.kafka_stream, one micro-batch after the other
-        -> per Kafka partition: LaneApplier      decode, filter, map, merge; rows and offset in one target transaction
+        -> per Kafka partition: LaneApplier      decode, filter, map, merge; rows and offset in one target transaction,
+                                                 dead letters before its commit
         -> positions.save                        if an operator has set the node meanwhile, reading starts again from there
 
 Spark's checkpoint is a throw-away folder of each start: ZooKeeper is the authority.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -26,17 +28,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from cdcbus.consumer.apply import LaneApplier, LaneResult, Record
+from cdcbus.consumer.apply import LaneApplier, Record
+from cdcbus.consumer.dead_letters import dead_letters_of
 from cdcbus.consumer.offsets import Lane, TopicLogs, starting_offsets
+from cdcbus.consumer.processor import make_processor
+from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.spark import ASYNCHRONOUS_PROGRESS, JVM_ENDED, end_offsets, kafka_stream, spark_error, spark_session
 from cdcbus.consumer.task import LoadTask
-from cdcbus.plugins.contracts import Counts, PositionStore
+from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import CdcError, PositionConflict
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.policy import keep_trying
 from cdcbus.plugins.position import KafkaPosition, kafka_positions_to_json
 from cdcbus.plugins.registry import make_converter
-from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Replay
 
 LOG = logging.getLogger(__name__)
@@ -45,47 +49,65 @@ POLL_SECONDS = 0.1
 
 @dataclass(slots=True)
 class Progress:
-    """What a consumer task has done since it started: records applied, rows per target table, how far each lane is."""
+    """What a consumer task has done since it started, how far each lane is, and the report of its last batch.
 
-    done: int = 0
-    counts: dict[TableId, Counts] = field(default_factory=dict)
+    `lag_seconds`: from the source's clock when it wrote the last heartbeat to this machine's when the target had committed all before it;
+    None without one. `trouble`: what the task waits for to pass, before it tries again; empty while rows flow.
+    """
+
+    total: BatchReport = field(default_factory=BatchReport)
+    batch: BatchReport = field(default_factory=BatchReport)
     next_offsets: dict[Lane, int] = field(default_factory=dict)
-    last_commit_ms: int = 0
+    lag_seconds: float | None = None
+    trouble: str = ""
+
+    @property
+    def done(self) -> int:
+        """Records applied."""
+        return self.total.records
 
     def __str__(self) -> str:
-        return f"{self.done} records applied, {_shown(self.next_offsets)}"
+        lag = "" if self.lag_seconds is None else f", a heartbeat took {self.lag_seconds:.3f} s"
+        return f"{self.done} records applied, {_shown(self.next_offsets)}{lag}"
 
-    def add(self, result: LaneResult) -> None:
-        self.done += result.records
-        self.last_commit_ms = max(self.last_commit_ms, result.last_commit_ms)
-        for table, counts in result.counts.items():
-            self.counts.setdefault(table, Counts()).add(counts)
+    def add(self, batch: BatchReport) -> None:
+        self.total.add(batch)
+        self.batch, self.trouble = batch, ""
+        if batch.beat_seconds:
+            self.lag_seconds = time.time() - batch.beat_seconds
 
 
 def run(task: LoadTask, stores: Mapping[str, PositionStore], stop: Event, report: Callable[[Progress], None]) -> None:
     """Runs until `stop` is set or a bounded replay has reached its end. `stores`: one per topic.
 
-    The first look at target, Kafka and ZooKeeper must succeed. Later any of them may be away for as long as it likes.
+    The first look at target, Kafka and ZooKeeper must succeed. Later any of them may be away for as long as it likes, and a table or column
+    that the target lacks is waited for. `report` is called after each batch and before each pause.
     Raises ConfigError, PositionError, PositionLost, BusError, DataError, TargetError: no position moves past a row that the target has not
     committed.
     """
     loader = make_loader(task.loader, task.target)
     try:
-        applier = LaneApplier(task, make_converter(task.converter), loader)
-        applier.check_targets()
-        progress = Progress()
+        process, progress = make_processor(task.processor), Progress()
 
         def start() -> None:
             progress.next_offsets = starting_offsets(task, logs, stores, loader.applied_offsets())
 
         def attempt() -> None:
-            start()
-            _store(stores, progress.next_offsets)
-            LOG.info("task %s reads %s", task.task_id, _shown(progress.next_offsets))
-            if not _is_done(task, progress):
-                _stream(task, spark, scratch, _Batches(task, applier, stores, progress, stop, report))
+            try:
+                start()
+                if not loader.is_dry_run:
+                    _store(stores, progress.next_offsets)
+                LOG.info("task %s reads %s", task.task_id, _shown(progress.next_offsets))
+                if not _is_done(task, progress):
+                    _stream(task, spark, scratch, _Batches(task, applier, stores, progress, stop, report))
+            except CdcError as error:
+                progress.trouble = str(error)
+                report(progress)
+                raise
 
-        with TopicLogs(task) as logs:
+        with TopicLogs(task) as logs, dead_letters_of(task) as put_dead_letters:
+            applier = LaneApplier(task, make_converter(task.converter), loader, process, put_dead_letters)
+            applier.check_targets()
             start()
             with spark_session(task, stop) as (spark, scratch):
                 keep_trying(f"task {task.task_id}", attempt, lambda: progress.done, stop)
@@ -192,13 +214,18 @@ class _Batches:
         moved = {lane: end for lane, end in ends.items() if end > known.get(lane, -1)}
         with ThreadPoolExecutor(max(1, min(len(moved), self._task.target.pool_size))) as pool:  # a lane needs a connection
             futures = [pool.submit(self._apply_lane, lane, lanes.get(lane, []), end) for lane, end in moved.items()]
+        batch = BatchReport()
         for future in futures:
-            self.progress.add(future.result())
+            batch.add(future.result())
+        if batch.records:
+            LOG.info("task %s: %s", self._task.task_id, batch)
+        self.progress.add(batch)
         self.progress.next_offsets = {**known, **moved}
-        _store({topic: self._stores[topic] for topic in {topic for topic, _ in moved}}, self.progress.next_offsets)
+        if not self._applier.is_dry_run:
+            _store({topic: self._stores[topic] for topic in {topic for topic, _ in moved}}, self.progress.next_offsets)
         self._report(self.progress)
 
-    def _apply_lane(self, lane: Lane, records: list[Record], end: int) -> LaneResult:
+    def _apply_lane(self, lane: Lane, records: list[Record], end: int) -> BatchReport:
         if records and records[-1][0] >= end:  # a bounded replay ends inside the batch
             records = [record for record in records if record[0] < end]
         return self._applier.apply(lane, records, end, self._stores[lane[0]].mzxid)

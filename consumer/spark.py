@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -23,7 +23,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from cdcbus.consumer.jars import kafka_connector_jars
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.task import LoadTask
-from cdcbus.plugins.errors import BusUnavailable, CdcError
+from cdcbus.plugins.errors import BusRejected, BusUnavailable, CdcError
 
 LOG = logging.getLogger(__name__)
 # What a call to Spark raises once its JVM has ended, for example by a signal to the whole process group.
@@ -142,10 +142,10 @@ def kafka_stream(spark: SparkSession, task: LoadTask, offsets: Mapping[Lane, int
     else:
         chosen = {"assign": orjson.dumps({topic: [task.source.partition] for topic in task.source.topics}).decode()}
     options = {
+        "kafka.fetch.max.wait.ms": "5",
         **{f"kafka.{key}": value for key, value in task.source.kafka_options.items()},
         "kafka.bootstrap.servers": task.source.servers,
         "kafka.isolation.level": "read_committed",
-        "kafka.fetch.max.wait.ms": "5",
         "startingOffsets": orjson.dumps(starting).decode(),
         "failOnDataLoss": "true",
         "maxOffsetsPerTrigger": str(task.max_records_per_batch),
@@ -159,12 +159,59 @@ def kafka_stream(spark: SparkSession, task: LoadTask, offsets: Mapping[Lane, int
 ASYNCHRONOUS_PROGRESS = {"asyncProgressTrackingEnabled": "true", "_asyncProgressTrackingOverrideSinkSupportCheck": "true"}
 
 
+# Classes of Java's that mean Kafka, by what is to be done: each counts wherever in the cause chain it, or a descendant of it, stands.
+_REFUSED = (
+    "org.apache.kafka.common.errors.AuthenticationException",
+    "org.apache.kafka.common.errors.AuthorizationException",
+)
+_PASSING = (
+    "org.apache.kafka.common.errors.RetriableException",  # time-outs, no leader, an unknown topic: may be known soon
+    "org.apache.kafka.common.errors.WakeupException",
+    "org.apache.kafka.common.errors.InterruptException",
+    "org.apache.kafka.clients.consumer.InvalidOffsetException",  # out of range, or no offset
+    "org.apache.spark.sql.kafka010.KafkaIllegalStateException",  # offsets are gone, or partitions: the next start says which
+    "java.util.concurrent.TimeoutException",  # of a fetch
+    "java.net.UnknownHostException",
+)
+_UNRESOLVED = "No resolvable bootstrap urls"  # a ConfigException to Kafka's client, but the name service may be back soon
+
+
 def spark_error(task: LoadTask, error: BaseException | None) -> CdcError:
-    """What Spark raised, as ours: Kafka's troubles are worth another attempt, which tells precisely what is wrong; others are not."""
-    lines = [line for line in str(error).splitlines() if line.strip()] or ["no reason given"]
-    if "kafka" in str(error).lower():
-        return BusUnavailable(f"Spark cannot read from Kafka at {task.source.servers}: {lines[0]}")
-    return CdcError(f"task {task.task_id}: Spark failed: {lines[0]}")
+    """What Spark raised, as ours, by the Java exceptions behind it: another attempt is worth while where Kafka is away, and tells precisely
+    what is wrong where it lacks a topic or an offset. What is not known stops the task."""
+    java = _throwable(error)
+    text = str(error or "") if java is None else str(java.toString())
+    return classified(task, next((line for line in text.splitlines() if line.strip()), "no reason given"), _classes(java))
+
+
+def classified(task: LoadTask, text: str, classes: Sequence[str]) -> CdcError:
+    """`classes`: of the cause chain, with their ancestors, outermost first."""
+    if any(name in _REFUSED for name in classes):
+        cure = "check the task's settings kafka.security.protocol, kafka.sasl.*, kafka.ssl.* and the user's rights"
+        return BusRejected(f"Kafka at {task.source.servers} refuses Spark: {text}; {cure}")
+    if any(name in _PASSING for name in classes) or _UNRESOLVED in text:
+        return BusUnavailable(f"Spark cannot read from Kafka at {task.source.servers}: {text}")
+    return CdcError(f"task {task.task_id}: Spark failed: {text}")
+
+
+def _throwable(error: BaseException | None) -> Any:
+    """The Java exception behind a Python one; None where there is none."""
+    java = getattr(error, "java_exception", None)
+    while java is None and error is not None:  # PySpark keeps some only as the cause of its own
+        java, error = getattr(error, "_origin", None), getattr(error, "_cause", None)
+    return java
+
+
+def _classes(java: Any) -> list[str]:
+    """The classes of a Java exception and of its causes, with their ancestors."""
+    found: list[str] = []
+    while java is not None and len(found) < 1000:
+        ancestor = java.getClass()
+        while ancestor is not None:
+            found.append(str(ancestor.getName()))
+            ancestor = ancestor.getSuperclass()
+        java = java.getCause()
+    return found
 
 
 def end_offsets(query: StreamingQuery) -> dict[Lane, int]:

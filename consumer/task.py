@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
+from cdcbus.consumer.expression import Expression
+from cdcbus.consumer.mask import Mask
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Edge, KafkaStart
@@ -25,14 +28,45 @@ class TopicConfig:
 
 @dataclass(frozen=True, slots=True)
 class MapperRule:
-    """One `mapper[i]`. `schema` and `table` are (source, target) and select what the rule is for, any case; None = any.
-    `columns`: source column -> target column, any case. `force_matched`: a source column that the target lacks stops the task, else it is
-    dropped."""
+    """One `mapper[i]`. `schema` and `table` are (source, target) and select what the rule is for, any case; None = any. A source name with
+    characters of a regular expression in it is one, and is matched whole.
+
+    `columns`: source column -> target column, any case. `included`: only these source columns, empty: all. `ignored`: not these; both in
+    lower case. `computed`: target column -> what it holds. `masks`: source column, lower case -> what stands in place of its cells.
+    `force_matched`: a source column that the target lacks holds the task up, else it is dropped.
+    """
 
     schema: tuple[str, str] | None = None
     table: tuple[str, str] | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    included: frozenset[str] = frozenset()
+    ignored: frozenset[str] = frozenset()
+    computed: Mapping[str, Expression] = field(default_factory=dict)
+    masks: Mapping[str, Mask] = field(default_factory=dict)
     force_matched: bool = True
+
+
+class SchemaChange(StrEnum):
+    """What happens with a source column that the target lacks: IGNORE drops it, EVOLVE adds it, STOP waits until somebody has added it."""
+
+    IGNORE = "ignore"
+    EVOLVE = "evolve"
+    STOP = "stop"
+
+
+class OnError(StrEnum):
+    """What happens with a record that cannot be read or that the target rejects."""
+
+    STOP = "stop"
+    DEADLETTER = "deadletter"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterConfig:
+    """Where dead letters go, in the Kafka that the task reads. `limit`: more open ones of this task stop it."""
+
+    topic: str = "cdcbus-deadletters"
+    limit: int = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +74,10 @@ class LoadTask:
     """Kafka topics to one target.
 
     `includes` / `excludes` are SCHEMA.TABLE in upper case, before mapping; `excludes` ignored where `includes` is given.
+    `processor`: `module:function` or an entry point that sees rows before they are mapped; empty: none.
+    `weights`: target table, SCHEMA.TABLE or TABLE in upper case -> its place inside a batch: light tables are written first and deleted
+    from last. `merge` false: each change is written by itself, in source order.
+    Rows of `heartbeats`, or without it of any table called `cdcbus_heartbeat`, are heartbeats.
     `start` is `consumer.offset`, `first_consume_from` what holds when nothing else says where to begin; None and None = refuse.
     """
 
@@ -51,14 +89,33 @@ class LoadTask:
     includes: frozenset[str] = frozenset()
     excludes: frozenset[str] = frozenset()
     rules: tuple[MapperRule, ...] = ()
+    processor: str = ""
     insert_on_update_error: bool = True
+    merge: bool = True
+    weights: Mapping[str, int] = field(default_factory=dict)
+    schema_change: SchemaChange = SchemaChange.STOP
+    on_error: OnError = OnError.STOP
+    dead_letters: DeadLetterConfig = DeadLetterConfig()
     start: KafkaStart | None = None
     first_consume_from: Edge | None = None
     allow_offset_reset: bool = False
     max_records_per_batch: int = 50_000
     spark_options: Mapping[str, str] = field(default_factory=dict)
+    heartbeats: TableId | None = None
+
+    def is_heartbeat(self, table: TableId) -> bool:
+        """Whether rows of this source table are heartbeats, any case: they are timed, not applied."""
+        if self.heartbeats is None:
+            return table.table.lower() == "cdcbus_heartbeat"
+        return str(table).lower() == str(self.heartbeats).lower()
 
     def wants(self, table: TableId) -> bool:
         """Whether rows of this source table are applied."""
+        if self.is_heartbeat(table):
+            return False
         name = str(table).upper()
         return name in self.includes if self.includes else name not in self.excludes
+
+    def weight(self, table: TableId) -> int:
+        """The place of a target table inside a batch; 0 unless the task file says otherwise."""
+        return self.weights.get(str(table).upper(), self.weights.get(table.table.upper(), 0))

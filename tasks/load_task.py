@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
-
-from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
-from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.consumer.processor import KEY as PROCESSOR_KEY
+from cdcbus.consumer.processor import is_python
+from cdcbus.consumer.task import DeadLetterConfig, LoadTask, OnError, SchemaChange, TopicConfig
+from cdcbus.plugins.contracts import JdbcTarget, ZeroDate
 from cdcbus.plugins.kafka_client import Client
 from cdcbus.plugins.registry import converter_names
 from cdcbus.plugins.start import AfterOffset, Edge, KafkaStart, Replay
 from cdcbus.tasks.kafka_options import CONSUMER_FIXED, kafka_options
-from cdcbus.tasks.kinds import EDGE, FLAG, JDBC_URL, NAMES, NATURAL, NUMBER, PAIR, PARTITION, POSITIVE, SECRET, TEXT, word
+from cdcbus.tasks.kinds import (
+    EDGE,
+    FLAG,
+    JDBC_URL,
+    LOADER,
+    NAMES,
+    NATURAL,
+    NUMBER,
+    ON_ERROR,
+    PARTITION,
+    POSITIVE,
+    SCHEMA_CHANGE,
+    SECRET,
+    TABLE,
+    TEXT,
+    ZERO_DATE,
+    word,
+)
+from cdcbus.tasks.mapper_rules import mapper_rules
 from cdcbus.tasks.settings import Settings, tables
 from cdcbus.tasks.start_forms import KAFKA_START
-
-MAPPER_KEY = re.compile(r"mapper\[([0-9]+)\]\.(.+)", re.DOTALL)
 
 
 def load_task(task_id: str, settings: Settings) -> LoadTask:
@@ -27,18 +42,32 @@ def load_task(task_id: str, settings: Settings) -> LoadTask:
         task_id=task_id,
         source=source,
         converter=settings.get("consumer.converter", word(*converter_names())) or "oggJson",
-        loader="JdbcBatch",
+        loader=_loader(settings),
         target=jdbc_target(task_id, settings),
         includes=includes,
         excludes=excludes,
-        rules=_rules(settings),
+        rules=mapper_rules(settings),
+        processor=_processor(settings),
         insert_on_update_error=bool(settings.get("loader.insertOnUpdateError", FLAG)),
+        merge=bool(settings.get("loader.merge", FLAG)),
+        weights=_weights(settings),
+        schema_change=SchemaChange(settings.get("loader.schemaChange", SCHEMA_CHANGE) or SchemaChange.STOP),
+        on_error=OnError(settings.get("loader.onError", ON_ERROR) or OnError.STOP),
+        dead_letters=DeadLetterConfig(
+            settings.get("loader.deadletterTopic", TEXT) or "", settings.get("loader.deadletterLimit", POSITIVE) or 0
+        ),
         start=_start(settings, source.topics),
         first_consume_from=Edge(first_consume_from) if first_consume_from else None,
         allow_offset_reset=bool(settings.get("consumer.source.allowOffsetReset", FLAG)),
         max_records_per_batch=settings.get("consumer.source.maxRecordsPerBatch", POSITIVE) or 0,
         spark_options=_spark_options(settings),
+        heartbeats=settings.get("consumer.source.heartbeatTable", TABLE),
     )
+
+
+def _loader(settings: Settings) -> str:
+    name = settings.get("loader.loaderName", LOADER) or ""
+    return "JdbcBatch" if name == "JdbcMultiThread" else name
 
 
 def _source(settings: Settings) -> TopicConfig:
@@ -92,6 +121,7 @@ def jdbc_target(task_id: str, settings: Settings) -> JdbcTarget:
         max_wait_seconds=(settings.get("loader.source.maxWait", POSITIVE) or 0) / 1000,
         connect_retries=settings.get("loader.source.connectionErrorRetryAttempts", NUMBER) or 0,
         is_tested=bool(settings.get("loader.source.testOnBorrow", FLAG)),
+        zero_date=ZeroDate(settings.get("loader.zeroDate", ZERO_DATE) or ZeroDate.REJECT),
     )
 
 
@@ -107,20 +137,17 @@ def _spark_options(settings: Settings) -> dict[str, str]:
     return {f"spark.{rest}": value for rest, value in rests.items()}
 
 
-def _rules(settings: Settings) -> tuple[MapperRule, ...]:
-    columns: dict[int, dict[str, str]] = defaultdict(dict)
-    for key, entry in settings.entries.items():
-        if found := MAPPER_KEY.fullmatch(key):
-            rule = columns[int(found[1])]
-            if found[2].startswith("column.") and entry.value:
-                rule[found[2].removeprefix("column.")] = entry.value
-    return tuple(_rule(settings, f"mapper[{number}]", columns[number]) for number in sorted(columns))
-
-
-def _rule(settings: Settings, name: str, columns: dict[str, str]) -> MapperRule:
-    return MapperRule(
-        schema=settings.get(f"{name}.schema", PAIR),
-        table=settings.get(f"{name}.table", PAIR),
-        columns=columns,
-        force_matched=bool(settings.get(f"{name}.forceMatched", FLAG)),
+def _processor(settings: Settings) -> str:
+    name = settings.get(PROCESSOR_KEY, TEXT) or ""
+    if not name or is_python(name):
+        return name
+    settings.note(
+        PROCESSOR_KEY, "Java classes are not run, rows pass unchanged: check that the target can do without, or name a Python function"
     )
+    return ""
+
+
+def _weights(settings: Settings) -> dict[str, int]:
+    prefix = "loader.weight."
+    names = [name for name in settings.entries if name.startswith(prefix) and settings.has(name)]
+    return {name.removeprefix(prefix).upper(): settings.get(name, NUMBER) or 0 for name in names}

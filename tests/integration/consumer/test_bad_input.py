@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+from confluent_kafka import Producer
 from pymysql.cursors import Cursor
 
+from cdcbus.ops.cli import main
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
-from cdcbus.plugins.position import KafkaPosition, kafka_positions_to_json
+from cdcbus.plugins.converters.canal_row import CanalRow
+from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
@@ -67,15 +73,43 @@ def test_a_malformed_position_is_named_with_its_path(shop: Shop, text: str) -> N
     assert shop.path(task) in refused(shop, task)
 
 
-def test_a_column_that_the_target_lacks_stops_the_task_with_the_cure(shop: Shop) -> None:
+def test_a_column_that_the_target_lacks_holds_the_task_up_until_it_is_there(shop: Shop) -> None:
     shop.cursor.execute("ALTER TABLE orders ADD COLUMN note VARCHAR(20)")
     fetch = shop.fetch(shop.addresses.source)
     fetch.start()
     wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position")
-    shop.cursor.execute("INSERT INTO orders VALUES (1, 'a', 'secret text')")
+    shop.cursor.execute("INSERT INTO orders VALUES (1, 'a', 'secret text'), (2, 'b', NULL)")
     load = shop.load("postgresql")
-    shop.zookeeper.create(shop.path(load), kafka_positions_to_json([KafkaPosition(shop.name, 0, -1)]).encode(), makepath=True)
-    sentence = refused(shop, load)
-    assert "note" in sentence
-    assert "ADD COLUMN" in sentence
-    assert "secret text" not in sentence
+    load.start()
+    wait_until(lambda: "trying again" in load.log.read_text(), "the task to name the column")
+    cure = re.search(r"add it \((ALTER TABLE .*? ADD COLUMN .*?)\), rename", load.log.read_text())
+    assert cure is not None
+    assert shop.rows("orders")["postgresql"] == []
+    shop.postgresql(cure[1])
+    wait_until(lambda: shop.is_applied(load), "the task to go on by itself", 60)
+    assert shop.rows("orders")["postgresql"] == shop.rows("orders")["source"]
+    assert "secret text" not in load.log.read_text()
+
+
+def test_what_cannot_be_applied_becomes_dead_letters_and_the_rest_goes_on(shop: Shop) -> None:
+    shop.postgresql(f"ALTER TABLE {shop.name}.orders ALTER name TYPE VARCHAR(5)")
+    producer = Producer({"bootstrap.servers": shop.addresses.kafka})
+    table = Table(TableId(shop.name, "orders"), (Column("id", "int"), Column("name", "varchar(40)")), ("id",))
+    rows = [{"id": "1", "name": "good"}, {"id": "2", "name": "too long"}, {"id": "3", "name": "late"}]
+    records = [CanalRow().to_bytes(RowChange(table, Op.INSERT, None, row)) for row in rows]
+    for value in (b"garbage", *records):
+        producer.produce(shop.name, value, b"key")
+    assert producer.flush(30) == 0
+    keys = {"loader__onError": "deadletter", "loader__deadletterTopic": f"{shop.name}-dead"}
+    load = shop.load("postgresql", **keys)
+    load.start()
+    wait_until(lambda: shop.is_applied(load), "the task to apply what it can", 90)
+    assert shop.postgresql(f"SELECT id FROM {shop.name}.orders ORDER BY id") == [(1,), (3,)]
+    listed = CliRunner().invoke(main, ["dlq", "list", str(load.file), "--json"])
+    assert [(each["offset"], each["partition"]) for each in json.loads(listed.output)] == [(0, 0), (2, 0)]
+    assert f"{shop.name}.orders 3 rows (2 inserted, 1 failed, " in load.log.read_text()
+
+    shop.postgresql(f"ALTER TABLE {shop.name}.orders ALTER name TYPE VARCHAR(40)")
+    assert CliRunner().invoke(main, ["dlq", "replay", str(load.file), f"{shop.name}/0/2", "--yes"]).exit_code == 0
+    wait_until(lambda: shop.is_applied(load) and len(shop.ends()) == 1 and shop.ends()[0] == 5, "the replayed record")
+    assert shop.postgresql(f"SELECT id, name FROM {shop.name}.orders ORDER BY id") == [(1, "good"), (2, "too long"), (3, "late")]

@@ -1,12 +1,17 @@
 """Where rows and cells go."""
 
+import hashlib
+from collections.abc import Sequence
+
 import pytest
 
+from cdcbus.consumer.expression import read_expression
 from cdcbus.consumer.mapper import Mapper
+from cdcbus.consumer.mask import read_mask
 from cdcbus.consumer.task import MapperRule
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
-from cdcbus.plugins.errors import ConfigError, DataError, UnmappedColumn
-from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
+from cdcbus.plugins.errors import ConfigError, ConversionError, DataError, UnmappedColumn
+from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId, Unclear
 
 SOURCE = Table(TableId("Shop", "Orders"), (Column("ID", "bigint"), Column("Note", "varchar(40)", 12), Column("extra", "int")), ("ID",))
 ORIGIN = Origin("bin.1", 7)
@@ -21,6 +26,15 @@ def update(before: Row, after: Row) -> RowChange:
     return RowChange(SOURCE, Op.UPDATE, before, after, ORIGIN, 3, True)
 
 
+def map_row(rule: MapperRule | None, change: RowChange, table: TargetTable) -> RowChange:
+    [route] = Mapper((rule,) if rule else ()).routes(change.table.id)
+    return route.plan(change.table, table).map(change)
+
+
+def names(rules: Sequence[MapperRule], source: TableId) -> list[TableId]:
+    return [route.target for route in Mapper(rules).routes(source)]
+
+
 # Tables
 
 RULES = (
@@ -28,7 +42,7 @@ RULES = (
     MapperRule(schema=("SHOP", "s")),
     MapperRule(table=("orders", "t")),
     MapperRule(schema=("shop", "st"), table=("Orders", "both")),
-    MapperRule(schema=("shop", "later"), table=("orders", "later")),
+    MapperRule(schema=("shop", "ST"), table=("orders", "Both"), force_matched=False),
 )
 
 
@@ -42,19 +56,18 @@ RULES = (
     ],
 )
 def test_the_most_telling_rule_names_the_table(source: TableId, expected: TableId) -> None:
-    assert Mapper(RULES).target(source) == expected
-    assert Mapper(tuple(reversed(RULES[:4]))).target(source) == expected
+    assert names(RULES, source) == names(tuple(reversed(RULES[:4])), source) == [expected]
 
 
 def test_without_rules_names_stay() -> None:
-    assert Mapper(()).target(SOURCE.id) == SOURCE.id
+    assert names((), SOURCE.id) == [SOURCE.id]
 
 
 # Columns
 
 
 def test_columns_match_exactly_first_then_in_any_case() -> None:
-    mapped = Mapper(()).map(update({"ID": "1"}, {"ID": "1", "Note": "x", "extra": None}), target("id", "note", "Note", "EXTRA"))
+    mapped = map_row(None, update({"ID": "1"}, {"ID": "1", "Note": "x", "extra": None}), target("id", "note", "Note", "EXTRA"))
     assert mapped == RowChange(
         Table(TableId("shop", "orders"), (Column("id", "bigint"), Column("Note", "varchar(40)"), Column("EXTRA", "int")), ("id",)),
         Op.UPDATE,
@@ -68,13 +81,13 @@ def test_columns_match_exactly_first_then_in_any_case() -> None:
 
 def test_columns_are_renamed_in_any_case() -> None:
     rule = MapperRule(columns={"NOTE": "REMARK", "absent": "ignored"})
-    mapped = Mapper((rule,)).map(update({}, {"ID": "1", "Note": "x"}), target("id", "remark", "extra"))
+    mapped = map_row(rule, update({}, {"ID": "1", "Note": "x"}), target("id", "remark", "extra"))
     assert mapped.after == {"id": "1", "remark": "x"}
 
 
 def test_a_column_that_the_target_lacks_is_refused_with_its_cure() -> None:
     with pytest.raises(UnmappedColumn) as refused:
-        Mapper((MapperRule(columns={"note": "Remark"}),)).map(update({}, {}), target("id", "extra"))
+        map_row(MapperRule(columns={"note": "Remark"}), update({}, {}), target("id", "extra"))
     assert str(refused.value) == (
         "column Note of source table Shop.Orders has no column Remark in target table shop.orders: "
         'add it (ALTER TABLE "shop"."orders" ADD COLUMN "Remark" varchar(40)), '
@@ -83,45 +96,173 @@ def test_a_column_that_the_target_lacks_is_refused_with_its_cure() -> None:
 
 
 def test_a_column_that_the_target_lacks_is_dropped_where_the_rule_says_so() -> None:
-    mapped = Mapper((MapperRule(force_matched=False),)).map(update({"ID": "1", "extra": "5"}, {"extra": "6"}), target("id", "note"))
+    mapped = map_row(MapperRule(force_matched=False), update({"ID": "1", "extra": "5"}, {"extra": "6"}), target("id", "note"))
     assert (mapped.before, mapped.after) == ({"id": "1"}, {})
     assert [column.name for column in mapped.table.columns] == ["id", "note"]
 
 
 def test_a_column_that_the_target_computes_is_left_out() -> None:
-    mapped = Mapper(()).map(update({}, {"ID": "1", "extra": "6"}), target("id", "note", "extra", generated=("extra",)))
+    mapped = map_row(None, update({}, {"ID": "1", "extra": "6"}), target("id", "note", "extra", generated=("extra",)))
     assert mapped.after == {"id": "1"}
 
 
 def test_a_column_that_the_record_does_not_describe_is_refused() -> None:
     with pytest.raises(DataError, match=r"^a row of Shop\.Orders holds column new, which its record does not describe$"):
-        Mapper(()).map(update({}, {"ID": "1", "new": "x"}), target("id", "note", "extra"))
+        map_row(None, update({}, {"ID": "1", "new": "x"}), target("id", "note", "extra"))
 
 
 def test_two_columns_cannot_go_to_one() -> None:
     with pytest.raises(ConfigError) as refused:
-        Mapper((MapperRule(columns={"note": "extra"}),)).map(update({}, {}), target("id", "extra"))
+        map_row(MapperRule(columns={"note": "extra"}), update({}, {}), target("id", "extra"))
     assert str(refused.value) == "columns Note and extra of source table Shop.Orders both go to column extra of shop.orders"
 
 
 def test_a_truncate_is_mapped_too() -> None:
-    mapped = Mapper(()).map(RowChange(SOURCE, Op.TRUNCATE, None, None), target("id", "note", "extra"))
+    mapped = map_row(None, RowChange(SOURCE, Op.TRUNCATE, None, None), target("id", "note", "extra"))
     assert (mapped.table.id, mapped.before, mapped.after) == (TableId("shop", "orders"), None, None)
 
 
 def test_rows_whose_names_are_equal_are_taken_as_they_are() -> None:
     row = {"ID": "1", "Note": "x"}
-    assert Mapper(()).map(update({}, row), target("ID", "Note", "extra")).after is row
+    assert map_row(None, update({}, row), target("ID", "Note", "extra")).after is row
 
 
 def test_a_target_that_has_changed_is_looked_at_again() -> None:
-    mapper = Mapper((MapperRule(force_matched=False),))
-    assert mapper.map(update({}, {"extra": "6"}), target("id")).after == {}
-    assert mapper.map(update({}, {"extra": "6"}), target("id", "extra")).after == {"extra": "6"}
+    [route] = Mapper((MapperRule(force_matched=False),)).routes(SOURCE.id)
+    assert route.plan(SOURCE, target("id")).map(update({}, {"extra": "6"})).after == {}
+    assert route.plan(SOURCE, target("id", "extra")).map(update({}, {"extra": "6"})).after == {"extra": "6"}
 
 
 def test_a_source_that_has_changed_is_looked_at_again() -> None:
-    mapper, table = Mapper(()), target("id", "note")
+    [route], table = Mapper(()).routes(SOURCE.id), target("id", "note")
     for name in ("note", "Note", "NOTE"):
         source = Table(SOURCE.id, (Column(name),), ())
-        assert mapper.map(RowChange(source, Op.INSERT, None, {name: "x"}), table).after == {"note": "x"}
+        assert route.known_plan(source, table) is None
+        assert route.plan(source, table).map(RowChange(source, Op.INSERT, None, {name: "x"})).after == {"note": "x"}
+        assert route.known_plan(source, table) is route.plan(source, table)
+
+
+# Several tables
+
+
+def test_rules_for_the_same_tables_and_several_targets_send_rows_to_all_of_them() -> None:
+    rules = (MapperRule(table=("orders", "a")), MapperRule(table=("ORDERS", "b")), MapperRule(schema=("shop", "s")))
+    assert names(rules, SOURCE.id) == [TableId("Shop", "a"), TableId("Shop", "b")]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [("orders_7", "orders"), ("ORDERS_12", "orders"), ("orders_x", "orders_x"), ("orders_7_old", "orders_7_old"), ("orders_9", "nine")],
+)
+def test_a_pattern_is_matched_whole_in_any_case_and_a_name_comes_before_it(source: str, expected: str) -> None:
+    rules = (MapperRule(table=("orders_[0-9]+", "orders")), MapperRule(table=("orders_9", "nine")))
+    assert names(rules, TableId("shop", source)) == [TableId("shop", expected)]
+
+
+def test_a_pattern_for_a_table_comes_before_a_name_of_a_schema() -> None:
+    rules = (MapperRule(schema=("shop", "s")), MapperRule(table=("o.*", "t")), MapperRule(schema=("sh.*", "both"), table=("o.*", "both")))
+    assert names(rules, SOURCE.id) == [TableId("both", "both")]
+    assert names(rules[:2], SOURCE.id) == [TableId("Shop", "t")]
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_shared"),
+    [
+        ((MapperRule(table=("orders", "t")),), False),
+        ((MapperRule(schema=("shop", "s")), MapperRule(schema=("other", "s"))), False),
+        ((MapperRule(table=("ord.*", "t")),), True),
+        ((MapperRule(table=("orders", "t")), MapperRule(table=("others", "T"))), True),
+    ],
+)
+def test_a_target_that_several_rules_or_a_pattern_fill_is_shared(rules: tuple[MapperRule, ...], is_shared: bool) -> None:
+    assert [route.is_shared for route in Mapper(rules).routes(SOURCE.id)] == [is_shared]
+
+
+# Cells
+
+
+def test_columns_are_left_out_and_chosen_in_any_case() -> None:
+    row = {"ID": "1", "Note": "x", "extra": "5"}
+    assert map_row(MapperRule(ignored=frozenset({"note"})), update({}, row), target("id", "extra")).after == {"id": "1", "extra": "5"}
+    assert map_row(MapperRule(included=frozenset({"id"})), update({}, row), target("id")).after == {"id": "1"}
+
+
+def computing(**texts: str) -> MapperRule:
+    return MapperRule(computed={name: read_expression(text) for name, text in texts.items()}, ignored=frozenset({"note", "extra"}))
+
+
+def test_a_computed_column_takes_the_place_of_one_that_is_copied() -> None:
+    rule = computing(NOTE="{note:upper} {@schema}.{@table} {{{id}}}", made="fixed")
+    mapped = map_row(rule, update({"ID": "1", "Note": "a"}, {"ID": "1", "Note": "b"}), target("id", "note", "made"))
+    assert mapped.before == {"id": "1", "note": "A Shop.Orders {1}", "made": "fixed"}
+    assert mapped.after == {"id": "1", "note": "B Shop.Orders {1}", "made": "fixed"}
+
+
+def test_a_computed_column_is_null_where_what_it_takes_is() -> None:
+    assert map_row(computing(made="{id}{note}"), update({}, {"ID": "1", "Note": None}), target("id", "made")).after == {
+        "id": "1",
+        "made": None,
+    }
+
+
+def test_a_partial_image_brings_a_computed_column_only_with_what_it_takes() -> None:
+    rule, table = computing(made="{id}{note}"), target("id", "made")
+    assert map_row(rule, update({"ID": "1"}, {"extra": "5"}), table).after == {}
+    assert map_row(rule, update({"ID": "1"}, {"Note": "x"}), table).after == {"made": "1x"}
+    with pytest.raises(DataError, match=r"^mapper\[i\]\.expression\.made takes column ID, which a row of Shop\.Orders does not have$"):
+        map_row(rule, update({}, {"Note": "x"}), table)
+    with pytest.raises(DataError, match="column Note"):
+        map_row(rule, RowChange(SOURCE, Op.INSERT, None, {"ID": "1"}), table)
+
+
+def test_a_computed_column_that_the_target_lacks_is_refused_with_its_cure() -> None:
+    with pytest.raises(UnmappedColumn, match=r'^mapper\[i\] computes column made, .*ADD COLUMN "made" text'):
+        map_row(computing(made="x"), update({}, {}), target("id"))
+
+
+def test_cells_are_masked_before_and_after() -> None:
+    rule = MapperRule(masks={"note": read_mask("truncate:2"), "extra": read_mask("fixed:-")})
+    mapped = map_row(rule, update({"Note": "secret"}, {"ID": "1", "Note": None, "extra": "5"}), target("id", "note", "extra"))
+    assert (mapped.before, mapped.after) == ({"note": "se"}, {"id": "1", "note": None, "extra": "-"})
+
+
+def test_a_key_may_be_hashed_but_not_cut() -> None:
+    table = target("id", "note", "extra")
+    hashed = map_row(MapperRule(masks={"id": read_mask("hash:salt")}), update({}, {"ID": "1"}), table)
+    assert hashed.after == {"id": hashlib.sha256(b"salt1").hexdigest()}
+    with pytest.raises(ConfigError, match=r"^mapper\[i\]\.mask\.ID: column id is part of the key of target table shop\.orders"):
+        map_row(MapperRule(masks={"id": read_mask("truncate:1")}), update({}, {"ID": "1"}), table)
+
+
+# Columns without a type
+
+
+def untyped(type_: str, unclear: Unclear, rule: MapperRule | None = None) -> RowChange:
+    source = Table(TableId("shop", "t"), (Column("c", unclear=unclear),), ())
+    table = TargetTable(TableId("shop", "t"), {"c": TargetColumn("c", type_)}, (), dialect="postgresql")
+    return map_row(rule, RowChange(source, Op.INSERT, None, {"c": "20101"}), table)
+
+
+@pytest.mark.parametrize("type_", ["date", "datetime", "timestamp", "timestamptz", "time", "time without time zone"])
+def test_what_may_be_a_number_of_days_does_not_go_to_a_column_of_times(type_: str) -> None:
+    with pytest.raises(
+        ConversionError, match=rf"^column c of shop\.t comes without its type, .*column c of target table shop\.t is of type {type_}"
+    ):
+        untyped(type_, Unclear.TIMES | Unclear.BYTES)
+    assert untyped(type_, Unclear.BYTES).after == {"c": "20101"}
+
+
+@pytest.mark.parametrize("type_", ["bytea", "varbinary", "blob", "longblob", "binary", '"bit"', "bit", "geometry"])
+def test_what_may_be_base64_does_not_go_to_a_column_of_bytes(type_: str) -> None:
+    with pytest.raises(ConversionError, match="bytes from base64 cannot be told"):
+        untyped(type_, Unclear.BYTES)
+    assert untyped(type_, Unclear.NOTHING).after == {"c": "20101"}
+
+
+@pytest.mark.parametrize("type_", ["int", "numeric", "text", "varchar", "bigint", "json", "year"])
+def test_other_columns_take_cells_without_a_type(type_: str) -> None:
+    assert untyped(type_, Unclear.TIMES | Unclear.BYTES).after == {"c": "20101"}
+
+
+def test_an_unclear_column_may_be_left_out() -> None:
+    assert untyped("date", Unclear.TIMES, MapperRule(ignored=frozenset({"c"}))).after == {}

@@ -292,8 +292,3 @@ def test_a_row_that_cannot_be_placed_is_refused(change: RowChange, sentence: str
     with pytest.raises(DataError) as refused:
         merged(change)
     assert str(refused.value) == sentence
-
-
-def test_a_table_without_primary_key_is_refused() -> None:
-    with pytest.raises(DataError, match=r"^target table shop\.t has no primary key: "):
-        merge([], TargetTable(TARGET.id, TARGET.columns, ()), insert_on_update=True)

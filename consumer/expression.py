@@ -1,0 +1,87 @@
+"""Computed cells: text with `{COLUMN}` in it, as in `mapper[i].expression.FULL_NAME={FIRST} {LAST:upper}`. Pure.
+
+A column stands in braces, with a function behind a colon if wanted: `upper`, `lower`, `trim`, or `a-b` for its characters a to b, counted
+from 1, both included. `{@schema}` and `{@table}` are the source table's names; `{{` and `}}` are braces.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from string import Formatter
+
+from cdcbus.plugins.rowchange import Cell, Row, TableId
+
+FUNCTIONS: Mapping[str, Callable[[str], str]] = {"": str, "upper": str.upper, "lower": str.lower, "trim": str.strip}
+SLICE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A column, any case, and what is done with its cell: a name of FUNCTIONS, or `a-b`."""
+
+    column: str
+    function: str = ""
+
+    def text(self, cell: str) -> str:
+        if found := SLICE.fullmatch(self.function):
+            return cell[int(found[1]) - 1 : int(found[2])]
+        return FUNCTIONS[self.function](cell)
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """Its text and references, in order. One without references is a constant."""
+
+    parts: tuple[str | Reference, ...]
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that it takes, as they are written."""
+        return frozenset(part.column for part in self.parts if isinstance(part, Reference) and not part.column.startswith("@"))
+
+    def cell(self, source: TableId, row: Row) -> Cell:
+        """Its value for a row that has all its columns in this spelling; NULL when one of them is."""
+        values = {"@schema": source.schema, "@table": source.table, **{column: row[column] for column in self.columns}}
+        texts = []
+        for part in self.parts:
+            if isinstance(part, str):
+                texts.append(part)
+            elif (cell := values[part.column]) is None:
+                return None
+            else:
+                texts.append(part.text(cell))
+        return "".join(texts)
+
+    def bound(self, names: Mapping[str, str]) -> Expression:
+        """The same with columns as the source spells them; `names`: lower case -> the source's spelling. Those without one stay."""
+        return Expression(tuple(_bound(part, names) for part in self.parts))
+
+
+def _bound(part: str | Reference, names: Mapping[str, str]) -> str | Reference:
+    return part if isinstance(part, str) else Reference(names.get(part.column.lower(), part.column), part.function)
+
+
+def constant(text: str) -> Expression:
+    return Expression((text,))
+
+
+def read_expression(text: str) -> Expression:
+    """The expression of a task file's text. Raises ValueError for unpaired braces, an empty name or an unknown function."""
+    parts: list[str | Reference] = []
+    for literal, column, function, conversion in Formatter().parse(text):
+        if literal:
+            parts.append(literal)
+        if column is not None:
+            parts.append(_reference(column.strip(), function or "", conversion))
+    return Expression(tuple(parts))
+
+
+def _reference(column: str, function: str, conversion: str | None) -> Reference:
+    if not column or conversion or (column.startswith("@") and column not in ("@schema", "@table")):
+        raise ValueError("not a column")
+    found = SLICE.fullmatch(function)
+    if not (function in FUNCTIONS or (found and 1 <= int(found[1]) <= int(found[2]))):
+        raise ValueError("not a function")
+    return Reference(column, function)

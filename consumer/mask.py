@@ -1,0 +1,46 @@
+"""Masks: cells that must not reach the target as they are. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+from cdcbus.plugins.rowchange import Cell
+
+FORMS = "hash, hash:SALT, truncate:N or fixed:TEXT"
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """What stands in place of a cell; NULL stays NULL.
+
+    `hash`: the SHA-256 of salt and cell, in hexadecimal digits. `truncate`: the first `length` characters. `fixed`: always `text`.
+    """
+
+    kind: str
+    length: int = 0
+    text: str = field(default="", repr=False)
+
+    @property
+    def keeps_difference(self) -> bool:
+        """Whether different cells stay different: a key needs that."""
+        return self.kind == "hash"
+
+    def cell(self, cell: Cell) -> Cell:
+        if cell is None:
+            return None
+        if self.kind == "hash":
+            return hashlib.sha256((self.text + cell).encode()).hexdigest()
+        return cell[: self.length] if self.kind == "truncate" else self.text
+
+
+def read_mask(text: str) -> Mask:
+    """The mask of a task file's text. Raises ValueError for any other text than FORMS."""
+    kind, colon, rest = text.partition(":")
+    if kind == "hash" and bool(colon) == bool(rest):
+        return Mask(kind, text=rest)
+    if kind == "truncate" and rest.isascii() and rest.isdigit():
+        return Mask(kind, length=int(rest))
+    if kind == "fixed" and colon:
+        return Mask(kind, text=rest)
+    raise ValueError("not a mask")

@@ -1,0 +1,182 @@
+"""Dead letters in a real Kafka: put, listed, replayed, dropped, by the class and by the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+
+from cdcbus.consumer.dead_letters import DeadLetter, DeadLetterTopic, dead_letters_of
+from cdcbus.consumer.task import DeadLetterConfig, LoadTask, OnError, TopicConfig
+from cdcbus.ops.cli import main
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.errors import BusUnavailable, DataError
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def task(name: str, kafka: str, make_topic: Callable[..., str]) -> LoadTask:
+    """Reads a topic of two partitions with three records: two in the first one, one of them with headers and bytes that are no text."""
+    make_topic(name, 2)
+    producer = Producer({"bootstrap.servers": kafka})
+    producer.produce(name, b"first", b"k_", partition=0)
+    producer.produce(name, b"\xff\x00", b"\xfe", partition=0, headers=[("from", b"outside")])
+    producer.produce(name, b"other", partition=1)
+    assert producer.flush(30) == 0
+    config = DeadLetterConfig(f"{name}-dead", limit=2)
+    return LoadTask(
+        name, TopicConfig(kafka, (name,)), "canalRow", "JdbcBatch", JdbcTarget(""), on_error=OnError.DEADLETTER, dead_letters=config
+    )
+
+
+@pytest.fixture
+def topic(task: LoadTask) -> Iterator[DeadLetterTopic]:
+    with DeadLetterTopic(task) as topic:
+        topic.open()
+        yield topic
+
+
+def letter(task: LoadTask, partition: int, offset: int) -> DeadLetter:
+    return DeadLetter(task.task_id, partition, offset, "no JSON")
+
+
+def last(task: LoadTask, partition: int) -> Message:
+    """The newest record of a partition of the task's topic."""
+    consumer = Consumer({"bootstrap.servers": task.source.servers, "group.id": "test"})
+    try:
+        at = TopicPartition(task.task_id, partition)
+        _, end = consumer.get_watermark_offsets(at, timeout=30)
+        consumer.assign([TopicPartition(task.task_id, partition, end - 1)])
+        message = consumer.poll(30)
+        assert message is not None
+        assert message.error() is None
+        return message
+    finally:
+        consumer.close()
+
+
+def test_a_letter_holds_the_original_record_and_says_where_it_comes_from(task: LoadTask, topic: DeadLetterTopic) -> None:
+    topic.put([letter(task, 0, 1), letter(task, 1, 0)])
+    binary, other = topic.letters()
+    assert (binary.letter, other.letter) == (letter(task, 0, 1), letter(task, 1, 0))
+    assert (binary.key, binary.value, binary.headers) == (b"\xfe", b"\xff\x00", [("from", b"outside")])
+    assert (other.key, other.value, other.headers) == (None, b"other", [])
+    assert binary.time.endswith("+00:00")
+
+
+def test_a_letter_that_is_put_twice_is_one(task: LoadTask, topic: DeadLetterTopic) -> None:
+    for _ in range(2):
+        topic.put([letter(task, 0, 0)])
+    assert [each.letter.offset for each in topic.letters()] == [0]
+
+
+def test_letters_of_other_tasks_are_not_seen(task: LoadTask, topic: DeadLetterTopic) -> None:
+    topic.put([letter(task, 0, 0)])
+    with DeadLetterTopic(replace(task, task_id="other")) as other:
+        assert other.letters() == []
+
+
+def test_more_open_letters_than_the_limit_stop_the_task_until_some_are_settled(task: LoadTask, topic: DeadLetterTopic) -> None:
+    topic.put([letter(task, 0, 0), letter(task, 0, 1)])
+    with dead_letters_of(task) as put:
+        assert put is not None
+        with pytest.raises(
+            DataError, match=r"3 dead letters would be open, loader\.deadletterLimit is 2; the last is record .*/1/0: no JSON"
+        ):
+            put([letter(task, 1, 0)])
+        assert len(topic.letters()) == 2
+        topic.drop(topic.letters()[:1])
+        put([letter(task, 1, 0)])
+    assert [each.letter[1:3] for each in topic.letters()] == [(0, 1), (1, 0)]
+
+
+def test_a_task_that_stops_on_errors_needs_no_topic(task: LoadTask) -> None:
+    with dead_letters_of(replace(task, on_error=OnError.STOP)) as put:
+        assert put is None
+
+
+def test_the_topic_is_compacted_so_that_letters_do_not_expire(task: LoadTask, topic: DeadLetterTopic) -> None:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, task.dead_letters.topic)
+    admin = AdminClient({"bootstrap.servers": task.source.servers})
+    assert admin.describe_configs([resource])[resource].result(30)["cleanup.policy"].value == "compact"
+    topic.open()  # a topic that is there is as good
+
+
+def test_kafka_away_is_told_and_nothing_counts_as_put(task: LoadTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdcbus.consumer.dead_letters.WAIT_SECONDS", 1.0)
+    with DeadLetterTopic(replace(task, source=replace(task.source, servers="127.0.0.1:9"))) as topic:
+        with pytest.raises(BusUnavailable, match=r"127\.0\.0\.1:9"):
+            topic.open()
+        with pytest.raises(BusUnavailable, match=r"127\.0\.0\.1:9"):
+            topic.put([letter(task, 0, 0)])
+
+
+# Commands
+
+
+@pytest.fixture
+def run(task: LoadTask, tmp_path: Path) -> Callable[..., Result]:
+    """Runs `cdcbus dlq COMMAND FILE ...`."""
+    file = tmp_path / "task.properties"
+    lines = {
+        "taskId": task.task_id, "consumer.consumerName": "KafkaFetch", "consumer.source.servers": task.source.servers,
+        "consumer.source.topics": task.task_id, "loader.loaderName": "JdbcBatch", "loader.source.url": "jdbc:postgresql://db/shop",
+        "loader.onError": "deadletter", "loader.deadletterTopic": task.dead_letters.topic,
+    }  # fmt: skip
+    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    return lambda command, *words, **options: CliRunner().invoke(main, ["dlq", command, str(file), *words], **options)
+
+
+def test_list_and_show_print_letters(task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result]) -> None:
+    assert run("list").output == "no dead letters are open\n"
+    topic.put([letter(task, 0, 0), letter(task, 0, 1)])
+    listed = run("list")
+    assert f"{task.task_id}/0/1" in listed.output
+    assert "first" not in listed.output  # rows are shown on demand only
+    [one, other] = json.loads(run("list", "--json").output)
+    assert (one["record"], other["offset"], one["reason"]) == (f"{task.task_id}/0/0", 1, "no JSON")
+    [shown] = json.loads(run("show", f"{task.task_id}/0/1", "--json").output)
+    assert (shown["key"], shown["headers"], shown["value"]) == ("base64:/g==", {"from": "outside"}, "base64:/wA=")
+    assert "value: first" in run("show").output
+
+
+def test_replay_puts_the_record_to_the_end_of_its_partition_and_settles_the_letter(
+    task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result]
+) -> None:
+    topic.put([letter(task, 0, 1), letter(task, 1, 0)])
+    assert run("replay", f"{task.task_id}/0/1", "--yes").output == "1 records replayed\n"
+    record = last(task, 0)
+    headers = dict(record.headers() or [])
+    assert (record.offset(), record.key(), record.value()) == (2, b"\xfe", b"\xff\x00")
+    assert (headers["from"], headers["cdcbus.replayed.offset"]) == (b"outside", b"1")
+    assert "cdcbus.replayed" in headers
+    assert [each.letter.partition for each in topic.letters()] == [1]
+    topic.put([letter(task, 0, 2)])  # refused again
+    assert [each.headers for each in topic.letters()] == [[("from", b"outside")], []]
+
+
+def test_drop_settles_letters_after_a_question(task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result]) -> None:
+    topic.put([letter(task, 0, 0), letter(task, 0, 1)])
+    assert run("drop", "--all", input="n\n").exit_code != 0
+    assert len(topic.letters()) == 2
+    assert run("drop", "--all", input="y\n").exit_code == 0
+    assert topic.letters() == []
+    assert last(task, 0).offset() == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [(["shop/0/77"], "no open dead letter: shop/0/77"), ([], "or give --all"), (["shop-0-1"], "expected TOPIC/PARTITION/OFFSET")],
+)
+def test_records_that_are_not_there_are_refused(run: Callable[..., Result], words: list[str], sentence: str) -> None:
+    refused = run("drop", *words, "--yes")
+    assert refused.exit_code != 0
+    assert sentence in refused.output

@@ -1,0 +1,75 @@
+"""What Spark really raises when something is wrong with Kafka, and what a task takes it for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from cdcbus.consumer.offsets import Lane
+from cdcbus.consumer.spark import kafka_stream, spark_error, spark_session
+from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.errors import BusUnavailable, CdcError
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+SOON = {"default.api.timeout.ms": "3000", "request.timeout.ms": "2000"}
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    with spark_session(LoadTask("spark-errors", TopicConfig("", ()), "canalRow", "JdbcBatch", JdbcTarget("")), Event()) as (session, _):
+        yield session
+
+
+@pytest.fixture
+def task(cut_topic: str, kafka: str) -> LoadTask:
+    return LoadTask("7", TopicConfig(kafka, (cut_topic,), kafka_options=SOON), "canalRow", "JdbcBatch", JdbcTarget(""))
+
+
+def ended(spark: SparkSession, task: LoadTask, offsets: dict[Lane, int], folder: Path, broken: bool = False) -> CdcError:
+    """What a query that reads from there ends with; as in a task, a batch hands on no error of its own."""
+    inside: list[Exception] = []
+
+    def count(frame: DataFrame, _: int) -> None:
+        try:
+            frame.count()
+            if broken:
+                frame.selectExpr("raise_error('kafka')").collect()
+        except Exception as error:
+            inside.append(error)
+
+    writer = kafka_stream(spark, task, offsets).writeStream.foreachBatch(count).option("checkpointLocation", str(folder))
+    query = writer.start()
+    try:
+        wait_until(lambda: bool(inside) or not query.isActive, "the query to fail", 90)
+        return spark_error(task, inside[0] if inside else query.exception())
+    finally:
+        query.stop()
+
+
+def test_offsets_that_are_gone_are_looked_at_again(spark: SparkSession, task: LoadTask, tmp_path: Path) -> None:
+    found = ended(spark, task, {(task.source.topics[0], 0): 2}, tmp_path)
+    assert type(found) is BusUnavailable, found
+
+
+def test_a_topic_that_is_missing_is_looked_at_again(spark: SparkSession, task: LoadTask, tmp_path: Path) -> None:
+    missing = replace(task, source=replace(task.source, topics=("no-such-topic",)))
+    found = ended(spark, missing, {("no-such-topic", 0): 0}, tmp_path)
+    assert type(found) is BusUnavailable, found
+
+
+def test_a_broker_that_is_away_is_waited_for(spark: SparkSession, task: LoadTask, tmp_path: Path) -> None:
+    away = replace(task, source=replace(task.source, servers="127.0.0.1:9"))
+    found = ended(spark, away, {(task.source.topics[0], 0): 5}, tmp_path)
+    assert type(found) is BusUnavailable, found
+
+
+def test_a_fault_inside_a_batch_stops_even_if_it_speaks_of_kafka(spark: SparkSession, task: LoadTask, tmp_path: Path) -> None:
+    found = ended(spark, task, {(task.source.topics[0], 0): 5}, tmp_path, broken=True)
+    assert type(found) is CdcError, found

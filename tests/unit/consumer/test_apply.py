@@ -1,0 +1,352 @@
+"""What a lane leaves in the target: on one in memory, with unique keys and foreign keys."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cdcbus.consumer.apply import LaneApplier
+from cdcbus.consumer.dead_letters import DeadLetter
+from cdcbus.consumer.processor import Processor
+from cdcbus.consumer.report import BatchReport
+from cdcbus.consumer.task import LoadTask, MapperRule, SchemaChange, TopicConfig
+from cdcbus.plugins.contracts import JdbcTarget, TargetColumn, TargetTable
+from cdcbus.plugins.errors import BusUnavailable, ConversionError, DataError, TargetRejected, UniqueViolation, UnmappedColumn
+from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
+from tests.support.memory_target import ForeignKey, MemoryTarget
+
+LANE = ("shop", 0)
+TASK = LoadTask("7", TopicConfig("kafka:9092", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget(""))
+PARENTS, CHILDREN = TableId("shop", "parents"), TableId("shop", "children")
+PARENT_TABLE = Table(PARENTS, (Column("id"), Column("v")), ("id",))
+CHILD_TABLE = Table(CHILDREN, (Column("id"), Column("parent")), ("id",))
+
+
+def table(name: TableId, *columns: str, unique: tuple[tuple[str, ...], ...] = ()) -> TargetTable:
+    return TargetTable(name, {column: TargetColumn(column, "text") for column in columns}, ("id",), unique, "postgresql")
+
+
+def target(**options: object) -> MemoryTarget:
+    tables = {PARENTS: table(PARENTS, "id", "v", unique=(("v",),)), CHILDREN: table(CHILDREN, "id", "parent")}
+    return MemoryTarget(tables, **options)  # type: ignore[arg-type]
+
+
+class Made:
+    """A converter whose records are numbers of changes that were made beforehand."""
+
+    def __init__(self, *records: RowChange | list[RowChange] | Exception) -> None:
+        self.made = records
+        self.records: list[tuple[int, bytes | None]] = [(number, str(number).encode()) for number in range(len(records))]
+
+    def from_bytes(self, value: bytes) -> list[RowChange]:
+        made = self.made[int(value)]
+        if isinstance(made, Exception):
+            raise made
+        return made if isinstance(made, list) else [made]
+
+    def to_bytes(self, change: RowChange) -> bytes:
+        raise NotImplementedError
+
+
+def apply(
+    loader: MemoryTarget, *records: RowChange | list[RowChange] | Exception, task: LoadTask = TASK, process: Processor | None = None
+) -> BatchReport:
+    made = Made(*records)
+    return LaneApplier(task, made, loader, process).apply(LANE, made.records, len(made.records), 5)
+
+
+def parent(op: Op, row: Row | None, before: Row | None = None) -> RowChange:
+    return RowChange(
+        PARENT_TABLE, op, before or (row if op is Op.DELETE else None), None if op is Op.DELETE else row, Origin(commit_us=9_000)
+    )
+
+
+def child(op: Op, row: Row) -> RowChange:
+    return RowChange(CHILD_TABLE, op, row if op is Op.DELETE else None, None if op is Op.DELETE else row)
+
+
+def row(key: str, v: Cell = None) -> dict[str, Cell]:
+    return {"id": key, "v": v}
+
+
+# Unique keys and foreign keys, against the source itself
+
+KEYS = ("1", "2", "3", "4")
+VALUES = (None, "x", "y", "z")
+
+
+class Source:
+    """Two tables of a source that keeps its unique key and its foreign key at every row, and the changes that it logs."""
+
+    def __init__(self) -> None:
+        self.parents: dict[str, dict[str, Cell]] = {}
+        self.children: dict[str, dict[str, Cell]] = {}
+        self.changes: list[RowChange] = []
+
+    def step(self, draw: st.DrawFn) -> None:
+        key, v = draw(st.sampled_from(KEYS)), draw(st.sampled_from(VALUES))
+        kind = draw(st.sampled_from(["put", "move", "delete", "child", "child", "orphan", "truncate"]))
+        held = {each["v"] for other, each in self.parents.items() if other != key}
+        named = {each["parent"] for each in self.children.values()}
+        if kind == "put" and (v is None or v not in held):
+            self._log(parent(Op.UPDATE if key in self.parents else Op.INSERT, row(key, v), self.parents.get(key)))
+            self.parents[key] = row(key, v)
+        elif kind == "move" and key in self.parents and key not in named:
+            free = draw(st.sampled_from([key, *(other for other in KEYS if other not in self.parents)]))
+            moved = row(free, self.parents[key]["v"])
+            self._log(parent(Op.UPDATE, moved, self.parents.pop(key)))
+            self.parents[free] = moved
+        elif kind == "delete" and key in self.parents and key not in named:
+            self._log(parent(Op.DELETE, self.parents.pop(key)))
+        elif kind == "child" and key in self.parents:
+            number = draw(st.sampled_from(KEYS))
+            new: dict[str, Cell] = {"id": number, "parent": key}
+            old = self.children.get(number)
+            self._log(RowChange(CHILD_TABLE, Op.UPDATE if old else Op.INSERT, old, new))
+            self.children[number] = new
+        elif kind == "orphan" and key in self.children:
+            self._log(child(Op.DELETE, self.children.pop(key)))
+        elif kind == "truncate" and not self.children:
+            self._log(RowChange(PARENT_TABLE, Op.TRUNCATE, None, None))
+            self.parents.clear()
+
+    def _log(self, change: RowChange) -> None:
+        self.changes.append(change)
+
+    def rows(self) -> dict[TableId, object]:
+        return {
+            PARENTS: {(key,): each for key, each in self.parents.items()},
+            CHILDREN: {(key,): each for key, each in self.children.items()},
+        }
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> Source:
+    source = Source()
+    for _ in range(draw(st.integers(0, 25))):
+        source.step(draw)
+    return source
+
+
+FOREIGN = (ForeignKey(CHILDREN, "parent", PARENTS),)
+
+
+@settings(max_examples=300, deadline=None)
+@given(histories(), st.lists(st.integers(1, 25), max_size=3), st.sampled_from([{}, {"PARENTS": 1, "SHOP.CHILDREN": 2}]), st.booleans())
+def test_batches_of_any_size_leave_the_source_s_rows_whatever_its_keys_forbid_on_the_way(
+    source: Source, cuts: list[int], weights: dict[str, int], merge: bool
+) -> None:
+    loader = target(foreign_keys=FOREIGN)
+    made = Made(*source.changes)
+    applier = LaneApplier(replace(TASK, weights=weights, merge=merge), made, loader)
+    edges = [0, *sorted(cut for cut in cuts if cut < len(source.changes)), len(source.changes)]
+    for start, end in itertools.pairwise(edges):
+        applier.apply(LANE, made.records[start:end], end, 5)
+    assert loader.rows == source.rows()
+
+
+@settings(max_examples=200, deadline=None)
+@given(histories(), st.data())
+def test_changes_of_rows_with_unique_values_may_come_again(source: Source, data: st.DataObject) -> None:
+    changes = [change for change in source.changes if change.table is PARENT_TABLE]
+    loader, made = target(), Made(*changes)
+    applier = LaneApplier(TASK, made, loader)
+    applier.apply(LANE, made.records[: data.draw(st.integers(0, len(changes)))], 1, 5)
+    applier.apply(LANE, made.records, len(changes), 5)
+    assert loader.rows[PARENTS] == source.rows()[PARENTS]
+
+
+@settings(max_examples=100, deadline=None)
+@given(histories(), st.sets(st.integers(0, 24), max_size=4))
+def test_exactly_the_records_that_are_refused_become_dead_letters(source: Source, bad: set[int]) -> None:
+    """Refused rows are put between those of a history, under keys of their own; before a truncate they would not be written at all."""
+    last_truncate = max((number for number, change in enumerate(source.changes) if change.op is Op.TRUNCATE), default=-1)
+    records: list[RowChange] = []
+    wrong = []
+    for number, change in enumerate(source.changes):
+        if number in bad and number > last_truncate:
+            wrong.append(len(records))
+            records.append(parent(Op.INSERT, row(f"bad{number}", "refused")))
+        records.append(change)
+    loader, made, letters = target(refused=frozenset({"refused"})), Made(*records), list[DeadLetter]()
+    report = LaneApplier(TASK, made, loader, put_dead_letters=letters.extend).apply(LANE, made.records, len(records), 5)
+    assert sorted(letter.offset for letter in letters) == wrong
+    assert loader.rows == source.rows()
+    assert sum(each.failed for each in report.tables.values()) == len(wrong)
+    assert sum(each.rows for each in report.tables.values()) == len(records)
+
+
+# Order
+
+
+def test_light_tables_are_written_first_and_heavy_ones_deleted_from_first() -> None:
+    changes = [
+        child(Op.INSERT, {"id": "1", "parent": "1"}), parent(Op.INSERT, row("1")), parent(Op.DELETE, row("9")),
+        child(Op.DELETE, {"id": "9", "parent": "9"}),
+    ]  # fmt: skip
+    loader = target()
+    apply(loader, *changes, task=replace(TASK, weights={"SHOP.PARENTS": 1, "CHILDREN": 2}))
+    assert loader.statements == ["-children", "-parents", "parents", "children"]
+
+
+def test_without_merging_each_change_is_written_by_itself_in_order() -> None:
+    loader = target()
+    changes = [
+        parent(Op.INSERT, row("1", "a")),
+        child(Op.INSERT, {"id": "1", "parent": "1"}),
+        parent(Op.UPDATE, row("1", "b"), row("1", "a")),
+    ]
+    apply(loader, *changes, task=replace(TASK, merge=False))
+    assert loader.statements == ["parents", "children", "parents"]
+    loader = target(is_merging=False)
+    apply(loader, *changes)
+    assert loader.statements == ["parents", "children", "parents"]
+
+
+# What cannot be applied
+
+
+def test_a_refused_row_stops_with_its_record_and_changes_nothing() -> None:
+    loader = target(refused=frozenset({"refused"}))
+    with pytest.raises(TargetRejected, match=r"^record shop\[0\]@1: table shop\.parents: a cell does not fit$"):
+        apply(loader, parent(Op.INSERT, row("1")), parent(Op.INSERT, row("2", "refused")))
+    assert (loader.rows[PARENTS], loader.offsets) == ({}, {})
+
+
+def test_a_record_that_cannot_be_read_is_named_or_becomes_a_dead_letter() -> None:
+    loader, made, letters = target(), Made(ConversionError("no JSON"), parent(Op.INSERT, row("1"))), list[DeadLetter]()
+    with pytest.raises(ConversionError, match=r"^record shop\[0\]@0: no JSON$"):
+        LaneApplier(TASK, made, loader).apply(LANE, made.records, 2, 5)
+    report = LaneApplier(TASK, made, loader, put_dead_letters=letters.extend).apply(LANE, made.records, 2, 5)
+    assert letters == [DeadLetter("shop", 0, 0, "no JSON")]
+    assert (report.unread, list(loader.rows[PARENTS])) == (1, [("1",)])
+
+
+def test_a_record_of_several_rows_is_applied_whole_or_not_at_all() -> None:
+    loader, letters = target(refused=frozenset({"refused"})), list[DeadLetter]()
+    made = Made([parent(Op.INSERT, row("1")), parent(Op.INSERT, row("2", "refused"))], parent(Op.INSERT, row("3")))
+    LaneApplier(TASK, made, loader, put_dead_letters=letters.extend).apply(LANE, made.records, 2, 5)
+    assert [letter.offset for letter in letters] == [0]
+    assert list(loader.rows[PARENTS]) == [("3",)]
+
+
+def test_nothing_is_committed_unless_the_dead_letters_are_put() -> None:
+    def away(_: Sequence[DeadLetter]) -> None:
+        raise BusUnavailable("no broker answers")
+
+    loader, made = target(), Made(ConversionError("no JSON"), parent(Op.INSERT, row("1")))
+    with pytest.raises(BusUnavailable):
+        LaneApplier(TASK, made, loader, put_dead_letters=away).apply(LANE, made.records, 2, 5)
+    assert (loader.rows[PARENTS], loader.offsets) == ({}, {})
+
+
+def test_a_dry_run_puts_no_dead_letters() -> None:
+    made, letters = Made(ConversionError("no JSON")), list[DeadLetter]()
+    with pytest.raises(ConversionError):
+        LaneApplier(TASK, made, target(is_dry_run=True), put_dead_letters=letters.extend).apply(LANE, made.records, 1, 5)
+    assert letters == []
+
+
+def test_a_violation_that_no_order_cures_stops_where_updates_may_not_insert() -> None:
+    loader = target()
+    apply(loader, parent(Op.INSERT, row("1", "x")))
+    with pytest.raises(UniqueViolation, match=r"^record shop\[0\]@0: "):
+        apply(loader, parent(Op.INSERT, row("2", "x")), task=replace(TASK, insert_on_update_error=False))
+
+
+def test_a_column_that_the_target_lacks_is_looked_for_again_next_time() -> None:
+    wide = Table(PARENTS, (*PARENT_TABLE.columns, Column("new", "int")), ("id",))
+    change = RowChange(wide, Op.INSERT, None, {**row("1"), "new": "5"})
+    loader, made, letters = target(), Made(change), list[DeadLetter]()
+    applier = LaneApplier(TASK, made, loader, put_dead_letters=letters.extend)
+    with pytest.raises(UnmappedColumn, match=r'ALTER TABLE "shop"\."parents" ADD COLUMN "new" integer'):
+        applier.apply(LANE, made.records, 1, 5)
+    assert (loader.refreshed, letters) == ([PARENTS], [])  # no dead letter: the column may come
+    loader.tables[PARENTS] = table(PARENTS, "id", "v", "new")
+    applier.apply(LANE, made.records, 1, 5)
+    assert loader.rows[PARENTS] == {("1",): {"id": "1", "v": None, "new": "5"}}
+
+
+@pytest.mark.parametrize(
+    "task", [replace(TASK, schema_change=SchemaChange.IGNORE), replace(TASK, rules=(MapperRule(force_matched=False),))]
+)
+def test_a_dropped_column_is_counted_and_told_once(task: LoadTask, caplog: pytest.LogCaptureFixture) -> None:
+    wide = Table(PARENTS, (*PARENT_TABLE.columns, Column("new", "int")), ("id",))
+    changes = [RowChange(wide, Op.INSERT, None, {**row(key), "new": "5"}) for key in KEYS]
+    with caplog.at_level(logging.WARNING):
+        report = apply(target(), *changes, task=task)
+    assert (report.tables[PARENTS].dropped, len(caplog.records)) == (4, 1)
+    assert caplog.messages[0] == "task 7: shop.parents lacks columns of shop.parents: new are dropped"
+
+
+# Ways
+
+
+def test_one_source_table_may_go_to_several_targets() -> None:
+    copy = TableId("shop", "copies")
+    loader = target()
+    loader.tables[copy] = table(copy, "id", "v")
+    loader.rows[copy] = {}
+    rules = (MapperRule(table=("parents", "parents")), MapperRule(table=("parents", "copies")))
+    report = apply(loader, parent(Op.INSERT, row("1", "x")), task=replace(TASK, rules=rules))
+    assert loader.rows[copy] == loader.rows[PARENTS] == {("1",): row("1", "x")}
+    assert {name: each.rows for name, each in report.tables.items()} == {PARENTS: 1, copy: 1}
+
+
+def shard(number: int) -> Table:
+    return Table(TableId("shop", f"parents_{number}"), PARENT_TABLE.columns, ("id",))
+
+
+def test_sharded_tables_are_merged_into_one() -> None:
+    loader = target()
+    rules = (MapperRule(table=("parents_[0-9]+", "parents")),)
+    apply(loader, *(RowChange(shard(n), Op.INSERT, None, row(str(n))) for n in range(3)), task=replace(TASK, rules=rules))
+    assert list(loader.rows[PARENTS]) == [("0",), ("1",), ("2",)]
+
+
+def test_a_truncate_of_a_shard_does_not_empty_what_others_share() -> None:
+    loader = target()
+    rules = (MapperRule(table=("parents_[0-9]+", "parents")),)
+    apply(loader, RowChange(shard(0), Op.INSERT, None, row("0")), task=replace(TASK, rules=rules))
+    with pytest.raises(DataError, match=r"TRUNCATE of shop\.parents_1: target table shop\.parents holds rows of other source tables too"):
+        apply(loader, RowChange(shard(1), Op.TRUNCATE, None, None), task=replace(TASK, rules=rules))
+    assert list(loader.rows[PARENTS]) == [("0",)]
+
+
+def test_an_event_processor_sees_wanted_rows_before_mapping_and_changes_or_leaves_them_out() -> None:
+    def process(change: RowChange) -> RowChange | None:
+        assert change.table.id == PARENTS
+        if change.after is None or change.after["id"] == "2":
+            return None
+        return RowChange(change.table, change.op, change.before, {**change.after, "v": "made"}, change.origin)
+
+    loader = target()
+    changes = [parent(Op.INSERT, row("1")), parent(Op.INSERT, row("2")), child(Op.INSERT, {"id": "1", "parent": "1"})]
+    apply(loader, *changes, task=replace(TASK, excludes=frozenset({"SHOP.CHILDREN"})), process=process)
+    assert loader.rows == {PARENTS: {("1",): row("1", "made")}, CHILDREN: {}}
+
+
+# Counters
+
+
+def test_a_report_counts_what_happened_at_the_source_and_what_the_target_missed() -> None:
+    changes = [
+        parent(Op.INSERT, row("1", "a")), parent(Op.UPDATE, row("1", "b"), row("1", "a")), parent(Op.DELETE, row("8")),
+        parent(Op.UPDATE, row("9", "c"), row("9")), child(Op.INSERT, {"id": "1", "parent": "1"}),
+    ]  # fmt: skip
+    report = apply(target(), *changes, task=replace(TASK, insert_on_update_error=False))
+    counted = report.tables[PARENTS]
+    assert (counted.rows, counted.inserted, counted.updated, counted.deleted, counted.missed) == (4, 1, 2, 1, 2)
+    assert (report.records, report.tables[CHILDREN].inserted, report.last_commit_ms) == (5, 1, 9)
+    total = BatchReport()
+    for _ in range(2):
+        total.add(report)
+    assert (total.records, total.tables[PARENTS].updated) == (10, 4)
+    assert str(report).startswith("5 records (decode ")
+    assert "shop.parents 4 rows (1 inserted, 2 updated, 1 deleted, 2 missed, merge " in str(report)

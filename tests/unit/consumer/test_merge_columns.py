@@ -1,0 +1,120 @@
+"""The net effect on columns is the net effect of the row changes one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from cdcbus.consumer.merge import merge
+from cdcbus.consumer.merge_columns import merge_columns
+from cdcbus.plugins.columnar import RowGroup
+from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable
+from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
+
+ID = TableId("shop", "orders")
+
+
+def target(*names: str, key: tuple[str, ...], generated: str = "") -> TargetTable:
+    return TargetTable(ID, {name: TargetColumn(name, "text", is_generated=name == generated) for name in names}, key)
+
+
+def grouped(changes: Sequence[RowChange]) -> list[RowGroup]:
+    """The changes as columns: a group for each operation and set of columns."""
+    places: dict[tuple[Op, tuple[str, ...], tuple[str, ...]], list[int]] = {}
+    for place, change in enumerate(changes):
+        places.setdefault((change.op, tuple(change.before or ()), tuple(change.after or ())), []).append(place)
+    groups = []
+    for (op, before, after), members in places.items():
+
+        def columns(names: tuple[str, ...], rows: list[Row | None]) -> dict[str, pa.Array] | None:
+            return {name: pa.array([(row or {})[name] for row in rows], pa.string()) for name in names} or None
+
+        chosen = [changes[place] for place in members]
+        groups.append(
+            RowGroup(
+                chosen[0].table,
+                op,
+                pa.array(members, pa.int64()),
+                columns(before, [change.before for change in chosen]),
+                columns(after, [change.after for change in chosen]),
+                pa.array([0] * len(members), pa.int64()),
+            )
+        )
+    return groups
+
+
+def effect(batch: TableBatch) -> tuple[bool, set[tuple[str | None, ...]], dict[tuple[str, ...], set[tuple[str | None, ...]]]]:
+    """A batch without the order of its rows."""
+    return batch.truncate, set(batch.deletes), {writes.columns: set(writes.rows) for writes in batch.writes}
+
+
+CELLS = st.sampled_from([None, "", "a", "b", "null", "é'\"\\"])
+KEYS = st.sampled_from(["1", "2", "3"])
+
+
+@st.composite
+def histories(draw: DrawFn) -> tuple[list[RowChange], TargetTable]:
+    """Inserts, updates and deletes of few keys, mostly of whole rows that keep their keys."""
+    key = draw(st.sampled_from([("id",), ("id", "part"), ("part", "id")]))
+    names = ("id", "part", "a", "b")
+    table = Table(ID, tuple(map(Column, names)), key)
+    extra = draw(st.sampled_from([(), ("z",)]))
+    order = draw(st.permutations([*names, *extra]))
+    changes = []
+    for _ in range(draw(st.integers(1, 12))):
+        op = draw(st.sampled_from([Op.INSERT, Op.UPDATE, Op.DELETE]))
+        keys = {"id": draw(KEYS), "part": draw(KEYS)}
+        before, after = ({**keys, "a": draw(CELLS), "b": draw(CELLS)} for _ in range(2))
+        if op is Op.UPDATE and draw(st.integers(0, 9)) == 0:
+            after["id"] = draw(KEYS)
+        if op is Op.UPDATE and draw(st.integers(0, 9)) == 0:
+            del after["a"]
+        changes.append(RowChange(table, op, None if op is Op.INSERT else before, None if op is Op.DELETE else after))
+    return changes, target(*order, key=key, generated=draw(st.sampled_from(["", *extra])))
+
+
+@settings(max_examples=500)
+@given(histories())
+def test_both_ways_give_the_same_batch(history: tuple[list[RowChange], TargetTable]) -> None:
+    changes, table = history
+    found = merge_columns(grouped(changes), table)
+    if found is not None:
+        assert effect(found) == effect(merge(changes, table, insert_on_update=True))
+
+
+def change(op: Op, key: str, cell: str | None = "x", new_key: str | None = None) -> RowChange:
+    table = Table(ID, (Column("id"), Column("a")), ("id",))
+    before, after = {"id": key, "a": "old"}, {"id": new_key or key, "a": cell}
+    return RowChange(table, op, None if op is Op.INSERT else before, None if op is Op.DELETE else after)
+
+
+WHOLE = target("id", "a", key=("id",))
+
+
+def test_the_last_change_of_a_key_counts() -> None:
+    changes = [change(Op.INSERT, "1"), change(Op.UPDATE, "1", "y"), change(Op.INSERT, "2"), change(Op.DELETE, "2"), change(Op.DELETE, "3")]
+    batch = merge_columns(grouped([*changes, change(Op.INSERT, "3", None)]), WHOLE)
+    assert batch is not None
+    assert effect(batch) == (False, {("2",)}, {("id", "a"): {("1", "y"), ("3", None)}})
+
+
+def test_deletes_alone_need_the_key_only() -> None:
+    batch = merge_columns(grouped([change(Op.DELETE, "1"), change(Op.DELETE, "1")]), WHOLE)
+    assert batch is not None
+    assert effect(batch) == (False, {("1",)}, {})
+
+
+def test_what_the_last_change_does_not_tell_is_left_to_the_plain_way() -> None:
+    moved = change(Op.UPDATE, "1", new_key="2")
+    partial = change(Op.UPDATE, "1")
+    partial.after = {"id": "1"}
+    open_columns = target("id", "a", "z", key=("id",))
+    assert merge_columns(grouped([moved]), WHOLE) is None
+    assert merge_columns(grouped([change(Op.INSERT, "1"), partial]), WHOLE) is None
+    assert merge_columns(grouped([change(Op.DELETE, "1"), change(Op.INSERT, "1")]), open_columns) is None
+    assert merge_columns(grouped([change(Op.INSERT, "1")]), open_columns) is not None
+    assert merge_columns(grouped([change(Op.INSERT, "1")]), target("id", "a", key=())) is None

@@ -1,0 +1,114 @@
+"""What a task does on what Spark raises, by the Java classes behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from cdcbus.consumer.spark import classified, spark_error
+from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.errors import BusRejected, BusUnavailable, CdcError
+
+TASK = LoadTask("7", TopicConfig("kafka:9092", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget(""))
+OUTER = ["org.apache.spark.sql.streaming.StreamingQueryException", "java.lang.Exception", "org.apache.spark.SparkException"]
+KAFKA = "org.apache.kafka.common.errors"
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        [f"{KAFKA}.TimeoutException", f"{KAFKA}.RetriableException"],
+        [f"{KAFKA}.UnknownTopicOrPartitionException", f"{KAFKA}.InvalidMetadataException", f"{KAFKA}.RetriableException"],
+        ["java.util.concurrent.ExecutionException", f"{KAFKA}.DisconnectException", f"{KAFKA}.RetriableException"],
+        ["org.apache.kafka.clients.consumer.OffsetOutOfRangeException", "org.apache.kafka.clients.consumer.InvalidOffsetException"],
+        ["org.apache.spark.sql.kafka010.KafkaIllegalStateException", "java.lang.IllegalStateException"],
+        ["java.util.concurrent.TimeoutException"],
+    ],
+)
+def test_kafka_s_passing_troubles_and_lost_offsets_are_looked_at_again(classes: list[str]) -> None:
+    error = classified(TASK, "reason", [*OUTER, *classes])
+    assert type(error) is BusUnavailable
+    assert str(error) == "Spark cannot read from Kafka at kafka:9092: reason"
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        [f"{KAFKA}.SaslAuthenticationException", f"{KAFKA}.AuthenticationException"],
+        ["org.apache.kafka.common.KafkaException", f"{KAFKA}.SslAuthenticationException", f"{KAFKA}.AuthenticationException"],
+        [f"{KAFKA}.TopicAuthorizationException", f"{KAFKA}.AuthorizationException"],
+    ],
+)
+def test_refused_logins_and_rights_stop_with_where_to_look(classes: list[str]) -> None:
+    error = classified(TASK, "reason", [*OUTER, *classes])
+    assert type(error) is BusRejected
+    assert "kafka.sasl.*" in str(error)
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [[], ["java.lang.OutOfMemoryError", "java.lang.Error"], ["org.apache.kafka.common.config.ConfigException"], ["java.net.Surprise"]],
+)
+def test_the_unknown_stops_even_if_its_text_speaks_of_kafka(classes: list[str]) -> None:
+    error = classified(TASK, "kafka", [*OUTER, *classes])
+    assert type(error) is CdcError
+    assert str(error) == "task 7: Spark failed: kafka"
+
+
+def test_a_name_service_that_is_away_passes() -> None:
+    text = "No resolvable bootstrap urls given in bootstrap.servers"
+    assert type(classified(TASK, text, ["org.apache.kafka.common.config.ConfigException"])) is BusUnavailable
+
+
+@dataclass
+class JavaClass:
+    """As py4j shows them."""
+
+    name: str
+    ancestor: JavaClass | None = None
+
+    def getName(self) -> str:
+        return self.name
+
+    def getSuperclass(self) -> JavaClass | None:
+        return self.ancestor
+
+
+@dataclass
+class Throwable:
+    of: JavaClass
+    cause: Throwable | None = None
+
+    def getClass(self) -> JavaClass:
+        return self.of
+
+    def toString(self) -> str:
+        return "\nSpark's text\nand more"
+
+    def getCause(self) -> Throwable | None:
+        return self.cause
+
+
+class Captured(Exception):
+    """As PySpark makes them: the Java exception itself in one of two places."""
+
+    def __init__(self, origin: Throwable | None, cause: Captured | None = None) -> None:
+        super().__init__("An error occurred while calling o85.count")
+        self._origin, self._cause = origin, cause
+
+
+TIMED_OUT = Throwable(JavaClass("java.lang.Exception"), Throwable(JavaClass(f"{KAFKA}.X", JavaClass(f"{KAFKA}.RetriableException"))))
+
+
+@pytest.mark.parametrize("error", [Captured(TIMED_OUT), Captured(None, Captured(TIMED_OUT))])
+def test_the_cause_chain_is_found_where_pyspark_keeps_it(error: Exception) -> None:
+    found = spark_error(TASK, error)
+    assert type(found) is BusUnavailable
+    assert str(found).endswith(": Spark's text")
+
+
+def test_an_error_without_java_behind_it_stops() -> None:
+    assert type(spark_error(TASK, ValueError("kafka"))) is CdcError
+    assert str(spark_error(TASK, None)) == "task 7: Spark failed: no reason given"
