@@ -7,7 +7,8 @@ and the records that it refuses are apart: a value that moves between rows is fr
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
@@ -19,8 +20,10 @@ from cdcbus.consumer.dead_letters import DeadLetter
 from cdcbus.consumer.heartbeat import beat_seconds
 from cdcbus.consumer.mapper import Mapper, Plan, Route
 from cdcbus.consumer.merge import merge
+from cdcbus.consumer.net_columns import MIN_RECORDS, NetColumns, NetTable, net_columns
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.processor import Processor
+from cdcbus.consumer.records import Records
 from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.task import LoadTask, SchemaChange
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Counts, Loader, LoadTransaction, TableBatch, TargetTable
@@ -29,8 +32,7 @@ from cdcbus.plugins.loaders.widen import lacking, too_narrow
 from cdcbus.plugins.rowchange import RowChange, Table, TableId
 
 LOG = logging.getLogger(__name__)
-
-Record = tuple[int, bytes | None]  # offset, value
+NOTHING_KNOWN: Mapping[TableId, NetTable] = {}
 
 
 class Step(NamedTuple):
@@ -74,7 +76,7 @@ class LaneApplier:
         self._wants = cache(task.wants)
         self._is_merging = task.merge and loader.is_merging
 
-    def apply(self, lane: Lane, records: Sequence[Record], end_offset: int, mzxid: int) -> BatchReport:
+    def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int) -> BatchReport:
         """Everything or nothing: rows, dead letters, and that the lane has been applied up to `end_offset`.
 
         Raises UnmappedColumn, and what needs no person but time; DataError and TargetRejected, naming the record, unless they become dead
@@ -82,11 +84,17 @@ class LaneApplier:
         """
         report, letters = BatchReport(records=len(records)), list[DeadLetter]()
         started = perf_counter()
-        steps = self._steps(lane, records, report, letters)
+        net = self._net_columns(records)
+        steps = self._steps(lane, records.take(net.plain), report, letters) if net else self._steps(lane, records, report, letters)
         decoded = perf_counter()
         with self._loader.transaction() as transaction:
             work = _Work(lane, transaction, report, letters)
-            self._settle(work, steps)
+            if net is None or not self._settle_columns(work, steps, net):
+                if net is not None:
+                    letters.clear()
+                    work.report = report = BatchReport(records=len(records))
+                    steps = self._steps(lane, records, report, letters)
+                self._settle(work, steps)
             if letters and self._put_dead_letters:
                 self._put_dead_letters(letters)  # before the offset moves past them
             transaction.store_offset(AppliedOffset(*lane, end_offset, mzxid))
@@ -94,6 +102,42 @@ class LaneApplier:
         report.decode_ms, report.apply_ms = (decoded - started) * 1000, (applied - decoded) * 1000
         report.commit_ms = (perf_counter() - applied) * 1000
         return report
+
+    # Columns: many records at once, where each needs no look of its own
+
+    def _net_columns(self, records: Records) -> NetColumns | None:
+        task = self._task
+        if len(records) < MIN_RECORDS or not self._is_merging or self._process is not None or not task.insert_on_update_error:
+            return None
+        net = net_columns(records, task.converter, self._column_plans, self._targets)
+        return net if net.tables else None
+
+    def _column_plans(self, table: Table) -> list[Plan] | None:
+        """None for heartbeats, whose cells tell the time."""
+        if self._wants(table.id):
+            return [self._plan(route, table) for route in self._mapper.routes(table.id)]
+        return None if self._task.is_heartbeat(table.id) else []
+
+    def _targets(self, records: Records) -> set[TableId]:
+        """The target tables of the records' rows; what cannot be read has none."""
+        sources: set[TableId] = set()
+        for _, value in records:
+            with suppress(DataError):
+                sources.update(change.table.id for change in self._converter.from_bytes(value or b""))
+        return {route.target for source in sources for route in self._mapper.routes(source)}
+
+    def _settle_columns(self, work: _Work, steps: Sequence[Step], net: NetColumns) -> bool:
+        """Applies the net effects of columns and steps together; False, with nothing done, where the target does not take them."""
+        steps = [step for step in steps if step.plan.target.id not in net.tables]
+        try:
+            with work.transaction.savepoint():
+                report = self._write_merged(work.transaction, steps, net.tables)
+        except (DataError, TargetRejected) as error:
+            LOG.info("task %s: %s[%d] is applied row by row: %s", self._task.task_id, *work.lane, error)
+            return False
+        work.report.add(report)
+        work.report.last_commit_ms = max(work.report.last_commit_ms, net.last_commit_ms)
+        return True
 
     def check_targets(self) -> None:
         """Raises UnmappedColumn when a table that the task file includes by name has no target."""
@@ -104,7 +148,7 @@ class LaneApplier:
 
     # Records to steps
 
-    def _steps(self, lane: Lane, records: Sequence[Record], report: BatchReport, letters: list[DeadLetter]) -> list[Step]:
+    def _steps(self, lane: Lane, records: Records, report: BatchReport, letters: list[DeadLetter]) -> list[Step]:
         """The row changes that the task wants, under the target's names, in order."""
         steps: list[Step] = []
         known: dict[int, tuple[Table, list[Plan]]] = {}  # by identity, see Route.plan
@@ -214,15 +258,17 @@ class LaneApplier:
             raise type(error)(f"record {lane[0]}[{lane[1]}]@{offset}: {error}") from error
         letters.append(DeadLetter(*lane, offset, str(error)))
 
-    def _write_merged(self, transaction: LoadTransaction, steps: Sequence[Step]) -> BatchReport:
-        """The net effect. Tables in the order of their weight, then of their first change; rows are deleted in the opposite order."""
+    def _write_merged(
+        self, transaction: LoadTransaction, steps: Sequence[Step], known: Mapping[TableId, NetTable] = NOTHING_KNOWN
+    ) -> BatchReport:
+        """The net effect, with that which is known of other tables. Tables in the order of their weight, then of their first change; rows
+        are deleted in the opposite order."""
         report = BatchReport()
         tables: dict[TableId, list[Step]] = {}
         for step in steps:
             tables.setdefault(step.plan.target.id, []).append(step)
-        batches = sorted(
-            (self._merged(table_steps, report) for table_steps in tables.values()), key=lambda batch: self._task.weight(batch.table.id)
-        )
+        merged = [self._merged(table_steps, report) for table_steps in tables.values()]
+        batches = sorted((*(net.batch for net in known.values()), *merged), key=lambda batch: self._task.weight(batch.table.id))
         counts = {batch.table.id: Counts() for batch in batches}
         for batch in _phases(batches):
             started = perf_counter()
@@ -230,6 +276,9 @@ class LaneApplier:
             report.table(batch.table.id).write_ms += (perf_counter() - started) * 1000
         for table, table_steps in tables.items():
             _count(report, table_steps, counts[table])
+        for table, net in known.items():
+            report.table(table).add_ops(net.ops, counts[table])
+            report.table(table).dropped += net.dropped
         return report
 
     def _merged(self, steps: Sequence[Step], report: BatchReport) -> TableBatch:

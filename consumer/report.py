@@ -36,7 +36,10 @@ class TableReport:
 
     def add_applied(self, changes: Iterable[RowChange], counts: Counts) -> None:
         """Changes that were written, and what the target said of them."""
-        ops = Counter([change.op for change in changes])
+        self.add_ops(Counter([change.op for change in changes]), counts)
+
+    def add_ops(self, ops: Counter[Op], counts: Counts) -> None:
+        """So many changes of each operation that were written."""
         self.rows += ops.total()
         self.inserted += ops[Op.INSERT]
         self.updated += ops[Op.UPDATE]

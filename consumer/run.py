@@ -28,12 +28,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from cdcbus.consumer.apply import LaneApplier, Record
+from cdcbus.consumer.apply import LaneApplier
 from cdcbus.consumer.dead_letters import dead_letters_of
 from cdcbus.consumer.offsets import Lane, TopicLogs, starting_offsets
 from cdcbus.consumer.processor import make_processor
+from cdcbus.consumer.records import NO_RECORDS, Records, by_lane
 from cdcbus.consumer.report import BatchReport
-from cdcbus.consumer.spark import ASYNCHRONOUS_PROGRESS, JVM_ENDED, end_offsets, kafka_stream, spark_error, spark_session
+from cdcbus.consumer.spark import ASYNCHRONOUS_PROGRESS, JVM_ENDED, end_offsets, kafka_stream, query_error, spark_error, spark_session
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import CdcError, PositionConflict
@@ -141,7 +142,7 @@ def _stream(task: LoadTask, spark: SparkSession, scratch: Path, batches: _Batche
         while not batches.ended.wait(POLL_SECONDS):
             batches.check_edits()
             if not query.isActive:
-                batches.fail(spark_error(task, query.exception()))
+                batches.fail(query_error(task, query))
     finally:
         batches.end()
         with suppress(*JVM_ENDED):
@@ -209,11 +210,11 @@ class _Batches:
             self.ended.set()
 
     def _apply(self, frame: DataFrame) -> None:
-        known, lanes = self.progress.next_offsets, _lanes(frame)
+        known, lanes = self.progress.next_offsets, by_lane(frame.toArrow())
         ends = {lane: min(end, self._limit) for lane, end in end_offsets(self._query).items()}
         moved = {lane: end for lane, end in ends.items() if end > known.get(lane, -1)}
         with ThreadPoolExecutor(max(1, min(len(moved), self._task.target.pool_size))) as pool:  # a lane needs a connection
-            futures = [pool.submit(self._apply_lane, lane, lanes.get(lane, []), end) for lane, end in moved.items()]
+            futures = [pool.submit(self._apply_lane, lane, lanes.get(lane, NO_RECORDS), end) for lane, end in moved.items()]
         batch = BatchReport()
         for future in futures:
             batch.add(future.result())
@@ -225,16 +226,6 @@ class _Batches:
             _store({topic: self._stores[topic] for topic in {topic for topic, _ in moved}}, self.progress.next_offsets)
         self._report(self.progress)
 
-    def _apply_lane(self, lane: Lane, records: list[Record], end: int) -> BatchReport:
-        if records and records[-1][0] >= end:  # a bounded replay ends inside the batch
-            records = [record for record in records if record[0] < end]
-        return self._applier.apply(lane, records, end, self._stores[lane[0]].mzxid)
-
-
-def _lanes(frame: DataFrame) -> dict[Lane, list[Record]]:
-    """The batch's records per lane, in offset order: Spark reads a partition in one task."""
-    table = frame.toArrow()
-    lanes: dict[Lane, list[Record]] = {}
-    for topic, partition, offset, value in zip(*(column.to_pylist() for column in table.columns), strict=True):
-        lanes.setdefault((topic, partition), []).append((offset, value))
-    return lanes
+    def _apply_lane(self, lane: Lane, records: Records, end: int) -> BatchReport:
+        """`end` lies inside the batch where a bounded replay ends."""
+        return self._applier.apply(lane, records.before(end), end, self._stores[lane[0]].mzxid)

@@ -176,42 +176,41 @@ _PASSING = (
 _UNRESOLVED = "No resolvable bootstrap urls"  # a ConfigException to Kafka's client, but the name service may be back soon
 
 
-def spark_error(task: LoadTask, error: BaseException | None) -> CdcError:
+def spark_error(task: LoadTask, error: BaseException) -> CdcError:
     """What Spark raised, as ours, by the Java exceptions behind it: another attempt is worth while where Kafka is away, and tells precisely
     what is wrong where it lacks a topic or an offset. What is not known stops the task."""
-    java = _throwable(error)
-    text = str(error or "") if java is None else str(java.toString())
-    return classified(task, next((line for line in text.splitlines() if line.strip()), "no reason given"), _classes(java))
+    java = getattr(error, "java_exception", getattr(error, "_origin", None))
+    return classified(task, str(error), []) if java is None else _java_error(task, java)
+
+
+def query_error(task: LoadTask, query: StreamingQuery) -> CdcError:
+    """The same for a query that has ended. PySpark's own form of its exception may lack the Java one."""
+    failure = query._jsq.exception()
+    return _java_error(task, failure.get()) if failure.isDefined() else classified(task, "", [])
+
+
+def _java_error(task: LoadTask, java: Any) -> CdcError:
+    """`java`: an exception as py4j shows it."""
+    texts, classes = list[str](), list[str]()
+    while java is not None and len(texts) < 100:
+        texts.append(str(java.toString()))
+        ancestor = java.getClass()
+        while ancestor is not None:
+            classes.append(str(ancestor.getName()))
+            ancestor = ancestor.getSuperclass()
+        java = java.getCause()
+    return classified(task, "\n".join(texts), classes)
 
 
 def classified(task: LoadTask, text: str, classes: Sequence[str]) -> CdcError:
-    """`classes`: of the cause chain, with their ancestors, outermost first."""
+    """`text`: of the cause chain, of which the first line is told; `classes`: of the cause chain, with their ancestors, outermost first."""
+    reason = next((line for line in text.splitlines() if line.strip()), "no reason given")
     if any(name in _REFUSED for name in classes):
         cure = "check the task's settings kafka.security.protocol, kafka.sasl.*, kafka.ssl.* and the user's rights"
-        return BusRejected(f"Kafka at {task.source.servers} refuses Spark: {text}; {cure}")
+        return BusRejected(f"Kafka at {task.source.servers} refuses Spark: {reason}; {cure}")
     if any(name in _PASSING for name in classes) or _UNRESOLVED in text:
-        return BusUnavailable(f"Spark cannot read from Kafka at {task.source.servers}: {text}")
-    return CdcError(f"task {task.task_id}: Spark failed: {text}")
-
-
-def _throwable(error: BaseException | None) -> Any:
-    """The Java exception behind a Python one; None where there is none."""
-    java = getattr(error, "java_exception", None)
-    while java is None and error is not None:  # PySpark keeps some only as the cause of its own
-        java, error = getattr(error, "_origin", None), getattr(error, "_cause", None)
-    return java
-
-
-def _classes(java: Any) -> list[str]:
-    """The classes of a Java exception and of its causes, with their ancestors."""
-    found: list[str] = []
-    while java is not None and len(found) < 1000:
-        ancestor = java.getClass()
-        while ancestor is not None:
-            found.append(str(ancestor.getName()))
-            ancestor = ancestor.getSuperclass()
-        java = java.getCause()
-    return found
+        return BusUnavailable(f"Spark cannot read from Kafka at {task.source.servers}: {reason}")
+    return CdcError(f"task {task.task_id}: Spark failed: {reason}")
 
 
 def end_offsets(query: StreamingQuery) -> dict[Lane, int]:

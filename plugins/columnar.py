@@ -131,6 +131,12 @@ def _utc_times(times: pa.Array) -> pa.Array:
     return pc.fill_null(pc.cast(pc.cast(times, pa.timestamp("us")), pa.int64()), 0)
 
 
+def _canal_marks(records: pa.BinaryArray) -> pa.Array:
+    """Some 50 bytes up to the table's name, while `ts` has 13 digits, until the year 2286. `true` is shorter than `false`."""
+    is_last = pc.equal(pc.binary_slice(records, -21, -17), b"true")
+    return pc.if_else(is_last, pc.binary_slice(records, -99, -51), pc.binary_slice(records, -100, -52))
+
+
 _CANAL_ROW: Final = _Wire(
     before=("old", "data"),
     after=("data",),
@@ -139,7 +145,7 @@ _CANAL_ROW: Final = _Wire(
     is_commit_text=False,
     commit_us=_epoch_ms,
     is_plain=lambda message: "txLast" in message,  # else the cells are in canal's own rendering
-    marks=lambda records: pc.binary_slice(records, -100, -52),  # up to the table's name, while `ts` has 13 digits, until the year 2286
+    marks=_canal_marks,
 )
 _OGG_JSON: Final = _Wire(
     before=("before", "after"),

@@ -9,6 +9,7 @@
     ├── SourceError              the database read from
     │   ├── SourceUnavailable    not reachable just now: try again
     │   ├── SourceMisconfigured  reachable, but cannot be read completely
+    │   │   └── SourceRefused    this server, or its user's rights: another address may do
     │   ├── PositionLost         the log no longer holds the position
     │   ├── UnusableHistory      a stored schema history that is damaged
     │   └── UnreadableEvent      an event that cannot be decoded without guessing
@@ -63,6 +64,10 @@ class SourceUnavailable(SourceError):
 
 class SourceMisconfigured(SourceError):
     """The source answers, but its settings or grants do not allow complete reading."""
+
+
+class SourceRefused(SourceMisconfigured):
+    """The server at this address refuses the login, or its settings or grants do not allow reading; another address may be better."""
 
 
 class PositionLost(SourceError):

@@ -23,6 +23,7 @@ from cdcbus.plugins.errors import (
     PositionUnavailable,
     SourceError,
     SourceMisconfigured,
+    SourceRefused,
     SourceUnavailable,
     TargetError,
     TargetMisconfigured,
@@ -65,6 +66,7 @@ POLICIES: Mapping[type[CdcError], Policy] = {
     SourceError: Policy(Action.STOP, "Remove the cause at the source database, then start the task again."),
     SourceUnavailable: Policy(Action.RETRY, "Nothing to do unless it lasts: then check that the source runs and can be reached from here."),
     SourceMisconfigured: Policy(Action.STOP, "Change the server setting or grant named above, then start the task again."),
+    SourceRefused: Policy(Action.STOP, "Correct user, password, TLS, the server setting or grant named above, then start the task again."),
     PositionLost: Policy(Action.STOP, "Choose a position that the source still has, load again the rows between, keep binlogs for longer."),
     UnusableHistory: Policy(Action.STOP, "Delete the ZooKeeper node named above, then start the task again."),
     UnreadableEvent: Policy(Action.STOP, "Nothing was skipped: report the event, or leave its table out by `consumer.excludes`."),
@@ -73,7 +75,9 @@ POLICIES: Mapping[type[CdcError], Policy] = {
     BusRejected: Policy(Action.STOP, "Create the topic, grant the right or raise the limit named above, then start the task again."),
     DataError: Policy(Action.STOP, "Look at the record named above with kafka-console-consumer; nothing was skipped."),
     ConversionError: Policy(Action.STOP, "Check that `consumer.converter` names the format of this topic; nothing was skipped."),
-    UnmappedColumn: Policy(Action.STOP, "Add the table or column at the target, map it, or drop it with `mapper[i].forceMatched=false`."),
+    UnmappedColumn: Policy(
+        Action.RETRY, "Add the table or column at the target, and the task goes on by itself; or correct the mapper and start it again."
+    ),
     TargetError: Policy(Action.STOP, "Remove the cause at the target database, then start the task again."),
     TargetUnavailable: Policy(Action.RETRY, "Nothing to do unless it lasts: then check the target and what holds locks there."),
     TargetMisconfigured: Policy(Action.STOP, "Correct user, password or rights at the target, then start the task again."),

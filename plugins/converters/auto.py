@@ -9,7 +9,8 @@ anything else              debeziumJson, which answers what it does not know eit
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from cdcbus.plugins.converters import canal_row, debezium_json, maxwell_json, ogg_json, porter_json
 from cdcbus.plugins.converters.cells import parsed
@@ -36,11 +37,25 @@ class Auto(ReadOnly):
 
 
 def _read(message: Any) -> list[RowChange]:
+    return _READ[format_of(message)](message)
+
+
+def format_of(message: Any) -> str:
+    """The name of the converter that reads a parsed record."""
     if isinstance(message, dict):
         if "op_type" in message:
-            return ogg_json.read(message)
+            return "oggJson"
         if "opType" in message:
-            return porter_json.read(message)
+            return "porterJson"
         if "database" in message and isinstance(kind := message.get("type"), str):
-            return canal_row.read(message) if kind.isupper() else maxwell_json.read(message)
-    return debezium_json.read(message)
+            return "canalRow" if kind.isupper() else "maxwellJson"
+    return "debeziumJson"
+
+
+_READ: Final[dict[str, Callable[[Any], list[RowChange]]]] = {
+    "oggJson": ogg_json.read,
+    "porterJson": porter_json.read,
+    "canalRow": canal_row.read,
+    "maxwellJson": maxwell_json.read,
+    "debeziumJson": debezium_json.read,
+}

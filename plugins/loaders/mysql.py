@@ -11,10 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from typing import Final
 
+import pyarrow as pa
 from sqlalchemy import Connection, text
 
+from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes
 from cdcbus.plugins.errors import TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable, UniqueViolation
+from cdcbus.plugins.loaders.column_cells import are_numbers, number_literals, rows_of, text_literals
 from cdcbus.plugins.loaders.reflect import Catalog
 from cdcbus.plugins.loaders.sql import QUOTING, Cells, Diagnosis, Statement, assigned, can_insert, hexadecimal, unfit
 from cdcbus.plugins.mysql_tls import TLS_ERRORS, is_tls_refusal
@@ -282,7 +285,16 @@ NUMBER: Final = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 def row_literals(table: TargetTable, columns: Sequence[str], rows: Iterable[Cells]) -> list[str]:
     """Each row as `(1, 'a', NULL)`. Raises TargetRejected for a cell that its column cannot hold."""
-    return [f"({', '.join(cells)})" for cells in literal_rows(table, columns, rows)]
+    if isinstance(rows, ColumnRows):
+        return rows_of([_column_literals(table, table.columns[name], cells) for name, cells in zip(columns, rows.arrays, strict=True)])
+    return [_row(cells) for cells in literal_rows(table, columns, rows)]
+
+
+def _column_literals(table: TargetTable, column: TargetColumn, cells: pa.Array) -> pa.Array:
+    """`_literals` of a whole column."""
+    if column.type in BINARY_TYPES or (column.type in NUMBER_TYPES and not are_numbers(cells)):
+        return pa.array(_literals(table, column, cells.to_pylist()), pa.string())
+    return number_literals(cells) if column.type in NUMBER_TYPES else text_literals(cells)
 
 
 def _row(literals: Iterable[str]) -> str:

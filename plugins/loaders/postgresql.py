@@ -10,12 +10,15 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 
+import pyarrow as pa
 from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.exc import InterfaceError, OperationalError
 
+from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes, ZeroDate
 from cdcbus.plugins.errors import TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable, UniqueViolation
+from cdcbus.plugins.loaders.column_cells import array_literal, has_any
 from cdcbus.plugins.loaders.reflect import Catalog
 from cdcbus.plugins.loaders.sql import Cells, Diagnosis, Quoting, Statement, assigned, can_insert, hexadecimal, unfit, without_zero_dates
 from cdcbus.plugins.rowchange import Cell
@@ -210,14 +213,31 @@ def _same_key(table: TargetTable) -> str:
 
 # Cells
 
+DATES: Final = frozenset(("date", "timestamp without time zone", "timestamp with time zone"))
+OTHER_FORMS: Final = frozenset(("bytea", '"bit"', "bit varying"))
+"""Types whose cells come in another form than PostgreSQL reads."""
 COMPARED_AS_TEXT: Final = frozenset(("json", "xml", "citext", "point", "line", "lseg", "box", "path", "polygon", "circle"))
 """Types whose own equality is none, or is none of values."""
 
 
 def arrays(table: TargetTable, columns: Sequence[str], rows: Iterable[Cells], zero_date: ZeroDate = ZeroDate.REJECT) -> tuple[str, ...]:
     """One array literal per column. Raises TargetRejected for a cell that its column cannot hold."""
+    if isinstance(rows, ColumnRows):
+        return tuple(
+            array_literal(cells)
+            if _stands_as_it_is(table.columns[name], cells)
+            else _array(table, table.columns[name], cells.to_pylist(), zero_date)
+            for name, cells in zip(columns, rows.arrays, strict=True)
+        )
     cells = zip(*rows, strict=True)
     return tuple(_array(table, table.columns[name], column, zero_date) for name, column in zip(columns, cells, strict=True))
+
+
+def _stands_as_it_is(column: TargetColumn, cells: pa.Array) -> bool:
+    """Whether no cell needs a look of its own."""
+    if column.type in DATES:
+        return not has_any(cells, "-00", "0000-", "\0")
+    return column.type not in OTHER_FORMS and not has_any(cells, "\0")
 
 
 def _array(table: TargetTable, column: TargetColumn, cells: Sequence[Cell], zero_date: ZeroDate) -> str:
@@ -232,7 +252,7 @@ def _array(table: TargetTable, column: TargetColumn, cells: Sequence[Cell], zero
 
 def _coerced(table: TargetTable, column: TargetColumn, cells: Sequence[Cell], zero_date: ZeroDate) -> Sequence[Cell]:
     match column.type:
-        case "date" | "timestamp without time zone" | "timestamp with time zone":
+        case name if name in DATES:
             return without_zero_dates(table, column, cells, zero_date)
         case "bytea":
             return [None if digits is None else f"\\x{digits}" for digits in hexadecimal(table, column, cells)]

@@ -162,7 +162,7 @@ def _load_task(addresses: Addresses, target: str, topic: str, folder: Path, mast
         "spark.master": master,
     }
     file.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
-    task = read_task(file)
+    task = read_task(file).task
     assert isinstance(task, LoadTask)
     return task
 
@@ -239,7 +239,7 @@ def main(inserts: int, home: Path | None, partitions: int, master: str, measure:
     """Prints rates and ratios."""
     if measure is not None:
         file, changes = json.loads(measure)
-        task = read_task(Path(file))
+        task = read_task(Path(file)).task
         assert isinstance(task, LoadTask)
         click.echo(json.dumps(_measured(task, changes)))
         return

@@ -10,6 +10,7 @@ import pytest
 
 from cdcbus.consumer.apply import LaneApplier
 from cdcbus.consumer.dead_letters import DeadLetter
+from cdcbus.consumer.records import Records
 from cdcbus.consumer.task import LoadTask, MapperRule, SchemaChange, TopicConfig
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import JdbcTarget
@@ -19,6 +20,7 @@ from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from tests.contract.target_server import TargetServer
 from tests.integration.plugins.test_loaders import MysqlServer, PostgresqlServer
+from tests.support.records import records_of
 
 pytestmark = pytest.mark.integration
 CANAL = CanalRow()
@@ -54,8 +56,8 @@ def changes(table: str, columns: str, key: str, *rows: tuple[Op, Row | None, Row
     return [RowChange(source, op, before, after) for op, before, after in rows]
 
 
-def records(changes: Sequence[RowChange]) -> list[tuple[int, bytes | None]]:
-    return [(number, CANAL.to_bytes(change)) for number, change in enumerate(changes)]
+def records(changes: Sequence[RowChange]) -> Records:
+    return records_of([(number, CANAL.to_bytes(change)) for number, change in enumerate(changes)])
 
 
 def place(key: str, place: str) -> dict[str, str | None]:

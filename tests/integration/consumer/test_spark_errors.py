@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from cdcbus.consumer.offsets import Lane
-from cdcbus.consumer.spark import kafka_stream, spark_error, spark_session
+from cdcbus.consumer.spark import kafka_stream, query_error, spark_error, spark_session
 from cdcbus.consumer.task import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable, CdcError
@@ -48,7 +48,7 @@ def ended(spark: SparkSession, task: LoadTask, offsets: dict[Lane, int], folder:
     query = writer.start()
     try:
         wait_until(lambda: bool(inside) or not query.isActive, "the query to fail", 90)
-        return spark_error(task, inside[0] if inside else query.exception())
+        return spark_error(task, inside[0]) if inside else query_error(task, query)
     finally:
         query.stop()
 

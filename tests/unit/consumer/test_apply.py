@@ -20,6 +20,7 @@ from cdcbus.plugins.contracts import JdbcTarget, TargetColumn, TargetTable
 from cdcbus.plugins.errors import BusUnavailable, ConversionError, DataError, TargetRejected, UniqueViolation, UnmappedColumn
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
 from tests.support.memory_target import ForeignKey, MemoryTarget
+from tests.support.records import records_of
 
 LANE = ("shop", 0)
 TASK = LoadTask("7", TopicConfig("kafka:9092", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget(""))
@@ -42,7 +43,7 @@ class Made:
 
     def __init__(self, *records: RowChange | list[RowChange] | Exception) -> None:
         self.made = records
-        self.records: list[tuple[int, bytes | None]] = [(number, str(number).encode()) for number in range(len(records))]
+        self.records = records_of([(number, str(number).encode()) for number in range(len(records))])
 
     def from_bytes(self, value: bytes) -> list[RowChange]:
         made = self.made[int(value)]

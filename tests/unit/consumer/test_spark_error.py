@@ -58,7 +58,7 @@ def test_the_unknown_stops_even_if_its_text_speaks_of_kafka(classes: list[str]) 
 
 
 def test_a_name_service_that_is_away_passes() -> None:
-    text = "No resolvable bootstrap urls given in bootstrap.servers"
+    text = "KafkaException: Failed to construct kafka consumer\nConfigException: No resolvable bootstrap urls given in bootstrap.servers"
     assert type(classified(TASK, text, ["org.apache.kafka.common.config.ConfigException"])) is BusUnavailable
 
 
@@ -92,23 +92,31 @@ class Throwable:
 
 
 class Captured(Exception):
-    """As PySpark makes them: the Java exception itself in one of two places."""
+    """As PySpark makes them."""
 
-    def __init__(self, origin: Throwable | None, cause: Captured | None = None) -> None:
-        super().__init__("An error occurred while calling o85.count")
-        self._origin, self._cause = origin, cause
+    def __init__(self, origin: Throwable | None) -> None:
+        super().__init__("PySpark's text")
+        self._origin = origin
+
+
+class Raised(Exception):
+    """As py4j makes them."""
+
+    java_exception: Throwable
 
 
 TIMED_OUT = Throwable(JavaClass("java.lang.Exception"), Throwable(JavaClass(f"{KAFKA}.X", JavaClass(f"{KAFKA}.RetriableException"))))
 
 
-@pytest.mark.parametrize("error", [Captured(TIMED_OUT), Captured(None, Captured(TIMED_OUT))])
-def test_the_cause_chain_is_found_where_pyspark_keeps_it(error: Exception) -> None:
-    found = spark_error(TASK, error)
-    assert type(found) is BusUnavailable
-    assert str(found).endswith(": Spark's text")
+def test_the_cause_chain_is_found_where_pyspark_and_py4j_keep_it() -> None:
+    raised = Raised("An error occurred while calling o85.count")
+    raised.java_exception = TIMED_OUT
+    for error in (Captured(TIMED_OUT), raised):
+        found = spark_error(TASK, error)
+        assert type(found) is BusUnavailable
+        assert str(found).endswith(": Spark's text")
 
 
 def test_an_error_without_java_behind_it_stops() -> None:
     assert type(spark_error(TASK, ValueError("kafka"))) is CdcError
-    assert str(spark_error(TASK, None)) == "task 7: Spark failed: no reason given"
+    assert str(spark_error(TASK, Captured(None))) == "task 7: Spark failed: PySpark's text"

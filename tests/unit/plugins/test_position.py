@@ -15,6 +15,7 @@ BINLOG = st.builds(
     st.text(st.characters(codec="utf-8")),
     st.integers(0, 2**53),
     st.text(st.characters(codec="utf-8")),
+    st.integers(0, 2**53),
 )
 
 
@@ -23,10 +24,10 @@ def test_a_binlog_position_is_porters_json() -> None:
 
 
 def test_what_porter_does_not_know_stands_behind_what_it_knows() -> None:
-    position = BinlogPosition("mysql-bin.000501", 4, 7, "0-1-100", 1700000000000, "3e11fa47-71ca-11e1-9e33-c80aa9429562")
+    position = BinlogPosition("mysql-bin.000501", 4, 7, "0-1-100", 1700000000000, "3e11fa47-71ca-11e1-9e33-c80aa9429562", 1600000000000)
     assert position.to_json() == (
         '{"batchId":7,"logfileName":"mysql-bin.000501","offset":4,"gtid":"0-1-100","timestamp":1700000000000,'
-        '"serverUuid":"3e11fa47-71ca-11e1-9e33-c80aa9429562"}'
+        '"serverUuid":"3e11fa47-71ca-11e1-9e33-c80aa9429562","fileTimestamp":1600000000000}'
     )
     assert str(position) == "mysql-bin.000501:4"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cdcbus.plugins.converters.debezium_json import DebeziumJson
 from cdcbus.plugins.errors import ConversionError
-from cdcbus.plugins.rowchange import Op, RowChange, Table, TableId
+from cdcbus.plugins.rowchange import Op, RowChange, Table, TableId, Unclear
 
 CONVERTER = DebeziumJson()
 
@@ -110,3 +110,10 @@ def test_an_event_without_its_row_is_refused(payload: dict[str, Any]) -> None:
 def test_it_is_only_read() -> None:
     with pytest.raises(ConversionError, match="debeziumJson is only read"):
         CONVERTER.to_bytes(RowChange(Table(TableId("shop", "orders"), (), ()), Op.TRUNCATE, None, None))
+
+
+def test_columns_without_a_schema_are_marked_as_unclear() -> None:
+    given = message({"id": 7, "day": 20101}, "int32", "int32")
+    [typed], [untyped] = read(compact(given)), read(compact(given["payload"]))
+    assert {column.unclear for column in typed.table.columns} == {Unclear.NOTHING}
+    assert {column.unclear for column in untyped.table.columns} == {Unclear.TIMES | Unclear.BYTES}

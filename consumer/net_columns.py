@@ -1,0 +1,88 @@
+"""A lane's records to net effects by columns, as far as that goes: whole tables at once, and no more than their rest one by one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcbus.consumer.mapper import Plan
+from cdcbus.consumer.merge_columns import merge_columns
+from cdcbus.consumer.records import Records
+from cdcbus.plugins.columnar import RowGroup, read_columns
+from cdcbus.plugins.contracts import TableBatch
+from cdcbus.plugins.rowchange import Op, Table, TableId
+
+MIN_RECORDS = 200
+"""Fewer are read faster one by one."""
+
+
+@dataclass(slots=True)
+class NetTable:
+    """The net effect on one target table, and what it is made of."""
+
+    batch: TableBatch
+    ops: Counter[Op]
+    dropped: int
+
+
+@dataclass(slots=True)
+class NetColumns:
+    """`tables`: the tables whose net effect is known. The records at the places `plain`, ascending, go the plain way, as far as their rows
+    are for the other tables. `last_commit_ms`: of the rows in `tables`."""
+
+    tables: dict[TableId, NetTable] = field(default_factory=dict)
+    plain: list[int] = field(default_factory=list)
+    last_commit_ms: int = 0
+
+
+def net_columns(
+    records: Records,
+    converter: str,
+    plans_of: Callable[[Table], Sequence[Plan] | None],
+    targets_of: Callable[[Records], set[TableId]],
+) -> NetColumns:
+    """What is known of the records by columns.
+
+    `plans_of` gives the plans for rows of a source table: none when nobody wants them, None when each row must be looked at. `targets_of`
+    gives the target tables of records that are read one by one: all rows of these go the plain way, to keep their order.
+    """
+    found = read_columns(records.values, converter)
+    groups: dict[TableId, list[tuple[RowGroup, Plan]]] = {}
+    plain = set(found.rest)
+    for group in found.groups:
+        plans = plans_of(group.table)
+        if plans is None or any(plan.computed or plan.masks for plan in plans):
+            plain.update(group.records.to_pylist())
+            continue
+        for plan in plans:
+            groups.setdefault(plan.target.id, []).append((group, plan))
+    net = NetColumns()
+    one_by_one = targets_of(records.take(sorted(plain)))
+    for target, members in groups.items():
+        batch = None if target in one_by_one else merge_columns([_mapped(*member) for member in members], members[0][1].target)
+        if batch is None:
+            plain.update(place for group, _ in members for place in group.records.to_pylist())
+            continue
+        ops = Counter({op: sum(len(group.records) for group, _ in members if group.op is op) for op in Op})
+        dropped = sum(len(group.records) for group, plan in members if plan.dropped)
+        net.tables[target] = NetTable(batch, ops, dropped)
+        net.last_commit_ms = max(net.last_commit_ms, *(pc.max(group.commit_us).as_py() // 1000 for group, _ in members))
+    net.plain = sorted(plain)
+    return net
+
+
+def _mapped(group: RowGroup, plan: Plan) -> RowGroup:
+    names = plan.names
+    if names is None:
+        return group
+    return replace(group, before=_renamed(group.before, names), after=_renamed(group.after, names))
+
+
+def _renamed(image: Mapping[str, pa.Array] | None, names: Mapping[str, str | None]) -> dict[str, pa.Array] | None:
+    if image is None:
+        return None
+    return {name: cells for column, cells in image.items() if (name := names[column]) is not None}

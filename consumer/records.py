@@ -1,0 +1,61 @@
+"""The records of a lane's part of a batch, in offset order: as Arrow columns, and one by one for those who ask so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcbus.consumer.offsets import Lane
+
+Record = tuple[int, bytes | None]  # offset, value
+
+
+class Records(Sequence[Record]):
+    """Equally long columns: offsets (int64) and values (binary, null for a tombstone)."""
+
+    def __init__(self, offsets: pa.Array, values: pa.Array) -> None:
+        self.offsets, self.values = offsets, values
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __iter__(self) -> Iterator[Record]:
+        return zip(self.offsets.to_pylist(), self.values.to_pylist(), strict=True)
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> Records: ...
+    def __getitem__(self, index: int | slice) -> Record | Records:
+        if isinstance(index, slice):
+            return Records(self.offsets[index], self.values[index])
+        return self.offsets[index].as_py(), self.values[index].as_py()
+
+    def take(self, places: Sequence[int]) -> Records:
+        """The records at these places."""
+        chosen = pa.array(places, pa.int64())
+        return Records(self.offsets.take(chosen), self.values.take(chosen))
+
+    def before(self, end: int) -> Records:
+        """Those with offsets below `end`."""
+        return self[: pc.sum(pc.less(self.offsets, end)).as_py() or 0]
+
+
+NO_RECORDS = Records(pa.array([], pa.int64()), pa.array([], pa.binary()))
+
+
+def by_lane(batch: pa.Table) -> dict[Lane, Records]:
+    """The records of a table of topic, partition, offset and value, whose rows are in offset order in each lane."""
+    lanes = {}
+    found = batch.group_by(["topic", "partition"], use_threads=False).aggregate([]).to_pylist()
+    for lane in found:
+        part = batch
+        if len(found) > 1:
+            is_in = pc.and_(pc.equal(batch.column("topic"), lane["topic"]), pc.equal(batch.column("partition"), lane["partition"]))
+            part = batch.filter(is_in)
+        columns = (pa.concat_arrays(part.column(name).chunks) for name in ("offset", "value"))
+        lanes[lane["topic"], lane["partition"]] = Records(*columns)
+    return lanes

@@ -1,0 +1,98 @@
+"""How fast records become columns, beside `orjson.loads` of each: in one process, on one thread, as ratios.
+
+    .venv/bin/python -m tests.bench.formats [--records 100000] [--rounds 5]
+
+Inserts, half as many updates, a tenth as many deletes of a ten-column table. Processor time, the best of all rounds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import click
+import orjson
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table as Grid
+
+from cdcbus.plugins.columnar import read_columns
+from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
+
+TYPES = {
+    "id": "bigint",
+    "customer_id": "int",
+    "product_id": "int unsigned",
+    "state": "varchar(20)",
+    "amount": "decimal(12,2)",
+    "quantity": "smallint",
+    "note": "varchar(200)",
+    "address": "varchar(200)",
+    "created": "datetime(3)",
+    "updated": "timestamp",
+}
+TABLE = Table(TableId("bench", "orders"), tuple(Column(name, mysql_type) for name, mysql_type in TYPES.items()), ("id",))
+
+
+def row(i: int, state: str) -> dict[str, str | None]:
+    """An order."""
+    return {
+        "id": str(i),
+        "customer_id": str(i * 7919 % 50_000),
+        "product_id": str(i * 104_729 % 9_000),
+        "state": state,
+        "amount": f"{i * 31 % 100_000 / 100:.2f}",
+        "quantity": str(1 + i % 9),
+        "note": None if i % 5 == 0 else f"please ring twice, order {i}",
+        "address": f"{i % 200} Long Street, Überlingen {i % 90_000}",
+        "created": "2024-02-29 23:59:59.123",
+        "updated": "2024-02-29 23:59:59",
+    }
+
+
+def changes(count: int) -> Iterator[RowChange]:
+    """Row changes in transactions of 500."""
+    for i in range(count):
+        origin = Origin("mysql-bin.000003", 4 + i * 100, f"0-1-{i // 500}", 1, 1_700_000_000_000_000 + i * 1000)
+        op = Op.INSERT if i % 16 < 10 else Op.UPDATE if i % 16 < 15 else Op.DELETE
+        before = None if op is Op.INSERT else row(i, "new")
+        after = None if op is Op.DELETE else row(i, "sent")
+        yield RowChange(TABLE, op, before, after, origin, i % 500, i % 500 == 499)
+
+
+def seconds(work: Callable[[], object], rounds: int) -> float:
+    """The least processor time that the work took."""
+    times = []
+    for _ in range(rounds):
+        start = time.process_time()
+        made = work()
+        times.append(time.process_time() - start)
+        del made
+    return min(times)
+
+
+@click.command()
+@click.option("--records", default=100_000, show_default=True)
+@click.option("--rounds", default=5, show_default=True)
+def main(records: int, rounds: int) -> None:
+    """Prints records per second, and ratios to `orjson.loads` of each record."""
+    grid = Grid("format", "bytes a record", "orjson.loads/s", "columns/s", "ratio", "from_bytes/s")
+    for name in ("canalRow", "oggJson"):
+        converter = make_converter(name)
+        values = [converter.to_bytes(change) for change in changes(records)]
+        batch = pa.array(values, pa.binary())
+        if len(read_columns(batch, name).rest) > records / 100:  # the last rows of transactions are few, and so left
+            raise click.ClickException(f"{name}: not all records fit into columns")
+        base = seconds(lambda values=values: [orjson.loads(value) for value in values], rounds)  # type: ignore[misc]
+        columns = seconds(lambda batch=batch, name=name: read_columns(batch, name), rounds)  # type: ignore[misc]
+        plain = seconds(lambda values=values, converter=converter: [converter.from_bytes(value) for value in values], 1)  # type: ignore[misc]
+        size = sum(map(len, values)) / records
+        grid.add_row(
+            name, f"{size:.0f}", *(f"{records / s:,.0f}" for s in (base, columns)), f"{base / columns:.2f}", f"{records / plain:,.0f}"
+        )
+    Console().print(grid)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""A bus of its own, below a chroot of the stack's ZooKeeper: nodes as processes, commands, and fetch tasks to run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner, Result
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from cdcbus.ops.cli import main
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.tasks.positions import connect
+from cdcbus.tasks.task_nodes import Status, TaskNodes, status_of
+
+FETCH = """\
+taskId={task_id}
+{more}consumer.consumerName=CanalFetch
+consumer.source.address={source.host}:{source.port}
+consumer.source.username={source.user}
+consumer.source.password=${{env:SOURCE_PASSWORD}}
+consumer.source.database={name}
+consumer.source.filter={name}\\\\..*
+consumer.offset=latest
+loader.loaderName=KAFKA_SYNC
+loader.source.servers={kafka}
+loader.source.topic={topic}
+loader.source.oggJson=false
+"""
+
+
+class Bus:
+    """`folder` is the current one of all nodes."""
+
+    def __init__(self, address: str, client: KazooClient, folder: Path, environment: dict[str, str]) -> None:
+        self.address, self.client, self.folder = address, client, folder
+        self.environment = {**os.environ, "CDCBUS_ZOOKEEPER": address, "TMPDIR": str(folder), **environment}
+        self.nodes: dict[str, subprocess.Popen[bytes]] = {}
+        self.tasks = TaskNodes(client)
+
+    def __call__(self, *words: object, code: int = 0) -> Result:
+        """A command, which must end with this exit code."""
+        result = CliRunner(env={"CDCBUS_ZOOKEEPER": self.address}).invoke(main, [*map(str, words)])
+        assert result.exit_code == code, result.output
+        return result
+
+    def json(self, *words: object) -> Any:
+        return json.loads(self(*words, "--json").stdout)
+
+    def load(self, text: str, *options: str) -> None:
+        """Imports a task."""
+        file = self.folder / "imported.properties"
+        file.write_text(text, encoding="utf-8")
+        self("task", "import", file, *options)
+
+    def node(self, node_id: str, **settings: str) -> subprocess.Popen[bytes]:
+        """Starts a node; it is killed at the end."""
+        with (self.folder / f"{node_id}.log").open("ab") as log:
+            process = self.nodes[node_id] = subprocess.Popen(
+                [sys.executable, "-m", "cdcbus", "node", "run"],
+                cwd=self.folder,
+                env={**self.environment, "CDCBUS_NODE_ID": node_id, **settings},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        return process
+
+    def status(self, task_id: str) -> Status:
+        return status_of(self.tasks, task_id)
+
+    def runner(self, task_id: str) -> int:
+        """The process that holds the lock of the task's only swimlane; 0 when there is none."""
+        return next((lock.number("processId") for lock in self.tasks.locks(task_id).values()), 0)
+
+    def text(self, path: str) -> str | None:
+        try:
+            data: bytes = self.client.get(path)[0]
+        except NoNodeError:
+            return None
+        return data.decode()
+
+    def said(self) -> str:
+        """All that nodes and tasks have logged."""
+        logs = [*self.folder.glob("*.log"), *self.folder.glob("logs/*.log")]
+        return "\n".join(f"==== {log.name}\n{log.read_text(encoding='utf-8', errors='replace')}" for log in logs)
+
+
+@contextmanager
+def open_bus(zookeeper: str, name: str, folder: Path, **environment: str) -> Iterator[Bus]:
+    """All its processes are dead at the end."""
+    client = connect(f"{zookeeper}/{name}")
+    bus = Bus(f"{zookeeper}/{name}", client, folder, environment)
+    try:
+        yield bus
+    except BaseException:
+        print(bus.said())  # noqa: T201, shown by pytest when the test fails
+        raise
+    finally:
+        for process in bus.nodes.values():
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        client.stop()
+        client.close()
+
+
+def fetch_text(task_id: str, source: Database, kafka: str, name: str, **keys: str) -> str:
+    """A fetch task from the schema `name` to the topic `name`."""
+    more = "".join(f"{key}={value}\n" for key, value in keys.items())
+    return FETCH.format(task_id=task_id, source=source, kafka=kafka, name=name, topic=name, more=more)
+
+
+def published(kafka: str, topic: str) -> list[dict[str, Any]]:
+    """All committed records that a topic with one partition has now, in order."""
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "look", "enable.auto.commit": False, "enable.partition.eof": True})
+    try:
+        end = consumer.get_watermark_offsets(TopicPartition(topic, 0))[1]  # more may come all the time
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        found: list[dict[str, Any]] = []
+        next_offset = 0
+        while next_offset < end:
+            message = consumer.poll(10)
+            assert message is not None
+            if (error := message.error()) is not None:
+                assert error.code() == KafkaError._PARTITION_EOF  # behind the end there are only transaction markers
+                break
+            found.append(json.loads(message.value() or b"{}"))
+            next_offset = (message.offset() or 0) + 1
+        return found
+    finally:
+        consumer.close()

@@ -1,0 +1,42 @@
+"""Golden DDL cases: the format of `tests/golden/ddl/*.sql`, which its README explains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cdcbus.producer.table_schema import TableSchema
+
+FOLDER = Path(__file__).parents[1] / "golden" / "ddl"
+CASES = sorted(FOLDER.glob("*.sql"))
+
+
+@dataclass(slots=True)
+class Step:
+    """A statement and, where the case says it, what its text makes of the table."""
+
+    sql: str
+    expected: str = ""
+
+
+def steps(path: Path) -> tuple[str, list[Step]]:
+    """For which server (empty: both), and the statements of a case. Raises ValueError."""
+    only, lines, found = "", list[str](), list[Step]()
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("-- only: "):
+            only = line.removeprefix("-- only: ")
+        elif line.startswith("-> "):
+            found[-1].expected = line.removeprefix("-> ")
+        elif not line.startswith("-- "):
+            lines.append(line)
+            if line.endswith(";"):
+                found.append(Step("\n".join(lines).removesuffix(";")))
+                lines = []
+    if lines:
+        raise ValueError(f"{path}: the last statement has no ; at its end")
+    return only, found
+
+
+def shown(table: TableSchema | None) -> str:
+    """As a case says it."""
+    return "unknown" if table is None else f"{table}{' key ' + ','.join(table.key) if table.key else ''}"

@@ -1,0 +1,279 @@
+"""oracledb as its callers see it, with H2 in its Oracle mode behind it: what is said to the driver is recorded, the SQL really runs.
+
+Only what the loader and SQLAlchemy use. H2 runs in a JVM of its own and is spoken to by JDBC through py4j.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import oracledb
+import pyspark
+from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+from py4j.protocol import Py4JJavaError
+
+from cdcbus.consumer.jars import Coordinate, java, resolve
+
+H2 = Coordinate("com.h2database", "h2", "2.3.232")
+# What Oracle's catalog would say: only the columns that are asked for.
+CATALOG = (
+    """
+    CREATE VIEW PUBLIC.ALL_TAB_COLS AS SELECT table_schema AS owner, table_name, column_name, ordinal_position AS column_id,
+        CASE data_type
+            WHEN 'CHARACTER VARYING' THEN 'VARCHAR2' WHEN 'CHARACTER' THEN 'CHAR' WHEN 'CHARACTER LARGE OBJECT' THEN 'CLOB'
+            WHEN 'BINARY LARGE OBJECT' THEN 'BLOB' WHEN 'BINARY VARYING' THEN 'RAW' WHEN 'DOUBLE PRECISION' THEN 'BINARY_DOUBLE'
+            WHEN 'TIMESTAMP' THEN CASE datetime_precision WHEN 0 THEN 'DATE' ELSE 'TIMESTAMP(6)' END
+            WHEN 'INTERVAL' THEN 'INTERVAL DAY(3) TO SECOND(6)' ELSE 'NUMBER' END AS data_type,
+        CASE data_type WHEN 'NUMERIC' THEN declared_numeric_precision END AS data_precision,
+        declared_numeric_scale AS data_scale, character_octet_length AS data_length,
+        CASE WHEN data_type LIKE 'CHARACTER%' THEN character_maximum_length ELSE 0 END AS char_length,
+        CASE is_nullable WHEN 'YES' THEN 'Y' ELSE 'N' END AS nullable, LENGTH(column_default) AS default_length,
+        CASE is_generated WHEN 'ALWAYS' THEN 'YES' ELSE 'NO' END AS virtual_column, 'NO' AS hidden_column
+    FROM information_schema.columns""",
+    """
+    CREATE VIEW PUBLIC.ALL_CONSTRAINTS AS SELECT constraint_schema AS owner, constraint_name, table_name,
+        CASE constraint_type WHEN 'PRIMARY KEY' THEN 'P' ELSE 'U' END AS constraint_type, index_name
+    FROM information_schema.table_constraints""",
+    """
+    CREATE VIEW PUBLIC.ALL_CONS_COLUMNS AS SELECT constraint_schema AS owner, constraint_name, column_name, ordinal_position AS position
+    FROM information_schema.key_column_usage""",
+    """
+    CREATE VIEW PUBLIC.ALL_INDEXES AS SELECT index_schema AS owner, index_name, table_schema AS table_owner, table_name,
+        CASE WHEN index_type_name LIKE '%UNIQUE%' OR index_type_name LIKE '%PRIMARY%' THEN 'UNIQUE' ELSE 'NONUNIQUE' END AS uniqueness
+    FROM information_schema.indexes""",
+    """
+    CREATE VIEW PUBLIC.ALL_IND_COLUMNS AS SELECT index_schema AS index_owner, index_name, column_name, ordinal_position AS column_position
+    FROM information_schema.index_columns""",
+    "CREATE TABLE PUBLIC.ALL_IND_EXPRESSIONS (index_owner VARCHAR(99), index_name VARCHAR(99), column_position INT)",
+    "CREATE VIEW PUBLIC.SESSION_PRIVS AS SELECT 'CREATE TABLE' AS privilege FROM dual",
+)
+# H2 SQLSTATE -> (Oracle's number, its text with the names that H2 tells)
+ERRORS = {
+    "23505": (1, "unique constraint (X) violated"),
+    "23502": (1400, 'cannot insert NULL into ("{column}")'),
+    "22003": (1438, "value 4242 greater than specified precision (2, 0) for column {column}"),
+    "22001": (12899, 'value too large for column "{column}"'),
+    "42S02": (942, "table or view does not exist"),
+    "40001": (60, "deadlock detected while waiting for resource"),
+    "HYT00": (30006, "resource busy; acquire with WAIT timeout expired"),
+}
+
+H2_TYPES = {
+    oracledb.DB_TYPE_NUMBER: "NUMBER", oracledb.DB_TYPE_BINARY_DOUBLE: "DOUBLE PRECISION", oracledb.DB_TYPE_TIMESTAMP: "TIMESTAMP(6)",
+    oracledb.DB_TYPE_DATE: "TIMESTAMP(0)", oracledb.DB_TYPE_CLOB: "CLOB", oracledb.DB_TYPE_BLOB: "BLOB", oracledb.DB_TYPE_RAW: "VARBINARY",
+    oracledb.DB_TYPE_CHAR: "VARCHAR", oracledb.DB_TYPE_VARCHAR: "VARCHAR",
+}  # fmt: skip
+
+
+class Server:
+    """A JVM with one database in memory per schema name."""
+
+    def __init__(self) -> None:
+        [py4j] = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
+        [h2] = resolve([H2])
+        port = launch_gateway(jarpath=str(py4j), classpath=str(h2), die_on_exit=True, java_path=str(java()))
+        self.gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
+        self._driver = self.gateway.jvm.org.h2.Driver()
+
+    def connect(self, schema: str) -> Any:
+        url = f"jdbc:h2:mem:{schema};MODE=Oracle;DB_CLOSE_DELAY=-1;LOCK_TIMEOUT=300"
+        return self._driver.connect(url, self.gateway.jvm.java.util.Properties())
+
+    def close(self) -> None:
+        self.gateway.shutdown()
+
+
+@dataclass
+class Database:
+    """One schema, called as Oracle would: in upper case. `said`: statements with their rows, as the driver got them."""
+
+    server: Server
+    schema: str
+    said: list[tuple[str, list[Any]]] = field(default_factory=list)
+    sizes: list[tuple[Any, ...]] = field(default_factory=list)
+    connections: list[Connection] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for sql in (f"CREATE SCHEMA {self.schema}", *CATALOG):
+            self.execute(sql)
+
+    def execute(self, sql: str) -> None:
+        with self._statement() as statement:
+            statement.execute(sql)
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        with self._statement() as statement:
+            return _rows(statement.executeQuery(sql))
+
+    @contextmanager
+    def _statement(self) -> Iterator[Any]:
+        connection = self.server.connect(self.schema)
+        yield connection.createStatement()
+        connection.close()
+
+    def connect(self, **given: Any) -> Connection:
+        """In place of `oracledb.connect`."""
+        connection = Connection(self, given)
+        self.connections.append(connection)
+        return connection
+
+
+class Connection:
+    version, max_identifier_length, thin, autocommit, call_timeout = "19.3.0.0.0", 128, True, False, 0
+    outputtypehandler: Any = None
+
+    def __init__(self, database: Database, given: Mapping[str, Any]) -> None:
+        self.database, self.given = database, given
+        self.jdbc = database.server.connect(database.schema)
+        self.jdbc.createStatement().execute(f"SET SCHEMA_SEARCH_PATH {database.schema}, PUBLIC")
+        self.jdbc.createStatement().execute(f"SET SCHEMA {database.schema}")
+        self.jdbc.setAutoCommit(False)
+
+    def cursor(self) -> Cursor:
+        return Cursor(self)
+
+    def commit(self) -> None:
+        self.jdbc.commit()
+
+    def rollback(self) -> None:
+        self.jdbc.rollback()
+
+    def close(self) -> None:
+        self.jdbc.close()
+
+    def ping(self) -> None:
+        pass
+
+
+class Cursor:
+    rowcount, arraysize = -1, 100
+    outputtypehandler: Any = None
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.description: list[tuple[Any, ...]] | None = None
+        self._rows: list[tuple[Any, ...]] = []
+        self._sizes: tuple[Any, ...] = ()
+
+    def __enter__(self) -> Cursor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def setinputsizes(self, *sizes: Any) -> None:
+        self.connection.database.sizes.append(sizes)
+        self._sizes = sizes
+
+    def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        self._run(sql, list(rows))
+
+    def execute(self, sql: str, parameters: Any = ()) -> None:
+        self._run(sql, [parameters] if parameters else [])
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        rows, self._rows = self._rows, []
+        return rows
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        return self._rows.pop(0) if self._rows else None
+
+    def _run(self, sql: str, rows: list[Any]) -> None:
+        self.connection.database.said.append((sql, rows))
+        self.description = None
+        if sql.startswith("ALTER SESSION"):
+            return
+        if "1.1 FROM DUAL" in sql or "sys_context" in sql:
+            self._rows = [(self.connection.database.schema if "sys_context" in sql else "1.1",)]
+            self.description = [("X", None, None, None, None, None, None)]
+            return
+        try:
+            self._run_in_h2(sql, rows)
+        except Py4JJavaError as error:
+            raise _as_oracle(error) from None
+
+    def _run_in_h2(self, sql: str, rows: list[Any]) -> None:
+        names = re.findall(r':("?\w+"?)', sql)
+        statement = self.connection.jdbc.prepareStatement(re.sub(r':"?\w+"?', "?", re.sub(r":(\d+) AS", self._typed, sql)))
+        self.rowcount = 0
+        for row in rows or [()]:
+            cells = [row[name] for name in names] if isinstance(row, Mapping) else row
+            for place, cell in enumerate(cells, 1):
+                self._bind(statement, place, cell)
+            if statement.execute():
+                result = statement.getResultSet()
+                meta = result.getMetaData()
+                labels = [meta.getColumnLabel(at) for at in range(1, meta.getColumnCount() + 1)]
+                self.description = [(label, None, None, None, None, None, None) for label in labels]
+                self._rows = _rows(result)
+            else:
+                self.rowcount += statement.getUpdateCount()
+        statement.close()
+
+    def _typed(self, bind: re.Match[str]) -> str:
+        """A bind in a SELECT list has no type for H2, where Oracle's binds bring theirs with them."""
+        size = self._sizes[int(bind[1]) - 1]
+        return f"CAST(? AS {H2_TYPES[size] if size else 'VARCHAR'}) AS"
+
+    def _bind(self, statement: Any, place: int, cell: Any) -> None:
+        jvm = self.connection.database.server.gateway.jvm
+        match cell:
+            case Decimal():
+                statement.setBigDecimal(place, jvm.java.math.BigDecimal(str(cell)))
+            case datetime():
+                statement.setObject(place, jvm.java.time.LocalDateTime.parse(cell.isoformat()))
+            case timedelta():
+                seconds = cell.days * 86_400 + cell.seconds
+                statement.setObject(place, jvm.java.time.Duration.ofSeconds(seconds, cell.microseconds * 1000))
+            case bytes():
+                statement.setBytes(place, cell)
+            case _:
+                statement.setObject(place, cell)
+
+
+def _rows(result: Any) -> list[tuple[Any, ...]]:
+    count = result.getMetaData().getColumnCount()
+    rows = []
+    while result.next():
+        rows.append(tuple(_plain(result, at) for at in range(1, count + 1)))
+    return rows
+
+
+def _plain(result: Any, at: int) -> Any:
+    cell = result.getObject(at)
+    if cell is None or isinstance(cell, int | float | str | bytes | Decimal):
+        return cell
+    kind = cell.getClass().getName()
+    if "Blob" in kind:
+        return bytes(result.getBytes(at))
+    text = result.getString(at)
+    return int(text) if re.fullmatch(r"-?\d+", text) else text
+
+
+def _as_oracle(error: Py4JJavaError) -> oracledb.Error:
+    """The error that Oracle would give, with a text that quotes a cell, as Oracle's do."""
+    cause = error.java_exception
+    state, said = cause.getSQLState(), cause.getMessage()
+    code, text = ERRORS["22003" if "NUMERIC" in said else state]
+    column = re.search(r'[cC]olumn "(?:\w+\.)*(\w+)', said) or re.search(r'"(\w+)"', said)
+    message = f"ORA-{code:05}: {text.format(column=column[1] if column else '')}\nrow SECRET"
+    kind = oracledb.IntegrityError if code in (1, 1400) else oracledb.DatabaseError
+
+    class Detail:
+        def __init__(self) -> None:
+            self.code, self.message = code, message
+
+        def __str__(self) -> str:
+            return message
+
+    return kind(Detail())

@@ -1,0 +1,144 @@
+"""A target in memory that keeps the contract of loaders, with unique keys and foreign keys: for properties over many histories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+from cdcbus.plugins.contracts import AppliedOffset, Counts, OffsetTable, TableBatch, TargetTable
+from cdcbus.plugins.errors import TargetRejected, UniqueViolation
+from cdcbus.plugins.rowchange import Cell, Column, TableId
+
+Key = tuple[Cell, ...]
+Rows = dict[Key, dict[str, Cell]]
+
+
+@dataclass(frozen=True)
+class ForeignKey:
+    """`child.column` names a row of `parent`, by its one key column."""
+
+    child: TableId
+    column: str
+    parent: TableId
+
+
+@dataclass
+class MemoryTarget:
+    """A Loader. `refused`: cells that no column takes. `statements`: the tables written to, in order, with `-` before deletes."""
+
+    tables: dict[TableId, TargetTable]
+    foreign_keys: Sequence[ForeignKey] = ()
+    refused: frozenset[str] = frozenset()
+    is_merging: bool = True
+    is_dry_run: bool = False
+    rows: dict[TableId, Rows] = field(default_factory=dict)
+    offsets: dict[tuple[str, int], AppliedOffset] = field(default_factory=dict)
+    statements: list[str] = field(default_factory=list)
+    refreshed: list[TableId] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rows = {name: self.rows.get(name, {}) for name in self.tables}
+
+    def table(self, name: TableId) -> TargetTable | None:
+        return self.tables.get(name)
+
+    def refresh(self, name: TableId) -> None:
+        self.refreshed.append(name)
+
+    def evolve(self, table: TargetTable, columns: Sequence[Column]) -> TargetTable:
+        raise NotImplementedError
+
+    @contextmanager
+    def transaction(self) -> Iterator[MemoryTransaction]:
+        transaction = MemoryTransaction(self)
+        with transaction.savepoint():
+            yield transaction
+
+    def applied_offsets(self) -> list[AppliedOffset]:
+        return list(self.offsets.values())
+
+    def offset_table(self) -> OffsetTable:
+        return OffsetTable(True, True, self.applied_offsets())
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class MemoryTransaction:
+    """A LoadTransaction; statements are checked row by row, as MySQL does."""
+
+    target: MemoryTarget
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        kept = deepcopy(self.target.rows), dict(self.target.offsets)
+        try:
+            yield
+        except BaseException:
+            self.target.rows, self.target.offsets = kept
+            raise
+
+    def store_offset(self, offset: AppliedOffset) -> None:
+        self.target.offsets[offset.topic, offset.partition] = offset
+
+    def write(self, batch: TableBatch) -> Counts:
+        assert not batch.swaps
+        table, rows, counts = batch.table, self.target.rows[batch.table.id], Counts()
+        if batch.truncate:
+            for key in list(rows):
+                self._delete(table, key)
+        for key in batch.deletes:
+            counts.deleted += self._delete(table, key)
+        counts.missed = len(batch.deletes) - counts.deleted
+        if batch.truncate or batch.deletes:
+            self.target.statements.append(f"-{table.id.table}")
+        for writes in batch.writes:
+            self.target.statements.append(table.id.table)
+            for cells in writes.rows:
+                image = dict(zip(writes.columns, cells, strict=True))
+                key = tuple(image[name] for name in table.key)
+                if key in rows or writes.may_insert:
+                    self._put(table, key, {**rows.get(key, dict.fromkeys(table.columns)), **image})
+                    counts.written += 1
+                else:
+                    counts.missed += 1
+        return counts
+
+    def displace(self, batch: TableBatch) -> int:
+        table, count = batch.table, 0
+        rows = self.target.rows[table.id]
+        for writes in batch.writes:
+            for cells in writes.rows:
+                image = dict(zip(writes.columns, cells, strict=True))
+                for key in [key for key, row in rows.items() if self._clash(table, key, row, image)]:
+                    count += self._delete(table, key)
+        return count
+
+    def _delete(self, table: TargetTable, key: Key) -> int:
+        rows = self.target.rows[table.id]
+        for each in self.target.foreign_keys:
+            if each.parent == table.id and key in rows and any((row[each.column],) == key for row in self.target.rows[each.child].values()):
+                raise TargetRejected(f"{each.child} still names a row of {table.id}")
+        return rows.pop(key, None) is not None
+
+    def _put(self, table: TargetTable, key: Key, row: dict[str, Cell]) -> None:
+        rows = self.target.rows[table.id]
+        if any(cell in self.target.refused for cell in row.values()):
+            raise TargetRejected(f"table {table.id}: a cell does not fit")
+        if any(self._clash(table, other, held, row) for other, held in rows.items()):
+            raise UniqueViolation(f"table {table.id}: a value that must be unique is there already")
+        for each in self.target.foreign_keys:
+            if each.child == table.id and row[each.column] is not None and (row[each.column],) not in self.target.rows[each.parent]:
+                raise TargetRejected(f"{table.id} names a row that {each.parent} does not have")
+        rows[key] = row
+
+    @staticmethod
+    def _clash(table: TargetTable, key: Key, held: dict[str, Cell], image: dict[str, Cell]) -> bool:
+        """Whether another row holds a unique value of this one."""
+        if key == tuple(image[name] for name in table.key):
+            return False
+        shared = (unique for unique in table.unique_keys if all(name in image for name in unique))
+        return any(all(held[name] is not None and held[name] == image[name] for name in unique) for unique in shared)

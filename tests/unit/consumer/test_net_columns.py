@@ -1,0 +1,107 @@
+"""A lane that is applied by columns leaves the target as one that is applied record by record."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cdcbus.consumer import apply, net_columns
+from cdcbus.consumer.apply import LaneApplier
+from cdcbus.consumer.report import BatchReport
+from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
+from cdcbus.plugins.contracts import JdbcTarget, TargetColumn, TargetTable
+from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
+from tests.support.memory_target import MemoryTarget
+from tests.support.records import records_of
+
+LANE = ("shop", 0)
+NAMES = ("orders", "items", "notes")
+SOURCES = {
+    name: Table(TableId("shop", name), (Column("id", "int"), Column("a", "varchar(9)"), Column("b", "varchar(9)")), ("id",))
+    for name in NAMES
+}
+RULES = (MapperRule(table=("items", "lines"), columns={"a": "first"}), MapperRule(table=("notes", "notes"), columns={"b": "second"}))
+
+
+def target(unique: tuple[tuple[str, ...], ...] = ()) -> MemoryTarget:
+    columns = {"orders": ("id", "a", "b"), "lines": ("id", "first", "b"), "notes": ("second", "id", "a", "more")}
+    tables = {
+        TableId("shop", name): TargetTable(
+            TableId("shop", name), {column: TargetColumn(column, "text") for column in members}, ("id",), unique if name == "orders" else ()
+        )
+        for name, members in columns.items()
+    }
+    return MemoryTarget(tables)
+
+
+def task(converter: str) -> LoadTask:
+    return LoadTask("t", TopicConfig("", ("shop",)), converter, "JdbcBatch", JdbcTarget("", ""), rules=RULES)
+
+
+def history(seed: int, size: int, odd: float) -> list[RowChange]:
+    """Changes of few rows of three tables, one of which is rare; `odd` is how often one is a key change, a truncate or a partial update."""
+    dice = random.Random(seed)
+    changes = []
+    for number in range(size):
+        table = SOURCES[dice.choices(NAMES, (50, 50, 3))[0]]
+        origin = Origin("mysql-bin.000001", number, "", 1, 1_700_000_000_000_000 + number)
+
+        def row() -> dict[str, str | None]:
+            return {"id": str(dice.randrange(40)), "a": dice.choice([None, "", "x", "é'\"\\"]), "b": str(dice.randrange(9))}
+
+        op = dice.choice([Op.INSERT, Op.UPDATE, Op.DELETE])
+        before, after = row(), row()
+        if op is Op.UPDATE and dice.random() >= odd:
+            after["id"] = before["id"]
+        elif op is Op.DELETE and dice.random() < odd / 4:
+            op = Op.TRUNCATE
+        changes.append(
+            RowChange(
+                table,
+                op,
+                before if op in (Op.UPDATE, Op.DELETE) else None,
+                after if op in (Op.INSERT, Op.UPDATE) else None,
+                origin,
+                is_last=dice.random() < 0.1,
+            )
+        )
+    return changes
+
+
+def applied(loader: MemoryTarget, changes: list[RowChange], converter: str) -> BatchReport:
+    wire = make_converter(converter)
+    records = records_of([(number, wire.to_bytes(change)) for number, change in enumerate(changes)])
+    return LaneApplier(task(converter), wire, loader).apply(LANE, records, len(records), 5)
+
+
+@pytest.mark.parametrize("converter", ["canalRow", "oggJson"])
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(), size=st.integers(200, 600), odd=st.sampled_from([0.0, 0.0, 0.01]), is_unique=st.booleans())
+def test_both_ways_leave_the_same_target_and_report(converter: str, seed: int, size: int, odd: float, is_unique: bool) -> None:
+    changes = history(seed, size, odd)
+    unique = (("a", "b"),) if is_unique else ()
+    by_columns, one_by_one = target(unique), target(unique)
+    results: list[object] = []
+    for loader, least in ((by_columns, net_columns.MIN_RECORDS), (one_by_one, size + 1)):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(apply, "MIN_RECORDS", least)
+            try:
+                report = applied(loader, changes, converter)
+                results.append({name: (t.rows, t.inserted, t.updated, t.deleted, t.truncated) for name, t in report.tables.items()})
+            except Exception as error:
+                results.append(str(error))
+    assert results[0] == results[1]
+    assert by_columns.rows == one_by_one.rows
+
+
+def test_whole_tables_are_read_by_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LaneApplier, "_steps_of", lambda *_: pytest.fail("a record was read by itself"))
+    changes = [change for change in history(1, 900, 0.0) if change.table.id.table == "orders"]
+    loader = target()
+    report = applied(loader, changes, "oggJson")
+    assert report.tables[TableId("shop", "orders")].rows == len(changes)
+    assert report.last_commit_ms == changes[-1].origin.commit_ms

@@ -1,0 +1,189 @@
+"""Columns hold exactly what `from_bytes` reads, record by record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cdcbus.plugins.columnar import MIN_ROWS, Columns, RowGroup, read_columns
+from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
+from tests.unit.plugins.converters.rows import CELLS, changes
+
+FORMATS = ["canalRow", "oggJson"]
+TABLE = Table(TableId("shop", "orders"), tuple(Column(name) for name in ("id", "note", "state")), ("id",))
+ROW: Row = {"id": "1", "note": None, "state": "new"}
+
+
+def insert(row: Row = ROW) -> RowChange:
+    return RowChange(TABLE, Op.INSERT, None, row, Origin("f", 4, "0-1-2", 1, 1_700_000_000_123_000))
+
+
+def update(before: Row, after: Row) -> RowChange:
+    return RowChange(TABLE, Op.UPDATE, before, after, Origin(commit_us=1_700_000_000_000_000))
+
+
+def read(records: list[bytes | None], converter: str) -> Columns:
+    return read_columns(pa.array(records, pa.binary()), converter)
+
+
+def rows(group: RowGroup) -> list[tuple[int, Any]]:
+    """Place and row change of each row of a group."""
+    images: list[list[Any]] = []
+    for image in (group.before, group.after):
+        if image is None:
+            images.append([None] * len(group.records))
+        else:
+            cells = [column.to_pylist() for column in image.values()]
+            images.append([dict(zip(image, row, strict=True)) for row in zip(*cells, strict=True)] if cells else [{}] * len(group.records))
+    told = zip(group.records.to_pylist(), *images, group.commit_us.to_pylist(), strict=True)
+    return [(place, (group.table, group.op, before, after, commit)) for place, before, after, commit in told]
+
+
+def check(records: list[bytes | None], converter: str) -> Columns:
+    """Each record is in one place, and those in groups say what `from_bytes` says."""
+    found, reader = read(records, converter), make_converter(converter)
+    seen = [row for group in found.groups for row in rows(group)]
+    assert sorted([place for place, _ in seen] + found.rest) == list(range(len(records)))
+    assert all(group.records.to_pylist() == sorted(group.records.to_pylist()) for group in found.groups)
+    for place, row in seen:
+        value = records[place]
+        assert value is not None
+        (change,) = reader.from_bytes(value)
+        assert row == (change.table, change.op, change.before, change.after, change.origin.commit_us)
+    return found
+
+
+@pytest.mark.parametrize("converter", FORMATS)
+@given(data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_columns_hold_what_the_converter_reads(converter: str, data: st.DataObject) -> None:
+    """Of few kinds of row changes, each with many other cells, mixed."""
+    writer, records = make_converter(converter), list[bytes | None]()
+    for kind in data.draw(st.lists(changes(has_origin=converter == "canalRow", may_lack_columns=True), min_size=1, max_size=4)):
+        for _ in range(MIN_ROWS + 3):
+            before, after = (image and {name: data.draw(CELLS) for name in image} for image in (kind.before, kind.after))
+            records.append(writer.to_bytes(RowChange(kind.table, kind.op, before, after, kind.origin, kind.row, kind.is_last)))
+    check(data.draw(st.permutations(records)), converter)
+
+
+@pytest.mark.parametrize("converter", FORMATS)
+@given(data=st.data())
+@settings(max_examples=80, deadline=None)
+def test_damaged_records_are_left_or_read_as_the_converter_reads_them(converter: str, data: st.DataObject) -> None:
+    good = make_converter(converter).to_bytes(data.draw(st.sampled_from([insert(), update(ROW, {**ROW, "state": 'a"b'})])))
+    records: list[bytes | None] = [good] * MIN_ROWS
+    pieces = [
+        b"",
+        b'"',
+        b"\\",
+        b",",
+        b":null",
+        b" ",
+        b"\n",
+        b"\x01",
+        b"\xff",
+        b"0",
+        b"7",
+        b"null",
+        b'"x":"y",',
+        b"\\u0022",
+        b"\\n",
+        b"{}",
+        b"1.5",
+    ]
+    for _ in range(data.draw(st.integers(1, 3))):
+        start = data.draw(st.integers(0, len(good)))
+        end = min(len(good), start + data.draw(st.integers(0, 12)))
+        records.insert(data.draw(st.integers(0, len(records))), good[:start] + data.draw(st.sampled_from(pieces)) + good[end:])
+    check(records, converter)
+
+
+@pytest.mark.parametrize("converter", FORMATS)
+def test_each_table_operation_and_column_set_is_a_group_in_order(converter: str) -> None:
+    writer = make_converter(converter)
+    kinds = [insert(), update(ROW, {**ROW, "state": "sent"}), RowChange(TABLE, Op.DELETE, ROW, None, insert().origin)]
+    found = check([writer.to_bytes(kind) for kind in kinds * MIN_ROWS], converter)
+    assert sorted((group.op, group.records[0].as_py(), len(group.records)) for group in found.groups) == [
+        ("DELETE", 2, MIN_ROWS),
+        ("INSERT", 0, MIN_ROWS),
+        ("UPDATE", 1, MIN_ROWS),
+    ]
+    assert found.rest == []
+
+
+@pytest.mark.parametrize("converter", FORMATS)
+def test_every_text_is_read_in_columns(converter: str) -> None:
+    texts = [
+        "",
+        "null",
+        "a null",
+        '"',
+        "\\",
+        '\\"',
+        "\\n",
+        "\n\t\0\x7f",
+        "{}",
+        '{"a":"b"}',
+        "Ü漢😀",
+        "\u2028",
+        "'",
+        ",",
+        "a:1",
+        "\x01",
+        "\x02\x03",
+    ]
+    writer = make_converter(converter)
+    found = check([writer.to_bytes(insert({**ROW, "note": text})) for text in texts * MIN_ROWS], converter)
+    assert (len(found.groups), found.rest) == (1, [])
+
+
+def test_null_and_missing_stay_apart() -> None:
+    writer = make_converter("oggJson")
+    null, missing = writer.to_bytes(insert()), writer.to_bytes(insert({"id": "1", "state": "new"}))
+    found = check([null, missing] * MIN_ROWS, "oggJson")
+    assert [list(group.after or {}) for group in found.groups] == [["id", "note", "state"], ["id", "state"]]
+
+
+def test_updates_of_different_columns_are_groups_of_their_own() -> None:
+    writer = make_converter("canalRow")
+    found = check([writer.to_bytes(update(ROW, {**ROW, name: "2"})) for name in ("note", "state") for _ in range(MIN_ROWS)], "canalRow")
+    assert [len(group.records) for group in found.groups] == [MIN_ROWS, MIN_ROWS]
+
+
+def changed(converter: str, **members: Any) -> bytes:
+    return orjson.dumps(orjson.loads(make_converter(converter).to_bytes(insert())) | members)
+
+
+@pytest.mark.parametrize(
+    ("converter", "record"),
+    [
+        ("canalRow", changed("canalRow", data=[{"id": 1}])),
+        ("canalRow", changed("canalRow", data=[ROW, ROW])),
+        ("canalRow", changed("canalRow", isDdl=True, type="ALTER")),
+        ("canalRow", changed("canalRow", es="1")),
+        ("canalRow", changed("canalRow").replace(b'"txLast":false,', b"")),
+        ("canalRow", changed("canalRow").replace(b'"id":"1"', b'"id":"1","id":"2"')),
+        ("oggJson", changed("oggJson", after={"id": {"a": 1}})),
+        ("oggJson", changed("oggJson", after={"id": "1", "id_isMissing": "true"})),
+        ("oggJson", changed("oggJson", op_ts="2024-01-01 10:00:00.000000+02:00")),
+        ("oggJson", changed("oggJson", op_ts="0000-01-01 10:00:00")),
+        ("oggJson", changed("oggJson").replace(b",", b", ")),
+        ("oggJson", changed("oggJson").replace(b",", b",\n")),
+        ("debeziumJson", b"{}"),
+        ("auto", changed("oggJson")),
+    ],
+)
+def test_what_needs_more_than_cutting_is_left(converter: str, record: bytes) -> None:
+    assert len(check([record] * MIN_ROWS, converter).rest) == MIN_ROWS
+
+
+def test_few_rows_and_records_without_a_value_are_left() -> None:
+    few = [changed("oggJson")] * (MIN_ROWS - 1)
+    assert len(check([*few, None], "oggJson").rest) == MIN_ROWS
+    assert check([], "oggJson") == Columns([], [])
