@@ -76,7 +76,10 @@ def _fail(ctx: click.Context, sentence: str) -> None:
         "stack": ("cdcbus.ops.stack.commands:stack", "Start and stop real servers on this machine to try and test with."),
         "config": ("cdcbus.ops.config_commands:config", "Look at the settings that all tasks and commands share."),
         "source": ("cdcbus.ops.source_commands:source", "Add, list, show and test named sources."),
+        "dlq": ("cdcbus.ops.dlq_commands:dlq", "Look at dead letters, replay or drop them."),
         "demo": ("cdcbus.ops.demo.commands:demo", "Show the whole way, from a changing database to equal copies."),
+        "node": ("cdcbus.ops.node_commands:node", "Run nodes, look at them, drain them."),
+        "topic": ("cdcbus.ops.topic_commands:topic", "Look into Kafka topics: tables, row changes, lag, offsets of a time."),
         "lineage": ("cdcbus.ops.lineage_commands:lineage", "Show which source table goes where: topic, task, target table."),
     },
 )
@@ -95,6 +98,14 @@ def main(debug: bool) -> None:
         "export": ("cdcbus.ops.export_command:export_task", "Write a task of ZooKeeper as a task file."),
         "import": ("cdcbus.ops.import_command:import_task", "Put tasks into ZooKeeper, from task files or porter's JSON."),
         "new": ("cdcbus.ops.new_task_commands:new", "Write a task file, asking what it needs."),
+        "start": ("cdcbus.ops.task_state_commands:start", "Have tasks run by nodes."),
+        "stop": ("cdcbus.ops.task_state_commands:stop", "Have tasks stopped."),
+        "restart": ("cdcbus.ops.task_state_commands:restart", "Stop tasks and start them again."),
+        "list": ("cdcbus.ops.task_list_commands:list_tasks", "List the tasks of ZooKeeper, their states and lags."),
+        "status": ("cdcbus.ops.task_list_commands:status", "Show how a task is."),
+        "logs": ("cdcbus.ops.task_list_commands:logs", "Print the end of a task's log."),
+        "clone": ("cdcbus.ops.task_copy_commands:clone", "Make a copy of a task with its positions."),
+        "rm": ("cdcbus.ops.task_copy_commands:rm", "Remove a task and its positions."),
     },
 )
 def task() -> None:
@@ -150,9 +161,19 @@ def check(words: tuple[str, ...], offline: bool, strict: bool, as_json: bool, bu
         sys.exit(1)
 
 
-@main.group()
+@main.group(
+    cls=LazyGroup,
+    lazy={
+        "set": ("cdcbus.ops.offset_commands:set_", "Set the stored position of a task."),
+        "reset": ("cdcbus.ops.offset_commands:reset", "Set it to a time, an offset, a place; says first what that means."),
+        "find": ("cdcbus.ops.offset_commands:find", "Find the position of a time or place."),
+        "copy": ("cdcbus.ops.offset_commands:copy", "Give a task the positions of another."),
+        "history": ("cdcbus.ops.offset_commands:history", "Show the positions that commands have set, and who."),
+        "undo": ("cdcbus.ops.offset_commands:undo", "Set the position that was there before."),
+    },
+)
 def offset() -> None:
-    """Look at stored positions."""
+    """Look at stored positions, and change them."""
 
 
 @offset.command("show")

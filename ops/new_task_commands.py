@@ -19,14 +19,19 @@ from cdcbus.tasks.kinds import ADDRESSES, PATH_NAME, TABLES, Kind, split_list
 from cdcbus.tasks.new_task import example_text, task_text
 from cdcbus.tasks.properties import inspect_text
 
-TO_KAFKA, TO_MYSQL, TO_POSTGRESQL = "mysql->kafka", "kafka->mysql", "kafka->postgresql"
-DATABASES = (TO_MYSQL, TO_POSTGRESQL)
+TO_KAFKA, TO_MYSQL, TO_POSTGRESQL, TO_ORACLE = "mysql->kafka", "kafka->mysql", "kafka->postgresql", "kafka->oracle"
+DATABASES = (TO_MYSQL, TO_POSTGRESQL, TO_ORACLE)
+# Where each listens, and what stands before that in its JDBC address.
+ADDRESSES_OF = {
+    TO_MYSQL: ("127.0.0.1:3306", "jdbc:mysql://"),
+    TO_POSTGRESQL: ("127.0.0.1:5432", "jdbc:postgresql://"),
+    TO_ORACLE: ("127.0.0.1:1521", "jdbc:oracle:thin:@//"),
+}
 ALL = (TO_KAFKA, *DATABASES)
 CANNOT = {
     "kafka->kafka": "this release has no route from Kafka to Kafka: no file was written; the tables of a topic can go to a database",
-    "kafka->oracle": "this release has no Oracle target: no file was written; kafka->mysql and kafka->postgresql are there",
 }
-ROUTES = (TO_KAFKA, "kafka->kafka", *DATABASES, "kafka->oracle")
+ROUTES = (TO_KAFKA, "kafka->kafka", *DATABASES)
 
 
 def _matching(pattern: str) -> Callable[[str], str]:
@@ -54,7 +59,7 @@ FETCHED = Kind(
 )
 Answers = Mapping[str, str]
 # What only the shop of the examples needs.
-EXTRAS = {TO_MYSQL: ("consumer.excludes",), TO_POSTGRESQL: ("mapper[1].schema", "mapper[1].table", "mapper[1].column.MAIL")}
+EXTRAS = {TO_MYSQL: ("consumer.excludes",), TO_POSTGRESQL: ("mapper[1].schema", "mapper[1].table", "mapper[1].column.MAIL"), TO_ORACLE: ()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +87,11 @@ def _first_schema(answers: Answers) -> str:
 
 
 def _target_schema(answers: Answers) -> str:
-    return answers["target_database"] if answers["route"] == TO_MYSQL else "public"
+    return {TO_MYSQL: answers["target_database"], TO_POSTGRESQL: "public", TO_ORACLE: answers["target_user"].upper()}[answers["route"]]
 
 
 def _target(answers: Answers) -> str:
-    return "127.0.0.1:3306" if answers["route"] == TO_MYSQL else "127.0.0.1:5432"
+    return ADDRESSES_OF[answers["route"]][0]
 
 
 QUESTIONS = (
@@ -103,7 +108,7 @@ QUESTIONS = (
         fetch_kind=FETCHED,
     ),
     Question("target", "Server to write to, HOST:PORT", ADDRESSES, _target, DATABASES),
-    Question("target_database", "Database at the target", NAME, _always(None), DATABASES),
+    Question("target_database", "Database at the target (of Oracle: the service)", NAME, _always(None), DATABASES),
     Question("target_user", "User at the target", USER, _always("cdc"), DATABASES),
     Question("source_schema", "Schema whose tables get another schema (nothing: none)", NAME_OR_NONE, _first_schema, DATABASES),
     Question("target_schema", "Schema of these tables at the target", NAME, _target_schema, DATABASES),
@@ -215,14 +220,13 @@ def _regex(table: str) -> str:
 
 
 def _load_values(answers: Answers) -> dict[str, str]:
-    kind = answers["route"].removeprefix("kafka->")
     schema = answers["source_schema"]
     values = {
         "taskId": answers["id"],
         "consumer.source.servers": answers["servers"],
         "consumer.source.topics": answers["topic"],
         "consumer.source.group": f"cdcbus-{answers['id']}",
-        "loader.source.url": f"jdbc:{kind}://{answers['target']}/{answers['target_database']}",
+        "loader.source.url": f"{ADDRESSES_OF[answers['route']][1]}{answers['target']}/{answers['target_database']}",
         "loader.source.userName": answers["target_user"],
         "mapper[0].schema": f"{schema},{answers['target_schema']}" if schema else "",
     }

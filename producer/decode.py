@@ -32,7 +32,8 @@ Images = tuple[Row | None, Row | None]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the images of an event's rows are laid out: bitmaps of the columns in the first image, and in an update's second one (else empty)."""
+    """How the images of an event's rows are laid out: bitmaps of the columns in the first image, and in an update's second one (else
+    empty)."""
 
     op: Op
     first: bytes

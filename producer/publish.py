@@ -36,6 +36,7 @@ LIBRARY_LOG.setLevel(logging.CRITICAL)
 CONNECT_SECONDS = 10.0
 SLICE_SECONDS = 0.5
 STOP_SECONDS = 10.0
+STUCK_SECONDS = 20.0  # without an acknowledgement in a transaction: another client may do better
 BATCH_RECORDS = 1000
 WRITERS = 1_000  # tables whose writers are kept
 REQUEST_BYTES = 100_000_000  # a broker cuts the connection for more than its socket.request.max.bytes, and says nothing
@@ -94,7 +95,8 @@ class KafkaPublisher:
     """Sends row changes to the topics of a task. A context manager; entering checks that those are there which the task names.
 
     For transactions: `sent` counts the records that were queued; `sent_since` is when the first one of a transaction was, None before it;
-    `is_fenced` says that the client is done with, as its transaction took too long or another one has its name.
+    `is_fenced` says that the client is done with, as its transaction took too long or another one has its name, `is_stuck` that it does not
+    get on, as can happen to librdkafka's transactions when a broker was restarted.
     """
 
     def __init__(
@@ -143,7 +145,8 @@ class KafkaPublisher:
         self._row = 0  # the next row's number in its transaction
         self.sent = 0
         self.sent_since: float | None = None
-        self.is_fenced = False
+        self.is_fenced = self.is_stuck = False
+        self._queued, self._moved_at, self._waited_at = 0, 0.0, 0.0
 
     def _new_client(self) -> Producer:
         try:
@@ -165,7 +168,8 @@ class KafkaPublisher:
     def renew(self) -> None:
         """A new client in place of one that cannot go on; what that one has not sent yet is forgotten."""
         self.client.purge()
-        self.client, self.is_fenced = self._new_client(), False
+        self.client = self._new_client()
+        self.is_fenced = self.is_stuck = False
 
     def start(self) -> None:
         """What failed before no longer counts: rows are read again from a place before it."""
@@ -237,7 +241,9 @@ class KafkaPublisher:
         self._raise_failure()
 
     def waited(self, waited: float) -> float:
-        """One more slice of waiting for Kafka, counted only once the task is to stop. Raises BusUnavailable after STOP_SECONDS of them."""
+        """One more slice of waiting for Kafka, counted only once the task is to stop. Raises BusUnavailable after STOP_SECONDS of them, and
+        in a transaction that is stuck."""
+        self._check_moving()
         if not self._stop.is_set():
             return 0.0
         if waited >= STOP_SECONDS:
@@ -245,6 +251,15 @@ class KafkaPublisher:
                 f"stopped while no Kafka broker at {self._config.servers} takes records; they are read again at the next start"
             )
         return waited + SLICE_SECONDS
+
+    def _check_moving(self) -> None:
+        now, queued = time.monotonic(), len(self.client)
+        if queued != self._queued or now - self._waited_at > 2 * SLICE_SECONDS:
+            self._queued, self._moved_at = queued, now
+        self._waited_at = now
+        if self._config.transactional_id and queued and now - self._moved_at > STUCK_SECONDS:
+            self.is_stuck = True
+            raise BusUnavailable(f"Kafka at {self._config.servers} has acknowledged none of {queued} records for {STUCK_SECONDS:g} s")
 
     def _produce_all(self, waiting: dict[str, list[Record]]) -> None:
         for topic, records in waiting.items():

@@ -28,7 +28,7 @@ from cdcbus.producer.columns import (
 from cdcbus.producer.place import Place
 from cdcbus.producer.server import binlog_files, latest_position
 from cdcbus.producer.table_map import TableMap
-from cdcbus.producer.table_schema import ROW_TIMES, TableColumn, TableSchema, UniqueKey, with_row_times
+from cdcbus.producer.table_schema import PRIMARY, ROW_TIMES, TableColumn, TableSchema, UniqueKey, with_row_times
 from cdcbus.producer.type_names import type_names
 
 if TYPE_CHECKING:
@@ -185,9 +185,10 @@ class SchemaReader:
             names = (*key.columns, column) if column else key.columns
             found[table][index] = UniqueKey(index, names, key.is_whole and prefix is None and column is not None)
         for table, keys in found.items():
-            if len(keys) > 1:
-                shown = self._ask(f"SHOW INDEX FROM {_quoted(table.table)} FROM {_quoted(table.schema)}")
-                found[table] = {index: keys[index] for _, _, index, *_ in shown if index in keys}
+            order = sorted(keys, key=lambda name: name != PRIMARY)
+            if len(keys.keys() - {PRIMARY}) > 1:
+                order = [row[2] for row in self._ask(f"SHOW INDEX FROM {_quoted(table.table)} FROM {_quoted(table.schema)}")]
+            found[table] = {name: keys[name] for name in order if name in keys}
         return found
 
     def _rows_of(self, tables: Sequence[TableId], columns: str, view: str, rest: str = "") -> Iterator[tuple[Any, ...]]:
@@ -229,7 +230,7 @@ def _fits(column: BinlogColumn, known: TableColumn) -> bool:
     return (
         column.type in _CODES.get(known.data_type, ())
         and OWN_TYPES.get(known.data_type, column.meta[0]) == column.meta[0]
-        and (not column.unsigned or "unsigned" in known.type)
+        and (not column.unsigned or "unsigned" in known.type or known.data_type == "year")  # which MySQL counts as unsigned
     )
 
 

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from threading import Thread
 from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -25,6 +26,7 @@ from cdcbus.producer.task import PublishConfig
 LOG = logging.getLogger(__name__)
 COMMIT_SECONDS = 0.2  # while rows come without end; a commit takes some 30 ms
 BUSY_RECORDS = 500  # so many at once: more are on their way
+OFFSETS_SECONDS = 10.0  # for the position's part of a commit
 METADATA_BYTES = 4096  # brokers' offset.metadata.max.bytes
 _REFUSALS = {
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -104,9 +106,9 @@ class Transactions:
         """Ends the transaction of whoever had this name before, also of a process that still runs: it is fenced."""
         publisher = self._publisher
         publisher.start()
-        if self._is_open and publisher.is_fenced:
-            if self._positions.is_edited():
-                raise publisher.fenced()
+        if publisher.is_fenced and self._positions.is_edited():
+            raise publisher.fenced()
+        if publisher.is_fenced or publisher.is_stuck:
             publisher.renew()
             self._is_open = False
         if self._is_open:
@@ -164,8 +166,28 @@ class Transactions:
 
     def _send_edge(self, text: str) -> None:
         place = TopicPartition(self._place.topic, self._place.partition, 0, text)
-        group = self._group.consumer_group_metadata()
-        self._call(lambda seconds: self._publisher.client.send_offsets_to_transaction([place], group, seconds))
+        group, client = self._group.consumer_group_metadata(), self._publisher.client
+        self._call(lambda _: self._in_time(lambda: client.send_offsets_to_transaction([place], group, OFFSETS_SECONDS)))
+
+    def _in_time(self, request: Callable[[], object]) -> None:
+        """librdkafka does not keep to the time limit of this request: after a restart of the group's coordinator it may take for ever
+        (librdkafka issue 5456). Then the client is left alone with it, and another one goes on."""
+        failed: list[Exception] = []
+
+        def run() -> None:
+            try:
+                request()
+            except Exception as error:
+                failed.append(error)
+
+        thread = Thread(target=run, daemon=True)
+        thread.start()
+        thread.join(OFFSETS_SECONDS + SLICE_SECONDS)
+        if thread.is_alive():
+            self._publisher.is_stuck = True
+            raise BusUnavailable(f"Kafka at {self._config.servers} has not taken the position within {OFFSETS_SECONDS:g} s")
+        if failed:
+            raise failed[0]
 
     def _call(self, request: Callable[[float], object]) -> None:
         """Repeats a request for as long as no broker answers."""

@@ -7,8 +7,7 @@ import re
 
 from cdcbus.tasks.encryption import KEY_FILE
 from cdcbus.tasks.key import Key
-from cdcbus.tasks.kinds import DIGEST, FLAG, NAMES, PATH_NAME, SECRET, TEXT, Kind, whole_number, word
-from cdcbus.tasks.loader_keys import NODE_ANSWER
+from cdcbus.tasks.kinds import DIGEST, FLAG, NAMES, NATURAL, PATH_NAME, SECRET, TEXT, Kind, whole_number, word
 
 ALARM_ANSWER = "accepted; this release sends no alarms"
 
@@ -42,7 +41,9 @@ BUS_KEYS: dict[str, Key] = {
         ),
         Key(KEY_FILE, TEXT, "", "The file of the key that encrypts secrets for ZooKeeper; absent: they are refused there."),
         Key("spark.master", TEXT, "", "Where Spark runs the tasks whose file has no `spark.master`; absent: `local[*]`."),
-        Key("node.id", PATH_NAME, "", "This node's id.", answer=NODE_ANSWER),
+        Key("node.id", PATH_NAME, "", "The id of a node that is started here; absent: the host's name."),
+        Key("node.workLimit", NATURAL, "10", "How many swimlanes it runs at most, unless `cdcbus node limit` says otherwise."),
+        Key("node.logDirectory", TEXT, "logs", "The folder of the logs of its tasks."),
         Key("http.bind", TEXT, "", "Where a node serves its pages.", answer="accepted; this release serves no pages"),
         Key("alarm.log", FLAG, "true", "Alarms go to the log.", answer=ALARM_ANSWER),
         Key("alarm.smtp.host", TEXT, "", "The mail server; absent: no mail.", answer=ALARM_ANSWER),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -78,6 +79,7 @@ class BusSettings:
     environ: Mapping[str, str] = field(repr=False)
     warnings: tuple[str, ...] = ()
     sources: Mapping[str, NamedSource] = field(default_factory=dict, repr=False)
+    file: Path | None = None
 
     @property
     def zookeeper(self) -> str:
@@ -94,6 +96,24 @@ class BusSettings:
     def sources_directory(self) -> str:
         """The folder of named sources, or an empty text."""
         return str(self._value("sources.directory") or "")
+
+    @property
+    def node_id(self) -> str:
+        return str(self._value("node.id") or socket.gethostname())
+
+    @property
+    def node_work_limit(self) -> int:
+        return int(self._value("node.workLimit"))
+
+    @property
+    def node_logs(self) -> Path:
+        return Path(self._value("node.logDirectory"))
+
+    @property
+    def child_environment(self) -> dict[str, str]:
+        """The environment in which a `cdcbus` command has these settings, but for a password that was given to this one only."""
+        named = {} if self.file is None else {FILE_VARIABLE: str(self.file.absolute())}
+        return {**self.environ, **named, variable_of("zookeeper"): self.zookeeper}
 
     @property
     def filling(self) -> Mapping[str, str]:
@@ -152,7 +172,7 @@ def read_bus_settings(
         raise ConfigError("\n".join(_located(finding, file) for finding in errors))
     settings = {name: _setting(key, options, environ, entries, file) for name, key in BUS_KEYS.items()}
     warnings = tuple(_located(finding, file) for finding in findings.of(Severity.WARNING))
-    return BusSettings(settings, environ, warnings, _sources(entries, str(file)))
+    return BusSettings(settings, environ, warnings, _sources(entries, str(file)), file)
 
 
 def _sources(entries: Mapping[str, Entry], file: str) -> dict[str, NamedSource]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from cdcbus.consumer import offsets
-from cdcbus.consumer.mapper import Mapper
+from cdcbus.consumer.mapper import Mapper, Route
 from cdcbus.consumer.offsets import Lane, TopicLogs, lanes_of, starting_offsets
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.contracts import Loader, OffsetTable, PositionStore, TargetTable
@@ -101,24 +101,25 @@ def check_target_tables(task: LoadTask, target: list[Observation], samples: Mapp
     seen: list[Observation] = []
     with closing(_loader(task)) as loader:
         for _, source in sorted(sources.items()):
-            wanted = mapper.target(source)
-            seen += probe(f"target table {wanted}", partial(_table, source, wanted, samples.get(source), loader, mapper))
+            for route in mapper.routes(source):
+                seen += probe(f"target table {route.target}", partial(_table, route, samples.get(source), loader))
     return seen
 
 
-def _table(source: TableId, wanted: TableId, sample: Sample | None, loader: Loader, mapper: Mapper) -> list[Observation]:
-    table = loader.table(wanted)
+def _table(route: Route, sample: Sample | None, loader: Loader) -> list[Observation]:
+    table = loader.table(route.target)
     if table is None:
         cure = "Create it, or map it with mapper[i].schema and mapper[i].table."
-        return [error(f"target table {wanted}", f"missing; rows of {source} go there", cure)]
-    return [*describe_table(str(source), table), *describe_columns(source, sample, table, mapper)]
+        return [error(f"target table {route.target}", f"missing; rows of {route.source} go there", cure)]
+    return [*describe_table(str(route.source), table), *describe_columns(route, sample, table)]
 
 
 def describe_table(source: str, table: TargetTable) -> list[Observation]:
     """The keys of a target table, and what they mean for the task."""
     subject = f"target table {table.id}"
     if not table.key:
-        return [error(subject, f"no primary key; rows of {source} cannot be merged without one", "Give it a primary key.")]
+        found = f"no key; a row of {source} that goes is looked for by all its columns, which takes long in a large table"
+        return [warning(subject, found, "Give it a primary key, or a unique key without nullable columns.")]
     seen = [ok(subject, f"for {source}: {len(table.columns)} columns, key {', '.join(table.key)}")]
     if table.unique_keys:
         keys = ", ".join(f"({', '.join(key) or 'an expression, a prefix or a condition'})" for key in table.unique_keys)

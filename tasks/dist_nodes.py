@@ -11,8 +11,8 @@ from kazoo.exceptions import NodeExistsError, NoNodeError, RolledBackError, Runt
 
 from cdcbus.plugins.errors import ConfigError, PositionConflict
 from cdcbus.tasks.dist import parse_dist
+from cdcbus.tasks.json_nodes import reported
 from cdcbus.tasks.positions import ROOT, connect
-from cdcbus.tasks.source_nodes import reported
 from cdcbus.tasks.stored_task import Dist, merged
 
 TASKS = f"{ROOT}/task"

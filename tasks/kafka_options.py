@@ -23,9 +23,11 @@ PRODUCER_FIXED: Final[Fixed] = {
     **_fixed("message.timeout.ms delivery.timeout.ms retries message.send.max.retries", "a record is sent again until it is acknowledged"),
     **_fixed("partitioner partitioner.class partitioner.ignore.keys", "a record's key decides its partition, as in the Java client"),
     **_fixed("delivery.report.only.error dr_cb dr_msg_cb", "only failed deliveries are reported"),
-    **_fixed("transactional.id", "records are written without transactions"),
+    **_fixed("transactional.id", "loader.source.transaction=true makes one of the task's id"),
+    **_fixed("allow.auto.create.topics", "loader.source.createTopic says which topics are made", "false"),
     **_fixed("key.serializer value.serializer", "records are written as bytes"),
     **_fixed("bootstrap.servers metadata.broker.list", "loader.source.servers names the brokers"),
+    **_fixed("queue.buffering.max.kbytes buffer.memory", "loader.source.queueBytes says how many bytes may wait"),
 }
 CONSUMER_FIXED: Final[Fixed] = {
     **_fixed("isolation.level", "only committed records are read", "read_committed"),

@@ -16,21 +16,24 @@ from cdcbus.tasks.kinds import (
     FLAG,
     NAMES,
     NUMBER,
-    PAIR,
     PARTITION,
     PATH_NAME,
     POSITIVE,
     REGEXES,
+    ROW_IMAGE,
     SECONDS,
     SECRET,
     SERVER_ID,
     START,
+    TABLE,
     TABLES,
     TEXT,
     TLS_MODE,
     word,
 )
-from cdcbus.tasks.loader_keys import JDBC_TARGET_KEYS, KAFKA_TARGET_KEYS, LOADER_KEYS, NODE_ANSWER, SOURCE_NAME_MEANING
+from cdcbus.tasks.loader_keys import JDBC_TARGET_KEYS, KAFKA_TARGET_KEYS, LOADER_KEYS, SOURCE_NAME_MEANING, STATUS_ANSWER
+from cdcbus.tasks.mapper_keys import MAPPER_KEYS
+from cdcbus.tasks.start_forms import ON_POSITION_LOST
 
 ALARM_ANSWER = "accepted; this release sends no alarms: lag and errors are in the task's log"
 JDBC_FETCH_ANSWER = "accepted; this release has no JdbcFetch: it reads binlogs instead of polling tables"
@@ -38,16 +41,16 @@ CANAL_ANSWER = "accepted; a setting inside canal, which is not used here"
 
 TASK_KEYS = (
     Key("taskId", PATH_NAME, "", "The task's id, and the name of its directory in ZooKeeper. Required."),
-    Key("nodeId", NAMES, "", "The nodes that may run the task; absent: any.", answer=NODE_ANSWER),
-    Key("status", word("NEW", "WORKING", "STOPPED", "DELETED"), "WORKING", "Whether nodes shall run the task.", answer=NODE_ANSWER),
+    Key("nodeId", NAMES, "", "The nodes that may run the task; absent: any."),
+    Key("status", word("NEW", "WORKING", "STOPPED", "DELETED"), "WORKING", "Whether nodes shall run the task.", answer=STATUS_ANSWER),
     Key("localTask", FLAG, "false", "Set by porter's node itself.", answer="accepted; porter sets it itself, nothing reads it here"),
     Key("positionCheckInterval", NUMBER, "-1", "Seconds between checks of the lag.", answer=ALARM_ANSWER),
     Key("alarmPositionCount", NUMBER, "10000", "Lag in records from which to warn.", answer=ALARM_ANSWER),
     Key("receiver[i].realName", TEXT, "", "Who gets alarms: name.", answer=ALARM_ANSWER),
     Key("receiver[i].email", TEXT, "", "Who gets alarms: mail address.", answer=ALARM_ANSWER),
     Key("receiver[i].phone", TEXT, "", "Who gets alarms: telephone.", answer=ALARM_ANSWER),
-    Key("restartRetries", NUMBER, "20", "How often a node starts a failed task again.", answer=NODE_ANSWER),
-    Key("restartIncreaseBySecond", NUMBER, "300", "Seconds by which the pause between starts grows.", answer=NODE_ANSWER),
+    Key("restartRetries", NUMBER, "20", "How often a node starts a failed task again."),
+    Key("restartIncreaseBySecond", NUMBER, "300", "Seconds by which the pause between starts grows."),
     Key("porter.source.*", TEXT, "", "Named sources of a porter node.", answer="read from cdcbus.properties only; move the line there"),
     Key("porter.*", TEXT, "", "Settings of a porter node.", answer="a setting of porter's node, not of a task; nothing reads it here"),
 )
@@ -91,8 +94,11 @@ CONSUMER_KEYS = (
         "consumer.eventProcessor.className",
         TEXT,
         "",
-        "A Java class that changes rows.",
-        answer="accepted; Java classes are not run, rows pass unchanged: check that the target can do without",
+        "What sees and changes rows between filter and mapping: a Python function, `module:function` or the name of an entry point, see "
+        "[event processors](loading.md#event-processors). A Java class is not run.",
+        "a Java class",
+        Route.LOAD,
+        answer="accepted; a fetch task changes no rows: give it to the consumer task",
     ),
     Key(
         "consumer.eventProcessor.content",
@@ -187,7 +193,7 @@ CANAL_SOURCE_KEYS = (
         "consumer.source.address",
         ADDRESSES,
         "",
-        "The server, `host:port`; several are tried in order. Required.",
+        "The server, `host:port`. Several are tried one after the other: after 3 failures the next one's turn comes. Required.",
         "one address",
         Route.FETCH,
     ),
@@ -242,6 +248,33 @@ CANAL_SOURCE_KEYS = (
         "default from the clock",
         Route.FETCH,
     ),
+    Key(
+        "consumer.source.rowImage",
+        ROW_IMAGE,
+        "full",
+        "`full`: the task stops at a row that was logged without some of its columns (`binlog_row_image` MINIMAL or NOBLOB); "
+        "`any`: such rows are sent as they are, see [row images](binlog.md#row-images).",
+        "not known",
+        Route.FETCH,
+    ),
+    Key(
+        "consumer.source.heartbeatTable",
+        TABLE,
+        "",
+        "`schema.table`. CanalFetch: the table at the source for [heartbeats](binlog.md#heartbeats); absent: none are written. "
+        "KafkaFetch: the table whose rows are heartbeats; absent: any that is called `cdcbus_heartbeat`.",
+        "not known",
+    ),
+    Key("consumer.source.heartbeatIntervalSeconds", SECONDS, "60", "Seconds between two heartbeats.", "not known", Route.FETCH),
+    Key(
+        "consumer.source.onPositionLost",
+        ON_POSITION_LOST,
+        "stop",
+        "When the server no longer has what comes next: `stop`, or go on without what lies between from the `earliest` or the `latest` "
+        "place that it has, with a line in the log.",
+        "not known; canal goes on by time, or at the latest",
+        Route.FETCH,
+    ),
     Key("consumer.source.positionIntervalSeconds", SECONDS, "1", "Seconds between two stores of the position.", "not known", Route.FETCH),
     Key("consumer.source.parallel", FLAG, "false", "Whether canal parses on several threads.", answer=CANAL_ANSWER),
     Key("consumer.source.canalId", TEXT, "", "canal's id.", answer=CANAL_ANSWER),
@@ -282,47 +315,6 @@ JDBC_SOURCE_KEYS = (
             "retries",
         )
     ),
-)
-
-MAPPER_KEYS = (
-    Key(
-        "mapper[i].schema",
-        PAIR,
-        "",
-        "`source,target`: the schema this entry is for, and its name at the target; absent: any.",
-        "anything but two names is ignored",
-        Route.LOAD,
-    ),
-    Key(
-        "mapper[i].table",
-        PAIR,
-        "",
-        "`source,target`: the table this entry is for, and its name at the target; absent: any.",
-        "anything but two names is ignored",
-        Route.LOAD,
-    ),
-    Key("mapper[i].column.<COLUMN>", TEXT, "", "The target's name of this source column; others keep theirs.", route=Route.LOAD),
-    Key(
-        "mapper[i].forceMatched",
-        FLAG,
-        "true",
-        "Whether a source column that the target lacks stops the task; false: the column is left out. No meaning for CanalFetch.",
-    ),
-    Key(
-        "mapper[i].ignoreTargetCase",
-        FLAG,
-        "true",
-        "Whether target names are taken in upper case.",
-        answer="accepted; a target name is matched exactly, else in any case",
-    ),
-    Key(
-        "mapper[i].updateDate",
-        PAIR,
-        "",
-        "`source,target`: columns of the last change, for row-count checks.",
-        answer="accepted; this release makes no row-count checks",
-    ),
-    Key("mapper[i].auto", TEXT, "", "Nothing, since 2018.", "ignored", dead="without meaning since 2018, in porter too; remove the line"),
 )
 
 PASSED_THROUGH = (

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from cdcbus.plugins.mysql_tls import TlsMode
+from cdcbus.plugins.rowchange import TableId
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -93,6 +94,13 @@ def _addresses(text: str) -> tuple[tuple[str, int], ...]:
     return tuple(addresses)
 
 
+def _table(text: str) -> TableId:
+    schema, dot, table = text.partition(".")
+    if not (schema and dot and table) or "*" in text:
+        raise ValueError("not SCHEMA.TABLE")
+    return TableId(schema, table)
+
+
 def _tables(text: str) -> frozenset[str]:
     tables = frozenset(element.upper() for element in split_list(text))
     if any("." not in table.strip(".") or "*" in table for table in tables):
@@ -139,9 +147,11 @@ NATURAL: Kind[int] = whole_number(0)
 POSITIVE: Kind[int] = whole_number(1, example="10")
 SERVER_ID: Kind[int] = whole_number(0, 2**32 - 1, "1484")
 PARTITION: Kind[int] = whole_number(0, 2**31 - 1, "2")
+BYTES: Kind[int] = Kind("bytes", lambda text: _whole(text, 1 << 20, 1 << 40), "a number of bytes, 1048576 (1 MiB) or more", "67108864")
 SECONDS: Kind[float] = Kind("seconds", _seconds, "seconds above 0", "1")
 NAMES: Kind[tuple[str, ...]] = Kind("list", split_list, "names separated by commas", "T_ORDER,T_USER")
 PAIR: Kind[tuple[str, str]] = Kind("pair", _pair, "two names separated by a comma: source,target", "SHOP,shop_copy")
+TABLE: Kind[TableId] = Kind("table", _table, "SCHEMA.TABLE", "shop.cdcbus_heartbeat")
 TABLES: Kind[frozenset[str]] = Kind("tables", _tables, "SCHEMA.TABLE names separated by commas, no wildcards", "SHOP.ORDERS,SHOP.USERS")
 ADDRESSES: Kind[tuple[tuple[str, int], ...]] = Kind("addresses", _addresses, "host:port, several separated by commas", "db1:3306,db2:3306")
 REGEXES: Kind[tuple[str, ...]] = Kind(
@@ -158,7 +168,11 @@ JDBC_URL: Kind[str] = Kind(
 TLS_MODE: Kind[TlsMode] = Kind(
     "word", lambda text: TlsMode(text.lower().replace("_", "-")), "one of " + ", ".join(TlsMode) + ", any case", TlsMode.VERIFY_CA
 )
+ON_ERROR: Kind[str] = word("stop", "deadletter")
+SCHEMA_CHANGE: Kind[str] = word("stop", "ignore", "evolve")
+ZERO_DATE: Kind[str] = word("reject", "null", "epoch")
+ROW_IMAGE: Kind[str] = word("full", "any")
 CONSUMER: Kind[str] = word("CanalFetch", "KafkaFetch")
-LOADER: Kind[str] = word("KAFKA_SYNC", "JdbcBatch", "JdbcSingle", "JdbcMultiThread")
+LOADER: Kind[str] = word("KAFKA_SYNC", "JdbcBatch", "JdbcSingle", "JdbcMultiThread", "JdbcSqlDebug")
 EDGE: Kind[str] = word("earliest", "latest")
 START: Kind[str] = Kind("start", str, "text", "1343115467")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from cdcbus.consumer.mapper import Mapper
+from cdcbus.consumer.mapper import Mapper, is_pattern
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.loaders.jdbc_url import read_url
@@ -64,7 +64,8 @@ def _ways_of(topic: str, fetches: list[FetchTask], loads: list[LoadTask], asked:
     for feed in feeds:
         yield from _fed(feed, _passing(feed, named, asked), readers)
     for reader in readers:
-        yield from (_onward(Way(str(table), "", "", topic), table, reader) for table in _unfed(reader, feeds))
+        for table in _unfed(reader, feeds):
+            yield from _onward(Way(str(table), "", "", topic), table, reader)
 
 
 def _unfed(reader: LoadTask, feeds: list[FetchTask]) -> list[TableId]:
@@ -81,14 +82,15 @@ def _fed(feed: FetchTask, selections: list[Selection], readers: list[LoadTask]) 
     is_read = any(taken.values())
     for selection, takers in taken.items():
         head = _head(feed, selection)
-        yield from (_onward(head, selection.table, reader) for reader in takers)
+        for reader in takers:
+            yield from _onward(head, selection.table, reader)
         if not takers and not (is_read and ANY in selection.table):
             yield head
 
 
-def _onward(head: Way, table: TableId, reader: LoadTask) -> Way:
-    target = Mapper(reader.rules).target(table)
-    return replace(head, load_task=reader.task_id, target=str(target), database=_database(reader))
+def _onward(head: Way, table: TableId, reader: LoadTask) -> Iterator[Way]:
+    for route in Mapper(reader.rules).routes(table):
+        yield replace(head, load_task=reader.task_id, target=str(route.target), database=_database(reader))
 
 
 def _head(feed: FetchTask, selection: Selection) -> Way:
@@ -113,7 +115,11 @@ def _wanted(reader: LoadTask) -> set[TableId]:
     """What a consumer task names: its includes, else the tables and schemas that it has rules for."""
     if reader.includes:
         return {table for name in reader.includes for table in _tables(name)}
-    return {TableId(rule.schema[0], rule.table[0] if rule.table else ANY) for rule in reader.rules if rule.schema}
+    return {TableId(_selected(rule.schema), _selected(rule.table)) for rule in reader.rules if rule.schema}
+
+
+def _selected(pair: tuple[str, str] | None) -> str:
+    return ANY if pair is None or is_pattern(pair[0]) else pair[0]
 
 
 def _passing(feed: FetchTask, named: set[TableId], asked: set[TableId]) -> list[Selection]:

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from cdcbus.tasks.key import Key, Route
-from cdcbus.tasks.kinds import ADDRESSES, FLAG, JDBC_URL, LOADER, NAMES, NATURAL, NUMBER, PATH_NAME, POSITIVE, SECRET, TEXT
+from cdcbus.tasks.kinds import (
+    ADDRESSES,
+    BYTES,
+    FLAG,
+    JDBC_URL,
+    LOADER,
+    NAMES,
+    NATURAL,
+    NUMBER,
+    ON_ERROR,
+    PATH_NAME,
+    POSITIVE,
+    SCHEMA_CHANGE,
+    SECRET,
+    TEXT,
+    ZERO_DATE,
+)
+from cdcbus.tasks.topic_forms import NEW_TOPICS, TOPIC, TOPIC_RULES
 
 RETRY_ANSWER = "accepted; an unreachable server is tried again for ever, with growing pauses, and no row is skipped"
 TEST_ANSWER = "accepted; a connection test has no limit of its own: set socketTimeout in the address to notice a server that is gone"
 RETURN_ANSWER = "accepted; connections are tested before use instead, see testOnBorrow"
 DRIVER_ANSWER = "accepted; the address says which database it is"
-NODE_ANSWER = "accepted; this release has no nodes: `cdcbus task run` runs the task where it is called"
+STATUS_ANSWER = "without effect: `cdcbus task start` and `cdcbus task stop` say whether nodes shall run the task"
 SOURCE_NAME_MEANING = "A named source, whose keys count where this file has none of that name: `sources/NAME.properties`, else ZooKeeper."
 
 LOADER_KEYS = (
@@ -17,9 +34,9 @@ LOADER_KEYS = (
         "loader.loaderName",
         LOADER,
         "",
-        "Where rows go: `KAFKA_SYNC` a Kafka topic; `JdbcBatch` a database, merged and written in batches (JdbcSingle and JdbcMultiThread "
-        "do the same here). Required.",
-        "also JdbcSqlDebug and KUDU_NATIVE; JdbcSingle writes row by row",
+        "Where rows go: `KAFKA_SYNC` a Kafka topic; `JdbcBatch` (JdbcMultiThread is the same) a database, merged and written in sets; "
+        "`JdbcSingle` row by row; `JdbcSqlDebug` nowhere, it logs the SQL. See [targets](targets.md). Required.",
+        "also KUDU_NATIVE",
     ),
     Key(
         "loader.insertOnUpdateError",
@@ -29,6 +46,59 @@ LOADER_KEYS = (
         "4.0: always true",
         Route.LOAD,
         answer="accepted; only databases tell updates from inserts",
+    ),
+    Key(
+        "loader.onError",
+        ON_ERROR,
+        "stop",
+        "What becomes of a record that is refused, by Kafka as too large or by the target: the task stops, or the record goes to the "
+        "dead-letter topic and the task goes on.",
+        "not known",
+    ),
+    Key(
+        "loader.deadletterLimit",
+        POSITIVE,
+        "1000",
+        "More open dead letters of this task than these stop it.",
+        "not known",
+        Route.LOAD,
+    ),
+    Key("loader.deadletterTopic", TOPIC, "cdcbus-deadletters", "The dead-letter topic.", "not known"),
+    Key(
+        "loader.merge",
+        FLAG,
+        "true",
+        "Whether a batch is written as the net effect of its changes; false: each change by itself, in source order. See "
+        "[merging](loading.md#merging).",
+        "never",
+        Route.LOAD,
+    ),
+    Key(
+        "loader.weight.<TABLE>",
+        NUMBER,
+        "0",
+        "The place of a target table (`TABLE` or `SCHEMA.TABLE`, any case) inside a batch: light tables are written first, heavy ones "
+        "deleted from first. Parents get less than their children.",
+        "not known; otter's weight",
+        Route.LOAD,
+    ),
+    Key(
+        "loader.schemaChange",
+        SCHEMA_CHANGE,
+        "stop",
+        "What becomes of a source column that the target lacks: `stop` waits until it is there, `ignore` leaves it out everywhere, "
+        "`evolve` adds it, and widens columns that are too narrow. See [missing columns](loading.md#missing-columns).",
+        "not known",
+        Route.LOAD,
+    ),
+    Key(
+        "loader.zeroDate",
+        ZERO_DATE,
+        "reject",
+        "What a zero or partly zero date (`0000-00-00`) becomes in PostgreSQL and Oracle, which have none: `reject` refuses the row, "
+        "`null`, `epoch` 1970-01-01. MySQL and MariaDB take it as it is.",
+        "not known",
+        Route.LOAD,
     ),
     Key("loader.source.sourceName", PATH_NAME, "", SOURCE_NAME_MEANING),
     Key("loader.source.sourceType", TEXT, "", "The kind of target.", answer="accepted; loaderName says where rows go"),
@@ -82,13 +152,29 @@ JDBC_TARGET_KEYS = (
         FLAG,
         "true",
         "All columns are the key of a table without one.",
-        answer="accepted; a target table without a primary key is refused: give it one",
+        answer="accepted; a row of a target table without a key is found by all its columns, one at a time",
     ),
 )
 
 KAFKA_TARGET_KEYS = (
     Key("loader.source.servers", ADDRESSES, "", "The brokers. Required.", route=Route.FETCH),
-    Key("loader.source.topic", TEXT, "", "The topic. Required.", route=Route.FETCH),
+    Key("loader.source.topic", TOPIC, "", "The topic of all tables that no rule of dynamicTopic is for. Required.", route=Route.FETCH),
+    Key(
+        "loader.source.dynamicTopic",
+        TOPIC_RULES,
+        "",
+        "Topics by table, as in canal: `TOPIC:REGEX`, or `REGEX` for topics named after what it matches; see [Kafka](kafka.md#topics).",
+        "not known",
+        Route.FETCH,
+    ),
+    Key(
+        "loader.source.createTopic",
+        NEW_TOPICS,
+        "",
+        "Makes missing topics, with so many partitions and replicas. Absent: a missing topic stops the task.",
+        "not known",
+        Route.FETCH,
+    ),
     Key(
         "loader.source.oggJson",
         FLAG,
@@ -112,6 +198,14 @@ KAFKA_TARGET_KEYS = (
         "canalRow with canal's own keys only and its rendering of values: ENUM and SET as numbers and so on, see [formats](formats.md).",
         route=Route.FETCH,
     ),
+    Key(
+        "loader.source.queueBytes",
+        BYTES,
+        "67108864",
+        "How many bytes of records may wait for Kafka; when so many do, the source is not read until some are acknowledged.",
+        "not known",
+        Route.FETCH,
+    ),
     Key("loader.source.group", TEXT, "", "The producer's `client.id`.", "default `<ip>_<user>_<pid>`", Route.FETCH),
     Key(
         "loader.source.partitionKey.<SCHEMA>.<TABLE>",
@@ -125,8 +219,10 @@ KAFKA_TARGET_KEYS = (
         "loader.source.transaction",
         FLAG,
         "false",
-        "Write in Kafka transactions.",
-        answer="accepted; records are written idempotently, without transactions: a crash may repeat rows, never lose one",
+        "Write in Kafka transactions that hold the position, too: who reads committed records only sees each row change exactly once, "
+        "also after a crash; see [Kafka](kafka.md#transactions).",
+        "one transaction per batch, whose name changes at each start",
+        Route.FETCH,
     ),
     Key("loader.source.workerCount", NUMBER, "10", "KUDU_NATIVE: parallel writers.", answer="accepted; this release has no Kudu target"),
 )

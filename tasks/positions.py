@@ -42,8 +42,9 @@ def position_path(task_id: str, swimlane: str = "") -> str:
     return f"{directory}/{swimlane}" if swimlane else directory
 
 
-def connect(connection_string: str, timeout_seconds: float = 5.0, auth: str | None = None) -> KazooClient:
+def connect(connection_string: str, timeout_seconds: float = 5.0, auth: str | None = None, session_seconds: float = 10.0) -> KazooClient:
     """A started client; its chroot is made when it is missing. `auth` is `user:password` (digest): nodes then belong to that user.
+    `session_seconds`: how long ZooKeeper keeps ephemeral nodes of a client that it no longer hears of.
 
     Raises ConfigError for text that is no address, PositionUnavailable when nothing answers in time. Give it back by `stop` and `close`.
     """
@@ -52,7 +53,7 @@ def connect(connection_string: str, timeout_seconds: float = 5.0, auth: str | No
     except ValueError as error:
         raise ConfigError(f"not a ZooKeeper address: {connection_string!r}; expected host:port[,host:port][/chroot]") from error
     digest = {"auth_data": [("digest", auth)], "default_acl": CREATOR_ALL_ACL} if auth else {}
-    client = KazooClient(connection_string.partition("/")[0], **digest)
+    client = KazooClient(connection_string.partition("/")[0], timeout=session_seconds, **digest)
     try:
         _start(client, chroot, timeout_seconds)
     except LOST as error:

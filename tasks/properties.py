@@ -26,6 +26,7 @@ ROUTES = {
     ("KafkaFetch", "JdbcBatch"): Route.LOAD,
     ("KafkaFetch", "JdbcSingle"): Route.LOAD,
     ("KafkaFetch", "JdbcMultiThread"): Route.LOAD,
+    ("KafkaFetch", "JdbcSqlDebug"): Route.LOAD,
 }
 
 

@@ -1,8 +1,12 @@
-"""Runs one task in this process until it is told to stop, ends by itself, or meets an error that needs a person."""
+"""Runs one task in this process until it is told to stop, ends by itself, or meets an error that needs a person.
+
+It runs only while this process holds the locks of the task's swimlanes: wherever else it is started, it waits there.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -13,9 +17,14 @@ from typing import Protocol
 from kazoo.client import KazooClient
 
 from cdcbus.consumer.task import LoadTask
+from cdcbus.plugins.errors import PositionUnavailable
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.positions import ZooKeeperPositions, connect
 from cdcbus.tasks.schema_store import ZooKeeperSchemas
+from cdcbus.tasks.swimlane_lock import ANEW_VARIABLE, SESSION_SECONDS, end_leftovers, held, start_anew
+from cdcbus.tasks.task_nodes import TaskNodes
+from cdcbus.tasks.telling import Teller, both
+from cdcbus.tasks.this_process import NODE_VARIABLE, end_with_node
 
 LOG = logging.getLogger(__name__)
 REPORT_SECONDS = 10.0
@@ -31,34 +40,59 @@ class _Progress(Protocol):
 def run_task(task: FetchTask | LoadTask, zookeeper: str, auth: str | None = None) -> None:
     """Returns after SIGTERM or SIGINT, with the position stored, or at the end of a bounded replay. Raises CdcError.
 
-    `auth` is ZooKeeper's `user:password`.
+    `auth` is ZooKeeper's `user:password`. Where the locks may be lost, the process starts its command line again, and waits.
     """
-    client = connect(zookeeper, auth=auth)
-    try:
-        with _stop_signals() as stop:
-            _run(task, client, stop)
-    finally:
-        client.stop()
-        client.close()
-
-
-def _run(task: FetchTask | LoadTask, client: KazooClient, stop: Event) -> None:
-    report = _Reporter(task.task_id)
-    if isinstance(task, FetchTask):
-        from cdcbus.producer import run as producer
-
-        positions = ZooKeeperPositions(client, task.task_id, task.swimlane)
-        producer.run(task, positions, ZooKeeperSchemas(client, task.task_id, task.swimlane), stop, report)
-    else:
-        from cdcbus.consumer import run as consumer  # starts slowly: it brings pyspark
-
-        stores = {topic: ZooKeeperPositions(client, task.task_id, topic) for topic in task.source.topics}
-        consumer.run(task, stores, stop, report)
+    end_leftovers()
+    end_with_node()
+    with stop_signals() as stop:
+        client = _connect(zookeeper, auth, stop)
+        if client is None:
+            return
+        node_id = os.environ.get(NODE_VARIABLE, "")
+        try:
+            with held(client, task.task_id, _swimlanes(task), node_id, stop, start_anew) as is_held:
+                if is_held:
+                    _run(task, client, stop, Teller(task, TaskNodes(client), node_id))
+        finally:
+            client.stop()
+            client.close()
     LOG.info("task %s has stopped", task.task_id)
 
 
+def _connect(zookeeper: str, auth: str | None, stop: Event) -> KazooClient | None:
+    """The first time ZooKeeper must answer; after a start anew it is waited for. None when `stop` was set meanwhile."""
+    while not stop.is_set():
+        try:
+            return connect(zookeeper, auth=auth, session_seconds=SESSION_SECONDS)
+        except PositionUnavailable as error:
+            if ANEW_VARIABLE not in os.environ:
+                raise
+            LOG.warning("%s; the task has stopped, as another process may have its locks, and waits", error)
+            stop.wait(1)
+    return None
+
+
+def _swimlanes(task: FetchTask | LoadTask) -> tuple[str, ...]:
+    return (task.swimlane,) if isinstance(task, FetchTask) else task.source.topics
+
+
+def _run(task: FetchTask | LoadTask, client: KazooClient, stop: Event, teller: Teller) -> None:
+    report = both(_Reporter(task.task_id), teller)
+    with teller.telling(stop):
+        if isinstance(task, FetchTask):
+            from cdcbus.producer import run as producer
+
+            positions = ZooKeeperPositions(client, task.task_id, task.swimlane)
+            producer.run(task, positions, ZooKeeperSchemas(client, task.task_id, task.swimlane), stop, report)
+        else:
+            from cdcbus.consumer import run as consumer  # starts slowly: it brings pyspark
+
+            stores = {topic: ZooKeeperPositions(client, task.task_id, topic) for topic in task.source.topics}
+            consumer.run(task, stores, stop, report)
+
+
 @contextmanager
-def _stop_signals() -> Iterator[Event]:
+def stop_signals() -> Iterator[Event]:
     """An event that SIGTERM or SIGINT sets. A second Ctrl-C ends the process as usual; a second SIGTERM does not: who signals a process and
     its group, as `timeout` does, sends two."""
     stop = Event()

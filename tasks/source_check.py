@@ -38,16 +38,11 @@ def _settings(source: NamedSource, prefix: str, environ: Mapping[str, str], find
 
 
 def _check_jdbc(source: NamedSource, settings: Settings, findings: Findings) -> None:
-    from cdcbus.plugins.loaders import DIALECTS
-    from cdcbus.plugins.loaders.engine import open_database
-    from cdcbus.plugins.loaders.jdbc_url import read_url
+    from cdcbus.plugins.loaders import open_target
 
     target = jdbc_target("", settings)
     _refuse_errors(source, findings)
-    url = read_url(target)
-    if url.dialect not in DIALECTS:
-        raise ConfigError(f"{url.shown}: {url.dialect} cannot be written to yet; known are {', '.join(DIALECTS)}")
-    database = open_database(target, url, DIALECTS[url.dialect])
+    database = open_target(target)
     try:
         with database.reported("login"), database.engine.connect():
             pass

@@ -8,12 +8,13 @@ from typing import Any
 
 import orjson
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
+from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from cdcbus.plugins.errors import ConfigError, PositionError, PositionUnavailable
+from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.entries import Entry, is_inline_secret
 from cdcbus.tasks.findings import Finding, Severity, printable
-from cdcbus.tasks.positions import LOST, connect
+from cdcbus.tasks.json_nodes import reported
+from cdcbus.tasks.positions import connect
 from cdcbus.tasks.sources import IN_ZOOKEEPER, NamedSource, find_source_key, nearest_source_key
 
 
@@ -67,16 +68,6 @@ def source_nodes(address: str, auth: str | None) -> Iterator[SourceNodes]:
     finally:
         client.stop()
         client.close()
-
-
-@contextmanager
-def reported(path: str) -> Iterator[None]:
-    try:
-        yield
-    except NoAuthError as error:
-        raise PositionError(f"ZooKeeper does not let this user use {path}; check zookeeper.auth and the node's ACL") from error
-    except LOST as error:
-        raise PositionUnavailable(f"ZooKeeper does not answer for {path}; check that the server runs") from error
 
 
 def _source(name: str, data: bytes) -> NamedSource:

@@ -14,11 +14,16 @@ import pymysql
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from hypothesis import HealthCheck, settings
 from pymysql.cursors import Cursor
 from rich.console import Console
 
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.stack import down, up
+
+# A busy machine is no reason to fail.
+settings.register_profile("cdcbus", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("cdcbus")
 
 STACK_HOME = "CDCBUS_TEST_STACK_HOME"  # use this stack, and leave it running
 SOURCE = "CDCBUS_TEST_SOURCE"  # mysql://user:password@host:port in place of the stack's source

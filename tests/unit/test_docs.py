@@ -16,7 +16,18 @@ from cdcbus.ops.cli import main
 from cdcbus.tasks.properties import read_task
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "ARCHITECTURE.md", "docs/configuration.md", "docs/values.md", "docs/formats.md"]
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "ARCHITECTURE.md",
+    "docs/configuration.md",
+    "docs/values.md",
+    "docs/formats.md",
+    "docs/loading.md",
+    "docs/targets.md",
+    "docs/operating.md",
+]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -155,7 +166,7 @@ def test_the_changelog_speaks_of_this_version() -> None:
 
 def test_every_command_has_help_and_a_line_in_the_changelog() -> None:
     changelog = text("CHANGELOG.md")
-    groups = {"task", "offset", "config", "source"}
+    groups = {"task", "offset", "config", "source", "node"}
     for name in main.list_commands(click.Context(main)):
         _, command, _ = main.resolve_command(click.Context(main), [name])
         assert command is not None

@@ -1,5 +1,4 @@
 -- only: mariadb
--- needs: full metadata
 -- COMPRESSED columns hold what was put in: short values as they are, long ones unpacked, text by its character set.
 CREATE TABLE packed (
   id INT PRIMARY KEY, v VARCHAR(300) COMPRESSED CHARACTER SET utf8mb4, b BLOB COMPRESSED, t TEXT COMPRESSED CHARACTER SET gbk,

@@ -20,6 +20,7 @@ from cdcbus.plugins.errors import (
     PositionError,
     PositionLost,
     SourceMisconfigured,
+    SourceRefused,
     SourceUnavailable,
     UnreadableEvent,
 )
@@ -123,7 +124,7 @@ def test_a_position_in_mid_transaction(task: FetchTask, refused: Refused, store:
 
 
 def test_a_wrong_password(task: FetchTask, refused: Refused) -> None:
-    sentence = refused(replace(task, source=replace(task.source, password="wrong")), SourceMisconfigured)
+    sentence = refused(replace(task, source=replace(task.source, password="wrong")), SourceRefused)
     assert f"refuses user {task.source.user}" in sentence
     assert "consumer.source.password" in sentence or "consumer.source.username and password" in sentence
 
@@ -196,7 +197,7 @@ def test_a_user_who_may_not_read_the_binlog(
         except OperationalError:
             pytest.skip("the user of the tests may not grant")
     store(position(source_cursor).to_json())
-    sentence = refused(replace(task, source=replace(task.source, user=user, password=f"of-{user}")), SourceMisconfigured)
+    sentence = refused(replace(task, source=replace(task.source, user=user, password=f"of-{user}")), SourceRefused)
     lacking = "REPLICATION SLAVE" if grants else "REPLICATION SLAVE, REPLICATION CLIENT"
     assert f"user {user} lacks {lacking}" in sentence
     assert f"GRANT {lacking} ON *.* TO that user" in sentence
@@ -209,7 +210,7 @@ def test_all_that_keeps_a_source_from_being_read_is_named_at_once(
     store(position(source_cursor).to_json())
     poor = replace(task, source=replace(task.source, user=user, password=f"of-{user}"))
     with global_variable(source, "binlog_format", "MIXED"), global_variable(source, "binlog_row_image", "MINIMAL"):
-        sentence = refused(poor, SourceMisconfigured)
+        sentence = refused(poor, SourceRefused)
     for finding in (
         "binlog_format is MIXED, must be ROW",
         "binlog_row_image is MINIMAL, must be FULL",

@@ -313,7 +313,7 @@ def test_types_that_full_metadata_leave_open_are_those_of_the_place(open_course:
 def test_types_that_are_left_open_need_no_history_where_only_other_columns_were_altered(open_course: Course) -> None:
     open_course.run("ALTER TABLE own ADD c INT FIRST", "ALTER TABLE own DROP b, ADD INDEX (u)")
     with pytest.raises(
-        UnreadableEvent, match=r"table \w+\.own: the types of u, b at .* are not known.* Start behind the last DDL|GRANT SELECT"
+        UnreadableEvent, match=r"table \w+\.own: the types of u, b at .* are not known.*GRANT SELECT, or start behind the last DDL"
     ):
         open_course.catch_up()
     open_course.read_to = open_course.run("INSERT INTO own VALUES (5, 2, NULL)")

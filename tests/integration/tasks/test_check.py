@@ -21,6 +21,7 @@ from cdcbus.ops.stack.addresses import Addresses, Database, free_port
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.position import BinlogPosition, KafkaPosition, kafka_positions_to_json
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
+from cdcbus.producer.heartbeat import create_table
 from tests.integration.producer.reading import connect, global_variable
 from tests.support.shop import Shop, open_shop
 
@@ -93,7 +94,7 @@ def test_a_purged_file(shop: Shop) -> None:
         ({"loader__source__topic": "no-such-topic"}, {"Kafka topic no-such-topic": "error"}),
         ({"consumer__source__password": "wrong"}, {"source": "error"}),
         ({"consumer__source__address": "no-such-host.invalid:3306"}, {"source": "error"}),
-        ({"consumer__source__slaveId": "1"}, {"server id 1": "error"}),
+        ({"consumer__source__slaveId": "1"}, {"server id 1": "warning"}),
         ({"consumer__source__filter": "nothing"}, {"source tables": "warning"}),
         ({"consumer__offset": ""}, {"start": "error"}),
         ({"loader__source__partitionKey__NO__SUCH": "ID"}, {"partitionKey NO.SUCH": "warning"}),
@@ -145,6 +146,25 @@ def test_missing_grants(shop: Shop) -> None:
 def test_the_grants_that_the_documents_name_are_enough(shop: Shop) -> None:
     with user(shop, "REPLICATION SLAVE, REPLICATION CLIENT ON *.*", f"SELECT ON {shop.name}.*") as keys:
         assert odd(check(shop, fetch(shop, **keys))) == {}
+
+
+def test_partial_row_images_are_a_warning_where_the_task_takes_them(shop: Shop) -> None:
+    with global_variable(shop.addresses.source, "binlog_row_image", "MINIMAL"):
+        assert odd(check(shop, fetch(shop))) == {"binlog_row_image": "error", "start": "error"}
+        assert odd(check(shop, fetch(shop, consumer__source__rowImage="any"))) == {"binlog_row_image": "warning"}
+
+
+def test_heartbeats_that_the_source_would_take_or_not(shop: Shop) -> None:
+    table = f"{shop.name}.cdcbus_heartbeat"
+    keys, subject = {"consumer__source__heartbeatTable": table}, f"heartbeats in {table}"
+    seen = check(shop, fetch(shop, **keys))
+    assert odd(seen) == {}
+    assert seen[subject][1].startswith("the table is not there yet; a start makes it")
+    shop.cursor.execute(create_table(TableId(shop.name, "cdcbus_heartbeat")))
+    with user(shop, "REPLICATION SLAVE, REPLICATION CLIENT ON *.*", f"SELECT ON {shop.name}.*") as login:
+        seen = check(shop, fetch(shop, **keys, **login))
+        assert odd(seen) == {subject: "warning"}
+        assert f"The user needs SELECT, INSERT, UPDATE on {table}" in seen[subject][1]
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from confluent_kafka.cimpl import NewTopic
@@ -130,10 +129,11 @@ def publish(servers: str, options: Mapping[str, str], seconds: float) -> None:
     """What a fetch task's publisher does with a broker: it looks for the topic, and its records are acknowledged."""
     task = fetch_task(servers, options)
     publisher = KafkaPublisher(task.publish, make_converter("canalRow"), Event())
-    assert publisher.shape(seconds).partitions == 2
+    shape = publisher.shape(task.publish.topic, seconds)
+    assert shape is not None
+    assert shape.partitions == 2
     with publisher:
-        producer: Producer = publisher._producer
-        producer.produce("guarded", b"{}")
+        publisher.client.produce("guarded", b"{}")
         publisher.flush()
 
 

@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import socket
 import threading
 from collections.abc import Iterator
 
@@ -13,6 +12,7 @@ from kazoo.exceptions import NoNodeError
 from cdcbus.plugins.errors import PositionConflict, PositionError, PositionUnavailable
 from cdcbus.tasks.positions import ZooKeeperPositions, connect
 from tests.contract.position_store import PositionStoreContract, eventually
+from tests.support.line import Line
 
 pytestmark = pytest.mark.integration
 numbers = itertools.count()
@@ -67,65 +67,6 @@ class TestZooKeeperPositions(PositionStoreContract):
     @pytest.fixture
     def node(self, client: KazooClient, hand: KazooClient) -> ZooKeeperHand:
         return ZooKeeperHand(client, hand)
-
-
-class Line:
-    """A TCP line to ZooKeeper that can be cut, and can lose all answers from the question on that holds `loses_answers_from`."""
-
-    def __init__(self, target: str) -> None:
-        host, port = target.rsplit(":", 1)
-        self._target = (host, int(port))
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self._server.getsockname()[1]}"
-        self.loses_answers_from: bytes | None = None
-        self._loses_answers = False
-        self.is_cut = False
-        self._open: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                near, _ = self._server.accept()
-            except OSError:
-                return
-            if self.is_cut:
-                near.close()
-                continue
-            far = socket.create_connection(self._target)
-            self._open += [near, far]
-            for source, sink, is_answer in ((near, far, False), (far, near, True)):
-                threading.Thread(target=self._carry, args=(source, sink, is_answer), daemon=True).start()
-
-    def _carry(self, source: socket.socket, sink: socket.socket, is_answer: bool) -> None:
-        try:
-            while data := source.recv(65536):
-                if not is_answer and self.loses_answers_from and self.loses_answers_from in data:
-                    self._loses_answers = True
-                if not (is_answer and self._loses_answers):
-                    sink.sendall(data)
-        except OSError:
-            pass  # the other end was cut
-        for end in (source, sink):
-            end.close()
-
-    def cut(self) -> None:
-        """Ends all connections and refuses new ones until `mend`."""
-        self.is_cut = True
-        ends, self._open = self._open, []
-        for end in ends:
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue  # closed already
-
-    def mend(self) -> None:
-        self.loses_answers_from = None
-        self._loses_answers = self.is_cut = False
-
-    def close(self) -> None:
-        self._server.close()
-        self.cut()
 
 
 @pytest.fixture

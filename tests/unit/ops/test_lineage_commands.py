@@ -15,6 +15,8 @@ shop.orders at 127.0.0.1:3306
 └── topic shop, written by task mysql-to-kafka
     ├── task kafka-to-mysql
     │   └── shop_copy.orders at mysql://127.0.0.1:3306/shop_copy
+    ├── task kafka-to-oracle
+    │   └── CDC.orders at oracle:127.0.0.1:1521/shop
     └── task kafka-to-postgresql
         └── public.orders at postgresql://127.0.0.1:5432/shop
 """
@@ -104,7 +106,8 @@ def test_tasks_in_zookeeper_are_known_too_and_files_win(monkeypatch: pytest.Monk
     monkeypatch.setattr("cdcbus.tasks.positions.connect", lambda address, auth: Tree(nodes))
     result = lineage("--json", "--tasks", EXAMPLES, "--zookeeper", "z:2181")
     found = {(way["topic"], way["load_task"]) for way in json.loads(result.stdout)}
-    assert found == {("shop", "kafka-to-mysql"), ("shop", "kafka-to-postgresql"), ("shop", "9"), ("crm", "9")}
+    examples = {("shop", f"kafka-to-{target}") for target in ("mysql", "oracle", "postgresql")}
+    assert found == {*examples, ("shop", "9"), ("crm", "9")}
     assert result.stderr.startswith("/datas/task/11/dist/x left out: line 1, column 1: not JSON")
 
 

@@ -113,6 +113,8 @@ def test_the_variable_of_each_key() -> None:
         "CDCBUS_SECRET_KEYFILE",
         "CDCBUS_SPARK_MASTER",
         "CDCBUS_NODE_ID",
+        "CDCBUS_NODE_WORKLIMIT",
+        "CDCBUS_NODE_LOGDIRECTORY",
         "CDCBUS_HTTP_BIND",
         "CDCBUS_ALARM_LOG",
         "CDCBUS_ALARM_SMTP_HOST",

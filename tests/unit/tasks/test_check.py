@@ -1,5 +1,7 @@
 """What findings of the servers mean, without the servers."""
 
+from dataclasses import replace
+
 import pytest
 
 from cdcbus.plugins.contracts import OffsetTable, TargetColumn, TargetTable
@@ -7,13 +9,14 @@ from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.publish import TopicShape
 from cdcbus.producer.task import FetchTask, FilterConfig, PublishConfig, SourceConfig
-from cdcbus.tasks.check_fetch import bytes_behind, describe_topic
+from cdcbus.tasks.check_fetch import bytes_behind, describe_behind, describe_topic
 from cdcbus.tasks.check_grants import describe_grants
 from cdcbus.tasks.check_load import describe_offset_table, describe_table
 from cdcbus.tasks.check_server import describe_settings, retention_seconds
 from cdcbus.tasks.check_tables import describe_filter, describe_partition_key
 from cdcbus.tasks.observations import Observation
 
+SOURCE = SourceConfig((("db1", 3306),), "cdc")
 SOUND = {
     "log_bin": "ON",
     "binlog_format": "ROW",
@@ -29,7 +32,12 @@ def odd(observations: list[Observation]) -> list[tuple[str, str]]:
 
 
 def test_sound_settings_are_all_ok() -> None:
-    assert odd(list(describe_settings(SOUND))) == []
+    assert odd(list(describe_settings(SOUND, SOURCE))) == []
+
+
+def test_partial_row_images_are_no_error_where_the_task_takes_them() -> None:
+    settings = {**SOUND, "binlog_row_image": "MINIMAL"}
+    assert odd(list(describe_settings(settings, replace(SOURCE, takes_partial=True)))) == [("warning", "binlog_row_image")]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +50,7 @@ def test_sound_settings_are_all_ok() -> None:
     ],
 )
 def test_each_setting_is_told_with_its_cure(name: str, value: str, outcome: str) -> None:
-    (seen,) = (seen for seen in describe_settings({**SOUND, name: value}) if seen.outcome != "ok")
+    (seen,) = (seen for seen in describe_settings({**SOUND, name: value}, SOURCE) if seen.outcome != "ok")
     assert (seen.outcome, seen.subject) == (outcome, name)
     assert value in seen.found
     assert name in seen.cure
@@ -63,8 +71,8 @@ def test_retention_in_each_server_s_own_setting(settings: dict[str, str], second
 
 
 def test_less_than_a_day_of_binlogs_is_a_warning() -> None:
-    assert odd(list(describe_settings({**SOUND, "binlog_expire_logs_seconds": "86399"}))) == [("warning", "binlog retention")]
-    assert odd(list(describe_settings({**SOUND, "binlog_expire_logs_seconds": "86400"}))) == []
+    assert odd(list(describe_settings({**SOUND, "binlog_expire_logs_seconds": "86399"}, SOURCE))) == [("warning", "binlog retention")]
+    assert odd(list(describe_settings({**SOUND, "binlog_expire_logs_seconds": "86400"}, SOURCE))) == []
 
 
 SLAVE, CLIENT, SELECT = "grant REPLICATION SLAVE", "grant REPLICATION CLIENT", "grant SELECT"
@@ -129,6 +137,8 @@ def test_bytes_behind_count_from_the_position_to_the_end() -> None:
     files = [("b.1", 100), ("b.2", 50), ("b.3", 7)]
     assert bytes_behind(BinlogPosition("b.2", 4), files) == 53
     assert bytes_behind(BinlogPosition("b.3", 7), files) == 0
+    assert describe_behind(BinlogPosition("b.3", 7), files) == "0 bytes"
+    assert describe_behind(BinlogPosition("b.2", 4), files) == "53 bytes and 1 file"
 
 
 @pytest.mark.parametrize(("replicas", "brokers", "outcome"), [(1, 1, "ok"), (1, 3, "warning"), (2, 3, "ok")])
@@ -139,7 +149,7 @@ def test_one_replica_is_odd_only_where_there_could_be_more(replicas: int, broker
 def test_keys_of_a_target_table() -> None:
     columns = {"id": TargetColumn("id", "int")}
     assert odd(describe_table("S.A", TargetTable(A, columns, ("id",)))) == []
-    assert odd(describe_table("S.A", TargetTable(A, columns, ()))) == [("error", "target table s.a")]
+    assert odd(describe_table("S.A", TargetTable(A, columns, ()))) == [("warning", "target table s.a")]
     _, seen = describe_table("S.A", TargetTable(A, columns, ("id",), (("mail",), ())))
     assert seen.outcome == "warning"
     assert "(mail), (an expression" in seen.found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cdcbus.consumer.expression import constant
 from cdcbus.consumer.mapper import Mapper
 from cdcbus.consumer.task import MapperRule
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
@@ -31,7 +32,7 @@ def sample(*columns: Column, op: Op = Op.INSERT, is_ahead: bool = True, key: tup
 
 
 def look(seen: Sample | None, table: TargetTable, rule: MapperRule | None = None) -> list[Observation]:
-    return list(describe_columns(SOURCE, seen, table, Mapper([rule] if rule else [])))
+    return list(describe_columns(Mapper([rule] if rule else []).routes(SOURCE)[0], seen, table))
 
 
 def odd(observations: list[Observation]) -> list[tuple[str, str, str]]:
@@ -135,3 +136,24 @@ def test_a_record_that_cannot_be_read_stops_only_a_task_that_is_to_read_it(is_ah
     seen = describe_unreadable("records of t", "t[0]@7", is_ahead, ConversionError("no JSON"))
     assert seen.outcome == outcome
     assert "record t[0]@7: no JSON" in seen.found
+
+
+def test_columns_that_are_left_out_or_computed_need_no_column_of_their_own() -> None:
+    rule = MapperRule(ignored=frozenset({"name"}), computed={"id": constant("1")}, included=frozenset({"id", "name"}))
+    assert odd(look(sample(ID, NAME, COUNT), target("id"), rule)) == []
+
+
+def test_a_computed_column_must_be_there() -> None:
+    rule = MapperRule(computed={"shard": constant("1")})
+    assert odd(look(sample(ID), target("id"), rule)) == [
+        (
+            "error",
+            "has no column shard, which mapper[i] computes",
+            'ALTER TABLE "copy"."orders" ADD COLUMN "shard" text; or remove the line.',
+        )
+    ]
+
+
+def test_a_computed_column_may_be_part_of_the_key() -> None:
+    rule = MapperRule(computed={"shard": constant("1")})
+    assert odd(look(sample(ID), target("id", "shard", key=("id", "shard")), rule)) == []

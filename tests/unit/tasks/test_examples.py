@@ -11,7 +11,7 @@ EXAMPLES = sorted((Path(properties.__file__).parent / "examples").glob("*.proper
 
 
 def test_there_is_one_per_route() -> None:
-    assert [path.stem for path in EXAMPLES] == ["kafka-to-mysql", "kafka-to-postgresql", "mysql-to-kafka"]
+    assert [path.stem for path in EXAMPLES] == ["kafka-to-mysql", "kafka-to-oracle", "kafka-to-postgresql", "mysql-to-kafka"]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -104,3 +104,14 @@ def test_the_name_of_a_table_is_followed_through_a_filter_that_does_not_name_it(
 def test_an_address_that_cannot_be_read_does_not_hide_the_way() -> None:
     assert shown(ways([fetch("1", r"a\.b"), load("2", url="jdbc:nothing:secret")])) == ["a.b 1 shop 2 a.b"]
     assert ways([load("2", url="jdbc:nothing:secret")])[0].database == ""
+
+
+def test_a_table_that_goes_to_several_targets_has_a_way_to_each() -> None:
+    rules = (MapperRule(table=("orders", "a")), MapperRule(table=("orders", "b")))
+    assert shown(ways([fetch("1", r"shop\.orders"), load("2", *rules)])) == ["shop.orders 1 shop 2 shop.a", "shop.orders 1 shop 2 shop.b"]
+
+
+def test_a_pattern_is_followed_for_tables_that_are_known_and_shown_as_any_otherwise() -> None:
+    rule = MapperRule(schema=("shop", "public"), table=("orders_[0-9]+", "orders"))
+    assert shown(ways([fetch("1", r"shop\.orders_1"), load("2", rule)])) == ["shop.orders_1 1 shop 2 public.orders"]
+    assert shown(ways([load("2", rule)])) == ["shop.* - shop 2 shop.*"]

@@ -3,7 +3,7 @@ import pytest
 from cdcbus.tasks.new_task import example_text, task_text
 
 
-@pytest.mark.parametrize("route", ["mysql-to-kafka", "kafka-to-mysql", "kafka-to-postgresql"])
+@pytest.mark.parametrize("route", ["mysql-to-kafka", "kafka-to-mysql", "kafka-to-oracle", "kafka-to-postgresql"])
 def test_without_other_values_it_is_the_example(route: str) -> None:
     assert task_text(example_text(route), {}) == example_text(route)
 

@@ -131,7 +131,7 @@ def test_a_wrong_secret_is_not_shown(tmp_path: Path) -> None:
 def test_warnings_and_notes_come_with_the_task(tmp_path: Path) -> None:
     read_back = read(
         "taskId=1\nconsumer.consumerName=KafkaFetch\nconsumer.source.servers=k:1\nconsumer.source.topics=a\nloader.loaderName=JdbcBatch\n"
-        "loader.source.url=jdbc:mysql://h/db\nnodeId=1\nmapper[0].auto=1\n"
+        "loader.source.url=jdbc:mysql://h/db\nstatus=NEW\nmapper[0].auto=1\n"
     )
     assert [(finding.line, finding.key) for finding in read_back.warnings] == [(8, "mapper[0].auto")]
-    assert [(finding.line, finding.key) for finding in read_back.notes] == [(7, "nodeId")]
+    assert [(finding.line, finding.key) for finding in read_back.notes] == [(7, "status")]

@@ -1,0 +1,27 @@
+"""A connection to ZooKeeper for the length of a command."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from cdcbus.tasks.positions import connect
+
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+
+    from cdcbus.tasks.bus_settings import BusSettings
+
+
+@contextmanager
+def bus_client(bus: BusSettings) -> Iterator[KazooClient]:
+    """Raises PositionUnavailable, which names the address, when ZooKeeper does not answer within 5 s."""
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what goes wrong is told in one sentence
+    client = connect(bus.zookeeper, auth=bus.zookeeper_auth)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()

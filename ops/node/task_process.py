@@ -1,0 +1,134 @@
+"""A task that a node runs, as a child process: `cdcbus task run ID`. All that it prints goes to one log file, which is rotated."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from typing import IO
+
+from cdcbus.tasks.this_process import NODE_VARIABLE, PARENT_VARIABLE
+
+LOG_BYTES = 10 << 20
+LOG_FILES = 5
+_LOGGED = re.compile(r"\d{4}-\d\d-\d\d |\s+at |WARNING|\d\d/\d\d/\d\d ")  # a line of the log, not the sentence that the task ends with
+
+
+def start_task(task_id: str, node_id: str, environment: Mapping[str, str], log: Path, on_end: Callable[[], object]) -> TaskProcess:
+    """Starts a task; to be called on the thread that the node lives by, as the task ends with it. `on_end` is called when it has ended."""
+    child = {**environment, NODE_VARIABLE: node_id, PARENT_VARIABLE: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cdcbus", "task", "run", task_id],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=child,
+        start_new_session=True,
+    )
+    return TaskProcess(process, log, on_end)
+
+
+class TaskProcess:
+    """A started task."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path, on_end: Callable[[], object]) -> None:
+        self._process, self.log, self._on_end = process, log, on_end
+        self._last: deque[str] = deque(maxlen=20)
+        self._reader = Thread(target=self._read, name=f"log-{process.pid}", daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ended(self) -> int | None:
+        """Its exit code, negative for the signal that ended it, once all that it printed is in the log; None while it runs."""
+        code = self._process.poll()
+        if code is None or code < 0:
+            return code
+        self._reader.join(1)  # not longer: a process that it left behind may hold the pipe
+        return code
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM: it stores its position and ends."""
+        if self._process.poll() is None:
+            self._process.terminate()
+
+    def kill(self) -> None:
+        """SIGKILL to it and its children."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def last_words(self) -> str:
+        """The sentence that it ended with, as far as it said one."""
+        words: list[str] = []
+        for line in reversed(self._last):
+            if _LOGGED.match(line):
+                break
+            words.insert(0, line)
+        return "\n".join(words) or (self._last[-1] if self._last else "")
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as printed, _RotatedLog(self.log) as log:
+            for line in printed:
+                log.write(line)
+                if text := line.decode("utf-8", "replace").strip():
+                    self._last.append(text)
+        self._process.wait()
+        self._on_end()
+
+
+class _RotatedLog:
+    """Appends to a file; at LOG_BYTES it becomes `.1`, what was `.1` becomes `.2`, and so on to LOG_FILES. What the disk does not take is
+    lost: a full disk stops no task."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[bytes] | None = None
+        self._open()
+
+    def __enter__(self) -> _RotatedLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+
+    def write(self, line: bytes) -> None:
+        with suppress(OSError):
+            if self._file is None:
+                self._open()
+            if self._file is not None:
+                if self._file.tell() + len(line) > LOG_BYTES and self._file.tell():
+                    self._rotate()
+                self._file.write(line)
+                self._file.flush()
+
+    def _rotate(self) -> None:
+        assert self._file is not None
+        self._file.close()
+        self._file = None
+        for number in range(LOG_FILES - 1, 0, -1):
+            older = self._numbered(number)
+            if older.exists():
+                older.replace(self._numbered(number + 1))
+        self._path.replace(self._numbered(1))
+        self._open()
+
+    def _numbered(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}")
+
+    def _open(self) -> None:
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._path.open("ab")

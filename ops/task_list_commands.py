@@ -1,0 +1,169 @@
+"""`cdcbus task list|status|logs`: how tasks are."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from collections import deque
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cdcbus.ops.bus_client import bus_client
+from cdcbus.ops.bus_options import bus_options
+from cdcbus.ops.tables import print_json, print_table
+from cdcbus.ops.task_words import task_argument
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.task_nodes import State, Status, TaskNodes, status_of
+
+if TYPE_CHECKING:
+    from cdcbus.tasks.bus_settings import BusSettings
+
+HEADING = ("task", "state", "node", "lag records", "lag s", "rows/s", "last row (UTC)", "last error")
+FOLLOW_SECONDS = 0.3
+
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.command("list")
+@_json
+@bus_options
+def list_tasks(as_json: bool, bus: BusSettings) -> None:
+    """List the tasks of ZooKeeper: state, node, lag, rows per second, when their last row was committed, last error."""
+    with bus_client(bus) as client:
+        nodes = TaskNodes(client)
+        found = [status_of(nodes, task_id) for task_id in nodes.ids()]
+    if as_json:
+        print_json([as_fields(status) for status in found])
+    elif found:
+        print_table(HEADING, [_row(status) for status in found])
+    else:
+        click.echo(f"there is no task at {bus.zookeeper}; put one there: cdcbus task import FILE", err=True)
+
+
+def as_fields(status: Status) -> dict[str, object]:
+    """A task's status as JSON has it."""
+    run, stat = status.run, status.stat
+    return {
+        "task_id": status.task_id,
+        "state": status.state,
+        "reason": status.reason,
+        "node_id": status.node_id,
+        "is_by_hand": status.is_by_hand,
+        "since": run.since if run else "",
+        "restarts": run.restarts if run else 0,
+        "progress": asdict(stat) if stat else None,
+    }
+
+
+def _row(status: Status) -> tuple[str, ...]:
+    stat = status.stat
+    if stat is None:
+        return status.task_id, status.state, status.node_id, "", "", "", "", _first_line(status.reason)
+    return (
+        status.task_id,
+        status.state,
+        status.node_id,
+        "" if stat.lag_records is None else f"{stat.lag_records:,}",
+        "" if stat.lag_seconds is None else f"{stat.lag_seconds:.1f}",
+        f"{stat.rows_per_second:,.1f}",
+        stat.last_row,
+        _first_line(status.reason),
+    )
+
+
+def _first_line(text: str) -> str:
+    lines = text.splitlines()
+    return lines[0] + (" ..." if len(lines) > 1 else "") if lines else ""
+
+
+@click.command()
+@task_argument()
+@_json
+@bus_options
+def status(task_id: str, as_json: bool, bus: BusSettings) -> None:
+    """Show how task ID is. Exits 1 when it waits for a person."""
+    with bus_client(bus) as client:
+        nodes = TaskNodes(client)
+        found = _existing(nodes, task_id, bus)
+        locks = {lane: f"process {lock.text('processId')} on {lock.text('hostName')}" for lane, lock in nodes.locks(task_id).items()}
+    if as_json:
+        print_json({**as_fields(found), "locks": locks})
+    else:
+        _print_status(found, locks)
+    if found.state is State.ERROR:
+        sys.exit(1)
+
+
+def _print_status(found: Status, locks: dict[str, str]) -> None:
+    run, stat = found.run, found.stat
+    where = f" on node {found.node_id}" if found.node_id else ""
+    since = f", since {run.since} UTC" if run and run.since and not found.is_by_hand else ""
+    click.echo(f"task {found.task_id}: {found.state}{where}{since}")
+    if found.reason:
+        click.echo(f"  {found.reason}")
+    if run and run.restarts:
+        click.echo(f"  started again after failures: {run.restarts}")
+    for lane, holder in locks.items():
+        click.echo(f"  {lane}: {holder}")
+    if stat is not None:
+        lag = [
+            f"{stat.lag_records:,} records" if stat.lag_records is not None else "",
+            f"{stat.lag_seconds:.1f} s" if stat.lag_seconds is not None else "",
+        ]
+        click.echo(f"  lag: {', '.join(filter(None, lag)) or 'not known'}")
+        click.echo(f"  {stat.rows:,} rows since its start, {stat.rows_per_second:,.1f} a second")
+        click.echo(f"  last row committed {stat.last_row + ' UTC' if stat.last_row else 'at an unknown time'}; told at {stat.at} UTC")
+    if run and run.log:
+        click.echo(f"  log: {run.host}:{run.log}")
+
+
+def _existing(nodes: TaskNodes, task_id: str, bus: BusSettings) -> Status:
+    if task_id not in nodes.ids():
+        raise ConfigError(f"there is no task {task_id} at {bus.zookeeper}; cdcbus task list shows all")
+    return status_of(nodes, task_id)
+
+
+@click.command()
+@task_argument()
+@click.option("--lines", type=click.IntRange(1), default=50, show_default=True, help="How many lines from the end.")
+@click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@bus_options
+def logs(task_id: str, lines: int, follow: bool, bus: BusSettings) -> None:
+    """Print the end of the log of task ID, as its node has written it. To be called on the node's host."""
+    with bus_client(bus) as client:
+        run = _existing(TaskNodes(client), task_id, bus).run
+    if run is None or not run.log:
+        raise ConfigError(f"task {task_id} has no log: no node has run it yet; cdcbus task run prints its log itself")
+    file = Path(run.log)
+    if run.host != socket.gethostname() or not file.exists():
+        raise ConfigError(f"the log of task {task_id} is {run.log} on {run.host}; it is not here, on {socket.gethostname()}")
+    with file.open(encoding="utf-8", errors="replace") as log:
+        for line in deque(log, lines):
+            click.echo(line, nl=False)
+        while follow:
+            click.echo(log.read(), nl=False)
+            if file.stat().st_ino != _inode(log.fileno()):
+                log.close()
+                return _follow_anew(file)
+            time.sleep(FOLLOW_SECONDS)
+    return None
+
+
+def _inode(descriptor: int) -> int:
+    import os
+
+    return os.fstat(descriptor).st_ino
+
+
+def _follow_anew(file: Path) -> None:
+    """The log was rotated: the new file from its beginning."""
+    while True:
+        with file.open(encoding="utf-8", errors="replace") as log:
+            while file.stat().st_ino == _inode(log.fileno()):
+                click.echo(log.read(), nl=False)
+                time.sleep(FOLLOW_SECONDS)
+            click.echo(log.read(), nl=False)

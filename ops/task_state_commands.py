@@ -1,0 +1,170 @@
+"""`cdcbus task start|stop|restart`: write what is wanted, and wait until it is so."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+import click
+
+from cdcbus.ops.bus_client import bus_client
+from cdcbus.ops.bus_options import bus_options
+from cdcbus.ops.task_words import task_argument
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.task_nodes import State, Status, TaskNodes, status_of
+from cdcbus.tasks.this_process import operator
+
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+
+    from cdcbus.tasks.bus_settings import BusSettings
+
+LOOK_SECONDS = 0.2
+AT_WORK = (State.WORKING, State.DONE)
+
+_ids = task_argument("task_ids", "ID...", nargs=-1, required=True)
+_timeout = click.option("--timeout", "timeout_seconds", type=float, default=60.0, show_default=True, help="How many seconds to wait.")
+
+
+@click.command()
+@_ids
+@_timeout
+@bus_options
+def start(task_ids: tuple[str, ...], timeout_seconds: float, bus: BusSettings) -> None:
+    """Have tasks run by nodes. Returns when they are at work; else says what is missing, and exits 1.
+
+    They stay wanted, also when no node is there yet.
+    """
+    _start(task_ids, timeout_seconds, bus, is_anew=False)
+
+
+@click.command()
+@_ids
+@_timeout
+@bus_options
+def restart(task_ids: tuple[str, ...], timeout_seconds: float, bus: BusSettings) -> None:
+    """Stop tasks and start them again, with what their text says now. Returns when they are at work."""
+    _start(task_ids, timeout_seconds, bus, is_anew=True)
+
+
+@click.command()
+@_ids
+@_timeout
+@bus_options
+def stop(task_ids: tuple[str, ...], timeout_seconds: float, bus: BusSettings) -> None:
+    """Have tasks stopped. Returns when their positions are stored and no process works for them; else says what is, and exits 1."""
+    with bus_client(bus) as client:
+        nodes = TaskNodes(client)
+        if unknown := set(task_ids) - set(nodes.ids()):
+            raise _unknown(min(unknown), bus)
+        for task_id in task_ids:
+            nodes.want(task_id, is_working=False, by=operator())
+        failures = _await(nodes, dict.fromkeys(task_ids, 0), (State.STOPPED,), (), timeout_seconds)
+        for status in failures:
+            _say(f"task {status.task_id} has not stopped: {status.reason}")
+    if failures:
+        sys.exit(1)
+
+
+def _start(task_ids: tuple[str, ...], timeout_seconds: float, bus: BusSettings, is_anew: bool) -> None:
+    with bus_client(bus) as client:
+        nodes = TaskNodes(client)
+        before = {task_id: _existing(nodes, task_id, bus) for task_id in task_ids}
+        if by_hand := [status for status in before.values() if status.is_by_hand]:
+            raise ConfigError(f"task {by_hand[0].task_id}: {by_hand[0].reason}; stop that process first")
+        orders = {}
+        for task_id, status in before.items():
+            if is_anew or not _is_wanted(nodes, task_id) or status.state not in (State.STARTING, State.WORKING):
+                nodes.want(task_id, is_working=True, by=operator())
+            wanted = nodes.wanted(task_id)
+            orders[task_id] = wanted.order if wanted else 0
+        failures = _await(nodes, orders, AT_WORK, (State.RETRYING, State.ERROR), timeout_seconds)
+        for status in failures:
+            missing = status.reason if status.state in (State.RETRYING, State.ERROR) else _missing(client, status)
+            _say(f"task {status.task_id} is {status.state}: {missing}")
+    if failures:
+        sys.exit(1)
+
+
+def _is_wanted(nodes: TaskNodes, task_id: str) -> bool:
+    try:
+        wanted = nodes.wanted(task_id)
+    except ConfigError:
+        return False  # writing it again is the cure
+    return wanted is not None and wanted.is_working
+
+
+def _existing(nodes: TaskNodes, task_id: str, bus: BusSettings) -> Status:
+    if not nodes.swimlanes(task_id):
+        raise _unknown(task_id, bus)
+    return status_of(nodes, task_id)
+
+
+def _unknown(task_id: str, bus: BusSettings) -> ConfigError:
+    where = f"there is no task {task_id} at {bus.zookeeper}"
+    return ConfigError(f"{where}; cdcbus task list shows all, cdcbus task import FILE puts one there")
+
+
+def _await(
+    nodes: TaskNodes, orders: dict[str, int], good: Collection[State], bad: Collection[State], timeout_seconds: float
+) -> list[Status]:
+    """Says of each task when it is in a good state; gives those that are in a bad one, or in no good one at the end. `orders`: of what
+    number a state must be."""
+    from rich.console import Console
+
+    console, deadline = Console(stderr=True), time.monotonic() + timeout_seconds
+    open_ids, failures = dict(orders), []
+    with console.status("") as spinner:
+        while open_ids:
+            for task_id, order in list(open_ids.items()):
+                status = status_of(nodes, task_id)
+                spinner.update(f"task {task_id}: {status.state} {status.reason}".rstrip())
+                is_late = time.monotonic() > deadline
+                if status.order >= order and status.state in good and not is_late:
+                    del open_ids[task_id]
+                    click.echo(_done(status))
+                elif is_late or (status.order >= order and status.state in bad and status.reason):
+                    del open_ids[task_id]
+                    failures.append(status)
+            time.sleep(LOOK_SECONDS if open_ids else 0)
+    return failures
+
+
+def _done(status: Status) -> str:
+    where = f" on node {status.node_id}" if status.state is State.WORKING else ""
+    return f"task {status.task_id} is {status.state}{where}"
+
+
+def _missing(client: KazooClient, status: Status) -> str:
+    """Why a task that is wanted is not at work yet."""
+    from cdcbus.ops.node.offer import read_offer
+    from cdcbus.tasks.bus_nodes import BusNodes, NodeInfo
+    from cdcbus.tasks.dist_nodes import DistNodes
+
+    if status.node_id:
+        log = f"; its log: {status.run.host}:{status.run.log}" if status.run else ""
+        return f"node {status.node_id} is starting it, which takes longer than this command waits{log}"
+    buses, tasks = BusNodes(client), TaskNodes(client)
+    offer = read_offer(DistNodes(client).get(status.task_id) or {}, tasks.swimlanes(status.task_id))
+    known = [info for node_id in buses.ids() if (info := buses.info(node_id)) is not None and info.is_there]
+    reasons: list[tuple[str, Callable[[NodeInfo], bool]]] = [
+        (f"of its nodes (nodeId={','.join(offer.node_ids)}) none is there", lambda info: offer.is_for(info.node_id)),
+        ("the nodes that may run it are drained: cdcbus node resume NODE", lambda info: info.wish.is_taking),
+        (
+            f"the nodes that may run it are full, it needs {len(offer.swimlanes)} swimlanes: cdcbus node limit NODE SWIMLANES",
+            lambda info: info.used + len(offer.swimlanes) <= info.work_limit,
+        ),
+    ]
+    if not known:
+        return "no node is there to run it; start one: cdcbus node run. It stays wanted"
+    for sentence, allows in reasons:
+        known = [info for info in known if allows(info)]
+        if not known:
+            return f"{sentence}. It stays wanted"
+    return f"no node has taken it yet, though {known[0].node_id} could; look at the log of that node. It stays wanted"
+
+
+def _say(sentence: str) -> None:
+    click.secho(sentence, fg="red", err=True)

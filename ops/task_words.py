@@ -1,0 +1,49 @@
+"""The id of a task as an argument: checked, and completed by the shell from what ZooKeeper has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import click
+
+from cdcbus.plugins.errors import CdcError
+from cdcbus.tasks.kinds import PATH_NAME
+
+COMPLETE_SECONDS = 1.0
+
+
+def read_task_id(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """One id or several. Raises BadParameter for a word that can be no id."""
+    if isinstance(value, tuple):
+        return tuple(read_task_id(context, parameter, word) for word in value)
+    try:
+        return PATH_NAME.read(value)
+    except ValueError as error:
+        raise click.BadParameter(f"expected {PATH_NAME.expected}") from error
+
+
+def complete_task_id(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The ids in ZooKeeper that begin so; none where it does not answer at once."""
+    import logging
+
+    from cdcbus.tasks.bus_settings import read_bus_settings
+    from cdcbus.tasks.positions import connect
+    from cdcbus.tasks.task_nodes import TaskNodes
+
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    with suppress(CdcError):
+        given = context.params.get("zookeeper")
+        bus = read_bus_settings({"zookeeper": given} if given else {}, context.params.get("config"))
+        client = connect(bus.zookeeper, COMPLETE_SECONDS, bus.zookeeper_auth)
+        try:
+            return [task_id for task_id in TaskNodes(client).ids() if task_id.startswith(incomplete)]
+        finally:
+            client.stop()
+            client.close()
+    return []
+
+
+def task_argument(name: str = "task_id", metavar: str = "ID", **settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.argument(name, metavar=metavar, callback=read_task_id, shell_complete=complete_task_id, **settings)

@@ -1,0 +1,91 @@
+"""Positions that operators set by command, with what was there before: the newest HISTORY of each swimlane, in ZooKeeper.
+
+`/datas/task/<id>/history/<swimlane>` holds `{"changes":[{"at","by","how","before","after"}, ...]}`, the newest last. A position and the
+note of its change are written together or not at all. A position of null: there was none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
+from kazoo.client import KazooClient
+
+from cdcbus.plugins.errors import ConfigError, PositionConflict
+from cdcbus.tasks.json_nodes import get_children, get_node, now, reported
+from cdcbus.tasks.positions import ROOT, position_path, stored_positions
+
+HISTORY = 50
+
+
+def history_path(task_id: str, swimlane: str = "") -> str:
+    """The node of a swimlane, or the directory of all of a task's."""
+    return f"{ROOT}/task/{task_id}/history" + (f"/{swimlane}" if swimlane else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One position that was set: when (UTC), by whom, by which command."""
+
+    at: str
+    by: str
+    how: str
+    before: str | None
+    after: str
+
+
+def histories(client: KazooClient, task_id: str) -> dict[str, list[Change]]:
+    """The changes of each swimlane, oldest first. Raises ConfigError for a node that holds something else."""
+    return {lane: _read(client, task_id, lane)[0] for lane in get_children(client, history_path(task_id))}
+
+
+def set_positions(client: KazooClient, task_id: str, texts: dict[str, str], before: dict[str, str | None], by: str, how: str) -> None:
+    """Sets the position of each swimlane in `texts`, all or none. Raises PositionConflict when one is not what `before` says by now."""
+    with reported(position_path(task_id)):
+        transaction = client.transaction()
+        for directory in (position_path(task_id), history_path(task_id)):
+            client.ensure_path(directory)
+        for lane, text in texts.items():
+            changes, version = _read(client, task_id, lane)
+            changes = [*changes, Change(now(), by, how, before.get(lane), text)][-HISTORY:]
+            _write(transaction, client, position_path(task_id, lane), text.encode(), before.get(lane))
+            data = orjson.dumps({"changes": [asdict(change) for change in changes]})
+            if version is None:
+                transaction.create(history_path(task_id, lane), data)
+            else:
+                transaction.set_data(history_path(task_id, lane), data, version)
+        failures = [result for result in transaction.commit() if isinstance(result, Exception)]
+    if failures:
+        raise _conflict(task_id)
+
+
+def _write(transaction: Any, client: KazooClient, path: str, data: bytes, before: str | None) -> None:
+    found = client.get(path) if client.exists(path) else None
+    if (None if found is None else found[0].decode("utf-8", "replace")) != before:
+        raise _conflict(path.split("/")[-3])
+    if found is None:
+        transaction.create(path, data)
+    else:
+        transaction.set_data(path, data, found[1].version)
+
+
+def _conflict(task_id: str) -> PositionConflict:
+    return PositionConflict(f"the position of task {task_id} has moved meanwhile; nothing is set; try again")
+
+
+def _read(client: KazooClient, task_id: str, swimlane: str) -> tuple[list[Change], int | None]:
+    path = history_path(task_id, swimlane)
+    node = get_node(client, path)
+    if node is None:
+        return [], None
+    changes = node.usable().fields.get("changes")
+    try:
+        return [Change(**change) for change in changes or []], node.version
+    except TypeError as error:
+        raise ConfigError(f"{path} does not hold a history of positions; delete it with zkCli") from error
+
+
+def positions_of(client: KazooClient, task_id: str) -> dict[str, str | None]:
+    """The stored text by swimlane."""
+    return {path.rpartition("/")[2]: text for path, text in stored_positions(client, task_id).items()}

@@ -1,0 +1,292 @@
+"""Nodes on real servers: who runs what, what happens when one is killed, paused, drained, and what the commands say."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import pymysql
+import pytest
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.stack.addresses import Database, free_port
+from cdcbus.tasks.task_nodes import State
+from tests.support.bus import Bus, fetch_text, open_bus, published
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def bus(zookeeper: str, name: str, source: Database, tmp_path: Path) -> Iterator[Bus]:
+    with open_bus(zookeeper, name, tmp_path, SOURCE_PASSWORD=source.password) as opened:
+        yield opened
+
+
+@pytest.fixture
+def fetch(bus: Bus, kafka: str, source: Database, source_cursor: Cursor, name: str, make_topic: Callable[..., str]) -> str:
+    """A fetch task in ZooKeeper, not started; its table is `t`."""
+    make_topic(name)
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    bus.load(fetch_text("1084", source, kafka, name))
+    return "1084"
+
+
+@contextmanager
+def inserting(source: Database, schema: str) -> Iterator[Callable[[], int]]:
+    """Inserts rows all the time, one after the other; gives how many there are."""
+    over, count = threading.Event(), [0]
+    connection = pymysql.connect(host=source.host, port=source.port, user=source.user, password=source.password, autocommit=True)
+
+    def insert() -> None:
+        with connection.cursor() as cursor:
+            while not over.wait(0.005):
+                cursor.execute(f"INSERT INTO {schema}.t VALUES (%s, 0)", (count[0],))
+                count[0] += 1
+
+    thread = threading.Thread(target=insert)
+    thread.start()
+    try:
+        yield lambda: count[0]
+    finally:
+        over.set()
+        thread.join()
+        connection.close()
+
+
+def ids(kafka: str, topic: str) -> list[int]:
+    return [int(record["data"][0]["id"]) for record in published(kafka, topic)]
+
+
+def test_a_task_is_started_looked_at_and_stopped(bus: Bus, fetch: str, kafka: str, name: str, source_cursor: Cursor) -> None:
+    assert bus.status(fetch).state is State.NEW
+    missing = bus("task", "start", fetch, "--timeout", "0.5", code=1)
+    assert "task 1084 is STARTING: no node is there to run it; start one: cdcbus node run. It stays wanted" in missing.stderr
+    bus.node("n1")
+    assert "task 1084 is WORKING on node n1" in bus("task", "start", fetch).stdout
+    source_cursor.execute("INSERT INTO t VALUES (1, 1), (2, 2)")
+    wait_until(lambda: ids(kafka, name) == [1, 2], "the rows in Kafka")
+    wait_until(lambda: bus.json("task", "list")[0]["progress"]["rows"] == 2, "the rows in the list")
+    wait_until(lambda: bus.json("task", "list")[0]["progress"]["lag_seconds"] == 0, "the end of the binlog to be reached")
+    (listed,) = bus.json("task", "list")
+    assert (listed["state"], listed["node_id"]) == ("WORKING", "n1")
+    status = bus("task", "status", fetch).stdout
+    assert "2 rows since its start" in status
+    assert f"{name}: process {bus.runner(fetch)} on " in status
+    assert "reads the binlog from" in bus("task", "logs", fetch).stdout
+    node = bus.json("node", "info", "n1")
+    assert (node["state"], node["tasks"], node["work_limit"]) == ("working", {fetch: [name]}, 10)
+    before = bus.runner(fetch)
+    assert bus("task", "restart", fetch).stdout == "task 1084 is WORKING on node n1\n"
+    assert bus.runner(fetch) not in (0, before)
+    before = bus.runner(fetch)
+    os.kill(before, signal.SIGTERM)  # not by its node, so it is not to stay away
+    wait_until(lambda: bus.runner(fetch) not in (0, before) and bus.status(fetch).state is State.WORKING, "its node to start it again")
+    assert "task 1084 is running" in bus("task", "rm", fetch, "--yes", code=1).stderr
+    assert bus("task", "stop", fetch).stdout == "task 1084 is STOPPED\n"
+    assert bus.runner(fetch) == 0
+    assert ids(kafka, name) == [1, 2]
+    stored = bus.text(f"/datas/task/{fetch}/position/{name}")
+    bus("task", "clone", fetch, "2084", "--to-node", "n2")
+    assert bus.text(f"/datas/task/2084/position/{name}") == stored
+    exported = bus("task", "export", "2084").stdout
+    assert "taskId=2084\n" in exported and "nodeId=n2\n" in exported
+    assert "(nodeId=n2) none is there" in bus("task", "start", "2084", "--timeout", "3", code=1).stderr
+    bus("task", "rm", fetch, "--yes")
+    assert bus.text(f"/datas/task/{fetch}") is None
+
+
+def test_a_killed_nodes_task_goes_on_elsewhere_within_15_seconds_and_no_row_is_missing(
+    bus: Bus, fetch: str, kafka: str, name: str, source: Database
+) -> None:
+    for node_id in ("n1", "n2"):
+        bus.node(node_id)
+    bus("task", "start", fetch)
+    with inserting(source, name) as inserted:
+        wait_until(lambda: inserted() > 100, "load")
+        first, child = bus.status(fetch).node_id, bus.runner(fetch)
+        os.kill(bus.nodes[first].pid, signal.SIGKILL)
+        killed = time.monotonic()
+        bus.nodes[first].wait()
+        wait_until(lambda: not Path(f"/proc/{child}").exists(), "the task of the killed node to end with it", 5)
+        wait_until(lambda: bus.status(fetch).state is State.WORKING and bus.status(fetch).node_id != first, "another node to have it", 15)
+        count = inserted()
+        wait_until(lambda: len(set(ids(kafka, name))) > count, "rows of after the takeover")
+    print(f"taken over after {time.monotonic() - killed:.1f} s")  # noqa: T201, shown by pytest -s
+    wait_until(lambda: set(ids(kafka, name)) == set(range(inserted())), "all rows in Kafka")
+    bus("task", "stop", fetch)
+
+
+@pytest.mark.parametrize("transaction", ["true", "false"])
+def test_a_paused_holder_does_not_work_when_it_goes_on(
+    bus: Bus, fetch: str, kafka: str, name: str, source: Database, transaction: str
+) -> None:
+    """The node and its task are stopped for longer than their sessions last, under load; another node works meanwhile. In transactions each
+    row is there exactly once, and in order; without, what the task had given to Kafka's client before the pause may come late."""
+    bus.load(fetch_text(fetch, source, kafka, name, **{"loader.source.transaction": transaction}), "--force")
+    for node_id in ("n1", "n2"):
+        bus.node(node_id)
+    bus("task", "start", fetch)
+    with inserting(source, name) as inserted:
+        wait_until(lambda: inserted() > 100, "load")
+        first, child = bus.status(fetch).node_id, bus.runner(fetch)
+        second = {"n1": "n2", "n2": "n1"}[first]
+        for pid in (bus.nodes[first].pid, child):
+            os.kill(pid, signal.SIGSTOP)
+        wait_until(
+            lambda: bus.status(fetch).node_id == second and bus.status(fetch).state is State.WORKING, "the other node to have it", 30
+        )
+        holder = bus.runner(fetch)
+        for pid in (bus.nodes[first].pid, child):
+            os.kill(pid, signal.SIGCONT)
+        wait_until(lambda: not Path(f"/proc/{child}").exists(), "the first node to end what it has no claim for any more", 30)
+        assert (bus.runner(fetch), bus.status(fetch).node_id) == (holder, second)
+        count = inserted()
+        wait_until(lambda: max(ids(kafka, name)) > count, "rows of after the pause")
+    wait_until(lambda: set(ids(kafka, name)) == set(range(inserted())), "all rows in Kafka")
+    if transaction == "true":
+        assert ids(kafka, name) == list(range(inserted()))
+    seen = ids(kafka, name)
+    late = [number for before, number in pairwise(seen) if number < before]
+    print(f"starts again at {late}, {len(seen) - inserted()} rows twice")  # noqa: T201, shown by pytest -s
+    assert "was taken by another node" in bus.said() or "left to another node" in bus.said()
+    bus("task", "stop", fetch)
+
+
+def test_a_task_alone_that_is_paused_starts_anew_and_waits_for_the_lock(bus: Bus, fetch: str, kafka: str, name: str) -> None:
+    """Two `task run` of one task: the second waits, has the lock while the first is paused, and keeps it."""
+    words = [sys.executable, "-m", "cdcbus", "task", "run", fetch]
+    runs = []
+    try:
+        for number in range(2):
+            with (bus.folder / f"run{number}.log").open("wb") as log:
+                runs.append(subprocess.Popen(words, env=bus.environment, stderr=log, cwd=bus.folder, start_new_session=True))
+            wait_until(lambda: bus.status(fetch).state is State.WORKING, "the first to work")
+        first, second = runs
+        waiting = f"/datas/task/{fetch}/lock/{name} is held by process {first.pid} on "
+        wait_until(lambda: waiting in (bus.folder / "run1.log").read_text(), "the second to wait")
+        assert "runs it by hand" in bus("task", "start", fetch, code=1).stderr
+        first.send_signal(signal.SIGSTOP)
+        wait_until(lambda: bus.runner(fetch) == second.pid, "the second to have it", 15)
+        first.send_signal(signal.SIGCONT)
+        wait_until(lambda: f"held by process {second.pid} on " in (bus.folder / "run0.log").read_text(), "the first to wait")
+        assert (first.poll(), bus.runner(fetch)) == (None, second.pid)
+        for run in reversed(runs):
+            run.terminate()
+            assert run.wait(30) == 0
+    finally:
+        for run in runs:
+            run.kill()
+            run.wait()
+
+
+def test_a_node_that_is_drained_or_ends_gives_its_tasks_to_others(bus: Bus, fetch: str, name: str) -> None:
+    bus.node("n1")
+    bus("task", "start", fetch)
+    bus.node("n2")
+    wait_until(lambda: [node["state"] for node in bus.json("node", "list")] == ["working", "working"], "both nodes")
+    assert "node n1 takes no tasks until: cdcbus node resume n1" in bus("node", "drain", "n1").stdout
+    assert bus("task", "start", fetch).stdout == "task 1084 is WORKING on node n2\n"
+    assert [node["state"] for node in bus.json("node", "list")] == ["drained", "working"]
+    bus("node", "resume", "n1")
+    bus.nodes["n2"].terminate()
+    assert bus.nodes["n2"].wait(30) == 0
+    wait_until(lambda: bus.status(fetch).node_id == "n1" and bus.status(fetch).state is State.WORKING, "n1 to have it again", 15)
+    bus("node", "limit", "n1", "0")
+    wait_until(lambda: bus.runner(fetch) == 0, "n1 to give it back", 15)
+    wait_until(lambda: "are full, it needs 1 swimlanes" in bus("task", "start", fetch, "--timeout", "0", code=1).stderr, "the reason")
+    bus("node", "limit", "n1", "1")
+    assert bus("task", "start", fetch).stdout == "task 1084 is WORKING on node n1\n"
+    assert "no node is called n3" in bus("node", "info", "n3", code=1).stderr
+    other = subprocess.run(
+        [sys.executable, "-m", "cdcbus", "node", "run"],
+        env={**bus.environment, "CDCBUS_NODE_ID": "n1"},
+        cwd=bus.folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (other.returncode, f"node n1 is process {bus.nodes['n1'].pid} on " in other.stderr) == (1, True)
+
+
+def test_a_task_that_fails_is_started_again_and_then_waits_for_a_person(
+    bus: Bus, kafka: str, source: Database, name: str, source_cursor: Cursor
+) -> None:
+    keys = {"restartRetries": "1", "restartIncreaseBySecond": "1"}
+    bus.load(fetch_text("7", source, kafka, name, **keys))  # there is no such topic
+    bus.node("n1")
+    failed = bus("task", "start", "7", code=1).stderr
+    assert "task 7 is RETRYING: " in failed and name in failed
+    wait_until(lambda: bus.status("7").state is State.ERROR, "the node to give up", 60)
+    assert name in bus("task", "status", "7", code=1).stdout
+    assert bus.runner("7") == 0
+    bus("task", "start", "7", code=1)
+    bus("task", "stop", "7")
+
+
+def test_junk_in_zookeeper_harms_no_other_task(bus: Bus, fetch: str) -> None:
+    for task_id, path, data in [
+        ("a", "wanted", b"{"),
+        ("b", "wanted", b'{"status":"SLEEP"}'),
+        ("c", "wanted", b"\xff\xfe"),
+        ("d", "state", b"[]"),
+        ("e", "stat", b'{"state":7}'),
+        ("f", "dist/x", b"junk"),
+        ("g", "lock/x", b"porter"),
+        ("h", "claim", b"1"),
+        ("i", "dist/x", b'{"nodeId":{"a":1},"restartRetries":"many","consumer":[]}'),
+        ("j", "history/x", b'{"changes":[{"odd":1}]}'),
+        ("k", "position/x", b"junk"),
+    ]:
+        bus.client.create(f"/datas/task/{task_id}/{path}", data, makepath=True)
+    bus.client.create("/datas/node/old", b"", makepath=True)
+    bus.client.create("/datas/node/junk/stat", b"junk", makepath=True)
+    for task_id in "abcdefghijk":
+        bus.client.ensure_path(f"/datas/task/{task_id}/dist")
+    bus.tasks.want("f", is_working=True, by="x")
+    bus.tasks.want("i", is_working=True, by="x")
+    bus.node("n1")
+    assert bus("task", "start", fetch).stdout == "task 1084 is WORKING on node n1\n"
+    listed = {task["task_id"]: (task["state"], task["reason"]) for task in bus.json("task", "list")}
+    assert listed.keys() == {fetch, *"abcdefghijk"}
+    for task_id in "abcde":
+        state, reason = listed[task_id]
+        assert (state, f"/datas/task/{task_id}/" in reason) == ("ERROR", True)
+    for task_id in "fi":
+        wait_until(lambda: bus.status(task_id).state is State.ERROR, f"the reason of task {task_id}")  # noqa: B023
+        assert bus.status(task_id).reason
+    assert "do not look like" not in bus("task", "list").stdout
+    assert {node["node_id"] for node in bus.json("node", "list")} >= {"n1", "junk"}
+    assert "does not hold a history" in bus("offset", "history", "j", code=1).stderr
+    assert "position" in bus("offset", "set", "k", "junk", code=1).stderr
+    bus("task", "stop", "a", "b", "c")
+    assert [bus.status(task_id).state for task_id in "abc"] == [State.STOPPED] * 3
+    assert bus.nodes["n1"].poll() is None
+    bus("task", "stop", fetch)
+
+
+@pytest.mark.parametrize(
+    "words", [["task", "list"], ["task", "start", "1"], ["task", "stop", "1"], ["node", "list"], ["offset", "undo", "1"]]
+)
+def test_a_wrong_zookeeper_is_named_within_seconds(words: list[str]) -> None:
+    address = f"127.0.0.1:{free_port(set())}"
+    begun = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "cdcbus", *words, "--zookeeper", address], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, f"ZooKeeper at {address} did not answer within 5 s" in done.stderr) == (1, True)
+    assert time.monotonic() - begun < 10  # 5, and the start of an interpreter on a busy machine
+
+
+def test_the_shell_completes_the_ids_of_tasks(bus: Bus, fetch: str) -> None:
+    words = {"_CDCBUS_COMPLETE": "bash_complete", "COMP_WORDS": "cdcbus task start 10", "COMP_CWORD": "3"}
+    command = [Path(sys.executable).with_name("cdcbus")]
+    done = subprocess.run(command, env={**bus.environment, **words}, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == f"plain,{fetch}\n"

@@ -1,0 +1,147 @@
+"""The lock of a swimlane on a real ZooKeeper: who gets it, who waits, and that its holder stops in time."""
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.tasks.positions import connect
+from cdcbus.tasks.swimlane_lock import LEASE_SECONDS, SESSION_SECONDS, held, lock_path
+from tests.support.bus import fetch_text, open_bus
+from tests.support.line import Line
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+
+IDENTITY = "import json; from cdcbus.tasks.this_process import identity; print(json.dumps(identity()))"
+
+
+@pytest.fixture
+def client(zookeeper: str, name: str) -> Iterator[KazooClient]:
+    client = connect(f"{zookeeper}/{name}")
+    yield client
+    client.stop()
+    client.close()
+
+
+@pytest.fixture
+def line(zookeeper: str) -> Iterator[Line]:
+    line = Line(zookeeper)
+    yield line
+    line.close()
+
+
+def lost_never() -> None:
+    raise AssertionError
+
+
+def test_who_comes_second_waits_and_says_for_whom(client: KazooClient, zookeeper: str, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    other, stop = connect(f"{zookeeper}/{name}"), threading.Event()
+    got = []
+
+    def wait() -> None:
+        with held(other, "1", ["a", "b"], "n2", stop, lost_never) as is_held:
+            got.append(is_held)
+
+    with caplog.at_level(logging.WARNING), held(client, "1", ["b"], "n1", threading.Event(), lost_never) as is_held:
+        assert is_held
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        wait_until(lambda: f"{lock_path('1', 'b')} is held by process " in caplog.text, "the second to say it")
+        assert ("(node n1); waiting until it lets go" in caplog.text, got) == (True, [])
+    waiting.join(30)
+    assert (got, client.get_children(lock_path("1"))) == ([True], [])
+    other.stop()
+    other.close()
+
+
+def test_a_lock_of_a_process_that_has_ended_on_this_machine_is_taken_at_once(client: KazooClient, zookeeper: str, name: str) -> None:
+    other = connect(f"{zookeeper}/{name}", session_seconds=30)
+    dead = subprocess.run([sys.executable, "-c", IDENTITY], capture_output=True, check=True).stdout
+    other.create(lock_path("1", "a"), dead, ephemeral=True, makepath=True)
+    begun = time.monotonic()
+    with held(client, "1", ["a"], "", threading.Event(), lost_never) as is_held:
+        assert is_held
+        assert json.loads(client.get(lock_path("1", "a"))[0])["swimlaneId"] == "a"
+    assert time.monotonic() - begun < 15
+    other.stop()
+    other.close()
+
+
+def test_porters_lock_is_respected_and_told_of(client: KazooClient, caplog: pytest.LogCaptureFixture) -> None:
+    client.create(lock_path("1", "a"), b'{"taskId":"1","nodeId":"5","hostName":"h","processId":"77"}', makepath=True)
+    stop, got = threading.Event(), []
+
+    def wait() -> None:
+        with held(client, "1", ["a"], "", stop, lost_never) as is_held:
+            got.append(is_held)
+
+    waiting = threading.Thread(target=wait)
+    with caplog.at_level(logging.WARNING):
+        waiting.start()
+        wait_until(lambda: "delete it if porter does not run this task any more" in caplog.text, "the sentence")
+    stop.set()
+    waiting.join(30)
+    assert (got, client.exists(lock_path("1", "a")) is None) == ([False], False)
+
+
+def test_a_lock_that_somebody_deletes_is_noticed(client: KazooClient) -> None:
+    lost = threading.Event()
+    with held(client, "1", ["a"], "", threading.Event(), lost.set):
+        client.delete(lock_path("1", "a"))
+        assert lost.wait(30)
+
+
+def test_who_is_cut_off_stops_before_anybody_else_can_have_the_lock(client: KazooClient, line: Line, name: str) -> None:
+    there: list[bool] = []
+    lost = threading.Event()
+
+    def on_lost() -> None:
+        there.append(client.exists(lock_path("1", "a")) is not None)
+        lost.set()
+
+    cut_off = connect(f"{line.address}/{name}", session_seconds=SESSION_SECONDS)
+    with held(cut_off, "1", ["a"], "", threading.Event(), on_lost) as is_held:
+        assert is_held
+        line.cut()
+        begun = time.monotonic()
+        assert lost.wait(30)
+        seconds = time.monotonic() - begun
+        wait_until(lambda: client.exists(lock_path("1", "a")) is None, "ZooKeeper to give it away", 30)
+        assert time.monotonic() - begun > seconds
+        assert there == [True]
+        assert seconds > LEASE_SECONDS / 2
+        line.mend()
+    cut_off.stop()
+    cut_off.close()
+
+
+def test_a_task_that_is_cut_off_from_zookeeper_starts_anew_and_goes_on(
+    line: Line, zookeeper: str, source: Database, kafka: str, name: str, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    make_topic(name)
+    with open_bus(zookeeper, name, tmp_path, SOURCE_PASSWORD=source.password) as bus:
+        file = tmp_path / "1.properties"
+        file.write_text(fetch_text("1", source, kafka, name))
+        words = [sys.executable, "-m", "cdcbus", "task", "run", str(file), "--zookeeper", f"{line.address}/{name}"]
+        log = tmp_path / "run.log"
+        with log.open("wb") as output, subprocess.Popen(words, env=bus.environment, stderr=output, cwd=tmp_path) as running:
+            try:
+                wait_until(lambda: log.read_text().count("reads the binlog from") == 1, "it to work")
+                line.cut()
+                wait_until(lambda: "as another process may have its locks, and waits" in log.read_text(), "it to stop", 30)
+                line.mend()
+                wait_until(lambda: log.read_text().count("reads the binlog from") == 2, "it to work again", 30)
+                assert bus.runner("1") == running.pid
+            finally:
+                running.terminate()
+            assert running.wait(30) == 0
+        assert bus.runner("1") == 0

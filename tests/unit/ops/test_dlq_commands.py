@@ -1,0 +1,25 @@
+"""`cdcbus dlq` before it asks Kafka; what it does with letters is in tests/integration/consumer/test_dead_letters.py."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cdcbus.ops.cli import main
+
+EXAMPLES = Path(__file__).parents[3] / "tasks" / "examples"
+
+
+@pytest.mark.parametrize("command", ["list", "show", "replay", "drop"])
+def test_a_fetch_task_has_no_dead_letters_of_this_kind(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_PASSWORD", "x")
+    refused = CliRunner().invoke(main, ["dlq", command, str(EXAMPLES / "mysql-to-kafka.properties")])
+    assert refused.exit_code == 1
+    assert "is a fetch task; `cdcbus dlq` is about consumer tasks" in refused.output
+
+
+@pytest.mark.parametrize("word", ["shop", "shop/0", "shop/0/x", "/0/1"])
+def test_a_record_is_named_by_topic_partition_and_offset(word: str) -> None:
+    refused = CliRunner().invoke(main, ["dlq", "drop", "x.properties", word])
+    assert refused.exit_code == 2
+    assert "expected TOPIC/PARTITION/OFFSET" in refused.output

@@ -1,0 +1,87 @@
+"""What a node decides by itself: what it may take, when it starts a failed task again, and what it keeps of what a task prints."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdcbus.ops.node import task_process
+from cdcbus.ops.node.offer import Offer, read_offer
+from cdcbus.ops.node.task_process import TaskProcess
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.this_process import identity, is_gone
+from tests.support.waiting import wait_until
+
+
+@pytest.mark.parametrize(
+    ("node_ids", "is_taken"), [(None, True), ("", True), ("n1", True), (" n2 , n1 ", True), ("n2", False), (["n2"], False), (["n1"], True)]
+)
+def test_a_task_is_for_the_nodes_that_its_text_names(node_ids: object, is_taken: bool) -> None:
+    assert read_offer({"nodeId": node_ids}, ["a"]).is_for("n1") is is_taken
+
+
+def test_porters_numbers_and_texts_are_both_understood() -> None:
+    assert read_offer({"restartRetries": "3", "restartIncreaseBySecond": 7}, ["a", "b"]) == Offer(("a", "b"), (), 3, 7)
+    assert read_offer({"restartRetries": None}, []) == Offer((), (), 20, 300)
+    with pytest.raises(ConfigError, match="restartRetries: wrong value; expected a whole number"):
+        read_offer({"restartRetries": "many"}, [])
+
+
+@given(st.integers(1, 1000))
+def test_pauses_grow_and_who_was_killed_waits_for_seconds_only(restarts: int) -> None:
+    offer = Offer(("a",), restart_increase_seconds=300)
+    assert offer.pause_seconds(restarts, 1) == 300 * restarts
+    assert offer.pause_seconds(restarts, -9) <= offer.pause_seconds(restarts + 1, -9) <= 20
+
+
+def printed(text: str, log: Path, code: int = 0) -> TaskProcess:
+    """A process that has printed a text and ended."""
+    words = [sys.executable, "-c", f"import sys; sys.stdout.write({text!r}); sys.exit({code})"]
+    over = threading.Event()
+    process = TaskProcess(subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True), log, over.set)
+    assert over.wait(30)
+    return process
+
+
+def test_the_last_words_are_the_sentence_behind_the_log(tmp_path: Path) -> None:
+    log = "2026-01-01 00:00:00,000 INFO task 1 reads\nKafka topic x is not there\ncreate it\n"
+    process = printed(log, tmp_path / "logs" / "1.log", code=3)
+    assert (process.ended(), process.last_words()) == (3, "Kafka topic x is not there\ncreate it")
+    assert (tmp_path / "logs" / "1.log").read_text() == log
+    assert printed("", tmp_path / "2.log").last_words() == ""
+    assert printed("2026-01-01 00:00:00,000 INFO x\n", tmp_path / "3.log").last_words().endswith("INFO x")
+
+
+def test_a_log_is_rotated_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_process, "LOG_BYTES", 100)
+    lines = [f"line {number}\n" for number in range(100)]
+    printed("".join(lines), tmp_path / "1.log")
+    files = [tmp_path / "1.log", *(tmp_path / f"1.log.{number}" for number in range(1, 6))]
+    assert all(file.stat().st_size <= 100 for file in files)
+    kept = "".join(file.read_text() for file in reversed(files))
+    assert "".join(lines).endswith(kept)
+    assert not (tmp_path / "1.log.6").exists()
+
+
+def test_a_log_that_cannot_be_written_stops_no_task(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert printed("x\n", tmp_path / "file" / "1.log").ended() == 0
+
+
+def test_a_process_is_certainly_gone_only_when_this_machine_knows_it_no_more() -> None:
+    me = identity()
+    assert not is_gone(me)
+    words = [sys.executable, "-c", "import json; from cdcbus.tasks.this_process import identity; print(json.dumps(identity()))"]
+    import json
+
+    other = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)
+    wait_until(lambda: is_gone(other), "the process to be gone")
+    boot, namespace, pid, started = other["process"].split("/")
+    assert not is_gone({**other, "process": f"elsewhere/{namespace}/{pid}/{started}"})
+    assert not is_gone({**other, "process": f"{boot}/1/{pid}/{started}"})
+    for junk in (None, 7, "", "a/b/c/d", "////", "a/b"):
+        assert not is_gone({"process": junk})

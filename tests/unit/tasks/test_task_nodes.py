@@ -1,0 +1,73 @@
+"""How a task is, of all that ZooKeeper says of it."""
+
+from typing import Any
+
+import pytest
+
+from cdcbus.tasks.json_nodes import JsonNode
+from cdcbus.tasks.task_nodes import Run, Stat, State, TaskNodes, Wanted, status_of
+
+
+class Stat_:
+    version = mzxid = ephemeralOwner = 1
+
+
+class Known(TaskNodes):
+    """Says what it is given."""
+
+    def __init__(self, wanted: Wanted | None, claim: str | None, run: Run | None, stat: Stat | None, lock: bytes | None) -> None:
+        self._wanted, self._claim, self._run, self._stat, self._lock = wanted, claim, run, stat, lock
+
+    def wanted(self, task_id: str, watch: Any = None) -> Wanted | None:
+        return self._wanted
+
+    def claimed_by(self, task_id: str, watch: Any = None) -> str | None:
+        return self._claim
+
+    def run(self, task_id: str, watch: Any = None) -> Run | None:
+        return self._run
+
+    def stat(self, task_id: str, watch: Any = None) -> Stat | None:
+        return self._stat
+
+    def locks(self, task_id: str) -> dict[str, JsonNode]:
+        return {} if self._lock is None else {"lane": JsonNode("p", self._lock, Stat_)}
+
+
+GO, HALT = Wanted(is_working=True, order=5), Wanted(is_working=False, order=5)
+CHILD = b'{"processId":7,"nodeId":"n1"}'
+HAND = b'{"processId":7,"nodeId":""}'
+TOLD = Stat(State.WORKING, process_id=7)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "claim", "run", "stat", "lock", "state"),
+    [
+        (None, None, None, None, None, State.NEW),
+        (None, None, None, TOLD, None, State.NEW),  # run by hand once
+        (None, None, None, TOLD, HAND, State.WORKING),
+        (None, None, None, Stat(State.WORKING, process_id=6), HAND, State.STARTING),  # what an earlier process has told
+        (GO, None, None, None, None, State.STARTING),
+        (GO, None, Run(State.WORKING, order=5), None, None, State.STARTING),  # its node has died
+        (GO, None, Run(State.ERROR, order=5), None, None, State.ERROR),
+        (GO, None, Run(State.DONE, order=5), None, None, State.DONE),
+        (GO, None, Run(State.ERROR, order=4), None, None, State.STARTING),  # started again since
+        (GO, "n1", Run(State.WORKING, order=5), TOLD, CHILD, State.WORKING),
+        (GO, "n1", Run(State.RETRYING, order=5), TOLD, CHILD, State.RETRYING),
+        (GO, "n1", Run(State.WORKING, order=4), TOLD, CHILD, State.STARTING),  # a restart that its node has not seen yet
+        (HALT, "n1", Run(State.WORKING, order=4), TOLD, CHILD, State.WORKING),
+        (HALT, None, Run(State.WORKING, order=4), TOLD, CHILD, State.WORKING),  # its node is gone, its process not yet
+        (HALT, None, Run(State.STOPPED, order=5), None, None, State.STOPPED),
+        (HALT, None, None, None, None, State.STOPPED),
+        (GO, None, None, None, b"junk", State.STARTING),
+    ],
+)
+def test_the_state_follows_from_what_is_wanted_who_has_it_and_who_holds_the_lock(
+    wanted: Wanted | None, claim: str | None, run: Run | None, stat: Stat | None, lock: bytes | None, state: State
+) -> None:
+    assert status_of(Known(wanted, claim, run, stat, lock), "1").state is state
+
+
+def test_a_task_that_is_being_stopped_says_where() -> None:
+    status = status_of(Known(HALT, "n1", Run(State.WORKING, order=4), TOLD, CHILD), "1")
+    assert status.reason == "stopping on node n1"
