@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 from pymysql.cursors import Cursor
 
-from cdcbus.plugins.errors import PositionLost
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.errors import PositionLost, SourceRefused
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.start import Edge
 from cdcbus.producer.task import FetchTask
@@ -85,6 +86,19 @@ def test_the_next_address_is_read_when_the_first_is_gone(
         with Running(task, positions) as running:
             running.until_stored(second.execute(*inserts(name, 6)))
         assert ids(kafka, name)[-1] == 6
+
+
+def test_an_address_that_refuses_the_login_lets_the_next_one_have_its_turn(
+    server: PrivateMariadb, mariadb: Database, task: FetchTask, kafka: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    here, elsewhere = task.source.addresses[0], (mariadb.host, mariadb.port)  # where another password holds
+    task = replace(task, source=replace(task.source, addresses=(elsewhere, here)))
+    ran(task, MemoryPositions(), lambda: server.execute(*inserts(name, 1)))
+    assert ids(kafka, name) == [1]
+    assert f"source {elsewhere[0]}:{elsewhere[1]} refuses user" in caplog.text
+    task = replace(task, source=replace(task.source, addresses=(elsewhere,)))
+    with pytest.raises(SourceRefused), Running(task, MemoryPositions()) as running:
+        running.ends()
 
 
 def rows(server: PrivateMariadb, name: str) -> int:

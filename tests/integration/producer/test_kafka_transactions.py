@@ -17,8 +17,9 @@ from cdcbus.plugins.position import BinlogPosition
 from cdcbus.producer import transactions
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.positions import ZooKeeperPositions
+from tests.contract.position_store import eventually
 from tests.integration.producer.reading import fetch_task, position
-from tests.integration.producer.running import Running
+from tests.integration.producer.running import SECONDS, Running
 from tests.support.committed import committed, committed_canal
 
 pytestmark = pytest.mark.integration
@@ -146,7 +147,7 @@ def test_rows_of_a_transaction_that_is_not_whole_are_not_seen(
         done = running.progress.done
         end = insert_wide(source_cursor, range(2, 20_002))
         running.until(lambda: running.progress.done > done)
-    assert is_aborted(kafka, name)  # what others write behind it can be read
+    assert eventually(lambda: is_aborted(kafka, name), SECONDS)  # what others write behind it can be read
     seen = ids(kafka, name)
     assert seen in ([0, 1], list(range(20_002)))
     with Running(task, ZooKeeperPositions(zookeeper_client, name, name)) as running:
