@@ -26,7 +26,8 @@ from cdcbus.producer.rows import Rows
 from cdcbus.producer.schema import DecodableTable
 from cdcbus.producer.task import PublishConfig
 from cdcbus.producer.too_large import LargeRecord, dead_letter, refusal
-from cdcbus.producer.topics import Topics, missing, named_topics, topic_of
+from cdcbus.producer.topic_names import topic_of
+from cdcbus.producer.topics import Topics, missing, named_topics
 
 LOG = logging.getLogger(__name__)
 # librdkafka reports each failed connection attempt; what matters of it arrives as an error or in `_on_error`.

@@ -1,8 +1,7 @@
-"""Which topic a table's rows go to, and that this topic is there."""
+"""That the topics are there which rows go to."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable
 
@@ -12,33 +11,10 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._metadata import ClusterMetadata
 from confluent_kafka.cimpl import NewTopic
 
-from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError
-from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.errors import BusRejected, BusUnavailable
 from cdcbus.producer.task import PublishConfig
 
-LEGAL = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
-"""What Kafka takes as a topic's name."""
 ANSWER_SECONDS = 10.0
-
-
-def topic_of(table: TableId, config: PublishConfig) -> str:
-    """The topic of the first rule for tables that fits, else of the first for schemas, else the task's own, as in canal.
-    Raises ConfigError when a name made of the table's is none for a topic."""
-    for names_tables, name in ((True, str(table)), (False, table.schema)):
-        for rule in config.topic_rules:
-            if rule.names_tables is names_tables and re.fullmatch(rule.regex, name, re.IGNORECASE):
-                return rule.topic or _named_after(name)
-    return config.topic
-
-
-def _named_after(name: str) -> str:
-    topic = name.lower().replace(".", "_")
-    if not LEGAL.fullmatch(topic):
-        raise ConfigError(
-            f"loader.source.dynamicTopic: {name} would go to a topic of its own name, and {topic} is no name for a Kafka topic; "
-            "name one in front of it: TOPIC:REGEX"
-        )
-    return topic
 
 
 def named_topics(config: PublishConfig) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cdcbus.producer.task import NewTopics, TopicRule
-from cdcbus.producer.topics import LEGAL
+from cdcbus.producer.topic_names import LEGAL
 from cdcbus.tasks.kinds import Kind
 
 

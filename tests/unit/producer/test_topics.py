@@ -7,7 +7,8 @@ import pytest
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.task import PublishConfig
-from cdcbus.producer.topics import named_topics, topic_of
+from cdcbus.producer.topic_names import topic_of
+from cdcbus.producer.topics import named_topics
 from cdcbus.tasks.kinds import Kind
 from cdcbus.tasks.topic_forms import NEW_TOPICS, TOPIC, TOPIC_RULES
 
