@@ -15,7 +15,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from tempfile import mkdtemp
 from threading import Event, Lock
 
 from py4j.protocol import Py4JJavaError
+from pyarrow import Table
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -152,7 +153,11 @@ def _stream(task: LoadTask, spark: SparkSession, scratch: Path, batches: _Batche
 
 
 class _Batches:
-    """What Spark calls with each micro-batch, on a thread of its own. After the first error it takes no more."""
+    """What Spark calls with each micro-batch, on a thread of its own. After the first error it takes no more.
+
+    A batch is fetched while the one before it is applied. Spark goes on once a batch is fetched: what it believes to be done counts for
+    nothing, as its checkpoint is thrown away.
+    """
 
     def __init__(
         self,
@@ -168,6 +173,8 @@ class _Batches:
         self.ended = Event()
         self._task, self._applier, self._stores, self._stop, self._report = task, applier, stores, stop, report
         self._working = Lock()
+        self._applying = ThreadPoolExecutor(1, "apply")
+        self._applied: Future[None] | None = None  # of the batch before
         self._limit = task.start.last + 1 if isinstance(task.start, Replay) else sys.maxsize
 
     def start(self, writer: DataStreamWriter) -> StreamingQuery:
@@ -177,22 +184,34 @@ class _Batches:
         return self._query
 
     def __call__(self, frame: DataFrame, _: int) -> None:
+        try:
+            records = frame.toArrow()
+            with self._working:
+                ends = end_offsets(self._query)
+            if self._applied is not None:
+                self._applied.result()
+            if not self.ended.is_set():
+                self._applied = self._applying.submit(self._work, records, ends)
+        except (PySparkException, Py4JJavaError) as error:
+            self.fail(spark_error(self._task, error))
+        except Exception as error:
+            self.fail(error)
+
+    def _work(self, records: Table, ends: dict[Lane, int]) -> None:
         with self._working:
             if self.ended.is_set():
                 return
             try:
-                self._apply(frame)
-            except (PySparkException, Py4JJavaError) as error:
-                self.fail(spark_error(self._task, error))
+                self._apply(by_lane(records), ends)
             except Exception as error:
                 self.fail(error)
             if self._stop.is_set() or _is_done(self._task, self.progress):
                 self.ended.set()
 
     def fail(self, error: Exception) -> None:
-        """Ends with this error, unless the task is to stop anyway: then Spark may have been told so too, and nothing is lost."""
-        if not self._stop.is_set():
-            self.error = self.error or error
+        """Ends with this error, unless the end has come already, or the task is to stop: then Spark may have been told so too."""
+        if not self.ended.is_set() and not self._stop.is_set():
+            self.error = error
         self.ended.set()
 
     def check_edits(self) -> None:
@@ -208,11 +227,11 @@ class _Batches:
         """Returns when no batch is at work and none will begin."""
         with self._working:
             self.ended.set()
+        self._applying.shutdown()
 
-    def _apply(self, frame: DataFrame) -> None:
-        known, lanes = self.progress.next_offsets, by_lane(frame.toArrow())
-        ends = {lane: min(end, self._limit) for lane, end in end_offsets(self._query).items()}
-        moved = {lane: end for lane, end in ends.items() if end > known.get(lane, -1)}
+    def _apply(self, lanes: dict[Lane, Records], ends: dict[Lane, int]) -> None:
+        known = self.progress.next_offsets
+        moved = {lane: end for lane, last in ends.items() if (end := min(last, self._limit)) > known.get(lane, -1)}
         with ThreadPoolExecutor(max(1, min(len(moved), self._task.target.pool_size))) as pool:  # a lane needs a connection
             futures = [pool.submit(self._apply_lane, lane, lanes.get(lane, NO_RECORDS), end) for lane, end in moved.items()]
         batch = BatchReport()
