@@ -54,14 +54,13 @@ class Progress:
     """What a consumer task has done since it started, how far each lane is, and the report of its last batch.
 
     `lag_seconds`: from the source's clock when it wrote the last heartbeat to this machine's when the target had committed all before it;
-    None without one. `trouble`: what the task waits for to pass, before it tries again; empty while rows flow.
+    None without one.
     """
 
     total: BatchReport = field(default_factory=BatchReport)
     batch: BatchReport = field(default_factory=BatchReport)
     next_offsets: dict[Lane, int] = field(default_factory=dict)
     lag_seconds: float | None = None
-    trouble: str = ""
 
     @property
     def done(self) -> int:
@@ -74,7 +73,7 @@ class Progress:
 
     def add(self, batch: BatchReport) -> None:
         self.total.add(batch)
-        self.batch, self.trouble = batch, ""
+        self.batch = batch
         if batch.beat_seconds:
             self.lag_seconds = time.time() - batch.beat_seconds
 
@@ -83,7 +82,7 @@ def run(task: LoadTask, stores: Mapping[str, PositionStore], stop: Event, report
     """Runs until `stop` is set or a bounded replay has reached its end. `stores`: one per topic.
 
     The first look at target, Kafka and ZooKeeper must succeed. Later any of them may be away for as long as it likes, and a table or column
-    that the target lacks is waited for. `report` is called after each batch and before each pause.
+    that the target lacks is waited for. `report` is called after each batch.
     Raises ConfigError, PositionError, PositionLost, BusError, DataError, TargetError: no position moves past a row that the target has not
     committed.
     """
@@ -95,17 +94,12 @@ def run(task: LoadTask, stores: Mapping[str, PositionStore], stop: Event, report
             progress.next_offsets = starting_offsets(task, logs, stores, loader.applied_offsets())
 
         def attempt() -> None:
-            try:
-                start()
-                if not loader.is_dry_run:
-                    _store(stores, progress.next_offsets)
-                LOG.info("task %s reads %s", task.task_id, _shown(progress.next_offsets))
-                if not _is_done(task, progress):
-                    _stream(task, spark, scratch, _Batches(task, applier, stores, progress, stop, report))
-            except CdcError as error:
-                progress.trouble = str(error)
-                report(progress)
-                raise
+            start()
+            if not loader.is_dry_run:
+                _store(stores, progress.next_offsets)
+            LOG.info("task %s reads %s", task.task_id, _shown(progress.next_offsets))
+            if not _is_done(task, progress):
+                _stream(task, spark, scratch, _Batches(task, applier, stores, progress, stop, report))
 
         with TopicLogs(task) as logs, dead_letters_of(task) as put_dead_letters:
             applier = LaneApplier(task, make_converter(task.converter), loader, process, put_dead_letters)

@@ -18,7 +18,7 @@ from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.frames import Frame, FramedConverter, Slot
 from cdcbus.plugins.rowchange import Op, Origin, RowChange
 from cdcbus.producer.cells import CellCode, cell_code
-from cdcbus.producer.decode import Layout, images_at, is_set, layout, present
+from cdcbus.producer.decode import Layout, images_at, is_set, present
 from cdcbus.producer.record_key import Record
 from cdcbus.producer.rows import Rows
 from cdcbus.producer.schema import DecodableTable
@@ -67,14 +67,14 @@ class TableWriter:
         if head in self._by_head:
             shape = self._by_head[head]
         else:
-            found, at = layout(rows.kind, rows.body, self._table)
+            found, at = rows.layout()
             shape = self._shapes[found] if found in self._shapes else self._add(found, rows.origin)
             self._head_bytes[rows.kind] = at
             self._by_head[rows.kind, rows.body[8:at]] = shape
         if shape is not None:
             try:
                 return self._generated(shape, rows, at, first_row)
-            except (struct.error, IndexError, UnicodeDecodeError):
+            except (struct.error, IndexError, UnicodeDecodeError, UnreadableEvent):
                 """The plain way says what is wrong, or knows better."""
         changes = rows.changes(first_row)
         return [record for change in changes for record in self._plain(change)], len(changes)
@@ -130,7 +130,7 @@ class TableWriter:
 
     def _plain_row(self, body: bytes, at: int, end: int, row: int, rows: Rows, records: list[Record], *_: str) -> tuple[int, int, int]:
         """One row the plain way."""
-        found, _start = layout(rows.kind, body, self._table)
+        found, _start = rows.layout()
         (before, after), next_at = images_at(body, at, found, self._table)
         is_last = rows.is_last and next_at >= end
         records += self._plain(RowChange(self._table.table, found.op, before, after, rows.origin, row, is_last))

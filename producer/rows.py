@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.rowchange import Origin, RowChange
-from cdcbus.producer.decode import OPS, row_images
+from cdcbus.producer.decode import OPS, Layout, layout, row_images
 from cdcbus.producer.schema import DecodableTable
 
 
@@ -23,15 +25,25 @@ class Rows:
     is_first: bool = False
     is_last: bool = False
 
+    def layout(self) -> tuple[Layout, int]:
+        """How the rows are laid out, and where in the body the first one starts. Raises UnreadableEvent."""
+        with self._placed():
+            return layout(self.kind, self.body, self.table)
+
+    @contextmanager
+    def _placed(self) -> Iterator[None]:
+        try:
+            yield
+        except UnreadableEvent as error:
+            raise UnreadableEvent(f"{self.origin.file}:{self.origin.pos}: {error}") from error
+
     def changes(self, first_row: int = 0) -> list[RowChange]:
         """The row changes, in order: the plain reference of what is sent. `first_row` is the number in the transaction of the first.
         Raises UnreadableEvent."""
         op, table, origin = OPS[self.kind], self.table.table, self.origin
         images = enumerate(row_images(self.kind, self.body, self.table), first_row)
-        try:
+        with self._placed():
             changes = [RowChange(table, op, before, after, origin, row) for row, (before, after) in images]
-        except UnreadableEvent as error:
-            raise UnreadableEvent(f"{origin.file}:{origin.pos}: {error}") from error
         if changes:
             changes[-1].is_last = self.is_last
         return changes

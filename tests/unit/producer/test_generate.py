@@ -270,6 +270,16 @@ def test_a_label_that_the_column_does_not_have_says_so() -> None:
         TableWriter(table, make_converter("oggJson"), (), never).records(rows, 0)
 
 
+def test_whatever_cannot_be_read_is_named_with_its_place() -> None:
+    column = BinlogColumn("flags", TYPE.SET, (1, 0), charset="utf8mb4", labels=("a",))
+    table = decodable(TableMap(TableId("shop", "orders"), (column,), (), is_complete=True))
+    rows = Rows(table, WRITE, _event(WRITE, 1, [[True]], [b"\0\2"]), ORIGIN)
+    too_many = replace(rows, body=_event(WRITE, 2, [[True, True]], [b"\0\1\1"]))
+    for wrong, what in ((rows, "set column flags"), (too_many, "table shop.orders: the row event has 2 columns")):
+        with pytest.raises(UnreadableEvent, match=rf"^mysql-bin\.000042:4711: {what}"):
+            TableWriter(table, make_converter("canalRow"), (), never).records(wrong, 0)
+
+
 def test_every_operation_has_the_right_word() -> None:
     rows = orders([(1, "a")])
     words = {}
