@@ -1,0 +1,58 @@
+"""Compares clocks: lags are differences between the clock of a source and that of the machine which measures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from cdcbus.plugins.errors import CdcError
+from cdcbus.producer import server as servers
+from cdcbus.producer.task import SourceConfig
+from cdcbus.tasks.bus_nodes import NODES, BusNodes
+from cdcbus.tasks.json_nodes import get_node
+from cdcbus.tasks.observations import ANSWER_SECONDS, Observation, ok, warning
+
+MOST_SECONDS = 2.0  # a node tells its time in whole seconds
+CURE = "Let all machines of the bus keep time by NTP: chronyc tracking."
+
+
+def describe_skew(subject: str, whose: str, seconds: float) -> Observation:
+    """`seconds`: how far that clock is before the other."""
+    if abs(seconds) <= MOST_SECONDS:
+        return ok(subject, f"within {MOST_SECONDS:g} s of {whose}")
+    return warning(
+        subject, f"{abs(seconds):.1f} s {'before' if seconds > 0 else 'behind'} {whose}: lags in seconds are wrong by as much", CURE
+    )
+
+
+def source_clock(config: SourceConfig) -> Iterator[Observation]:
+    """The source's clock against this machine's, as it was halfway through the question."""
+    with servers.reported(config):
+        connection = servers.connect(config, ANSWER_SECONDS)
+        try:
+            asked = time.time()
+            told = servers.now_ms(connection) / 1000
+            answered = time.time()
+        finally:
+            connection.close()
+    host, port = config.addresses[0]
+    yield describe_skew(f"clock of source {host}:{port}", "this machine's", told - (asked + answered) / 2)
+
+
+def node_clocks(client: KazooClient) -> Iterator[Observation]:
+    """Each node's clock, by the time it has told last, against ZooKeeper's when it came in."""
+    for node_id in BusNodes(client).ids():
+        path = f"{NODES}/{node_id}/stat"
+        try:
+            node = get_node(client, path)
+            if node is None:
+                continue
+            told = datetime.strptime(node.usable().text("heartbeat"), "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+            came_in = client.get(path)[1].mtime / 1000
+        except (CdcError, ValueError, NoNodeError):
+            continue  # a damaged node is told of elsewhere
+        yield describe_skew(f"clock of node {node_id}", "ZooKeeper's", told - came_in)

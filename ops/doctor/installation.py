@@ -1,0 +1,113 @@
+"""The whole look at an installation: this machine, ZooKeeper, then all that its tasks connect to, each system once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+from cdcbus.consumer.task import LoadTask
+from cdcbus.ops.bus_client import bus_client
+from cdcbus.ops.doctor.clocks import node_clocks, source_clock
+from cdcbus.ops.doctor.kafka import check_kafka
+from cdcbus.ops.doctor.machine import check_machine
+from cdcbus.ops.doctor.zookeeper import check_zookeeper
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.errors import CdcError
+from cdcbus.producer.task import FetchTask
+from cdcbus.tasks.bus_nodes import BusNodes
+from cdcbus.tasks.bus_settings import BusSettings
+from cdcbus.tasks.check_load import check_target
+from cdcbus.tasks.findings import Severity
+from cdcbus.tasks.named_task import inspect_named, place_of
+from cdcbus.tasks.observations import CONNECT_SECONDS, Observation, failure, has_failed, ok, probe, warning
+from cdcbus.tasks.task_nodes import TaskNodes
+
+_LOGIN = ("security.", "sasl.", "ssl.", "enable.ssl", "broker.address.", "client.dns.")
+
+Step = tuple[str, Callable[[], list[Observation]]]
+
+
+def steps(bus: BusSettings, words: Iterable[str]) -> Iterator[Step]:
+    """What is looked at, in order: a name, and the look itself, which takes seconds and raises nothing. `words`: task files, or ids; none:
+    every task that ZooKeeper keeps."""
+    yield "this machine", lambda: check_machine(bus.node_logs)
+    yield "ZooKeeper", lambda: check_zookeeper(bus.zookeeper)
+    tasks: dict[str, FetchTask | LoadTask] = {}
+    yield "nodes", lambda: probe("nodes", lambda: _nodes(bus))
+    yield "tasks", lambda: _read(bus, list(words), tasks)
+    for servers, (options, topics) in _clusters(tasks.values()).items():
+        yield f"Kafka {servers}", partial(check_kafka, servers, options, topics)
+    for source in {task.source.addresses: task for task in tasks.values() if isinstance(task, FetchTask)}.values():
+        yield "source", partial(_source, source)
+    for target in {_address(task): task for task in tasks.values() if isinstance(task, LoadTask) and _address(task)}.values():
+        yield "target", partial(_target, target)
+
+
+def _nodes(bus: BusSettings) -> Iterator[Observation]:
+    with bus_client(bus) as client:
+        nodes = BusNodes(client)
+        for node_id in nodes.ids():
+            info = nodes.seen(node_id)
+            if info is None or not info.is_there:
+                reason = info.health_reason if info else ""
+                yield warning(f"node {node_id}", reason or "away", "Start it, or forget it: delete its nodes with zkCli.")
+            else:
+                yield ok(f"node {node_id}", f"{info.status} on {info.host}, {info.used} of {info.work_limit} swimlanes")
+        if not nodes.ids():
+            yield ok("nodes", "there is none; start one: cdcbus node run")
+        yield from node_clocks(client)
+
+
+def _read(bus: BusSettings, words: list[str], tasks: dict[str, FetchTask | LoadTask]) -> list[Observation]:
+    """`tasks` takes those that can be read."""
+    seen: list[Observation] = []
+    if not words:
+        try:
+            with bus_client(bus) as client:
+                nodes = TaskNodes(client)
+                words = [task_id for task_id in nodes.ids() if nodes.swimlanes(task_id)]
+        except CdcError as cause:
+            return [failure("tasks", cause)]
+    for word in words:
+        try:
+            tasks[word] = inspect_named(word, bus, Severity.ERROR).ready(place_of(word)).task
+        except CdcError as cause:
+            first = str(cause).splitlines()[0]
+            seen.append(warning(f"task {word}", first, f"See all of it: cdcbus task check {word}"))
+    return [*seen, ok("tasks", f"{len(tasks)} read" if words else "there is none; put one there: cdcbus task import FILE")]
+
+
+def _clusters(tasks: Iterable[FetchTask | LoadTask]) -> dict[str, tuple[Mapping[str, str], set[str]]]:
+    """Each cluster by its servers, with how to log in, and the topics that are used there."""
+    found: dict[str, tuple[Mapping[str, str], set[str]]] = {}
+    for task in tasks:
+        if isinstance(task, FetchTask):
+            options = {key: value for key, value in task.publish.kafka_options.items() if key.startswith(_LOGIN)}
+            servers, topics = task.publish.servers, {task.publish.topic} - {""}
+        else:
+            options, servers, topics = dict(task.source.look_up_options), task.source.servers, set(task.source.topics)
+        found.setdefault(servers, (options, set()))[1].update(topics)
+    return found
+
+
+def _source(task: FetchTask) -> list[Observation]:
+    seen: list[Observation] = []
+    for host, port in task.source.addresses:
+        config = replace(task.source, addresses=((host, port),), connect_timeout_seconds=CONNECT_SECONDS)
+        seen += probe(f"source {host}:{port}", partial(source_clock, config))
+    return seen
+
+
+def _address(task: LoadTask) -> str:
+    return task.target.url if isinstance(task.target, JdbcTarget) else ""
+
+
+def _target(task: LoadTask) -> list[Observation]:
+    seen, _ = check_target(task)
+    subject = f"target of task {task.task_id}"
+    return (
+        [replace(observation, subject=f"{subject}: {observation.subject}") for observation in seen]
+        if has_failed(seen)
+        else [ok(subject, "answers")]
+    )

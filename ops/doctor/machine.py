@@ -1,0 +1,55 @@
+"""Looks at this machine: Java, Spark's Kafka connector, disk, and how many files a process may open."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from cdcbus.consumer import jars
+from cdcbus.tasks.observations import Observation, ok, probe, warning
+
+FREE_BYTES = 2 << 30
+OPEN_FILES = 4096
+DOWNLOAD_SECONDS = 300.0
+
+
+def check_machine(logs: Path) -> list[Observation]:
+    """`logs`: where a node of this machine keeps the logs of its tasks."""
+    seen = probe("Java", _java)
+    seen += probe("Spark's Kafka connector", _connector, DOWNLOAD_SECONDS)
+    seen += probe("temporary folder", lambda: _free("temporary folder", Path(tempfile.gettempdir()), "Spark keeps its shuffles there"))
+    seen += probe("log folder", lambda: _free("log folder", logs, "the tasks of a node write their logs there"))
+    return seen + probe("open files", _open_files)
+
+
+def _java() -> Iterator[Observation]:
+    yield ok("Java", str(jars.java()))
+
+
+def _connector() -> Iterator[Observation]:
+    """Fetched where it is not there yet: the first consumer task would do the same."""
+    found = jars.kafka_connector_jars()
+    yield ok("Spark's Kafka connector", f"{len(found)} jars in {found[0].parent}")
+
+
+def _free(subject: str, folder: Path, use: str) -> Iterator[Observation]:
+    there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    free = shutil.disk_usage(there).free
+    found = f"{free >> 20:,} MB free in {folder}"
+    if free < FREE_BYTES:
+        yield warning(subject, found, f"Make room, {FREE_BYTES >> 20:,} MB at least: {use}.")
+    else:
+        yield ok(subject, found)
+
+
+def _open_files() -> Iterator[Observation]:
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit != resource.RLIM_INFINITY and limit < OPEN_FILES:
+        yield warning(
+            "open files", f"{limit} at most for a process", f"Raise it to {OPEN_FILES} or more: ulimit -n, or LimitNOFILE of the service."
+        )
+    else:
+        yield ok("open files", "no limit" if limit == resource.RLIM_INFINITY else f"{limit:,} at most for a process")

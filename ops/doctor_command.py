@@ -1,0 +1,45 @@
+"""`cdcbus doctor`: is this installation well?"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from cdcbus.ops.bus_options import bus_options
+from cdcbus.ops.tables import print_json
+
+if TYPE_CHECKING:
+    from cdcbus.tasks.bus_settings import BusSettings
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[FILE|ID]...")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@bus_options
+def doctor(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
+    """Look at each part of this installation, and say what is wrong, why, and what to do.
+
+    This machine, ZooKeeper, nodes, clocks, and each Kafka cluster, source and target that the tasks name: those given, task files or ids,
+    or without any all that ZooKeeper keeps. Changes nothing. Exits 1 when something would stop a task.
+    """
+    from rich.console import Console
+
+    from cdcbus.ops.check_command import print_observations
+    from cdcbus.ops.doctor.installation import steps
+    from cdcbus.tasks.observations import has_failed
+
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what goes wrong is told in one sentence
+    found = []
+    with Console(stderr=True).status("") as status:
+        for name, look in steps(bus, words):
+            status.update(f"looking at {name}")
+            found += look()
+    if as_json:
+        print_json([{"outcome": seen.outcome, "subject": seen.subject, "found": seen.found, "cure": seen.cure} for seen in found])
+    else:
+        print_observations("installation", found)
+    if has_failed(found):
+        sys.exit(1)

@@ -1,0 +1,65 @@
+"""`cdcbus doctor` on real servers, well and unwell."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.tasks.bus_nodes import BusNodes
+from tests.support.bus import Bus, fetch_text, open_bus
+
+pytestmark = pytest.mark.integration
+
+LOAD = """\
+taskId=5103
+consumer.consumerName=KafkaFetch
+consumer.source.servers={kafka}
+consumer.source.topics={topic}
+consumer.source.firstConsumeFrom=earliest
+loader.loaderName=JdbcBatch
+loader.source.url=jdbc:postgresql://{host}:{port}/{database}
+loader.source.userName={user}
+loader.source.password=${{env:SOURCE_PASSWORD}}
+"""
+
+
+@pytest.fixture
+def bus(zookeeper: str, name: str, source: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bus]:
+    monkeypatch.setenv("SOURCE_PASSWORD", source.password)
+    with open_bus(zookeeper, name, tmp_path) as opened:
+        yield opened
+
+
+def test_all_that_the_tasks_of_zookeeper_name_is_looked_at_once(
+    bus: Bus, source: Database, postgresql: Database, kafka: str, name: str, make_topic: Callable[..., str]
+) -> None:
+    make_topic(name, 2)
+    bus.load(fetch_text("5101", source, kafka, name))
+    bus.load(fetch_text("5102", source, kafka, name))
+    address = {"host": postgresql.host, "port": postgresql.port, "database": postgresql.database, "user": postgresql.user}
+    bus.load(LOAD.format(kafka=kafka, topic=name, **address))
+    BusNodes(bus.client).put_stat("north", {"status": "WORKING"})
+    found = {seen["subject"]: seen for seen in bus.json("doctor")}
+    assert len([subject for subject in found if subject.startswith("clock of source")]) == 1
+    for subject in (
+        "Java",
+        f"Kafka {kafka}",
+        f"Kafka topic {name}",
+        "Kafka broker 1",
+        "tasks",
+        "clock of node north",
+        "target of task 5103",
+    ):
+        assert found[subject]["outcome"] == "ok", found
+    assert found["node north"]["outcome"] == "warning"  # it has told once, but no process holds its lock
+    assert source.password not in str(found)
+
+
+def test_what_is_away_is_named_with_a_cure_and_ends_with_1(bus: Bus, source: Database, name: str) -> None:
+    bus.load(fetch_text("5104", Database("127.0.0.1", 1, source.user, source.password, source.database), "127.0.0.1:2", name))
+    text = bus("doctor", code=1).output
+    assert "127.0.0.1:2" in text
+    assert "source 127.0.0.1:1" in text
+    assert "→" in text
+    assert "0 errors" not in text
