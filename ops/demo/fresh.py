@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient
 
@@ -43,14 +43,15 @@ def forget_tasks(client: KazooClient, task_ids: Iterable[str]) -> None:
 
 
 def empty_topic(kafka: str) -> None:
-    """Makes the topic anew, with PARTITIONS partitions. Raises BusRejected, BusUnavailable."""
+    """Makes the topic anew, with PARTITIONS partitions that answer. Raises BusRejected, BusUnavailable."""
     admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
     deadline = time.monotonic() + PATIENCE_SECONDS
     _delete(admin)
-    while not _is_created(admin):
-        if time.monotonic() > deadline:
-            raise BusUnavailable(f"Kafka at {kafka} still deletes the topic {TOPIC} after {PATIENCE_SECONDS:.0f} s; try again")
-        admin.poll(0.1)
+    for is_done in (_is_created, _is_answering):
+        while not is_done(admin):
+            if time.monotonic() > deadline:
+                raise BusUnavailable(f"Kafka at {kafka} has not made the topic {TOPIC} anew within {PATIENCE_SECONDS:.0f} s; try again")
+            admin.poll(0.1)
 
 
 def _delete(admin: AdminClient) -> None:
@@ -59,6 +60,17 @@ def _delete(admin: AdminClient) -> None:
     except KafkaException as error:
         if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise BusRejected(f"Kafka does not delete the topic {TOPIC}: {error.args[0].str()}") from error
+
+
+def _is_answering(admin: AdminClient) -> bool:
+    """Whether each partition has a leader that knows of it: a new topic is there before it."""
+    wanted = {TopicPartition(TOPIC, number): OffsetSpec.latest() for number in range(PARTITIONS)}  # type: ignore[no-untyped-call]
+    try:
+        for future in admin.list_offsets(wanted, request_timeout=PATIENCE_SECONDS).values():
+            future.result(PATIENCE_SECONDS)
+    except KafkaException:
+        return False
+    return True
 
 
 def _is_created(admin: AdminClient) -> bool:

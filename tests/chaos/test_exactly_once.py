@@ -123,7 +123,7 @@ def test_each_row_change_is_committed_exactly_once_through_fifty_kills(shop: Sho
         assert count_starts(task) > KILLS / 2
         end = latest_position(shop.cursor.connection)
     task.start()
-    wait_until(lambda: is_stored(shop, task, end), "the fetch task to reach the end of the binlog", 120)
+    wait_until(lambda: is_stored(shop, task, end), "the fetch task to reach the end of the binlog")
     task.ask_to_stop()
     assert task.await_stop() == 0
     records = committed_canal(shop.addresses.kafka, shop.name)

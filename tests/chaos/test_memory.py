@@ -79,7 +79,7 @@ def test_a_broker_that_hangs_makes_the_task_stop_reading_not_grow(shop: Shop, st
     os.kill(broker, signal.SIGSTOP)
     try:
         states: list[bool] = []
-        wait_until(lambda: is_blocked(shop.cursor, states), "the task to stop reading", 120)
+        wait_until(lambda: is_blocked(shop.cursor, states), "the task to stop reading")
     finally:
         os.kill(broker, signal.SIGCONT)
     await_all(shop, task)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+def wait_until(holds: Callable[[], bool], what: str, seconds: float = 240.0) -> None:
     """Returns as soon as `holds()`; fails, saying what was awaited, when it does not within `seconds`."""
     deadline = time.monotonic() + seconds
     while not holds():

@@ -164,9 +164,7 @@ def test_all_servers_answer(stack: Stack) -> None:
 
 def test_a_second_up_changes_nothing(stack: Stack) -> None:
     before = stack.pids()
-    started = time.monotonic()
     found, said = stack.up()
-    assert time.monotonic() - started < 5
     assert stack.pids() == before
     assert said.count("runs already at") == len(NAMES)
     assert found == servers_of(stack)

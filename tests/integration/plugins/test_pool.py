@@ -47,6 +47,7 @@ class Server:
         self.file.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
         task = read_task(self.file).task
         assert isinstance(task, LoadTask)
+        assert isinstance(task.target, JdbcTarget)
         return task.target
 
     def connections(self) -> list[int]:
@@ -96,7 +97,7 @@ def test_the_third_of_two_connections_is_waited_for_as_long_as_max_wait_says(ser
         sentence = r"all 2 connections stayed busy for 0\.5 s \(loader\.source\.maxWait\); raise loader\.source\.maxPoolSize$"
         with pytest.raises(TargetUnavailable, match=sentence):
             lanes.enter_context(loader.transaction())
-        assert 0.5 <= monotonic() - began < 3
+        assert 0.5 <= monotonic() - began < 30  # the default is a minute
         assert len(server.connections()) == 2
 
 
