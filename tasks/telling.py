@@ -1,12 +1,14 @@
-"""A running task tells ZooKeeper how far it is: its `stat` node, every few seconds and when its state changes."""
+"""A running task tells ZooKeeper how far it is: its `stat` node, every few seconds and when its state changes; once a minute its history
+and porter's nodes of its tables."""
 
 from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from threading import Event, Thread
 from typing import Any
@@ -14,9 +16,13 @@ from typing import Any
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins import policy
 from cdcbus.plugins.errors import CdcError
+from cdcbus.plugins.task_at_work import TASK_AT_WORK
 from cdcbus.producer.task import FetchTask
-from cdcbus.tasks.json_nodes import now
+from cdcbus.tasks.json_nodes import age_seconds, now
 from cdcbus.tasks.lag import Lag, lag_meter
+from cdcbus.tasks.measures import measures_of
+from cdcbus.tasks.minutes import Minutes, MinuteWriter
+from cdcbus.tasks.table_counts import TableCounts, add_to_porters_node
 from cdcbus.tasks.task_nodes import Stat, State, TaskNodes
 
 TELL_SECONDS = 5.0
@@ -26,17 +32,35 @@ _RUNS = ("cdcbus.producer.run", "cdcbus.consumer.run")
 
 
 class _Ear(logging.Handler):
-    """What the task says in the log of its own state: that it reads, or that it tries again, and why."""
+    """What the task says in the log of its own state: that it reads, or that it tries again, and why. Deaf for others of the process."""
 
-    def __init__(self) -> None:
+    def __init__(self, task_id: str) -> None:
         super().__init__(logging.INFO)
+        self._task_id = task_id
         self.state, self.reason = State.STARTING, ""
 
     def emit(self, record: logging.LogRecord) -> None:
+        if TASK_AT_WORK.get() not in ("", self._task_id):
+            return
         if record.name == policy.__name__ and record.levelno >= logging.WARNING:
             self.state, self.reason = State.RETRYING, record.getMessage()
         elif record.name in _RUNS and record.levelno == logging.INFO:
             self.state, self.reason = State.WORKING, ""
+
+
+class _Moves:
+    """When something last happened, in epoch seconds: `rows_at` that rows came, `moved_at` that the position moved or had not to."""
+
+    def __init__(self) -> None:
+        self.rows_at = self.moved_at = time.time()
+        self._rows = 0
+        self._place: Hashable = None
+
+    def see(self, rows: int, place: Hashable, is_behind: bool) -> None:
+        if rows != self._rows:
+            self.rows_at, self._rows = time.time(), rows
+        if place != self._place or not is_behind:
+            self.moved_at, self._place = time.time(), place
 
 
 class Teller:
@@ -44,11 +68,17 @@ class Teller:
 
     def __init__(self, task: FetchTask | LoadTask, nodes: TaskNodes, node_id: str) -> None:
         self._task, self._nodes, self._node_id = task, nodes, node_id
-        self._ear = _Ear()
+        self._ear = _Ear(task.task_id)
         self._progress: Any = None
         self._over = Event()
+        self._measures = measures_of(task)
+        self._moves = _Moves()
+        self._minutes = MinuteWriter(task.task_id, Minutes(nodes.client))
+        self._tables: dict[tuple[str, str], TableCounts] = {}  # as porter's nodes have them
+        self._failed: tuple[State, str] | None = None
 
     def __call__(self, progress: Any) -> None:
+        self._measures.see(progress)
         self._progress = progress
 
     @contextmanager
@@ -71,21 +101,62 @@ class Teller:
             thread.join()
             self._ear.state, self._ear.reason = last.state, last.reason
             self._tell(0.0, Lag())
+            self._tell_failure()
+            self._tell_minute(Lag())
 
     def _tell_on(self) -> None:
+        TASK_AT_WORK.set(self._task.task_id)
         measure, told, told_at, rows = lag_meter(self._task), State.NEW, 0.0, 0
+        self._go_on()
         while not self._over.wait(LOOK_SECONDS):
             seconds = time.monotonic() - told_at
             if self._ear.state is not told or seconds >= TELL_SECONDS:
                 done = self._done()
                 rate = (done - rows) / seconds if told_at else 0.0
                 told, told_at, rows = self._ear.state, time.monotonic(), done
-                self._tell(rate, Lag() if self._progress is None else measure(self._progress))
+                lag = Lag() if self._progress is None else measure(self._progress)
+                self._moves.see(done, self._measures.place, lag.is_behind)
+                self._tell(rate, lag)
+                self._tell_failure()
+                if self._minutes.is_due():
+                    self._tell_minute(lag)
+
+    def _go_on(self) -> None:
+        """From what another process has told of the task."""
+        with suppress(CdcError):
+            before = self._nodes.stat(self._task.task_id)
+            if before is not None and before.idle_seconds is not None:
+                self._moves.rows_at -= before.idle_seconds + (age_seconds(before.at) or 0.0)
+
+    def _tell_failure(self) -> None:
+        state, reason = self._ear.state, self._ear.reason
+        if (state, reason) != self._failed and state in (State.RETRYING, State.ERROR):
+            place = f"node {self._node_id}" if self._node_id else f"process {os.getpid()} on {socket.gethostname()}"
+            self._try(lambda: self._nodes.add_failure(self._task.task_id, place, reason))
+        self._failed = state, reason
+
+    def _tell_minute(self, lag: Lag) -> None:
+        self._try(lambda: self._minutes.write(self._done(), lag.records, _rounded(lag.seconds), self._ear.state))
+        self._try(self._tell_tables)
+
+    def _tell_tables(self) -> None:
+        for counts in self._measures.counts:
+            key = counts.swimlane, counts.table
+            if counts != self._tables.get(key):
+                add_to_porters_node(self._nodes.client, self._task.task_id, self._node_id, self._tables.get(key), counts)
+                self._tables[key] = counts
+
+    def _try(self, tell: Callable[[], None]) -> None:
+        try:
+            tell()
+        except CdcError as error:
+            LOG.debug("task %s: %s", self._task.task_id, error)
 
     def _done(self) -> int:
         return 0 if self._progress is None else int(self._progress.done)
 
     def _tell(self, rows_per_second: float, lag: Lag) -> None:
+        measures = self._measures
         stat = Stat(
             self._ear.state,
             self._ear.reason,
@@ -95,13 +166,25 @@ class Teller:
             self._done(),
             round(rows_per_second, 1),
             lag.records,
-            None if lag.seconds is None else round(lag.seconds, 3),
+            _rounded(lag.seconds),
             f"{datetime.fromtimestamp(lag.last_row_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}" if lag.last_row_ms else "",
+            lag.bytes,
+            _rounded(time.time() - self._moves.rows_at),
+            round(time.time() - self._moves.moved_at, 1) if lag.is_behind else 0.0,
+            round(measures.batch_seconds, 1),
+            _rounded(measures.skew_seconds if lag.skew_seconds is None else lag.skew_seconds),
+            lag.retention_seconds,
+            measures.beats,
+            measures.delays(lag.skew_seconds),
+            measures.stages_ms,
+            tuple(measures.counts),
+            measures.queued_bytes,
         )
-        try:
-            self._nodes.put_stat(self._task.task_id, stat)
-        except CdcError as error:
-            LOG.debug("task %s: %s", self._task.task_id, error)
+        self._try(lambda: self._nodes.put_stat(self._task.task_id, stat))
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
 
 
 def both(*reports: Callable[[Any], None]) -> Callable[[Any], None]:

@@ -1,0 +1,147 @@
+"""`cdcbus alarm list|test|silence`: what is wrong with tasks, who was told, and when nobody shall be."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from cdcbus.ops.bus_client import bus_client
+from cdcbus.ops.bus_options import bus_options
+from cdcbus.ops.tables import print_json, print_table
+from cdcbus.ops.task_words import task_argument
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.this_process import operator
+
+if TYPE_CHECKING:
+    from cdcbus.ops.alarms.store import Silence, TaskAlarms
+    from cdcbus.tasks.bus_settings import BusSettings
+
+HEADING = ("task", "alarm", "since (UTC)", "told", "by", "what")
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def _read_duration(_context: click.Context, _parameter: click.Parameter, text: str) -> float:
+    """Seconds, written as 90s, 30m, 2h or 1d."""
+    found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text)
+    if not found:
+        raise click.BadParameter("expected a number and s, m, h or d; example: 2h")
+    return float(int(found[1]) * SECONDS[found[2]])
+
+
+@click.group()
+def alarm() -> None:
+    """Alarms of tasks, which nodes raise: list them, silence them, try the ways to people."""
+
+
+@alarm.command("list")
+@click.option("--sent", is_flag=True, help="Also the last notices that were accepted, and by which channel.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@bus_options
+def list_alarms(sent: bool, as_json: bool, bus: BusSettings) -> None:
+    """List the alarms that are raised, who accepted the last notice of each, and what is silenced."""
+    from cdcbus.ops.alarms.store import AlarmNodes
+    from cdcbus.tasks.task_nodes import TaskNodes
+
+    with bus_client(bus) as client:
+        nodes = AlarmNodes(client)
+        known = {task_id: (nodes.get(task_id)[0], nodes.silence(task_id)) for task_id in TaskNodes(client).ids()}
+    if as_json:
+        print_json([_as_fields(task_id, *each) for task_id, each in known.items() if each[0].raised or each[0].sent or _is_on(each[1])])
+        return
+    rows = [row for task_id, (alarms, _) in known.items() for row in _rows(task_id, alarms)]
+    if rows:
+        print_table(HEADING, rows)
+    else:
+        click.echo(f"no alarm is raised at {bus.zookeeper}", err=True)
+    for task_id, (alarms, silence) in known.items():
+        if alarms.waiting:
+            click.secho(
+                f"task {task_id}: {len(alarms.waiting)} notices were accepted by nobody yet; the log of its node says why", fg="red"
+            )
+        if _is_on(silence):
+            click.echo(f"task {task_id} is silent until {_utc(silence.until)} UTC, by {silence.by}")
+        for each in alarms.sent if sent else ():
+            click.echo(f"{_utc(each.notice.at)} UTC, task {task_id}: {each.notice.rule} {each.notice.kind}, accepted by {each.by}")
+
+
+def _rows(task_id: str, alarms: TaskAlarms) -> list[tuple[str, ...]]:
+    by = {each.notice.rule: each.by for each in alarms.sent}
+    by |= {notice.rule: "nobody yet" for notice in alarms.waiting}
+    return [
+        (task_id, rule, _utc(each.since), f"{each.times} times", by.get(rule, ""), each.sentence) for rule, each in alarms.raised.items()
+    ]
+
+
+def _as_fields(task_id: str, alarms: TaskAlarms, silence: Silence) -> dict[str, object]:
+    return {
+        "task_id": task_id,
+        "alarms": [{"rule": rule, **asdict(each)} for rule, each in alarms.raised.items()],
+        "waiting": list(map(asdict, alarms.waiting)),
+        "sent": list(map(asdict, alarms.sent)),
+        "silent_until": silence.until if _is_on(silence) else None,
+        "silent_by": silence.by if _is_on(silence) else "",
+    }
+
+
+def _is_on(silence: Silence) -> bool:
+    return silence.until > time.time()
+
+
+@alarm.command()
+@bus_options
+def test(bus: BusSettings) -> None:
+    """Send a notice by each channel of the settings, and say who has accepted it. Exits 1 when one has not."""
+    from cdcbus.ops.alarms.channels import NotAccepted, channels_of
+    from cdcbus.ops.alarms.state import Kind, Notice
+    from cdcbus.ops.alarms.watch import message_of
+    from cdcbus.tasks.task_nodes import State
+
+    channels = channels_of(bus.alarm)
+    if not channels:
+        raise ConfigError("alarms go to the log only; set alarm.smtp.host, alarm.webhook.url or alarm.exec.command in cdcbus.properties")
+    now, failed = time.time(), False
+    notice = Notice(Kind.TEST, "test", f"this is a test by {operator()}; nothing is wrong", now, now)
+    for channel in channels:
+        try:
+            refused = channel.send(message_of("test", notice, bus.node_id, State.WORKING))
+        except NotAccepted as error:
+            failed = True
+            click.secho(f"{channel.name}: not accepted: {error}", fg="red", err=True)
+        else:
+            click.echo(f"{channel.name}: accepted{f', but {refused}' if refused else ''}")
+    if failed:
+        sys.exit(1)
+
+
+@alarm.command()
+@task_argument("task_ids", "ID...", nargs=-1)
+@click.option("--all", "is_all", is_flag=True, help="All tasks that there are now.")
+@click.option("--for", "seconds", metavar="DURATION", callback=_read_duration, default="1h", show_default=True, help="90s, 30m, 2h, 1d.")
+@click.option("--off", "is_off", is_flag=True, help="No longer: what is wrong is told again.")
+@bus_options
+def silence(task_ids: tuple[str, ...], is_all: bool, seconds: float, is_off: bool, bus: BusSettings) -> None:
+    """Tell nothing of tasks for a while; what is still wrong then is told."""
+    from cdcbus.ops.alarms.store import AlarmNodes, Silence
+    from cdcbus.tasks.audit import audited
+    from cdcbus.tasks.task_nodes import TaskNodes
+
+    if bool(task_ids) == is_all:
+        raise click.UsageError("give ids of tasks, or --all")
+    with bus_client(bus) as client:
+        known = TaskNodes(client).ids()
+        if unknown := set(task_ids) - set(known):
+            raise ConfigError(f"there is no task {min(unknown)} at {bus.zookeeper}; cdcbus task list shows all")
+        until, by = time.time() + seconds, operator()
+        for task_id in task_ids or known:
+            with audited(client, by, "alarm silence off" if is_off else f"alarm silence {seconds:g} s", f"task {task_id}"):
+                AlarmNodes(client).put_silence(task_id, None if is_off else Silence(until, by))
+            click.echo(f"task {task_id} is {'no longer silent' if is_off else f'silent until {_utc(until)} UTC'}")
+
+
+def _utc(epoch_seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(epoch_seconds))

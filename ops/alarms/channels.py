@@ -1,0 +1,190 @@
+"""The ways to people: mail, webhook, a command. Each either has a notice accepted, or says in a sentence why not."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import smtplib
+import socket
+import ssl
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from email.message import EmailMessage
+from http.client import HTTPException
+from typing import Any, Protocol
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+import orjson
+
+ANSWER_SECONDS = 15.0
+COMMAND_SECONDS = 30.0
+
+
+class NotAccepted(Exception):
+    """A channel has not taken a message; the text says why, without secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What is sent: a line, and all that is known as JSON. `receivers`: mail addresses besides those of the settings."""
+
+    subject: str
+    fields: Mapping[str, Any]
+    receivers: tuple[str, ...] = ()
+
+
+class Channel(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def send(self, message: Message) -> str:
+        """Returns once the message is accepted; a sentence about who refused it all the same, else empty. Raises NotAccepted."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """A mail server. `tls`: `starttls`, `tls` or `none`."""
+
+    host: str
+    port: int
+    tls: str
+    user: str
+    password: str
+    sender: str
+    receivers: tuple[str, ...]
+    name: str = "mail"
+
+    def send(self, message: Message) -> str:
+        receivers = list(dict.fromkeys((*self.receivers, *message.receivers)))
+        where = f"mail server {self.host}:{self.port}"
+        if not receivers:
+            raise NotAccepted("nobody gets mail: set alarm.smtp.to, or receiver[i].email of the task")
+        try:
+            mail = self._mail(message, receivers)
+            with self._connected() as server:
+                if self.tls == "starttls":
+                    server.starttls(context=ssl.create_default_context())
+                if self.user:
+                    server.login(self.user, self.password)
+                refused = server.send_message(mail, self.sender, receivers)
+        except ValueError as error:
+            raise NotAccepted("alarm.smtp.from, alarm.smtp.to or receiver[i].email is no mail address") from error
+        except smtplib.SMTPRecipientsRefused as error:
+            raise NotAccepted(f"{where} refuses {', '.join(error.recipients)}") from error
+        except smtplib.SMTPAuthenticationError as error:
+            raise NotAccepted(
+                f"{where} refuses user {self.user} ({error.smtp_code}): check alarm.smtp.user and alarm.smtp.password"
+            ) from error
+        except smtplib.SMTPResponseException as error:
+            raise NotAccepted(f"{where} answers {error.smtp_code}") from error
+        except smtplib.SMTPException as error:
+            raise NotAccepted(f"{where}: {error}") from error
+        except OSError as error:
+            raise NotAccepted(f"{where} cannot be reached: {error.strerror or error}") from error
+        return f"{where} refuses {', '.join(refused)}" if refused else ""
+
+    def _mail(self, message: Message, receivers: Sequence[str]) -> EmailMessage:
+        mail = EmailMessage()
+        mail["Subject"], mail["From"], mail["To"] = message.subject, self.sender, ", ".join(receivers)
+        mail.set_content("\n".join([message.subject, "", *(f"{name}: {value}" for name, value in message.fields.items())]))
+        return mail
+
+    def _connected(self) -> smtplib.SMTP:
+        if self.tls == "tls":
+            return smtplib.SMTP_SSL(self.host, self.port, timeout=ANSWER_SECONDS, context=ssl.create_default_context())
+        return smtplib.SMTP(self.host, self.port, timeout=ANSWER_SECONDS)
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """A redirected POST would come as a GET without what it says."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """An address, which is a secret: who knows it may post there. Only an answer 2xx is an acceptance."""
+
+    url: str
+    name: str = "webhook"
+
+    def send(self, message: Message) -> str:
+        body = orjson.dumps({"subject": message.subject, **message.fields})
+        where = f"webhook at {urlsplit(self.url).hostname}"
+        try:
+            request = Request(self.url, body, {"Content-Type": "application/json", "User-Agent": "cdcbus"})
+            build_opener(_NoRedirect).open(request, timeout=ANSWER_SECONDS).close()
+        except HTTPError as error:
+            error.close()
+            raise NotAccepted(f"{where} answers {error.code}") from error
+        except (OSError, HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise NotAccepted(f"{where} cannot be reached: {getattr(reason, 'strerror', None) or type(reason).__name__}") from error
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command, split as a shell does but without one, with the JSON on its input. Only exit code 0 within `seconds` is an acceptance."""
+
+    command: str
+    seconds: float = COMMAND_SECONDS
+    name: str = "exec"
+
+    def send(self, message: Message) -> str:
+        try:
+            words = shlex.split(self.command)
+            process = subprocess.Popen(
+                words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+            )
+        except (OSError, ValueError, IndexError) as error:
+            raise NotAccepted(f"alarm.exec.command cannot be run: {getattr(error, 'strerror', None) or error}") from error
+        with process:
+            try:
+                process.communicate(orjson.dumps({"subject": message.subject, **message.fields}) + b"\n", self.seconds)
+            except subprocess.TimeoutExpired as error:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise NotAccepted(f"alarm.exec.command has not ended within {self.seconds:g} s; it was killed") from error
+        if process.returncode:
+            raise NotAccepted(f"alarm.exec.command has ended with code {process.returncode}")
+        return ""
+
+
+def channels_of(settings: Mapping[str, Any]) -> list[Channel]:
+    """Those that the settings name, in the order in which they are tried. `settings`: the typed values of all `alarm.*`."""
+    found: list[Channel] = []
+    if settings["alarm.smtp.host"]:
+        found.append(
+            Mail(
+                settings["alarm.smtp.host"],
+                settings["alarm.smtp.port"],
+                settings["alarm.smtp.tls"],
+                settings["alarm.smtp.user"] or "",
+                settings["alarm.smtp.password"] or "",
+                settings["alarm.smtp.from"] or f"cdcbus@{socket.gethostname()}",
+                settings["alarm.smtp.to"] or (),
+            )
+        )
+    if settings["alarm.webhook.url"]:
+        found.append(Webhook(settings["alarm.webhook.url"]))
+    if settings["alarm.exec.command"]:
+        found.append(Command(settings["alarm.exec.command"]))
+    return found
+
+
+def deliver(channels: Sequence[Channel], message: Message, complain: Callable[[str], None]) -> str | None:
+    """The name of the first channel that accepts the message, None where none does; `complain` is told of each that does not."""
+    for channel in channels:
+        try:
+            if refused := channel.send(message):
+                complain(f"{channel.name}: {refused}")
+            return channel.name
+        except NotAccepted as error:
+            complain(f"{channel.name}: {error}")
+    return None

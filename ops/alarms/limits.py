@@ -1,0 +1,89 @@
+"""From when on something is an alarm: what the settings say for all tasks, and a task's text for its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.bus_keys import ALARM_LIMIT_KEYS
+from cdcbus.tasks.interpolation import interpolate
+from cdcbus.tasks.keys import KEYS
+from cdcbus.tasks.kinds import Window
+from cdcbus.tasks.stored_task import Dist
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """A limit below 1 is none. `lag_records`: such a lag for `lag_records_hold_seconds`. `hold_seconds`: for how long other conditions must
+    last, and how long an alarm must be gone to be over. `repeat_seconds`: between two notices of the same alarm. `recoveries`: how often an
+    hour a stuck task is started again. `windows`: when notices are sent, minutes of the day by this machine's clock; none: always.
+    `receivers`: mail addresses of the task's people."""
+
+    lag_records: int = 10_000
+    lag_records_hold_seconds: int = 60
+    lag_seconds: int = 300
+    stuck_seconds: int = 300
+    heartbeat_seconds: int = 300
+    idle_seconds: int = 3600
+    idle_repeat_seconds: int = 3600
+    retention_percent: int = 50
+    hold_seconds: int = 60
+    repeat_seconds: int = 1800
+    recoveries: int = 0
+    windows: tuple[Window, ...] = ()
+    receivers: tuple[str, ...] = ()
+
+    def is_in_window(self, now: float) -> bool:
+        """Whether notices are sent at this time. A window that ends before it begins is one over midnight."""
+        local = time.localtime(now)
+        minute = local.tm_hour * 60 + local.tm_min
+        return not self.windows or any(
+            begin <= minute < end if begin < end else minute >= begin or minute < end for begin, end in self.windows
+        )
+
+
+def limits_of(dist: Dist, settings: Mapping[str, Any], environ: Mapping[str, str]) -> Limits:
+    """The limits of a task. `settings`: the typed values of all `alarm.*`, which the task's own go before. Raises ConfigError for a value
+    that cannot be used."""
+
+    def own(name: str, fields: Mapping[str, Any], field: str) -> Any:
+        key = KEYS[name]
+        written = fields.get(field)
+        text = key.default if written in (None, "") else str(written)
+        try:
+            return key.kind.read(interpolate(text, environ)) if text else None
+        except ValueError as error:
+            raise ConfigError(f"{name}: wrong value; expected {key.kind.expected}; example: {name}={key.kind.example}") from error
+
+    consumer = dist.get("consumer")
+    consumer = consumer if isinstance(consumer, dict) else {}
+    given = {key.name: own(key.name, dist, key.name) for key in ALARM_LIMIT_KEYS}
+    alarm = {**settings, **{name: value for name, value in given.items() if value is not None}}
+    check_seconds = own("positionCheckInterval", dist, "positionCheckInterval")
+    return Limits(
+        lag_records=own("alarmPositionCount", dist, "alarmPositionCount") if check_seconds >= 1 else 0,
+        lag_records_hold_seconds=check_seconds,
+        lag_seconds=alarm["alarm.lagSeconds"],
+        stuck_seconds=alarm["alarm.stuckSeconds"],
+        heartbeat_seconds=alarm["alarm.heartbeatSeconds"],
+        idle_seconds=own("consumer.emptyFetchThreshold", consumer, "emptyFetchThreshold"),
+        idle_repeat_seconds=own("consumer.emptyFetchNoticeSpan", consumer, "emptyFetchNoticeSpan"),
+        retention_percent=alarm["alarm.retentionPercent"],
+        hold_seconds=alarm["alarm.holdSeconds"],
+        repeat_seconds=alarm["alarm.intervalTime"],
+        recoveries=alarm["alarm.recoveries"],
+        windows=alarm["alarm.windows"] or (),
+        receivers=_receivers(dist.get("receiver"), environ),
+    )
+
+
+def _receivers(value: Any, environ: Mapping[str, str]) -> tuple[str, ...]:
+    people = [person for person in value if isinstance(person, dict)] if isinstance(value, list) else []
+    try:
+        addresses = [interpolate(str(person.get("email") or ""), environ).strip() for person in people]
+    except ValueError as error:
+        raise ConfigError(f"receiver[i].email: {error}") from error
+    return tuple(address for address in addresses if "@" in address)

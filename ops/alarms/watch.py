@@ -1,0 +1,211 @@
+"""A node's look at tasks: what is wrong with them, what is to be told, and to whom it was.
+
+Each task is watched by the node that has it; those that no node has, by the first of the nodes that are there. What is to be told is
+written to ZooKeeper before it is sent, and that it was accepted after: a node that takes over tells nothing twice, but for a notice that
+was on its way when the node before it died.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from threading import Event, Thread
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from cdcbus.ops.alarms.channels import Channel, Message, channels_of, deliver
+from cdcbus.ops.alarms.limits import Limits, limits_of
+from cdcbus.ops.alarms.rules import RECOVERED_BY_RESTART, Seen, conditions
+from cdcbus.ops.alarms.state import Kind, Notice, step
+from cdcbus.ops.alarms.store import SENT_KEPT, WAITING_KEPT, AlarmNodes, Sent, TaskAlarms
+from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.tasks.bus_nodes import NODES
+from cdcbus.tasks.bus_settings import BusSettings
+from cdcbus.tasks.dist_nodes import DistNodes
+from cdcbus.tasks.json_nodes import age_seconds, get_children, get_node
+from cdcbus.tasks.task_nodes import State, Status, TaskNodes, status_of
+
+LOG = logging.getLogger(__name__)
+LOOK_SECONDS = 10.0
+AGAIN_SECONDS = 60.0  # after nobody has accepted a notice
+END_SECONDS = 5.0
+HOUR_SECONDS = 3600.0
+
+
+@contextmanager
+def watching(client: KazooClient, bus: BusSettings, node_id: str) -> Iterator[None]:
+    """As long as the block lasts, on a thread of its own. Raises ConfigError for settings that cannot be used."""
+    watch, over = Watch(client, bus, node_id), Event()
+
+    def look_on() -> None:
+        while not over.wait(LOOK_SECONDS):
+            watch.look()
+
+    thread = Thread(target=look_on, name="alarms", daemon=True)  # one that waits for a mail server does not keep the process
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(END_SECONDS)
+
+
+@dataclass(slots=True)
+class Watch:
+    """Used on one thread."""
+
+    client: KazooClient
+    bus: BusSettings
+    node_id: str
+    settings: Mapping[str, Any] = field(init=False)
+    channels: Sequence[Channel] = field(init=False)
+    _again_at: dict[str, float] = field(default_factory=dict)  # by task
+    _complaints: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.settings = self.bus.alarm
+        self.channels = channels_of(self.settings)
+
+    def look(self) -> None:
+        """At all tasks of this node, and tells what is to be told. Never raises a CdcError."""
+        try:
+            tasks = TaskNodes(self.client)
+            ids, is_first = tasks.ids(), self._is_first()
+            self._complain("zookeeper", "")
+        except CdcError as error:
+            self._complain("zookeeper", str(error))
+            return
+        for task_id in ids:
+            try:
+                holder = tasks.claimed_by(task_id)
+                if holder == self.node_id or (holder is None and is_first):
+                    self._look_at(tasks, task_id)
+                self._complain(task_id, "")
+            except CdcError as error:
+                self._complain(task_id, str(error))
+            except Exception as error:  # of this task: the others are watched all the same
+                self._complain(task_id, f"task {task_id} is not watched: unexpected {type(error).__name__}; please report it")
+
+    def _is_first(self) -> bool:
+        """Of the nodes that are there, by name."""
+        for node_id in get_children(self.client, NODES):
+            if get_node(self.client, f"{NODES}/{node_id}/lock") is not None:
+                return node_id == self.node_id
+        return False
+
+    def _look_at(self, tasks: TaskNodes, task_id: str) -> None:
+        status = status_of(tasks, task_id)
+        nodes, now = AlarmNodes(self.client), time.time()
+        before, version = nodes.get(task_id)
+        if status.state in (State.NEW, State.STOPPED, State.DONE) and not before.alarms and not before.waiting:
+            return
+        limits = self._limits(task_id)
+        seen = _seen(status, _is_wanted(tasks, task_id), now)
+        is_quiet = now < nodes.silence(task_id).until or not limits.is_in_window(now)
+        alarms, notices = step(before.alarms, conditions(seen, limits), now, limits.hold_seconds, is_quiet)
+        is_restarted = any(notice.rule in RECOVERED_BY_RESTART and notice.kind is not Kind.CLEARED for notice in notices)
+        restarts = tuple(at for at in before.restarts if now - at < HOUR_SECONDS)
+        is_restarted = is_restarted and len(restarts) < limits.recoveries and not status.is_by_hand
+        waiting = (*before.waiting, *notices)[-WAITING_KEPT:]
+        after = replace(before, alarms=alarms, waiting=waiting, restarts=(*restarts, now) if is_restarted else restarts)
+        if after != before:
+            written = nodes.put(task_id, after, version)
+            if written is None:  # another node watches it by now
+                return
+            version = written
+        for notice in notices:
+            self._log(task_id, notice, status.state)
+        if is_restarted:
+            LOG.warning("task %s is started again, as it is stuck (%d of %d an hour)", task_id, len(restarts) + 1, limits.recoveries)
+            tasks.want(task_id, is_working=True, by=f"node {self.node_id}, as the task is stuck", what="task restart")
+        if after.waiting:
+            self._send(nodes, task_id, after, version, limits, status.state)
+
+    def _send(self, nodes: AlarmNodes, task_id: str, known: TaskAlarms, version: int, limits: Limits, state: State) -> None:
+        if time.time() < self._again_at.get(task_id, 0.0):
+            return
+        left, sent = list[Notice](), list(known.sent)
+        for notice in known.waiting:
+            by = None if left else self._sent_by(task_id, notice, limits, state)  # none overtakes another
+            if by is None:
+                left.append(notice)
+            else:
+                sent.append(Sent(notice, by))
+        if len(left) < len(known.waiting):
+            nodes.put(task_id, replace(known, waiting=tuple(left), sent=tuple(sent[-SENT_KEPT:])), version)
+        self._again_at[task_id] = time.time() + AGAIN_SECONDS if left else 0.0
+
+    def _sent_by(self, task_id: str, notice: Notice, limits: Limits, state: State) -> str | None:
+        """Which channel has accepted it; without any the log is enough."""
+        if not self.channels:
+            return "log" if self.settings["alarm.log"] else "nobody"
+        message = message_of(task_id, notice, self.node_id, state, limits.receivers)
+        by = deliver(
+            self.channels, message, lambda sentence: self._complain(f"{task_id} {sentence}", f"alarm of task {task_id}: {sentence}")
+        )
+        if by is None:
+            LOG.warning("alarm of task %s (%s %s) was accepted by nobody; it is sent again", task_id, notice.rule, notice.kind)
+        return by
+
+    def _log(self, task_id: str, notice: Notice, state: State) -> None:
+        if self.settings["alarm.log"]:
+            level = logging.INFO if notice.kind is Kind.CLEARED else logging.WARNING
+            LOG.log(level, "alarm: %s", subject_of(task_id, notice, state))
+
+    def _limits(self, task_id: str) -> Limits:
+        """As the task says; where that cannot be read, as the settings do."""
+        try:
+            return limits_of(DistNodes(self.client).get(task_id) or {}, self.settings, self.bus.filling)
+        except ConfigError as error:
+            self._complain(f"limits {task_id}", f"task {task_id}: {error}; its alarms are those of all tasks")
+            return limits_of({}, self.settings, {})
+
+    def _complain(self, about: str, sentence: str) -> None:
+        """Once, until it is another sentence, or none."""
+        if sentence and self._complaints.get(about, "") != sentence:
+            LOG.warning("%s", sentence)
+        self._complaints[about] = sentence
+
+
+def message_of(task_id: str, notice: Notice, node_id: str, state: State, receivers: tuple[str, ...] = ()) -> Message:
+    """A notice as it is sent; docs/alarms.md describes the fields."""
+    fields = {
+        "task": task_id,
+        "kind": notice.kind.value,
+        "rule": notice.rule,
+        "sentence": notice.sentence,
+        "state": state.value,
+        "since": _utc(notice.since),
+        "at": _utc(notice.at),
+        "times": notice.times,
+        "node": node_id,
+    }
+    return Message(subject_of(task_id, notice, state), fields, receivers)
+
+
+def subject_of(task_id: str, notice: Notice, state: State) -> str:
+    """In one line, whatever the sentence holds."""
+    again = f" ({notice.times} times)" if notice.times > 1 else ""
+    said = f" is over; the task is {state}" if notice.kind is Kind.CLEARED else f"{again}: {notice.sentence}"
+    return " ".join(f"task {task_id}: {notice.rule}{said}".split())
+
+
+def _seen(status: Status, is_wanted: bool, now: float) -> Seen:
+    told = None if status.stat is None else age_seconds(status.stat.at)
+    return Seen(now, status.state, status.reason, is_wanted, status.stat, told)
+
+
+def _is_wanted(tasks: TaskNodes, task_id: str) -> bool:
+    try:
+        wanted = tasks.wanted(task_id)
+    except ConfigError:
+        return False
+    return wanted is not None and wanted.is_working
+
+
+def _utc(epoch_seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(epoch_seconds))

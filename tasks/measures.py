@@ -1,0 +1,134 @@
+"""What the progress of a running task says, whichever kind of task it is: places, counters, and how long rows take.
+
+Stages: a row is committed at the source, comes into Kafka, is applied to a target; each tells its time by its own clock. Of a batch the
+first and the last row are timed, and count for half of its rows each.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING
+
+from cdcbus.consumer.task import LoadTask
+from cdcbus.producer.task import FetchTask
+from cdcbus.tasks.delays import Delays, Percentiles
+from cdcbus.tasks.table_counts import TableCounts, counts_of_fetch, counts_of_load
+
+if TYPE_CHECKING:
+    from cdcbus.consumer.report import BatchReport
+    from cdcbus.consumer.run import Progress as LoadProgress
+    from cdcbus.producer.run import Progress as FetchProgress
+
+STAGES = SOURCE_TO_KAFKA, KAFKA_TO_TARGET, SOURCE_TO_TARGET = "source_to_kafka", "kafka_to_target", "source_to_target"
+
+
+class LoadMeasures:
+    """Of a consumer task. `see` is called with each progress, on the thread that makes it; the rest may be asked on another thread."""
+
+    queued_bytes: int | None = None
+
+    def __init__(self) -> None:
+        self._progress: LoadProgress | None = None
+        self._batch: BatchReport | None = None
+        self._stages = {stage: Delays() for stage in STAGES}
+
+    def see(self, progress: LoadProgress) -> None:
+        self._progress = progress
+        batch, applied_ms = progress.batch, time.time() * 1000
+        if batch is self._batch or not batch.records:
+            return
+        self._batch = batch
+        times = (batch.first_commit_ms, batch.first_kafka_ms), (batch.last_commit_ms, batch.last_kafka_ms)
+        for commit_ms, kafka_ms in times:
+            for stage, begun, ended in (
+                (SOURCE_TO_KAFKA, commit_ms, kafka_ms),
+                (KAFKA_TO_TARGET, kafka_ms, applied_ms),
+                (SOURCE_TO_TARGET, commit_ms, applied_ms),
+            ):
+                if begun and ended:
+                    self._stages[stage].add((ended - begun) / 1000, batch.records / 2)
+
+    @property
+    def place(self) -> Hashable:
+        """How far it is."""
+        return None if self._progress is None else tuple(self._progress.next_offsets.items())
+
+    @property
+    def counts(self) -> list[TableCounts]:
+        return [] if self._progress is None else counts_of_load(self._progress)
+
+    @property
+    def batch_seconds(self) -> float:
+        """How long the batch at hand has been applied; 0 between batches."""
+        since = 0.0 if self._progress is None else self._progress.batch_since
+        return time.time() - since if since else 0.0
+
+    @property
+    def beats(self) -> Mapping[str, float]:
+        """When the last heartbeat of each source was written."""
+        return {} if self._progress is None else dict(self._progress.total.beats)
+
+    @property
+    def stages_ms(self) -> Mapping[str, float]:
+        """Of the last batch, added up over its lanes."""
+        batch = self._batch
+        if batch is None:
+            return {}
+        return {"decode": round(batch.decode_ms, 1), "apply": round(batch.apply_ms, 1), "commit": round(batch.commit_ms, 1)}
+
+    def delays(self, _skew_seconds: float | None) -> Mapping[str, Percentiles]:
+        found = {stage: self._stages[stage].percentiles() for stage in STAGES}
+        return {stage: _rounded(each) for stage, each in found.items() if each is not None}
+
+    @property
+    def skew_seconds(self) -> float | None:
+        """By how much the source's clock is ahead of this machine's, as far as rows show that they came from the future."""
+        return round(self._stages[SOURCE_TO_TARGET].skew_seconds, 3) or None
+
+
+class FetchMeasures:
+    """Of a fetch task. Rows count as in Kafka when the position behind them is stored, a second later by default."""
+
+    batch_seconds = 0.0
+    beats: Mapping[str, float] = {}
+    stages_ms: Mapping[str, float] = {}
+    skew_seconds: float | None = None
+
+    def __init__(self, swimlane: str) -> None:
+        self._swimlane = swimlane
+        self._progress: FetchProgress | None = None
+        self._delays, self._done = Delays(), 0
+
+    def see(self, progress: FetchProgress) -> None:
+        self._progress = progress
+        position, rows = progress.position, progress.done - self._done
+        if position is not None and position.timestamp_ms and rows > 0:
+            self._delays.add(time.time() - position.timestamp_ms / 1000, rows)
+            self._done = progress.done
+
+    @property
+    def place(self) -> Hashable:
+        return None if self._progress is None else (self._progress.position, self._progress.done)
+
+    @property
+    def queued_bytes(self) -> int | None:
+        """Of records that wait for Kafka."""
+        return None if self._progress is None else self._progress.queued_bytes
+
+    @property
+    def counts(self) -> list[TableCounts]:
+        return [] if self._progress is None else counts_of_fetch(self._progress, self._swimlane)
+
+    def delays(self, skew_seconds: float | None) -> Mapping[str, Percentiles]:
+        """With the source's clock put right."""
+        found = self._delays.percentiles(skew_seconds)
+        return {} if found is None else {SOURCE_TO_KAFKA: _rounded(found)}
+
+
+def measures_of(task: FetchTask | LoadTask) -> FetchMeasures | LoadMeasures:
+    return FetchMeasures(task.swimlane) if isinstance(task, FetchTask) else LoadMeasures()
+
+
+def _rounded(delay: Percentiles) -> Percentiles:
+    return Percentiles(round(delay.p50, 3), round(delay.p95, 3), round(delay.p99, 3))

@@ -1,0 +1,112 @@
+"""What a task has done with each table, and porter's nodes of that.
+
+/datas/task/<id>/stat/<swimlane>/<SCHEMA.TABLE>   porter's object, counted since the node was made; written once a minute
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from kazoo.client import KazooClient
+
+from cdcbus.plugins.rowchange import Op
+from cdcbus.tasks.json_nodes import get_node, now, put_node
+from cdcbus.tasks.positions import ROOT
+
+if TYPE_CHECKING:
+    from cdcbus.consumer.run import Progress as LoadProgress
+    from cdcbus.producer.run import Progress as FetchProgress
+
+TABLES_TOLD = 200
+
+
+@dataclass(frozen=True, slots=True)
+class TableCounts:
+    """Row changes of a table since the task was started. `rows`: all; `inserted`, `updated`, `deleted`, `truncated`: by what happened at
+    the source. At a target also `failed`: went to dead letters; `missed`: updates and deletes that hit no row; `dropped`: lack a column."""
+
+    swimlane: str
+    table: str
+    rows: int = 0
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    truncated: int = 0
+    failed: int = 0
+    missed: int = 0
+    dropped: int = 0
+
+
+def counts_of_load(progress: LoadProgress) -> list[TableCounts]:
+    """Of a consumer task, by target table."""
+    names = [each.name for each in fields(TableCounts)[2:]]
+    return [
+        TableCounts(topic, str(table), *(getattr(report, name) for name in names))
+        for topic, reports in list(progress.swimlanes.items())
+        for table, report in list(reports.tables.items())
+    ]
+
+
+def counts_of_fetch(progress: FetchProgress, swimlane: str) -> list[TableCounts]:
+    """Of a fetch task, by source table."""
+    return [
+        TableCounts(swimlane, str(table), sum(ops.values()), *(ops.get(op, 0) for op in (Op.INSERT, Op.UPDATE, Op.DELETE, Op.TRUNCATE)))
+        for table, ops in list(progress.tables.items())
+    ]
+
+
+def to_json(counts: Iterable[TableCounts]) -> list[list[Any]]:
+    """Short: the values in their order, of the TABLES_TOLD tables that have most rows."""
+    return [list(astuple(each)) for each in sorted(counts, key=lambda each: -each.rows)[:TABLES_TOLD]]
+
+
+def from_json(value: Any) -> tuple[TableCounts, ...]:
+    """What is not of that form is left out."""
+    length = len(fields(TableCounts))
+    rows = value if isinstance(value, list) else ()
+    return tuple(TableCounts(*row) for row in rows if isinstance(row, list) and len(row) == length)
+
+
+def add_to_porters_node(client: KazooClient, task_id: str, node_id: str, before: TableCounts | None, after: TableCounts) -> None:
+    """Adds what was done with a table since `before`, None for the start. Raises PositionUnavailable and PositionError."""
+    path = f"{ROOT}/task/{task_id}/stat/{after.swimlane}/{after.table.upper().replace('/', '_')}"
+    node = get_node(client, path)
+    before = before or TableCounts(after.swimlane, after.table)
+    put_node(client, path, porters_object(task_id, node_id, node.fields if node else {}, before, after, now()))
+
+
+def porters_object(
+    task_id: str, node_id: str, stored: Mapping[str, Any], before: TableCounts, after: TableCounts, at: str
+) -> dict[str, Any]:
+    """porter's object of a table, with the difference of two counts added to what is stored. It knows errors by operation, here they are
+    not told apart: they count as failed updates."""
+    schema, _, table = after.table.upper().partition(".")
+    counters = {
+        "insertRow": after.inserted - before.inserted,
+        "updateRow": after.updated - before.updated,
+        "deleteRow": after.deleted - before.deleted,
+        "errorInsertRow": 0,
+        "errorUpdateRow": after.failed - before.failed,
+        "errorDeleteRow": 0,
+        "alertedTimes": 0,
+    }
+    return {
+        "taskId": task_id,
+        "nodeId": node_id,
+        "swimlaneId": after.swimlane,
+        "schema": schema,
+        "table": table,
+        **{name: _number(stored.get(name)) + count for name, count in counters.items()},
+        "registeredTime": stored.get("registeredTime") or at,
+        "heartbeatTime": at,
+        "lastCheckedTime": stored.get("lastCheckedTime"),
+        "lastLoadedDataTime": at,
+        "lastLoadedSystemTime": at,
+        "progress": stored.get("progress") or "",
+    }
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) else 0

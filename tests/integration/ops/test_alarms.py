@@ -1,0 +1,205 @@
+"""Alarms with a real ZooKeeper: raised, told of, silenced, over; and what remains of them when another node takes over."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.alarms import watch as watches
+from cdcbus.ops.alarms.store import AlarmNodes
+from cdcbus.ops.alarms.watch import Watch
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.tasks.bus_nodes import BusNodes
+from cdcbus.tasks.bus_settings import read_bus_settings
+from cdcbus.tasks.json_nodes import now, put_node
+from cdcbus.tasks.task_nodes import Run, Stat, State, TaskNodes
+from tests.support.bus import Bus, fetch_text, open_bus
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+TASK = "7"
+LAG = "lag-records"
+
+
+class Watched:
+    """A task that only ZooKeeper believes in, taken by node n1, and what people were told of it."""
+
+    def __init__(self, bus: Bus, told: Path) -> None:
+        self.bus, self._told = bus, told
+        self.gate = told.with_name("gate")  # while it is there, the command accepts
+        self.gate.touch()
+        self.nodes: TaskNodes = bus.tasks
+        self.alarms = AlarmNodes(bus.client)
+        bus.client.create(f"/datas/task/{TASK}/dist/t", b'{"positionCheckInterval":1,"alarm.stuckSeconds":1000}', makepath=True)
+        self.nodes.want(TASK, True, "somebody")
+        self.nodes.claim(TASK, "n1")
+        put_node(bus.client, f"/datas/task/{TASK}/lock/t", {"processId": os.getpid(), "nodeId": "n1"})
+        self.is_in(State.WORKING)
+        self.tells()
+
+    def is_in(self, state: State, reason: str = "") -> None:
+        wanted = self.nodes.wanted(TASK)
+        assert wanted is not None
+        self.nodes.put_run(TASK, Run(state, reason, wanted.order, "n1"))
+
+    def tells(self, **fields: Any) -> None:
+        self.nodes.put_stat(TASK, replace(Stat(State.WORKING, "", now(), "n1", os.getpid(), lag_records=0), **fields))
+
+    def watch(self, node_id: str = "n1", **settings: str) -> Watch:
+        command = (
+            "import pathlib,sys; text = sys.stdin.read(); "
+            f"pathlib.Path({str(self.gate)!r}).exists() or sys.exit(9); open({str(self._told)!r}, 'a').write(text)"
+        )
+        given = {"CDCBUS_ALARM_HOLDSECONDS": "0", "CDCBUS_ALARM_EXEC_COMMAND": f"{sys.executable} -c {shlex.quote(command)}", **settings}
+        return Watch(self.bus.client, read_bus_settings({}, None, given, self.bus.folder), node_id)
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        lines = self._told.read_text().splitlines() if self._told.exists() else []
+        return [(notice["rule"], notice["kind"]) for notice in map(json.loads, lines)]
+
+
+@pytest.fixture
+def watched(zookeeper: str, name: str, tmp_path: Path) -> Iterator[Watched]:
+    with open_bus(zookeeper, name, tmp_path) as bus:
+        yield Watched(bus, tmp_path / "told")
+
+
+def looks_until(watch: Watch, holds: Callable[[], bool], what: str) -> None:
+    def look() -> bool:
+        watch.look()
+        return holds()
+
+    wait_until(look, what)
+
+
+def test_a_lag_is_raised_once_also_over_a_take_over_and_over_once(watched: Watched) -> None:
+    watch = watched.watch()
+    watch.look()
+    assert watched.told == []
+    watched.tells(lag_records=20_000)
+    looks_until(watch, lambda: watched.told == [(LAG, "raised")], "the alarm")
+    (listed,) = watched.bus.json("alarm", "list")
+    assert (listed["task_id"], listed["alarms"][0]["rule"], listed["sent"][0]["by"]) == (TASK, LAG, "exec")
+    assert "20,000 records behind" in watched.bus("alarm", "list").stdout
+    assert "alarm lag-records: 20,000 records behind" in watched.bus("task", "status", TASK).stdout
+    watched.nodes.release(TASK)
+    watched.nodes.claim(TASK, "n2")
+    other = watched.watch("n2")
+    for node in (watch, other, other):
+        node.look()
+    assert watched.told == [(LAG, "raised")]
+    watched.tells()
+    looks_until(other, lambda: len(watched.told) == 2, "the end")
+    other.look()
+    assert watched.told == [(LAG, "raised"), (LAG, "cleared")]
+    assert "no alarm is raised" in watched.bus("alarm", "list").stderr
+    assert f"task {TASK}: {LAG} cleared, accepted by exec" in watched.bus("alarm", "list", "--sent").stdout
+
+
+def test_what_nobody_accepts_is_sent_again_in_order(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(watches, "AGAIN_SECONDS", 0.0)
+    watched.gate.unlink()
+    watch = watched.watch()
+    watched.tells(lag_records=20_000)
+    looks_until(watch, lambda: "was accepted by nobody" in caplog.text, "the refusal in the log")
+    assert "alarm.exec.command has ended with code 9" in caplog.text
+    assert "nobody yet" in watched.bus("alarm", "list").stdout
+    watched.tells()
+    watch.look()
+    watched.gate.touch()
+    watch.look()
+    assert watched.told == [(LAG, "raised"), (LAG, "cleared")]
+    assert watched.alarms.get(TASK)[0].waiting == ()
+
+
+def test_a_silent_task_is_told_of_when_the_silence_is_over(watched: Watched) -> None:
+    watch = watched.watch()
+    assert "is silent until" in watched.bus("alarm", "silence", TASK, "--for", "2h").stdout
+    watched.tells(lag_records=20_000)
+    looks_until(watch, lambda: LAG in watched.alarms.get(TASK)[0].alarms, "the lag to be seen")
+    watch.look()
+    assert watched.told == []
+    assert f"task {TASK} is silent until" in watched.bus("alarm", "list").stdout
+    watched.bus("alarm", "silence", "--all", "--off")
+    looks_until(watch, lambda: watched.told == [(LAG, "raised")], "the alarm after the silence")
+    assert "there is no task 8" in watched.bus("alarm", "silence", "8", code=1).stderr
+    watched.bus("alarm", "silence", code=2)
+    watched.bus("alarm", "silence", TASK, "--for", "soon", code=2)
+
+
+def test_a_task_that_was_given_up_is_watched_by_the_first_node_alone(watched: Watched) -> None:
+    for node_id in ("n2", "n3"):
+        BusNodes(watched.bus.client).register(node_id)
+    watched.is_in(State.ERROR, "no topic t")
+    watched.nodes.release(TASK)
+    watched.watch("n3").look()
+    watched.watch("n1").look()
+    assert watched.told == []
+    watched.watch("n2").look()
+    assert watched.told == [("error", "raised")]
+
+
+def test_a_stuck_task_is_started_again_as_often_as_allowed(watched: Watched) -> None:
+    watch = watched.watch(CDCBUS_ALARM_RECOVERIES="1", CDCBUS_ALARM_INTERVALTIME="1")
+    watched.tells(lag_records=5, still_seconds=1000.0)
+    before = watched.nodes.wanted(TASK)
+    looks_until(watch, lambda: watched.told == [("position", "raised")], "the alarm")
+    after = watched.nodes.wanted(TASK)
+    assert before is not None and after is not None and after.order > before.order
+    watched.is_in(State.WORKING)
+    looks_until(watch, lambda: ("position", "repeated") in watched.told, "the alarm again")
+    assert watched.nodes.wanted(TASK) == after
+    assert len(watched.alarms.get(TASK)[0].restarts) == 1
+
+
+def test_damaged_alarms_and_limits_harm_nobody(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
+    watched.bus.client.create(f"/datas/task/{TASK}/alarm", b'{"alarms":{"lag-records":7}}')
+    watched.bus.client.set(f"/datas/task/{TASK}/dist/t", b'{"alarmPositionCount":"many"}')
+    watched.is_in(State.ERROR, "no topic t")
+    watched.watch().look()
+    assert watched.told == [("error", "raised")]
+    assert "alarmPositionCount: wrong value" in caplog.text
+    assert "error" in watched.bus("alarm", "list").stdout
+
+
+def test_a_node_tells_of_a_task_that_cannot_work_and_of_its_end(
+    zookeeper: str, kafka: str, source: Database, source_cursor: Cursor, name: str, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    told = tmp_path / "told"
+    script = f"import sys; open({str(told)!r}, 'a').write(sys.stdin.read())"
+    with open_bus(zookeeper, name, tmp_path, SOURCE_PASSWORD=source.password) as bus:
+        bus.load(fetch_text(TASK, source, kafka, name, restartRetries="0"))  # there is no such topic
+        settings = {"CDCBUS_ALARM_EXEC_COMMAND": f"{sys.executable} -c {shlex.quote(script)}", "CDCBUS_ALARM_HOLDSECONDS": "0"}
+        bus.node("n1", CDCBUS_HTTP_BIND="off", **settings)
+        bus("task", "start", TASK, code=1)
+        wait_until(lambda: told.exists() and '"rule":"error"' in told.read_text(), "the alarm")
+        assert name in told.read_text()
+        make_topic(name)
+        bus("task", "start", TASK, "--timeout", "120")
+        wait_until(lambda: '"kind":"cleared"' in told.read_text(), "its end")
+        assert "alarm: task 7: error: " in bus.said()
+        bus("task", "stop", TASK)
+
+
+def test_the_ways_to_people_are_tried(zookeeper: str, name: str, tmp_path: Path) -> None:
+    file = tmp_path / "cdcbus.properties"
+    with open_bus(zookeeper, name, tmp_path) as bus:
+        file.write_text("")
+        assert "alarms go to the log only" in bus("alarm", "test", "--config", file, code=1).stderr
+        file.write_text("alarm.exec.command=cat\n")
+        assert bus("alarm", "test", "--config", file).stdout == "exec: accepted\n"
+        file.write_text("alarm.exec.command=cat\nalarm.smtp.host=127.0.0.1\nalarm.smtp.port=1\nalarm.smtp.to=a@example.com\n")
+        tried = bus("alarm", "test", "--config", file, code=1)
+        assert (tried.stdout, "mail: not accepted: mail server 127.0.0.1:1 cannot be reached" in tried.stderr) == ("exec: accepted\n", True)

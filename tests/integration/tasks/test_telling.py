@@ -1,0 +1,127 @@
+"""What a running task tells ZooKeeper of itself, and what is read of it again."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from threading import Event
+from time import time
+
+import pytest
+from kazoo.client import KazooClient
+
+from cdcbus.plugins import policy
+from cdcbus.plugins.errors import DataError
+from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.rowchange import Op, TableId
+from cdcbus.producer.run import Progress
+from cdcbus.producer.task import FetchTask, FilterConfig, SourceConfig
+from cdcbus.tasks import telling
+from cdcbus.tasks.delays import Percentiles
+from cdcbus.tasks.json_nodes import get_node
+from cdcbus.tasks.lag import Lag
+from cdcbus.tasks.minutes import Minutes
+from cdcbus.tasks.positions import connect
+from cdcbus.tasks.table_counts import TableCounts
+from cdcbus.tasks.task_nodes import Failure, Run, Stat, State, TaskNodes
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+ORDERS = TableId("shop", "orders")
+
+
+@pytest.fixture
+def nodes(zookeeper: str, name: str) -> Iterator[TaskNodes]:
+    client: KazooClient = connect(f"{zookeeper}/{name}")
+    yield TaskNodes(client)
+    client.stop()
+    client.close()
+
+
+@pytest.fixture(autouse=True)
+def without_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telling, "TELL_SECONDS", 0.0)
+    measured = Lag(None, 3.5, 1_800_000_000_000, 700, 0.25, 86_400.0)
+    monkeypatch.setattr(telling, "lag_meter", lambda _: lambda _: measured)
+
+
+@pytest.fixture
+def task(publish: object) -> FetchTask:
+    return FetchTask("7", "shop", SourceConfig((("127.0.0.1", 1),), "u"), FilterConfig(), publish)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def publish() -> object:
+    from cdcbus.plugins.kafka.publish_config import PublishConfig
+
+    return PublishConfig("127.0.0.1:1", "t", "canalRow")
+
+
+def run(task: FetchTask, nodes: TaskNodes, rows: int, reason: str = "") -> None:
+    """A task that sends `rows` inserts, fails once if there is a reason, and is over once it has told of them."""
+    stop, teller = Event(), telling.Teller(task, nodes, "n1")
+    with teller.telling(stop):
+        place = BinlogPosition("bin.1", 4 + rows, timestamp_ms=int(time() * 1000) - 2000)
+        teller(Progress(rows, 1, place, tables={ORDERS: Counter({Op.INSERT: rows})}))
+        wait_until(lambda: (stat := nodes.stat("7")) is not None and stat.rows == rows, "the rows")
+        if reason:
+            logging.getLogger(policy.__name__).warning("%s; trying again in %g s", reason, 0.5)
+            wait_until(lambda: bool(nodes.errors("7")), "the failure")
+        stop.set()
+
+
+def test_a_task_tells_of_lag_delays_tables_and_minutes_and_goes_on_where_another_process_stopped(nodes: TaskNodes, task: FetchTask) -> None:
+    seen: list[Stat] = []
+    put = nodes.put_stat
+    nodes.put_stat = lambda task_id, stat: (seen.append(stat), put(task_id, stat))[1]  # type: ignore[method-assign, func-returns-value]
+    run(task, nodes, 5)
+    run(task, nodes, 3)
+    told = next(stat for stat in seen if stat.rows == 5)
+    assert (told.lag_seconds, told.lag_bytes, told.skew_seconds, told.retention_seconds) == (3.5, 700, 0.25, 86_400.0)
+    assert told.tables == (TableCounts("shop", "shop.orders", 5, 5),)
+    assert 2.25 <= told.delays["source_to_kafka"].p50 < 600  # two seconds, and what the clocks differ by
+    last = nodes.stat("7")
+    assert last is not None and (last.state, last.tables[0].rows) == (State.STOPPED, 3)
+    minutes = Minutes(nodes.client).read("7")
+    assert (sum(minute.rows for minute in minutes), minutes[-1].state) == (8, "STOPPED")
+    porters = get_node(nodes.client, "/datas/task/7/stat/shop/SHOP.ORDERS")
+    assert porters is not None and (porters.fields["insertRow"], porters.fields["schema"]) == (8, "SHOP")
+
+
+def test_a_stat_is_read_as_it_was_told(nodes: TaskNodes) -> None:
+    stat = Stat(
+        State.WORKING,
+        lag_records=4,
+        idle_seconds=1.5,
+        still_seconds=2.5,
+        batch_seconds=0.5,
+        beats={"1": 1_800_000_000.25},
+        delays={"source_to_target": Percentiles(0.1, 0.2, 0.3)},
+        stages_ms={"decode": 1.0},
+        tables=(TableCounts("t", "S.T", 1),),
+    )
+    nodes.put_stat("8", stat)
+    assert nodes.stat("8") == stat
+
+
+def test_failures_are_counted_while_they_are_the_same_and_porters_error_node_lasts_until_the_next_start(
+    nodes: TaskNodes, task: FetchTask
+) -> None:
+    nodes.client.create("/datas/task/7/dist/shop", b"{}", makepath=True)
+    run(task, nodes, 1, "Kafka is away")
+    nodes.add_failure("7", "node n1", "Kafka is away; trying again in 2 s")
+    with pytest.raises(DataError), telling.Teller(task, nodes, "n1").telling(Event()):
+        raise DataError("record t[0]@5 is no row")
+    gone = Run(State.ERROR, "record t[0]@5 is no row", node_id="n1")
+    nodes.put_run("7", gone)  # as its node does next
+    assert [replace(failure, at="") for failure in nodes.errors("7")] == [
+        Failure("", "node n1", "Kafka is away", 2),
+        Failure("", "node n1", "record t[0]@5 is no row", 1),
+    ]
+    porters = get_node(nodes.client, "/datas/task/7/error/shop")
+    assert porters is not None and (porters.fields["swimlaneId"], "no row" in porters.text("message")) == ("shop", True)
+    nodes.want("7", True, "somebody")
+    assert get_node(nodes.client, "/datas/task/7/error/shop") is None
+    assert len(nodes.errors("7")) == 2
