@@ -1,0 +1,178 @@
+"""What pages and API change, each in one call: the same orders that commands give, and as they are, in the audit.
+
+`who` is `auth.operator_of(request)`. Everywhere: Refused (404) for a task or node that is not there, CdcError for what is not possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from cdcbus.ops.web.answers import Refused
+from cdcbus.ops.web.bus import WebBus
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.bus_nodes import BusNodes, NodeInfo
+from cdcbus.tasks.findings import Severity
+from cdcbus.tasks.kinds import PATH_NAME
+from cdcbus.tasks.named_task import inspect_stored
+from cdcbus.tasks.orders import order_limit, order_start, order_taking, refuse_running
+from cdcbus.tasks.position_history import histories, positions_of, set_positions
+from cdcbus.tasks.position_target import Target, find_targets
+from cdcbus.tasks.task_nodes import Status, TaskNodes, status_of
+
+if TYPE_CHECKING:
+    from cdcbus.consumer.dead_letters import DeadLetterTopic, OpenLetter
+    from cdcbus.consumer.task import LoadTask
+    from cdcbus.producer.task import FetchTask
+
+
+def known_task(bus: WebBus, task_id: str) -> Status:
+    """How the task is."""
+    nodes = TaskNodes(bus.client)
+    if not _is_name(task_id) or task_id not in nodes.ids():
+        raise Refused(404, "there is no such task")
+    return status_of(nodes, task_id)
+
+
+def known_node(bus: WebBus, node_id: str) -> NodeInfo:
+    """How the node is."""
+    info = BusNodes(bus.client).seen(node_id) if _is_name(node_id) else None
+    if info is None:
+        raise Refused(404, "there is no such node")
+    return info
+
+
+def stored_task(bus: WebBus, task_id: str) -> FetchTask | LoadTask:
+    """The task as its text says. Raises ConfigError for a text that no task can be made of."""
+    known_task(bus, task_id)
+    return inspect_stored(task_id, bus.settings, Severity.ERROR).ready(f"task {task_id}").task
+
+
+def start(bus: WebBus, task_id: str, who: str) -> Status:
+    """Has it run by nodes; does not wait until it is. Gives how it is now."""
+    order_start(TaskNodes(bus.client), _startable(bus, task_id), who)
+    return known_task(bus, task_id)
+
+
+def restart(bus: WebBus, task_id: str, who: str) -> Status:
+    """Has it stopped, if it runs, and started with what its text says now."""
+    order_start(TaskNodes(bus.client), _startable(bus, task_id), who, is_anew=True)
+    return known_task(bus, task_id)
+
+
+def stop(bus: WebBus, task_id: str, who: str) -> Status:
+    """Has it stopped; does not wait until it is."""
+    known_task(bus, task_id)
+    TaskNodes(bus.client).want(task_id, is_working=False, by=who)
+    return known_task(bus, task_id)
+
+
+def reset_preview(bus: WebBus, task_id: str, place: str, topic: str | None = None, partition: int | None = None) -> dict[str, Target]:
+    """By swimlane, where the task would go on by a word such as `earliest`, and what that repeats or leaves out. Changes nothing. Asks
+    Kafka or the source, which takes up to 10 s when they are away."""
+    return _targets(bus, task_id, place, topic, partition)[0]
+
+
+def reset(
+    bus: WebBus, task_id: str, place: str, who: str, topic: str | None = None, partition: int | None = None, live: bool = False
+) -> dict[str, Target]:
+    """Sets the positions that `reset_preview` shows. A running task is refused unless `live`."""
+    targets, before = _targets(bus, task_id, place, topic, partition)
+    refuse_running(bus.client, task_id, live)
+    texts = {lane: target.text for lane, target in targets.items()}
+    set_positions(bus.client, task_id, texts, before, who, f"offset reset --to {place}")
+    return targets
+
+
+def undo(bus: WebBus, task_id: str, swimlane: str, who: str, live: bool = False) -> str:
+    """Sets a position to what it was before it was set last, and gives it."""
+    known_task(bus, task_id)
+    changes = histories(bus.client, task_id).get(swimlane)
+    if not changes:
+        raise ConfigError(f"nobody has set a position of this swimlane of task {task_id}; there is nothing to undo")
+    refuse_running(bus.client, task_id, live)
+    text = changes[-1].before or ""
+    set_positions(bus.client, task_id, {swimlane: text}, positions_of(bus.client, task_id), who, "offset undo")
+    return text
+
+
+def drain(bus: WebBus, node_id: str, who: str) -> NodeInfo:
+    """Lets the node give up its tasks and take no more."""
+    known_node(bus, node_id)
+    order_taking(BusNodes(bus.client), node_id, False, who)
+    return known_node(bus, node_id)
+
+
+def resume(bus: WebBus, node_id: str, who: str) -> NodeInfo:
+    """Lets the node take tasks again."""
+    known_node(bus, node_id)
+    order_taking(BusNodes(bus.client), node_id, True, who)
+    return known_node(bus, node_id)
+
+
+def limit(bus: WebBus, node_id: str, swimlanes: int, who: str) -> NodeInfo:
+    """Lets the node run so many swimlanes at most."""
+    known_node(bus, node_id)
+    order_limit(BusNodes(bus.client), node_id, swimlanes, who)
+    return known_node(bus, node_id)
+
+
+def dead_letters(bus: WebBus, task_id: str) -> list[OpenLetter]:
+    """The open letters of a consumer task. Takes up to 30 s when Kafka is away."""
+    with _letters(bus, task_id) as topic:
+        return topic.letters()
+
+
+def dlq_replay(bus: WebBus, task_id: str, records: Collection[str] | None, who: str) -> int:
+    """Puts original records (None: all) to the ends of their partitions, and settles their letters; how many."""
+    from cdcbus.tasks.letters import chosen_letters, replay_letters
+
+    with _letters(bus, task_id) as topic:
+        letters = chosen_letters(topic, records)
+        replay_letters(bus.client, topic, task_id, letters, who)
+    return len(letters)
+
+
+def dlq_drop(bus: WebBus, task_id: str, records: Collection[str] | None, who: str) -> int:
+    """Settles letters (None: all) without applying them; how many."""
+    from cdcbus.tasks.letters import chosen_letters, drop_letters
+
+    with _letters(bus, task_id) as topic:
+        letters = chosen_letters(topic, records)
+        drop_letters(bus.client, topic, task_id, letters, who)
+    return len(letters)
+
+
+@contextmanager
+def _letters(bus: WebBus, task_id: str) -> Iterator[DeadLetterTopic]:
+    from cdcbus.consumer.dead_letters import DeadLetterTopic
+    from cdcbus.consumer.task import LoadTask
+
+    task = stored_task(bus, task_id)
+    if not isinstance(task, LoadTask):
+        raise ConfigError(f"task {task_id} is a fetch task; it leaves no letters that could be replayed here")
+    with DeadLetterTopic(task) as topic:
+        yield topic
+
+
+def _startable(bus: WebBus, task_id: str) -> Status:
+    status = known_task(bus, task_id)
+    if not TaskNodes(bus.client).swimlanes(task_id):
+        raise ConfigError(f"task {task_id} has no text in ZooKeeper; import it: cdcbus task import FILE")
+    return status
+
+
+def _targets(
+    bus: WebBus, task_id: str, place: str, topic: str | None, partition: int | None
+) -> tuple[dict[str, Target], dict[str, str | None]]:
+    task = stored_task(bus, task_id)
+    before = positions_of(bus.client, task_id)
+    return find_targets(task, place, before, topic, partition), before
+
+
+def _is_name(word: str) -> bool:
+    try:
+        return bool(PATH_NAME.read(word))
+    except ValueError:
+        return False

@@ -1,0 +1,38 @@
+"""Refusals: a sentence and a status, as JSON for programs and as a page for people."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from cdcbus.plugins.errors import CdcError, PositionConflict
+from cdcbus.plugins.policy import Action, policy_of
+
+PROGRAMS = ("/api/", "/inspect/", "/metrics", "/healthz")
+PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>cdcbus</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="/static/icon.svg" type="image/svg+xml"><link rel="stylesheet" href="/static/console.css">
+<script src="/static/theme.js"></script></head><body><main><h1>{title}</h1><p>{sentence}</p>
+<p><a href="/">Back</a></p></main></body></html>"""
+
+
+class Refused(Exception):
+    """A request that is answered by a sentence; nothing was changed."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence = status, sentence
+
+
+def status_of_error(error: CdcError) -> int:
+    """503: something is away, try again. 409: the request is understood, and what is there does not allow it."""
+    return 503 if policy_of(error).action is Action.RETRY and not isinstance(error, PositionConflict) else 409
+
+
+def refusal(path: str, accept: str, status: int, sentence: str, headers: Iterable[tuple[str, str]] = ()) -> Response:
+    """`path` and `accept` of the request say who asks."""
+    if path.startswith(PROGRAMS) or "text/html" not in accept:
+        return JSONResponse({"error": sentence}, status, dict(headers))
+    return HTMLResponse(PAGE.format(title=status, sentence=html.escape(sentence)), status, dict(headers))

@@ -1,0 +1,328 @@
+"""The API: what the commands do, for programs. /api/openapi.json describes it.
+
+Whatever changes something takes POST, answers at once, and is in the audit; look at the task to see when it is so. An error is
+`{"error": "a sentence"}`: 401 and 403 without the token, 404 for what is not there, 409 where it is not possible as things are, 422 for a
+body of another form, 503 where ZooKeeper, Kafka or a source is away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Security
+from fastapi.security import HTTPBearer
+from pydantic import BaseModel, ConfigDict, Field
+
+from cdcbus.consumer.task import LoadTask
+from cdcbus.ops.task_list_commands import as_fields
+from cdcbus.ops.web import actions
+from cdcbus.ops.web.answers import Refused
+from cdcbus.ops.web.auth import operator_of
+from cdcbus.ops.web.bus import WebBus, bus_of
+from cdcbus.plugins.errors import CdcError
+from cdcbus.producer.task import FetchTask
+from cdcbus.tasks import audit
+from cdcbus.tasks.bus_nodes import BusNodes, NodeInfo
+from cdcbus.tasks.position_history import histories, positions_of
+from cdcbus.tasks.position_target import Target
+from cdcbus.tasks.task_nodes import Status, TaskNodes, status_of
+
+
+class Problem(BaseModel):
+    error: str
+
+
+class Progress(BaseModel):
+    """How far it is, as it tells every few seconds; null: not known."""
+
+    model_config = ConfigDict(extra="allow")
+    at: str
+    rows: int
+    rows_per_second: float
+    lag_records: int | None
+    lag_seconds: float | None
+    last_row: str
+
+
+class Task(BaseModel):
+    """`state`: NEW, STARTING, WORKING, RETRYING, STOPPED, DONE or ERROR. `reason`: a sentence where there is one to tell."""
+
+    task_id: str
+    state: str
+    reason: str
+    node_id: str
+    is_by_hand: bool
+    since: str
+    restarts: int
+    progress: Progress | None
+
+
+class TaskDetail(Task):
+    """`swimlanes`: topics, or the database of a fetch task. `locks`: which process works for each."""
+
+    swimlanes: list[str]
+    locks: dict[str, str]
+    positions: dict[str, str | None]
+
+
+class Change(BaseModel):
+    """A position that was set: `before` null where none was stored."""
+
+    at: str
+    by: str
+    how: str
+    before: str | None
+    after: str
+
+
+class Position(BaseModel):
+    """`position`: as ZooKeeper holds it; null where none is stored."""
+
+    swimlane: str
+    position: str | None
+    history: list[Change]
+
+
+class Place(BaseModel):
+    """Where to go on. `to`: earliest, latest, a time, an offset or -N; in a binlog also FILE, FILE:POS or a GTID set. `dry_run`: only say
+    what it would mean. `live`: also while the task runs."""
+
+    model_config = ConfigDict(extra="forbid")
+    to: str = Field(min_length=1, max_length=10_000, examples=["earliest", "2024-05-01T03:04:05", "-500"])
+    topic: str | None = None
+    partition: int | None = Field(None, ge=0, lt=2**31)
+    dry_run: bool = True
+    live: bool = False
+
+
+class NewPosition(BaseModel):
+    """`means`: in sentences, against the stored one."""
+
+    swimlane: str
+    position: str
+    means: list[str]
+
+
+class Reset(BaseModel):
+    is_set: bool
+    positions: list[NewPosition]
+
+
+class Undo(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    swimlane: str
+    live: bool = False
+
+
+class Node(BaseModel):
+    """`state`: working, draining, drained or away. `tasks`: swimlanes by task."""
+
+    node_id: str
+    state: str
+    host: str
+    address: str
+    process_id: int
+    work_limit: int
+    used: int
+    health: str
+    health_reason: str
+    tasks: dict[str, list[str]]
+    silent_seconds: float | None
+
+
+class Limit(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    swimlanes: int = Field(ge=0, lt=2**31)
+
+
+class Topic(BaseModel):
+    """A topic that tasks name: who writes it and who reads it. `unreadable`: tasks whose text cannot be read here, with the reason."""
+
+    topic: str
+    written_by: list[str]
+    read_by: list[str]
+
+
+class Topics(BaseModel):
+    topics: list[Topic]
+    unreadable: dict[str, str]
+
+
+class Letter(BaseModel):
+    """A dead letter; rows are not shown."""
+
+    record: str
+    time: str
+    reason: str
+
+
+class Letters(BaseModel):
+    """Which letters: `records` as they are listed, or `all`."""
+
+    model_config = ConfigDict(extra="forbid")
+    records: list[str] = Field([], max_length=10_000)
+    all: bool = False
+
+
+class Settled(BaseModel):
+    count: int
+
+
+class Noted(BaseModel):
+    """An action: who did it, from where. `failed`: why it was not done after all."""
+
+    at: str
+    by: str
+    what: str
+    on: str
+    failed: str
+
+
+_Bus = Annotated[WebBus, Depends(bus_of)]
+_Who = Annotated[str, Depends(operator_of)]
+_token = Security(HTTPBearer(auto_error=False, description="The setting http.token of the node."))
+
+router = APIRouter(prefix="/api", responses={status: {"model": Problem} for status in (401, 404, 409, 503)}, dependencies=[_token])
+
+
+@router.get("/tasks", summary="All tasks and how they are")
+def tasks(bus: _Bus) -> list[Task]:
+    nodes = TaskNodes(bus.client)
+    return [_task(status_of(nodes, task_id)) for task_id in nodes.ids()]
+
+
+@router.get("/tasks/{task_id}", summary="One task, with its positions and who works for it")
+def task(task_id: str, bus: _Bus) -> TaskDetail:
+    status, nodes = actions.known_task(bus, task_id), TaskNodes(bus.client)
+    locks = {lane: f"process {lock.text('processId')} on {lock.text('hostName')}" for lane, lock in nodes.locks(task_id).items()}
+    return TaskDetail(
+        **_task(status).model_dump(), swimlanes=nodes.swimlanes(task_id), locks=locks, positions=positions_of(bus.client, task_id)
+    )
+
+
+@router.post("/tasks/{task_id}/start", status_code=202, summary="Have it run by nodes")
+def start(task_id: str, bus: _Bus, who: _Who) -> Task:
+    return _task(actions.start(bus, task_id, who))
+
+
+@router.post("/tasks/{task_id}/stop", status_code=202, summary="Have it stopped, its positions stored")
+def stop(task_id: str, bus: _Bus, who: _Who) -> Task:
+    return _task(actions.stop(bus, task_id, who))
+
+
+@router.post("/tasks/{task_id}/restart", status_code=202, summary="Have it stopped and started, with what its text says now")
+def restart(task_id: str, bus: _Bus, who: _Who) -> Task:
+    return _task(actions.restart(bus, task_id, who))
+
+
+@router.get("/tasks/{task_id}/positions", summary="Its stored positions, and those that were set before")
+def positions(task_id: str, bus: _Bus) -> list[Position]:
+    actions.known_task(bus, task_id)
+    stored, changes = positions_of(bus.client, task_id), histories(bus.client, task_id)
+    lanes = dict.fromkeys([*TaskNodes(bus.client).swimlanes(task_id), *stored, *changes])
+    return [
+        Position(swimlane=lane, position=stored.get(lane), history=[Change(**asdict(change)) for change in changes.get(lane, [])])
+        for lane in lanes
+    ]
+
+
+@router.post("/tasks/{task_id}/positions/reset", summary="Set its positions to a place, or say what that would mean")
+def reset(task_id: str, place: Place, bus: _Bus, who: _Who) -> Reset:
+    if place.dry_run:
+        return Reset(is_set=False, positions=_new(actions.reset_preview(bus, task_id, place.to, place.topic, place.partition)))
+    return Reset(is_set=True, positions=_new(actions.reset(bus, task_id, place.to, who, place.topic, place.partition, place.live)))
+
+
+@router.post("/tasks/{task_id}/positions/undo", summary="Set a position to what it was before it was set last")
+def undo(task_id: str, what: Undo, bus: _Bus, who: _Who) -> NewPosition:
+    return NewPosition(swimlane=what.swimlane, position=actions.undo(bus, task_id, what.swimlane, who, what.live), means=[])
+
+
+@router.get("/tasks/{task_id}/dlq", summary="Its open dead letters")
+def letters(task_id: str, bus: _Bus) -> list[Letter]:
+    found = actions.dead_letters(bus, task_id)
+    return [Letter(record=each.letter.record, time=each.time, reason=each.letter.reason) for each in found]
+
+
+@router.post("/tasks/{task_id}/dlq/replay", summary="Put original records to the ends of their partitions, and settle their letters")
+def replay(task_id: str, which: Letters, bus: _Bus, who: _Who) -> Settled:
+    return Settled(count=actions.dlq_replay(bus, task_id, _records(which), who))
+
+
+@router.post("/tasks/{task_id}/dlq/drop", summary="Settle letters without applying them")
+def drop(task_id: str, which: Letters, bus: _Bus, who: _Who) -> Settled:
+    return Settled(count=actions.dlq_drop(bus, task_id, _records(which), who))
+
+
+@router.get("/nodes", summary="All nodes and how they are")
+def nodes(bus: _Bus) -> list[Node]:
+    known = BusNodes(bus.client)
+    return [_node(info) for node_id in known.ids() if (info := known.seen(node_id)) is not None]
+
+
+@router.get("/nodes/{node_id}", summary="One node")
+def node(node_id: str, bus: _Bus) -> Node:
+    return _node(actions.known_node(bus, node_id))
+
+
+@router.post("/nodes/{node_id}/drain", status_code=202, summary="Let it give up its tasks and take no more")
+def drain(node_id: str, bus: _Bus, who: _Who) -> Node:
+    return _node(actions.drain(bus, node_id, who))
+
+
+@router.post("/nodes/{node_id}/resume", status_code=202, summary="Let it take tasks again")
+def resume(node_id: str, bus: _Bus, who: _Who) -> Node:
+    return _node(actions.resume(bus, node_id, who))
+
+
+@router.post("/nodes/{node_id}/limit", status_code=202, summary="Let it run so many swimlanes at most")
+def limit(node_id: str, most: Limit, bus: _Bus, who: _Who) -> Node:
+    return _node(actions.limit(bus, node_id, most.swimlanes, who))
+
+
+@router.get("/topics", summary="The topics of all tasks: who writes and who reads them")
+def topics(bus: _Bus) -> Topics:
+    writers: dict[str, list[str]] = {}
+    readers: dict[str, list[str]] = {}
+    unreadable: dict[str, str] = {}
+    for task_id in TaskNodes(bus.client).ids():
+        try:
+            found = actions.stored_task(bus, task_id)
+        except CdcError as error:
+            unreadable[task_id] = str(error)
+            continue
+        if isinstance(found, FetchTask):
+            writers.setdefault(found.publish.topic, []).append(task_id)
+        elif isinstance(found, LoadTask):
+            for topic in found.source.topics:
+                readers.setdefault(topic, []).append(task_id)
+    names = sorted({*writers, *readers})
+    listed = [Topic(topic=name, written_by=writers.get(name, []), read_by=readers.get(name, [])) for name in names]
+    return Topics(topics=listed, unreadable=unreadable)
+
+
+@router.get("/audit", summary="What operators did, the newest last")
+def audited(bus: _Bus, newest: Annotated[int, Query(ge=1, le=audit.KEPT)] = 100) -> list[Noted]:
+    return [Noted(**asdict(action)) for action in audit.actions(bus.client, newest)]
+
+
+def _task(status: Status) -> Task:
+    fields: dict[str, Any] = as_fields(status)
+    return Task(**fields)
+
+
+def _node(info: NodeInfo) -> Node:
+    fields = {**asdict(info), "state": info.status, "used": info.used}
+    del fields["wish"], fields["is_there"]
+    return Node(**fields)
+
+
+def _new(targets: dict[str, Target]) -> list[NewPosition]:
+    return [NewPosition(swimlane=lane, position=target.text, means=list(target.means)) for lane, target in targets.items()]
+
+
+def _records(which: Letters) -> list[str] | None:
+    if bool(which.records) == which.all:
+        raise Refused(422, 'name records as GET .../dlq lists them, or say "all": true')
+    return None if which.all else which.records

@@ -1,0 +1,73 @@
+"""The application that a node serves. Its parts: `auth` lets requests pass; `api`, `inspect`, `health` and `metrics` answer programs,
+`console` people."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+
+from cdcbus import __version__
+from cdcbus.ops.web import api, auth, console, health, inspect, metrics
+from cdcbus.ops.web.answers import Refused, refusal, status_of_error
+from cdcbus.ops.web.bus import WebBus
+from cdcbus.plugins.errors import CdcError
+
+LOG = logging.getLogger(__name__)
+STATIC = Path(__file__).parent / "static"
+
+
+def make_app(bus: WebBus) -> FastAPI:
+    """All errors become one sentence; none of them repeats what was sent."""
+    app = FastAPI(
+        title="cdcbus", version=__version__, openapi_url="/api/openapi.json", docs_url=None, redoc_url=None, redirect_slashes=False
+    )
+    app.state.bus = bus
+    app.include_router(console.router, include_in_schema=False)
+    app.include_router(auth.router)
+    for part in (api, inspect, health, metrics):
+        app.include_router(part.router)
+    app.mount("/static", StaticFiles(directory=STATIC))
+    app.add_middleware(auth.Guard, bus=bus)
+    app.add_exception_handler(Refused, _on_refused)
+    app.add_exception_handler(CdcError, _on_error)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(Exception, _on_unexpected)
+    return app
+
+
+def _on_refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
+    return _answer(request, error.status, error.sentence)
+
+
+def _on_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, CdcError)
+    return _answer(request, status_of_error(error), str(error))
+
+
+def _on_invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    places = {".".join(map(str, each["loc"])): each["msg"] for each in error.errors()}
+    return _answer(request, 422, "; ".join(f"{place}: {message}" for place, message in places.items()))
+
+
+def _on_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    sentence = {404: "there is no such page", 405: "this page does not take this method"}.get(error.status_code, str(error.detail))
+    return _answer(request, error.status_code, sentence)
+
+
+def _on_unexpected(request: Request, error: Exception) -> Response:
+    LOG.error("a page of this node failed by an unexpected %s", type(error).__name__, exc_info=error)
+    return _answer(request, 500, f"unexpected {type(error).__name__}; please report it, with the log of the node")
+
+
+def _answer(request: Request, status: int, sentence: str) -> Response:
+    return refusal(request.url.path, request.headers.get("accept", ""), status, sentence)

@@ -1,0 +1,235 @@
+"""Who may do what over HTTP: every request passes `Guard` before anything else sees it.
+
+- Who asks from this machine may look at everything; from elsewhere all but /healthz, /login and /static needs the token. A request is from
+  this machine if it came in on loopback, asks for a `Host` that is this machine, so that no name that a stranger lets point here becomes
+  our own site, and was not passed on by a proxy that says so.
+- Whatever is no GET or HEAD needs the token always; where none is set it is refused.
+- Programs send `Authorization: Bearer TOKEN`, and if they like `X-Operator: NAME` for the audit. People post name and token at /login and
+  get a cookie that ends after SESSION_SECONDS, or when the token is another one. It is SameSite=Strict, which does not tell ports of a
+  host apart: with it a change is taken only if the browser's `Origin` is the address that it asks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import html
+import re
+import time
+from typing import Annotated
+from urllib.parse import quote, unquote, urlsplit
+
+from fastapi import APIRouter, Form, Request
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from cdcbus.ops.web.answers import Refused, refusal
+from cdcbus.ops.web.bus import WebBus, bus_of, is_loopback
+
+SESSION_SECONDS = 12 * 3600
+COOKIE = "cdcbus_session"
+BODY_BYTES = 64 << 10
+FREE = ("/healthz", "/login")
+PASSED_ON = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+NAME = re.compile(r"[\w.@-]{1,40}", re.ASCII)
+NO_TOKEN = (
+    "this node has no token, so nothing can be changed here: set http.token in its cdcbus.properties, or the environment variable "
+    "CDCBUS_HTTP_TOKEN, to at least 16 characters, and start the node again"
+)
+HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    ),
+]
+LOGIN = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>cdcbus: log in</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="/static/icon.svg" type="image/svg+xml"><link rel="stylesheet" href="/static/console.css">
+<script src="/static/theme.js"></script></head><body><main><h1>Log in</h1><p>{sentence}</p>
+<form method="post" action="/login"><input type="hidden" name="next" value="{next}">
+<p><label>Your name, for the audit <input name="name" required pattern="[A-Za-z0-9_.@\\-]{{1,40}}" autocomplete="username"></label></p>
+<p><label>Token of this node <input name="token" type="password" required autocomplete="current-password"></label></p>
+<p><button>Log in</button></p></form></main></body></html>"""
+
+router = APIRouter(include_in_schema=False)
+
+
+def operator_of(request: Request) -> str:
+    """For handlers: who asks and from where, as the audit names it. Only for requests that change something, which `Guard` has let pass."""
+    name: str = request.state.operator or "somebody"
+    return f"{name}@{request.client.host if request.client else '?'} by HTTP"
+
+
+def is_logged_in(request: Request) -> bool:
+    """Whether a change would be let pass."""
+    return request.state.operator is not None
+
+
+class Guard:
+    """ASGI middleware. Sets `request.state.operator`: a name, or None without a token; and `request.state.is_here`. Refuses what is too
+    large."""
+
+    def __init__(self, app: ASGIApp, bus: WebBus) -> None:
+        self._app, self._bus = app, bus
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        connection = HTTPConnection(scope)
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                is_static = scope["path"].startswith("/static/")
+                message["headers"] = [*message["headers"], *HEADERS, *([] if is_static else [(b"cache-control", b"no-store")])]
+            await send(message)
+
+        try:
+            is_here = self._bus.is_loopback and _is_here(connection.headers)
+            scope["state"] = {**scope.get("state", {}), "operator": self._operator(connection), "is_here": is_here}
+            self._check(connection, scope["method"])
+            taken = await _whole_body(connection, receive)
+        except Refused as refused:
+            await _refused(connection, refused)(scope, receive, send_guarded)
+            return
+        await self._app(scope, taken, send_guarded)
+
+    def _operator(self, connection: HTTPConnection) -> str | None:
+        """Raises Refused for a wrong token."""
+        header = connection.headers.get("authorization")
+        if header is not None:
+            kind, _, given = header.partition(" ")
+            if kind.lower() != "bearer" or not is_token(self._bus, given.strip()):
+                raise Refused(401, NO_TOKEN if self._bus.token is None else "this is not the token of this node")
+            name = connection.headers.get("x-operator", "")
+            return name if NAME.fullmatch(name) else "token"
+        return session_name(self._bus, connection.cookies.get(COOKIE, ""))
+
+    def _check(self, connection: HTTPConnection, method: str) -> None:
+        bus, path = self._bus, connection.url.path
+        is_change = method not in ("GET", "HEAD")
+        host = connection.headers.get("host", "")
+        is_free, is_program = path in FREE or path.startswith("/static/"), "authorization" in connection.headers
+        if connection.scope["state"]["operator"] is None and not is_free:
+            if is_change and bus.token is None:
+                raise Refused(403, NO_TOKEN)
+            if is_change or not connection.scope["state"]["is_here"]:
+                raise Refused(401, "this needs the token of this node: Authorization: Bearer TOKEN, or log in at /login")
+        if is_change and not is_program and not _is_of(connection.headers.get("origin"), host):
+            raise Refused(403, "this change was not asked for on a page of this node; programs send Authorization: Bearer TOKEN")
+
+
+def is_token(bus: WebBus, given: str) -> bool:
+    """In a time that does not tell how much of it is right."""
+    return bus.token is not None and hmac.compare_digest(given.encode(), bus.token.encode())
+
+
+def session(bus: WebBus, name: str, now: float) -> str:
+    """A cookie's text: name, end, and their signature by the token."""
+    told = f"{name}.{int(now) + SESSION_SECONDS}"
+    return f"{told}.{_signature(bus.token or '', told)}"
+
+
+def session_name(bus: WebBus, cookie: str) -> str | None:
+    """Who has logged in with it; None if it is not ours, or over."""
+    told, _, signature = cookie.rpartition(".")
+    name, _, end = told.rpartition(".")
+    if bus.token is None or not hmac.compare_digest(signature.encode(), _signature(bus.token, told).encode()):
+        return None
+    return name if time.time() < int(end) else None
+
+
+@router.get("/login")
+def login_page(next: str = "/") -> HTMLResponse:
+    return HTMLResponse(_login(next, "What changes something needs the token of this node; it is its setting http.token."))
+
+
+@router.post("/login")
+def login(
+    request: Request, name: Annotated[str, Form()] = "", token: Annotated[str, Form()] = "", next: Annotated[str, Form()] = "/"
+) -> Response:
+    bus = bus_of(request)
+    if bus.token is None:
+        raise Refused(403, NO_TOKEN)
+    if not NAME.fullmatch(name):
+        return HTMLResponse(_login(next, "A name has 1 to 40 letters, digits, or . _ @ -"), 400)
+    if not is_token(bus, token):
+        return HTMLResponse(_login(next, "This is not the token of this node."), 401)
+    answer = RedirectResponse(_own_page(next), 303)
+    answer.set_cookie(COOKIE, session(bus, name, time.time()), max_age=SESSION_SECONDS, httponly=True, samesite="strict")
+    return answer
+
+
+@router.post("/logout")
+def logout() -> Response:
+    answer = RedirectResponse("/", 303)
+    answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    return answer
+
+
+def _login(next: str, sentence: str) -> str:
+    return LOGIN.format(sentence=html.escape(sentence), next=html.escape(_own_page(next)))
+
+
+def _own_page(path: str) -> str:
+    """The page to go on with: one of ours, whatever was asked for."""
+    return path if re.fullmatch(r"/([\w.~%?=&+,:@-][\w./~%?=&+,:@-]*)?", path, re.ASCII) else "/"
+
+
+def _signature(token: str, told: str) -> str:
+    return hmac.new(token.encode(), f"cdcbus session {told}".encode(), hashlib.sha256).hexdigest()
+
+
+def _name_of(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_here(headers: Headers) -> bool:
+    """Whether nothing in a request that came in on loopback shows that it comes from elsewhere after all."""
+    return is_loopback(_name_of(headers.get("host", ""))) and not any(name in headers for name in PASSED_ON)
+
+
+def _is_of(origin: str | None, host: str) -> bool:
+    return origin is not None and origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower())
+
+
+async def _whole_body(connection: HTTPConnection, receive: Receive) -> Receive:
+    """The body, read before anything is made of it. Raises Refused for more than BODY_BYTES."""
+    too_large = Refused(413, f"the request has more than {BODY_BYTES} bytes")
+    length = connection.headers.get("content-length", "0")
+    if not length.isdigit() or int(length) > BODY_BYTES:
+        raise too_large
+    body = b""
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            break
+        body += message.get("body", b"")
+        if len(body) > BODY_BYTES:
+            raise too_large
+        if not message.get("more_body"):
+            break
+    whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replayed() -> Message:
+        return whole.pop() if whole else await receive()
+
+    return replayed
+
+
+def _refused(connection: HTTPConnection, refused: Refused) -> Response:
+    path, accept = connection.url.path, connection.headers.get("accept", "")
+    if refused.status == 401 and "text/html" in accept and "authorization" not in connection.headers:
+        before = path if connection.scope["method"] == "GET" else urlsplit(connection.headers.get("referer", "/")).path
+        return RedirectResponse(f"/login?next={quote(_own_page(unquote(before)))}", 303)
+    headers = [("www-authenticate", "Bearer")] if refused.status == 401 else []
+    return refusal(path, accept, refused.status, refused.sentence, headers)

@@ -1,0 +1,46 @@
+"""What answers to HTTP requests are made of."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from threading import Event
+
+from fastapi import Request
+from kazoo.client import KazooClient
+
+from cdcbus.tasks.bus_settings import BusSettings
+
+
+@dataclass(frozen=True, slots=True)
+class WebBus:
+    """The bus as one node's pages see it. `token` None: nothing can be changed here. `host`: the address that requests come in by.
+    `started`: seconds since 1970. `ending`: set when the node ends; what would go on by itself ends then."""
+
+    client: KazooClient
+    settings: BusSettings
+    node_id: str
+    token: str | None = field(default=None, repr=False)
+    host: str = "127.0.0.1"
+    started: float = field(default_factory=time.time)
+    ending: Event = field(default_factory=Event)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can ask."""
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address is this machine's own, without asking a name server."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def bus_of(request: Request) -> WebBus:
+    """For handlers: `bus: Annotated[WebBus, Depends(bus_of)]`."""
+    bus: WebBus = request.app.state.bus
+    return bus

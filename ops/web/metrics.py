@@ -1,0 +1,165 @@
+"""/metrics: what Prometheus reads. Every node tells of all tasks and nodes, so that what no node runs is seen too: ask one node, or take
+the maximum over all. `METRICS` is all there is; docs/metrics.md has a row for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.registry import Collector
+from starlette.responses import Response
+
+from cdcbus import __version__
+from cdcbus.ops.web.bus import WebBus, bus_of
+from cdcbus.tasks.bus_nodes import BusNodes, NodeInfo
+from cdcbus.tasks.json_nodes import age_seconds
+from cdcbus.tasks.task_nodes import Failure, Stat, Status, TaskNodes, status_of
+
+router = APIRouter()
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A name that ends in _total is a counter, which begins anew with the task's process; any other is a gauge."""
+
+    name: str
+    labels: tuple[str, ...]
+    meaning: str
+
+
+_TASK = ("task",)
+_TABLE = ("task", "swimlane", "table")
+METRICS = {
+    each.name: each
+    for each in (
+        Described("cdcbus_build_info", ("version", "node"), "1; which version the node that answers runs."),
+        Described("cdcbus_node_up", ("node",), "1 if the node's process is there, else 0."),
+        Described("cdcbus_node_taking", ("node",), "1 if it takes tasks, 0 if it was drained."),
+        Described("cdcbus_node_swimlanes", ("node",), "Swimlanes that it runs."),
+        Described("cdcbus_node_swimlane_limit", ("node",), "How many it runs at most."),
+        Described("cdcbus_node_silent_seconds", ("node",), "Since it last told of itself."),
+        Described("cdcbus_task_state", ("task", "state"), "1 for the state that the task is in."),
+        Described("cdcbus_task_on_node", ("task", "node"), "1 for the node that runs it."),
+        Described("cdcbus_task_restarts", _TASK, "How often it was started again after failures, since an operator started it."),
+        Described("cdcbus_task_last_failure_timestamp_seconds", _TASK, "When it last failed."),
+        Described("cdcbus_task_silent_seconds", _TASK, "Since its process last told of itself."),
+        Described("cdcbus_task_rows_total", _TASK, "Row changes that are done."),
+        Described("cdcbus_task_rows_per_second", _TASK, "Of these, a second, just now."),
+        Described("cdcbus_task_lag_records", _TASK, "Records between it and the end of its topics."),
+        Described("cdcbus_task_lag_bytes", _TASK, "Bytes between it and the end of its binlog."),
+        Described("cdcbus_task_lag_seconds", _TASK, "How old the next row to do is, by its commit at the source; 0 at the end."),
+        Described(
+            "cdcbus_task_delay_seconds", ("task", "stage", "quantile"), "How long rows took from stage to stage, in the last minutes."
+        ),
+        Described("cdcbus_task_stage_seconds", ("task", "stage"), "What the parts of its last batch took."),
+        Described("cdcbus_task_queued_bytes", _TASK, "Bytes of records that wait for Kafka; loader.source.queueBytes at most."),
+        Described("cdcbus_task_batch_seconds", _TASK, "How long the batch at hand has been applied; 0 between batches."),
+        Described("cdcbus_task_idle_seconds", _TASK, "Since rows came last."),
+        Described("cdcbus_task_still_seconds", _TASK, "How long its position has not moved although there is more."),
+        Described("cdcbus_task_skew_seconds", _TASK, "By how much the source's clock is ahead, as far as is known."),
+        Described("cdcbus_task_retention_seconds", _TASK, "How long its topics, or its binlog, keep what it has to read."),
+        Described("cdcbus_table_rows_total", (*_TABLE, "operation"), "Row changes of a table, by operation at the source."),
+        Described("cdcbus_table_failed_rows_total", _TABLE, "Of these, those that went to dead letters."),
+        Described("cdcbus_table_missed_rows_total", _TABLE, "Updates and deletes that hit no row of the target."),
+        Described("cdcbus_table_dropped_rows_total", _TABLE, "Rows of which a column was left out."),
+    )
+}
+Sample = tuple[str, tuple[str, ...], float | None]
+
+
+@router.get("/metrics", summary="What Prometheus reads", response_class=Response)
+def metrics(bus: Annotated[WebBus, Depends(bus_of)]) -> Response:
+    nodes, tasks = BusNodes(bus.client), TaskNodes(bus.client)
+    samples: list[Sample] = [("cdcbus_build_info", (__version__, bus.node_id), 1)]
+    for node_id in nodes.ids():
+        if (info := nodes.seen(node_id)) is not None:
+            samples += of_node(info)
+    for task_id in tasks.ids():
+        samples += of_task(status_of(tasks, task_id), tasks.errors(task_id))
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Families(samples))
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+
+
+def of_node(info: NodeInfo) -> Iterator[Sample]:
+    node = (info.node_id,)
+    yield "cdcbus_node_up", node, info.is_there
+    yield "cdcbus_node_taking", node, info.wish.is_taking
+    yield "cdcbus_node_swimlanes", node, info.used if info.is_there else 0
+    yield "cdcbus_node_swimlane_limit", node, info.work_limit
+    yield "cdcbus_node_silent_seconds", node, info.silent_seconds
+
+
+def of_task(status: Status, failures: list[Failure]) -> Iterator[Sample]:
+    task, stat = (status.task_id,), status.stat
+    yield "cdcbus_task_state", (status.task_id, status.state), 1
+    if status.node_id:
+        yield "cdcbus_task_on_node", (status.task_id, status.node_id), 1
+    yield "cdcbus_task_restarts", task, status.run.restarts if status.run else 0
+    if failures:
+        yield "cdcbus_task_last_failure_timestamp_seconds", task, _epoch(failures[-1].at)
+    if stat is not None:
+        yield from _of_stat(status.task_id, stat)
+
+
+def _of_stat(task_id: str, stat: Stat) -> Iterator[Sample]:
+    task = (task_id,)
+    yield "cdcbus_task_silent_seconds", task, age_seconds(stat.at)
+    yield "cdcbus_task_rows_total", task, stat.rows
+    yield "cdcbus_task_rows_per_second", task, stat.rows_per_second
+    yield "cdcbus_task_lag_records", task, stat.lag_records
+    yield "cdcbus_task_lag_bytes", task, stat.lag_bytes
+    yield "cdcbus_task_lag_seconds", task, stat.lag_seconds
+    yield "cdcbus_task_queued_bytes", task, stat.queued_bytes
+    yield "cdcbus_task_batch_seconds", task, stat.batch_seconds
+    yield "cdcbus_task_idle_seconds", task, stat.idle_seconds
+    yield "cdcbus_task_still_seconds", task, stat.still_seconds
+    yield "cdcbus_task_skew_seconds", task, stat.skew_seconds
+    yield "cdcbus_task_retention_seconds", task, stat.retention_seconds
+    for stage, delay in stat.delays.items():
+        for quantile, seconds in (("0.5", delay.p50), ("0.95", delay.p95), ("0.99", delay.p99)):
+            yield "cdcbus_task_delay_seconds", (task_id, stage, quantile), seconds
+    for stage, milliseconds in stat.stages_ms.items():
+        yield "cdcbus_task_stage_seconds", (task_id, stage), milliseconds / 1000
+    for counts in stat.tables:
+        table = (task_id, counts.swimlane, counts.table)
+        for operation, rows in (
+            ("insert", counts.inserted),
+            ("update", counts.updated),
+            ("delete", counts.deleted),
+            ("truncate", counts.truncated),
+        ):
+            yield "cdcbus_table_rows_total", (*table, operation), rows
+        yield "cdcbus_table_failed_rows_total", table, counts.failed
+        yield "cdcbus_table_missed_rows_total", table, counts.missed
+        yield "cdcbus_table_dropped_rows_total", table, counts.dropped
+
+
+class _Families(Collector):
+    """Samples by name, as Prometheus has them; what is not known is left out."""
+
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        self._samples = samples
+
+    def collect(self) -> Iterator[Metric]:
+        families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+        for name, labels, value in self._samples:
+            if value is not None:
+                if name not in families:
+                    family, of = (CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily), METRICS[name]
+                    families[name] = family(name, of.meaning, labels=of.labels)
+                families[name].add_metric(labels, value)
+        yield from families.values()
+
+
+def _epoch(stamp: str) -> float | None:
+    try:
+        return datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None

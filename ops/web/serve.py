@@ -1,0 +1,79 @@
+"""The pages of a node, on a thread of their own beside it."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+import uvicorn
+
+from cdcbus.ops.web.app import make_app
+from cdcbus.ops.web.bus import WebBus, is_loopback
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.bus_settings import BusSettings
+from cdcbus.tasks.positions import connect
+
+LOG = logging.getLogger(__name__)
+END_SECONDS = 3
+
+
+@contextmanager
+def serving(settings: BusSettings, node_id: str) -> Iterator[str | None]:
+    """Serves as long as the block lasts; gives the address, as http://HOST:PORT. A port that is in use is told in the log, and the block
+    goes on without pages (None), as the rows matter more. Raises ConfigError where http.bind is open to other machines and there is no
+    http.token."""
+    bind, token = settings.http_bind, settings.http_token
+    if bind is None:
+        yield None
+        return
+    host, port = bind
+    if not is_loopback(host) and token is None:
+        raise ConfigError(f"http.bind={host}:{port} is open to other machines; set http.token too, or bind to 127.0.0.1")
+    listening = _listen(host, port)
+    if listening is None:
+        yield None
+        return
+    client = connect(settings.zookeeper, auth=settings.zookeeper_auth)  # its own: pages do not slow the node
+    address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+    bus = WebBus(client, settings, node_id, token, host)
+    config = uvicorn.Config(
+        make_app(bus),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        lifespan="off",
+        timeout_graceful_shutdown=END_SECONDS,
+    )
+    server = uvicorn.Server(config)
+    thread = Thread(target=server.run, kwargs={"sockets": [listening]}, name="http", daemon=True)
+    thread.start()
+    LOG.info("node %s serves %s", node_id, address)
+    try:
+        yield address
+    finally:
+        bus.ending.set()
+        server.should_exit = True
+        thread.join(2 * END_SECONDS)
+        client.stop()
+        client.close()
+
+
+def _listen(host: str, port: int) -> socket.socket | None:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listening = socket.socket(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(128)
+        except OSError:
+            listening.close()
+            raise
+    except OSError as error:
+        LOG.warning("http.bind=%s:%d cannot be had (%s); this node goes on without pages", host, port, error.strerror)
+        return None
+    return listening

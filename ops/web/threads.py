@@ -1,0 +1,65 @@
+"""What threads do just now: those of this process, and those of the Java machines that its children run."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+ASK_SECONDS = 30.0
+_one_at_a_time = threading.Lock()
+
+
+def own_threads() -> str:
+    """The stack of each thread of this process, without values."""
+    frames = sys._current_frames()
+    parts = []
+    for thread in sorted(threading.enumerate(), key=lambda thread: thread.name):
+        frame = frames.get(thread.ident or 0)
+        stack = "".join(traceback.format_stack(frame)) if frame is not None else "  no stack\n"
+        parts.append(f'"{thread.name}"{" daemon" if thread.daemon else ""}\n{stack}')
+    return "\n".join(parts)
+
+
+def java_machines(parent: int) -> list[int]:
+    """The processes called java among all descendants of a process."""
+    children: dict[int, list[int]] = {}
+    names: dict[int, str] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            before, _, behind = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")
+        except OSError:
+            continue  # it has ended
+        pid = int(folder.name)
+        names[pid] = before.partition("(")[2]
+        children.setdefault(int(behind.split()[1]), []).append(pid)
+    found, waiting = [], [parent]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        waiting += below
+        found += [pid for pid in below if names[pid] == "java"]
+    return sorted(found)
+
+
+def ask_java(pid: int, command: str) -> str:
+    """What a Java machine answers to a command of jcmd, such as Thread.print; a sentence where it cannot be asked."""
+    try:
+        beside = Path(f"/proc/{pid}/exe").readlink().with_name("jcmd")
+    except OSError:
+        return f"process {pid} has ended\n"
+    tool = str(beside) if beside.exists() else shutil.which("jcmd")
+    if tool is None:
+        return f"process {pid} cannot be asked: its Java has no jcmd; install a JDK of that version instead of a JRE\n"
+    with _one_at_a_time:
+        try:
+            done = subprocess.run(
+                [tool, str(pid), command], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ASK_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return f"process {pid} has not answered within {ASK_SECONDS:g} s\n"
+        except OSError as error:
+            return f"process {pid} cannot be asked: {tool}: {error.strerror}\n"
+    return done.stdout or f"process {pid} cannot be asked: {tool} ended with code {done.returncode}\n"

@@ -1,0 +1,69 @@
+"""The open dead letters of a task: which of them are meant, and their replay or drop, which the audit tells of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Protocol, TypeVar
+
+from kazoo.client import KazooClient
+
+from cdcbus.consumer.dead_letters import DeadLetterTopic, OpenLetter
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.audit import audited
+
+NAMED = 20  # records in a note of the audit
+
+
+class Named(Protocol):
+    """What a letter is called by."""
+
+    @property
+    def record(self) -> str: ...
+
+
+class Letter(Protocol):
+    @property
+    def letter(self) -> Named: ...
+
+
+L = TypeVar("L", bound=Letter)
+
+
+class LetterBox(Protocol[L]):
+    """The letters of a task, whichever kind it is of."""
+
+    def letters(self) -> list[L]: ...
+
+    def drop(self, letters: list[L]) -> None: ...
+
+
+def chosen_letters(topic: LetterBox[L], records: Collection[str] | None) -> list[L]:
+    """The letters of these records, in order; None: all. Raises ConfigError for one that is not open, and BusError."""
+    letters = topic.letters()
+    if records is None:
+        return letters
+    unknown = set(records) - {each.letter.record for each in letters}
+    if unknown:
+        raise ConfigError(f"no open dead letter: {', '.join(sorted(unknown))}; `cdcbus dlq list` prints those that are")
+    return [each for each in letters if each.letter.record in records]
+
+
+def replay_letters(client: KazooClient, topic: DeadLetterTopic, task_id: str, letters: list[OpenLetter], by: str) -> None:
+    """Puts the original records to the ends of their partitions, and settles the letters."""
+    if letters:
+        with audited(client, by, _what("dlq replay", letters), f"task {task_id}"):
+            topic.replay(letters)
+
+
+def drop_letters(client: KazooClient, topic: LetterBox[L], task_id: str, letters: list[L], by: str) -> None:
+    """Settles the letters; their changes are not applied."""
+    if letters:
+        with audited(client, by, _what("dlq drop", letters), f"task {task_id}"):
+            topic.drop(letters)
+
+
+def _what(command: str, letters: Sequence[Letter]) -> str:
+    """With the records, as far as a note can hold them."""
+    named = [each.letter.record for each in letters[:NAMED]]
+    more = f" and {len(letters) - NAMED} more" if len(letters) > NAMED else ""
+    return f"{command} {' '.join(named)}{more}"

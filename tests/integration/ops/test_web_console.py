@@ -1,0 +1,170 @@
+"""The console over a real ZooKeeper and Kafka: what its pages say, to whom, and what its forms do."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from confluent_kafka import Producer
+
+from cdcbus.consumer.dead_letters import DeadLetter, DeadLetterTopic
+from cdcbus.consumer.task import LoadTask
+from cdcbus.tasks.minutes import Minute, Minutes, minute_of
+from cdcbus.tasks.properties import read_task
+from cdcbus.tasks.task_nodes import State
+from tests.support.bus import Bus, open_bus
+from tests.support.web import TOKEN, pages
+
+pytestmark = pytest.mark.integration
+
+LOAD = """\
+taskId=242
+consumer.consumerName=KafkaFetch
+consumer.converter=canalRow
+consumer.source.servers={kafka}
+consumer.source.topics={topic}
+consumer.source.firstConsumeFrom=earliest
+loader.loaderName=JdbcBatch
+loader.source.url=jdbc:postgresql://127.0.0.1:1/none
+loader.source.userName=u
+loader.source.password=${{env:TARGET_PASSWORD}}
+loader.onError=deadletter
+loader.deadletterTopic={topic}-dead
+"""
+CELL = "Ada's cell"
+PAGES = ("/", "/nodes", "/topics", "/lineage", "/letters")
+
+
+def record(number: int) -> bytes:
+    row = {"id": str(number), "name": CELL}
+    told = {"database": "shop", "table": "people", "type": "INSERT", "isDdl": False, "pkNames": ["id"], "data": [row], "old": None}
+    return json.dumps({**told, "id": number, "es": 1, "ts": 1, "sql": "", "sqlType": {"id": 4, "name": 12}, "mysqlType": {}}).encode()
+
+
+@pytest.fixture
+def bus(zookeeper: str, name: str, tmp_path: Path) -> Iterator[Bus]:
+    with open_bus(zookeeper, name, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def load(bus: Bus, kafka: str, name: str, make_topic: Callable[..., str]) -> str:
+    """A consumer task, not started, without a position; its topic has ten records, and the fourth is a dead letter."""
+    make_topic(name)
+    producer = Producer({"bootstrap.servers": kafka})
+    for number in range(10):
+        producer.produce(name, record(number))
+    assert producer.flush(30) == 0
+    bus.load(LOAD.format(kafka=kafka, topic=name))
+    task = read_task(bus.folder / "imported.properties", {"TARGET_PASSWORD": "s3cret"}).task
+    assert isinstance(task, LoadTask)
+    with DeadLetterTopic(task) as topic:
+        topic.open()
+        topic.put([DeadLetter(name, 0, 3, "the target refuses it")])
+    return "242"
+
+
+@pytest.fixture
+def web(bus: Bus) -> Iterator[httpx.Client]:
+    """Of a browser: it says so, and where its forms come from."""
+    with pages(bus.address, TARGET_PASSWORD="s3cret") as client:
+        client.headers.update({"accept": "text/html", "origin": str(client.base_url).rstrip("/")})
+        yield client
+
+
+def log_in(web: httpx.Client) -> None:
+    answer = web.post("/login", data={"name": "ada", "token": TOKEN, "next": "/"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+
+
+def text(web: httpx.Client, path: str, status: int = 200) -> str:
+    """What a page says, without its marks."""
+    answer = web.get(path)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8"), answer.text
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", answer.text))
+
+
+def test_where_nothing_is_yet_each_page_says_how_to_begin(web: httpx.Client) -> None:
+    for path, command in zip(PAGES, ["task import", "node run", "task import", "task import", "loader.onError=deadletter"], strict=True):
+        assert command in text(web, path), path
+    assert "there is no such task" in text(web, "/tasks/none", 404)
+    log_in(web)
+    assert "no task names topic none" in text(web, "/topics/none", 404)
+
+
+def test_the_pages_show_a_task_and_hold_no_secret_and_no_cell(web: httpx.Client, bus: Bus, load: str, name: str, kafka: str) -> None:
+    now = minute_of(time.time())
+    Minutes(bus.client).put(load, [Minute(now - 60 * back, 100 * back, 7, 0.5, "WORKING") for back in range(5, 0, -1)])
+    said = {path: text(web, path) for path in (*PAGES, f"/tasks/{load}", f"/tasks/{load}/reset?to=latest", f"/letters/{load}")}
+    assert not [path for path, words in said.items() if "s3cret" in words or "Ada" in words or TOKEN in words]
+    assert re.search(rf"242 .*NEW .*topic {name} → postgresql://127.0.0.1:1/none", said["/"])
+    assert re.search(rf"{name} 1 1 10 no known task 242", said["/topics"])
+    assert re.search(rf"no known task {name} 242 ", said["/lineage"])
+    assert "TARGET_PASSWORD" in said[f"/tasks/{load}"]
+    assert "Highest 500 a minute" in said[f"/tasks/{load}"] and "Highest 7 records" in said[f"/tasks/{load}"]
+    assert f"{name}[0]: goes on at offset 10; nothing was stored" in said[f"/tasks/{load}/reset?to=latest"]
+    assert re.search(rf"1 open letter .*{name}/0/3 .*the target refuses it", said[f"/letters/{load}"])
+    assert re.search(r"242 .* 1 2\d{3}-", said["/letters"])
+
+
+def test_rows_of_a_topic_are_for_those_who_have_the_token(web: httpx.Client, load: str, name: str) -> None:
+    for path in (f"/topics/{name}?task={load}", f"/live/topics/{name}?task={load}"):
+        assert web.get(path).headers["location"] == f"/login?next={path.partition('?')[0]}"
+    log_in(web)
+    assert text(web, f"/topics/{name}").count(CELL.replace("'", "&#39;")) == 10
+    assert text(web, f"/topics/{name}?task={load}&newest=3&key=8").count("Ada") == 1
+    assert "No row like that" in text(web, f"/topics/{name}?op=DELETE")
+
+
+def test_forms_ask_who_it_is_then_do_what_the_commands_do(web: httpx.Client, bus: Bus, load: str, name: str) -> None:
+    assert web.post(f"/tasks/{load}/start").headers["location"].startswith("/login")
+    assert bus.status(load).state is State.NEW
+    log_in(web)
+    assert web.post(f"/tasks/{load}/start", headers={"origin": "http://evil.example"}).status_code == 403
+    assert web.post(f"/tasks/{load}/start").headers["location"] == "/tasks/242?done=start"
+    assert bus.status(load).state is State.STARTING
+    assert "Start is ordered" in text(web, "/tasks/242?done=start")
+    web.post(f"/tasks/{load}/stop")
+    assert bus.status(load).state is State.STOPPED
+    assert re.search(r"ada@127.0.0.1 by HTTP task stop task 242 done", text(web, "/nodes"))
+
+
+def test_a_reset_shows_what_it_means_and_sets_nothing_before_it_is_told_to(web: httpx.Client, bus: Bus, load: str, name: str) -> None:
+    path, address = f"/datas/task/242/position/{name}", "/tasks/242/reset"
+    log_in(web)
+    assert "goes on at offset 10" in text(web, f"{address}?to=latest")
+    assert bus.text(path) is None
+    assert web.post(address, data={"to": "latest"}).headers["location"] == "/tasks/242?done=reset"
+    assert json.loads(bus.text(path) or "")["offset"] == 9
+    assert "4 records" in text(web, f"{address}?to=-4")
+    assert "'soon' is no place in a topic" in text(web, f"{address}?to=soon", 409).replace("&#39;", "'")
+    assert "Kafka holds 0 to 10" in text(web, f"{address}?to=77", 409)
+    assert web.post(address, data={"to": "77"}).status_code == 409
+    assert json.loads(bus.text(path) or "")["offset"] == 9
+    assert re.search(r"Set by hand .*ada@127.0.0.1 by HTTP offset reset --to latest", text(web, "/tasks/242"))
+    web.post("/tasks/242/undo", data={"swimlane": name})
+    assert (bus.text(path) or "").strip() == ""
+
+
+def test_letters_are_replayed_when_they_are_chosen(web: httpx.Client, load: str, name: str) -> None:
+    log_in(web)
+    assert "no letter was chosen" in web.post(f"/letters/{load}/replay").text
+    assert web.post(f"/letters/{load}/replay", data={"record": [f"{name}/0/3"]}).headers["location"] == "/letters/242?done=replay"
+    assert "None is open." in text(web, f"/letters/{load}")
+    assert text(web, f"/topics/{name}?newest=20").count("Ada") == 11
+
+
+def test_a_page_is_kept_up_to_date_by_its_stream(web: httpx.Client, bus: Bus, load: str) -> None:
+    live = re.search(r'data-live="([^"]*)"', web.get("/").text)
+    assert live is not None
+    with web.stream("GET", live[1].replace("&amp;", "&")) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        parts = (json.loads(line.removeprefix("data: ")) for line in answer.iter_lines() if line.startswith("data: "))
+        assert "NEW" in next(parts)["live_tasks"]
+        bus.tasks.want(load, is_working=True, by="test")
+        assert any("STARTING" in found.get("live_tasks", "") for found in parts)

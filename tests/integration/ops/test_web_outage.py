@@ -1,0 +1,37 @@
+"""The pages while ZooKeeper is away: they say so, in time, and come back by themselves."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.support.line import Line
+from tests.support.waiting import wait_until
+from tests.support.web import BEARER, pages
+
+pytestmark = pytest.mark.integration
+
+
+PATHS = (
+    "/healthz", "/metrics", "/api/tasks", "/api/tasks/7", "/api/tasks/7/positions", "/api/tasks/7/stop", "/api/nodes", "/api/topics",
+    "/api/audit", "/inspect/node/info", "/inspect/node/error",
+)  # fmt: skip
+
+
+def test_while_zookeeper_is_away_every_page_says_so_and_nothing_hangs(zookeeper: str, name: str) -> None:
+    line = Line(zookeeper)
+    try:
+        with pages(f"{line.address}/{name}") as web:
+            assert web.get("/healthz").status_code == 200
+            line.cut()
+            with ThreadPoolExecutor(len(PATHS)) as pool:
+                answers = [*pool.map(lambda path: web.post(path, headers=BEARER) if path.endswith("/stop") else web.get(path), PATHS)]
+            assert [answer.status_code for answer in answers] == [503] * len(PATHS)
+            assert [answer.text for answer in answers if "ZooKeeper does not answer" not in answer.text] == []
+            assert web.get("/inspect/node/jstack").status_code == 200
+            assert web.get("/login").status_code == 200
+            line.mend()
+            wait_until(lambda: web.get("/healthz").status_code == 200, "the pages to come back")
+    finally:
+        line.close()

@@ -1,0 +1,153 @@
+"""What pages show of tasks and topics, made from what is known."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+
+from cdcbus.ops.web import live
+from cdcbus.ops.web.answers import Refused
+from cdcbus.ops.web.bus import WebBus
+from cdcbus.ops.web.task_views import LOG_LINES, MASK, Route, TaskRow, charts_of, log_tail, overview, settings
+from cdcbus.ops.web.topic_views import CellChange, cells_of
+from cdcbus.plugins.errors import PositionUnavailable
+from cdcbus.plugins.rowchange import Op, Origin, RowChange, Table, TableId
+from cdcbus.tasks.bus_settings import read_bus_settings
+from cdcbus.tasks.minutes import Minute
+from cdcbus.tasks.properties import inspect_text
+from cdcbus.tasks.task_nodes import Run, Stat, State, Status
+
+NOW = 1_795_281_330.0
+LAST = 1_795_281_240  # when the last whole minute before it began
+
+
+def row(task_id: str, state: State, source: str = "", **stat: Any) -> TaskRow:
+    told = Stat(state, **stat) if stat else None
+    return TaskRow(Status(task_id, state, node_id="n1", stat=told), Route("fetch", source, "topic t", ("t",)), ())
+
+
+ROWS = [
+    row("a", State.ERROR),
+    row("b", State.WORKING, "shop at db", rows_per_second=10.0, lag_seconds=2.0),
+    row("c", State.WORKING, "stock at db", rows_per_second=5.0, lag_seconds=7.5),
+    row("d", State.STOPPED, rows_per_second=9.0, lag_seconds=99.0),
+]
+
+
+def test_the_figures_are_of_all_tasks_that_run_and_the_rows_of_those_asked_for() -> None:
+    found = overview(ROWS, "SHOP", "")
+    assert [each.status.task_id for each in found.rows] == ["b"]
+    assert (found.rows_per_second, found.most_behind_seconds, found.states[State.WORKING]) == (15.0, 7.5, 2)
+    assert [each.status.task_id for each in overview(ROWS, "", "WORKING").rows] == ["b", "c"]
+    assert overview([], "", "").most_behind_seconds is None
+
+
+def test_secrets_are_not_among_the_settings_and_placeholders_are() -> None:
+    text = (
+        'consumer.source.password=geheim\nloader.source.password=${env:P}\nkafka.sasl.jaas.config=x password="geheim"\n'
+        "loader.source.url=jdbc:mysql://h/db?user=u&password=geheim\nconsumer.source.database=shop\nsome.secret=geheim\n"
+    )
+    shown = {setting.key: setting.shown for setting in settings(inspect_text(text, {}, sources=lambda _: None).entries.values())}
+    assert "geheim" not in str(shown)
+    assert shown["loader.source.password"] == "${env:P}"
+    assert shown["consumer.source.database"] == "shop"
+    assert shown["consumer.source.password"] == shown["loader.source.url"] == shown["some.secret"] == MASK
+
+
+def test_charts_span_the_smallest_window_that_holds_all_and_leave_gaps() -> None:
+    rows, lag = charts_of([Minute(LAST - 120, 7, None, 0.5, "WORKING"), Minute(LAST, 9, None, None, "WORKING")], NOW)
+    assert (rows.end, len(rows.values)) == (LAST + 60, 30)
+    assert rows.values[-4:] == [None, 7, None, 9]
+    assert (lag.unit, lag.values[-4:]) == ("seconds", [None, 0.5, None, None])
+    assert len(charts_of([Minute(LAST - 100 * 60, 7, 1, 0.5, "WORKING")], NOW)[0].values) == 180
+    assert charts_of([], NOW) == []
+
+
+def test_the_end_of_a_log_is_shown_where_it_lies(tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    log.write_bytes(b"".join(b"line %d\n" % number for number in range(500)) + b"\xff\n")
+    here = Run(State.WORKING, host=socket.gethostname(), log=str(log))
+    lines, _ = log_tail(Status("x", State.WORKING, run=here))
+    assert (len(lines), lines[-2:]) == (LOG_LINES, ["line 499", "\ufffd"])
+    assert log_tail(Status("x", State.WORKING, run=Run(State.WORKING, host="elsewhere.example", log="/l")))[1].startswith(
+        "It lies on elsewhere"
+    )
+    log.unlink()
+    assert "cannot be read" in log_tail(Status("x", State.WORKING, run=here))[1]
+    assert log_tail(Status("x", State.NEW))[1] == "No node has run it yet."
+
+
+def test_an_update_shows_its_key_and_what_it_changed() -> None:
+    table = Table(TableId("s", "t"), (), ("id",))
+    before, after = {"id": "1", "a": "x", "b": "same", "c": None}, {"id": "1", "a": None, "b": "same", "c": "\x1b[0m"}
+    assert cells_of(RowChange(table, Op.UPDATE, before, after, Origin())) == [
+        CellChange("id", "1", is_key=True),
+        CellChange("a", None, "x", is_changed=True),
+        CellChange("c", "\\x1b[0m", None, is_changed=True),
+    ]
+    inserted = cells_of(RowChange(table, Op.INSERT, None, {"id": "1", "a": "y" * 2000}, Origin()))
+    assert [cell.name for cell in inserted] == ["id", "a"]
+    assert (inserted[1].value or "").endswith("… (2,000 characters)")
+
+
+class Request:
+    """Of a browser that leaves after so many looks."""
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+        self.app = SimpleNamespace(state=SimpleNamespace(bus=WebBus(None, read_bus_settings({}, None, {}), "n1")))
+
+    async def is_disconnected(self) -> bool:
+        self.looks -= 1
+        return self.looks < 0
+
+
+def events(parts: Any, request: Request) -> list[tuple[str, Any]]:
+    async def collect() -> list[bytes]:
+        return [bytes(chunk) async for chunk in live.stream(request, parts, 0.0).body_iterator]  # type: ignore[arg-type]
+
+    found = []
+    for chunk in asyncio.run(collect()):
+        name, data = chunk.decode().rstrip("\n").split("\n")
+        found.append((name.removeprefix("event: "), orjson.loads(data.removeprefix("data: "))))
+    return found
+
+
+def test_a_stream_sends_what_has_changed_and_says_when_nothing_is_known() -> None:
+    answers: list[Any] = [{"a": "1", "b": "2"}, {"a": "1", "b": "3\n"}, PositionUnavailable("ZooKeeper is away"), {"a": "1", "b": "3\n"}]
+
+    def parts() -> dict[str, str]:
+        answer: Any = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return dict(answer)
+
+    assert events(parts, Request(4)) == [
+        ("parts", {"a": "1", "b": "2"}),
+        ("parts", {"b": "3\n"}),
+        ("away", "ZooKeeper is away"),
+        ("parts", {}),
+    ]
+
+
+def test_a_stream_ends_with_its_node() -> None:
+    request = Request(1000)
+
+    def parts() -> dict[str, str]:
+        request.app.state.bus.ending.set()
+        return {"a": "1"}
+
+    assert events(parts, request) == [("parts", {"a": "1"})]
+
+
+def test_no_more_streams_are_open_than_a_node_can_feed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "_open", set(range(live.STREAMS)))
+    with pytest.raises(Refused) as refused:
+        live.stream(Request(1), dict)  # type: ignore[arg-type]
+    assert refused.value.status == 503
