@@ -1,0 +1,58 @@
+"""What a consumer task does with its batches: rows into a database, or records into other topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Event
+from typing import Protocol
+
+from cdcbus.consumer.apply import LaneApplier
+from cdcbus.consumer.dead_letters import DeadLetter
+from cdcbus.consumer.forward import Forwarder
+from cdcbus.consumer.offsets import Lane
+from cdcbus.consumer.processor import make_processor
+from cdcbus.consumer.records import Records
+from cdcbus.consumer.report import BatchReport
+from cdcbus.consumer.task import LoadTask
+from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget
+from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.registry import make_converter
+
+
+class Applier(Protocol):
+    """Applies lanes, several side by side."""
+
+    @property
+    def is_dry_run(self) -> bool:
+        """Whether it changes nothing: then no stored position may move."""
+        ...
+
+    @property
+    def lanes_at_once(self) -> int:
+        """How many lanes at most make sense side by side."""
+        ...
+
+    def check_targets(self) -> None:
+        """Raises what is wrong with the target as far as the task file names it."""
+        ...
+
+    def applied_offsets(self) -> list[AppliedOffset]:
+        """How far each lane has been applied, as the target knows it. Called before the stored positions are read."""
+        ...
+
+    def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int) -> BatchReport:
+        """Applies a lane's part of a batch, which began while ZooKeeper's node of the position was at `mzxid`; returns once it is
+        durable."""
+        ...
+
+    def close(self) -> None:
+        """Gives back all connections. May be called twice."""
+        ...
+
+
+def make_applier(task: LoadTask, stop: Event, put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None = None) -> Applier:
+    """A task's applier, made of the task alone; it connects at first use. `put_dead_letters`: see there. Raises ConfigError."""
+    converter, process = make_converter(task.converter), make_processor(task.processor)
+    if isinstance(task.target, JdbcTarget):
+        return LaneApplier(task, converter, make_loader(task.loader, task.target), process, put_dead_letters, task.target.pool_size)
+    return Forwarder(task, task.target, converter, process, put_dead_letters, stop)

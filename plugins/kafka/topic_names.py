@@ -1,0 +1,32 @@
+"""Which topic a table's rows go to. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.rowchange import TableId
+
+LEGAL = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+"""What Kafka takes as a topic's name."""
+
+
+def topic_of(table: TableId, config: PublishConfig) -> str:
+    """The topic of the first rule for tables that fits, else of the first for schemas, else the task's own, as in canal.
+    Raises ConfigError when a name made of the table's is none for a topic."""
+    for names_tables, name in ((True, str(table)), (False, table.schema)):
+        for rule in config.topic_rules:
+            if rule.names_tables is names_tables and re.fullmatch(rule.regex, name, re.IGNORECASE):
+                return rule.topic or _named_after(name)
+    return config.topic
+
+
+def _named_after(name: str) -> str:
+    topic = name.lower().replace(".", "_")
+    if not LEGAL.fullmatch(topic):
+        raise ConfigError(
+            f"loader.source.dynamicTopic: {name} would go to a topic of its own name, and {topic} is no name for a Kafka topic; "
+            "name one in front of it: TOPIC:REGEX"
+        )
+    return topic

@@ -1,0 +1,84 @@
+"""That the topics are there which rows go to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._metadata import ClusterMetadata
+from confluent_kafka.cimpl import NewTopic
+
+from cdcbus.plugins.errors import BusRejected, BusUnavailable
+from cdcbus.plugins.kafka.publish_config import PublishConfig
+
+ANSWER_SECONDS = 10.0
+
+
+def named_topics(config: PublishConfig) -> list[str]:
+    """The topics that the task file names, each once: where rows go, and where records go that are too large."""
+    topics = [config.topic, *(rule.topic for rule in config.topic_rules), config.dead_letter_topic]
+    return [*dict.fromkeys(filter(None, topics))]
+
+
+class Topics:
+    """The topics that are known to be there. Made where they are missing if the task file says so, and never otherwise.
+
+    `metadata` asks the brokers about a topic and raises BusError where none answers.
+    """
+
+    def __init__(self, config: PublishConfig, connecting: dict[str, str], metadata: Callable[[str], ClusterMetadata]) -> None:
+        self._config, self._connecting, self._metadata = config, connecting, metadata
+        self._known: set[str] = set()
+
+    def need(self, topics: Iterable[str]) -> None:
+        """Raises BusUnavailable when no broker answers, BusRejected when a topic does not exist and is not to be made, or cannot be."""
+        for topic in topics:
+            if topic not in self._known:
+                self._look(topic)
+                self._known.add(topic)
+
+    def _look(self, topic: str) -> None:
+        error = self._metadata(topic).topics[topic].error
+        if error is None:
+            return
+        if error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART or self._config.new_topics is None:
+            raise missing(topic, self._config, error.str())
+        self._make(topic)
+
+    def _make(self, topic: str) -> None:
+        new, servers = self._config.new_topics, self._config.servers
+        assert new is not None
+        try:
+            admin = AdminClient({**self._connecting, "bootstrap.servers": servers})
+            admin.create_topics([NewTopic(topic, new.partitions, new.replicas)])[topic].result(timeout=ANSWER_SECONDS)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise BusRejected(
+                    f"Kafka at {servers} does not make topic {topic} (loader.source.createTopic): {error.args[0].str()}"
+                ) from error
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while self._metadata(topic).topics[topic].error is not None:  # until all brokers know of it
+            if time.monotonic() > deadline:
+                raise BusUnavailable(f"Kafka topic {topic} at {servers} was made and is not there yet")
+            time.sleep(0.05)
+
+    def largest_batch(self, topic: str) -> int | None:
+        """The bytes that one batch of records may have there; None where this user may not know."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        try:
+            admin = AdminClient({**self._connecting, "bootstrap.servers": self._config.servers})
+            found = admin.describe_configs([resource])[resource].result(timeout=ANSWER_SECONDS)
+            return int(found["max.message.bytes"].value)
+        except (KafkaException, KeyError, ValueError, TimeoutError):
+            return None
+
+
+def missing(topic: str, config: PublishConfig, reason: str) -> BusRejected:
+    """What to raise for a topic that is not there."""
+    return BusRejected(
+        f"Kafka topic {topic} at {config.servers}: {reason}; "
+        f"create it: kafka-topics --create --topic {topic} --partitions N --bootstrap-server {config.servers}"
+    )

@@ -1,0 +1,130 @@
+"""Kafka transactions of one name: records and how far their source has been read become visible together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from threading import Thread
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
+from cdcbus.plugins.kafka import writer as writers
+from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.writer import LIBRARY_LOG, SLICE_SECONDS, KafkaWriter
+
+OFFSETS_SECONDS = 10.0  # for the position's part of a commit
+_REFUSALS = {
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.INVALID_TRANSACTION_TIMEOUT,
+    KafkaError.OFFSET_METADATA_TOO_LARGE,
+}
+
+
+class Transaction:
+    """What a writer sends between two commits. Once the name has been taken over one is always open.
+
+    A commit keeps an offset and a text as what `group` has committed at `topic` and `partition`.
+    """
+
+    def __init__(self, writer: KafkaWriter[Any], config: PublishConfig, group: str, topic: str, partition: int) -> None:
+        self._writer, self._config = writer, config
+        options = {"bootstrap.servers": config.servers, "group.id": group, "logger": LIBRARY_LOG}
+        self._group = Consumer({**writer.connecting, **options})
+        self._place = TopicPartition(topic, partition)
+        self._is_open = False
+
+    def take_over(self) -> None:
+        """Ends the transaction of whoever had this name before, also of a process that still runs: it is fenced. What was sent and is not
+        committed is undone. Raises BusRejected, also when another process has the name by now; BusUnavailable."""
+        writer = self._writer
+        writer.start()
+        if writer.is_fenced or writer.is_stuck:
+            writer.renew()
+            self._is_open = False
+        if self._is_open:
+            # Asks the brokers whether the name is still this process's: it must not be taken back from another one.
+            self._call(lambda seconds: writer.client.abort_transaction(seconds))
+            writer.client.begin_transaction()
+            self._send_offset(0, "")
+            self._call(lambda seconds: writer.client.abort_transaction(seconds))
+        else:
+            self._call(lambda seconds: writer.client.init_transactions(seconds))
+            self._is_open = True
+        self._begin()
+
+    def commit(self, offset: int, text: str) -> None:
+        """Of all that was sent. Raises BusRejected, BusUnavailable."""
+        self._writer.flush()
+        self._send_offset(offset, text)
+        self._call(lambda seconds: self._writer.client.commit_transaction(seconds))
+        self._begin()
+
+    def committed(self) -> tuple[int, str]:
+        """The offset, negative without one, and the text of the last commit. Raises BusRejected, BusUnavailable."""
+        deadline = time.monotonic() + writers.CONNECT_SECONDS
+        while True:
+            try:
+                (found,) = self._group.committed([self._place], timeout=writers.CONNECT_SECONDS)
+                return found.offset, found.metadata or ""
+            except KafkaException as error:
+                if error.args[0].code() in _REFUSALS:
+                    raise self._refused(error.args[0]) from error
+                if time.monotonic() > deadline:
+                    raise BusUnavailable(
+                        f"Kafka at {self._config.servers} does not say what was committed: {error.args[0].str()}"
+                    ) from error
+                time.sleep(0.05)  # a coordinator that starts
+
+    def _begin(self) -> None:
+        self._writer.client.begin_transaction()
+        self._writer.sent_since = None
+
+    def _send_offset(self, offset: int, text: str) -> None:
+        place = TopicPartition(self._place.topic, self._place.partition, offset, text)
+        group, client = self._group.consumer_group_metadata(), self._writer.client
+        self._call(lambda _: self._in_time(lambda: client.send_offsets_to_transaction([place], group, OFFSETS_SECONDS)))
+
+    def _in_time(self, request: Callable[[], object]) -> None:
+        """librdkafka does not keep to the time limit of this request: after a restart of the group's coordinator it may take for ever
+        (librdkafka issue 5456). Then the client is left alone with it, and another one goes on."""
+        failed: list[Exception] = []
+
+        def run() -> None:
+            try:
+                request()
+            except Exception as error:
+                failed.append(error)
+
+        thread = Thread(target=run, daemon=True)
+        thread.start()
+        thread.join(OFFSETS_SECONDS + SLICE_SECONDS)
+        if thread.is_alive():
+            self._writer.is_stuck = True
+            raise BusUnavailable(f"Kafka at {self._config.servers} has not taken the position within {OFFSETS_SECONDS:g} s")
+        if failed:
+            raise failed[0]
+
+    def _call(self, request: Callable[[float], object]) -> None:
+        """Repeats a request for as long as no broker answers."""
+        waited = 0.0
+        while True:
+            try:
+                request(SLICE_SECONDS)
+                return
+            except KafkaException as error:
+                if not error.args[0].retriable():
+                    raise self._refused(error.args[0]) from error
+                waited = self._writer.waited(waited)
+
+    def _refused(self, error: KafkaError) -> BusError:
+        if error.code() in _REFUSALS:
+            return BusRejected(
+                f"Kafka at {self._config.servers} refuses transactions {self._config.transactional_id}: {error.str()}; "
+                "the user needs the rights to write to this transactional id and to read as the group of this name"
+            )
+        return self._writer.failure(error)

@@ -1,0 +1,331 @@
+"""Records to Kafka, in order, each acknowledged: the client, and what its errors mean."""
+
+from __future__ import annotations
+
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from threading import Event
+from typing import Any, Generic, Self, TypeVar
+
+import orjson
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin._metadata import ClusterMetadata
+
+from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, ConfigError
+from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.record_key import Record
+from cdcbus.plugins.kafka.topics import Topics, missing, named_topics
+from cdcbus.plugins.kafka_client import Client, client_options
+from cdcbus.plugins.kafka_refusal import Refusals
+
+LOG = logging.getLogger(__name__)
+# librdkafka reports each failed connection attempt; what matters of it arrives as an error or in `_on_error`.
+LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
+LIBRARY_LOG.setLevel(logging.CRITICAL)
+
+CONNECT_SECONDS = 10.0
+SLICE_SECONDS = 0.5
+STOP_SECONDS = 10.0
+STUCK_SECONDS = 20.0  # without an acknowledgement in a transaction: another client may do better
+REQUEST_BYTES = 100_000_000  # a broker cuts the connection for more than its socket.request.max.bytes, and says nothing
+
+# What safety needs is not for a task file to change: acknowledged by all replicas, in order, without duplicates, retried for ever.
+_FIXED = {
+    "acks": "all",
+    "enable.idempotence": True,
+    "message.timeout.ms": 0,
+    "partitioner": "murmur2_random",  # the Java client's split by key
+    "delivery.report.only.error": True,
+    "allow.auto.create.topics": False,
+}
+_DEFAULTS = {
+    "linger.ms": 5,
+    "compression.type": "lz4",
+    "queue.buffering.max.messages": 200_000,
+    "batch.size": 1_000_000,
+    "reconnect.backoff.max.ms": 1_000,
+    "statistics.interval.ms": 1_000,
+}
+_TRANSACTIONAL = {
+    "transaction.timeout.ms": 900_000,  # the longest that brokers allow by default
+    "retry.backoff.ms": 20,  # a transaction that begins waits for the end of the one before it
+}
+_GONE = {KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION}
+_FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+_PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
+_TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicShape:
+    """`replicas`: of the partition that has the fewest; `brokers`: how many the cluster has."""
+
+    partitions: int
+    replicas: int
+    brokers: int
+
+
+Large = TypeVar("Large")
+"""What names a record that may be too large."""
+
+
+class KafkaWriter(ABC, Generic[Large]):
+    """Sends records to the topics of a task. A context manager; entering checks that those are there which the task names. Not thread-safe.
+
+    For transactions: `sent` counts the records that were queued; `sent_since` is when the first one of a transaction was, None before it;
+    `is_fenced` says that the client is done with, as its transaction took too long or another one has its name, `is_stuck` that it does not
+    get on, as can happen to librdkafka's transactions when a broker was restarted.
+    """
+
+    def __init__(self, config: PublishConfig, stop: Event, on_queued: Callable[[int], None] = lambda _: None) -> None:
+        """`on_queued` is told about once a second how many bytes of records wait for Kafka, of `config.queue_bytes` at most."""
+        self._config = config
+        self._stop = stop
+        self._failure: BusError | None = None
+        self._refused: list[Large] = []  # records too large, not dealt with yet
+        self._refusals = Refusals()
+        self.connecting = client_options(config.kafka_options, Client.LOOK_UP, lambda *_: None)
+        options = {key: value for key, value in config.kafka_options.items() if key not in _FIXED}
+        transactional = {"transactional.id": config.transactional_id} if config.transactional_id else {}
+        self._options: dict[str, Any] = {
+            "client.id": "cdcbus",
+            **_DEFAULTS,
+            **(_TRANSACTIONAL if transactional else {}),
+            # The brokers shall say what is too large; but what does not fit into the queue would wait for ever.
+            "message.max.bytes": max(1_000, min(config.queue_bytes, REQUEST_BYTES)),
+            **options,
+            **_FIXED,
+            **transactional,
+            "queue.buffering.max.kbytes": config.queue_bytes // 1024,
+            "stats_cb": lambda statistics: on_queued(orjson.loads(statistics)["msg_size"]),
+            "bootstrap.servers": config.servers,
+            "on_delivery": self._on_failed_delivery,
+            "error_cb": self._on_error,
+            "logger": LIBRARY_LOG,
+        }
+        self.client = self._new_client()
+        self._batch_bytes = int(self._options["batch.size"])
+        self._transaction_seconds = int(self._options.get("transaction.timeout.ms", 0)) / 1000
+        self._topics = Topics(config, self.connecting, lambda topic: self._metadata(topic, CONNECT_SECONDS))
+        self.sent = 0
+        self.sent_since: float | None = None
+        self.is_fenced = self.is_stuck = False
+        self._queued, self._moved_at, self._waited_at = 0, 0.0, 0.0
+
+    def _new_client(self) -> Producer:
+        try:
+            return Producer(self._options)
+        except KafkaException as error:
+            raise ConfigError(f"Kafka producer settings: {error.args[0].str()}") from error
+
+    def __enter__(self) -> Self:
+        """Raises BusUnavailable when no broker answers, BusRejected when a topic does not exist."""
+        self._topics.need(named_topics(self._config))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.purge()
+        if self._config.transactional_id:
+            with suppress(KafkaException):  # an open transaction would hold up readers until its time is over; none may be open
+                self.client.abort_transaction(STOP_SECONDS)
+
+    def renew(self) -> None:
+        """A new client in place of one that cannot go on; what that one has not sent yet is forgotten."""
+        self.client.purge()
+        self.client = self._new_client()
+        self.is_fenced = self.is_stuck = False
+
+    def start(self) -> None:
+        """What failed before no longer counts: rows are read again from a place before it."""
+        self._failure = None
+        self._refused.clear()
+
+    def shape(self, topic: str, timeout_seconds: float = CONNECT_SECONDS) -> TopicShape | None:
+        """What a topic is like; None where it is not there and is made at the start. Raises BusUnavailable, and BusRejected when it is not
+        there or must not be seen."""
+        found = self._metadata(None, timeout_seconds)
+        seen = found.topics.get(topic)
+        if seen is None and self._config.new_topics is not None:
+            return None
+        if seen is None:
+            raise missing(topic, self._config, "not there, or not for this user to see")
+        replicas = min((len(partition.replicas) for partition in seen.partitions.values()), default=0)
+        return TopicShape(len(seen.partitions), replicas, len(found.brokers))
+
+    def _metadata(self, topic: str | None, timeout_seconds: float) -> ClusterMetadata:
+        """Of one topic, or of all."""
+        try:
+            found: ClusterMetadata = self.client.list_topics(topic, timeout=timeout_seconds)
+            return found
+        except KafkaException as error:
+            raise self._refusals.unanswered(self.client, self._config.servers, error) from error
+
+    def flush(self) -> None:
+        """Waits until everything sent is acknowledged. Raises BusRejected, and BusUnavailable when the task is to stop and Kafka does not
+        answer for STOP_SECONDS."""
+        waited = 0.0
+        while self._served(self.client.flush, SLICE_SECONDS) or self._refused:
+            self._raise_failure()
+            waited = self.waited(waited)
+        self._raise_failure()
+
+    def waited(self, waited: float) -> float:
+        """One more slice of waiting for Kafka, counted only once the task is to stop. Raises BusUnavailable after STOP_SECONDS of them, and
+        in a transaction that is stuck."""
+        self._check_moving()
+        if not self._stop.is_set():
+            return 0.0
+        if waited >= STOP_SECONDS:
+            raise BusUnavailable(
+                f"stopped while no Kafka broker at {self._config.servers} takes records; they are read again at the next start"
+            )
+        return waited + SLICE_SECONDS
+
+    def _check_moving(self) -> None:
+        now, queued = time.monotonic(), len(self.client)
+        if queued != self._queued or now - self._waited_at > 2 * SLICE_SECONDS:
+            self._queued, self._moved_at = queued, now
+        self._waited_at = now
+        if self._config.transactional_id and queued and now - self._moved_at > STUCK_SECONDS:
+            self.is_stuck = True
+            raise BusUnavailable(f"Kafka at {self._config.servers} has acknowledged none of {queued} records for {STUCK_SECONDS:g} s")
+
+    def _produce(self, topic: str, records: list[Record]) -> None:
+        """Queues the records in order; those that have more than key and value one by one."""
+        if self.sent_since is None:
+            self.sent_since = time.monotonic()
+        self.sent += len(records)
+        start = 0
+        for number in [number for number, record in enumerate(records) if len(record) > 2]:
+            self._produce_batch(topic, records[start:number])
+            self._produce_one(topic, records[number])
+            start = number + 1
+        self._produce_batch(topic, records[start:] if start else records)
+        self._served(self.client.poll, 0)
+        self._raise_failure()
+
+    def _produce_batch(self, topic: str, records: list[Record]) -> None:
+        """When the queue is full in the midst of them, all that follow are left for the next try: none overtakes."""
+        waited = 0.0
+        while records:
+            try:
+                queued = self.client.produce_batch(topic, records)
+            except KafkaException as error:
+                raise self.failure(error.args[0], topic) from error
+            if queued == len(records):
+                break
+            records = [record for record in records if "_error" in record]
+            for record in records:
+                failed: KafkaError = record.pop("_error")
+                if failed.code() != KafkaError._QUEUE_FULL:
+                    raise self.failure(failed, topic)
+            waited = self._room(waited)
+
+    def _produce_one(self, topic: str, record: Record) -> None:
+        waited = 0.0
+        while True:
+            try:
+                return self.client.produce(topic, **record)
+            except BufferError:
+                waited = self._room(waited)
+            except KafkaException as error:
+                if error.args[0].code() not in _TOO_LARGE or "on_delivery" not in record:
+                    raise self.failure(error.args[0], topic) from error
+                record["on_delivery"](error.args[0], None)
+                return self._raise_failure()
+
+    def _served(self, serve: Callable[[float], int], seconds: float) -> int:
+        """Lets the client call back, and waits. What is final for it is raised then, possibly after a callback has stumbled on that."""
+        try:
+            return serve(seconds)
+        except (KafkaException, SystemError) as error:
+            final = error if isinstance(error, KafkaException) else error.__cause__
+            if isinstance(final, KafkaException):
+                raise self._error(final.args[0], self._config.topic) from error
+            if not self._config.transactional_id:
+                raise
+            self.is_fenced = True  # the client has lost its reason; this is the one that ends a transaction without another word
+            raise BusUnavailable(f"a Kafka transaction at {self._config.servers} has failed, and is begun anew by a new client") from error
+
+    def _room(self, waited: float) -> float:
+        """Waits a slice for room in the queue."""
+        self._served(self.client.poll, SLICE_SECONDS)
+        self._raise_failure()
+        return self.waited(waited)
+
+    def _on_failed_delivery(self, error: KafkaError, message: Message) -> None:
+        if error.code() not in _PURGED:
+            self._failure = self._failure or self._error(error, message.topic() or "")
+
+    def _watch(self, record: Record, large: Large) -> None:
+        """Makes `_bury` be called with `large` if the record turns out to be too large: wanted of those above `_batch_bytes`."""
+        record["on_delivery"] = partial(self._on_failed_large, large)
+
+    def _on_failed_large(self, large: Large, error: KafkaError, message: Message) -> None:
+        """Of a record that may be too large."""
+        if error.code() in _TOO_LARGE:
+            self._refused.append(large)
+        else:
+            self._on_failed_delivery(error, message)
+
+    def _on_error(self, error: KafkaError) -> None:
+        self._refusals(error)
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            reason = self._refusals.reason or error.str()
+            LOG.warning("no Kafka broker answers at %s (%s); records wait and are sent when one does", self._config.servers, reason)
+
+    def failure(self, error: KafkaError, topic: str = "") -> BusError:
+        """What to raise for an error: that of a record that has failed before, if there is one."""
+        self._served(self.client.poll, 0)
+        self._raise_failure()
+        return self._error(error, topic)
+
+    def _error(self, error: KafkaError, topic: str) -> BusError:
+        servers, code = self._config.servers, error.code()
+        if self._config.transactional_id and (error.fatal() or code in _FENCED):
+            self.is_fenced = True
+            if self.sent_since is not None and time.monotonic() - self.sent_since > self._transaction_seconds:
+                return BusUnavailable(f"a Kafka transaction took longer than transaction.timeout.ms ({self._transaction_seconds:g} s)")
+            return self.fenced()
+        if self._config.transactional_id and (error.txn_requires_abort() or code == KafkaError._STATE):
+            return BusUnavailable(f"a Kafka transaction at {servers} has failed and is begun anew: {error.str()}")
+        if code in _GONE:
+            return missing(topic, self._config, error.str())
+        cure = ""
+        if code in _TOO_LARGE:
+            cure = f"; its max.message.bytes is less than kafka.batch.size ({self._batch_bytes}): raise the one, or lower the other"
+        return BusRejected(f"Kafka topic {topic} at {servers} does not take a record: {error.str()}{cure}")
+
+    def fenced(self) -> BusRejected:
+        """What to raise when another process has taken over the name of the transactions."""
+        return BusRejected(
+            f"another process has taken over the Kafka transactions {self._config.transactional_id} at {self._config.servers}: "
+            "it runs this task as well; stop one of the two"
+        )
+
+    def _raise_failure(self) -> None:
+        while self._refused:
+            self._bury(self._refused.pop(0))
+        if self._failure is not None:
+            raise self._failure
+
+    def _refusal(self, topic: str, size_bytes: int, what: str) -> str:
+        return refusal(topic, self._config.servers, size_bytes, self._topics.largest_batch(topic), what)
+
+    @abstractmethod
+    def _bury(self, refused: Large) -> None:
+        """Deals with a record that was too large; what is to be raised for it becomes the failure."""
+
+
+LARGE_CURE = "raise the topic's limit (kafka-configs --alter --add-config max.message.bytes=N), or set loader.onError=deadletter"
+
+
+def refusal(topic: str, servers: str, size_bytes: int, limit_bytes: int | None, what: str) -> str:
+    """Why a record is not taken, in a sentence without a value."""
+    limit = f"of {limit_bytes} bytes (max.message.bytes)" if limit_bytes else "(max.message.bytes)"
+    return f"Kafka topic {topic} at {servers} does not take a record of {size_bytes} bytes, more than its limit {limit}: {what}"

@@ -1,0 +1,251 @@
+"""Records sent on to other topics: what arrives, where, and what is committed, without Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from threading import Event
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from cdcbus.consumer.dead_letters import DeadLetter
+from cdcbus.consumer.forward import Forwarder
+from cdcbus.consumer.records import Records
+from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.plugins.contracts import AppliedOffset
+from cdcbus.plugins.converters.canal_row import CanalRow
+from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, DataError
+from cdcbus.plugins.kafka.publish_config import NewTopics, PublishConfig
+from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
+from tests.support.committed import committed
+from tests.support.records import records_of
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+
+ORDERS = Table(TableId("shop", "orders"), (Column("id", "int(11)", 4), Column("region", "text")), ("id",))
+Put = Callable[[list[DeadLetter]], None]
+
+
+def insert(number: int, region: str = "eu") -> bytes:
+    row = {"id": str(number), "region": region}
+    return CanalRow().to_bytes(RowChange(ORDERS, Op.INSERT, None, row, Origin("mysql-bin.000001", number, commit_us=number * 1000)))
+
+
+def truncate() -> bytes:
+    return CanalRow().to_bytes(RowChange(ORDERS, Op.TRUNCATE, None, None))
+
+
+@pytest.fixture
+def task(name: str, kafka: str, make_topic: Callable[..., str]) -> LoadTask:
+    """Reads a topic of two partitions and writes to one of three."""
+    source, config = TopicConfig(kafka, (make_topic(name, 2),)), PublishConfig(kafka, make_topic(f"{name}-out", 3), "canalRow")
+    return LoadTask(name, source, "canalRow", "KAFKA_SYNC", config)
+
+
+def publishing(task: LoadTask, **config: Any) -> LoadTask:
+    assert isinstance(task.target, PublishConfig)
+    return replace(task, target=replace(task.target, **config))
+
+
+@pytest.fixture
+def transactional(task: LoadTask) -> LoadTask:
+    return publishing(task, transactional_id=f"cdcbus-{task.task_id}")
+
+
+@pytest.fixture
+def forwarding() -> Iterator[Callable[..., Forwarder]]:
+    """forwarding(task, put_dead_letters=None): closed at the end."""
+    opened: list[Forwarder] = []
+
+    def forward(task: LoadTask, put: Put | None = None) -> Forwarder:
+        assert isinstance(task.target, PublishConfig)
+        opened.append(Forwarder(task, task.target, CanalRow(), None, put, Event()))  # type: ignore[arg-type]
+        return opened[-1]
+
+    yield forward
+    for each in opened:
+        each.close()
+
+
+def batch(*values: bytes | None, first: int = 0) -> Records:
+    return records_of([*enumerate(values, first)])
+
+
+def ids(task: LoadTask) -> list[int]:
+    """Of the rows that a reader of committed records sees."""
+    return sorted(int(json.loads(message.value() or b"")["data"][0]["id"]) for message in sent(task))
+
+
+def sent(task: LoadTask) -> list[Any]:
+    assert isinstance(task.target, PublishConfig)
+    return committed(task.source.servers, task.target.topic)
+
+
+def seen(task: LoadTask, wanted: list[int]) -> None:
+    """A commit is visible a moment after it is acknowledged."""
+    wait_until(lambda: ids(task) == wanted, f"a reader to see {wanted}")
+
+
+def test_all_is_acknowledged_when_it_returns_and_each_key_stays_in_order(task: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
+    task = publishing(task, partition_keys={"SHOP.ORDERS": ("REGION",)})
+    values = [insert(number, f"r{number % 20}") for number in range(200)]
+    forwarder = forwarding(task)
+    report = forwarder.apply((task.task_id, 1), batch(*values[:150], None), 151, 5)
+    forwarder.apply((task.task_id, 1), batch(*values[150:], first=151), 201, 6)
+    found = [(message.partition(), message.key(), json.loads(message.value())["pos"]) for message in sent(task)]
+    assert sorted(number for _, _, number in found) == list(range(200))
+    partitions = {key: {number for number, of, _ in found if of == key} for _, key, _ in found}
+    assert partitions.keys() == {f"r{number}_".encode() for number in range(20)}
+    assert all(len(of) == 1 for of in partitions.values())
+    assert set().union(*partitions.values()) == {0, 1, 2}
+    for key in partitions:
+        order = [number for _, of, number in found if of == key]
+        assert order == sorted(order)
+    assert (report.records, report.table(ORDERS.id).inserted, report.last_commit_ms) == (151, 150, 149)
+    assert forwarder.applied_offsets() == []
+
+
+def test_what_was_committed_is_the_offset_beside_the_change_number(transactional: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
+    topic = transactional.task_id
+    first = forwarding(transactional)
+    assert first.applied_offsets() == []
+    first.apply((topic, 0), batch(insert(1), insert(2)), 7, 55)
+    first.apply((topic, 1), batch(insert(3)), 4, 56)
+    assert sorted(first.committed_offsets(), key=str) == [AppliedOffset(topic, 0, 7, 55), AppliedOffset(topic, 1, 4, 56)]
+    seen(transactional, [1, 2, 3])
+    group = Consumer({"bootstrap.servers": transactional.source.servers, "group.id": f"cdcbus-{topic}"})
+    with closing(group):
+        assert [found.offset for found in group.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)], timeout=30)] == [7, 4]
+    assert forwarding(transactional).applied_offsets() == [AppliedOffset(topic, 0, 7, 55), AppliedOffset(topic, 1, 4, 56)]
+
+
+def test_what_was_sent_and_not_committed_is_never_seen(
+    transactional: LoadTask, forwarding: Callable[..., Forwarder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the process dies between the two."""
+    topic = transactional.task_id
+    died = forwarding(transactional)
+    with monkeypatch.context() as patched:
+        patched.setattr("cdcbus.plugins.kafka.transaction.Transaction.commit", lambda *_: None)
+        died.apply((topic, 0), batch(insert(1)), 1, 5)
+    second = forwarding(transactional)
+    assert second.applied_offsets() == []
+    second.apply((topic, 0), batch(insert(2)), 1, 5)
+    seen(transactional, [2])
+
+
+@pytest.mark.parametrize("is_reading", [True, False], ids=["as it reads on", "as it sends"])
+def test_of_two_processes_the_older_one_can_commit_no_more(
+    transactional: LoadTask, forwarding: Callable[..., Forwarder], is_reading: bool
+) -> None:
+    topic = transactional.task_id
+    old, new = forwarding(transactional), forwarding(transactional)
+    old.apply((topic, 0), batch(insert(1)), 1, 5)
+    assert new.applied_offsets() == [AppliedOffset(topic, 0, 1, 5)]
+    with pytest.raises(BusRejected, match=f"another process has taken over the Kafka transactions cdcbus-{topic}-{topic}-0"):
+        old.applied_offsets() if is_reading else old.apply((topic, 0), batch(insert(2)), 2, 5)
+    new.apply((topic, 0), batch(insert(3)), 2, 5)
+    seen(transactional, [1, 3])
+
+
+def test_after_a_failure_the_same_process_goes_on_from_what_was_committed(
+    transactional: LoadTask, forwarding: Callable[..., Forwarder]
+) -> None:
+    topic = transactional.task_id
+    forwarder = forwarding(transactional)
+    forwarder.apply((topic, 0), batch(insert(1)), 1, 5)
+    with pytest.raises(DataError, match=rf"record {topic}\[0\]@1: not a canalRow record"):
+        forwarder.apply((topic, 0), batch(b"?", first=1), 2, 5)
+    assert forwarder.applied_offsets() == [AppliedOffset(topic, 0, 1, 5)]
+    forwarder.apply((topic, 0), batch(insert(2), first=1), 2, 5)
+    seen(transactional, [1, 2])
+
+
+def test_another_cluster_keeps_the_offset_at_the_topic_that_it_has(
+    transactional: LoadTask, forwarding: Callable[..., Forwarder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cdcbus.consumer.forward._Outlet.cluster", lambda _: "another one")
+    topic = transactional.task_id
+    forwarder = forwarding(transactional)
+    for partition in (0, 1):
+        forwarder.apply((topic, partition), batch(insert(partition)), partition + 1, 5)
+    assert forwarding(transactional).applied_offsets() == [AppliedOffset(topic, 0, 1, 5), AppliedOffset(topic, 1, 2, 5)]
+    seen(transactional, [0, 1])
+
+
+@pytest.fixture
+def narrow(task: LoadTask) -> LoadTask:
+    """Writes to a topic that takes 20,000 bytes at most, in smaller batches, uncompressed."""
+    topic = f"{task.task_id}-narrow"
+    admin = AdminClient({"bootstrap.servers": task.source.servers})
+    admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "20000"})])[topic].result(timeout=30)
+    wait_until(lambda: topic in admin.list_topics(timeout=30).topics, "the broker to know the topic")
+    return publishing(task, topic=topic, kafka_options={"compression.type": "none", "batch.size": "10000"})
+
+
+LARGE = insert(2, "x" * 30_000)
+
+
+def test_a_record_that_is_too_large_stops_with_its_place(narrow: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
+    sentence = (
+        r"-narrow at .* does not take a record of 3\d+ bytes, more than its limit of 20000 bytes .*: table shop\.orders, made of record"
+    )
+    with pytest.raises(BusRejected, match=sentence) as raised:
+        forwarding(narrow).apply((narrow.task_id, 0), batch(insert(1), LARGE), 2, 5)
+    assert f"{narrow.task_id}[0]@1" in str(raised.value)
+    assert "xxx" not in str(raised.value)
+
+
+def test_a_record_that_is_too_large_becomes_a_letter_and_the_others_go_on(narrow: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
+    letters: list[DeadLetter] = []
+    forwarding(narrow, letters.extend).apply((narrow.task_id, 0), batch(insert(1), LARGE, b"?", insert(3)), 4, 5)
+    assert sorted(letter.offset for letter in letters) == [1, 2]
+    assert ids(narrow) == [1, 3]
+
+
+def test_in_transactions_the_batch_is_begun_anew_without_it(narrow: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
+    letters: list[DeadLetter] = []
+    task = publishing(narrow, transactional_id=f"cdcbus-{narrow.task_id}")
+    forwarder = forwarding(task, letters.extend)
+    forwarder.applied_offsets()
+    records = batch(insert(1), LARGE, insert(3))
+    with pytest.raises(BusUnavailable, match="its transaction is begun anew without it"):
+        forwarder.apply((task.task_id, 0), records, 3, 5)
+    assert (forwarder.applied_offsets(), letters) == ([], [])
+    forwarder.apply((task.task_id, 0), records, 3, 5)
+    assert [letter.offset for letter in letters] == [1]
+    assert forwarder.committed_offsets() == [AppliedOffset(task.task_id, 0, 3, 5)]
+    seen(task, [1, 3])
+
+
+def test_a_truncate_needs_a_topic_with_one_partition(narrow: LoadTask, task: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
+    with pytest.raises(DataError, match=r"record .*\[0\]@0: TRUNCATE of shop\.orders: rows are spread over the partitions of topic"):
+        forwarding(task).apply((task.task_id, 0), batch(truncate()), 1, 5)
+    forwarding(narrow).apply((task.task_id, 0), batch(truncate()), 1, 5)
+    assert [json.loads(message.value())["type"] for message in sent(narrow)] == ["TRUNCATE"]
+
+
+def test_a_task_that_would_read_what_it_writes_is_refused(task: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
+    task = publishing(task, topic=task.task_id)
+    forwarder = forwarding(task)
+    with pytest.raises(ConfigError, match="is both read and written"):
+        forwarder.check_targets()
+    with pytest.raises(ConfigError, match="is both read and written"):
+        forwarder.apply((task.task_id, 0), batch(insert(1)), 1, 5)
+
+
+def test_a_missing_topic_is_named_or_made(task: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
+    lost = publishing(task, topic=f"{task.task_id}-lost")
+    with pytest.raises(BusRejected, match=f"kafka-topics --create --topic {task.task_id}-lost"):
+        forwarding(lost).check_targets()
+    made = publishing(lost, new_topics=NewTopics(2, 1))
+    forwarding(made).check_targets()
+    forwarding(made).apply((task.task_id, 0), batch(insert(1)), 1, 5)
+    assert ids(made) == [1]

@@ -1,0 +1,77 @@
+"""Whole tasks from Kafka to Kafka as an operator runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cdcbus.plugins.position import KafkaPosition, kafka_positions_to_json
+from tests.support.forward import Forward, open_forward
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+PATIENCE_SECONDS = 400  # a start of Spark takes minutes on a machine that has twenty times as much to do as it can
+
+
+@pytest.fixture
+def forward(name: str, kafka: str, zookeeper: str, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Forward]:
+    """From a topic with one partition to one with three."""
+    make_topic(name)
+    make_topic(f"{name}-out", 3)
+    with open_forward(name, kafka, zookeeper, tmp_path) as forward:
+        yield forward
+
+
+def test_rows_are_filtered_renamed_rekeyed_and_spread_in_another_form_and_a_start_goes_on_behind_them(forward: Forward) -> None:
+    forward.put(range(100))
+    forward.put(range(1000, 1010), "secrets")
+    task = forward.task(
+        consumer__excludes="SHOP.SECRETS",
+        loader__source__oggJson="true",
+        loader__source__partitionKey__STORE__SALES="CLIENT",
+        **{"mapper[0].schema": "shop,store", "mapper[0].table": "orders,sales", "mapper[0].ignore": "note"},
+        **{"mapper[0].column.customer": "client"},
+    )
+    task.start()
+    wait_until(lambda: forward.is_at_end(task), f"the task to reach the end: {task.log}", PATIENCE_SECONDS)
+    forward.put(range(100, 150))
+    wait_until(lambda: forward.is_at_end(task), f"the task to go on: {task.log}", PATIENCE_SECONDS)
+    task.ask_to_stop()
+    assert task.await_stop() == 0
+    forward.put(range(150, 200))
+    task.start()
+    wait_until(lambda: forward.is_at_end(task), f"the task to go on after its stop: {task.log}", PATIENCE_SECONDS)
+
+    found = forward.sent()
+    assert len({partition for partition, _, _ in found}) == 3
+    assert {key: len({of for of, one, _ in found if one == key}) for _, key, _ in found} == {f"c{n}_".encode(): 1 for n in range(10)}
+    for customer in range(10):
+        order = [int(value["after"]["id"]) for _, key, value in found if key == f"c{customer}_".encode()]
+        assert order == [*range(customer, 200, 10)]
+    assert {(value["table"], *value["primary_keys"], *value["after"]) for _, _, value in found} == {("store.sales", "id", "id", "client")}
+    assert {value["op_ts"] for _, _, value in found} == {f"1970-01-01 00:00:00.{number:03d}000" for number in range(200)}
+    assert min(value["current_ts"] for _, _, value in found) > "2020"
+
+
+def test_a_position_that_an_operator_sets_wins_over_the_committed_one(forward: Forward) -> None:
+    def set_position(next_offset: int) -> None:
+        forward.zookeeper.set(forward.path, kafka_positions_to_json([KafkaPosition(forward.name, 0, next_offset - 1)]).encode())
+
+    def has_twice(*numbers: int) -> bool:
+        ids = [int(value["data"][0]["id"]) for _, _, value in forward.sent()]
+        return sorted(ids) == sorted([*range(30), *numbers])
+
+    forward.put(range(30))
+    task = forward.task(loader__source__oggJson="false", loader__source__transaction="true")
+    task.start()
+    wait_until(lambda: forward.is_at_end(task), f"the task to reach the end: {task.log}", PATIENCE_SECONDS)
+    wait_until(lambda: has_twice(), "all to be sent once")
+    set_position(25)  # while it runs
+    wait_until(lambda: has_twice(*range(25, 30)), f"the last five once more: {task.log}", PATIENCE_SECONDS)
+    wait_until(lambda: forward.is_at_end(task), f"the task to reach the end again: {task.log}", PATIENCE_SECONDS)
+    task.kill()
+    set_position(28)
+    task.start()
+    wait_until(lambda: has_twice(*range(25, 30), 28, 29), f"the last two once more: {task.log}", PATIENCE_SECONDS)

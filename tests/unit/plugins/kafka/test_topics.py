@@ -1,0 +1,73 @@
+"""Which topic a table's rows go to."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.topic_names import topic_of
+from cdcbus.plugins.kafka.topics import named_topics
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.tasks.kinds import Kind
+from cdcbus.tasks.topic_forms import NEW_TOPICS, TOPIC, TOPIC_RULES
+
+
+def topic(rules: str, table: str) -> str:
+    return topic_of(TableId(*table.split(".", 1)), PublishConfig("", "rest", "canalRow", topic_rules=TOPIC_RULES.read(rules)))
+
+
+@pytest.mark.parametrize(
+    ("rules", "table", "expected"),
+    [
+        # canal's own examples
+        (r"test\.test", "test.test", "test_test"),
+        (r".*\..*", "Shop.Orders", "shop_orders"),
+        ("test", "test.anything", "test"),
+        (r"test\..*", "test.t1", "test_t1"),
+        (r"test,test1\.test1", "test1.test1", "test1_test1"),
+        (r"test,test1\.test1", "test1.other", "rest"),
+        (r"test:test\.test", "test.test", "test"),
+        (r"test0:test,test1:test1\.test", "test.x", "test0"),
+        # case, order, ends
+        (r"a:SHOP\.ORDERS", "shop.Orders", "a"),
+        (r"a:shop\.orders", "shop.orders2", "rest"),
+        (r"a:shop,b:shop\.orders", "shop.orders", "b"),  # rules for tables come first
+        (r"a:shop\.o.*,b:shop\.orders", "shop.orders", "a"),
+        (r"a:shop\.orders; b:shop\.stock", "shop.stock", "b"),
+        ("", "shop.orders", "rest"),
+    ],
+)
+def test_the_first_rule_that_fits_names_the_topic(rules: str, table: str, expected: str) -> None:
+    assert topic(rules, table) == expected
+
+
+@pytest.mark.parametrize("table", ["shop.größe", "shop.a b", "shop." + "x" * 250])
+def test_a_name_that_kafka_does_not_allow_is_refused(table: str) -> None:
+    with pytest.raises(ConfigError, match="is no name for a Kafka topic"):
+        topic(r".*\..*", table)
+
+
+def test_the_topics_that_a_task_file_names_are_told_once() -> None:
+    rules = TOPIC_RULES.read(r"a:shop\.orders,a:shop\.stock,stock\..*,b:x")
+    assert named_topics(PublishConfig("", "rest", "canalRow", topic_rules=rules)) == ["rest", "a", "b"]
+    assert named_topics(PublishConfig("", "rest", "canalRow", dead_letter_topic="letters")) == ["rest", "letters"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (TOPIC_RULES, r"a b:shop\.orders"),
+        (TOPIC_RULES, "a:"),
+        (TOPIC_RULES, "a:shop[("),
+        (NEW_TOPICS, "6"),
+        (NEW_TOPICS, "0:1"),
+        (NEW_TOPICS, "6:0"),
+        (NEW_TOPICS, "6:-1"),
+        (TOPIC, "orders, stock"),
+        (TOPIC, ".."),
+    ],
+)
+def test_what_is_no_rule_topic_or_shape_is_refused(kind: Kind[object], text: str) -> None:
+    with pytest.raises(ValueError, match=r"^no"):
+        kind.read(text)
