@@ -10,14 +10,12 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import groupby
 from operator import attrgetter
 from time import perf_counter
 from typing import NamedTuple
 
 from cdcbus.consumer.dead_letters import DeadLetter
-from cdcbus.consumer.heartbeat import beat_seconds
 from cdcbus.consumer.mapper import Mapper, Plan, Route
 from cdcbus.consumer.merge import merge
 from cdcbus.consumer.net_columns import MIN_RECORDS, NetColumns, NetTable, net_columns
@@ -26,6 +24,7 @@ from cdcbus.consumer.processor import Processor
 from cdcbus.consumer.records import Records
 from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.task import LoadTask, SchemaChange
+from cdcbus.consumer.wanted import Wanted
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Counts, Loader, LoadTransaction, TableBatch, TargetTable
 from cdcbus.plugins.errors import DataError, TargetRejected, UniqueViolation, UnmappedColumn
 from cdcbus.plugins.loaders.widen import lacking, too_narrow
@@ -64,23 +63,35 @@ class LaneApplier:
         loader: Loader,
         process: Processor | None = None,
         put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None = None,
+        lanes_at_once: int = 1,
     ) -> None:
-        """`put_dead_letters` returns when they are durable; None: whatever cannot be applied is raised, as in a dry run."""
+        """`put_dead_letters` returns when they are durable; None: whatever cannot be applied is raised, as in a dry run. `lanes_at_once`:
+        the loader's connections."""
         self._task = task
+        self.lanes_at_once = lanes_at_once
         self._converter = converter
         self._loader = loader
         self._process = process
         self.is_dry_run = loader.is_dry_run
+        self.close = loader.close
+        self.seen: dict[Lane, AppliedOffset] = {}
+        """The offsets in the target, as far as they are known: each transaction is undone where its lane's is another one there."""
         self._put_dead_letters = None if loader.is_dry_run else put_dead_letters
         self._mapper = Mapper(task.rules)
-        self._wants = cache(task.wants)
+        self._wanted = Wanted(task, converter, process)
         self._is_merging = task.merge and loader.is_merging
+
+    def applied_offsets(self) -> list[AppliedOffset]:
+        """The offsets stored by this task; `apply` expects that nobody else moves them after the last call."""
+        found = self._loader.applied_offsets()
+        self.seen = {(offset.topic, offset.partition): offset for offset in found}
+        return found
 
     def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int) -> BatchReport:
         """Everything or nothing: rows, dead letters, and that the lane has been applied up to `end_offset`.
 
-        Raises UnmappedColumn, and what needs no person but time; DataError and TargetRejected, naming the record, unless they become dead
-        letters.
+        Raises UnmappedColumn, and what needs no person but time; OffsetConflict when somebody else has applied records of the lane since
+        `applied_offsets` was called; DataError and TargetRejected, naming the record, unless they become dead letters.
         """
         report, letters = BatchReport(records=len(records)), list[DeadLetter]()
         started = perf_counter()
@@ -97,8 +108,9 @@ class LaneApplier:
                 self._settle(work, steps)
             if letters and self._put_dead_letters:
                 self._put_dead_letters(letters)  # before the offset moves past them
-            transaction.store_offset(AppliedOffset(*lane, end_offset, mzxid))
+            transaction.store_offset(done := AppliedOffset(*lane, end_offset, mzxid), self.seen.get(lane))
             applied = perf_counter()
+        self.seen[lane] = done
         report.decode_ms, report.apply_ms = (decoded - started) * 1000, (applied - decoded) * 1000
         report.commit_ms = (perf_counter() - applied) * 1000
         return report
@@ -114,7 +126,7 @@ class LaneApplier:
 
     def _column_plans(self, table: Table) -> list[Plan] | None:
         """None for heartbeats, whose cells tell the time."""
-        if self._wants(table.id):
+        if self._wanted.table(table.id):
             return [self._plan(route, table) for route in self._mapper.routes(table.id)]
         return None if self._task.is_heartbeat(table.id) else []
 
@@ -136,7 +148,7 @@ class LaneApplier:
             LOG.info("task %s: %s[%d] is applied row by row: %s", self._task.task_id, *work.lane, error)
             return False
         work.report.add(report)
-        work.report.last_commit_ms = max(work.report.last_commit_ms, net.last_commit_ms)
+        work.report.committed(net.first_commit_ms, net.last_commit_ms)
         return True
 
     def check_targets(self) -> None:
@@ -166,25 +178,12 @@ class LaneApplier:
 
     def _steps_of(self, offset: int, value: bytes, known: dict[int, tuple[Table, list[Plan]]], report: BatchReport) -> list[Step]:
         steps: list[Step] = []
-        for change in self._converter.from_bytes(value):
-            report.last_commit_ms = max(report.last_commit_ms, change.origin.commit_ms)
-            for wanted in self._wanted(change, report):
-                table = wanted.table
-                if id(table) not in known:
-                    known[id(table)] = table, [self._plan(route, table) for route in self._mapper.routes(table.id)]
-                steps += [Step(offset, plan, plan.map(wanted)) for plan in known[id(table)][1]]
+        for change in self._wanted.changes(value, report):
+            table = change.table
+            if id(table) not in known:
+                known[id(table)] = table, [self._plan(route, table) for route in self._mapper.routes(table.id)]
+            steps += [Step(offset, plan, plan.map(change)) for plan in known[id(table)][1]]
         return steps
-
-    def _wanted(self, change: RowChange, report: BatchReport) -> Sequence[RowChange]:
-        """What is left of a change: itself, what the event processor made of it, or nothing."""
-        if not self._wants(change.table.id):
-            if self._task.is_heartbeat(change.table.id):
-                report.beat_seconds = max(report.beat_seconds, beat_seconds(change))
-            return ()
-        if self._process is None:
-            return (change,)
-        processed = self._process(change)
-        return () if processed is None else (processed,)
 
     def _plan(self, route: Route, table: Table) -> Plan:
         target = self._target(route)

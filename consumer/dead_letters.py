@@ -78,6 +78,10 @@ class DeadLetterTopic:
         except KafkaException as error:
             raise ConfigError(f"settings of the Kafka client (kafka.*): {error.args[0].str()}") from error
 
+    @property
+    def task_id(self) -> str:
+        return self._task_id
+
     def __enter__(self) -> DeadLetterTopic:
         return self
 

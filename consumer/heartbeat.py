@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 from cdcbus.plugins.rowchange import RowChange
 
 
-def beat_seconds(change: RowChange) -> float:
-    """When a heartbeat was written, in epoch seconds by the source's clock; 0 for a row that does not say it."""
-    text = next((cell for name, cell in (change.after or {}).items() if name.lower() == "beat_at"), None)
+def read_beat(change: RowChange) -> tuple[str, float] | None:
+    """Which source has written a heartbeat, by its server id, and when, in epoch seconds by the source's clock; None for a row that does
+    not say it."""
+    cells = {name.lower(): cell for name, cell in (change.after or {}).items()}
     try:
-        return datetime.fromisoformat(text or "").replace(tzinfo=UTC).timestamp()
+        seconds = datetime.fromisoformat(cells.get("beat_at") or "").replace(tzinfo=UTC).timestamp()
     except ValueError:
-        return 0.0
+        return None
+    return cells.get("server_id") or "", seconds

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from cdcbus.consumer.mapper import Plan
 from cdcbus.consumer.merge_columns import merge_columns
 from cdcbus.consumer.records import Records
+from cdcbus.consumer.report import earliest
 from cdcbus.plugins.columnar import RowGroup, read_columns
 from cdcbus.plugins.contracts import TableBatch
 from cdcbus.plugins.rowchange import Op, Table, TableId
@@ -32,10 +33,12 @@ class NetTable:
 @dataclass(slots=True)
 class NetColumns:
     """`tables`: the tables whose net effect is known. The records at the places `plain`, ascending, go the plain way, as far as their rows
-    are for the other tables. `last_commit_ms`: of the rows in `tables`."""
+    are for the other tables. `first_commit_ms`, `last_commit_ms`: of the rows
+    in `tables`, 0 without one."""
 
     tables: dict[TableId, NetTable] = field(default_factory=dict)
     plain: list[int] = field(default_factory=list)
+    first_commit_ms: int = 0
     last_commit_ms: int = 0
 
 
@@ -70,7 +73,9 @@ def net_columns(
         ops = Counter({op: sum(len(group.records) for group, _ in members if group.op is op) for op in Op})
         dropped = sum(len(group.records) for group, plan in members if plan.dropped)
         net.tables[target] = NetTable(batch, ops, dropped)
-        net.last_commit_ms = max(net.last_commit_ms, *(pc.max(group.commit_us).as_py() // 1000 for group, _ in members))
+        times = [pc.min_max(group.commit_us).as_py() for group, _ in members]
+        net.first_commit_ms = earliest(net.first_commit_ms, min(time["min"] for time in times) // 1000)
+        net.last_commit_ms = max(net.last_commit_ms, *(time["max"] // 1000 for time in times))
     net.plain = sorted(plain)
     return net
 

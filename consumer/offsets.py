@@ -17,8 +17,8 @@ from cdcbus.plugins.position import KafkaPosition, kafka_positions_from_json
 from cdcbus.plugins.start import AtTime, Edge, KafkaStart, Replay
 
 LOG = logging.getLogger(__name__)
-_LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
-_LIBRARY_LOG.setLevel(logging.CRITICAL)
+LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
+LIBRARY_LOG.setLevel(logging.CRITICAL)
 ASK_SECONDS = 10.0
 
 Lane = tuple[str, int]  # topic, partition
@@ -41,7 +41,7 @@ class TopicLogs:
                     "enable.auto.commit": False,
                     "enable.partition.eof": True,
                     "error_cb": self._refusals,
-                    "logger": _LIBRARY_LOG,
+                    "logger": LIBRARY_LOG,
                 }
             )
         except KafkaException as error:
@@ -62,6 +62,13 @@ class TopicLogs:
         if found.error is not None:
             raise BusRejected(f"Kafka topic {topic} at {self._servers}: {found.error.str()}; check consumer.source.topics")
         return sorted(found.partitions)
+
+    def cluster(self) -> str:
+        """The id of the brokers' cluster. Raises BusUnavailable."""
+        try:
+            return str(self._consumer.list_topics(timeout=self._ask_seconds).cluster_id)
+        except KafkaException as error:
+            raise self._unavailable(error) from error
 
     def bounds(self, lane: Lane) -> tuple[int, int]:
         """(first offset held, end offset). Raises BusUnavailable."""
@@ -108,6 +115,16 @@ class TopicLogs:
                 ends.pop(lane, None)
         self._consumer.unassign()
         return sorted(found, key=lambda record: record[:2])
+
+    def first(self, lane: Lane, offset: int) -> tuple[int, bytes | None] | None:
+        """The first record at or after an offset: when it came into Kafka, in epoch milliseconds, and its value. None when none comes in
+        time."""
+        self._consumer.assign([TopicPartition(*lane, offset)])
+        try:
+            message = self._consumer.poll(self._ask_seconds)
+        finally:
+            self._consumer.unassign()
+        return None if message is None or message.error() is not None else (message.timestamp()[1], message.value())
 
     def _unavailable(self, error: KafkaException) -> BusError:
         return self._refusals.unanswered(self._consumer, self._servers, error)

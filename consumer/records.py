@@ -47,6 +47,12 @@ class Records(Sequence[Record]):
 NO_RECORDS = Records(pa.array([], pa.int64()), pa.array([], pa.binary()))
 
 
+def kafka_times(batch: pa.Table) -> tuple[int, int]:
+    """When the first and the last record of a table came into Kafka, by its column `kafka_ms`; 0 without one."""
+    times = pc.min_max(batch.column("kafka_ms")).as_py()
+    return max(0, times["min"] or 0), max(0, times["max"] or 0)
+
+
 def by_lane(batch: pa.Table) -> dict[Lane, Records]:
     """The records of a table of topic, partition, offset and value, whose rows are in offset order in each lane."""
     lanes = {}

@@ -55,13 +55,19 @@ class TableReport:
 COUNTERS = ("inserted", "updated", "deleted", "truncated", "failed", "missed", "dropped")
 
 
+def earliest(one_ms: int, other_ms: int) -> int:
+    """The earlier of two times; 0 is none."""
+    return min(one_ms, other_ms) if one_ms and other_ms else one_ms or other_ms
+
+
 @dataclass(slots=True)
 class BatchReport:
     """What was done with a batch, or with a lane's part of it. Stages in milliseconds, added up over lanes, which run side by side:
     `decode_ms` reading and mapping records, `apply_ms` everything inside the target's transaction, `commit_ms` ending it.
 
-    `unread`: records that went to dead letters as nothing could be read from them. `last_commit_ms`: the source's commit time of the last
-    row change, 0 without one; `beat_seconds`: when the last heartbeat was written, 0 without one.
+    `unread`: records that went to dead letters as nothing could be read from them. `first_commit_ms`, `last_commit_ms`: the earliest and
+    latest commit time of the row changes at the source; `first_kafka_ms`, `last_kafka_ms`: of the records in Kafka; 0 without one. `beats`:
+    when the last heartbeat of each source was written, in epoch seconds, by server id.
     """
 
     records: int = 0
@@ -70,8 +76,11 @@ class BatchReport:
     decode_ms: float = 0.0
     apply_ms: float = 0.0
     commit_ms: float = 0.0
+    first_commit_ms: int = 0
     last_commit_ms: int = 0
-    beat_seconds: float = 0.0
+    first_kafka_ms: int = 0
+    last_kafka_ms: int = 0
+    beats: dict[str, float] = field(default_factory=dict)
 
     def table(self, table: TableId) -> TableReport:
         return self.tables.setdefault(table, TableReport())
@@ -82,10 +91,26 @@ class BatchReport:
         self.decode_ms += other.decode_ms
         self.apply_ms += other.apply_ms
         self.commit_ms += other.commit_ms
-        self.last_commit_ms = max(self.last_commit_ms, other.last_commit_ms)
-        self.beat_seconds = max(self.beat_seconds, other.beat_seconds)
+        self.committed(other.first_commit_ms, other.last_commit_ms)
+        self.came(other.first_kafka_ms, other.last_kafka_ms)
+        for source, seconds in other.beats.items():
+            self.beat(source, seconds)
         for table, report in other.tables.items():
             self.table(table).add(report)
+
+    def committed(self, first_ms: int, last_ms: int) -> None:
+        """Row changes that were committed between two times; 0: not known."""
+        self.first_commit_ms = earliest(self.first_commit_ms, first_ms)
+        self.last_commit_ms = max(self.last_commit_ms, last_ms)
+
+    def came(self, first_ms: int, last_ms: int) -> None:
+        """Records that came into Kafka between two times; 0: not known."""
+        self.first_kafka_ms = earliest(self.first_kafka_ms, first_ms)
+        self.last_kafka_ms = max(self.last_kafka_ms, last_ms)
+
+    def beat(self, source: str, seconds: float) -> None:
+        """A heartbeat of a source."""
+        self.beats[source] = max(self.beats.get(source, 0.0), seconds)
 
     def __str__(self) -> str:
         stages = f"decode {self.decode_ms:.0f}, apply {self.apply_ms:.0f}, commit {self.commit_ms:.0f} ms"

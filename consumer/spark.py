@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from subprocess import TimeoutExpired
 from threading import Event, Thread
 from typing import Any
 
 import orjson
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcbus.consumer.jars import kafka_connector_jars
 from cdcbus.consumer.offsets import Lane
+from cdcbus.consumer.package_zip import package_zip
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, CdcError
 
@@ -45,31 +49,73 @@ _SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.driver.memory": "1g",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
     "spark.log.level": "FATAL",
 }
+# Without executors nobody else needs to reach the driver.
+_ALONE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+
+
+# Of a task: a session, and an empty folder for its checkpoints, during a block.
+OpenSpark = Callable[[LoadTask, Event], AbstractContextManager[tuple[SparkSession, Path]]]
+
+
+def spark_session(task: LoadTask, stop: Event) -> AbstractContextManager[tuple[SparkSession, Path]]:
+    """A Spark application of the task's own. Raises ConfigError when Java or the Kafka connector are missing."""
+    return _application(f"cdcbus task {task.task_id}", task.spark_options, stop)
 
 
 @contextmanager
-def spark_session(task: LoadTask, stop: Event) -> Iterator[tuple[SparkSession, Path]]:
-    """A Spark application of the task's own, and an empty folder for its checkpoints. Both are gone at the end.
+def shared_spark(name: str, options: Mapping[str, str], stop: Event, on_end: Callable[[], object]) -> Iterator[OpenSpark]:
+    """One Spark application for many tasks, between which it shares its cores fairly. To be called on the main thread. Raises ConfigError
+    when Java or the Kafka connector are missing.
 
-    A task file's `spark.*` keys override the settings above; its Java options are added. Raises ConfigError when Java or the Kafka
-    connector are missing.
+    `on_end` is called, perhaps more than once, when its JVM has ended by itself: all that it was asked for is lost.
+    """
+    with _application(name, {"spark.scheduler.mode": "FAIR", **options}, stop) as (spark, scratch):
+        gateway: Any = spark.sparkContext._gateway
+        ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]  # tasks that begin at the same time would start one each
+
+        def watch(seconds: float | None = None) -> None:
+            with suppress(TimeoutExpired):
+                gateway.proc.wait(seconds)
+                if not stop.is_set():
+                    on_end()
+
+        @contextmanager
+        def open_session(task: LoadTask, _stop: Event) -> Iterator[tuple[SparkSession, Path]]:
+            folder = Path(tempfile.mkdtemp(dir=scratch))
+            spark.sparkContext.setLocalProperty("spark.scheduler.pool", task.task_id)
+            try:
+                yield spark.newSession(), folder
+            except JVM_ENDED:
+                watch(2)
+                raise
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+
+        Thread(target=watch, name="jvm-watch", daemon=True).start()
+        yield open_session
+
+
+@contextmanager
+def _application(name: str, options: Mapping[str, str], stop: Event) -> Iterator[tuple[SparkSession, Path]]:
+    """A session, and an empty folder for checkpoints. Both are gone at the end.
+
+    `options` override the settings above; Java options are added.
     """
     jars = kafka_connector_jars()
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = options.get("spark.pyspark.python", sys.executable)
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     _remove_leftovers()
     scratch = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-"))
     settings = {
         **_SETTINGS,
-        "spark.app.name": f"cdcbus task {task.task_id}",
+        "spark.app.name": name,
         "spark.jars": ",".join(map(str, jars)),
-        "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        **task.spark_options,
-        _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()} {task.spark_options.get(_JAVA_OPTIONS, '')}",
+        **({} if is_cluster(options.get("spark.master", "local")) else {**_ALONE, "spark.local.dir": str(scratch / "local")}),
+        **options,
+        _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()} {options.get(_JAVA_OPTIONS, '')}",
     }
     builder = SparkSession.builder
     for key, value in settings.items():
@@ -78,12 +124,24 @@ def spark_session(task: LoadTask, stop: Event) -> Iterator[tuple[SparkSession, P
     with _filtered_stderr(stop):
         spark = builder.getOrCreate()
     signal.signal(signal.SIGINT, on_interrupt)  # Spark has put its own in place; how a task stops is decided elsewhere
+    if has_executors(spark):
+        spark.sparkContext.addPyFile(str(package_zip(scratch)))
     try:
         yield spark, scratch
     finally:
         with suppress(*JVM_ENDED):
             spark.stop()
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def is_cluster(master: str) -> bool:
+    """Whether a `spark.master` gives tasks to executors of their own: all but `local` and `local[...]` do."""
+    return not re.fullmatch(r"local(\[.*\])?", master)
+
+
+def has_executors(spark: SparkSession) -> bool:
+    """Whether records are fetched elsewhere than in this process's JVM."""
+    return is_cluster(str(spark.sparkContext.master))
 
 
 def _remove_leftovers() -> None:
@@ -129,8 +187,12 @@ def _copy_lines(reading: int, writing: int, stop: Event) -> None:
                 stderr.write(line)
 
 
-def kafka_stream(spark: SparkSession, task: LoadTask, offsets: Mapping[Lane, int]) -> DataFrame:
-    """A stream of topic, partition, offset and value, from `offsets` on; only committed records.
+FETCH_BYTES = 64 << 20  # of all lanes
+COLUMNS = ("topic", "partition", "offset", "value", "unix_millis(timestamp) AS kafka_ms")
+
+
+def kafka_stream(spark: SparkSession, task: LoadTask, offsets: Mapping[Lane, int], batch_records: int) -> DataFrame:
+    """A stream of topic, partition, offset, value and kafka_ms, when a record came into Kafka, from `offsets` on; only committed records.
 
     With a chosen partition it is assigned, else new partitions of the topics are found and read from their beginning.
     """
@@ -142,16 +204,26 @@ def kafka_stream(spark: SparkSession, task: LoadTask, offsets: Mapping[Lane, int
     else:
         chosen = {"assign": orjson.dumps({topic: [task.source.partition] for topic in task.source.topics}).decode()}
     options = {
-        "kafka.fetch.max.wait.ms": "5",
+        **_fetching(len(offsets), batch_records),
         **{f"kafka.{key}": value for key, value in task.source.kafka_options.items()},
         "kafka.bootstrap.servers": task.source.servers,
         "kafka.isolation.level": "read_committed",
         "startingOffsets": orjson.dumps(starting).decode(),
         "failOnDataLoss": "true",
-        "maxOffsetsPerTrigger": str(task.max_records_per_batch),
+        "maxOffsetsPerTrigger": str(batch_records),
         **chosen,
     }
-    return spark.readStream.format("kafka").options(**options).load().select("topic", "partition", "offset", "value")
+    return spark.readStream.format("kafka").options(**options).load().selectExpr(*COLUMNS)
+
+
+def _fetching(lanes: int, batch_records: int) -> dict[str, str]:
+    """How Kafka's clients fetch, one for each lane: the larger the pieces the faster, as far as what all of them hold stays small. A poll
+    unpacks its records, however well they were packed, so it is to be few: 64 of 1 MB have room in 1 GB."""
+    return {
+        "kafka.fetch.max.wait.ms": "5",
+        "kafka.max.partition.fetch.bytes": str(min(16 << 20, max(1 << 20, FETCH_BYTES // max(1, lanes)))),
+        "kafka.max.poll.records": str(min(64, max(16, batch_records // 10))),
+    }
 
 
 # Spark writes two small files per batch to remember its progress. The checkpoint is thrown away, ZooKeeper holds the position: so they

@@ -1,4 +1,4 @@
-"""What a consumer task is told: the typed form of a `KafkaFetch` -> `JdbcBatch` task file."""
+"""What a consumer task is told: the typed form of a `KafkaFetch` -> `JdbcBatch` or `KAFKA_SYNC` task file."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from enum import StrEnum
 from cdcbus.consumer.expression import Expression
 from cdcbus.consumer.mask import Mask
 from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.kafka.publish_config import PublishConfig
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Edge, KafkaStart
 
@@ -71,7 +72,7 @@ class DeadLetterConfig:
 
 @dataclass(frozen=True, slots=True)
 class LoadTask:
-    """Kafka topics to one target.
+    """Kafka topics to one target, a database or other topics.
 
     `includes` / `excludes` are SCHEMA.TABLE in upper case, before mapping; `excludes` ignored where `includes` is given.
     `processor`: `module:function` or an entry point that sees rows before they are mapped; empty: none.
@@ -85,7 +86,7 @@ class LoadTask:
     source: TopicConfig
     converter: str
     loader: str
-    target: JdbcTarget
+    target: JdbcTarget | PublishConfig
     includes: frozenset[str] = frozenset()
     excludes: frozenset[str] = frozenset()
     rules: tuple[MapperRule, ...] = ()

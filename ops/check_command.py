@@ -81,8 +81,14 @@ def print_checked(checked: Checked) -> None:
     if checked.findings:
         console.print(_finding_table(checked.findings))
     if checked.observations is not None:
-        console.print(Text(f"connections: {_counted((o.outcome for o in checked.observations), Outcome)}", "bold"))
-        console.print(_observation_table(checked.observations))
+        print_observations("connections", checked.observations)
+
+
+def print_observations(what: str, observations: list[Observation]) -> None:
+    """How many there are of each outcome, and a table of them."""
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    console.print(Text(f"{what}: {_counted((o.outcome for o in observations), Outcome)}", "bold"))
+    console.print(_observation_table(observations))
 
 
 def _counted(words: Iterable[str], all_words: Iterable[str]) -> str:

@@ -80,6 +80,9 @@ def _fail(ctx: click.Context, sentence: str) -> None:
         "demo": ("cdcbus.ops.demo.commands:demo", "Show the whole way, from a changing database to equal copies."),
         "node": ("cdcbus.ops.node_commands:node", "Run nodes, look at them, drain them."),
         "topic": ("cdcbus.ops.topic_commands:topic", "Look into Kafka topics: tables, row changes, lag, offsets of a time."),
+        "doctor": ("cdcbus.ops.doctor_command:doctor", "Look at each part of this installation: what is wrong, and what to do."),
+        "audit": ("cdcbus.ops.audit_command:list_actions", "List what operators did."),
+        "alarm": ("cdcbus.ops.alarm_commands:alarm", "List alarms, silence them, try the ways to people."),
         "lineage": ("cdcbus.ops.lineage_commands:lineage", "Show which source table goes where: topic, task, target table."),
     },
 )
@@ -121,20 +124,15 @@ def run(word: str, bus: BusSettings) -> None:
     A word with / in it or .properties at its end is a file; any other too, if there is such a file.
     """
     from cdcbus.tasks.findings import Severity
-    from cdcbus.tasks.named_task import inspect_named, place_of
+    from cdcbus.tasks.named_task import inspect_named, ready_task
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")  # other packages speak from WARNING on
-    log = logging.getLogger("cdcbus")
-    log.setLevel(logging.INFO)
+    logging.getLogger("cdcbus").setLevel(logging.INFO)
     logging.getLogger("kazoo").setLevel(logging.ERROR)
-    place = place_of(word)
-    read = inspect_named(word, bus, Severity.ERROR).ready(place)
-    for level, findings in ((logging.WARNING, read.warnings), (logging.INFO, read.notes)):
-        for finding in findings:
-            log.log(level, "%s", finding.located(place))
+    task = ready_task(word, bus, inspect_named(word, bus, Severity.ERROR))
     from cdcbus.tasks.runner import run_task
 
-    run_task(bus.applied_to(read.task), bus.zookeeper, bus.zookeeper_auth)
+    run_task(task, bus.zookeeper, bus.zookeeper_auth)
 
 
 @task.command("check")

@@ -1,4 +1,4 @@
-"""`cdcbus dlq`: records that a consumer task could not apply."""
+"""`cdcbus dlq`: records that a consumer task could not apply, or Kafka did not take."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
+from cdcbus.ops.bus_client import bus_client
 from cdcbus.ops.bus_options import bus_options
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.this_process import operator
 
 if TYPE_CHECKING:
     from cdcbus.consumer.dead_letters import DeadLetterTopic, OpenLetter
+    from cdcbus.ops.fetch_letters import FetchLetter, FetchLetters
     from cdcbus.tasks.bus_settings import BusSettings
+    from cdcbus.tasks.letters import LetterBox
 
-RECORD = re.compile(r"[\w.-]+/[0-9]+/[0-9]+")
+RECORD = re.compile(r"[\w.-]+/(?:[0-9]+/[0-9]+|[^/\s]+:[0-9]+/[0-9]+/[0-9]+)")
 
 _task = click.argument("word", metavar="FILE|ID")
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -31,19 +35,22 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 def _read_records(_context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
     for word in words:
         if not RECORD.fullmatch(word):
-            raise click.BadParameter(f"expected TOPIC/PARTITION/OFFSET as `cdcbus dlq list` prints it, not {word!r}")
+            raise click.BadParameter(
+                f"expected TOPIC/PARTITION/OFFSET, or of a fetch task TOPIC/FILE:PLACE/ROW/NUMBER, as `cdcbus dlq list` prints it, "
+                f"not {word!r}"
+            )
     return words
 
 
-_records = click.argument("records", nargs=-1, metavar="[TOPIC/PARTITION/OFFSET...]", callback=_read_records)
+_records = click.argument("records", nargs=-1, metavar="[RECORD...]", callback=_read_records)
 
 
 @click.group()
 def dlq() -> None:
     """Look at dead letters, replay or drop them.
 
-    A consumer task with loader.onError=deadletter puts there what it cannot read or what the target refuses. FILE is its task file, ID its
-    id in ZooKeeper.
+    A consumer task with loader.onError=deadletter puts there what it cannot read or what the target refuses, a fetch task what is too large
+    for Kafka. FILE is its task file, ID its id in ZooKeeper; RECORD is named as `cdcbus dlq list` prints it.
     """
 
 
@@ -61,7 +68,7 @@ def list_letters(word: str, as_json: bool, bus: BusSettings) -> None:
     if not letters:
         click.echo("no dead letters are open")
         return
-    table = Table("record", "time", "reason", box=None)
+    table = Table(Column("record", no_wrap=True), "time", "reason", box=None)  # the name of a record is for copying
     for each in letters:
         table.add_row(each.letter.record, each.time, each.letter.reason)
     Console().print(table)
@@ -94,15 +101,21 @@ def replay(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, bus:
     """Put the original records to the ends of their partitions, key and bytes as they were, and settle their letters.
 
     They come after all that has come since: of a row that has changed meanwhile the older state is written. Every task that reads the topic
-    gets them once more. A header `cdcbus.replayed` says when.
+    gets them once more. A header `cdcbus.replayed` says when. Refused for a fetch task, whose letters do not hold the records.
     """
+    from cdcbus.ops.fetch_letters import NO_REPLAY, FetchLetters
+    from cdcbus.tasks.letters import replay_letters
+
     with _topic(word, bus) as topic:
+        if isinstance(topic, FetchLetters):
+            raise ConfigError(NO_REPLAY)
         letters = _chosen(topic, records, takes_all)
         if letters and not yes:
             click.confirm(
                 f"Put {len(letters)} records to the ends of their partitions? Newer states of their rows are overwritten", abort=True
             )
-        topic.replay(letters)
+        with bus_client(bus) as client:
+            replay_letters(client, topic, topic.task_id, letters, operator())
     click.echo(f"{len(letters)} records replayed")
 
 
@@ -114,43 +127,45 @@ def replay(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, bus:
 @bus_options
 def drop(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, bus: BusSettings) -> None:
     """Settle letters without applying them: their rows stay as they are at the target."""
+    from cdcbus.tasks.letters import drop_letters
+
     with _topic(word, bus) as topic:
         letters = _chosen(topic, records, takes_all)
         if letters and not yes:
             click.confirm(f"Drop {len(letters)} dead letters? Their changes are not applied", abort=True)
-        topic.drop(letters)
+        with bus_client(bus) as client:
+            drop_letters(client, topic, topic.task_id, letters, operator())
     click.echo(f"{len(letters)} dead letters dropped")
 
 
 @contextmanager
-def _topic(word: str, bus: BusSettings) -> Iterator[DeadLetterTopic]:
-    """The dead letters of a task. Raises ConfigError when it is no consumer task."""
+def _topic(word: str, bus: BusSettings) -> Iterator[DeadLetterTopic | FetchLetters]:
+    """The dead letters of a task."""
     from cdcbus.consumer.dead_letters import DeadLetterTopic
     from cdcbus.consumer.task import LoadTask
+    from cdcbus.ops.fetch_letters import FetchLetters
     from cdcbus.tasks.findings import Severity
     from cdcbus.tasks.named_task import inspect_named, place_of
 
     task = inspect_named(word, bus, Severity.ERROR).ready(place_of(word)).task
-    if not isinstance(task, LoadTask):
-        raise ConfigError(f"{place_of(word)} is a fetch task; `cdcbus dlq` is about consumer tasks (KafkaFetch)")
-    with DeadLetterTopic(task) as topic:
+    with DeadLetterTopic(task) if isinstance(task, LoadTask) else FetchLetters(task) as topic:
         yield topic
 
 
-def _chosen(topic: DeadLetterTopic, records: Sequence[str], takes_all: bool) -> list[OpenLetter]:
+def _chosen(topic: LetterBox[Any], records: Sequence[str], takes_all: bool) -> list[Any]:
     """The letters of these records, in order. Raises ConfigError for one that is not open."""
     if bool(records) == takes_all:
         raise click.UsageError("name records as `cdcbus dlq list` prints them, or give --all")
-    letters = topic.letters()
-    if takes_all:
-        return letters
-    unknown = set(records) - {each.letter.record for each in letters}
-    if unknown:
-        raise ConfigError(f"no open dead letter: {', '.join(sorted(unknown))}; `cdcbus dlq list` prints those that are")
-    return [each for each in letters if each.letter.record in records]
+    from cdcbus.tasks.letters import chosen_letters
+
+    return chosen_letters(topic, None if takes_all else records)
 
 
-def _fields(each: OpenLetter) -> dict[str, Any]:
+def _fields(each: OpenLetter | FetchLetter) -> dict[str, Any]:
+    from cdcbus.ops.fetch_letters import FetchLetter
+
+    if isinstance(each, FetchLetter):
+        return {"record": each.letter.record, "time": each.time, "reason": each.letter.reason}
     letter = each.letter
     return {
         "record": letter.record,
@@ -162,7 +177,11 @@ def _fields(each: OpenLetter) -> dict[str, Any]:
     }
 
 
-def _original(each: OpenLetter) -> dict[str, Any]:
+def _original(each: OpenLetter | FetchLetter) -> dict[str, Any]:
+    from cdcbus.ops.fetch_letters import FetchLetter
+
+    if isinstance(each, FetchLetter):
+        return {name: _text(value) for name, value in each.fields.items()}
     return {"key": _text(each.key), "headers": {name: _text(value) for name, value in each.headers}, "value": _text(each.value)}
 
 

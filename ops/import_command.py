@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,7 +55,10 @@ def _make_file(files: tuple[Path, ...], output: Path, force: bool, strict: bool,
 
 
 def _store(files: tuple[Path, ...], force: bool, strict: bool, bus: BusSettings) -> None:
-    from cdcbus.tasks.dist_nodes import dist_nodes, dist_path
+    from cdcbus.ops.bus_client import bus_client
+    from cdcbus.tasks.audit import audited
+    from cdcbus.tasks.dist_nodes import DistNodes, dist_path
+    from cdcbus.tasks.this_process import operator
 
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     read = [(click.format_filename(file), inspect_task(file, bus.filling, sources=bus.source_lookup(file))) for file in files]
@@ -67,8 +71,10 @@ def _store(files: tuple[Path, ...], force: bool, strict: bool, bus: BusSettings)
         if task.task_id in tasks:
             raise ConfigError(f"{name}: task {task.task_id} is in another of the files too; expected each id once; nothing is stored")
         tasks[task.task_id] = dists_of(task, texts_of(inspection.entries, name, bus.filling))
-    with dist_nodes(bus.zookeeper, bus.zookeeper_auth) as nodes:
-        nodes.put(tasks, force)
+    with bus_client(bus) as client, ExitStack() as notes:
+        for task_id in tasks:
+            notes.enter_context(audited(client, operator(), "task import", f"task {task_id}"))
+        DistNodes(client).put(tasks, force)
     for task_id in tasks:
         click.echo(f"task {task_id} is in ZooKeeper, {dist_path(task_id)} at {bus.zookeeper}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -13,8 +13,9 @@ from cdcbus.ops.bus_client import bus_client
 from cdcbus.ops.bus_options import bus_options
 from cdcbus.ops.tables import print_json, print_table
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.bus_nodes import BusNodes, NodeInfo, NodeWish
+from cdcbus.tasks.bus_nodes import BusNodes, NodeInfo
 from cdcbus.tasks.kinds import PATH_NAME
+from cdcbus.tasks.orders import order_limit, order_taking
 from cdcbus.tasks.this_process import operator
 
 if TYPE_CHECKING:
@@ -43,12 +44,14 @@ def node() -> None:
 def run(bus: BusSettings) -> None:
     """Be a node: take tasks that `cdcbus task start` wants, and run them, until SIGTERM or Ctrl-C; then others take them.
 
-    Settings: node.id, node.workLimit, node.logDirectory in cdcbus.properties, or CDCBUS_NODE_ID and so on. A task is taken where its
-    nodeId allows it. If this process dies, another node has its tasks within 15 seconds.
+    Settings: node.id, node.workLimit, node.logDirectory, http.bind, http.token in cdcbus.properties, or CDCBUS_NODE_ID and so on. A task is
+    taken where its nodeId allows it. If this process dies, another node has its tasks within 15 seconds.
     """
     import logging
 
+    from cdcbus.ops.alarms.watch import watching
     from cdcbus.ops.node.node import Node, NodeSettings
+    from cdcbus.ops.web.serve import serving
     from cdcbus.tasks.positions import connect
     from cdcbus.tasks.runner import stop_signals
     from cdcbus.tasks.swimlane_lock import SESSION_SECONDS
@@ -59,11 +62,20 @@ def run(bus: BusSettings) -> None:
     settings = NodeSettings(_read_setting(bus), bus.node_work_limit, bus.node_logs.absolute(), bus.child_environment)
     client = connect(bus.zookeeper, auth=bus.zookeeper_auth, session_seconds=SESSION_SECONDS)
     try:
-        with stop_signals() as stop:
+        with stop_signals() as stop, serving(bus, settings.node_id), watching(client, bus, settings.node_id):
             Node(settings, client).run(stop)
     finally:
         client.stop()
         client.close()
+
+
+@node.command("spark", hidden=True)
+@bus_options
+def spark(bus: BusSettings) -> None:
+    """Be the process in which a node runs its consumer tasks; started by the node."""
+    from cdcbus.ops.node.spark_tasks import run_spark_tasks
+
+    run_spark_tasks(bus)
 
 
 def _read_setting(bus: BusSettings) -> str:
@@ -80,21 +92,13 @@ def list_nodes(as_json: bool, bus: BusSettings) -> None:
     """List all nodes: whether they are there, what they run, how much more they would take."""
     with bus_client(bus) as client:
         nodes = BusNodes(client)
-        infos = [info for node_id in nodes.ids() if (info := _info(nodes, node_id)) is not None]
+        infos = [info for node_id in nodes.ids() if (info := nodes.seen(node_id)) is not None]
     if as_json:
         print_json([_as_fields(info) for info in infos])
     elif infos:
         print_table(("node", "state", "swimlanes", "tasks", "host", "health"), [_row(info) for info in infos])
     else:
         click.echo(f"no node has ever been at {bus.zookeeper}; start one: cdcbus node run", err=True)
-
-
-def _info(nodes: BusNodes, node_id: str) -> NodeInfo | None:
-    """A node whose ZooKeeper nodes are damaged is listed too."""
-    try:
-        return nodes.info(node_id)
-    except ConfigError as error:
-        return NodeInfo(node_id, False, NodeWish(), health="RED", health_reason=str(error))
 
 
 def _row(info: NodeInfo) -> tuple[str, ...]:
@@ -144,7 +148,7 @@ def drain(node_id: str, timeout_seconds: float, bus: BusSettings) -> None:
     with bus_client(bus) as client:
         nodes = BusNodes(client)
         before = _found(nodes, node_id, bus)
-        nodes.put_wish(node_id, replace(before.wish, is_taking=False), operator())
+        order_taking(nodes, node_id, False, operator())
         deadline = time.monotonic() + timeout_seconds
         while (seen := nodes.info(node_id)) and seen.is_there and seen.tasks:
             if time.monotonic() > deadline:
@@ -162,7 +166,8 @@ def resume(node_id: str, bus: BusSettings) -> None:
     """Let NODE take tasks again."""
     with bus_client(bus) as client:
         nodes = BusNodes(client)
-        nodes.put_wish(node_id, replace(_found(nodes, node_id, bus).wish, is_taking=True), operator())
+        _found(nodes, node_id, bus)
+        order_taking(nodes, node_id, True, operator())
     click.echo(f"node {node_id} takes tasks")
 
 
@@ -174,5 +179,6 @@ def limit(node_id: str, swimlanes: int, bus: BusSettings) -> None:
     """Let NODE run so many SWIMLANES at most, at once and after restarts; what is too much goes to other nodes."""
     with bus_client(bus) as client:
         nodes = BusNodes(client)
-        nodes.put_wish(node_id, replace(_found(nodes, node_id, bus).wish, work_limit=swimlanes), operator())
+        _found(nodes, node_id, bus)
+        order_limit(nodes, node_id, swimlanes, operator())
     click.echo(f"node {node_id} runs {swimlanes} swimlanes at most")

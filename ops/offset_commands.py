@@ -11,15 +11,14 @@ from cdcbus.ops.bus_client import bus_client
 from cdcbus.ops.bus_options import bus_options
 from cdcbus.ops.tables import print_json
 from cdcbus.ops.task_words import complete_task_id, task_argument
-from cdcbus.plugins.errors import ConfigError, PositionConflict, PositionError
+from cdcbus.plugins.errors import ConfigError, PositionError
 from cdcbus.plugins.position import BINLOG_FORM, KAFKA_FORM, BinlogPosition, kafka_positions_from_json
+from cdcbus.tasks.orders import refuse_running
 from cdcbus.tasks.position_history import histories, positions_of, set_positions
 from cdcbus.tasks.task_nodes import TaskNodes
 from cdcbus.tasks.this_process import operator
 
 if TYPE_CHECKING:
-    from kazoo.client import KazooClient
-
     from cdcbus.consumer.task import LoadTask
     from cdcbus.producer.task import FetchTask
     from cdcbus.tasks.bus_settings import BusSettings
@@ -45,7 +44,7 @@ def set_(task_id: str, text: str, swimlane: str | None, live: bool, bus: BusSett
         before = positions_of(client, task_id)
         lane = _lane(swimlane, [*before, *TaskNodes(client).swimlanes(task_id)], task_id)
         _check_form(text, lane)
-        _refuse_running(client, task_id, live)
+        refuse_running(client, task_id, live)
         set_positions(client, task_id, {lane: text.strip()}, before, operator(), "offset set")
     click.echo(f"task {task_id}: {lane} is set to {text.strip()}")
 
@@ -95,7 +94,7 @@ def reset(word: str, to: str, topic: str | None, partition: int | None, dry_run:
         _print_targets(targets)
         if dry_run:
             return
-        _refuse_running(client, task_id, live)
+        refuse_running(client, task_id, live)
         if not yes:
             click.confirm(f"Set the position of task {task_id}?", abort=True, err=True)
         texts = {lane: target.text for lane, target in targets.items()}
@@ -159,7 +158,7 @@ def copy(from_id: str, to_id: str, live: bool, bus: BusSettings) -> None:
         if not texts:
             mine, theirs = ", ".join(stored) or "none", ", ".join(sorted(lanes)) or "none"
             raise ConfigError(f"no swimlane is in both: task {from_id} has positions of {mine}; task {to_id} has {theirs}")
-        _refuse_running(client, to_id, live)
+        refuse_running(client, to_id, live)
         set_positions(client, to_id, texts, before, operator(), f"offset copy {from_id}")
     for lane, text in texts.items():
         click.echo(f"task {to_id}: {lane} is set to {text.strip()}")
@@ -205,14 +204,7 @@ def undo(task_id: str, swimlane: str | None, live: bool, yes: bool, bus: BusSett
         click.echo(
             f"{lane}: from {before.get(lane) or 'none'} to {last.before or 'none'}, as before {last.how} by {last.by} at {last.at} UTC"
         )
-        _refuse_running(client, task_id, live)
+        refuse_running(client, task_id, live)
         if not yes:
             click.confirm(f"Set the position of task {task_id}?", abort=True, err=True)
         set_positions(client, task_id, {lane: last.before or ""}, before, operator(), "offset undo")
-
-
-def _refuse_running(client: KazooClient, task_id: str, live: bool) -> None:
-    locks = TaskNodes(client).locks(task_id)
-    if locks and not live:
-        who = next(f"process {lock.text('processId')} on {lock.text('hostName')}" for lock in locks.values())
-        raise PositionConflict(f"task {task_id} is running ({who}): stop it first, cdcbus task stop {task_id}, or say --live")

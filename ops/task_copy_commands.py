@@ -10,10 +10,12 @@ from cdcbus.ops.bus_client import bus_client
 from cdcbus.ops.bus_options import bus_options
 from cdcbus.ops.task_words import task_argument
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.audit import audited
 from cdcbus.tasks.dist_nodes import DistNodes, dist_path
 from cdcbus.tasks.json_nodes import get_node
 from cdcbus.tasks.positions import ZooKeeperPositions, stored_positions
 from cdcbus.tasks.task_nodes import TASKS, TaskNodes
+from cdcbus.tasks.this_process import operator
 
 if TYPE_CHECKING:
     from cdcbus.tasks.bus_settings import BusSettings
@@ -37,12 +39,13 @@ def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> N
             raise ConfigError(f"there is no task {task_id} at {bus.zookeeper}; cdcbus task list shows all")
         if new_id in nodes.ids():
             raise ConfigError(f"{TASKS}/{new_id} is there already; take another id, or remove it: cdcbus task rm {new_id}")
-        DistNodes(client).put({new_id: dists}, is_replacing=False)
         stored = {path.rpartition("/")[2]: text for path, text in stored_positions(client, task_id).items() if text.strip()}
-        for lane, text in stored.items():
-            store = ZooKeeperPositions(client, new_id, lane)
-            store.load()
-            store.save(text)
+        with audited(client, operator(), f"task clone {task_id}", f"task {new_id}"):
+            DistNodes(client).put({new_id: dists}, is_replacing=False)
+            for lane, text in stored.items():
+                store = ZooKeeperPositions(client, new_id, lane)
+                store.load()
+                store.save(text)
     if any(_server_id(dist) for dist in dists.values()):
         sentence = "both have one consumer.source.slaveId, by which a source tells its readers apart: they cannot run at the same time"
         click.secho(f"warning: tasks {task_id} and {new_id}: {sentence}; change it by task export and import", fg="yellow", err=True)
@@ -71,5 +74,6 @@ def rm(task_id: str, yes: bool, bus: BusSettings) -> None:
             for path, text in stored.items():
                 click.echo(f"{path}: {text.strip()}", err=True)
             click.confirm(f"Remove task {task_id} and these positions?", abort=True, err=True)
-        nodes.remove(task_id)
+        with audited(client, operator(), "task rm", f"task {task_id}"):
+            nodes.remove(task_id)
     click.echo(f"task {task_id} is removed")

@@ -15,9 +15,11 @@ import click
 from cdcbus.ops.bus_client import bus_client
 from cdcbus.ops.bus_options import bus_options
 from cdcbus.ops.tables import print_json, print_table
+from cdcbus.ops.task_progress import print_failures, print_progress
 from cdcbus.ops.task_words import task_argument
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.task_nodes import State, Status, TaskNodes, status_of
+from cdcbus.tasks.minutes import Minute, Minutes, last_hour
+from cdcbus.tasks.task_nodes import Failure, State, Status, TaskNodes, status_of
 
 if TYPE_CHECKING:
     from cdcbus.tasks.bus_settings import BusSettings
@@ -85,20 +87,34 @@ def _first_line(text: str) -> str:
 @_json
 @bus_options
 def status(task_id: str, as_json: bool, bus: BusSettings) -> None:
-    """Show how task ID is. Exits 1 when it waits for a person."""
+    """Show how task ID is: lag, delays, the last hour, tables, failures. Exits 1 when it waits for a person."""
+    from cdcbus.ops.alarms.store import AlarmNodes
+
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
         found = _existing(nodes, task_id, bus)
         locks = {lane: f"process {lock.text('processId')} on {lock.text('hostName')}" for lane, lock in nodes.locks(task_id).items()}
+        minutes, failures = Minutes(client).read(task_id), nodes.errors(task_id)
+        alarms = AlarmNodes(client).get(task_id)[0].raised
     if as_json:
-        print_json({**as_fields(found), "locks": locks})
+        print_json(
+            {
+                **as_fields(found),
+                "locks": locks,
+                "minutes": list(map(asdict, minutes)),
+                "failures": list(map(asdict, failures)),
+                "alarms": list(alarms),
+            }
+        )
     else:
-        _print_status(found, locks)
+        _print_status(found, locks, minutes, failures)
+        for rule, alarm in alarms.items():
+            click.echo(f"  alarm {rule}: {alarm.sentence}")
     if found.state is State.ERROR:
         sys.exit(1)
 
 
-def _print_status(found: Status, locks: dict[str, str]) -> None:
+def _print_status(found: Status, locks: dict[str, str], minutes: list[Minute], failures: list[Failure]) -> None:
     run, stat = found.run, found.stat
     where = f" on node {found.node_id}" if found.node_id else ""
     since = f", since {run.since} UTC" if run and run.since and not found.is_by_hand else ""
@@ -110,15 +126,10 @@ def _print_status(found: Status, locks: dict[str, str]) -> None:
     for lane, holder in locks.items():
         click.echo(f"  {lane}: {holder}")
     if stat is not None:
-        lag = [
-            f"{stat.lag_records:,} records" if stat.lag_records is not None else "",
-            f"{stat.lag_seconds:.1f} s" if stat.lag_seconds is not None else "",
-        ]
-        click.echo(f"  lag: {', '.join(filter(None, lag)) or 'not known'}")
-        click.echo(f"  {stat.rows:,} rows since its start, {stat.rows_per_second:,.1f} a second")
-        click.echo(f"  last row committed {stat.last_row + ' UTC' if stat.last_row else 'at an unknown time'}; told at {stat.at} UTC")
+        print_progress(stat, last_hour(minutes, time.time()))
     if run and run.log:
         click.echo(f"  log: {run.host}:{run.log}")
+    print_failures(failures)
 
 
 def _existing(nodes: TaskNodes, task_id: str, bus: BusSettings) -> Status:

@@ -13,6 +13,7 @@ from cdcbus.ops.bus_client import bus_client
 from cdcbus.ops.bus_options import bus_options
 from cdcbus.ops.task_words import task_argument
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.orders import order_start, refuse_by_hand
 from cdcbus.tasks.task_nodes import State, Status, TaskNodes, status_of
 from cdcbus.tasks.this_process import operator
 
@@ -72,28 +73,15 @@ def _start(task_ids: tuple[str, ...], timeout_seconds: float, bus: BusSettings, 
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
         before = {task_id: _existing(nodes, task_id, bus) for task_id in task_ids}
-        if by_hand := [status for status in before.values() if status.is_by_hand]:
-            raise ConfigError(f"task {by_hand[0].task_id}: {by_hand[0].reason}; stop that process first")
-        orders = {}
-        for task_id, status in before.items():
-            if is_anew or not _is_wanted(nodes, task_id) or status.state not in (State.STARTING, State.WORKING):
-                nodes.want(task_id, is_working=True, by=operator())
-            wanted = nodes.wanted(task_id)
-            orders[task_id] = wanted.order if wanted else 0
+        for status in before.values():
+            refuse_by_hand(status)
+        orders = {task_id: order_start(nodes, status, operator(), is_anew) for task_id, status in before.items()}
         failures = _await(nodes, orders, AT_WORK, (State.RETRYING, State.ERROR), timeout_seconds)
         for status in failures:
             missing = status.reason if status.state in (State.RETRYING, State.ERROR) else _missing(client, status)
             _say(f"task {status.task_id} is {status.state}: {missing}")
     if failures:
         sys.exit(1)
-
-
-def _is_wanted(nodes: TaskNodes, task_id: str) -> bool:
-    try:
-        wanted = nodes.wanted(task_id)
-    except ConfigError:
-        return False  # writing it again is the cure
-    return wanted is not None and wanted.is_working
 
 
 def _existing(nodes: TaskNodes, task_id: str, bus: BusSettings) -> Status:

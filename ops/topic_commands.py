@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,14 +18,14 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from cdcbus.ops.bus_options import bus_options
-from cdcbus.ops.topic_log import Access, KafkaRecord, TopicLog, first_times
-from cdcbus.ops.topic_rows import as_fields, has_key, line, printable, utc
+from cdcbus.ops.topic_log import Access, KafkaRecord, TopicLog, access_of, first_times
+from cdcbus.ops.topic_rows import as_fields, is_wanted, line, printable, utc
 from cdcbus.plugins.converters.auto import format_of
 from cdcbus.plugins.converters.json_schema import json_schema
 from cdcbus.plugins.errors import ConfigError, ConversionError
 from cdcbus.plugins.position import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.plugins.registry import make_converter
-from cdcbus.plugins.rowchange import Op, RowChange, Table, TableId
+from cdcbus.plugins.rowchange import Op, Table, TableId
 from cdcbus.plugins.start import AtTime, Edge
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_access(*args: Any, servers: str | None, word: str | None, bus: BusSettings, **kwargs: Any) -> Any:
         if servers is None and word is None:
             raise click.UsageError("name the Kafka brokers with --servers, or a task with --task")
-        access = Access(servers or "", {}, "auto") if word is None else _access(_task(word, bus))
+        access = Access(servers or "", {}, "auto") if word is None else access_of(_task(word, bus))
         return command(*args, access=Access(servers or access.servers, access.options, access.converter), **kwargs)
 
     return with_access
@@ -86,16 +85,6 @@ def _task(word: str, bus: BusSettings) -> FetchTask | LoadTask:
     from cdcbus.tasks.named_task import inspect_named, place_of
 
     return inspect_named(word, bus, Severity.ERROR).ready(place_of(word)).task
-
-
-def _access(task: FetchTask | LoadTask) -> Access:
-    from cdcbus.consumer.task import LoadTask
-    from cdcbus.plugins.kafka_client import Client, client_options
-
-    if isinstance(task, LoadTask):
-        return Access(task.source.servers, task.source.look_up_options, task.converter)
-    options = client_options(task.publish.kafka_options, Client.LOOK_UP, lambda _option, _sentence: None)
-    return Access(task.publish.servers, options, task.publish.converter)
 
 
 @click.group()
@@ -252,7 +241,7 @@ def tail(
                 click.secho(f"{record.partition}@{record.offset} cannot be read: {printable(str(error))}", fg="red", err=True)
                 continue
             for change in changes:
-                if _is_wanted(record, change, tables, key, ops):
+                if is_wanted(record, change, tables, key, ops):
                     if as_json:
                         click.echo(orjson.dumps(as_fields(record, change)))
                     else:
@@ -267,13 +256,6 @@ def _starts(log: TopicLog, name: str, start: Edge | int | AtTime, bounds: dict[i
     if isinstance(start, int):
         return {partition: max(low, end - start) for partition, (low, end) in bounds.items()}
     return {partition: low if start is Edge.EARLIEST else end for partition, (low, end) in bounds.items()}
-
-
-def _is_wanted(record: KafkaRecord, change: RowChange, tables: tuple[str, ...], key: str | None, ops: tuple[str, ...]) -> bool:
-    names = (str(change.table.id).lower(), change.table.id.table.lower())
-    if tables and not any(fnmatchcase(each, pattern.lower()) for pattern in tables for each in names):
-        return False
-    return (not ops or change.op.lower() in ops) and (key is None or has_key(record, change, key))
 
 
 @topic.command()
@@ -346,7 +328,7 @@ def _lag(word: str, bus: BusSettings) -> Iterator[dict[str, Any]]:
     finally:
         client.stop()
         client.close()
-    with TopicLog(_access(task)) as log:
+    with TopicLog(access_of(task)) as log:
         for name in task.source.topics:
             text = stored.get(position_path(task.task_id, name), "")
             positions = {p.partition: p.next_offset for p in kafka_positions_from_json(text)} if text.strip() else {}

@@ -7,12 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from time import monotonic
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from cdcbus.plugins.errors import BusError, BusRejected, ConfigError
 from cdcbus.plugins.kafka_refusal import Refusals
+
+if TYPE_CHECKING:
+    from cdcbus.consumer.task import LoadTask
+    from cdcbus.producer.task import FetchTask
 
 ANSWER_SECONDS = 4.0
 _LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
@@ -37,6 +41,18 @@ class KafkaRecord:
     time_ms: int
     key: bytes | None
     value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+def access_of(task: FetchTask | LoadTask) -> Access:
+    """How a task reaches Kafka, and what its records are."""
+    from cdcbus.consumer.task import LoadTask
+    from cdcbus.plugins.kafka_client import Client, client_options
+
+    if isinstance(task, LoadTask):
+        return Access(task.source.servers, task.source.look_up_options, task.converter)
+    options = client_options(task.publish.kafka_options, Client.LOOK_UP, lambda _option, _sentence: None)
+    return Access(task.publish.servers, options, task.publish.converter)
 
 
 class TopicLog:
@@ -136,7 +152,8 @@ class TopicLog:
 
 def _record(message: Message) -> KafkaRecord:
     time_ms = max(0, message.timestamp()[1])
-    return KafkaRecord(message.partition() or 0, message.offset() or 0, time_ms, _bytes(message.key()), _bytes(message.value()))
+    headers = tuple((name, _bytes(value)) for name, value in cast("list[tuple[str, bytes | None]]", message.headers() or []))
+    return KafkaRecord(message.partition() or 0, message.offset() or 0, time_ms, _bytes(message.key()), _bytes(message.value()), headers)
 
 
 def _bytes(value: str | bytes | None) -> bytes | None:

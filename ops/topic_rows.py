@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from rich.text import Text
@@ -52,6 +54,14 @@ def line(record: KafkaRecord, change: RowChange) -> Text:
             text.append_text(Text.assemble(_cell(before[name]), ("→", "not dim")) if is_changed else Text())
             text.append_text(_cell(after[name]))
     return text
+
+
+def is_wanted(record: KafkaRecord, change: RowChange, tables: Collection[str], key: str | None, ops: Collection[str]) -> bool:
+    """Whether a row is asked for: `tables` are patterns of SCHEMA.TABLE or TABLE with * and ?, any case; `ops` lower case; empty: any."""
+    names = (str(change.table.id).lower(), change.table.id.table.lower())
+    if tables and not any(fnmatchcase(each, pattern.lower()) for pattern in tables for each in names):
+        return False
+    return (not ops or change.op.lower() in ops) and (key is None or has_key(record, change, key))
 
 
 def has_key(record: KafkaRecord, change: RowChange, wanted: str) -> bool:

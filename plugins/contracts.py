@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from cdcbus.plugins.rowchange import Cell, Column, RowChange, TableId
+from cdcbus.plugins.rowchange import Cell, Column, RowChange, TableDdl, TableId
 
 
 class Converter(Protocol):
@@ -21,6 +21,24 @@ class Converter(Protocol):
     def from_bytes(self, value: bytes) -> list[RowChange]:
         """The row changes of one record, in order; empty for records that hold none by design (heartbeats, transaction marks).
         Raises ConversionError for anything it cannot read: never skips."""
+        ...
+
+
+@runtime_checkable
+class DdlConverter(Converter, Protocol):
+    """A converter that has a form for DDL, too: a record that `from_bytes` passes over."""
+
+    def ddl_to_bytes(self, ddl: TableDdl) -> bytes:
+        """The record value of one statement. Not for a TRUNCATE, which is a row change."""
+        ...
+
+
+@runtime_checkable
+class JoiningConverter(Converter, Protocol):
+    """A converter whose records may hold many rows."""
+
+    def joined(self, values: Sequence[bytes]) -> bytes:
+        """One record value with the rows of many, in order: each as `to_bytes` gives it, of the same table, operation and origin."""
         ...
 
 
@@ -192,8 +210,10 @@ class LoadTransaction(Protocol):
         """What is written inside is undone when the block raises; the transaction itself stays usable."""
         ...
 
-    def store_offset(self, offset: AppliedOffset) -> None:
-        """Keeps the applied offset beside the rows; does nothing where the target has no offset table."""
+    def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:
+        """Keeps the applied offset beside the rows, in place of the one that was `seen`, None where there was none; does nothing where the
+        target has no offset table. Raises OffsetConflict where another one stands there: somebody else has applied records since. Two
+        transactions that have seen the same never both commit."""
         ...
 
 

@@ -21,6 +21,7 @@
     │   └── UnmappedColumn       the target lacks a table or column that the source has
     └── TargetError              the database written to
         ├── TargetUnavailable    not reachable just now, deadlock, lock timeout: try again
+        ├── OffsetConflict       somebody else has applied records of the lane meanwhile: read positions again
         ├── TargetMisconfigured  wrong password, missing rights
         └── TargetRejected       the target refuses these rows
             └── UniqueViolation  a unique key other than the one merged by
@@ -112,6 +113,10 @@ class TargetError(CdcError):
 
 class TargetUnavailable(TargetError):
     """The target cannot take the batch just now; the same batch may succeed later."""
+
+
+class OffsetConflict(TargetError):
+    """The applied offset in the target is not the one last seen: another process applies the same lane."""
 
 
 class TargetMisconfigured(TargetError):

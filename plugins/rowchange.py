@@ -112,3 +112,14 @@ class RowChange:
     origin: Origin = NO_ORIGIN
     row: int = 0
     is_last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableDdl:
+    """A statement that defined a table anew, or emptied it. `kind` is canal's word for it: CREATE, ALTER, ERASE (dropped), RENAME, CINDEX,
+    DINDEX or TRUNCATE; `table` the name that it has afterwards; `sql` the whole statement."""
+
+    table: TableId
+    kind: str
+    sql: str
+    origin: Origin = NO_ORIGIN

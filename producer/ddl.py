@@ -120,6 +120,27 @@ def changes(sql: bytes, schema: str) -> list[Change]:
         return [Unread(_words(token.text for token in tokens))]
 
 
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A table that a statement is about, under the name that it has afterwards. `kind` is canal's word for what happens to it; `was`: its
+    name before a RENAME."""
+
+    kind: str
+    table: TableId
+    was: TableId | None = None
+    is_temporary: bool = False
+
+
+def named(sql: bytes, schema: str) -> list[Named] | None:
+    """The tables that a statement defines anew, or empties, in its order; `schema` is the session's. Empty for what does neither; None
+    where it is not understood."""
+    try:
+        tokens = _tokens(_EXECUTABLE.sub(r" \1 ", sql.decode("utf-8")))
+        return _Naming(tokens, schema, is_plain=False, has_escapes=False).names()
+    except (UnicodeDecodeError, TokenError, _NotUnderstood):
+        return None
+
+
 def folded(change: Change) -> Change:
     """With the names of tables in lower case, for servers that take them in any."""
 
@@ -241,11 +262,15 @@ class _Statement(_Reader):
         super().__init__(tokens)
         self._schema, self._is_plain, self._has_escapes = schema, is_plain, has_escapes
 
-    def statement(self) -> list[Change]:
+    def verb(self) -> str:
+        """The statement's first word, which is not passed."""
         while self.skip("SET", "STATEMENT"):  # MariaDB's prefix
             while not self.skip("FOR"):
                 self.take()
-        verb = self.word()
+        return self.word()
+
+    def statement(self) -> list[Change]:
+        verb = self.verb()
         if verb in _HARMLESS or verb == "":
             return []
         self.take()
@@ -398,6 +423,62 @@ class _Statement(_Reader):
         if not self.skip(";"):
             self.end()
         return found
+
+
+class _Naming(_Statement):
+    """Only as far as the names of tables go."""
+
+    def names(self) -> list[Named]:
+        verb = self.verb()
+        if verb not in ("ALTER", "CREATE", "DROP", "RENAME", "TRUNCATE"):
+            return []
+        self.take()
+        if verb == "RENAME":
+            return [Named("RENAME", change.to, change.table) for change in self._rename() if isinstance(change, Renamed)]
+        if verb == "TRUNCATE":
+            return self._truncated()
+        self.skip("OR", "REPLACE")
+        is_temporary = self.skip("TEMPORARY")
+        while self.word() in ("ONLINE", "OFFLINE", "IGNORE", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR"):
+            self.take()
+        if self.skip("TABLE") or self.skip("TABLES"):
+            self.skip("IF", "NOT", "EXISTS") or self.skip("IF", "EXISTS")
+            tables = [self._table()]
+            if verb == "ALTER":
+                return self._altered(tables[0])
+            while verb == "DROP" and self.skip(","):
+                tables.append(self._table())
+            return [Named("CREATE" if verb == "CREATE" else "ERASE", table, None, is_temporary) for table in tables]
+        return self._indexed("CINDEX" if verb == "CREATE" else "DINDEX") if self.skip("INDEX") else []
+
+    def _truncated(self) -> list[Named]:
+        self.skip("TABLE")
+        table = self._table()
+        self._wait()
+        self.skip(";")
+        self.end()
+        return [Named("TRUNCATE", table)]
+
+    def _altered(self, table: TableId) -> list[Named]:
+        """By its first action, as canal does."""
+        self._wait()
+        first = _parts(self.rest())[0]
+        if _is_rename(first):
+            to = _Statement(first[1:], self._schema, is_plain=True, has_escapes=False)
+            to.skip("TO") or to.skip("AS") or to.skip("=")
+            return [Named("RENAME", to._table(), table)]
+        reader = _Reader(first)
+        kind = "CINDEX" if reader.skip("ADD") else "DINDEX" if reader.skip("DROP") else "ALTER"
+        reader.skip("UNIQUE") or reader.skip("FULLTEXT") or reader.skip("SPATIAL")
+        return [Named(kind if reader.word() in ("INDEX", "KEY") else "ALTER", table)]
+
+    def _indexed(self, kind: str) -> list[Named]:
+        self.skip("IF", "NOT", "EXISTS") or self.skip("IF", "EXISTS")
+        self.name()
+        if self.skip("USING"):
+            self.take()
+        self.expect("ON")
+        return [Named(kind, self._table())]
 
 
 def _is_rename(part: Sequence[Token]) -> bool:

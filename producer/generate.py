@@ -16,10 +16,10 @@ from typing import Any
 from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.frames import Frame, FramedConverter, Slot
+from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.rowchange import Op, Origin, RowChange
 from cdcbus.producer.cells import CellCode, cell_code
 from cdcbus.producer.decode import Layout, images_at, is_set, present
-from cdcbus.producer.record_key import Record
 from cdcbus.producer.rows import Rows
 from cdcbus.producer.schema import DecodableTable
 

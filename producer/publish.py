@@ -3,87 +3,39 @@
 from __future__ import annotations
 
 import logging
-import time
+from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
 from threading import Event
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import orjson
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin._metadata import ClusterMetadata
-
-from cdcbus.plugins.contracts import Converter
-from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, ConfigError, UnreadableEvent
-from cdcbus.plugins.kafka_client import Client, client_options
-from cdcbus.plugins.kafka_refusal import Refusals
-from cdcbus.plugins.rowchange import RowChange
+from cdcbus.plugins.contracts import Converter, DdlConverter, JoiningConverter
+from cdcbus.plugins.errors import BusRejected, BusUnavailable, UnreadableEvent
+from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.record_key import Record, key_columns, key_text, marked_pair, split_key_change
+from cdcbus.plugins.kafka.topic_names import topic_of
+from cdcbus.plugins.kafka.writer import CONNECT_SECONDS, LARGE_CURE, KafkaWriter
+from cdcbus.plugins.rowchange import Op, RowChange, Table, TableDdl, TableId
+from cdcbus.producer.decode import OPS
 from cdcbus.producer.generate import TableWriter
-from cdcbus.producer.record_key import Record, key_columns, key_text, marked_pair, split_key_change
-from cdcbus.producer.rows import Rows
+from cdcbus.producer.many_rows import many_rows
+from cdcbus.producer.rows import Part
 from cdcbus.producer.schema import DecodableTable
-from cdcbus.producer.task import PublishConfig
-from cdcbus.producer.too_large import LargeRecord, dead_letter, refusal
-from cdcbus.producer.topic_names import topic_of
-from cdcbus.producer.topics import Topics, missing, named_topics
+from cdcbus.producer.table_ddl import TRUNCATE
+from cdcbus.producer.too_large import LargeRecord, dead_letter
 
 LOG = logging.getLogger(__name__)
-# librdkafka reports each failed connection attempt; what matters of it arrives as an error or in `_on_error`.
-LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
-LIBRARY_LOG.setLevel(logging.CRITICAL)
-
-CONNECT_SECONDS = 10.0
-SLICE_SECONDS = 0.5
-STOP_SECONDS = 10.0
-STUCK_SECONDS = 20.0  # without an acknowledgement in a transaction: another client may do better
 BATCH_RECORDS = 1000
 WRITERS = 1_000  # tables whose writers are kept
-REQUEST_BYTES = 100_000_000  # a broker cuts the connection for more than its socket.request.max.bytes, and says nothing
-
-# What safety needs is not for a task file to change: acknowledged by all replicas, in order, without duplicates, retried for ever.
-_FIXED = {
-    "acks": "all",
-    "enable.idempotence": True,
-    "message.timeout.ms": 0,
-    "partitioner": "murmur2_random",  # the Java client's split by key
-    "delivery.report.only.error": True,
-    "allow.auto.create.topics": False,
-}
-_DEFAULTS = {
-    "linger.ms": 5,
-    "compression.type": "lz4",
-    "queue.buffering.max.messages": 200_000,
-    "batch.size": 1_000_000,
-    "reconnect.backoff.max.ms": 1_000,
-    "statistics.interval.ms": 1_000,
-}
-_TRANSACTIONAL = {
-    "transaction.timeout.ms": 900_000,  # the longest that brokers allow by default
-    "retry.backoff.ms": 20,  # a transaction that begins waits for the end of the one before it
-}
-_GONE = {KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION}
-_FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
-_PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
-_TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
-
-
-@dataclass(frozen=True, slots=True)
-class TopicShape:
-    """`replicas`: of the partition that has the fewest; `brokers`: how many the cluster has."""
-
-    partitions: int
-    replicas: int
-    brokers: int
 
 
 class _Lane(NamedTuple):
-    """What is kept for a table: how its records are made, and where they go."""
+    """What is kept for a table: how its records are made, and where they go; `partitions` where records hold many rows."""
 
     writer: TableWriter
     topic: str
     key: tuple[str, ...]
+    sent: Counter[Op]
+    partitions: int = 0
 
 
 class _Large(NamedTuple):
@@ -92,12 +44,10 @@ class _Large(NamedTuple):
     size_bytes: int
 
 
-class KafkaPublisher:
+class KafkaPublisher(KafkaWriter[_Large]):
     """Sends row changes to the topics of a task. A context manager; entering checks that those are there which the task names.
 
-    For transactions: `sent` counts the records that were queued; `sent_since` is when the first one of a transaction was, None before it;
-    `is_fenced` says that the client is done with, as its transaction took too long or another one has its name, `is_stuck` that it does not
-    get on, as can happen to librdkafka's transactions when a broker was restarted.
+    `tables`: how many row changes of each table were queued, by operation.
     """
 
     def __init__(
@@ -106,99 +56,25 @@ class KafkaPublisher:
         converter: Converter,
         stop: Event,
         *,
+        task_id: str = "",
         takes_partial: bool = False,
+        rows_per_record: int = 1,
         on_queued: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """`takes_partial`: rows whose images lack columns are sent, too. `on_queued` is told about once a second how many bytes of records
-        wait for Kafka, of `config.queue_bytes` at most."""
-        self._config = config
+        """`task_id` is part of the keys of dead letters. `takes_partial`: rows whose images lack columns are sent, too. `rows_per_record`
+        is how many at most. `on_queued` is told about once a second how many bytes of records wait for Kafka, of `config.queue_bytes`."""
+        super().__init__(config, stop, on_queued)
+        self._task_id = task_id
         self._takes_partial = takes_partial
+        self._rows_per_record = rows_per_record
         self._converter = converter
-        self._stop = stop
-        self._failure: BusError | None = None
-        self._refused: list[_Large] = []  # records too large, not dealt with yet
         self._dead: set[LargeRecord] = set()  # these go to the dead-letter topic when they come again
-        self._refusals = Refusals()
-        self.connecting = client_options(config.kafka_options, Client.LOOK_UP, lambda *_: None)
-        options = {key: value for key, value in config.kafka_options.items() if key not in _FIXED}
-        transactional = {"transactional.id": config.transactional_id} if config.transactional_id else {}
-        self._options: dict[str, Any] = {
-            "client.id": "cdcbus",
-            **_DEFAULTS,
-            **(_TRANSACTIONAL if transactional else {}),
-            # The brokers shall say what is too large; but what does not fit into the queue would wait for ever.
-            "message.max.bytes": max(1_000, min(config.queue_bytes, REQUEST_BYTES)),
-            **options,
-            **_FIXED,
-            **transactional,
-            "queue.buffering.max.kbytes": config.queue_bytes // 1024,
-            "stats_cb": lambda statistics: on_queued(orjson.loads(statistics)["msg_size"]),
-            "bootstrap.servers": config.servers,
-            "on_delivery": self._on_failed_delivery,
-            "error_cb": self._on_error,
-            "logger": LIBRARY_LOG,
-        }
-        self.client = self._new_client()
-        self._batch_bytes = int(self._options["batch.size"])
-        self._transaction_seconds = int(self._options.get("transaction.timeout.ms", 0)) / 1000
-        self._topics = Topics(config, self.connecting, lambda topic: self._metadata(topic, CONNECT_SECONDS))
         self._lanes: dict[DecodableTable, _Lane] = {}
+        self.tables: dict[TableId, Counter[Op]] = {}
         self._row = 0  # the next row's number in its transaction
-        self.sent = 0
-        self.sent_since: float | None = None
-        self.is_fenced = self.is_stuck = False
-        self._queued, self._moved_at, self._waited_at = 0, 0.0, 0.0
 
-    def _new_client(self) -> Producer:
-        try:
-            return Producer(self._options)
-        except KafkaException as error:
-            raise ConfigError(f"Kafka producer settings: {error.args[0].str()}") from error
-
-    def __enter__(self) -> KafkaPublisher:
-        """Raises BusUnavailable when no broker answers, BusRejected when a topic does not exist."""
-        self._topics.need(named_topics(self._config))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.client.purge()
-        if self._config.transactional_id:
-            with suppress(KafkaException):  # an open transaction would hold up readers until its time is over; none may be open
-                self.client.abort_transaction(STOP_SECONDS)
-
-    def renew(self) -> None:
-        """A new client in place of one that cannot go on; what that one has not sent yet is forgotten."""
-        self.client.purge()
-        self.client = self._new_client()
-        self.is_fenced = self.is_stuck = False
-
-    def start(self) -> None:
-        """What failed before no longer counts: rows are read again from a place before it."""
-        self._failure = None
-        self._refused.clear()
-
-    def shape(self, topic: str, timeout_seconds: float = CONNECT_SECONDS) -> TopicShape | None:
-        """What a topic is like; None where it is not there and is made at the start. Raises BusUnavailable, and BusRejected when it is not
-        there or must not be seen."""
-        found = self._metadata(None, timeout_seconds)
-        seen = found.topics.get(topic)
-        if seen is None and self._config.new_topics is not None:
-            return None
-        if seen is None:
-            raise missing(topic, self._config, "not there, or not for this user to see")
-        replicas = min((len(partition.replicas) for partition in seen.partitions.values()), default=0)
-        return TopicShape(len(seen.partitions), replicas, len(found.brokers))
-
-    def _metadata(self, topic: str | None, timeout_seconds: float) -> ClusterMetadata:
-        """Of one topic, or of all."""
-        try:
-            found: ClusterMetadata = self.client.list_topics(topic, timeout=timeout_seconds)
-            return found
-        except KafkaException as error:
-            raise self._refusals.unanswered(self.client, self._config.servers, error) from error
-
-    def send(self, events: Iterable[Rows]) -> int:
-        """Queues the rows in order; waits while the queue is full. Gives their number.
+    def send(self, parts: Iterable[Part]) -> int:
+        """Queues rows and DDL in order; waits while the queue is full. Gives the number of row changes.
 
         Raises UnreadableEvent, BusRejected for a record that Kafka does not take, BusUnavailable when the task is to stop while it waits,
         ConfigError for a table that has no topic.
@@ -206,7 +82,13 @@ class KafkaPublisher:
         sent = 0
         waiting: dict[str, list[Record]] = {}
         try:
-            for rows in events:
+            for part in parts:
+                if isinstance(part, TableDdl):
+                    topic, made = self._of_ddl(part)
+                    waiting.setdefault(topic, []).extend(made)
+                    sent += part.kind == TRUNCATE
+                    continue
+                rows = part
                 if rows.is_first:
                     self._row = 0
                 lane = self._lanes.get(rows.table) or self._new_lane(rows.table)
@@ -216,14 +98,18 @@ class KafkaPublisher:
                     which = LargeRecord(lane.topic, str(rows.table.table.id), lane.key, origin.file, origin.pos, self._row, number)
                     large = _Large(which, record["key"], len(record["value"]))
                     if which in self._dead:
-                        waiting.setdefault(self._config.dead_letter_topic, []).append(dead_letter(*large))
+                        waiting.setdefault(self._config.dead_letter_topic, []).append(dead_letter(self._task_id, *large))
                         del made[number]
                     else:
-                        record["on_delivery"] = partial(self._on_failed_large, large)
+                        self._watch(record, large)
+                if self._rows_per_record > 1:
+                    assert isinstance(self._converter, JoiningConverter)  # which the task file is checked for
+                    made = many_rows(made, lane.partitions, self._rows_per_record, self._batch_bytes, self._converter.joined)
                 records = waiting.setdefault(lane.topic, [])
                 records += made
                 self._row += count
                 sent += count
+                lane.sent[OPS[rows.kind]] += count
                 if len(records) >= BATCH_RECORDS:
                     self._produce(lane.topic, waiting.pop(lane.topic))
         except UnreadableEvent:
@@ -232,166 +118,39 @@ class KafkaPublisher:
         self._produce_all(waiting)
         return sent
 
-    def flush(self) -> None:
-        """Waits until everything sent is acknowledged. Raises BusRejected, and BusUnavailable when the task is to stop and Kafka does not
-        answer for STOP_SECONDS."""
-        waited = 0.0
-        while self._served(self.client.flush, SLICE_SECONDS) or self._refused:
-            self._raise_failure()
-            waited = self.waited(waited)
-        self._raise_failure()
-
-    def waited(self, waited: float) -> float:
-        """One more slice of waiting for Kafka, counted only once the task is to stop. Raises BusUnavailable after STOP_SECONDS of them, and
-        in a transaction that is stuck."""
-        self._check_moving()
-        if not self._stop.is_set():
-            return 0.0
-        if waited >= STOP_SECONDS:
-            raise BusUnavailable(
-                f"stopped while no Kafka broker at {self._config.servers} takes records; they are read again at the next start"
-            )
-        return waited + SLICE_SECONDS
-
-    def _check_moving(self) -> None:
-        now, queued = time.monotonic(), len(self.client)
-        if queued != self._queued or now - self._waited_at > 2 * SLICE_SECONDS:
-            self._queued, self._moved_at = queued, now
-        self._waited_at = now
-        if self._config.transactional_id and queued and now - self._moved_at > STUCK_SECONDS:
-            self.is_stuck = True
-            raise BusUnavailable(f"Kafka at {self._config.servers} has acknowledged none of {queued} records for {STUCK_SECONDS:g} s")
+    def _of_ddl(self, ddl: TableDdl) -> tuple[str, list[Record]]:
+        """The topic, and a record for each of its partitions: in each, rows follow that the statement may matter to. A TRUNCATE is for one
+        partition only: readers of others may be ahead, and would lose rows that were written after it.
+        Raises UnreadableEvent where there are others."""
+        topic = topic_of(ddl.table, self._config)
+        self._topics.need([topic])
+        partitions = self._partitions(topic)
+        if ddl.kind == TRUNCATE:
+            if partitions > 1:
+                raise UnreadableEvent(_truncate_refused(ddl, topic, partitions))
+            self.tables.setdefault(ddl.table, Counter())[Op.TRUNCATE] += 1
+            change = RowChange(Table(ddl.table, (), ()), Op.TRUNCATE, None, None, ddl.origin, is_last=True)
+            return topic, [{"key": b"", "value": self._converter.to_bytes(change)}]
+        assert isinstance(self._converter, DdlConverter)  # which the task file is checked for
+        value = self._converter.ddl_to_bytes(ddl)
+        return topic, [{"key": None, "value": value, "partition": number} for number in range(partitions)]
 
     def _produce_all(self, waiting: dict[str, list[Record]]) -> None:
         for topic, records in waiting.items():
             self._produce(topic, records)
 
-    def _produce(self, topic: str, records: list[Record]) -> None:
-        """Queues the records in order; those that have more than key and value one by one."""
-        if self.sent_since is None:
-            self.sent_since = time.monotonic()
-        self.sent += len(records)
-        start = 0
-        for number in [number for number, record in enumerate(records) if len(record) > 2]:
-            self._produce_batch(topic, records[start:number])
-            self._produce_one(topic, records[number])
-            start = number + 1
-        self._produce_batch(topic, records[start:] if start else records)
-        self._served(self.client.poll, 0)
-        self._raise_failure()
-
-    def _produce_batch(self, topic: str, records: list[Record]) -> None:
-        """When the queue is full in the midst of them, all that follow are left for the next try: none overtakes."""
-        waited = 0.0
-        while records:
-            try:
-                queued = self.client.produce_batch(topic, records)
-            except KafkaException as error:
-                raise self.failure(error.args[0], topic) from error
-            if queued == len(records):
-                break
-            records = [record for record in records if "_error" in record]
-            for record in records:
-                failed: KafkaError = record.pop("_error")
-                if failed.code() != KafkaError._QUEUE_FULL:
-                    raise self.failure(failed, topic)
-            waited = self._room(waited)
-
-    def _produce_one(self, topic: str, record: Record) -> None:
-        waited = 0.0
-        while True:
-            try:
-                return self.client.produce(topic, **record)
-            except BufferError:
-                waited = self._room(waited)
-            except KafkaException as error:
-                if error.args[0].code() not in _TOO_LARGE or "on_delivery" not in record:
-                    raise self.failure(error.args[0], topic) from error
-                record["on_delivery"](error.args[0], None)
-                return self._raise_failure()
-
-    def _served(self, serve: Callable[[float], int], seconds: float) -> int:
-        """Lets the client call back, and waits. What is final for it is raised then, possibly after a callback has stumbled on that."""
-        try:
-            return serve(seconds)
-        except (KafkaException, SystemError) as error:
-            final = error if isinstance(error, KafkaException) else error.__cause__
-            if not isinstance(final, KafkaException):
-                raise
-            raise self._error(final.args[0], self._config.topic) from error
-
-    def _room(self, waited: float) -> float:
-        """Waits a slice for room in the queue."""
-        self._served(self.client.poll, SLICE_SECONDS)
-        self._raise_failure()
-        return self.waited(waited)
-
-    def _on_failed_delivery(self, error: KafkaError, message: Message) -> None:
-        if error.code() not in _PURGED:
-            self._failure = self._failure or self._error(error, message.topic() or "")
-
-    def _on_failed_large(self, large: _Large, error: KafkaError, message: Message) -> None:
-        """Of a record that may be too large."""
-        if error.code() in _TOO_LARGE:
-            self._refused.append(large)
-        else:
-            self._on_failed_delivery(error, message)
-
-    def _on_error(self, error: KafkaError) -> None:
-        self._refusals(error)
-        if error.code() == KafkaError._ALL_BROKERS_DOWN:
-            reason = self._refusals.reason or error.str()
-            LOG.warning("no Kafka broker answers at %s (%s); records wait and are sent when one does", self._config.servers, reason)
-
-    def failure(self, error: KafkaError, topic: str = "") -> BusError:
-        """What to raise for an error: that of a record that has failed before, if there is one."""
-        self._served(self.client.poll, 0)
-        self._raise_failure()
-        return self._error(error, topic)
-
-    def _error(self, error: KafkaError, topic: str) -> BusError:
-        servers, code = self._config.servers, error.code()
-        if self._config.transactional_id and (error.fatal() or code in _FENCED):
-            self.is_fenced = True
-            if self.sent_since is not None and time.monotonic() - self.sent_since > self._transaction_seconds:
-                return BusUnavailable(f"a Kafka transaction took longer than transaction.timeout.ms ({self._transaction_seconds:g} s)")
-            return self.fenced()
-        if self._config.transactional_id and (error.txn_requires_abort() or code == KafkaError._STATE):
-            return BusUnavailable(f"a Kafka transaction at {servers} has failed and is begun anew: {error.str()}")
-        if code in _GONE:
-            return missing(topic, self._config, error.str())
-        cure = ""
-        if code in _TOO_LARGE:
-            cure = f"; its max.message.bytes is less than kafka.batch.size ({self._batch_bytes}): raise the one, or lower the other"
-        return BusRejected(f"Kafka topic {topic} at {servers} does not take a record: {error.str()}{cure}")
-
-    def fenced(self) -> BusRejected:
-        """What to raise when another process has taken over the name of the transactions."""
-        return BusRejected(
-            f"another process has taken over the Kafka transactions {self._config.transactional_id} at {self._config.servers}: "
-            "it runs this task as well; stop one of the two"
-        )
-
-    def _raise_failure(self) -> None:
-        while self._refused:
-            self._bury(self._refused.pop(0))
-        if self._failure is not None:
-            raise self._failure
-
     def _bury(self, refused: _Large) -> None:
-        """Deals with a record that was too large."""
         dead_letter_topic = self._config.dead_letter_topic
-        sentence = refusal(refused.record, self._config.servers, refused.size_bytes, self._topics.largest_batch(refused.record.topic))
+        sentence = self._refusal(refused.record.topic, refused.size_bytes, str(refused.record))
         if not dead_letter_topic:
-            cure = "raise the topic's limit (kafka-configs --alter --add-config max.message.bytes=N), or set loader.onError=deadletter"
-            self._failure = BusRejected(f"{sentence}; {cure}")
+            self._failure = BusRejected(f"{sentence}; {LARGE_CURE}")
             return
         LOG.error("%s; key and position go to topic %s", sentence, dead_letter_topic)
         if self._config.transactional_id:
             self._dead.add(refused.record)
             self._failure = BusUnavailable(f"{sentence}; its transaction is begun anew without it")
         else:
-            self._produce_one(dead_letter_topic, dead_letter(*refused))
+            self._produce_one(dead_letter_topic, dead_letter(self._task_id, *refused))
 
     def _new_lane(self, table: DecodableTable) -> _Lane:
         if len(self._lanes) >= WRITERS:
@@ -399,11 +158,23 @@ class KafkaPublisher:
         topic, key = topic_of(table.table.id, self._config), key_columns(table.table, self._config)
         self._topics.need([topic])
         writer = TableWriter(table, self._converter, key, self._plain, takes_partial=self._takes_partial)
-        lane = self._lanes[table] = _Lane(writer, topic, key)
+        partitions = self._partitions(topic) if self._rows_per_record > 1 else 0
+        lane = self._lanes[table] = _Lane(writer, topic, key, self.tables.setdefault(table.table.id, Counter()), partitions)
         return lane
+
+    def _partitions(self, topic: str) -> int:
+        return len(self._metadata(topic, CONNECT_SECONDS).topics[topic].partitions)
 
     def _plain(self, change: RowChange) -> list[Record]:
         key = key_columns(change.table, self._config)
         return marked_pair(
             [{"key": key_text(part, key), "value": self._converter.to_bytes(part)} for part in split_key_change(change, key)]
         )
+
+
+def _truncate_refused(ddl: TableDdl, topic: str, partitions: int) -> str:
+    return (
+        f"{ddl.origin.file}:{ddl.origin.pos}: TRUNCATE of {ddl.table}, whose rows are spread over {partitions} partitions of topic "
+        f"{topic}: no order holds between them, so that targets would keep rows from before it or lose rows from after it. Once all before "
+        "it is applied, empty the table at the targets, and go on with loader.source.truncate=false; a topic with one partition carries it"
+    )

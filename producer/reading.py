@@ -23,10 +23,11 @@ from cdcbus.producer.gtid import commit_us, gtids_before_file, parse_gtids
 from cdcbus.producer.json_diff import PARTIAL_UPDATE_ROWS, whole_updates
 from cdcbus.producer.payload import inner_events
 from cdcbus.producer.place import Place
-from cdcbus.producer.rows import Batch, Rows
+from cdcbus.producer.rows import Batch, Part, Rows
 from cdcbus.producer.schema import DecodableTable, decodable
 from cdcbus.producer.schema_history import SchemaHistory
 from cdcbus.producer.server import Server
+from cdcbus.producer.table_ddl import DdlReader
 from cdcbus.producer.table_map import TableMap, parse, table_id, table_name
 
 LOG = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ _STANDALONE, _PREPARED_XA = 1, 64  # flags of MariaDB's GTID events
 class Reading:
     """The state of reading one stream from `position`, which is a transaction edge."""
 
-    def __init__(self, position: BinlogPosition, server: Server, tables: TableFilter, schema: SchemaHistory) -> None:
+    def __init__(self, position: BinlogPosition, server: Server, tables: TableFilter, schema: SchemaHistory, ddl: DdlReader) -> None:
         self.file, self._pos, self._created_ms = position.file, position.pos, 0
         # The GTIDs before `_edge`, None until a file's head says them; those behind it.
         self._executed = parse_gtids(position.gtid, is_mariadb=server.is_mariadb) if position.gtid and server.has_gtids else None
@@ -47,6 +48,7 @@ class Reading:
         self._server = server
         self._filter = tables
         self._schema = schema
+        self._ddl = ddl
         self._checksum_bytes = 4 if server.has_checksum else 0
         self._tables: dict[int, DecodableTable | None] = {}
         self._by_definition: dict[bytes, DecodableTable] = {}
@@ -63,7 +65,7 @@ class Reading:
         # Before it:
         self._prepared = xa.Prepared()
         # Of the batch that is being filled:
-        self._rows: list[Rows] = []
+        self._parts: list[Part] = []
         self._closed = 0  # how many of these belong to transactions that have ended
         self._edge: tuple[str, int, int, int] | None = None  # file, place, commit time, time of the file
         self._handlers: dict[int, Callable[[bytes, bytes, int], None]] = {
@@ -98,7 +100,7 @@ class Reading:
                     if self._payload is not None:
                         yield from self._inner_batches(self._payload)
                 if self._is_xa:
-                    self._prepared.check(self._rows[self._closed :])
+                    self._prepared.check(self._open_rows())
             except UnreadableEvent as error:
                 self._taken()
                 yield self._batch()
@@ -112,7 +114,7 @@ class Reading:
                 handle = self._handlers.get(event[4]) or self._unknown(event)
                 handle(event, event[19:], int.from_bytes(event[:4], "little"))
             if self._is_xa:
-                self._prepared.check(self._rows[self._closed :])
+                self._prepared.check(self._open_rows())
             yield self._batch()
         self._payload = None
 
@@ -126,11 +128,11 @@ class Reading:
             file, pos, commit_ms, created_ms = edge
             self._schema.passed(Place(file, pos))
             position = BinlogPosition(file, pos, -1, str(self._executed or ""), commit_ms, self._files_of, created_ms)
-        closed, opened, kept = self._rows[: self._closed], self._rows[self._closed :], list[Rows]()
+        closed, opened, kept = self._parts[: self._closed], self._parts[self._closed :], list[Part]()
         if self._is_xa:
             opened, kept = kept, opened
         self._is_given_out |= bool(opened)
-        self._rows, self._closed, self._edge = kept, 0, None
+        self._parts, self._closed, self._edge = kept, 0, None
         return Batch(closed, position, opened)
 
     def _event(self, event: bytes) -> None:
@@ -161,7 +163,7 @@ class Reading:
         if table is None:
             return
         if self._held is not None:
-            self._rows.append(self._held)
+            self._parts.append(self._held)
         self._held = Rows(table, event[4], body, self._origin(event, timestamp), self._is_first)
         self._is_first = False
 
@@ -223,7 +225,9 @@ class Reading:
             )
         elif not kinds.INSIDE.fullmatch(sql):
             self._by_definition.clear()  # a DDL: tables may look different from here on
-            self._schema.follow(statement(body, Place(self.file, self._pos)), self._place())
+            ddl = statement(body, Place(self.file, self._pos))
+            self._schema.follow(ddl, self._place())
+            self._parts += self._ddl.read(ddl, self._origin(event, timestamp))
             if sql.endswith(b"START TRANSACTION"):  # CREATE TABLE ... SELECT, of which the rows follow
                 self._in_transaction = True
             elif not self._in_transaction:
@@ -248,15 +252,18 @@ class Reading:
             rows = self._prepared.take(xid)
             for part in rows:
                 part.origin = origin
-            self._rows += rows
+            self._parts += rows
         else:
             self._prepared.drop(xid)
         self._end(timestamp)
 
+    def _open_rows(self) -> list[Rows]:
+        return [part for part in self._parts[self._closed :] if isinstance(part, Rows)]
+
     def _taken(self) -> list[Rows]:
         """The rows of the transaction that is being read, taken out of the batch."""
-        rows = self._rows[self._closed :]
-        del self._rows[self._closed :]
+        rows = self._open_rows()
+        del self._parts[self._closed :]
         if self._held is not None:
             self._held.is_last = True
             rows.append(self._held)
@@ -283,9 +290,9 @@ class Reading:
         held = self._held
         if held is not None:
             held.is_last = True
-            self._rows.append(held)
+            self._parts.append(held)
             self._held = None
-        self._closed = len(self._rows)
+        self._closed = len(self._parts)
         if self._gtid:
             self._ended.append(self._gtid)
         if not self._prepared:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.position import BinlogPosition
-from cdcbus.plugins.rowchange import Origin, RowChange
+from cdcbus.plugins.rowchange import Origin, RowChange, TableDdl
 from cdcbus.producer.decode import OPS, Layout, layout, row_images
 from cdcbus.producer.schema import DecodableTable
 
@@ -49,12 +49,16 @@ class Rows:
         return changes
 
 
+Part = Rows | TableDdl
+"""What a transaction is made of. Most DDL is a transaction of its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one read of the stream has brought, in binlog order: rows of transactions that end in it (`closed`), then the position after
-    the last of these ends, then rows of a transaction that goes on (`opened`). `edge` is None when no transaction ended, or reading could
-    not go on from there, as an XA transaction is prepared; without rows and edge the server is alive and has nothing new."""
+    """What one read of the stream has brought, in binlog order: parts of transactions that end in it (`closed`), then the position after
+    the last of these ends, then parts of a transaction that goes on (`opened`). `edge` is None when no transaction ended, or reading could
+    not go on from there, as an XA transaction is prepared; without parts and edge the server is alive and has nothing new."""
 
-    closed: list[Rows]
+    closed: list[Part]
     edge: BinlogPosition | None
-    opened: list[Rows]
+    opened: list[Part]

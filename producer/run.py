@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from threading import Event
 
 from cdcbus.plugins.contracts import PositionStore, SchemaStore
@@ -20,6 +20,7 @@ from cdcbus.plugins.errors import NoPosition, PositionConflict, PositionError, P
 from cdcbus.plugins.policy import keep_trying
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.producer.addresses import Addresses, pause_seconds
 from cdcbus.producer.heartbeat import beating
 from cdcbus.producer.publish import KafkaPublisher
@@ -32,13 +33,14 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Progress:
-    """What a fetch task has done since it started: row changes sent, positions stored, and the last of these. `queued_bytes`: of records
-    that wait for Kafka now; the task's `queue_bytes` at most."""
+    """What a fetch task has done since it started: row changes sent, in all and by table and operation, positions stored, and the last of
+    these. `queued_bytes`: of records that wait for Kafka now; the task's `queue_bytes` at most."""
 
     done: int = 0
     stored: int = 0
     position: BinlogPosition | None = None
     queued_bytes: int = 0
+    tables: Mapping[TableId, Mapping[Op, int]] = field(default_factory=dict)
 
     def queued(self, size_bytes: int) -> None:
         self.queued_bytes = size_bytes
@@ -72,9 +74,16 @@ def run(task: FetchTask, positions: PositionStore, schemas: SchemaStore, stop: E
                 positions.save(source.instead(lost).to_json())
                 raise SourceUnavailable("the binlog is read from that place at the next attempt") from lost
 
-    takes_partial, converter = task.source.takes_partial, make_converter(task.publish.converter)
-    with KafkaPublisher(task.publish, converter, stop, takes_partial=takes_partial, on_queued=progress.queued) as publisher:
-        deliver = deliveries(publisher, task.publish, positions)
+    with KafkaPublisher(
+        task.publish,
+        make_converter(task.publish.converter),
+        stop,
+        task_id=task.task_id,
+        takes_partial=task.source.takes_partial,
+        rows_per_record=task.rows_per_record,
+        on_queued=progress.queued,
+    ) as publisher:
+        deliver, progress.tables = deliveries(publisher, task.publish, positions), publisher.tables
         addresses.first(look)
         keep_trying(f"task {task.task_id}", attempt, addresses.done, stop, pause_seconds)
 

@@ -90,7 +90,7 @@ def connect(config: SourceConfig, read_timeout_seconds: float = 30.0) -> Connect
 @dataclass(frozen=True, slots=True)
 class Server:
     """What reading needs to know of a server. `server_uuid`: MariaDB has none; `has_gtids`: all transactions have one; `charsets`:
-    collation id -> character set name."""
+    collation id -> character set name; `folds_names`: it takes names of tables in any case."""
 
     version: str
     server_uuid: str
@@ -98,6 +98,7 @@ class Server:
     has_checksum: bool
     has_gtids: bool
     charsets: dict[int, str]
+    folds_names: bool = False
 
     @property
     def is_mariadb(self) -> bool:
@@ -116,7 +117,8 @@ class Server:
 def inspect(connection: Connection, config: SourceConfig) -> Server:
     """Asks the server for what reading needs. Raises SourceRefused naming all settings and grants without which its binlog cannot be
     read, or does not hold whole rows."""
-    names = ("version", *REQUIRED, "binlog_row_metadata", "binlog_checksum", "server_uuid", "server_id", "gtid_mode")
+    others = ("binlog_row_metadata", "binlog_checksum", "server_uuid", "server_id", "gtid_mode", "lower_case_table_names")
+    names = ("version", *REQUIRED, *others)
     variables = global_variables(connection, names)
     wrong = [
         f"{name} is {variables.get(name) or 'not there'}, must be {wanted}"
@@ -141,6 +143,7 @@ def inspect(connection: Connection, config: SourceConfig) -> Server:
         has_checksum=variables.get("binlog_checksum", "NONE").upper() != "NONE",
         has_gtids=variables.get("gtid_mode", "ON").upper() == "ON",  # MariaDB has them always, and no such variable
         charsets=_charsets(connection, variables["version"]),
+        folds_names=variables.get("lower_case_table_names", "0") != "0",
     )
 
 

@@ -23,6 +23,7 @@ from cdcbus.producer.rows import Batch
 from cdcbus.producer.schema import SchemaReader
 from cdcbus.producer.schema_history import MemorySchemas, SchemaHistory
 from cdcbus.producer.stream import BOUNDED, READ_BYTES, open_stream
+from cdcbus.producer.table_ddl import DdlReader
 from cdcbus.producer.task import FetchTask
 
 LOG = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ class BinlogSource:
         self._schemas = MemorySchemas() if schemas is None else schemas
         self._config = task.source
         self._filter = TableFilter(task.tables, task.heartbeat.table if task.heartbeat else None)
+        self._ddl = task.ddl
         self._server_id = server_id(task)
         self._on_position_lost = task.on_position_lost
         self._open = ExitStack()
@@ -124,8 +126,9 @@ class BinlogSource:
             if self._server.has_files_of(position):
                 for _ in history.begin(Place(position.file, position.pos)):
                     yield Batch([], None, [])  # so that it can be stopped
+        ddl = DdlReader(self._filter, self._ddl, folds_names=self._server.folds_names)
         while True:
-            reading = Reading(position, self._server, self._filter, history)
+            reading = Reading(position, self._server, self._filter, history, ddl)
             try:
                 yield from self._read(reading, position, read_bytes)
             except PositionLost as lost:

@@ -1,10 +1,10 @@
-"""Records that are larger than Kafka takes: which row they are of, what an operator is told, what is left of them as a dead letter."""
+"""Records that are larger than Kafka takes: which row they are of, what is left of them as a dead letter."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from cdcbus.producer.record_key import Record
+from cdcbus.plugins.kafka.record_key import Record
 
 
 class LargeRecord(NamedTuple):
@@ -24,15 +24,9 @@ class LargeRecord(NamedTuple):
         return f"table {self.table} (key columns: {columns}), row {row} of its transaction, event at {self.file}:{self.pos}"
 
 
-def refusal(record: LargeRecord, servers: str, size_bytes: int, limit_bytes: int | None) -> str:
-    """Why a record is not taken, in a sentence without a value."""
-    limit = f"of {limit_bytes} bytes (max.message.bytes)" if limit_bytes else "(max.message.bytes)"
-    return f"Kafka topic {record.topic} at {servers} does not take a record of {size_bytes} bytes, more than its limit {limit}: {record}"
-
-
-def dead_letter(record: LargeRecord, key: bytes, size_bytes: int) -> Record:
-    """What goes to the dead-letter topic: an empty value under a key that names the place in the binlog, so that a letter that is put twice
-    counts once; in headers the record's key and all else that is known of it."""
+def dead_letter(task_id: str, record: LargeRecord, key: bytes, size_bytes: int) -> Record:
+    """What goes to the dead-letter topic: an empty value under a key that names task and place in the binlog, so that a letter that is put
+    twice counts once; in headers the record's key and all else that is known of it."""
     headers = {
         "reason": f"a record of {size_bytes} bytes is too large for topic {record.topic}",
         "topic": record.topic,
@@ -43,4 +37,4 @@ def dead_letter(record: LargeRecord, key: bytes, size_bytes: int) -> Record:
     }
     place = f"{record.topic}/{record.file}:{record.pos}/{record.row}/{record.number}"
     texts = {f"cdcbus.{name}": text.encode() for name, text in headers.items()}
-    return {"key": place.encode(), "value": b"", "headers": {**texts, "cdcbus.key": key}}
+    return {"key": f"{task_id}\n{place}".encode(), "value": b"", "headers": {**texts, "cdcbus.key": key}}

@@ -9,33 +9,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import replace
-from threading import Thread
 from typing import Protocol
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-
 from cdcbus.plugins.contracts import PositionStore
-from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
+from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.transaction import Transaction
 from cdcbus.plugins.position import BinlogPosition
-from cdcbus.producer import publish
-from cdcbus.producer.publish import LIBRARY_LOG, SLICE_SECONDS, KafkaPublisher
-from cdcbus.producer.task import PublishConfig
+from cdcbus.producer.publish import KafkaPublisher
 
 LOG = logging.getLogger(__name__)
 COMMIT_SECONDS = 0.2  # while rows come without end; a commit takes some 30 ms
 BUSY_RECORDS = 500  # so many at once: more are on their way
-OFFSETS_SECONDS = 10.0  # for the position's part of a commit
 METADATA_BYTES = 4096  # brokers' offset.metadata.max.bytes
-_REFUSALS = {
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.INVALID_TRANSACTION_TIMEOUT,
-    KafkaError.OFFSET_METADATA_TOO_LARGE,
-}
 
 
 class Deliveries(Protocol):
@@ -87,12 +73,8 @@ class Transactions:
     """Rows are published by the commit of their Kafka transaction, with the edge behind them."""
 
     def __init__(self, publisher: KafkaPublisher, config: PublishConfig, positions: PositionStore) -> None:
-        self._publisher, self._config, self._positions = publisher, config, positions
-        self._group = Consumer(
-            {**publisher.connecting, "bootstrap.servers": config.servers, "group.id": config.transactional_id, "logger": LIBRARY_LOG}
-        )
-        self._place = TopicPartition(config.topic, 0)
-        self._is_open = False
+        self._publisher, self._positions = publisher, positions
+        self._transaction = Transaction(publisher, config, config.transactional_id, config.topic, 0)
         self._committed_at = 0.0
         self._forget()
 
@@ -103,24 +85,9 @@ class Transactions:
         self._committed_records = self._edge_records = self._publisher.sent
 
     def take_over(self) -> None:
-        """Ends the transaction of whoever had this name before, also of a process that still runs: it is fenced."""
-        publisher = self._publisher
-        publisher.start()
-        if publisher.is_fenced and self._positions.is_edited():
-            raise publisher.fenced()
-        if publisher.is_fenced or publisher.is_stuck:
-            publisher.renew()
-            self._is_open = False
-        if self._is_open:
-            # Asks the brokers whether the name is still this process's: it must not be taken back from another one.
-            self._call(lambda seconds: publisher.client.abort_transaction(seconds))
-            publisher.client.begin_transaction()
-            self._send_edge("")
-            self._call(lambda seconds: publisher.client.abort_transaction(seconds))
-        else:
-            self._call(lambda seconds: publisher.client.init_transactions(seconds))
-            self._is_open = True
-        self._begin()
+        if self._publisher.is_fenced and self._positions.is_edited():
+            raise self._publisher.fenced()
+        self._transaction.take_over()
         self._forget()
         self._settle()
 
@@ -129,7 +96,7 @@ class Transactions:
         stored = self._positions.load()
         if stored is None:
             return
-        committed = position_in(self._committed_metadata(), self._positions.mzxid)
+        committed = position_in(self._transaction.committed()[1], self._positions.mzxid)
         if committed is not None:
             was = BinlogPosition.from_json(stored)
             LOG.info("going on at %s, which Kafka has with the rows before it, not at %s", committed, was)
@@ -152,77 +119,10 @@ class Transactions:
         """Of everything before the edge."""
         edge = self._edge
         if edge is not None and self._committed_records != self._edge_records:
-            self._publisher.flush()
-            self._send_edge(metadata(edge, self._positions.mzxid))
-            self._call(lambda seconds: self._publisher.client.commit_transaction(seconds))
-            self._begin()
+            self._transaction.commit(0, metadata(edge, self._positions.mzxid))
             self._committed_at = time.monotonic()
             self._committed_records = self._edge_records
         self._published = edge
-
-    def _begin(self) -> None:
-        self._publisher.client.begin_transaction()
-        self._publisher.sent_since = None
-
-    def _send_edge(self, text: str) -> None:
-        place = TopicPartition(self._place.topic, self._place.partition, 0, text)
-        group, client = self._group.consumer_group_metadata(), self._publisher.client
-        self._call(lambda _: self._in_time(lambda: client.send_offsets_to_transaction([place], group, OFFSETS_SECONDS)))
-
-    def _in_time(self, request: Callable[[], object]) -> None:
-        """librdkafka does not keep to the time limit of this request: after a restart of the group's coordinator it may take for ever
-        (librdkafka issue 5456). Then the client is left alone with it, and another one goes on."""
-        failed: list[Exception] = []
-
-        def run() -> None:
-            try:
-                request()
-            except Exception as error:
-                failed.append(error)
-
-        thread = Thread(target=run, daemon=True)
-        thread.start()
-        thread.join(OFFSETS_SECONDS + SLICE_SECONDS)
-        if thread.is_alive():
-            self._publisher.is_stuck = True
-            raise BusUnavailable(f"Kafka at {self._config.servers} has not taken the position within {OFFSETS_SECONDS:g} s")
-        if failed:
-            raise failed[0]
-
-    def _call(self, request: Callable[[float], object]) -> None:
-        """Repeats a request for as long as no broker answers."""
-        waited = 0.0
-        while True:
-            try:
-                request(SLICE_SECONDS)
-                return
-            except KafkaException as error:
-                if not error.args[0].retriable():
-                    raise self._refused(error.args[0]) from error
-                waited = self._publisher.waited(waited)
-
-    def _refused(self, error: KafkaError) -> BusError:
-        if error.code() in _REFUSALS:
-            return BusRejected(
-                f"Kafka at {self._config.servers} refuses transactions {self._config.transactional_id}: {error.str()}; "
-                "the user needs the rights to write to this transactional id and to read as the group of this name"
-            )
-        return self._publisher.failure(error)
-
-    def _committed_metadata(self) -> str:
-        deadline = time.monotonic() + publish.CONNECT_SECONDS
-        while True:
-            try:
-                (found,) = self._group.committed([self._place], timeout=publish.CONNECT_SECONDS)
-                return found.metadata or ""
-            except KafkaException as error:
-                if error.args[0].code() in _REFUSALS:
-                    raise self._refused(error.args[0]) from error
-                if time.monotonic() > deadline:
-                    raise BusUnavailable(
-                        f"Kafka at {self._config.servers} does not say what was committed: {error.args[0].str()}"
-                    ) from error
-                time.sleep(0.05)  # a coordinator that starts
 
 
 def metadata(edge: BinlogPosition, mzxid: int) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.audit import audited
 from cdcbus.tasks.json_nodes import JsonNode, Watch, age_seconds, drop_node, get_children, get_node, is_own, now, put_node, take_node
 from cdcbus.tasks.positions import ROOT
 from cdcbus.tasks.this_process import identity, is_gone
@@ -97,14 +98,23 @@ class BusNodes:
             )
         return NodeWish(status == TAKING, limit)
 
-    def put_wish(self, node_id: str, wish: NodeWish, by: str) -> None:
+    def put_wish(self, node_id: str, wish: NodeWish, by: str, what: str) -> None:
+        """`what`: the command that asks for it, for the audit."""
         status = TAKING if wish.is_taking else DRAINED
         fields = {"nodeId": node_id, "status": status, "workLimit": wish.work_limit, "by": by, "at": now()}
-        put_node(self.client, f"{NODES}/{node_id}/wanted", fields)
+        with audited(self.client, by, what, f"node {node_id}"):
+            put_node(self.client, f"{NODES}/{node_id}/wanted", fields)
 
     def put_stat(self, node_id: str, fields: Mapping[str, Any]) -> None:
         """`fields` beside porter's own of the process and the time."""
         put_node(self.client, f"{NODES}/{node_id}/stat", {"nodeId": node_id, "heartbeat": now(), **identity(), **fields})
+
+    def seen(self, node_id: str) -> NodeInfo | None:
+        """The same as `info`, and one whose ZooKeeper nodes are damaged as a node that is RED."""
+        try:
+            return self.info(node_id)
+        except ConfigError as error:
+            return NodeInfo(node_id, False, NodeWish(), health="RED", health_reason=str(error))
 
     def info(self, node_id: str) -> NodeInfo | None:
         """The node, also one that is away; None when nothing is known of it."""

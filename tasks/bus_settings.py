@@ -13,7 +13,7 @@ from typing import Any
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.task import FetchTask
-from cdcbus.tasks.bus_keys import BUS_KEYS, nearest_bus_key
+from cdcbus.tasks.bus_keys import ALARM_KEYS, BUS_KEYS, SPARK_KEY, nearest_bus_key
 from cdcbus.tasks.encryption import KEY_FILE, KEY_FILE_VARIABLE
 from cdcbus.tasks.entries import Entry, Vocabulary, read_text, written_entries
 from cdcbus.tasks.findings import Finding, Findings, Severity
@@ -30,7 +30,7 @@ SOURCE_KEY = re.compile(r"porter\.source\.([^.]+)\.(.+)", re.DOTALL)
 
 def _find_key(written: str) -> Key | None:
     found = SOURCE_KEY.fullmatch(written)
-    return find_source_key(found[2]) if found else BUS_KEYS.get(written)
+    return find_source_key(found[2]) if found else BUS_KEYS.get(written) or (SPARK_KEY if SPARK_KEY.matches(written) else None)
 
 
 def _nearest_key(written: str) -> str | None:
@@ -110,6 +110,22 @@ class BusSettings:
         return Path(self._value("node.logDirectory"))
 
     @property
+    def http_bind(self) -> tuple[str, int] | None:
+        """Where a node serves its pages: host and port; None: nowhere."""
+        bind: tuple[str, int] | None = self._value("http.bind")
+        return bind
+
+    @property
+    def http_token(self) -> str | None:
+        token: str | None = self._value("http.token")
+        return token
+
+    @property
+    def alarm(self) -> dict[str, Any]:
+        """All `alarm.*`, by key; None where nothing is said."""
+        return {key.name: self._value(key.name) for key in ALARM_KEYS}
+
+    @property
     def child_environment(self) -> dict[str, str]:
         """The environment in which a `cdcbus` command has these settings, but for a password that was given to this one only."""
         named = {} if self.file is None else {FILE_VARIABLE: str(self.file.absolute())}
@@ -133,12 +149,17 @@ class BusSettings:
         with source_nodes(self.zookeeper, self.zookeeper_auth) as nodes:
             return nodes.get(name)
 
+    @property
+    def spark_options(self) -> dict[str, str]:
+        """Settings of Spark, by their own names."""
+        options = {name: setting.value(self.environ) for name, setting in self.settings.items() if name.startswith("spark.")}
+        return {name: value for name, value in options.items() if value is not None}
+
     def applied_to(self, task: FetchTask | LoadTask) -> FetchTask | LoadTask:
         """The task, with what these settings say where its file says nothing."""
-        master = self._value("spark.master")
-        if master is None or isinstance(task, FetchTask):
+        if isinstance(task, FetchTask):
             return task
-        return replace(task, spark_options={"spark.master": master, **task.spark_options})
+        return replace(task, spark_options={**self.spark_options, **task.spark_options})
 
     def errors(self) -> list[str]:
         """A sentence for each setting that cannot be used."""
@@ -170,7 +191,8 @@ def read_bus_settings(
     errors = findings.of(Severity.ERROR)
     if errors:
         raise ConfigError("\n".join(_located(finding, file) for finding in errors))
-    settings = {name: _setting(key, options, environ, entries, file) for name, key in BUS_KEYS.items()}
+    keys = {**BUS_KEYS, **{name: replace(SPARK_KEY, name=name) for name in entries if SPARK_KEY.matches(name)}}
+    settings = {name: _setting(key, options, environ, entries, file) for name, key in keys.items()}
     warnings = tuple(_located(finding, file) for finding in findings.of(Severity.WARNING))
     return BusSettings(settings, environ, warnings, _sources(entries, str(file)), file)
 

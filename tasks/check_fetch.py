@@ -10,14 +10,16 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.topics import named_topics
+from cdcbus.plugins.kafka.writer import TopicShape
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.producer import server as servers
-from cdcbus.producer.publish import KafkaPublisher, TopicShape
+from cdcbus.producer.publish import KafkaPublisher
 from cdcbus.producer.run import start_position
 from cdcbus.producer.source import BinlogSource
-from cdcbus.producer.task import FetchTask, PublishConfig
-from cdcbus.producer.topics import named_topics
+from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.check_grants import describe_grants
 from cdcbus.tasks.check_server import SETTINGS, describe_heartbeats, describe_replicas, describe_settings, is_full
 from cdcbus.tasks.check_tables import check_tables
@@ -32,9 +34,7 @@ if TYPE_CHECKING:
 def check_fetch(task: FetchTask, store: PositionStore) -> list[Observation]:
     """All observations of a fetch task."""
     short = replace(task, source=replace(task.source, connect_timeout_seconds=CONNECT_SECONDS))
-    names = named_topics(task.publish)
-    topics = [seen for name in names for seen in probe(f"Kafka topic {name}", partial(_topic, task.publish, name))]
-    return check_source(short, store) + topics
+    return check_source(short, store) + check_written_topics(task.publish)
 
 
 def check_source(task: FetchTask, store: PositionStore) -> list[Observation]:
@@ -102,6 +102,11 @@ def bytes_behind(position: BinlogPosition, files: list[tuple[str, int]]) -> int:
     """The bytes of binlog from a position to the end; `files` are the server's, oldest first, with the position's among them."""
     names = [name for name, _ in files]
     return sum(size for _, size in files[names.index(position.file) :]) - position.pos
+
+
+def check_written_topics(config: PublishConfig) -> list[Observation]:
+    """The topics that a task names to write to."""
+    return [seen for name in named_topics(config) for seen in probe(f"Kafka topic {name}", partial(_topic, config, name))]
 
 
 def _topic(config: PublishConfig, topic: str) -> Iterator[Observation]:

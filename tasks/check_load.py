@@ -11,12 +11,14 @@ from cdcbus.consumer import offsets
 from cdcbus.consumer.mapper import Mapper, Route
 from cdcbus.consumer.offsets import Lane, TopicLogs, lanes_of, starting_offsets
 from cdcbus.consumer.task import LoadTask
-from cdcbus.plugins.contracts import Loader, OffsetTable, PositionStore, TargetTable
+from cdcbus.plugins.contracts import JdbcTarget, Loader, OffsetTable, PositionStore, TargetTable
+from cdcbus.plugins.kafka.publish_config import PublishConfig
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Replay
 from cdcbus.tasks.check_columns import describe_columns
+from cdcbus.tasks.check_forward import check_forward
 from cdcbus.tasks.check_records import Sample, check_records
 from cdcbus.tasks.observations import ANSWER_SECONDS, CONNECT_SECONDS, Observation, error, has_failed, ok, overheard, probe, warning
 
@@ -57,13 +59,15 @@ def _topic(task: LoadTask, topic: str) -> Iterator[Observation]:
 
 
 def check_target(task: LoadTask) -> tuple[list[Observation], OffsetTable]:
-    """The login, and the table of offsets."""
-    found: list[OffsetTable] = []
+    """The login, and the table of offsets; or the topics, and what is committed there."""
+    if isinstance(task.target, PublishConfig):
+        return check_forward(task, task.target)
+    user, found = task.target.user, list[OffsetTable]()
 
     def look() -> Iterator[Observation]:
         with closing(_loader(task)) as loader:
             found.append(loader.offset_table())
-        yield ok("target", f"user {task.target.user or '(none)'} can log in")
+        yield ok("target", f"user {user or '(none)'} can log in")
         yield describe_offset_table(found[0])
 
     seen = probe("target", look)
@@ -72,6 +76,7 @@ def check_target(task: LoadTask) -> tuple[list[Observation], OffsetTable]:
 
 def _loader(task: LoadTask) -> Loader:
     """One that gives up soon, and opens no more connections than it needs."""
+    assert isinstance(task.target, JdbcTarget)
     wait_seconds = min(task.target.max_wait_seconds, CONNECT_SECONDS)
     return make_loader(task.loader, replace(task.target, max_wait_seconds=wait_seconds, connect_retries=0, min_connections=0))
 
@@ -92,7 +97,7 @@ def describe_offset_table(table: OffsetTable) -> Observation:
 
 def check_target_tables(task: LoadTask, target: list[Observation], samples: Mapping[TableId, Sample]) -> list[Observation]:
     """The tables that the task file includes and those of the newest records. Looked at only where the login succeeds."""
-    if has_failed(target):
+    if has_failed(target) or isinstance(task.target, PublishConfig):
         return []
     sources = {name: TableId(*name.split(".", 1)) for name in task.includes} | {str(table).upper(): table for table in samples}
     if not sources:

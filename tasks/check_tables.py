@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.record_key import key_columns
 from cdcbus.plugins.rowchange import Column, Table, TableId
 from cdcbus.producer import server as servers
 from cdcbus.producer.filter import TableFilter
-from cdcbus.producer.record_key import key_columns
-from cdcbus.producer.task import FetchTask, PublishConfig
+from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.observations import Observation, error, ok, warning
 
 if TYPE_CHECKING:

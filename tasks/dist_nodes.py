@@ -11,7 +11,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError, RolledBackError, Runt
 
 from cdcbus.plugins.errors import ConfigError, PositionConflict
 from cdcbus.tasks.dist import parse_dist
-from cdcbus.tasks.json_nodes import reported
+from cdcbus.tasks.json_nodes import answer, reported
 from cdcbus.tasks.positions import ROOT, connect
 from cdcbus.tasks.stored_task import Dist, merged
 
@@ -86,12 +86,12 @@ def stored_dists(client: KazooClient) -> dict[str, str]:
 
 def _below(client: KazooClient, folder: str) -> dict[str, bytes]:
     paths = [f"{folder}/{name}" for name in _children(client, folder)]
-    return {path: client.get(path)[0] for path in paths}
+    return {path: answer(client.get_async(path))[0] for path in paths}
 
 
 def _children(client: KazooClient, path: str) -> list[str]:
     try:
-        return sorted(client.get_children(path))
+        return sorted(answer(client.get_children_async(path)))
     except NoNodeError:
         return []
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from cdcbus.plugins.kafka_client import Client
-from cdcbus.producer.task import FetchTask, FilterConfig, HeartbeatConfig, PublishConfig, SourceConfig
+from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.producer.task import DdlConfig, FetchTask, FilterConfig, HeartbeatConfig, SourceConfig
 from cdcbus.tasks.kafka_options import PRODUCER_FIXED, kafka_options
 from cdcbus.tasks.kinds import (
     ADDRESSES,
-    BYTES,
     FLAG,
-    NAMES,
     ON_ERROR,
     PATH_NAME,
+    POSITIVE,
     REGEXES,
     ROW_IMAGE,
     SECONDS,
@@ -21,12 +20,11 @@ from cdcbus.tasks.kinds import (
     TEXT,
     word,
 )
+from cdcbus.tasks.publish_keys import publish_config
 from cdcbus.tasks.settings import Settings, tables
 from cdcbus.tasks.source_tls import source_tls
 from cdcbus.tasks.start_forms import BINLOG_START, ON_POSITION_LOST
-from cdcbus.tasks.topic_forms import NEW_TOPICS, TOPIC, TOPIC_RULES
-
-PARTITION_KEY = "loader.source.partitionKey."
+from cdcbus.tasks.topic_forms import TOPIC
 
 
 def fetch_task(task_id: str, settings: Settings) -> FetchTask:
@@ -41,6 +39,8 @@ def fetch_task(task_id: str, settings: Settings) -> FetchTask:
         publish=_publish(task_id, settings),
         start=settings.get("consumer.offset", BINLOG_START),
         position_interval_seconds=settings.get("consumer.source.positionIntervalSeconds", SECONDS) or 0.0,
+        ddl=_ddl(settings),
+        rows_per_record=_rows_per_record(settings),
         on_position_lost=settings.get("consumer.source.onPositionLost", ON_POSITION_LOST),
         heartbeat=_heartbeat(settings),
     )
@@ -64,41 +64,31 @@ def _heartbeat(settings: Settings) -> HeartbeatConfig | None:
 
 
 def _publish(task_id: str, settings: Settings) -> PublishConfig:
-    form, compat = ("oggJson", "porterCompat") if settings.get("loader.source.oggJson", FLAG) else ("canalRow", "canalCompat")
-    client_id = settings.get("loader.source.group", TEXT)
-    options = {"client.id": client_id} if client_id else {}
     given = kafka_options(settings, PRODUCER_FIXED, "kafka.", "loader.source.kafka.")
-    return PublishConfig(
-        servers=settings.servers("loader.source.servers"),
-        topic=settings.need("loader.source.topic", TEXT, ""),
-        converter=compat if settings.get(f"loader.source.{compat}", FLAG) else form,
-        partition_keys=_partition_keys(settings),
-        kafka_options=options | given.of(Client.LIBRDKAFKA),
-        queue_bytes=settings.get("loader.source.queueBytes", BYTES) or 0,
-        topic_rules=settings.get("loader.source.dynamicTopic", TOPIC_RULES) or (),
-        new_topics=settings.get("loader.source.createTopic", NEW_TOPICS),
-        dead_letter_topic=_dead_letter_topic(settings),
-        transactional_id=_transactional_id(task_id, settings),
-    )
+    name = f"cdcbus-{task_id}-{settings.get('consumer.source.database', PATH_NAME)}"
+    return publish_config(settings, given, name, _dead_letter_topic(settings))
+
+
+def _ddl(settings: Settings) -> DdlConfig:
+    truncates, definitions = (settings.get(f"loader.source.{name}", FLAG) or False for name in ("truncate", "ddl"))
+    if definitions:
+        _need_canal_row(settings, "loader.source.ddl", "DDL")
+    return DdlConfig(truncates, definitions)
+
+
+def _rows_per_record(settings: Settings) -> int:
+    number = settings.get("loader.source.rowsPerRecord", POSITIVE) or 1
+    if number > 1:
+        _need_canal_row(settings, "loader.source.rowsPerRecord", "records of several rows")
+    return number
+
+
+def _need_canal_row(settings: Settings, key: str, what: str) -> None:
+    if settings.get("loader.source.oggJson", FLAG):
+        settings.reject(key, f"oggJson has no form for {what}: set loader.source.oggJson=false, which writes canalRow, or remove the line")
 
 
 def _dead_letter_topic(settings: Settings) -> str:
     if settings.get("loader.onError", ON_ERROR) != "deadletter":
         return ""
     return settings.get("loader.deadletterTopic", TOPIC) or ""
-
-
-def _transactional_id(task_id: str, settings: Settings) -> str:
-    """Stable, and the task's alone: whoever uses it next ends the transactions of the one before."""
-    if not settings.get("loader.source.transaction", FLAG):
-        return ""
-    return f"cdcbus-{task_id}-{settings.get('consumer.source.database', PATH_NAME)}"
-
-
-def _partition_keys(settings: Settings) -> dict[str, tuple[str, ...]]:
-    keys: dict[str, tuple[str, ...]] = {}
-    for table in settings.below(PARTITION_KEY):
-        columns = settings.get(PARTITION_KEY + table, NAMES)
-        if columns:
-            keys[table.upper()] = columns
-    return keys

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Flag, auto
 from functools import cache
 from typing import Any
 
 from cdcbus.tasks.kinds import Kind
 
 
-class Route(StrEnum):
-    """The ways rows can go. FETCH: CanalFetch -> KAFKA_SYNC. LOAD: KafkaFetch -> Jdbc*."""
+class Route(Flag):
+    """The ways rows can go. FETCH: CanalFetch -> KAFKA_SYNC. LOAD: KafkaFetch -> Jdbc*. FORWARD: KafkaFetch -> KAFKA_SYNC."""
 
-    ANY = "any"
-    FETCH = "fetch"
-    LOAD = "load"
+    FETCH = auto()
+    LOAD = auto()
+    FORWARD = auto()
+    FROM_KAFKA = LOAD | FORWARD
+    TO_KAFKA = FETCH | FORWARD
+    ANY = FETCH | LOAD | FORWARD
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,7 @@ class Key:
     """One key, or one pattern of keys.
 
     `default` is what holds when it is absent, as it would be written. `porter` says what porter does where that differs. `answer` is the
-    note given where the key is accepted without effect: on every route if `route` is ANY, else on the other route; a key without one
+    note given where the key is accepted without effect: on every route if `route` is ANY, else on the other ones; a key without one
     gets a warning there. A `dead` key gets its warning everywhere.
     """
 
@@ -36,6 +39,10 @@ class Key:
     route: Route = Route.ANY
     answer: str = ""
     dead: str = ""
+
+    def is_for(self, route: Route) -> bool:
+        """Whether it has an effect on a route."""
+        return route in self.route
 
     def matches(self, written: str) -> bool:
         return _pattern(self.name).fullmatch(written) is not None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 
+from cdcbus.tasks.bus_keys import ALARM_LIMIT_KEYS
 from cdcbus.tasks.key import Key, Route
 from cdcbus.tasks.kinds import (
     ADDRESSES,
@@ -35,7 +36,6 @@ from cdcbus.tasks.loader_keys import JDBC_TARGET_KEYS, KAFKA_TARGET_KEYS, LOADER
 from cdcbus.tasks.mapper_keys import MAPPER_KEYS
 from cdcbus.tasks.start_forms import ON_POSITION_LOST
 
-ALARM_ANSWER = "accepted; this release sends no alarms: lag and errors are in the task's log"
 JDBC_FETCH_ANSWER = "accepted; this release has no JdbcFetch: it reads binlogs instead of polling tables"
 CANAL_ANSWER = "accepted; a setting inside canal, which is not used here"
 
@@ -44,11 +44,21 @@ TASK_KEYS = (
     Key("nodeId", NAMES, "", "The nodes that may run the task; absent: any."),
     Key("status", word("NEW", "WORKING", "STOPPED", "DELETED"), "WORKING", "Whether nodes shall run the task.", answer=STATUS_ANSWER),
     Key("localTask", FLAG, "false", "Set by porter's node itself.", answer="accepted; porter sets it itself, nothing reads it here"),
-    Key("positionCheckInterval", NUMBER, "-1", "Seconds between checks of the lag.", answer=ALARM_ANSWER),
-    Key("alarmPositionCount", NUMBER, "10000", "Lag in records from which to warn.", answer=ALARM_ANSWER),
-    Key("receiver[i].realName", TEXT, "", "Who gets alarms: name.", answer=ALARM_ANSWER),
-    Key("receiver[i].email", TEXT, "", "Who gets alarms: mail address.", answer=ALARM_ANSWER),
-    Key("receiver[i].phone", TEXT, "", "Who gets alarms: telephone.", answer=ALARM_ANSWER),
+    Key(
+        "positionCheckInterval",
+        NUMBER,
+        "60",
+        "Seconds that a lag of alarmPositionCount must last before [somebody is told](alarms.md); below 1: never.",
+        "-1, which is off, is the default; seconds between checks",
+    ),
+    Key("alarmPositionCount", NUMBER, "10000", "Lag in records from which to tell."),
+    Key("receiver[i].realName", TEXT, "", "Whose address the next one is.", answer="accepted; mails go to receiver[i].email"),
+    Key("receiver[i].email", TEXT, "", "Who gets the task's alarms as mail, besides `alarm.smtp.to`."),
+    Key("receiver[i].phone", TEXT, "", "A telephone number.", answer="accepted; nobody is called: alarm.exec.command can do that"),
+    *(
+        Key(key.name, key.kind, "", "As in [cdcbus.properties](#settings-for-all-tasks), for this task.", "not known")
+        for key in ALARM_LIMIT_KEYS
+    ),
     Key("restartRetries", NUMBER, "20", "How often a node starts a failed task again."),
     Key("restartIncreaseBySecond", NUMBER, "300", "Seconds by which the pause between starts grows."),
     Key("porter.source.*", TEXT, "", "Named sources of a porter node.", answer="read from cdcbus.properties only; move the line there"),
@@ -88,8 +98,8 @@ CONSUMER_KEYS = (
         "`latest`, an ISO time. Times are UTC unless they say otherwise.",
         "only a binlog file name works",
     ),
-    Key("consumer.emptyFetchThreshold", NUMBER, "3600", "Seconds without rows from which to warn.", answer=ALARM_ANSWER),
-    Key("consumer.emptyFetchNoticeSpan", NUMBER, "3600", "Seconds between such warnings.", answer=ALARM_ANSWER),
+    Key("consumer.emptyFetchThreshold", NUMBER, "3600", "Seconds without rows from which to tell; below 1: never."),
+    Key("consumer.emptyFetchNoticeSpan", NUMBER, "3600", "Seconds between two notices of that."),
     Key(
         "consumer.eventProcessor.className",
         TEXT,
@@ -97,7 +107,7 @@ CONSUMER_KEYS = (
         "What sees and changes rows between filter and mapping: a Python function, `module:function` or the name of an entry point, see "
         "[event processors](loading.md#event-processors). A Java class is not run.",
         "a Java class",
-        Route.LOAD,
+        Route.FROM_KAFKA,
         answer="accepted; a fetch task changes no rows: give it to the consumer task",
     ),
     Key(
@@ -115,9 +125,9 @@ CONSUMER_KEYS = (
         "consumer.source.oncePollSize",
         POSITIVE,
         "",
-        "Kafka's `max.poll.records`; absent: as Kafka's client has it.",
+        "Kafka's `max.poll.records`; absent: a tenth of a batch, 64 at most.",
         "default 1000, and how far a restart steps back",
-        Route.LOAD,
+        Route.FROM_KAFKA,
         answer="accepted; the binlog is read as it comes",
     ),
     Key(
@@ -131,14 +141,14 @@ CONSUMER_KEYS = (
 )
 
 KAFKA_SOURCE_KEYS = (
-    Key("consumer.source.servers", ADDRESSES, "", "The brokers. Required.", route=Route.LOAD),
+    Key("consumer.source.servers", ADDRESSES, "", "The brokers. Required.", route=Route.FROM_KAFKA),
     Key(
         "consumer.source.topics",
         NAMES,
         "",
         "The topics, each with a position of its own. Required.",
         "elements are not trimmed",
-        Route.LOAD,
+        Route.FROM_KAFKA,
     ),
     Key(
         "consumer.source.group",
@@ -146,7 +156,7 @@ KAFKA_SOURCE_KEYS = (
         "",
         "The consumer group whose offsets count where ZooKeeper has no position.",
         "default `<ip>_<user>`",
-        Route.LOAD,
+        Route.FROM_KAFKA,
     ),
     Key(
         "consumer.source.firstConsumeFrom",
@@ -154,7 +164,7 @@ KAFKA_SOURCE_KEYS = (
         "",
         "Where to start when nothing else says it. Absent: the task refuses to start.",
         "default earliest",
-        Route.LOAD,
+        Route.FROM_KAFKA,
     ),
     Key(
         "consumer.source.partition",
@@ -162,16 +172,23 @@ KAFKA_SOURCE_KEYS = (
         "",
         "Only this partition, of one topic; absent: all. `0` beside several topics means all, as in porter.",
         "0 is the default and means that none is chosen",
-        Route.LOAD,
+        Route.FROM_KAFKA,
     ),
     Key(
         "consumer.source.allowOffsetReset",
         FLAG,
         "false",
         "Whether a stored offset that Kafka no longer has is replaced by the earliest one instead of stopping the task.",
-        route=Route.LOAD,
+        route=Route.FROM_KAFKA,
     ),
-    Key("consumer.source.maxRecordsPerBatch", POSITIVE, "50000", "Records per batch at most.", "not known", Route.LOAD),
+    Key(
+        "consumer.source.maxRecordsPerBatch",
+        POSITIVE,
+        "50000",
+        "Records per batch at most; fewer where rows are large.",
+        "not known",
+        Route.FROM_KAFKA,
+    ),
     Key(
         "consumer.source.autoCommit",
         FLAG,
@@ -317,13 +334,23 @@ JDBC_SOURCE_KEYS = (
     ),
 )
 
+ISOLATED = "spark.isolated"
+
 PASSED_THROUGH = (
     Key("kafka.*", TEXT, "", "A setting of the Kafka client, by its own name; see [TLS and logins](#tls-and-logins).", "not known"),
-    Key("consumer.source.kafka.*", TEXT, "", "The same.", "not known", Route.LOAD),
-    Key("loader.source.kafka.*", TEXT, "", "The same.", "not known", Route.FETCH),
-    Key("spark.*", TEXT, "", "A setting of Spark, by its own name.", "not known", Route.LOAD),
-    Key("consumer.source.spark.*", TEXT, "", "The same.", "not known", Route.LOAD),
-    Key("loader.source.spark.*", TEXT, "", "The same.", "not known", Route.LOAD),
+    Key("consumer.source.kafka.*", TEXT, "", "The same.", "not known", Route.FROM_KAFKA),
+    Key("loader.source.kafka.*", TEXT, "", "The same.", "not known", Route.TO_KAFKA),
+    Key(
+        ISOLATED,
+        FLAG,
+        "false",
+        "Whether a node runs the task in a Spark application of its own, not in the one that its tasks share; so do other `spark.*` keys.",
+        "not known",
+        Route.FROM_KAFKA,
+    ),
+    Key("spark.*", TEXT, "", "A setting of Spark, by its own name.", "not known", Route.FROM_KAFKA),
+    Key("consumer.source.spark.*", TEXT, "", "The same.", "not known", Route.FROM_KAFKA),
+    Key("loader.source.spark.*", TEXT, "", "The same.", "not known", Route.FROM_KAFKA),
 )
 
 KEYS: dict[str, Key] = {

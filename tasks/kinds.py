@@ -10,6 +10,8 @@ from typing import Generic, TypeVar
 from cdcbus.plugins.mysql_tls import TlsMode
 from cdcbus.plugins.rowchange import TableId
 
+Window = tuple[int, int]
+"""From and to, in minutes of the day."""
 T_co = TypeVar("T_co", covariant=True)
 
 TRUE = frozenset({"true", "yes", "on", "1"})
@@ -118,9 +120,22 @@ def _regexes(text: str) -> tuple[str, ...]:
     return parts
 
 
+def _windows(text: str) -> tuple[Window, ...]:
+    windows = []
+    for element in split_list(text):
+        found = re.fullmatch(r"([01]?[0-9]|2[0-4]):([0-5][0-9])-([01]?[0-9]|2[0-4]):([0-5][0-9])", element)
+        if not found:
+            raise ValueError("not HH:MM-HH:MM")
+        begin, end = int(found[1]) * 60 + int(found[2]), int(found[3]) * 60 + int(found[4])
+        if begin == end or max(begin, end) > 24 * 60:
+            raise ValueError("no time of day")
+        windows.append((begin, end))
+    return tuple(windows)
+
+
 def _path_name(text: str) -> str:
     # ZooKeeper forbids these as the name of a node.
-    if "/" in text or text in {".", "..", "zookeeper"} or not text.isprintable():
+    if "/" in text or text in {".", "..", "zookeeper"} or not text.isprintable() or re.search("[\ufff0-\U0010ffff]", text):
         raise ValueError("not a name")
     return text
 
@@ -149,6 +164,7 @@ SERVER_ID: Kind[int] = whole_number(0, 2**32 - 1, "1484")
 PARTITION: Kind[int] = whole_number(0, 2**31 - 1, "2")
 BYTES: Kind[int] = Kind("bytes", lambda text: _whole(text, 1 << 20, 1 << 40), "a number of bytes, 1048576 (1 MiB) or more", "67108864")
 SECONDS: Kind[float] = Kind("seconds", _seconds, "seconds above 0", "1")
+WINDOWS: Kind[tuple[Window, ...]] = Kind("times of day", _windows, "HH:MM-HH:MM, several separated by commas", "08:00-20:00,22:00-02:00")
 NAMES: Kind[tuple[str, ...]] = Kind("list", split_list, "names separated by commas", "T_ORDER,T_USER")
 PAIR: Kind[tuple[str, str]] = Kind("pair", _pair, "two names separated by a comma: source,target", "SHOP,shop_copy")
 TABLE: Kind[TableId] = Kind("table", _table, "SCHEMA.TABLE", "shop.cdcbus_heartbeat")

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cdcbus.consumer.mapper import Mapper, is_pattern
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.kafka.publish_config import PublishConfig
 from cdcbus.plugins.loaders.jdbc_url import read_url
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.filter import TableFilter
 from cdcbus.producer.task import FetchTask, FilterConfig
-
-ANY = "*"  # in a TableId: whatever the name is
-ANY_TABLE = TableId(ANY, ANY)
-LITERAL = re.compile(r"([\w-]+)\\?\.([\w-]+)")
-SCHEMA = re.compile(r"([\w-]+)\\?\.")
+from cdcbus.tasks.lineage_topics import ANY, ANY_TABLE, ruled_tables, table_in, table_of, topics_of
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -52,36 +48,53 @@ def ways(tasks: Sequence[FetchTask | LoadTask], word: str = "") -> list[Way]:
     through filters that let this table pass without naming it."""
     fetches = [task for task in tasks if isinstance(task, FetchTask)]
     loads = [task for task in tasks if isinstance(task, LoadTask)]
-    topics = {task.publish.topic for task in fetches} | {topic for task in loads for topic in task.source.topics}
-    found = {way for topic in topics for way in _ways_of(topic, fetches, loads, _tables(word))}
+    asked = _tables(word)
+    topics = {topic for task in fetches for topic in _topics(task, asked)} | {topic for task in loads for topic in task.source.topics}
+    found = {way for topic in topics for way in _ways_of(topic, fetches, loads, asked)}
     return sorted(way for way in found if way.holds(word))
 
 
+def _topics(feed: FetchTask, asked: set[TableId]) -> set[str]:
+    """The topics that a fetch task is known to write to."""
+    return {topic for selection in _passing(feed, _named(feed), asked) for topic in topics_of(selection.table, feed.publish)}
+
+
 def _ways_of(topic: str, fetches: list[FetchTask], loads: list[LoadTask], asked: set[TableId]) -> Iterator[Way]:
-    feeds = [task for task in fetches if task.publish.topic == topic]
     readers = [task for task in loads if topic in task.source.topics]
-    named = {table for task in feeds for table in _named(task)} | {table for task in readers for table in _wanted(task)}
-    for feed in feeds:
-        yield from _fed(feed, _passing(feed, named, asked), readers)
+    writers = [task for task in fetches if topic in _topics(task, asked)]
+    named = {table for task in writers for table in _named(task)} | {table for task in readers for table in _wanted(task)}
+    feeds = [(task, found) for task in fetches if (found := _going(topic, task, named, asked))]
+    for feed, selections in feeds:
+        yield from _fed(feed, topic, selections, readers)
     for reader in readers:
-        for table in _unfed(reader, feeds):
+        for table in _unfed(reader, topic, [feed for feed, _ in feeds]):
             yield from _onward(Way(str(table), "", "", topic), table, reader)
 
 
-def _unfed(reader: LoadTask, feeds: list[FetchTask]) -> list[TableId]:
+def _going(topic: str, feed: FetchTask, named: set[TableId], asked: set[TableId]) -> list[Selection]:
+    """What of a fetch task's tables goes to a topic."""
+    after = {table for own in _selections(feed) if (table := table_in(topic, own.table.schema, feed.publish))}
+    return [selection for selection in _passing(feed, named | after, asked) if topic in topics_of(selection.table, feed.publish)]
+
+
+def _unfed(reader: LoadTask, topic: str, feeds: list[FetchTask]) -> list[TableId]:
     """What a consumer task waits for that no known task writes."""
     if not feeds:
         return _one_spelling(_wanted(reader)) or [ANY_TABLE]
-    filters = [TableFilter(feed.tables) for feed in feeds]
-    return [table for table in _wanted(reader) if reader.includes and not any(tables.accepts(table) for tables in filters)]
+    filters = [(TableFilter(feed.tables), feed.publish) for feed in feeds]
+    return [
+        table
+        for table in _wanted(reader)
+        if reader.includes and not any(tables.accepts(table) and topic in topics_of(table, publish) for tables, publish in filters)
+    ]
 
 
-def _fed(feed: FetchTask, selections: list[Selection], readers: list[LoadTask]) -> Iterator[Way]:
+def _fed(feed: FetchTask, topic: str, selections: list[Selection], readers: list[LoadTask]) -> Iterator[Way]:
     """The ways of one fetch task. What nobody takes ends at the topic; a filter does not, where tables that it lets pass go on."""
     taken = {selection: [reader for reader in readers if _takes(reader, selection.table)] for selection in selections}
     is_read = any(taken.values())
     for selection, takers in taken.items():
-        head = _head(feed, selection)
+        head = _head(feed, topic, selection)
         for reader in takers:
             yield from _onward(head, selection.table, reader)
         if not takers and not (is_read and ANY in selection.table):
@@ -93,9 +106,9 @@ def _onward(head: Way, table: TableId, reader: LoadTask) -> Iterator[Way]:
         yield replace(head, load_task=reader.task_id, target=str(route.target), database=_database(reader))
 
 
-def _head(feed: FetchTask, selection: Selection) -> Way:
+def _head(feed: FetchTask, topic: str, selection: Selection) -> Way:
     server = ",".join(f"{host}:{port}" for host, port in feed.source.addresses)
-    return Way(selection.text, server, feed.task_id, feed.publish.topic)
+    return Way(selection.text, server, feed.task_id, topic)
 
 
 def _selections(feed: FetchTask) -> list[Selection]:
@@ -103,12 +116,15 @@ def _selections(feed: FetchTask) -> list[Selection]:
     if feed.tables.includes:
         tables = TableFilter(feed.tables)
         return [Selection(str(table), table) for name in feed.tables.includes for table in _tables(name) if tables.accepts(table)]
-    selections = [Selection(_plain(regex), _table_of(regex)) for regex in feed.tables.regexes] or [Selection(str(ANY_TABLE), ANY_TABLE)]
+    selections = [Selection(_plain(regex), table_of(regex)) for regex in feed.tables.regexes] or [Selection(str(ANY_TABLE), ANY_TABLE)]
     return [selection for selection in selections if str(selection.table).upper() not in feed.tables.excludes]
 
 
 def _named(feed: FetchTask) -> set[TableId]:
-    return {selection.table for selection in _selections(feed) if ANY not in selection.table}
+    """What a fetch task selects by name, or has a topic for."""
+    tables = TableFilter(feed.tables)
+    ruled = {table for table in ruled_tables(feed.publish) if tables.accepts(table)}
+    return {selection.table for selection in _selections(feed) if ANY not in selection.table} | ruled
 
 
 def _wanted(reader: LoadTask) -> set[TableId]:
@@ -142,6 +158,8 @@ def _takes(reader: LoadTask, table: TableId) -> bool:
 
 def _database(reader: LoadTask) -> str:
     """The target's address without its secrets; nothing where it is incomplete here."""
+    if isinstance(reader.target, PublishConfig):
+        return f"topic {reader.target.topic} at {reader.target.servers}"
     try:
         return read_url(reader.target).shown
     except ConfigError:
@@ -158,13 +176,6 @@ def _tables(name: str) -> set[TableId]:
     return {TableId(schema, table)} if schema and dot and table else set()
 
 
-def _table_of(regex: str) -> TableId:
-    if literal := LITERAL.fullmatch(regex):
-        return TableId(literal[1], literal[2])
-    schema = SCHEMA.match(regex)
-    return TableId(schema[1], ANY) if schema else ANY_TABLE
-
-
 def _plain(regex: str) -> str:
-    table = _table_of(regex)
+    table = table_of(regex)
     return regex if ANY in table else str(table)

@@ -1,15 +1,19 @@
-"""Settings -> the typed task of KafkaFetch -> Jdbc*."""
+"""Settings -> the typed task of KafkaFetch -> Jdbc* or KAFKA_SYNC."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from cdcbus.consumer.processor import KEY as PROCESSOR_KEY
 from cdcbus.consumer.processor import is_python
 from cdcbus.consumer.task import DeadLetterConfig, LoadTask, OnError, SchemaChange, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget, ZeroDate
-from cdcbus.plugins.kafka_client import Client
+from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka_client import CONNECTING, Client
 from cdcbus.plugins.registry import converter_names
 from cdcbus.plugins.start import AfterOffset, Edge, KafkaStart, Replay
-from cdcbus.tasks.kafka_options import CONSUMER_FIXED, kafka_options
+from cdcbus.tasks.kafka_options import CONSUMER_FIXED, PRODUCER_FIXED, kafka_options
+from cdcbus.tasks.keys import ISOLATED
 from cdcbus.tasks.kinds import (
     EDGE,
     FLAG,
@@ -29,21 +33,22 @@ from cdcbus.tasks.kinds import (
     word,
 )
 from cdcbus.tasks.mapper_rules import mapper_rules
+from cdcbus.tasks.publish_keys import publish_config
 from cdcbus.tasks.settings import Settings, tables
 from cdcbus.tasks.start_forms import KAFKA_START
 
 
 def load_task(task_id: str, settings: Settings) -> LoadTask:
     """The task; whatever is missing or impossible is reported to the settings' findings."""
-    source = _source(settings)
+    source, loader = _source(settings), _loader(settings)
     includes, excludes = tables(settings)
     first_consume_from = settings.get("consumer.source.firstConsumeFrom", EDGE)
     return LoadTask(
         task_id=task_id,
         source=source,
         converter=settings.get("consumer.converter", word(*converter_names())) or "oggJson",
-        loader=_loader(settings),
-        target=jdbc_target(task_id, settings),
+        loader=loader,
+        target=_publish(task_id, settings) if loader == "KAFKA_SYNC" else jdbc_target(task_id, settings),
         includes=includes,
         excludes=excludes,
         rules=mapper_rules(settings),
@@ -72,7 +77,7 @@ def _loader(settings: Settings) -> str:
 
 def _source(settings: Settings) -> TopicConfig:
     topics = settings.need("consumer.source.topics", NAMES, ())
-    # Only when it is written: Kafka's own default is another one than porter's, and the better one.
+    # Only when it is written: what is chosen without it is better than porter's default.
     name = "consumer.source.oncePollSize"
     options = {"max.poll.records": str(settings.get(name, POSITIVE))} if settings.has(name) else {}
     given = kafka_options(settings, CONSUMER_FIXED, "kafka.", "consumer.source.kafka.")
@@ -84,6 +89,13 @@ def _source(settings: Settings) -> TopicConfig:
         kafka_options=options | given.of(Client.JAVA),
         look_up_options=given.of(Client.LOOK_UP),
     )
+
+
+def _publish(task_id: str, settings: Settings) -> PublishConfig:
+    """What `kafka.*` says of reading is not for the client that writes."""
+    given = kafka_options(settings, PRODUCER_FIXED, "kafka.", "loader.source.kafka.")
+    own = {name: value for name, value in given.options.items() if given.keys[name] != f"kafka.{name}" or CONNECTING.match(name)}
+    return publish_config(settings, replace(given, options=own), f"cdcbus-{task_id}")
 
 
 def _partition(settings: Settings, topics: tuple[str, ...]) -> int | None:
@@ -134,7 +146,9 @@ def _connections(settings: Settings, name: str, most: int) -> int:
 
 def _spark_options(settings: Settings) -> dict[str, str]:
     rests = settings.below("spark.", "consumer.source.spark.", "loader.source.spark.")
-    return {f"spark.{rest}": value for rest, value in rests.items()}
+    options = {f"spark.{rest}": value for rest, value in rests.items()}
+    settings.get(ISOLATED, FLAG)  # nodes read it; here it is checked
+    return {name: value for name, value in options.items() if name != ISOLATED}
 
 
 def _processor(settings: Settings) -> str:

@@ -61,7 +61,7 @@ LOADER_KEYS = (
         "1000",
         "More open dead letters of this task than these stop it.",
         "not known",
-        Route.LOAD,
+        Route.FROM_KAFKA,
     ),
     Key("loader.deadletterTopic", TOPIC, "cdcbus-deadletters", "The dead-letter topic.", "not known"),
     Key(
@@ -157,15 +157,15 @@ JDBC_TARGET_KEYS = (
 )
 
 KAFKA_TARGET_KEYS = (
-    Key("loader.source.servers", ADDRESSES, "", "The brokers. Required.", route=Route.FETCH),
-    Key("loader.source.topic", TOPIC, "", "The topic of all tables that no rule of dynamicTopic is for. Required.", route=Route.FETCH),
+    Key("loader.source.servers", ADDRESSES, "", "The brokers. Required.", route=Route.TO_KAFKA),
+    Key("loader.source.topic", TOPIC, "", "The topic of all tables that no rule of dynamicTopic is for. Required.", route=Route.TO_KAFKA),
     Key(
         "loader.source.dynamicTopic",
         TOPIC_RULES,
         "",
         "Topics by table, as in canal: `TOPIC:REGEX`, or `REGEX` for topics named after what it matches; see [Kafka](kafka.md#topics).",
         "not known",
-        Route.FETCH,
+        Route.TO_KAFKA,
     ),
     Key(
         "loader.source.createTopic",
@@ -173,7 +173,7 @@ KAFKA_TARGET_KEYS = (
         "",
         "Makes missing topics, with so many partitions and replicas. Absent: a missing topic stops the task.",
         "not known",
-        Route.FETCH,
+        Route.TO_KAFKA,
     ),
     Key(
         "loader.source.oggJson",
@@ -181,7 +181,7 @@ KAFKA_TARGET_KEYS = (
         "true",
         "The form of the records: true oggJson, false canalRow.",
         "false: a row JSON that nothing reads",
-        Route.FETCH,
+        Route.TO_KAFKA,
     ),
     Key(
         "loader.source.porterCompat",
@@ -189,14 +189,40 @@ KAFKA_TARGET_KEYS = (
         "false",
         "oggJson with all names in upper case, as porter writes them.",
         "always",
-        Route.FETCH,
+        Route.TO_KAFKA,
     ),
     Key(
         "loader.source.canalCompat",
         FLAG,
         "false",
         "canalRow with canal's own keys only and its rendering of values: ENUM and SET as numbers and so on, see [formats](formats.md).",
-        route=Route.FETCH,
+        route=Route.TO_KAFKA,
+    ),
+    Key(
+        "loader.source.rowsPerRecord",
+        POSITIVE,
+        "1",
+        "canalRow only: how many rows of a statement a record may hold, of those that go to one partition; see "
+        "[Kafka](kafka.md#many-rows-in-a-record).",
+        "1; canal: as many as there are",
+        Route.FETCH,
+    ),
+    Key(
+        "loader.source.ddl",
+        FLAG,
+        "false",
+        "canalRow only: DDL of tables that are read is published, too, as canal does; see [Kafka](kafka.md#ddl-and-truncate).",
+        "never",
+        Route.FETCH,
+    ),
+    Key(
+        "loader.source.truncate",
+        FLAG,
+        "true",
+        "Whether a TRUNCATE of a table that is read is published. It needs a topic with one partition: on others it stops the task. See "
+        "[Kafka](kafka.md#ddl-and-truncate).",
+        "never",
+        Route.FETCH,
     ),
     Key(
         "loader.source.queueBytes",
@@ -204,16 +230,17 @@ KAFKA_TARGET_KEYS = (
         "67108864",
         "How many bytes of records may wait for Kafka; when so many do, the source is not read until some are acknowledged.",
         "not known",
-        Route.FETCH,
+        Route.TO_KAFKA,
     ),
-    Key("loader.source.group", TEXT, "", "The producer's `client.id`.", "default `<ip>_<user>_<pid>`", Route.FETCH),
+    Key("loader.source.group", TEXT, "", "The producer's `client.id`.", "default `<ip>_<user>_<pid>`", Route.TO_KAFKA),
     Key(
         "loader.source.partitionKey.<SCHEMA>.<TABLE>",
         NAMES,
         "",
-        "The columns of the record key, any case, for a table by its source name; absent: the primary key.",
+        "The columns of the record key, any case, for a table by its source name (KafkaFetch: by its name after mapping); absent: the "
+        "primary key.",
         "exact case, after mapping, not trimmed",
-        Route.FETCH,
+        Route.TO_KAFKA,
     ),
     Key(
         "loader.source.transaction",
@@ -222,7 +249,7 @@ KAFKA_TARGET_KEYS = (
         "Write in Kafka transactions that hold the position, too: who reads committed records only sees each row change exactly once, "
         "also after a crash; see [Kafka](kafka.md#transactions).",
         "one transaction per batch, whose name changes at each start",
-        Route.FETCH,
+        Route.TO_KAFKA,
     ),
     Key("loader.source.workerCount", NUMBER, "10", "KUDU_NATIVE: parallel writers.", answer="accepted; this release has no Kudu target"),
 )

@@ -20,7 +20,7 @@ MAPPER_KEYS = (
         "`source,target`: the schema this entry is for, or a regular expression for several, and its name at the target; absent: any. "
         "See [mapping](loading.md#mapping).",
         "anything but two names is ignored; no expressions",
-        Route.LOAD,
+        Route.FROM_KAFKA,
     ),
     Key(
         "mapper[i].table",
@@ -28,19 +28,19 @@ MAPPER_KEYS = (
         "",
         "`source,target`: the table this entry is for, or a regular expression for several, and its name at the target; absent: any.",
         "anything but two names is ignored; no expressions",
-        Route.LOAD,
+        Route.FROM_KAFKA,
     ),
-    Key("mapper[i].column.<COLUMN>", TEXT, "", "The target's name of this source column; others keep theirs.", route=Route.LOAD),
-    Key("mapper[i].include", NAMES, "", "Only these source columns are written, any case; absent: all.", "not known", Route.LOAD),
-    Key("mapper[i].ignore", NAMES, "", "These source columns are not written, any case.", "not known", Route.LOAD),
-    Key("mapper[i].constant.<COLUMN>", TEXT, "", "What this target column holds in every row.", "not known", Route.LOAD),
+    Key("mapper[i].column.<COLUMN>", TEXT, "", "The target's name of this source column; others keep theirs.", route=Route.FROM_KAFKA),
+    Key("mapper[i].include", NAMES, "", "Only these source columns are written, any case; absent: all.", "not known", Route.FROM_KAFKA),
+    Key("mapper[i].ignore", NAMES, "", "These source columns are not written, any case.", "not known", Route.FROM_KAFKA),
+    Key("mapper[i].constant.<COLUMN>", TEXT, "", "What this target column holds in every row.", "not known", Route.FROM_KAFKA),
     Key(
         "mapper[i].expression.<COLUMN>",
         EXPRESSION,
         "",
         "What this target column holds: text with source columns in it, see [computed columns](loading.md#computed-columns).",
         "not known",
-        Route.LOAD,
+        Route.FROM_KAFKA,
     ),
     Key(
         "mapper[i].mask.<COLUMN>",
@@ -49,7 +49,7 @@ MAPPER_KEYS = (
         "What stands in place of this source column's cells: `hash` or `hash:SALT` (SHA-256), `truncate:N` (the first N characters), "
         "`fixed:TEXT`; NULL stays NULL.",
         "not known",
-        Route.LOAD,
+        Route.FROM_KAFKA,
     ),
     Key(
         "mapper[i].forceMatched",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
+from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.producer.task import FetchTask
 from cdcbus.tasks import properties
 from cdcbus.tasks.bus_settings import BusSettings
 from cdcbus.tasks.dist_nodes import dist_nodes, dist_path
@@ -13,6 +16,8 @@ from cdcbus.tasks.findings import Severity
 from cdcbus.tasks.kinds import PATH_NAME
 from cdcbus.tasks.properties import Inspection
 from cdcbus.tasks.stored_task import Dist
+
+LOG = logging.getLogger(__name__)
 
 
 def is_file(word: str) -> bool:
@@ -29,10 +34,15 @@ def inspect_named(word: str, bus: BusSettings, unfilled: Severity) -> Inspection
     """What the task says, wrong or right. Raises CdcError when it cannot be read at all, and ConfigError when there is none."""
     if is_file(word):
         return properties.inspect_task(Path(word), bus.filling, unfilled, bus.source_lookup(Path(word)))
-    inspection = properties.inspect_dist(stored_task(word, bus), bus.filling, unfilled, bus.source_lookup())
-    if inspection.task is not None and inspection.task.task_id != word:
+    return inspect_stored(word, bus, unfilled)
+
+
+def inspect_stored(task_id: str, bus: BusSettings, unfilled: Severity) -> Inspection:
+    """The same of a task in ZooKeeper, never of a file."""
+    inspection = properties.inspect_dist(stored_task(task_id, bus), bus.filling, unfilled, bus.source_lookup())
+    if inspection.task is not None and inspection.task.task_id != task_id:
         # Its position would be the other task's.
-        raise ConfigError(f"{dist_path(word)} holds taskId={inspection.task.task_id}; expected taskId={word}; import the task again")
+        raise ConfigError(f"{dist_path(task_id)} holds taskId={inspection.task.task_id}; expected taskId={task_id}; import the task again")
     return inspection
 
 
@@ -53,3 +63,13 @@ def _is_id(word: str) -> bool:
         return bool(PATH_NAME.read(word))
     except ValueError:
         return False
+
+
+def ready_task(word: str, bus: BusSettings, inspection: Inspection) -> FetchTask | LoadTask:
+    """The task, to be run; what is odd in it goes to the log. Raises ConfigError that names all that is wrong."""
+    place = place_of(word)
+    read = inspection.ready(place)
+    for level, findings in ((logging.WARNING, read.warnings), (logging.INFO, read.notes)):
+        for finding in findings:
+            LOG.log(level, "%s", finding.located(place))
+    return bus.applied_to(read.task)

@@ -13,7 +13,8 @@ import orjson
 from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import ConfigError, PositionConflict
-from cdcbus.tasks.json_nodes import get_children, get_node, now, reported
+from cdcbus.tasks.audit import audited
+from cdcbus.tasks.json_nodes import answer, get_children, get_node, now, reported
 from cdcbus.tasks.positions import ROOT, position_path, stored_positions
 
 HISTORY = 50
@@ -41,11 +42,12 @@ def histories(client: KazooClient, task_id: str) -> dict[str, list[Change]]:
 
 
 def set_positions(client: KazooClient, task_id: str, texts: dict[str, str], before: dict[str, str | None], by: str, how: str) -> None:
-    """Sets the position of each swimlane in `texts`, all or none. Raises PositionConflict when one is not what `before` says by now."""
-    with reported(position_path(task_id)):
+    """Sets the position of each swimlane in `texts`, all or none; who has done it goes into the audit. Raises PositionConflict when one is
+    not what `before` says by now."""
+    with audited(client, by, how, f"task {task_id}"), reported(position_path(task_id)):
         transaction = client.transaction()
         for directory in (position_path(task_id), history_path(task_id)):
-            client.ensure_path(directory)
+            answer(client.ensure_path_async(directory))
         for lane, text in texts.items():
             changes, version = _read(client, task_id, lane)
             changes = [*changes, Change(now(), by, how, before.get(lane), text)][-HISTORY:]
@@ -55,13 +57,12 @@ def set_positions(client: KazooClient, task_id: str, texts: dict[str, str], befo
                 transaction.create(history_path(task_id, lane), data)
             else:
                 transaction.set_data(history_path(task_id, lane), data, version)
-        failures = [result for result in transaction.commit() if isinstance(result, Exception)]
-    if failures:
-        raise _conflict(task_id)
+        if any(isinstance(result, Exception) for result in answer(transaction.commit_async())):
+            raise _conflict(task_id)
 
 
 def _write(transaction: Any, client: KazooClient, path: str, data: bytes, before: str | None) -> None:
-    found = client.get(path) if client.exists(path) else None
+    found = answer(client.get_async(path)) if answer(client.exists_async(path)) else None
     if (None if found is None else found[0].decode("utf-8", "replace")) != before:
         raise _conflict(path.split("/")[-3])
     if found is None:

@@ -34,6 +34,8 @@ from cdcbus.plugins.errors import ConfigError, PositionConflict, PositionError, 
 ROOT = "/datas"
 LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTimeoutError, KazooTimeoutError)
 RETRY_SECONDS = 0.1
+COME_BACK = {"max_tries": -1, "max_delay": 2.0}  # kazoo's own pauses grow to a minute and more: a server that is back would not be seen
+ASK_SECONDS = 5.0  # without a limit a question asked while disconnected would wait for ever
 
 
 def position_path(task_id: str, swimlane: str = "") -> str:
@@ -53,7 +55,7 @@ def connect(connection_string: str, timeout_seconds: float = 5.0, auth: str | No
     except ValueError as error:
         raise ConfigError(f"not a ZooKeeper address: {connection_string!r}; expected host:port[,host:port][/chroot]") from error
     digest = {"auth_data": [("digest", auth)], "default_acl": CREATOR_ALL_ACL} if auth else {}
-    client = KazooClient(connection_string.partition("/")[0], timeout=session_seconds, **digest)
+    client = KazooClient(connection_string.partition("/")[0], timeout=session_seconds, connection_retry=COME_BACK, **digest)
     try:
         _start(client, chroot, timeout_seconds)
     except LOST as error:
@@ -81,8 +83,8 @@ def stored_positions(client: KazooClient, task_id: str) -> dict[str, str]:
     """The stored text of each swimlane of a task, by its path; read only."""
     directory = position_path(task_id)
     try:
-        swimlanes = client.get_children(directory)
-        return {path: client.get(path)[0].decode("utf-8", "replace") for path in sorted(f"{directory}/{lane}" for lane in swimlanes)}
+        paths = sorted(f"{directory}/{lane}" for lane in client.get_children_async(directory).get(timeout=ASK_SECONDS))
+        return {path: client.get_async(path).get(timeout=ASK_SECONDS)[0].decode("utf-8", "replace") for path in paths}
     except NoNodeError:
         return {}
     except NoAuthError as error:
@@ -131,6 +133,11 @@ class ZooKeeperPositions:
 
     def is_edited(self) -> bool:
         return self._is_edited
+
+    def close(self) -> None:
+        """Ends the watch: of edits it knows no more."""
+        self._client.remove_listener(self._on_session)
+        self._is_watching = False
 
     def load(self) -> str | None:
         with self._lock:
@@ -226,6 +233,8 @@ class ZooKeeperPositions:
 
     def _look(self) -> None:
         with self._lock:
+            if not self._is_watching:
+                return
             try:
                 self._compare(self._read_once())
             except (*LOST, NoAuthError):

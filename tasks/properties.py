@@ -27,6 +27,7 @@ ROUTES = {
     ("KafkaFetch", "JdbcSingle"): Route.LOAD,
     ("KafkaFetch", "JdbcMultiThread"): Route.LOAD,
     ("KafkaFetch", "JdbcSqlDebug"): Route.LOAD,
+    ("KafkaFetch", "KAFKA_SYNC"): Route.FORWARD,
 }
 
 
@@ -107,7 +108,7 @@ def _task(settings: Settings) -> FetchTask | LoadTask | None:
     if route is None:
         _report_route(settings, consumer, loader)
         return None
-    settings.answer(route, consumer)
+    settings.answer(route, f"a task of {consumer} and {loader}")
     return fetch_task(task_id, settings) if route is Route.FETCH else load_task(task_id, settings)
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kazoo.client import KazooClient
 
@@ -21,10 +21,13 @@ from cdcbus.plugins.errors import PositionUnavailable
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.positions import ZooKeeperPositions, connect
 from cdcbus.tasks.schema_store import ZooKeeperSchemas
-from cdcbus.tasks.swimlane_lock import ANEW_VARIABLE, SESSION_SECONDS, end_leftovers, held, start_anew
+from cdcbus.tasks.swimlane_lock import ANEW_VARIABLE, SESSION_SECONDS, Guard, end_leftovers, guarded, start_anew
 from cdcbus.tasks.task_nodes import TaskNodes
 from cdcbus.tasks.telling import Teller, both
 from cdcbus.tasks.this_process import NODE_VARIABLE, end_with_node
+
+if TYPE_CHECKING:
+    from cdcbus.consumer.spark import OpenSpark
 
 LOG = logging.getLogger(__name__)
 REPORT_SECONDS = 10.0
@@ -50,12 +53,20 @@ def run_task(task: FetchTask | LoadTask, zookeeper: str, auth: str | None = None
             return
         node_id = os.environ.get(NODE_VARIABLE, "")
         try:
-            with held(client, task.task_id, _swimlanes(task), node_id, stop, start_anew) as is_held:
-                if is_held:
-                    _run(task, client, stop, Teller(task, TaskNodes(client), node_id))
+            with guarded(client, start_anew) as guard:
+                run_guarded(task, client, guard, node_id, stop)
         finally:
             client.stop()
             client.close()
+
+
+def run_guarded(
+    task: FetchTask | LoadTask, client: KazooClient, guard: Guard, node_id: str, stop: Event, open_spark: OpenSpark | None = None
+) -> None:
+    """The same as one of several tasks of a process, which share client, guard and Spark. `open_spark` None: Spark of its own."""
+    with guard.held(task.task_id, _swimlanes(task), node_id, stop) as is_held:
+        if is_held:
+            _run(task, client, stop, Teller(task, TaskNodes(client), node_id), open_spark)
     LOG.info("task %s has stopped", task.task_id)
 
 
@@ -76,7 +87,7 @@ def _swimlanes(task: FetchTask | LoadTask) -> tuple[str, ...]:
     return (task.swimlane,) if isinstance(task, FetchTask) else task.source.topics
 
 
-def _run(task: FetchTask | LoadTask, client: KazooClient, stop: Event, teller: Teller) -> None:
+def _run(task: FetchTask | LoadTask, client: KazooClient, stop: Event, teller: Teller, open_spark: OpenSpark | None) -> None:
     report = both(_Reporter(task.task_id), teller)
     with teller.telling(stop):
         if isinstance(task, FetchTask):
@@ -86,9 +97,14 @@ def _run(task: FetchTask | LoadTask, client: KazooClient, stop: Event, teller: T
             producer.run(task, positions, ZooKeeperSchemas(client, task.task_id, task.swimlane), stop, report)
         else:
             from cdcbus.consumer import run as consumer  # starts slowly: it brings pyspark
+            from cdcbus.consumer.spark import spark_session
 
             stores = {topic: ZooKeeperPositions(client, task.task_id, topic) for topic in task.source.topics}
-            consumer.run(task, stores, stop, report)
+            try:
+                consumer.run(task, stores, stop, report, open_spark or spark_session)
+            finally:
+                for store in stores.values():
+                    store.close()  # the client may live on, for other tasks
 
 
 @contextmanager

@@ -96,7 +96,7 @@ class Settings:
         else:
             self._findings.add(severity, entry.line, name, sentence + entry.origin)
 
-    def answer(self, route: Route, consumer: str) -> None:
+    def answer(self, route: Route, task: str) -> None:
         """Says of each entry that has no effect on this route what happens with it."""
         for entry in self.entries.values():
             key = find_key(entry.key)
@@ -104,10 +104,10 @@ class Settings:
                 continue
             if key.dead:
                 self.warn(entry.key, key.dead)
-            elif key.answer and key.route is not route:
+            elif key.answer and (key.route == Route.ANY or not key.is_for(route)):
                 self.note(entry.key, key.answer)
-            elif key.route not in (Route.ANY, route):
-                self.warn(entry.key, f"without effect in a {consumer} task; remove the line or check consumer.consumerName")
+            elif not key.is_for(route):
+                self.warn(entry.key, f"without effect in {task}; remove the line or check consumer.consumerName and loader.loaderName")
 
 
 def tables(settings: Settings) -> tuple[frozenset[str], frozenset[str]]:

@@ -13,10 +13,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
-from threading import Event, Thread, current_thread, main_thread
+from threading import Event, Lock, Thread, current_thread, main_thread
 from typing import NoReturn
 
 from kazoo.client import KazooClient
@@ -31,6 +32,7 @@ LOG = logging.getLogger(__name__)
 SESSION_SECONDS = 6.0
 LEASE_SECONDS = SESSION_SECONDS * 2 / 3
 PROOF_SECONDS = 0.5
+LOOKS_AT_ONCE = 10
 WAIT_SECONDS = 0.3
 ANEW_VARIABLE = "CDCBUS_STARTED_ANEW"
 _LIBC = ctypes.CDLL(None)
@@ -46,28 +48,102 @@ def lock_path(task_id: str, swimlane: str = "") -> str:
 def held(
     client: KazooClient, task_id: str, swimlanes: Sequence[str], node_id: str, stop: Event, on_lost: Callable[[], object]
 ) -> Iterator[bool]:
-    """Holds the locks of the swimlanes during the block; waits until whoever has one lets it go, or `stop` is set: then it gives False.
+    """Holds the locks of the swimlanes during the block, as the only ones of this process: see `Guard`."""
+    with guarded(client, on_lost) as guard, guard.held(task_id, swimlanes, node_id, stop) as is_held:
+        yield is_held
 
-    `on_lost` is called on another thread when the locks are lost, or may be before it can be known: whoever is called must end all work at
-    once.
-    """
-    paths = {
-        lock_path(task_id, lane): {"taskId": task_id, "nodeId": node_id, "swimlaneId": lane, **identity()} for lane in sorted(swimlanes)
-    }
+
+@contextmanager
+def guarded(client: KazooClient, on_lost: Callable[[], object]) -> Iterator[Guard]:
+    """A guard of all locks that this process takes during the block. To be called on the main thread, so that a process that was paused
+    looks at its locks before all else."""
     over = Event()
-    taken = all(_take(client, path, fields, stop) for path, fields in paths.items())
-    lease = _Lease()
+    guard = Guard(client, on_lost, over)
+    Thread(target=guard.watch, name="lock-guard", daemon=True).start()
     try:
-        if taken:
-            Thread(target=_guard, args=(client, list(paths), lease, over, on_lost), name="lock-guard", daemon=True).start()
-        with _on_resume(lease, on_lost):
-            yield taken
+        with _on_resume(guard):
+            yield guard
     finally:
         over.set()
-        for path in paths:
-            with suppress(PositionUnavailable):  # the session's end lets go of it too
-                if is_own(client, get_node(client, path)):
-                    drop_node(client, path)
+
+
+class Guard:
+    """Takes locks by one ZooKeeper session, and proves that it still has them. `held` may be called on any thread.
+
+    `on_lost` is called on another thread, or a signal handler, when a lock is lost, or may be before it can be known: whoever is called
+    must end all work of the process at once.
+    """
+
+    def __init__(self, client: KazooClient, on_lost: Callable[[], object], over: Event) -> None:
+        self._client, self._on_lost, self._over = client, on_lost, over
+        self._lease = _Lease()
+        self._held: dict[str, object] = {}  # path -> this holding of it
+        self._changing = Lock()
+
+    @contextmanager
+    def held(self, task_id: str, swimlanes: Sequence[str], node_id: str, stop: Event) -> Iterator[bool]:
+        """Holds the locks of the swimlanes during the block; waits until whoever has one lets it go, or `stop` is set: then it gives
+        False. Not for a task whose locks this process holds already."""
+        paths = {
+            lock_path(task_id, lane): {"taskId": task_id, "nodeId": node_id, "swimlaneId": lane, **identity()} for lane in sorted(swimlanes)
+        }
+        try:
+            taken = all(_take(self._client, path, fields, stop) for path, fields in paths.items())
+            if taken:
+                with self._changing:
+                    if not self._held:
+                        self._lease.prove(_Lease.now())
+                    self._held |= {path: object() for path in paths}
+            yield taken
+        finally:
+            with self._changing:
+                self._held = {path: holding for path, holding in self._held.items() if path not in paths}
+            for path in paths:
+                try:
+                    self._let_go(path)
+                except PositionUnavailable:  # the session's end lets go of it too, but that may be far away
+                    Thread(target=self._let_go_later, args=(path,), name="lock-drop", daemon=True).start()
+
+    def _let_go(self, path: str) -> None:
+        if path not in self._held and is_own(self._client, get_node(self._client, path)):
+            drop_node(self._client, path)
+
+    def _let_go_later(self, path: str) -> None:
+        while not self._over.wait(WAIT_SECONDS):
+            with suppress(PositionUnavailable):
+                self._let_go(path)
+                return
+
+    def look(self) -> None:
+        """Ends all work if the locks may be lost."""
+        if self._held and self._lease.is_over:
+            self._on_lost()
+
+    def watch(self) -> None:
+        """Looks until all is over, or the locks are lost."""
+        for number in count():
+            if self._over.wait(PROOF_SECONDS):
+                return
+            held = list(dict(self._held).items())
+            parts = len(held) // LOOKS_AT_ONCE + 1  # any answer proves the session; each lock is looked at in its turn
+            # The lease first of all: this process may have been paused.
+            if held and (self._lease.is_over or self._is_lost(dict(held[number % parts :: parts]))):
+                if not self._over.is_set():
+                    self._on_lost()
+                return
+
+    def _is_lost(self, held: Mapping[str, object]) -> bool:
+        """Whether ZooKeeper says so of one that is still wanted, or has said nothing for too long."""
+        asked = _Lease.now()
+        with suppress(*LOST):
+            requests = {path: self._client.exists_async(path) for path in held}
+            stats = {path: answer(request, self._lease.left_seconds) for path, request in requests.items()}
+            session = self._client.client_id[0] if self._client.client_id else None
+            others = {path for path, stat in stats.items() if stat is None or session is None or stat.ephemeralOwner != session}
+            if any(self._held.get(path) is held[path] for path in others):
+                return True
+            self._lease.prove(asked)
+        return self._lease.is_over
 
 
 def start_anew() -> NoReturn:
@@ -108,22 +184,21 @@ class _Lease:
         self._proved = asked
 
     @property
+    def left_seconds(self) -> float:
+        return max(0.0, self._proved + LEASE_SECONDS - self.now())
+
+    @property
     def is_over(self) -> bool:
-        return self.now() - self._proved > LEASE_SECONDS
+        return not self.left_seconds
 
 
 @contextmanager
-def _on_resume(lease: _Lease, on_lost: Callable[[], object]) -> Iterator[None]:
-    """A process that was stopped and goes on looks at its lease before it does anything else on its main thread."""
+def _on_resume(guard: Guard) -> Iterator[None]:
+    """A process that was stopped and goes on looks at its locks before it does anything else on its main thread."""
     if current_thread() is not main_thread():
         yield
         return
-
-    def look(_number: int, _frame: object) -> None:
-        if lease.is_over:
-            on_lost()
-
-    before = signal.signal(signal.SIGCONT, look)
+    before = signal.signal(signal.SIGCONT, lambda _number, _frame: guard.look())
     try:
         yield
     finally:
@@ -160,21 +235,6 @@ def _described(holder: JsonNode) -> str:
     node = f" (node {holder.text('nodeId')})" if holder.text("nodeId") else ""
     lasting = "" if holder.owner else ", in a node that stays for ever, as porter's do: delete it if porter does not run this task any more"
     return who + node + lasting
-
-
-def _guard(client: KazooClient, paths: Sequence[str], lease: _Lease, over: Event, on_lost: Callable[[], object]) -> None:
-    while not over.wait(PROOF_SECONDS):
-        if not lease.is_over:  # first of all: this process may have been paused
-            asked = lease.now()
-            with suppress(*LOST):
-                stats = [answer(request, PROOF_SECONDS) for request in [client.exists_async(path) for path in paths]]
-                if not all(stat is not None and client.client_id and stat.ephemeralOwner == client.client_id[0] for stat in stats):
-                    break
-                lease.prove(asked)
-        if lease.is_over:
-            break
-    if not over.is_set():
-        on_lost()
 
 
 def _kill_descendants(pid: int) -> None:

@@ -4,6 +4,7 @@
     /datas/task/<id>/claim    the node that has taken it; ephemeral, lives as long as the node
     /datas/task/<id>/state    how the node that has taken it last saw it
     /datas/task/<id>/stat     how far it is, told by the process that runs it
+    /datas/task/<id>/error    its last failures; below it, as long as it waits for a person, porter's `error/<swimlane>`
     /datas/task/<id>/lock/    see `swimlane_lock`
 
 The number of an order is the change number of `wanted`: a state that names another order is of the past.
@@ -11,17 +12,24 @@ The number of an order is the change number of `wanted`: a state that names anot
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, astuple, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+import orjson
 from kazoo.client import KazooClient
 from kazoo.exceptions import NotEmptyError
 
 from cdcbus.plugins.errors import ConfigError, PositionConflict
+from cdcbus.tasks.audit import audited
+from cdcbus.tasks.delays import Percentiles
 from cdcbus.tasks.json_nodes import JsonNode, Watch, drop_node, get_children, get_node, is_own, now, put_node, reported, take_node
 from cdcbus.tasks.positions import ROOT
 from cdcbus.tasks.swimlane_lock import lock_path
+from cdcbus.tasks.table_counts import TableCounts, from_json, to_json
+from cdcbus.tasks.this_process import identity
 
 TASKS = f"{ROOT}/task"
 WORKING, STOPPED = "WORKING", "STOPPED"
@@ -41,6 +49,7 @@ class State(StrEnum):
 
 
 ENDED = (State.DONE, State.ERROR)  # until the next order
+FAILURES_KEPT = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,15 @@ class Run:
 @dataclass(frozen=True, slots=True)
 class Stat:
     """How far a task is. None: not known. `at`: when this was told. `state`: as the task itself sees it. `last_row`: when the newest of
-    its rows was committed at the source."""
+    its rows was committed at the source.
+
+    `lag_records`, `lag_bytes`: between it and the end of its topics, or of the binlog. `idle_seconds`: since rows came last;
+    `still_seconds`: how long its position has not moved although there is more; `batch_seconds`: how long the batch at hand has been
+    applied. `skew_seconds`: by how much the source's clock is ahead of its machine's, as far as is known; it is taken out of lag and
+    delays. `retention_seconds`: how long the topics, or the binlog, keep what it has to read. `beats`: epoch seconds of the last heartbeat
+    of each source. `delays`: from stage to stage, over the last minutes, in seconds. `stages_ms`: of the last batch. `queued_bytes`: of
+    records that wait for Kafka.
+    """
 
     state: State
     reason: str = ""
@@ -82,6 +99,27 @@ class Stat:
     lag_records: int | None = None
     lag_seconds: float | None = None
     last_row: str = ""
+    lag_bytes: int | None = None
+    idle_seconds: float | None = None
+    still_seconds: float = 0.0
+    batch_seconds: float = 0.0
+    skew_seconds: float | None = None
+    retention_seconds: float | None = None
+    beats: Mapping[str, float] = field(default_factory=dict)
+    delays: Mapping[str, Percentiles] = field(default_factory=dict)
+    stages_ms: Mapping[str, float] = field(default_factory=dict)
+    tables: tuple[TableCounts, ...] = ()
+    queued_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a task failed. `at`: when that was last so; `times`: how often in a row; `place`: the node, or the host and process."""
+
+    at: str
+    place: str
+    sentence: str
+    times: int = 1
 
 
 class TaskNodes:
@@ -106,9 +144,14 @@ class TaskNodes:
             raise ConfigError(f'{TASKS}/{task_id}/wanted does not say "status":"WORKING" or "STOPPED"; start or stop the task again')
         return Wanted(status == WORKING, node.mzxid, node.text("by"), node.text("at"))
 
-    def want(self, task_id: str, is_working: bool, by: str) -> None:
+    def want(self, task_id: str, is_working: bool, by: str, what: str = "") -> None:
+        """Writes what is wanted, and that it is, into the audit; `what`: as what, else as start or stop."""
         fields = {"taskId": task_id, "status": WORKING if is_working else STOPPED, "by": by, "at": now()}
-        put_node(self.client, f"{TASKS}/{task_id}/wanted", fields)
+        with audited(self.client, by, what or f"task {'start' if is_working else 'stop'}", f"task {task_id}"):
+            put_node(self.client, f"{TASKS}/{task_id}/wanted", fields)
+        if is_working:
+            for swimlane in get_children(self.client, f"{TASKS}/{task_id}/error"):
+                drop_node(self.client, f"{TASKS}/{task_id}/error/{swimlane}")
 
     def claimed_by(self, task_id: str, watch: Watch | None = None) -> str | None:
         """The node that has taken it, if any."""
@@ -147,8 +190,29 @@ class TaskNodes:
         )
 
     def put_run(self, task_id: str, run: Run) -> None:
-        fields = _fields(run)
-        put_node(self.client, f"{TASKS}/{task_id}/state", {"taskId": task_id, **fields})
+        """Also tells of the failure, if it is one; of the last one in porter's nodes as well."""
+        put_node(self.client, f"{TASKS}/{task_id}/state", {"taskId": task_id, **_fields(run)})
+        if run.state in (State.RETRYING, State.ERROR) and run.reason:
+            self.add_failure(task_id, f"node {run.node_id}", run.reason, is_again=False)
+        if run.state is State.ERROR:
+            for swimlane in self.swimlanes(task_id):
+                put_node(self.client, f"{TASKS}/{task_id}/error/{swimlane}", porters_error(task_id, swimlane, run))
+
+    def errors(self, task_id: str) -> list[Failure]:
+        """The last FAILURES_KEPT failures, oldest first; what is damaged counts as none."""
+        node = get_node(self.client, f"{TASKS}/{task_id}/error")
+        told = node.fields.get("failures") if node is not None else None
+        rows = told if isinstance(told, list) else ()
+        return [Failure(str(row[0]), str(row[1]), str(row[2]), row[3]) for row in rows if _is_failure(row)]
+
+    def add_failure(self, task_id: str, place: str, sentence: str, *, is_again: bool = True) -> None:
+        """One more failure. The same as the one before is counted, not told twice; not even counted if it is the very same one."""
+        known, sentence = self.errors(task_id), _PAUSE.sub("", sentence)
+        same = known.pop() if known and known[-1].sentence == sentence else None
+        if same and not is_again:
+            return
+        failures = [*known, Failure(now(), place, sentence, same.times + 1 if same else 1)][-FAILURES_KEPT:]
+        put_node(self.client, f"{TASKS}/{task_id}/error", {"failures": [astuple(failure) for failure in failures]})
 
     def stat(self, task_id: str, watch: Watch | None = None) -> Stat | None:
         node = get_node(self.client, f"{TASKS}/{task_id}/stat", watch)
@@ -166,10 +230,22 @@ class TaskNodes:
             None if node.real("lagRecords") is None else node.number("lagRecords"),
             node.real("lagSeconds"),
             node.text("lastRow"),
+            None if node.real("lagBytes") is None else node.number("lagBytes"),
+            node.real("idleSeconds"),
+            node.real("stillSeconds") or 0.0,
+            node.real("batchSeconds") or 0.0,
+            node.real("skewSeconds"),
+            node.real("retentionSeconds"),
+            _reals(node.fields.get("beats")),
+            _percentiles(node.fields.get("delays")),
+            _reals(node.fields.get("stagesMs")),
+            from_json(node.fields.get("tables")),
+            None if node.real("queuedBytes") is None else node.number("queuedBytes"),
         )
 
     def put_stat(self, task_id: str, stat: Stat) -> None:
-        put_node(self.client, f"{TASKS}/{task_id}/stat", {"taskId": task_id, **_fields(stat)})
+        fields = {"taskId": task_id, **_fields(stat), "tables": to_json(stat.tables)}
+        put_node(self.client, f"{TASKS}/{task_id}/stat", fields)
 
     def locks(self, task_id: str) -> dict[str, JsonNode]:
         """Who holds each swimlane that is held, damaged nodes too."""
@@ -243,7 +319,37 @@ _NAMES = {
     "lag_records": "lagRecords",
     "lag_seconds": "lagSeconds",
     "last_row": "lastRow",
+    "lag_bytes": "lagBytes",
+    "idle_seconds": "idleSeconds",
+    "still_seconds": "stillSeconds",
+    "batch_seconds": "batchSeconds",
+    "skew_seconds": "skewSeconds",
+    "retention_seconds": "retentionSeconds",
+    "stages_ms": "stagesMs",
+    "queued_bytes": "queuedBytes",
 }
+_PAUSE = re.compile(r"; trying again in [0-9.e+-]+ s$")  # another one each time
+
+
+def porters_error(task_id: str, swimlane: str, run: Run) -> dict[str, Any]:
+    """porter's object of a task that waits for a person; its message is JSON text."""
+    message = {"title": f"task {task_id} has stopped by an error", "content": run.reason, "errorCode": "", "receiver": [], "copy": []}
+    return {"taskId": task_id, "swimlaneId": swimlane, **identity(), "message": orjson.dumps({**message, "streamTime": now()}).decode()}
+
+
+def _is_failure(row: Any) -> bool:
+    return isinstance(row, list) and len(row) == 4 and isinstance(row[3], int)
+
+
+def _reals(value: Any) -> dict[str, float]:
+    items = value.items() if isinstance(value, dict) else ()
+    return {name: float(number) for name, number in items if isinstance(number, int | float)}
+
+
+def _percentiles(value: Any) -> dict[str, Percentiles]:
+    items = value.items() if isinstance(value, dict) else ()
+    found = {name: _reals(numbers) for name, numbers in items}
+    return {name: Percentiles(**each) for name, each in found.items() if each.keys() == {"p50", "p95", "p99"}}
 
 
 def _fields(value: Run | Stat) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from cdcbus.producer.task import NewTopics, TopicRule
-from cdcbus.producer.topic_names import LEGAL
+from cdcbus.plugins.kafka.publish_config import NewTopics, TopicRule
+from cdcbus.plugins.kafka.topic_names import LEGAL
 from cdcbus.tasks.kinds import Kind
 
 

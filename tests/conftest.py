@@ -20,6 +20,7 @@ from rich.console import Console
 
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.stack import down, up
+from tests.support.waiting import wait_until
 
 # A busy machine is no reason to fail.
 settings.register_profile("cdcbus", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -107,6 +108,7 @@ def make_topic(kafka: str) -> Callable[..., str]:
 
     def make(topic: str, partitions: int = 1) -> str:
         admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(timeout=30)
+        wait_until(lambda: topic in admin.list_topics(timeout=30).topics, f"the broker to know topic {topic}")
         return topic
 
     return make

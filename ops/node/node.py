@@ -14,23 +14,28 @@ import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 
 from kazoo.client import KazooClient
 
 from cdcbus.ops.node.offer import Offer, read_offer
-from cdcbus.ops.node.task_process import TaskProcess, start_task
+from cdcbus.ops.node.spark_process import SparkProcess, SparkTask
+from cdcbus.ops.node.task_process import RotatedLog, TaskProcess, start_task
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.tasks.bus_nodes import BusNodes, NodeWish
 from cdcbus.tasks.dist_nodes import DistNodes
-from cdcbus.tasks.json_nodes import now
+from cdcbus.tasks.json_nodes import Watch, now
 from cdcbus.tasks.task_nodes import ENDED, Run, State, TaskNodes, Wanted
 
 LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
+CARE_SECONDS = 5.0
 STAT_SECONDS = 5.0
 STOP_SECONDS = 30.0
+FAULTLESS_PAUSE_SECONDS = 1.0
+CROWD, CROWD_SECONDS = 4, 30.0
 TAKE_PAUSE_SECONDS = 0.1  # for each task that it has: emptier nodes are faster
 
 
@@ -47,15 +52,22 @@ class NodeSettings:
 @dataclass(slots=True)
 class _Taken:
     """A task of this node. `process` None: it waits until `start_at`. `stop_by`: it was asked to stop, and is killed then. `why`: as what
-    it is given back."""
+    it is given back. `is_touched`: ZooKeeper has told of a change."""
 
     offer: Offer
     run: Run
     start_at: float = 0.0
-    process: TaskProcess | None = None
+    started_at: float = 0.0
+    process: TaskProcess | SparkTask | None = None
     worked_since: float = 0.0
     stop_by: float = 0.0
     why: Run | None = None
+    is_touched: bool = True
+    on_touch: Watch = lambda _: None
+
+    @property
+    def is_due(self) -> bool:
+        return self.is_touched or self.stop_by > 0 or self.process is None or self.process.ended() is not None
 
 
 class Node:
@@ -67,8 +79,10 @@ class Node:
         self._taken: dict[str, _Taken] = {}
         self._wish = NodeWish()
         self._woken = Event()
-        self._told_at = 0.0
+        self._told_at = self._looked_at = self._cared_at = 0.0
+        self._is_stirred = False
         self._complaints: dict[str, str] = {}
+        self._spark: SparkProcess | None = None
 
     def run(self, stop: Event) -> None:
         """Until `stop` is set; then its tasks are stopped, with their positions stored, and given back. Raises ConfigError when another
@@ -96,24 +110,49 @@ class Node:
             stop.wait(0.5)
 
     def _look(self) -> None:
+        """At the tasks of which there is news, and now and then at all else. With many tasks there is news all the time."""
+        if time.monotonic() - self._cared_at > CARE_SECONDS:
+            self._cared_at = time.monotonic()
+            self._care_for(list(self._taken))
+        else:
+            self._care_for([task_id for task_id, taken in self._taken.items() if taken.is_due])
+        if self._is_stirred or time.monotonic() - self._looked_at >= LOOK_SECONDS:
+            self._looked_at, self._is_stirred = time.monotonic(), False
+            self._look_around()
+        if time.monotonic() - self._told_at > STAT_SECONDS:
+            self._tell()
+
+    @property
+    def _is_crowded(self) -> bool:
+        """Whether many tasks are about to start in the process that they share, which must stay quick enough to prove its locks."""
+        since = time.monotonic() - CROWD_SECONDS
+        starting = [taken for taken in self._taken.values() if isinstance(taken.process, SparkTask) and taken.run.state is State.STARTING]
+        return sum(taken.started_at > since for taken in starting) >= CROWD
+
+    def _care_for(self, task_ids: list[str]) -> None:
+        for task_id in task_ids:
+            try:
+                self._taken[task_id].is_touched = False
+                self._care(task_id, self._taken[task_id])
+            except PositionUnavailable:
+                self._cared_at = 0.0
+                raise
+            except CdcError as error:  # of this task's nodes only
+                self._complain(task_id, str(error))
+
+    def _look_around(self) -> None:
         if (other := self._nodes.register(self._id)) is not None:  # its session may have been lost
             self._complain("lock", f"node {self._id} is process {other.text('processId') or '?'} on {other.text('hostName') or '?'} by now")
+        wish = self._wish
         try:
             self._wish = self._nodes.wish(self._id, self._wake)
         except ConfigError as error:
             self._complain("wish", str(error))
-        for task_id in list(self._taken):
-            try:
-                self._care(task_id, self._taken[task_id])
-            except PositionUnavailable:
-                raise
-            except CdcError as error:  # of this task's nodes only
-                self._complain(task_id, str(error))
+        if self._wish != wish:
+            self._cared_at = 0.0
         if other is None and self._wish.is_taking:
             self._keep_limit()
             self._take_one()
-        if time.monotonic() - self._told_at > STAT_SECONDS:
-            self._tell()
 
     # ---- tasks that it has
 
@@ -127,11 +166,13 @@ class Node:
             self._give_back(task_id, taken)
         elif taken.stop_by and taken.process is not None:
             if time.monotonic() > taken.stop_by:
-                LOG.warning("task %s has not stopped within %g s; it is killed", task_id, STOP_SECONDS)
+                with_it = ", and the Spark application with it; the other tasks there are started again"
+                shared = with_it if isinstance(taken.process, SparkTask) else ""
+                LOG.warning("task %s has not stopped within %g s; it is killed%s", task_id, STOP_SECONDS, shared)
                 taken.process.kill()
         elif taken.process is not None:
             self._follow(task_id, taken, taken.process)
-        elif time.monotonic() >= taken.start_at:
+        elif time.monotonic() >= taken.start_at and not (taken.offer.is_shared and self._is_crowded):
             self._start(task_id, taken)
 
     def _see_what_is_wanted(self, task_id: str, taken: _Taken) -> None:
@@ -140,7 +181,7 @@ class Node:
             LOG.warning("task %s was taken by another node while this one was not heard of; it is stopped here", task_id)
             return
         try:
-            wanted = self._tasks.wanted(task_id, self._wake)
+            wanted = self._tasks.wanted(task_id, taken.on_touch)
         except ConfigError as error:
             self._complain(task_id, str(error))
             return
@@ -156,7 +197,7 @@ class Node:
         if taken.process is not None:
             taken.process.ask_to_stop()
 
-    def _ended(self, task_id: str, taken: _Taken, process: TaskProcess, code: int) -> None:
+    def _ended(self, task_id: str, taken: _Taken, process: TaskProcess | SparkTask, code: int) -> None:
         is_done = code == 0 and self._is_done(task_id, process)  # asked while it is still known here
         taken.process = None
         process.kill()  # what it left behind
@@ -165,12 +206,17 @@ class Node:
         elif is_done:
             taken.why = replace(taken.run, state=State.DONE, reason="", since=now())
             self._give_back(task_id, taken)
+        elif process.is_faultless:
+            taken.start_at, taken.worked_since = time.monotonic() + FAULTLESS_PAUSE_SECONDS, 0.0
+            reason = process.last_words() or "its Spark application was killed because of another task"
+            LOG.warning("task %s: %s; it is started again", task_id, reason)
+            self._put(task_id, taken, replace(taken.run, state=State.RETRYING, reason=reason, since=now()))
         elif code > 0:
             self._failed(task_id, taken, process.last_words() or f"ended with code {code}", code)
         else:
             self._failed(task_id, taken, f"ended by signal {-code or signal.SIGTERM} of somebody else", code or -signal.SIGTERM)
 
-    def _is_done(self, task_id: str, process: TaskProcess) -> bool:
+    def _is_done(self, task_id: str, process: TaskProcess | SparkTask) -> bool:
         """Whether it has ended by itself, not by a signal of somebody."""
         stat = self._tasks.stat(task_id)
         return stat is not None and stat.process_id == process.pid and stat.state is State.DONE
@@ -204,8 +250,9 @@ class Node:
     def _start(self, task_id: str, taken: _Taken) -> None:
         log = self._log(task_id)
         self._put(task_id, taken, replace(taken.run, state=State.STARTING, since=now()))
+        taken.started_at = time.monotonic()
         try:
-            taken.process = start_task(task_id, self._id, self._settings.environment, log, self._woken.set)
+            taken.process = self._started(task_id, taken.offer, log)
         except OSError as error:
             self._failed(
                 task_id, taken, f"cannot be started on node {self._id}: {error.strerror}; check its limits of processes and memory", 1
@@ -213,10 +260,22 @@ class Node:
             return
         LOG.info("task %s is started as process %d, log %s", task_id, taken.process.pid, log)
 
-    def _follow(self, task_id: str, taken: _Taken, process: TaskProcess) -> None:
+    def _started(self, task_id: str, offer: Offer, log: Path) -> TaskProcess | SparkTask:
+        """Raises OSError."""
+        environment = self._settings.environment
+        if offer.is_shared:
+            if self._spark is None or not self._spark.is_there:
+                self._spark = SparkProcess(self._id, environment, self._log(f"{self._id}-spark"), self._woken.set)
+            return self._spark.start(task_id, log)
+        if offer.spark_keys:
+            with RotatedLog(log) as file:
+                file.write(f"Spark application of its own, because of {', '.join(offer.spark_keys)}\n".encode())
+        return start_task(task_id, self._id, environment, log, self._woken.set)
+
+    def _follow(self, task_id: str, taken: _Taken, process: TaskProcess | SparkTask) -> None:
         """What the task tells of itself."""
         try:
-            stat = self._tasks.stat(task_id, self._wake)
+            stat = self._tasks.stat(task_id, taken.on_touch)
         except ConfigError as error:
             self._complain(task_id, str(error))
             return
@@ -249,7 +308,7 @@ class Node:
                     continue
                 if self._consider(task_id, wanted, limit - used):
                     time.sleep(min(1.0, TAKE_PAUSE_SECONDS * used))
-                    self._woken.set()
+                    self._wake(None)
                     return
             except PositionUnavailable:
                 raise
@@ -277,11 +336,14 @@ class Node:
                 self._tasks.put_run(task_id, replace(fresh, state=State.ERROR, reason=str(error)))
                 self._tasks.release(task_id)
             return True
+        if offer.is_shared and self._is_crowded:
+            return False
         if not offer.is_for(self._id) or len(offer.swimlanes) > free or not self._tasks.claim(task_id, self._id):
             return False
         self._complain(task_id, "")
         restarts = before.restarts if before is not None and is_of_order else 0
         taken = self._taken[task_id] = _Taken(offer, replace(fresh, restarts=restarts))
+        taken.on_touch = partial(self._touch, taken)
         self._told_at = 0.0
         self._start(task_id, taken)
         return True
@@ -304,6 +366,11 @@ class Node:
     # ---- the node itself
 
     def _wake(self, _event: object) -> None:
+        self._is_stirred = True
+        self._woken.set()
+
+    def _touch(self, taken: _Taken, _event: object) -> None:
+        taken.is_touched = True
         self._woken.set()
 
     def _complain(self, about: str, sentence: str) -> None:
@@ -342,6 +409,8 @@ class Node:
                         LOG.warning("task %s: %s", task_id, error)
                         self._taken.pop(task_id, None)
             time.sleep(0.05)
+        if self._spark is not None:
+            self._spark.close()
         try:
             self._tell()
             self._nodes.unregister(self._id)

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.policy import growing_pause
-from cdcbus.tasks.keys import KEYS
-from cdcbus.tasks.kinds import NUMBER, split_list
+from cdcbus.tasks.dist import properties_lines
+from cdcbus.tasks.keys import ISOLATED, KEYS
+from cdcbus.tasks.kinds import FLAG, NUMBER, Kind, split_list
 from cdcbus.tasks.stored_task import Dist
+
+Value = TypeVar("Value")
+_SPARK_KEY = re.compile(r"((consumer|loader)\.source\.)?spark\.")
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """`node_ids`: the nodes that may run it; empty: any. `swimlanes`: what counts against a node's work limit."""
+    """`node_ids`: the nodes that may run it; empty: any. `swimlanes`: what counts against a node's work limit. `is_shared`: it may be a
+    query of the node's Spark application; `spark_keys`: the settings of its own that speak against that."""
 
     swimlanes: tuple[str, ...]
     node_ids: tuple[str, ...] = ()
     restart_retries: int = 20
     restart_increase_seconds: int = 300
+    is_shared: bool = False
+    spark_keys: tuple[str, ...] = ()
 
     def is_for(self, node_id: str) -> bool:
         return not self.node_ids or node_id in self.node_ids
@@ -37,7 +45,18 @@ def read_offer(dist: Dist, swimlanes: list[str]) -> Offer:
         _node_ids(dist.get("nodeId")),
         _natural(dist, "restartRetries"),
         _natural(dist, "restartIncreaseBySecond"),
+        *_sharing(dist),
     )
+
+
+def _sharing(dist: Dist) -> tuple[bool, tuple[str, ...]]:
+    """All tasks of an application have the same settings of Spark: those that the bus gives them."""
+    names = [line.partition("=")[0] for line in properties_lines(dist)]
+    spark_keys = tuple(name for name in names if _SPARK_KEY.match(name) and name != ISOLATED)
+    consumer = dist.get("consumer")
+    if not isinstance(consumer, dict) or consumer.get("consumerName") != "KafkaFetch" or _read(dist, ISOLATED, FLAG):
+        return False, ()
+    return not spark_keys, spark_keys
 
 
 def _node_ids(value: Any) -> tuple[str, ...]:
@@ -45,8 +64,12 @@ def _node_ids(value: Any) -> tuple[str, ...]:
 
 
 def _natural(dist: Dist, name: str) -> int:
+    return max(0, _read(dist, name, NUMBER))
+
+
+def _read(dist: Dist, name: str, kind: Kind[Value]) -> Value:
     text = str(KEYS[name].default if dist.get(name) in (None, "") else dist[name])
     try:
-        return max(0, NUMBER.read(text))
+        return kind.read(text)
     except ValueError as error:
-        raise ConfigError(f"{name}: wrong value; expected {NUMBER.expected}; example: {name}={KEYS[name].default}") from error
+        raise ConfigError(f"{name}: wrong value; expected {kind.expected}; example: {name}={KEYS[name].default}") from error

@@ -23,20 +23,26 @@ _LOGGED = re.compile(r"\d{4}-\d\d-\d\d |\s+at |WARNING|\d\d/\d\d/\d\d ")  # a li
 
 def start_task(task_id: str, node_id: str, environment: Mapping[str, str], log: Path, on_end: Callable[[], object]) -> TaskProcess:
     """Starts a task; to be called on the thread that the node lives by, as the task ends with it. `on_end` is called when it has ended."""
-    child = {**environment, NODE_VARIABLE: node_id, PARENT_VARIABLE: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
         [sys.executable, "-m", "cdcbus", "task", "run", task_id],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=child,
+        env=child_environment(environment, node_id),
         start_new_session=True,
     )
     return TaskProcess(process, log, on_end)
 
 
+def child_environment(environment: Mapping[str, str], node_id: str) -> dict[str, str]:
+    """Of a process that a node starts, and that ends with it."""
+    return {**environment, NODE_VARIABLE: node_id, PARENT_VARIABLE: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
+
+
 class TaskProcess:
     """A started task."""
+
+    is_faultless = False  # whatever ends it is its own doing
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path, on_end: Callable[[], object]) -> None:
         self._process, self.log, self._on_end = process, log, on_end
@@ -61,6 +67,11 @@ class TaskProcess:
         if self._process.poll() is None:
             self._process.terminate()
 
+    def wait(self, seconds: float) -> None:
+        """Returns when it has ended, or that time has passed."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+
     def kill(self) -> None:
         """SIGKILL to it and its children."""
         with suppress(ProcessLookupError):
@@ -78,7 +89,7 @@ class TaskProcess:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        with self._process.stdout as printed, _RotatedLog(self.log) as log:
+        with self._process.stdout as printed, RotatedLog(self.log) as log:
             for line in printed:
                 log.write(line)
                 if text := line.decode("utf-8", "replace").strip():
@@ -87,7 +98,7 @@ class TaskProcess:
         self._on_end()
 
 
-class _RotatedLog:
+class RotatedLog:
     """Appends to a file; at LOG_BYTES it becomes `.1`, what was `.1` becomes `.2`, and so on to LOG_FILES. What the disk does not take is
     lost: a full disk stops no task."""
 
@@ -96,7 +107,7 @@ class _RotatedLog:
         self._file: IO[bytes] | None = None
         self._open()
 
-    def __enter__(self) -> _RotatedLog:
+    def __enter__(self) -> RotatedLog:
         return self
 
     def __exit__(self, *_: object) -> None:

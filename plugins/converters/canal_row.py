@@ -11,7 +11,7 @@ DDL records and canal's other records without rows are passed over; a TRUNCATE i
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -22,10 +22,11 @@ from cdcbus.plugins.converters.canal_values import Rendering, ours, read_as, ren
 from cdcbus.plugins.converters.cells import cells, parsed, whole_number
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.frames import Frame, Slot
-from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
+from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableDdl, TableId
 
 # Canal's types that change no row.
 _WITHOUT_ROWS = {"CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT"}
+_DATA, _LAST, _NOT_LAST = b'{"data":[', b'"txLast":true,', b'"txLast":false,'
 OUR_KEYS = {"file", "pos", "row", "serverId", "txLast"}
 
 
@@ -44,6 +45,18 @@ class CanalRow:
     def to_bytes(self, change: RowChange) -> bytes:
         """One flat message with one row."""
         return orjson.dumps(self.message(change))
+
+    def ddl_to_bytes(self, ddl: TableDdl) -> bytes:
+        """One flat message as that of a TRUNCATE, with the statement as it was written."""
+        truncate = self.message(RowChange(Table(ddl.table, (), ()), Op.TRUNCATE, None, None, ddl.origin, is_last=True))
+        return orjson.dumps({**truncate, "sql": ddl.sql, "type": ddl.kind})
+
+    def joined(self, values: Sequence[bytes]) -> bytes:
+        """One flat message with the rows of many. `row` is the first one's number, `txLast` says whether the last one ends the
+        transaction."""
+        data, to_old, old, rest = zip(*map(_cut, values), strict=True)
+        end = rest[0].replace(_NOT_LAST, _LAST) if _LAST in rest[-1] else rest[0]
+        return b"".join((_DATA, b",".join(data), to_old[0], b",".join(filter(None, old)), end))
 
     def message(self, change: RowChange) -> dict[str, Any]:
         """What `to_bytes` writes."""
@@ -116,6 +129,17 @@ class CanalCompat(CanalRow):
         if message["sqlType"] is not None:
             message["sqlType"] = sql_types(table, message["data"][0])
         return {key: value for key, value in message.items() if key not in OUR_KEYS}
+
+
+def _cut(value: bytes) -> tuple[bytes, bytes, bytes, bytes]:
+    """The row, what follows up to the row in `old`, that row, and the rest of a message with one row. No text holds what is looked for:
+    quotation marks inside of texts are escaped, and a row holds no lists."""
+    data_end = value.index(b'],"database":')
+    old, old_end = data_end, data_end
+    if value.endswith(b'"type":"UPDATE"}'):
+        old = value.index(b'"old":[', data_end) + len(b'"old":[')
+        old_end = value.index(b'],"pkNames":', old)
+    return value[len(_DATA) : data_end], value[data_end:old], value[old:old_end], value[old_end:]
 
 
 def read(message: Any) -> list[RowChange]:

@@ -11,6 +11,7 @@ from cdcbus.plugins.rowchange import Column, Op, Table
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 TEXT: Final = {"type": "string"}
+DDL_KINDS: Final = ("CREATE", "ALTER", "ERASE", "RENAME", "CINDEX", "DINDEX")
 NUMBER: Final = {"type": "integer", "minimum": 0}
 
 
@@ -27,25 +28,25 @@ def json_schema(table: Table, converter: str) -> dict[str, Any]:
 def _canal_row(table: Table) -> dict[str, Any]:
     row, names = _row(table), [column.name for column in table.columns]
     members = {
-        "data": _or_null({"type": "array", "items": row, "minItems": 1, "maxItems": 1}),
+        "data": _or_null({"type": "array", "items": row, "minItems": 1}),
         "database": {"const": table.id.schema},
         "es": _about(NUMBER, "when the source committed the row: epoch milliseconds"),
         "file": _about(TEXT, "binlog file"),
         "gtid": TEXT,
         "id": {"const": 0},
-        "isDdl": _about({"type": "boolean"}, "true for a TRUNCATE"),
+        "isDdl": _about({"type": "boolean"}, "true for a TRUNCATE and for DDL"),
         "mysqlType": _or_null(_each(names, TEXT)),
-        "old": _or_null({"type": "array", "items": {**row, "required": []}, "minItems": 1, "maxItems": 1}),
+        "old": _or_null({"type": "array", "items": {**row, "required": []}, "minItems": 1}),
         "pkNames": _or_null({"const": list(table.key)}) if table.key else {"type": "null"},
         "pos": _about(NUMBER, "where the row's event starts in the file"),
-        "row": _about(NUMBER, "number of the row in its transaction"),
+        "row": _about(NUMBER, "number of the (first) row in its transaction"),
         "serverId": NUMBER,
         "sql": TEXT,
         "sqlType": _or_null(_each(names, {"type": "integer"})),
         "table": {"const": table.id.table},
         "ts": _about(NUMBER, "when the record was made: epoch milliseconds"),
         "txLast": _about({"type": "boolean"}, "whether it is the transaction's last row"),
-        "type": {"enum": [op.value for op in Op]},
+        "type": {"enum": [*(op.value for op in Op), *DDL_KINDS]},
     }
     return _object(members, list(members))
 

@@ -32,6 +32,7 @@ _WITHOUT_ROWS = {"BEGIN", "END"}
 _MISSING_FLAG = "_isMissing"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _QUOTED = re.compile(r'(?:[^."]+|"(?:[^"]|"")*")(?:\.(?:[^."]+|"(?:[^"]|"")*"))*')
+_POS = re.compile(r"[0-9]{20}")
 _PART = re.compile(r'"((?:[^"]|"")*)"|([^."]+)')
 
 
@@ -116,7 +117,7 @@ def read(message: Any) -> list[RowChange]:
         return []
     before, after = _image(message, "before"), _image(message, "after")
     table = _table(message, {**(before or {}), **(after or {})})
-    return [_change(table, _OPS[word], before, after, Origin(commit_us=_commit_us(message)))]
+    return [_change(table, _OPS[word], before, after, _origin(message))]
 
 
 def _change(table: Table, op: Op, before: dict[str, Cell] | None, after: dict[str, Cell] | None, origin: Origin) -> RowChange:
@@ -197,6 +198,13 @@ def _pos(origin: Origin) -> str:
 def _file_number(file: str) -> str:
     number = file.rpartition(".")[2]
     return f"{int(number) if number.isdigit() else 0:010d}"
+
+
+def _origin(message: Mapping[str, Any]) -> Origin:
+    """Of the file only its number is told; 0 is none."""
+    text = message.get("pos")
+    file, pos = (text[:10], int(text[10:])) if isinstance(text, str) and _POS.fullmatch(text) else ("", 0)
+    return Origin(file if file.strip("0") else "", pos, commit_us=_commit_us(message))
 
 
 def _commit_us(message: Mapping[str, Any]) -> int:

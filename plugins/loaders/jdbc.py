@@ -10,7 +10,7 @@ from threading import Lock
 from sqlalchemy import Connection
 
 from cdcbus.plugins.contracts import AppliedOffset, Counts, LoadTransaction, OffsetTable, Swaps, TableBatch, TargetTable, Writes
-from cdcbus.plugins.errors import TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable
+from cdcbus.plugins.errors import OffsetConflict, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable, UniqueViolation
 from cdcbus.plugins.loaders import offsets
 from cdcbus.plugins.loaders.add_column import add_column
 from cdcbus.plugins.loaders.engine import Database
@@ -228,7 +228,17 @@ class JdbcTransaction:
     def _run(self, sql: str) -> None:
         self._connection.exec_driver_sql(sql)
 
-    def store_offset(self, offset: AppliedOffset) -> None:
-        if self._offset_table is not None:
+    def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:
+        if self._offset_table is None:
+            return
+        try:
             with self._database.reported(f"table {offsets.TABLE}"):
-                offsets.store(self._connection, self._database.dialect, self._offset_table, self._task_id, offset)
+                is_stored = offsets.store(self._connection, self._task_id, offset, seen)
+        except UniqueViolation:
+            is_stored = False
+        if not is_stored:
+            expected = "no offset" if seen is None else f"offset {seen.next_offset}"
+            raise OffsetConflict(
+                f"{self._database.shown}: table {offsets.TABLE} no longer holds {expected} of {offset.topic}[{offset.partition}] for task "
+                f"{self._task_id}: another process has applied records of it meanwhile; this batch was undone, going on from there"
+            )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, String, Table, select, text
+from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, String, Table, and_, select, text
 from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import DBAPIError
 
-from cdcbus.plugins.contracts import AppliedOffset, TargetTable, Writes
+from cdcbus.plugins.contracts import AppliedOffset, TargetTable
 from cdcbus.plugins.errors import TargetMisconfigured
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.reflect import reflect
@@ -16,7 +16,6 @@ from cdcbus.plugins.loaders.sql import SqlDialect
 from cdcbus.plugins.rowchange import TableId
 
 TABLE: Final = "cdcbus_position"
-COLUMNS: Final = ("task", "topic", "partition", "next_offset", "mzxid")
 
 
 def _text(length: int) -> String:
@@ -67,10 +66,16 @@ def may_create(connection: Connection, dialect: SqlDialect) -> bool | None:
     return bool(connection.execute(text(sql)).scalar_one()) if sql else None
 
 
-def store(connection: Connection, dialect: SqlDialect, table: TargetTable, task_id: str, offset: AppliedOffset) -> None:
-    row = (task_id, offset.topic, str(offset.partition), str(offset.next_offset), str(offset.mzxid))
-    spelled = {name.lower(): name for name in table.columns}  # Oracle's are in upper case
-    dialect.upsert(connection, table, Writes(tuple(spelled[name] for name in COLUMNS), [row]))
+def store(connection: Connection, task_id: str, offset: AppliedOffset, seen: AppliedOffset | None) -> bool:
+    """Whether the offset stands there now in place of the one that was seen. Raises DBAPIError for a first one that is not the first."""
+    progress = {"next_offset": offset.next_offset, "mzxid": offset.mzxid}
+    if seen is None:
+        connection.execute(SHAPE.insert().values(task=task_id, topic=offset.topic, partition=offset.partition, **progress))
+        return True
+    columns = SHAPE.c
+    lane = and_(columns.task == task_id, columns.topic == offset.topic, columns.partition == offset.partition)
+    is_seen = and_(columns.next_offset == seen.next_offset, columns.mzxid == seen.mzxid)
+    return connection.execute(SHAPE.update().where(lane, is_seen).values(**progress)).rowcount == 1
 
 
 def load(connection: Connection, task_id: str) -> list[AppliedOffset]:

@@ -59,5 +59,5 @@ class DryTransaction:
     def savepoint(self) -> Iterator[None]:
         yield
 
-    def store_offset(self, offset: AppliedOffset) -> None:
+    def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:
         """Not: the next start begins where this one began."""

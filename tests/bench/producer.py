@@ -30,14 +30,15 @@ from rich.table import Table
 
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.stack import down, up
+from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.record_key import key_columns
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.producer.generate import TableWriter
 from cdcbus.producer.publish import KafkaPublisher
-from cdcbus.producer.record_key import key_columns
-from cdcbus.producer.rows import Batch
+from cdcbus.producer.rows import Batch, Rows
 from cdcbus.producer.source import BinlogSource
-from cdcbus.producer.task import FetchTask, FilterConfig, PublishConfig, SourceConfig
+from cdcbus.producer.task import FetchTask, FilterConfig, SourceConfig
 from tests.bench.backlog import SCHEMA, Backlog, write
 
 FORMATS = ("canalRow", "oggJson")
@@ -83,7 +84,7 @@ def decode(task: FetchTask, backlog: Backlog) -> int:
     count = 0
     with BinlogSource(task) as source:
         for batch in _batches(source, backlog):
-            for rows in (*batch.closed, *batch.opened):
+            for rows in (part for part in (*batch.closed, *batch.opened) if isinstance(part, Rows)):
                 writer = writers.get(rows.table)
                 if writer is None:
                     key = key_columns(rows.table.table, task.publish)

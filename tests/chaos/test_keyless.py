@@ -46,7 +46,7 @@ def test_rows_without_a_key_are_there_as_often_as_at_the_source_after_kills(shop
     shop.cursor.execute("SHOW MASTER STATUS")
     [(file, end, *_)] = shop.cursor.fetchall()
     written = BinlogPosition(file, end)
-    wait_until(lambda: is_at_least(BinlogPosition.from_json(shop.position(fetch) or ""), written), "the fetch task to read all", 120)
+    wait_until(lambda: is_at_least(BinlogPosition.from_json(shop.position(fetch) or ""), written), "the fetch task to read all")
     load = shop.load(target, consumer__source__maxRecordsPerBatch="100")
     for _ in range(KILLS):
         before = shop.position(load)
@@ -54,7 +54,7 @@ def test_rows_without_a_key_are_there_as_often_as_at_the_source_after_kills(shop
         wait_until(lambda: shop.position(load) != before or shop.is_applied(load), "a batch to be applied", 120)  # noqa: B023
         load.kill()
     load.start()
-    wait_until(lambda: shop.is_applied(load), "the consumer task to apply everything", 120)
+    wait_until(lambda: shop.is_applied(load), "the consumer task to apply everything")
     rows = shop.rows("log")
     assert len(rows["source"]) > 1000
     assert rows[target] == rows["source"]

@@ -5,11 +5,20 @@ import re
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from cdcbus.plugins.contracts import AppliedOffset, Counts, Loader, OffsetTable, Swaps, TableBatch, TargetTable, Writes
-from cdcbus.plugins.errors import ConfigError, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable, UniqueViolation
+from cdcbus.plugins.errors import (
+    ConfigError,
+    OffsetConflict,
+    TargetError,
+    TargetMisconfigured,
+    TargetRejected,
+    TargetUnavailable,
+    UniqueViolation,
+)
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.rowchange import Cell, Column, TableId
 from tests.contract.target_server import TargetServer
@@ -358,7 +367,7 @@ class LoaderContract:
             assert transaction.write(TableBatch(table, True, [("1",)], writes)) == Counts(written=21, deleted=1)
             with transaction.savepoint():
                 assert transaction.write(TableBatch(unkeyed, swaps=swaps)) == Counts(written=2, deleted=1)
-            transaction.store_offset(AppliedOffset("orders", 0, 5, 1))
+            transaction.store_offset(AppliedOffset("orders", 0, 5, 1), None)
         assert dry.evolve(table, [Column("new", "int")]) is table
         assert dry.applied_offsets() == loader.applied_offsets() == []
         assert self.rows(server) == [(1, "a")]
@@ -411,19 +420,49 @@ class LoaderContract:
         stored = [AppliedOffset("Orders", 0, 5, 2**40), AppliedOffset("orders", 0, 2**33, 7), AppliedOffset("orders", 1, 0, 0)]
         with loader.transaction() as transaction:
             transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [("1", "1")])]))
-            for offset in (AppliedOffset("Orders", 0, 4, 3), *stored):
-                transaction.store_offset(offset)
+            transaction.store_offset(first := AppliedOffset("Orders", 0, 4, 3), None)
+            for offset, seen in zip(stored, (first, None, None), strict=True):
+                transaction.store_offset(offset, seen)
         with pytest.raises(KeyError), loader.transaction() as transaction:
             transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [("2", "2")])]))
-            transaction.store_offset(AppliedOffset("Orders", 0, 6, 8))
+            transaction.store_offset(AppliedOffset("Orders", 0, 6, 8), stored[0])
             raise KeyError
         assert set(loader.applied_offsets()) == set(stored)
         assert self.rows(server) == [(1, 1)]
 
+    @pytest.mark.parametrize("seen", [None, AppliedOffset("orders", 0, 5, 1)])
+    def test_of_two_that_have_seen_the_same_offset_one_commits(
+        self, server: TargetServer, loader: Loader, seen: AppliedOffset | None
+    ) -> None:
+        """The second waits for the first, which it has no other way to know of, and is undone."""
+        table = self.table(server, loader, "id int primary key, v int")
+        if seen:
+            with loader.transaction() as transaction:
+                transaction.store_offset(seen, None)
+        both_write = threading.Barrier(2)
+
+        def apply(number: int) -> bool:
+            try:
+                with loader.transaction() as transaction:
+                    transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [(str(number), "1")])]))
+                    both_write.wait(timeout=60)
+                    transaction.store_offset(AppliedOffset("orders", 0, 6 + number, 2), seen)
+            except OffsetConflict as error:
+                assert f"{seen.next_offset if seen else 'no offset'} of orders[0] for task contract" in str(error)
+                return False
+            return True
+
+        with ThreadPoolExecutor(2) as pool:
+            done = list(pool.map(apply, range(2)))
+        winner = done.index(True)
+        assert done.count(True) == 1
+        assert loader.applied_offsets() == [AppliedOffset("orders", 0, 6 + winner, 2)]
+        assert self.rows(server) == [(winner, 1)]
+
     def test_each_task_has_offsets_of_its_own(self, server: TargetServer, loader: Loader) -> None:
         other = make_loader("JdbcBatch", server.target(task_id="other"))
         with loader.transaction() as transaction:
-            transaction.store_offset(AppliedOffset("orders", 0, 5, 1))
+            transaction.store_offset(AppliedOffset("orders", 0, 5, 1), None)
         assert other.applied_offsets() == []
         other.close()
 
@@ -434,7 +473,7 @@ class LoaderContract:
         def run(lane: int) -> None:
             everybody.wait(timeout=30)
             with others[lane % 4].transaction() as transaction:
-                transaction.store_offset(AppliedOffset("orders", lane, lane, 1))
+                transaction.store_offset(AppliedOffset("orders", lane, lane, 1), None)
 
         lanes = [threading.Thread(target=run, args=(lane,)) for lane in range(8)]
         for lane in lanes:
@@ -454,7 +493,7 @@ class LoaderContract:
             for number in ("1", "2"):
                 with poor.transaction() as transaction:
                     transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [(number, number)])]))
-                    transaction.store_offset(AppliedOffset("orders", 0, 5, 1))
+                    transaction.store_offset(AppliedOffset("orders", 0, 5, 1), None)
         assert poor.applied_offsets() == []
         assert self.rows(server) == [(1, 1), (2, 2)]
         [message] = [record.getMessage() for record in caplog.records]
@@ -465,7 +504,7 @@ class LoaderContract:
         assert loader.offset_table() == OffsetTable(False, True)
         assert loader.offset_table() == OffsetTable(False, True)
         with loader.transaction() as transaction:
-            transaction.store_offset(AppliedOffset("orders", 0, 5, 1))
+            transaction.store_offset(AppliedOffset("orders", 0, 5, 1), None)
         assert loader.offset_table() == OffsetTable(True, True, [AppliedOffset("orders", 0, 5, 1)])
 
     def test_a_look_tells_that_the_offset_table_cannot_be_made(self, server: TargetServer) -> None:

@@ -18,7 +18,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from cdcbus.ops.cli import main
-from cdcbus.ops.stack.addresses import Database
+from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.tasks.positions import connect
 from cdcbus.tasks.task_nodes import Status, TaskNodes, status_of
 
@@ -37,13 +37,25 @@ loader.source.topic={topic}
 loader.source.oggJson=false
 """
 
+LOAD = """\
+taskId={task_id}
+{more}consumer.consumerName=KafkaFetch
+consumer.converter=canalRow
+consumer.source.servers={kafka}
+consumer.source.topics={topic}
+consumer.source.firstConsumeFrom=earliest
+loader.loaderName=JdbcBatch
+loader.source.userName={target.user}
+loader.source.password=${{env:TARGET_PASSWORD}}
+"""
+
 
 class Bus:
     """`folder` is the current one of all nodes."""
 
     def __init__(self, address: str, client: KazooClient, folder: Path, environment: dict[str, str]) -> None:
         self.address, self.client, self.folder = address, client, folder
-        self.environment = {**os.environ, "CDCBUS_ZOOKEEPER": address, "TMPDIR": str(folder), **environment}
+        self.environment = {**os.environ, "CDCBUS_ZOOKEEPER": address, "CDCBUS_HTTP_BIND": "off", "TMPDIR": str(folder), **environment}
         self.nodes: dict[str, subprocess.Popen[bytes]] = {}
         self.tasks = TaskNodes(client)
 
@@ -118,6 +130,14 @@ def fetch_text(task_id: str, source: Database, kafka: str, name: str, **keys: st
     """A fetch task from the schema `name` to the topic `name`."""
     more = "".join(f"{key}={value}\n" for key, value in keys.items())
     return FETCH.format(task_id=task_id, source=source, kafka=kafka, name=name, topic=name, more=more)
+
+
+def load_text(task_id: str, stack: Addresses, topic: str, **keys: str) -> str:
+    """A consumer task from a topic to the stack's PostgreSQL."""
+    target = stack.postgresql
+    keys = {"loader.source.url": f"jdbc:postgresql://{target.host}:{target.port}/{target.database}", **keys}
+    more = "".join(f"{key}={value}\n" for key, value in keys.items())
+    return LOAD.format(task_id=task_id, kafka=stack.kafka, topic=topic, target=target, more=more)
 
 
 def published(kafka: str, topic: str) -> list[dict[str, Any]]:

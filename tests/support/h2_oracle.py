@@ -171,9 +171,11 @@ class Cursor:
     def close(self) -> None:
         pass
 
-    def setinputsizes(self, *sizes: Any) -> None:
-        self.connection.database.sizes.append(sizes)
-        self._sizes = sizes
+    def setinputsizes(self, *sizes: Any, **of_names: Any) -> None:
+        """H2 knows the types of named binds by their columns."""
+        if not of_names:
+            self.connection.database.sizes.append(sizes)
+            self._sizes = sizes
 
     def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         self._run(sql, list(rows))

@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 from cdcbus.plugins.contracts import AppliedOffset, Counts, OffsetTable, TableBatch, TargetTable
-from cdcbus.plugins.errors import TargetRejected, UniqueViolation
+from cdcbus.plugins.errors import OffsetConflict, TargetRejected, UniqueViolation
 from cdcbus.plugins.rowchange import Cell, Column, TableId
 
 Key = tuple[Cell, ...]
@@ -81,7 +81,9 @@ class MemoryTransaction:
             self.target.rows, self.target.offsets = kept
             raise
 
-    def store_offset(self, offset: AppliedOffset) -> None:
+    def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:
+        if self.target.offsets.get((offset.topic, offset.partition)) != seen:
+            raise OffsetConflict("somebody else")
         self.target.offsets[offset.topic, offset.partition] = offset
 
     def write(self, batch: TableBatch) -> Counts:

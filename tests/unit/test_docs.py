@@ -27,6 +27,9 @@ PAGES = [
     "docs/loading.md",
     "docs/targets.md",
     "docs/operating.md",
+    "docs/alarms.md",
+    "docs/http.md",
+    "docs/console.md",
 ]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")

@@ -123,7 +123,7 @@ def test_kafka_away_is_told_and_nothing_counts_as_put(task: LoadTask, monkeypatc
 
 
 @pytest.fixture
-def run(task: LoadTask, tmp_path: Path) -> Callable[..., Result]:
+def run(task: LoadTask, tmp_path: Path, zookeeper: str) -> Callable[..., Result]:
     """Runs `cdcbus dlq COMMAND FILE ...`."""
     file = tmp_path / "task.properties"
     lines = {
@@ -132,7 +132,8 @@ def run(task: LoadTask, tmp_path: Path) -> Callable[..., Result]:
         "loader.onError": "deadletter", "loader.deadletterTopic": task.dead_letters.topic,
     }  # fmt: skip
     file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-    return lambda command, *words, **options: CliRunner().invoke(main, ["dlq", command, str(file), *words], **options)
+    runner = CliRunner(env={"CDCBUS_ZOOKEEPER": zookeeper})
+    return lambda command, *words, **options: runner.invoke(main, ["dlq", command, str(file), *words], **options)
 
 
 def test_list_and_show_print_letters(task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result]) -> None:

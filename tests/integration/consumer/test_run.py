@@ -39,7 +39,7 @@ def wait_applied(shop: Shop, fetch: TaskProcess, *loads: TaskProcess) -> None:
     [(file, end, *_)] = shop.cursor.fetchall()
     committed = BinlogPosition(file, end)
     wait_until(lambda: is_at_least(BinlogPosition.from_json(shop.position(fetch) or ""), committed), "the fetch task to read everything")
-    wait_until(lambda: all(map(shop.is_applied, loads)), "the consumer tasks to apply everything", 120)
+    wait_until(lambda: all(map(shop.is_applied, loads)), "the consumer tasks to apply everything")
 
 
 def change_rows(cursor: Cursor, seed: int) -> None:

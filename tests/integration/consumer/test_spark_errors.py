@@ -44,10 +44,10 @@ def ended(spark: SparkSession, task: LoadTask, offsets: dict[Lane, int], folder:
         except Exception as error:
             inside.append(error)
 
-    writer = kafka_stream(spark, task, offsets).writeStream.foreachBatch(count).option("checkpointLocation", str(folder))
+    writer = kafka_stream(spark, task, offsets, 1000).writeStream.foreachBatch(count).option("checkpointLocation", str(folder))
     query = writer.start()
     try:
-        wait_until(lambda: bool(inside) or not query.isActive, "the query to fail", 90)
+        wait_until(lambda: bool(inside) or not query.isActive, "the query to fail")
         return spark_error(task, inside[0]) if inside else query_error(task, query)
     finally:
         query.stop()

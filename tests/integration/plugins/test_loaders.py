@@ -275,7 +275,7 @@ class TestPostgresql(LoaderContract):
             with loader.transaction() as one:
                 assert one.write(swaps) == Counts(deleted=1)
                 other = pool.submit(self.swap, loader, table, (("1", "{}"), None))
-                wait_until(lambda: bool(server.rows("SELECT 1 FROM pg_locks WHERE NOT granted")), "the other waits", 30)
+                wait_until(lambda: bool(server.rows("SELECT 1 FROM pg_locks WHERE NOT granted")), "the other waits")
             assert other.result(timeout=30) == Counts(deleted=1)
         assert self.rows(server, "id") == []
 

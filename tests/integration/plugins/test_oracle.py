@@ -23,7 +23,7 @@ from cdcbus.plugins.contracts import (
     Writes,
     ZeroDate,
 )
-from cdcbus.plugins.errors import TargetRejected, UniqueViolation
+from cdcbus.plugins.errors import OffsetConflict, TargetRejected, UniqueViolation
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.oracle import binds
 from cdcbus.plugins.rowchange import Cell, Column, TableId
@@ -134,14 +134,18 @@ def test_a_row_never_touches_another_by_a_second_unique_key_and_one_in_the_way_c
 def test_offsets_come_and_go_with_the_rows(database: Database, loader: Loader) -> None:
     table = made(database, loader, "K NUMBER PRIMARY KEY")
     assert loader.offset_table() == OffsetTable(False, True)
-    for offset in (AppliedOffset("Orders", 0, 4, 3), AppliedOffset("Orders", 0, 2**33, 2**40)):
+    first, second = AppliedOffset("Orders", 0, 4, 3), AppliedOffset("Orders", 0, 2**33, 2**40)
+    for offset, seen in ((first, None), (second, first)):
         with loader.transaction() as transaction:
-            transaction.store_offset(offset)
+            transaction.store_offset(offset, seen)
+    for unseen in (None, first):
+        with pytest.raises(OffsetConflict), loader.transaction() as transaction:
+            transaction.store_offset(AppliedOffset("Orders", 0, 6, 8), unseen)
     with pytest.raises(KeyError), loader.transaction() as transaction:
         transaction.write(TableBatch(table, writes=[Writes(("K",), [("1",)])]))
-        transaction.store_offset(AppliedOffset("Orders", 0, 6, 8))
+        transaction.store_offset(AppliedOffset("Orders", 0, 6, 8), second)
         raise KeyError
-    assert loader.applied_offsets() == [AppliedOffset("Orders", 0, 2**33, 2**40)]
+    assert loader.applied_offsets() == [second]
     assert rows(database) == []
 
 

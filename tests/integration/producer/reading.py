@@ -15,14 +15,15 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import Converter, SchemaStore
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.ogg_json import OggJson
+from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.record_key import Record, key_text, split_key_change
 from cdcbus.plugins.position import BinlogPosition
-from cdcbus.plugins.rowchange import RowChange
+from cdcbus.plugins.rowchange import RowChange, TableDdl
 from cdcbus.producer.generate import TableWriter
-from cdcbus.producer.record_key import Record, key_text, split_key_change
 from cdcbus.producer.rows import Batch, Rows
 from cdcbus.producer.server import latest_position
 from cdcbus.producer.source import BinlogSource
-from cdcbus.producer.task import FetchTask, FilterConfig, PublishConfig, SourceConfig
+from cdcbus.producer.task import FetchTask, FilterConfig, SourceConfig
 
 IDLE_LIMIT = 1000  # heartbeats and events that say nothing: then what was waited for does not come
 
@@ -98,13 +99,18 @@ def changes_of(batches: list[Batch]) -> list[RowChange]:
     """The row changes, numbered within their transactions."""
     changes: list[RowChange] = []
     row = 0
-    for rows in (rows for batch in batches for rows in (*batch.closed, *batch.opened)):
+    for rows in (part for batch in batches for part in (*batch.closed, *batch.opened) if isinstance(part, Rows)):
         row = 0 if rows.is_first else row
         found = rows.changes(row)
         assert_generated_alike(rows, row, found)
         changes += found
         row += len(found)
     return changes
+
+
+def ddl_of(batches: list[Batch]) -> list[TableDdl]:
+    """The DDL, in order."""
+    return [part for batch in batches for part in batch.closed if isinstance(part, TableDdl)]
 
 
 def assert_generated_alike(rows: Rows, first_row: int, changes: list[RowChange]) -> None:

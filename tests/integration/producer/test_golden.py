@@ -17,10 +17,11 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.ogg_json import OggJson
+from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.record_key import key_columns, key_text, split_key_change
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.rowchange import RowChange
-from cdcbus.producer.record_key import key_columns, key_text, split_key_change
-from cdcbus.producer.task import FilterConfig, PublishConfig
+from cdcbus.producer.task import FilterConfig
 from tests.integration.producer.golden_case import FOLDER, SCHEMA, Case, Expected, parse, render
 from tests.integration.producer.reading import connect, fetch_task, is_at_least, position, read
 

@@ -21,6 +21,7 @@ from tests.contract.position_store import eventually
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import SECONDS, Running
 from tests.support.committed import committed, committed_canal
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -72,7 +73,7 @@ def test_rows_of_a_table_without_a_key_are_in_one_partition_in_order(
         for number in range(50):
             insert(source_cursor, 2 * number, 2 * number + 1)
         running.until_stored(position(source_cursor))
-        assert ids(kafka, name) == list(range(100))
+        running.until(lambda: ids(kafka, name) == list(range(100)))  # a commit is visible a moment after it is acknowledged
     assert len({message.partition() for message in committed(kafka, name)}) == 1
     assert {message.key() for message in committed(kafka, name)} == {b""}
 
@@ -94,7 +95,7 @@ def test_a_task_that_dies_after_a_commit_repeats_nothing(
     assert BinlogPosition.from_json(again.load() or "").pos < end.pos
     with Running(task, again) as running:
         running.until_stored(insert(source_cursor, 5))
-    assert ids(kafka, name) == [1, 2, 3, 4, 5]
+    wait_until(lambda: ids(kafka, name) == [1, 2, 3, 4, 5], "what was committed to be visible")
 
 
 def test_a_position_set_by_hand_after_that_holds(
@@ -105,7 +106,7 @@ def test_a_position_set_by_hand_after_that_holds(
     store(again.load() or "")
     with Running(task, again) as running:
         running.until_stored(insert(source_cursor, 5))
-    assert ids(kafka, name) == [1, 2, 3, 4, 3, 4, 5]
+    wait_until(lambda: ids(kafka, name) == [1, 2, 3, 4, 3, 4, 5], "what was committed to be visible")
 
 
 def test_a_position_set_back_while_the_task_runs_is_taken_over(
@@ -117,7 +118,7 @@ def test_a_position_set_back_while_the_task_runs_is_taken_over(
         store(start or "")
         running.until(lambda: ids(kafka, name) == [1, 2, 1, 2])
         running.until_stored(insert(source_cursor, 3))
-    assert ids(kafka, name) == [1, 2, 1, 2, 3]
+    wait_until(lambda: ids(kafka, name) == [1, 2, 1, 2, 3], "what was committed to be visible")
 
 
 def test_of_two_processes_that_run_a_task_the_older_one_stops(
@@ -134,7 +135,7 @@ def test_of_two_processes_that_run_a_task_the_older_one_stops(
             insert(source_cursor, 3, 4)
             older.ends()
         younger.until_stored(insert(source_cursor, 5, 6))
-    assert ids(kafka, name) == [1, 2, 3, 4, 5, 6]
+    wait_until(lambda: ids(kafka, name) == [1, 2, 3, 4, 5, 6], "what was committed to be visible")
 
 
 def test_rows_of_a_transaction_that_is_not_whole_are_not_seen(
@@ -152,7 +153,7 @@ def test_rows_of_a_transaction_that_is_not_whole_are_not_seen(
     assert seen in ([0, 1], list(range(20_002)))
     with Running(task, ZooKeeperPositions(zookeeper_client, name, name)) as running:
         running.until_stored(end)
-    assert ids(kafka, name) == list(range(20_002))
+    wait_until(lambda: ids(kafka, name) == list(range(20_002)), "what was committed to be visible")
 
 
 def insert_wide(cursor: Cursor, numbers: range) -> BinlogPosition:
@@ -172,7 +173,7 @@ def test_a_record_that_is_too_large_leaves_a_letter_and_all_others_come_once(
         source_cursor.execute("INSERT INTO t VALUES (1, 'a'), (2, REPEAT('b', 300000)), (3, REPEAT('c', 150000))")
         source_cursor.execute("INSERT INTO t VALUES (4, 'd')")
         running.until_stored(position(source_cursor))
-    assert ids(kafka, name) == [1, 3, 4]
+    wait_until(lambda: ids(kafka, name) == [1, 3, 4], "what was committed to be visible")
     (letter,) = committed(kafka, f"{name}-letters")
     headers = dict(letter.headers() or [])
     assert headers["cdcbus.table"] == f"{name}.t".encode()

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pymysql.cursors import Cursor
 
+from cdcbus.ops.cli import main
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import BusRejected
-from cdcbus.producer.task import FetchTask, PublishConfig
+from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.producer.task import FetchTask
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, ids, messages
 
@@ -99,3 +104,39 @@ def test_a_topic_whose_limit_is_below_a_batch_stops_the_task_and_names_both_sett
     stops = pytest.raises(BusRejected, match=r"max\.message\.bytes is less than kafka\.batch\.size \(1000000\)")
     with stops, Running(task, positions) as running:
         running.ends()
+
+
+def test_the_letters_are_listed_and_dropped_but_not_replayed(
+    task: FetchTask, source: Database, source_cursor: Cursor, kafka: str, zookeeper: str, name: str, tmp_path: Path,
+    make_topic: Callable[..., str], positions: PositionStore,
+) -> None:  # fmt: skip
+    letters = make_topic(f"{name}-letters")
+    insert(source_cursor)
+    with Running(publishing(task, letters), positions) as running:
+        running.until_stored(position(source_cursor))
+    file = tmp_path / "task.properties"
+    lines = {
+        "taskId": name, "consumer.consumerName": "CanalFetch", "consumer.converter": "canalRow", "consumer.source.database": name,
+        "consumer.source.address": f"{source.host}:{source.port}", "consumer.source.username": source.user, "consumer.offset": "latest",
+        "loader.loaderName": "KAFKA_SYNC", "loader.source.servers": kafka, "loader.source.topic": name,
+        "loader.onError": "deadletter", "loader.deadletterTopic": letters,
+    }  # fmt: skip
+    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    runner = CliRunner(env={"CDCBUS_ZOOKEEPER": zookeeper})
+
+    def run(command: str, *words: str) -> Result:
+        return runner.invoke(main, ["dlq", command, str(file), *words])
+
+    [first, second] = json.loads(run("list", "--json").output)
+    assert "a record of 3" in first["reason"]
+    assert first["record"].startswith(f"{name}/")
+    [shown] = json.loads(run("show", second["record"], "--json").output)
+    assert (shown["table"], shown["key"], shown["topic"]) == (f"{name}.t", "6_", name)
+    assert first["record"] in run("list").output
+    refused = run("replay", "--all", "--yes")
+    assert refused.exit_code == 1
+    assert "the letters of a fetch task hold no records" in refused.output
+    assert run("drop", first["record"], "--yes").output == "1 dead letters dropped\n"
+    assert [each["record"] for each in json.loads(run("list", "--json").output)] == [second["record"]]
+    assert run("drop", "--all", "--yes").exit_code == 0
+    assert run("list").output == "no dead letters are open\n"

@@ -131,7 +131,7 @@ def test_a_broker_killed_under_load_loses_nothing_and_repeats_nothing(site: Site
 
 
 def test_a_task_can_be_stopped_while_no_broker_answers(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdcbus.producer.publish.STOP_SECONDS", 1.0)
+    monkeypatch.setattr("cdcbus.plugins.kafka.writer.STOP_SECONDS", 1.0)
     with Running(site.task, site.positions) as running:
         running.until_stored(site.insert(1))
         site.killed("kafka")

@@ -12,8 +12,9 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import BusRejected, ConfigError
+from cdcbus.plugins.kafka.publish_config import NewTopics, PublishConfig, TopicRule
 from cdcbus.plugins.position import BinlogPosition
-from cdcbus.producer.task import FetchTask, NewTopics, PublishConfig, TopicRule
+from cdcbus.producer.task import FetchTask
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, canal, high_watermark, ids

@@ -30,6 +30,7 @@ def adapted(text: str, name: str, stack: Addresses) -> str:
         "127.0.0.1:5432/shop", f"{postgresql}/{stack.postgresql.database}"
     )
     text = text.replace("SHOP,shop_copy", f"SHOP,{name}").replace("SHOP,public", f"SHOP,{name}")
+    text = text.replace("topic=store", f"topic={name}-store")
     return re.sub(r"\bSHOP\b", name.upper(), re.sub(r"\bshop\b", name, text))
 
 
@@ -42,6 +43,7 @@ def test_the_examples_are_clean(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     make_topic(name)
+    make_topic(f"{name}-store")
     monkeypatch.setenv("SOURCE_PASSWORD", stack.source.password)
     monkeypatch.setenv("TARGET_PASSWORD", stack.mariadb.password)
     assert stack.mariadb.password == stack.postgresql.password and stack.source.user == stack.mariadb.user == stack.postgresql.user == "cdc"

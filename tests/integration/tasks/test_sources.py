@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from cdcbus.consumer.task import LoadTask
 from cdcbus.ops.cli import main
 from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.bus_settings import BusSettings, read_bus_settings
 from cdcbus.tasks.positions import ZooKeeperPositions, connect
@@ -128,6 +129,7 @@ def test_a_task_takes_porters_source(run: Run, node: Callable[[str], None], tmp_
     )
     read = read_task(file, {}, bus().source_lookup(file))
     assert isinstance(read.task, LoadTask)
+    assert isinstance(read.task.target, JdbcTarget)
     assert (read.task.target.url, read.task.target.pool_size) == ("jdbc:mysql://h/db", 4)
     assert [note.key for note in read.notes] == ["loader.source.sourceType"]
     node(PORTERS.replace('"4"', '"x"').replace('"sourceType":"JDBC"', '"password":"s3cret"'))

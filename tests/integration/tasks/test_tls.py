@@ -14,6 +14,7 @@ import pytest
 from cdcbus.consumer.task import LoadTask
 from cdcbus.ops.stack.addresses import Database, Plan
 from cdcbus.ops.stack.databases import POSTGRESQL, SOURCE
+from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError, SourceMisconfigured, TargetMisconfigured
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.producer import server as servers
@@ -160,6 +161,7 @@ def open_target(secured: Secured, url: str) -> None:
     ]  # fmt: skip
     task = inspect_text("\n".join(lines)).task
     assert isinstance(task, LoadTask)
+    assert isinstance(task.target, JdbcTarget)
     with closing(make_loader(task.loader, task.target)) as loader:
         loader.offset_table()
 

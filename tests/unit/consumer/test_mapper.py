@@ -122,6 +122,13 @@ def test_a_truncate_is_mapped_too() -> None:
     assert (mapped.table.id, mapped.before, mapped.after) == (TableId("shop", "orders"), None, None)
 
 
+def test_a_truncate_without_columns_fits_any_rule() -> None:
+    """As a binlog and GoldenGate have it."""
+    rule = MapperRule(columns={"Note": "text"}, computed={"extra": read_expression("{Note}")}, masks={"Note": read_mask("fixed:-")})
+    mapped = map_row(rule, RowChange(Table(SOURCE.id, (), ()), Op.TRUNCATE, None, None), target("id", "text", "extra"))
+    assert (mapped.op, mapped.before, mapped.after) == (Op.TRUNCATE, None, None)
+
+
 def test_rows_whose_names_are_equal_are_taken_as_they_are() -> None:
     row = {"ID": "1", "Note": "x"}
     assert map_row(None, update({}, row), target("ID", "Note", "extra")).after is row

@@ -81,6 +81,13 @@ def test_help_answers_at_once_and_imports_nothing_slow() -> None:
     assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True).stdout == "[]\n"
 
 
+def test_commands_do_not_bring_the_web_server_with_them() -> None:
+    names = ("task_list_commands", "task_state_commands", "node_commands", "offset_commands", "audit_command", "import_command")
+    modules = ", ".join(f"cdcbus.ops.{name}" for name in names)
+    check = f"import sys, {modules}; print('fastapi' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True).stdout == "False\n"
+
+
 def _cpu_seconds(*arguments: str) -> float:
     """What it costs: how long it takes depends on what else the machine does."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

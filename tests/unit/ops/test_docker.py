@@ -21,6 +21,7 @@ from ruamel.yaml import YAML
 from cdcbus import __version__
 from cdcbus.consumer.task import LoadTask
 from cdcbus.ops.cli import main
+from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.properties import read_task
 
@@ -171,6 +172,7 @@ def test_the_consumer_task_logs_in_as_the_user_that_is_made() -> None:
     host, port, database = jdbc(task)
     assert (SERVICES[host]["image"].split(":")[0], port) == ("postgres", "5432")
     assert database == environment(host)["POSTGRES_DB"]
+    assert isinstance(task.target, JdbcTarget)
     assert f"CREATE ROLE {task.target.user} LOGIN PASSWORD :'password'" in init_text(host)
     assert 'password="$TARGET_PASSWORD"' in init_text(host)
     assert task.target.password == environment(host)["TARGET_PASSWORD"]
@@ -201,6 +203,7 @@ def test_init_scripts_can_be_run() -> None:
 
 def jdbc(task: LoadTask) -> tuple[str, str, str]:
     """Host, port, database of the target."""
+    assert isinstance(task.target, JdbcTarget)
     found = re.fullmatch(r"jdbc:postgresql://([\w-]+):(\d+)/(\w+)", task.target.url)
     assert found
     return found[1], found[2], found[3]

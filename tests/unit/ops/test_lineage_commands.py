@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from kazoo.exceptions import NoNodeError
+from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
 
 from cdcbus.ops.cli import main
 from cdcbus.tasks import properties
@@ -13,6 +14,8 @@ EXAMPLES = Path(properties.__file__).parent / "examples"
 TREE = """\
 shop.orders at 127.0.0.1:3306
 └── topic shop, written by task mysql-to-kafka
+    ├── task kafka-to-kafka
+    │   └── store.orders at topic store at 127.0.0.1:9092
     ├── task kafka-to-mysql
     │   └── shop_copy.orders at mysql://127.0.0.1:3306/shop_copy
     ├── task kafka-to-oracle
@@ -75,14 +78,19 @@ class Tree:
     def __init__(self, nodes: dict[str, str]) -> None:
         self.nodes = nodes
 
-    def get_children(self, path: str) -> list[str]:
+    def get_children_async(self, path: str) -> AsyncResult:
+        result = AsyncResult(SequentialThreadingHandler())
         names = {rest.partition("/")[0] for node in self.nodes if (rest := node.removeprefix(f"{path}/")) != node}
-        if not names:
-            raise NoNodeError
-        return list(names)
+        if names:
+            result.set(list(names))
+        else:
+            result.set_exception(NoNodeError())
+        return result
 
-    def get(self, path: str) -> tuple[bytes, None]:
-        return self.nodes[path].encode(), None
+    def get_async(self, path: str) -> AsyncResult:
+        result = AsyncResult(SequentialThreadingHandler())
+        result.set((self.nodes[path].encode(), None))
+        return result
 
     def stop(self) -> None: ...
 
@@ -106,7 +114,7 @@ def test_tasks_in_zookeeper_are_known_too_and_files_win(monkeypatch: pytest.Monk
     monkeypatch.setattr("cdcbus.tasks.positions.connect", lambda address, auth: Tree(nodes))
     result = lineage("--json", "--tasks", EXAMPLES, "--zookeeper", "z:2181")
     found = {(way["topic"], way["load_task"]) for way in json.loads(result.stdout)}
-    examples = {("shop", f"kafka-to-{target}") for target in ("mysql", "oracle", "postgresql")}
+    examples = {("shop", f"kafka-to-{target}") for target in ("kafka", "mysql", "oracle", "postgresql")}
     assert found == {*examples, ("shop", "9"), ("crm", "9")}
     assert result.stderr.startswith("/datas/task/11/dist/x left out: line 1, column 1: not JSON")
 

@@ -5,6 +5,7 @@ from click.testing import CliRunner, Result
 
 from cdcbus.consumer.task import LoadTask, MapperRule
 from cdcbus.ops.cli import main
+from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.new_task import example_text
 from cdcbus.tasks.properties import read_task
@@ -64,6 +65,7 @@ def test_a_consumer_task_of_options_alone(kind: str, address: str, file: str) ->
     task = clean_task(file)
     assert isinstance(task, LoadTask)
     assert (task.source.topics, task.source.group, sorted(task.includes)) == (("t", "u"), "cdcbus-8", ["SHOP.A", "SHOP.B"])
+    assert isinstance(task.target, JdbcTarget)
     assert (task.target.url, task.target.user, task.target.password) == (f"jdbc:{address}db2:5/d", "v", "b")
     assert task.rules == (MapperRule(("SHOP", "s")),)
     assert f"cdcbus task check {file}  " in Path(file).read_text()
@@ -83,6 +85,7 @@ def test_answers_have_defaults_and_wrong_ones_are_asked_again() -> None:
     assert "Error: expected SCHEMA.TABLE names" in result.stderr
     task = clean_task("kafka-to-postgresql.properties")
     assert isinstance(task, LoadTask)
+    assert isinstance(task.target, JdbcTarget)
     assert (task.source.servers, task.target.url, task.target.user) == ("k:9092", "jdbc:postgresql://127.0.0.1:5432/d", "cdc")
     assert task.rules == (MapperRule(("shop", "public")),)
 

@@ -31,6 +31,26 @@ def test_porters_numbers_and_texts_are_both_understood() -> None:
         read_offer({"restartRetries": "many"}, [])
 
 
+@pytest.mark.parametrize(
+    ("keys", "is_shared", "spark_keys"),
+    [
+        ({}, True, ()),
+        ({"spark.isolated": "false"}, True, ()),
+        ({"spark.isolated": True}, False, ()),
+        ({"spark.driver.memory": "2g"}, False, ("spark.driver.memory",)),
+        ({"loader": {"source": {"spark.driver.memory": "2g"}}}, False, ("loader.source.spark.driver.memory",)),
+    ],
+)
+def test_a_consumer_task_without_settings_of_spark_shares_the_nodes_application(
+    keys: dict[str, object], is_shared: bool, spark_keys: tuple[str, ...]
+) -> None:
+    offer = read_offer({"consumer": {"consumerName": "KafkaFetch"}, **keys}, ["a"])
+    assert (offer.is_shared, offer.spark_keys) == (is_shared, spark_keys)
+    assert not read_offer({"consumer": {"consumerName": "CanalFetch"}, **keys}, ["a"]).is_shared
+    with pytest.raises(ConfigError, match=r"spark\.isolated: wrong value; expected true or false"):
+        read_offer({"consumer": {"consumerName": "KafkaFetch"}, "spark.isolated": "maybe"}, ["a"])
+
+
 @given(st.integers(1, 1000))
 def test_pauses_grow_and_who_was_killed_waits_for_seconds_only(restarts: int) -> None:
     offer = Offer(("a",), restart_increase_seconds=300)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cdcbus.plugins.errors import SourceMisconfigured, SourceRefused, SourceUnavailable
+from cdcbus.plugins.kafka.publish_config import PublishConfig
 from cdcbus.producer.addresses import Addresses, pause_seconds
-from cdcbus.producer.task import FetchTask, FilterConfig, PublishConfig, SourceConfig
+from cdcbus.producer.task import FetchTask, FilterConfig, SourceConfig
 
 A, B, C = ("a", 1), ("b", 2), ("c", 3)
 

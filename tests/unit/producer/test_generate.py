@@ -18,13 +18,13 @@ from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.errors import UnreadableEvent
+from cdcbus.plugins.kafka.record_key import Record, key_text, split_key_change
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, Origin, RowChange, TableId
 from cdcbus.producer import generate
 from cdcbus.producer.columns import BINARY, BinlogColumn
 from cdcbus.producer.decimals import decimal_size
 from cdcbus.producer.generate import TableWriter
-from cdcbus.producer.record_key import Record, key_text, split_key_change
 from cdcbus.producer.rows import Rows
 from cdcbus.producer.schema import DecodableTable, decodable
 from cdcbus.producer.table_map import TableMap

@@ -12,16 +12,19 @@ from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.rowchange import TableDdl
 from cdcbus.producer.filter import TableFilter
 from cdcbus.producer.reading import Reading
-from cdcbus.producer.rows import Batch, Rows
+from cdcbus.producer.rows import Batch, Part, Rows
 from cdcbus.producer.server import Server
-from cdcbus.producer.task import FilterConfig
+from cdcbus.producer.table_ddl import DdlReader
+from cdcbus.producer.task import DdlConfig, FilterConfig
 from tests.unit.producer.test_table_map import strings, table_map
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 SERVER = Server("9.0.0", "00000000-0000-0000-0000-000000000001", 1, has_checksum=False, has_gtids=True, charsets={})
 IGNORABLE = 0x80
+DDL = DdlConfig(definitions=True)
 
 
 class NoHistory:
@@ -65,12 +68,17 @@ class Binlog:
 
     def read(self, size: int = 1) -> Iterator[Batch]:
         tables = TableFilter(FilterConfig(regexes=(r".*\..*",)))
-        reading = Reading(BinlogPosition("bin.1", 4), SERVER, tables, cast(Any, NoHistory()))
+        reading = Reading(BinlogPosition("bin.1", 4), SERVER, tables, cast(Any, NoHistory()), DdlReader(tables, DDL))
         return reading.batches(self.events[i : i + size] for i in range(0, len(self.events), size))
 
 
-def numbers(rows: list[Rows]) -> list[str]:
-    return [(change.after or {})["id"] or "" for part in rows for change in part.changes()]
+def numbers(parts: list[Part]) -> list[str]:
+    """What the rows hold, and the kind of what is DDL."""
+    return [text for part in parts for text in ([part.kind] if isinstance(part, TableDdl) else ids(part))]
+
+
+def ids(rows: Rows) -> list[str]:
+    return [(change.after or {})["id"] or "" for change in rows.changes()]
 
 
 def until_it_stops(batches: Iterator[Batch]) -> tuple[list[str], int, str]:
@@ -150,6 +158,7 @@ def seconds(times: bytes) -> tuple[int, str]:
     binlog.row(1)
     binlog.query(b"COMMIT")
     ((rows,),) = (batch.closed for batch in binlog.read(100))
+    assert isinstance(rows, Rows)
     return rows.origin.commit_us, rows.origin.server_uuid
 
 
@@ -161,3 +170,30 @@ def test_the_time_of_a_row_is_its_commit_on_the_first_server() -> None:
 
 def test_a_server_that_knows_only_seconds_gives_these() -> None:
     assert seconds(b"") == (1_700_000_000_000_000, UUID)
+
+
+@pytest.mark.parametrize("size", [1, 100])
+def test_ddl_stands_between_the_rows_before_it_and_behind_it_and_ends_its_own_transaction(size: int) -> None:
+    binlog = Binlog()
+    binlog.transaction(1)
+    binlog.query(b"TRUNCATE TABLE shop.t")
+    edge = binlog.pos
+    binlog.query(b"ALTER TABLE shop.t ADD c INT")
+    binlog.transaction(2)
+    batches = list(binlog.read(size))
+    assert [number for batch in batches for number in numbers(batch.closed)] == ["1", "TRUNCATE", "ALTER", "2"]
+    if size == 1:
+        (truncated,) = [batch for batch in batches if numbers(batch.closed) == ["TRUNCATE"]]
+        assert truncated.edge is not None
+        assert truncated.edge.pos == edge
+
+
+def test_the_ddl_of_create_table_select_comes_before_its_rows() -> None:
+    binlog = Binlog()
+    binlog.query(b"CREATE TABLE shop.u (id INT) START TRANSACTION")
+    binlog.add(BINLOG.TABLE_MAP_EVENT, table_map(bytes((TYPE.LONG,)), b"", (4, strings("id"))))
+    binlog.row(1)
+    binlog.row(2)
+    binlog.add(BINLOG.XID_EVENT, bytes(8))
+    (batch,) = binlog.read(100)
+    assert numbers(batch.closed) == ["CREATE", "1", "2"]

@@ -1,12 +1,13 @@
 """What is said and kept of a record that Kafka does not take."""
 
-from cdcbus.producer.too_large import LargeRecord, dead_letter, refusal
+from cdcbus.plugins.kafka.writer import refusal
+from cdcbus.producer.too_large import LargeRecord, dead_letter
 
 RECORD = LargeRecord("shop", "shop.docs", ("id", "lang"), "mysql-bin.000007", 1234, 40, 2)
 
 
 def test_the_sentence_names_all_but_values() -> None:
-    sentence = refusal(RECORD, "k:9092", 2_000_000, 1_048_588)
+    sentence = refusal("shop", "k:9092", 2_000_000, 1_048_588, str(RECORD))
     for part in (
         "Kafka topic shop at k:9092",
         "2000000 bytes",
@@ -17,12 +18,12 @@ def test_the_sentence_names_all_but_values() -> None:
         "row 42",
     ):
         assert part in sentence
-    assert "limit (max.message.bytes)" in refusal(RECORD, "k:9092", 2_000_000, None)
+    assert "limit (max.message.bytes)" in refusal("shop", "k:9092", 2_000_000, None, str(RECORD))
 
 
 def test_a_letter_keeps_key_and_place() -> None:
-    letter = dead_letter(RECORD, b"7_de_", 2_000_000)
-    assert letter["value"] == b""
+    letter = dead_letter("17", RECORD, b"7_de_", 2_000_000)
+    assert (letter["key"], letter["value"]) == (b"17\nshop/mysql-bin.000007:1234/40/2", b"")
     headers = {name.removeprefix("cdcbus."): value for name, value in letter["headers"].items()}
     assert headers.pop("reason") == b"a record of 2000000 bytes is too large for topic shop"
     assert headers == {
@@ -36,4 +37,4 @@ def test_a_letter_keeps_key_and_place() -> None:
 
 
 def test_letters_of_two_records_have_two_keys() -> None:
-    assert dead_letter(RECORD, b"7_", 1)["key"] != dead_letter(RECORD._replace(number=3), b"7_", 1)["key"]
+    assert dead_letter("17", RECORD, b"7_", 1)["key"] != dead_letter("17", RECORD._replace(number=3), b"7_", 1)["key"]

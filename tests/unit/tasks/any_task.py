@@ -12,6 +12,7 @@ from cdcbus.tasks.keys import KEYS
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 WORD = st.text(st.characters(categories=("L", "N"), include_characters="_- $ü\N{GRINNING FACE}"), min_size=1, max_size=8).filter(str.strip)
 NAME = WORD.map(str.strip)
+PATH_NAME = NAME.filter(lambda name: name.isprintable() and max(name) < "\ufff0")
 FIXED = {
     Route.LOAD: {
         "consumer.consumerName": ["KafkaFetch"],
@@ -26,6 +27,7 @@ FIXED = {
         "loader.loaderName": ["KAFKA_SYNC"],
     },
 }
+FIXED[Route.FORWARD] = {**FIXED[Route.LOAD], "loader.loaderName": ["KAFKA_SYNC"]}
 REQUIRED = {
     Route.LOAD: {
         "taskId",
@@ -45,6 +47,7 @@ REQUIRED = {
         "loader.source.topic",
     },
 }
+REQUIRED[Route.FORWARD] = REQUIRED[Route.LOAD] - {"loader.source.url"} | {"loader.source.servers", "loader.source.topic"}
 # They name other things, which a test of the form does not have.
 WITHOUT = {"consumer.source.sourceName", "loader.source.sourceName"}
 
@@ -61,7 +64,7 @@ def _values(key: Key, route: Route) -> st.SearchStrategy[str]:
         "list": st.lists(NAME, min_size=1, max_size=1 if key.name.endswith("topics") else 3, unique=True).map(",".join),
         "pair": st.tuples(NAME, NAME).map(" , ".join),
         "tables": st.lists(NAME.map("S.{}".format), min_size=1, max_size=3).map(",".join),
-        "name": NAME,
+        "name": PATH_NAME,
     }.get(key.kind.name, one)
 
 

@@ -116,6 +116,15 @@ def test_the_variable_of_each_key() -> None:
         "CDCBUS_NODE_WORKLIMIT",
         "CDCBUS_NODE_LOGDIRECTORY",
         "CDCBUS_HTTP_BIND",
+        "CDCBUS_HTTP_TOKEN",
+        "CDCBUS_ALARM_LAGSECONDS",
+        "CDCBUS_ALARM_STUCKSECONDS",
+        "CDCBUS_ALARM_HEARTBEATSECONDS",
+        "CDCBUS_ALARM_INTERVALTIME",
+        "CDCBUS_ALARM_WINDOWS",
+        "CDCBUS_ALARM_RECOVERIES",
+        "CDCBUS_ALARM_HOLDSECONDS",
+        "CDCBUS_ALARM_RETENTIONPERCENT",
         "CDCBUS_ALARM_LOG",
         "CDCBUS_ALARM_SMTP_HOST",
         "CDCBUS_ALARM_SMTP_PORT",
@@ -140,6 +149,16 @@ def test_the_spark_master_is_for_tasks_that_name_none(tmp_path: Path) -> None:
     assert applied.spark_options == {"spark.master": "local[2]", "spark.x": "1"}
     own = LoadTask("1", task.source, "oggJson", "JdbcBatch", task.target, spark_options={"spark.master": "local[1]"})
     assert settings.applied_to(own) == own
+
+
+def test_settings_of_spark_are_for_all_consumer_tasks(tmp_path: Path) -> None:
+    settings = read(tmp_path, "spark.driver.memory=${env:MEMORY}\nspark.x=bus\n", MEMORY="2g")
+    assert (settings.spark_options, settings.warnings) == ({"spark.driver.memory": "2g", "spark.x": "bus"}, ())
+    target = JdbcTarget("jdbc:mysql://h/db")
+    task = LoadTask("1", TopicConfig("k:1", ("t",)), "oggJson", "JdbcBatch", target, spark_options={"spark.x": "own"})
+    applied = settings.applied_to(task)
+    assert isinstance(applied, LoadTask)
+    assert applied.spark_options == {"spark.driver.memory": "2g", "spark.x": "own"}
 
 
 def test_sources_are_looked_for_in_the_directory_that_is_set(tmp_path: Path) -> None:
@@ -176,6 +195,9 @@ def test_a_source_of_porters_node_is_found_behind_files_and_before_zookeeper(tmp
         ("alarm.smtp.tls=yes", "one of starttls, tls, none"),
         ("alarm.webhook.url=hooks.example.com/s3cret", "an address with http:// or https://"),
         ("alarm.log=maybe", "true or false"),
+        ("alarm.windows=8-20", "HH:MM-HH:MM"),
+        ("alarm.windows=08:00-08:00", "HH:MM-HH:MM"),
+        ("alarm.windows=08:00-24:30", "HH:MM-HH:MM"),
     ],
 )
 def test_a_wrong_alarm_channel_is_told(tmp_path: Path, file: Path, line: str, expected: str) -> None:
@@ -199,3 +221,28 @@ def test_the_key_file_of_the_settings_fills_placeholders(tmp_path: Path) -> None
     assert read(tmp_path, "secret.keyFile=/k\n", A="1").filling == {"A": "1", KEY_FILE_VARIABLE: "/k"}
     assert read(tmp_path, "secret.keyFile=/k\n", CDCBUS_SECRET_KEYFILE="/own").filling == {KEY_FILE_VARIABLE: "/own"}
     assert read(tmp_path, "", A="1").filling == {"A": "1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "bind"),
+    [("off", None), ("127.0.0.1:0", ("127.0.0.1", 0)), ("[::1]:8190", ("::1", 8190)), ("node7.example:80", ("node7.example", 80))],
+)
+def test_where_a_node_serves_its_pages(tmp_path: Path, text: str, bind: tuple[str, int] | None) -> None:
+    assert read(tmp_path, CDCBUS_HTTP_BIND=text).http_bind == bind
+
+
+def test_pages_are_served_on_loopback_and_there_is_no_token_unless_settings_say_otherwise(tmp_path: Path) -> None:
+    assert (read(tmp_path).http_bind, read(tmp_path).http_token) == (("127.0.0.1", 8190), None)
+
+
+@pytest.mark.parametrize("text", ["8190", ":8190", "0.0.0.0", "0.0.0.0:x", "0.0.0.0:70000", "http://h:80", "a b:80", "::1:80"])
+def test_what_is_no_place_for_pages_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match=r"http\.bind: wrong value; expected host:port, or off"):
+        assert read(tmp_path, CDCBUS_HTTP_BIND=text).http_bind
+
+
+@pytest.mark.parametrize("text", ["short", "fifteen-letters", "a token with some blanks", "a-token-with-äöü-in-it"])
+def test_a_token_that_can_be_guessed_or_sent_wrongly_is_refused_without_showing_it(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="expected 16 or more characters") as raised:
+        assert read(tmp_path, CDCBUS_HTTP_TOKEN=text).http_token
+    assert text not in str(raised.value)

@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from cdcbus.plugins.contracts import OffsetTable, TargetColumn, TargetTable
+from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.writer import TopicShape
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.publish import TopicShape
-from cdcbus.producer.task import FetchTask, FilterConfig, PublishConfig, SourceConfig
+from cdcbus.producer.task import FetchTask, FilterConfig, SourceConfig
 from cdcbus.tasks.check_fetch import bytes_behind, describe_behind, describe_topic
 from cdcbus.tasks.check_grants import describe_grants
 from cdcbus.tasks.check_load import describe_offset_table, describe_table

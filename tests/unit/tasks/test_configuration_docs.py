@@ -9,14 +9,20 @@ from cdcbus.tasks.key import Key, Route
 from cdcbus.tasks.keys import KEYS
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
-ROUTES = {Route.ANY: "both", Route.FETCH: "CanalFetch", Route.LOAD: "KafkaFetch"}
+ROUTES = {
+    Route.ANY: "any",
+    Route.FETCH: "CanalFetch",
+    Route.LOAD: "KafkaFetch to a database",
+    Route.FROM_KAFKA: "KafkaFetch",
+    Route.TO_KAFKA: "KAFKA_SYNC",
+}
 HEAD = "| key | type, default | for | meaning | in porter |"
 
 
 def row(key: Key) -> str:
     default = f", `{key.default}`" if key.default else ""
     meaning = key.meaning
-    if key.dead or (key.answer and key.route is Route.ANY):
+    if key.dead or (key.answer and key.route == Route.ANY):
         meaning = f"{meaning} *{key.dead or key.answer}*"
         where = "-"
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdcbus.producer import publish
+from cdcbus.plugins.kafka.writer import _FIXED
 from cdcbus.tasks.findings import Severity
 from cdcbus.tasks.kafka_options import PRODUCER_FIXED
 from cdcbus.tasks.properties import Inspection, inspect_text
@@ -30,8 +30,8 @@ def sentences(inspection: Inspection) -> list[str]:
 
 
 def test_each_setting_that_the_publisher_fixes_is_told_where_a_file_changes_it() -> None:
-    assert publish._FIXED.keys() <= PRODUCER_FIXED.keys()
-    for option in publish._FIXED:
+    assert _FIXED.keys() <= PRODUCER_FIXED.keys()
+    for option in _FIXED:
         assert sentences(inspect(f"kafka.{option}=17")) == [
             f"warning kafka.{option}: ignored: {PRODUCER_FIXED[option][1]}; remove the line"
         ]

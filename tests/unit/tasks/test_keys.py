@@ -74,4 +74,4 @@ def test_the_nearest_key(written: str, near: str | None) -> None:
 
 
 def test_each_route_has_keys_of_its_own() -> None:
-    assert {key.route for key in KEYS.values()} == set(Route)
+    assert {key.route for key in KEYS.values()} == {Route.ANY, Route.FETCH, Route.LOAD, Route.FROM_KAFKA, Route.TO_KAFKA}

@@ -1,7 +1,13 @@
+from dataclasses import replace
+
+import pytest
+
 from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.producer.task import FetchTask, FilterConfig, PublishConfig, SourceConfig
+from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.producer.task import FetchTask, FilterConfig, SourceConfig
 from cdcbus.tasks.lineage import Way, ways
+from cdcbus.tasks.topic_forms import TOPIC_RULES
 
 Task = FetchTask | LoadTask
 TO_PUBLIC = MapperRule(schema=("SHOP", "public"))
@@ -10,6 +16,13 @@ TO_PUBLIC = MapperRule(schema=("SHOP", "public"))
 def fetch(task_id: str, *regexes: str, topic: str = "shop", includes: str = "", excludes: str = "") -> Task:
     tables = FilterConfig(regexes, frozenset(includes.split()), frozenset(excludes.split()))
     return FetchTask(task_id, "shop", SourceConfig((("db1", 3306),), "u", "secret"), tables, PublishConfig("k:9092", topic, "oggJson"))
+
+
+def ruled(rules: str, *regexes: str, topic: str = "rest") -> Task:
+    """A fetch task with topics by table."""
+    task = fetch("1", *regexes, topic=topic)
+    assert isinstance(task, FetchTask)
+    return replace(task, publish=replace(task.publish, topic_rules=TOPIC_RULES.read(rules)))
 
 
 def load(task_id: str, *rules: MapperRule, topics: str = "shop", includes: str = "", excludes: str = "", url: str = "") -> Task:
@@ -115,3 +128,50 @@ def test_a_pattern_is_followed_for_tables_that_are_known_and_shown_as_any_otherw
     rule = MapperRule(schema=("shop", "public"), table=("orders_[0-9]+", "orders"))
     assert shown(ways([fetch("1", r"shop\.orders_1"), load("2", rule)])) == ["shop.orders_1 1 shop 2 public.orders"]
     assert shown(ways([load("2", rule)])) == ["shop.* - shop 2 shop.*"]
+
+
+# Topics by table
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ("orders:shop\\.orders", ["shop.orders 1 orders - -", r"shop\..* 1 rest - -"]),
+        ("orders:shop\\.orders, all:shop", [r"shop.orders 1 orders - -", r"shop\..* 1 all - -"]),
+        ("shop", [r"shop\..* 1 shop - -"]),
+        ("shop\\..*", [r"shop\..* 1 shop_* - -"]),
+        ("crm:crm\\..*, b:crm", [r"shop\..* 1 rest - -"]),
+        ("few:shop\\.o[0-9]+", [r"shop\..* 1 few - -", r"shop\..* 1 rest - -"]),
+        ("orders:crm\\.orders", [r"shop\..* 1 rest - -"]),
+    ],
+)
+def test_tables_go_to_the_topics_of_their_rules(rules: str, expected: list[str]) -> None:
+    assert shown(ways([ruled(rules, r"shop\..*")])) == expected
+
+
+def test_a_task_of_all_schemas_may_write_to_the_topic_of_each_rule() -> None:
+    assert shown(ways([ruled("stock:stock_[0-9]+, crm")])) == ["*.* 1 crm - -", "*.* 1 rest - -", "*.* 1 stock - -"]
+
+
+def test_readers_get_what_goes_to_their_topic_only() -> None:
+    tasks = [
+        ruled("orders:shop\\.orders", r"shop\..*"),
+        load("2", TO_PUBLIC, topics="orders"),
+        load("3", topics="rest", includes="SHOP.ORDERS SHOP.A"),
+    ]
+    assert shown(ways(tasks)) == [
+        "SHOP.A 1 rest 3 SHOP.A",
+        "SHOP.ORDERS - rest 3 SHOP.ORDERS",
+        "shop.orders 1 orders 2 public.orders",
+    ]
+
+
+def test_a_topic_named_after_a_table_is_followed_from_either_end() -> None:
+    tasks = [ruled("shop\\..*", r"shop\..*"), load("2", TO_PUBLIC, topics="shop_orders"), load("3", topics="shop_a", includes="SHOP.A")]
+    assert shown(ways(tasks)) == [
+        "shop.a 1 shop_a 3 shop.a",
+        "shop.orders 1 shop_orders 2 public.orders",
+        r"shop\..* 1 shop_* - -",
+    ]
+    assert shown(ways(tasks, "shop.items")) == ["shop.items 1 shop_items - -"]
+    assert shown(ways([*tasks, load("4", topics="other_t")], "other_t")) == ["*.* - other_t 4 *.*"]

@@ -32,7 +32,7 @@ def written(entries: dict[str, str], separator: str = "=", prefix: str = "") -> 
     return javaproperties.dumps({prefix + key: value for key, value in entries.items()}, separator=separator, timestamp=False)
 
 
-@given(st.one_of(entries(Route.LOAD), entries(Route.FETCH)), st.booleans())
+@given(st.one_of(entries(Route.LOAD), entries(Route.FETCH), entries(Route.FORWARD)), st.booleans())
 def test_a_file_written_back_gives_the_same_task_and_the_same_errors(keys: dict[str, str], is_prefixed: bool) -> None:
     first = inspect_text(written(keys), ENVIRON)
     texts = {key: entry.written for key, entry in first.entries.items()}

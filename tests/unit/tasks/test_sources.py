@@ -6,6 +6,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 from cdcbus.consumer.task import LoadTask
+from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError, PositionUnavailable
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.encryption import KEY_FILE_VARIABLE
@@ -66,6 +67,7 @@ def test_a_task_gets_the_keys_of_its_source_and_its_own_win(tmp_path: Path, sour
     read = read_task(task_file(tmp_path, LOAD + "loader.source.userName=own\nloader.source.password="), {"P": "s3cret"})
     assert isinstance(read.task, LoadTask)
     target = read.task.target
+    assert isinstance(target, JdbcTarget)
     assert (target.url, target.user, target.password, target.pool_size) == ("jdbc:mysql://h/db", "own", "s3cret", 3)
     assert (read.warnings, read.notes) == ([], [])
 

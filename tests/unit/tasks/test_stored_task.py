@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cdcbus.consumer.task import LoadTask
+from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.dist import parse_dist, properties_text
@@ -58,7 +59,7 @@ def read_back(dists: dict[str, Dist], environ: dict[str, str]) -> FetchTask | Lo
     return inspection.task
 
 
-@given(st.one_of(entries(Route.LOAD), entries(Route.FETCH)))
+@given(st.one_of(entries(Route.LOAD), entries(Route.FETCH), entries(Route.FORWARD)))
 def test_every_task_is_the_same_when_it_comes_back_and_no_secret_is_stored(environ: dict[str, str], keys: dict[str, str]) -> None:
     inspection = inspect_text(written(keys), environ)
     if inspection.task is None:
@@ -70,7 +71,7 @@ def test_every_task_is_the_same_when_it_comes_back_and_no_secret_is_stored(envir
     assert again.task == inspection.task
 
 
-@pytest.mark.parametrize("route", [Route.LOAD, Route.FETCH])
+@pytest.mark.parametrize("route", [Route.LOAD, Route.FETCH, Route.FORWARD])
 def test_most_of_those_tasks_can_run(environ: dict[str, str], route: Route) -> None:
     """The property above would hold for files with errors alone."""
     good: list[bool] = []
@@ -89,6 +90,7 @@ def test_each_topic_has_its_own_node_and_they_are_one_task(environ: dict[str, st
     task = read_back(dists, environ)
     assert isinstance(task, LoadTask)
     assert task == replace(inspect_text(LOAD, environ).task, source=task.source)  # type: ignore[type-var]
+    assert isinstance(task.target, JdbcTarget)
     assert (sorted(task.source.topics), task.target.password) == (["A", "B"], "s3cret")
 
 

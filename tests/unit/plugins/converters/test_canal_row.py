@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from cdcbus.plugins.converters.canal_row import CanalRow
+from cdcbus.plugins.converters.canal_row import CanalCompat, CanalRow
 from cdcbus.plugins.errors import ConversionError
-from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
+from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableDdl, TableId
 from tests.unit.plugins.converters.rows import changes
 
 CONVERTER = CanalRow()
@@ -96,6 +98,33 @@ def test_a_truncate_is_written_as_canal_does() -> None:
         "mysqlType": None,
         "pkNames": None,
     }
+
+
+@pytest.mark.parametrize("converter", [CanalRow(), CanalCompat()])
+def test_ddl_is_written_as_canal_does_and_passed_over(converter: CanalRow) -> None:
+    value = converter.ddl_to_bytes(TableDdl(TABLE.id, "ALTER", "ALTER TABLE orders ADD `größe` INT", ORIGIN))
+    assert {key: member for key, member in json.loads(value).items() if key in FROM_CANAL and key != "ts"} == {
+        "data": None,
+        "database": "shop",
+        "es": ORIGIN.commit_ms - (ORIGIN.commit_ms % 1000 if type(converter) is CanalCompat else 0),
+        "gtid": "0-1-42",
+        "id": 0,
+        "isDdl": True,
+        "mysqlType": None,
+        "old": None,
+        "pkNames": None,
+        "sql": "ALTER TABLE orders ADD `größe` INT",
+        "sqlType": None,
+        "table": "orders",
+        "type": "ALTER",
+    }
+    assert converter.from_bytes(value) == []
+
+
+@pytest.mark.parametrize("kind", ["CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX"])
+def test_ddl_of_canal_holds_no_row_also_where_it_names_no_table(kind: str) -> None:
+    nothing = dict.fromkeys(("data", "mysqlType", "old", "pkNames", "sqlType"))
+    assert read(**nothing, type=kind, isDdl=True, database=None, table="", sql="DROP DATABASE shop") == []
 
 
 def test_a_table_without_key_has_null_pk_names() -> None:
@@ -209,3 +238,31 @@ def test_canal_s_truncate_is_an_operation() -> None:
 def test_what_is_no_canal_row_is_named_never_skipped(value: bytes, words: str) -> None:
     with pytest.raises(ConversionError, match=words):
         CONVERTER.from_bytes(value)
+
+
+AWKWARD = '"old":[{"a":"],\\"pkNames\\":"txLast":false,"type":"UPDATE"}'
+
+
+@pytest.mark.parametrize("converter", [CanalRow(), CanalCompat()])
+@settings(max_examples=60)
+@given(st.sampled_from([Op.INSERT, Op.UPDATE, Op.DELETE]), st.lists(st.tuples(*[st.none() | st.text() | st.just(AWKWARD)] * 2), min_size=1))
+def test_joined_records_have_all_rows_in_order(converter: CanalRow, op: Op, cells: list[tuple[str | None, str | None]]) -> None:
+    """Also where names and cells look like the parts of a message."""
+    table = Table(TableId("shop", '],"pkNames":'), (Column("id", "int", 4), Column('"old":[', "varchar(20)", 12)), ("id",))
+    rows = [{"id": str(number), '"old":[': cell} for number, (cell, _) in enumerate(cells)]
+    olds = [{"id": str(number), '"old":[': cell} for number, (_, cell) in enumerate(cells)]
+    changes = [
+        RowChange(
+            table, op, None if op is Op.INSERT else old, None if op is Op.DELETE else row, ORIGIN, 5 + number, number == len(rows) - 1
+        )
+        for number, (old, row) in enumerate(zip(olds, rows, strict=True))
+    ]
+    value = converter.joined([converter.to_bytes(change) for change in changes])
+    assert converter.from_bytes(value) == each_read(converter, changes)
+    assert list(json.loads(value)) == list(json.loads(converter.to_bytes(changes[0])))
+
+
+def each_read(converter: CanalRow, changes: list[RowChange]) -> list[RowChange]:
+    """Each by itself; a format without row numbers counts from 0 in each record."""
+    found = [converter.from_bytes(converter.to_bytes(change))[0] for change in changes]
+    return [replace(change, row=number) for number, change in enumerate(found)] if type(converter) is CanalCompat else found

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.json_schema import json_schema
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.registry import make_converter
-from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
+from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableDdl, TableId
 from tests.unit.plugins.converters.rows import changes
 
 VALIDATOR = import_module("jsonschema").Draft202012Validator
@@ -41,6 +42,11 @@ def test_every_operation_is_valid(name: str, op: Op) -> None:
     schema = json_schema(TABLE, name)
     VALIDATOR.check_schema(schema)
     VALIDATOR(schema).validate(written(name, RowChange(TABLE, op, before, after)))
+
+
+def test_ddl_is_valid() -> None:
+    record = CanalRow().ddl_to_bytes(TableDdl(TABLE.id, "ALTER", "ALTER TABLE orders ADD c INT"))
+    VALIDATOR(json_schema(TABLE, "canalRow")).validate(json.loads(record))
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,12 @@ def test_every_row_change_is_read_back(change: RowChange) -> None:
         assert [column.name for column in found.table.columns] == [column.name for column in change.table.columns]
 
 
+def test_the_place_in_the_source_s_log_is_kept_when_a_record_is_written_anew() -> None:
+    assert read().origin == Origin("0000000001", 2610, commit_us=1_714_575_845_678_901)
+    assert json.loads(CONVERTER.to_bytes(read()))["pos"] == FROM_GOLDENGATE["pos"]
+    assert [read(pos=pos).origin.pos for pos in (None, 17, "x" * 20, "2610", "absent")] == [0] * 5
+
+
 @pytest.mark.parametrize(
     ("op", "before", "after", "letter"),
     [

@@ -1,0 +1,210 @@
+"""Lanes applied where Spark runs them: one Kafka partition is one Spark task, and its records never come to the driver.
+
+A lane's part of a batch comes as a stream, and is applied in slices: however many records it has and however large they are, two slices are
+in memory, one that is read and one that is applied. Each slice is a transaction of the target with its offset. So a task that Spark runs
+once more, as its executor was lost, goes on behind what has been committed; and one that was only thought to be lost is undone, as the
+offset in the target is not the one that it has seen.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from itertools import chain
+from threading import Event
+from traceback import walk_tb
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
+
+from cdcbus.consumer.applier import make_applier
+from cdcbus.consumer.apply import LaneApplier
+from cdcbus.consumer.dead_letters import DeadLetter, DeadLetterTopic
+from cdcbus.consumer.offsets import Lane
+from cdcbus.consumer.records import NO_RECORDS, Records, kafka_times
+from cdcbus.consumer.report import BatchReport
+from cdcbus.consumer.task import LoadTask, OnError
+from cdcbus.plugins.contracts import AppliedOffset
+from cdcbus.plugins.errors import CdcError
+
+ARROW_BYTES = 4 << 20
+SLICE_BYTES = 16 << 20
+TURN_BYTES = 256 << 20
+"""After so many a lane leaves the rest of the batch for later, so that its position gets on, and the task can be stopped."""
+TASKS = 8
+"""Whose connections a Python worker keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A lane's offsets from `start` to before `end`, as the node of its position is at `mzxid`."""
+
+    start: int
+    end: int
+    mzxid: int
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a lane: applied up to `end`, in all `value_bytes`. `log`: what there is to say, by logger, level and text."""
+
+    lane: Lane
+    end: int
+    report: BatchReport = field(default_factory=BatchReport)
+    value_bytes: int = 0
+    error: CdcError | None = None
+    log: list[tuple[str, int, str]] = field(default_factory=list)
+
+
+class Executors:
+    """Applies the micro-batches of one task. Not thread-safe."""
+
+    def __init__(self, task: LoadTask, applier: LaneApplier) -> None:
+        """`applier` is the driver's, which does what no executor has a part of."""
+        self._task, self._applier = pickle.dumps(task), applier
+
+    def apply(self, frame: DataFrame, spans: Mapping[Lane, Span]) -> list[Outcome]:
+        """Of each lane. What the executors had to say is in the log then. Raises what one of them has met: nothing is known then of how
+        far any lane has been applied, but by the target."""
+        frame.sparkSession.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(ARROW_BYTES))
+        seen = {lane: offset for lane, offset in self._applier.seen.items() if lane in spans}
+        rows = _map_in_arrow(frame, partial(apply_lane, self._task, dict(spans), seen)).collect()
+        outcomes: list[Outcome] = [pickle.loads(row.outcome) for row in rows]
+        for outcome in outcomes:
+            for name, level, text in outcome.log:
+                logging.getLogger(name).log(level, "%s", text)
+        for outcome in outcomes:
+            if outcome.error:
+                raise outcome.error
+            self._applier.seen[outcome.lane] = AppliedOffset(*outcome.lane, outcome.end, spans[outcome.lane].mzxid)
+        for lane in spans.keys() - {outcome.lane for outcome in outcomes}:  # transaction markers only
+            span = spans[lane]
+            outcomes.append(Outcome(lane, span.end, self._applier.apply(lane, NO_RECORDS, span.end, span.mzxid)))
+        return outcomes
+
+
+def _map_in_arrow(frame: DataFrame, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> DataFrame:
+    """What `DataFrame.mapInArrow` does, which asks for pandas though it has no need of it."""
+    mapped: Any = UserDefinedFunction(function, "outcome binary", "apply_lane", PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+    return DataFrame(frame._jdf.mapInArrow(mapped(*(frame[name] for name in frame.columns))._jc, False, None), frame.sparkSession)
+
+
+# In an executor's Python worker, which applies one lane after the other, of whichever task.
+
+
+def apply_lane(
+    pickled: bytes, spans: Mapping[Lane, Span], seen: Mapping[Lane, AppliedOffset], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    task: LoadTask = pickle.loads(pickled)
+    slices = _slices(batches, task.max_records_per_batch)
+    first = next(slices, None)
+    if first is None:
+        return
+    lane = first.column("topic")[0].as_py(), first.column("partition")[0].as_py()
+    outcome = Outcome(lane, spans[lane].start)
+    with _kept_log(outcome.log):
+        try:
+            applier = _applier(pickled)
+            _begin(applier, outcome, spans[lane], seen)
+            _apply_slices(applier, outcome, spans[lane], chain([first], slices))
+        except CdcError as error:
+            outcome.error = error
+        except Exception as error:  # its text may hold cells
+            *_, (frame, line) = walk_tb(error.__traceback__)
+            where = f"{frame.f_code.co_filename}:{line}"
+            outcome.error = CdcError(f"task {task.task_id}: {lane[0]}[{lane[1]}] failed on an executor: {type(error).__name__} at {where}")
+    yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(outcome)], pa.binary())], ["outcome"])
+
+
+def _slices(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
+    """The records in order, as many at once as may be one transaction."""
+    parts: list[pa.RecordBatch] = []
+    for batch in batches:
+        for start in range(0, len(batch), most):
+            parts.append(batch.slice(start, most))
+            if sum(map(len, parts)) >= most or sum(part.nbytes for part in parts) >= SLICE_BYTES:
+                yield pa.Table.from_batches(parts)
+                parts = []
+    if parts:
+        yield pa.Table.from_batches(parts)
+
+
+def _begin(applier: LaneApplier, outcome: Outcome, span: Span, seen: Mapping[Lane, AppliedOffset]) -> None:
+    """Where the target has committed a part of the span, an executor was lost meanwhile: the lane goes on behind it. Else it holds what the
+    driver has seen, or the first transaction finds that it does not."""
+    applier.applied_offsets()
+    found = applier.seen.get(outcome.lane)
+    if found and found.mzxid == span.mzxid and span.start < found.next_offset <= span.end:
+        outcome.end = found.next_offset
+    else:
+        applier.seen = dict(seen)
+
+
+def _apply_slices(applier: LaneApplier, outcome: Outcome, span: Span, slices: Iterable[pa.Table]) -> None:
+    """One is applied while the next is read."""
+    lane = outcome.lane
+
+    def apply(records: Records, end: int) -> None:
+        left = records.before(end)[len(records.before(outcome.end)) :]
+        outcome.report.add(applier.apply(lane, left, end, span.mzxid))
+        outcome.end = end
+
+    with ThreadPoolExecutor(1) as pool:
+        applied: Future[None] | None = None
+        for part in slices:
+            if applied:
+                applied.result()
+            records = Records(*(pa.concat_arrays(part.column(name).chunks) for name in ("offset", "value")))
+            end = min(records.offsets[-1].as_py() + 1, span.end)
+            if end > outcome.end:
+                outcome.report.came(*kafka_times(part))
+                applied = pool.submit(apply, records, end)
+            outcome.value_bytes += part.column("value").nbytes
+            if outcome.value_bytes >= TURN_BYTES:
+                break
+        else:
+            if applied:
+                applied.result()
+            if outcome.end < span.end:  # transaction markers, which are no records
+                apply(NO_RECORDS, span.end)
+        if applied:
+            applied.result()
+
+
+@lru_cache(TASKS)
+def _applier(pickled: bytes) -> LaneApplier:
+    task: LoadTask = pickle.loads(pickled)
+
+    def put_dead_letters(letters: Sequence[DeadLetter]) -> None:
+        with DeadLetterTopic(task) as topic:
+            topic.open()  # other executors may have put some, too
+            topic.put(letters)
+
+    applier = make_applier(task, Event(), None if task.on_error is OnError.STOP else put_dead_letters)
+    assert isinstance(applier, LaneApplier)
+    return applier
+
+
+@contextmanager
+def _kept_log(kept: list[tuple[str, int, str]]) -> Iterator[None]:
+    """What is logged inside the block, from INFO on."""
+
+    class Keeper(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            kept.append((record.name, record.levelno, record.getMessage()))
+
+    logger, keeper = logging.getLogger("cdcbus"), Keeper(logging.INFO)
+    logger.setLevel(logging.INFO)
+    logger.addHandler(keeper)
+    try:
+        yield
+    finally:
+        logger.removeHandler(keeper)

@@ -1,0 +1,121 @@
+"""What wakes a task whose topics are quiet: one question a second to each Kafka, for all tasks of this process that rest.
+
+A streaming query costs something also when nothing comes. So the query of a quiet task ends, and begins anew when its topics have more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from threading import Event, Lock, Thread
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from cdcbus.consumer.offsets import Lane
+from cdcbus.consumer.task import TopicConfig
+
+ASK_SECONDS = 1.0
+ANSWER_SECONDS = 10.0
+ROUNDS_TO_PARTITIONS = 30  # they are asked for as seldom as this
+_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
+
+
+@dataclass(slots=True, eq=False)
+class _Sleeper:
+    """`offsets`: where its lanes end, as far as it knows. `is_open`: it reads those too that are added to its topics."""
+
+    offsets: Mapping[Lane, int]
+    is_open: bool
+    woken: Event = field(default_factory=Event)
+
+
+def is_quiet(source: TopicConfig, offsets: Mapping[Lane, int]) -> bool:
+    """Whether the lanes end at these offsets, and there are no more of them. False also where Kafka does not answer as it should: what is
+    wrong is for the query to find out."""
+    return not _watch_of(source).awake([_Sleeper(offsets, source.partition is None)], with_partitions=True)
+
+
+@contextmanager
+def asleep(source: TopicConfig, offsets: Mapping[Lane, int]) -> Iterator[Event]:
+    """An event that is set, during the block, when the lanes are quiet no longer."""
+    watch, sleeper = _watch_of(source), _Sleeper(dict(offsets), source.partition is None)
+    watch.add(sleeper)
+    try:
+        yield sleeper.woken
+    finally:
+        watch.remove(sleeper)
+
+
+class _Watch:
+    """One Kafka, and who rests there. It is asked as long as anybody does."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._admin = AdminClient(dict(options), logger=_LIBRARY_LOG)
+        self._sleepers: frozenset[_Sleeper] = frozenset()
+        self._is_asking = False
+        self._changing = Lock()
+
+    def add(self, sleeper: _Sleeper) -> None:
+        with self._changing:
+            self._sleepers |= {sleeper}
+            if not self._is_asking:
+                self._is_asking = True
+                Thread(target=self._ask_on, name="idle-watch", daemon=True).start()
+
+    def remove(self, sleeper: _Sleeper) -> None:
+        with self._changing:
+            self._sleepers -= {sleeper}
+
+    def awake(self, sleepers: Collection[_Sleeper], with_partitions: bool) -> list[_Sleeper]:
+        """Those who have something to do."""
+        ends, counts = dict[Lane, int](), dict[str, int]()
+        lanes = {lane for sleeper in sleepers for lane in sleeper.offsets}
+        topics = sorted({topic for topic, _ in lanes})
+        with suppress(KafkaException):
+            wanted = {TopicPartition(*lane): _LATEST for lane in lanes}
+            answers = self._admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ANSWER_SECONDS)
+            for lane, answer in answers.items():
+                with suppress(KafkaException):
+                    ends[lane.topic, lane.partition] = answer.result().offset
+            if with_partitions:
+                described = self._admin.describe_topics(TopicCollection(topics), request_timeout=ANSWER_SECONDS)
+                counts = {topic: len(answer.result().partitions) for topic, answer in described.items()}
+        return [sleeper for sleeper in sleepers if _has_more(sleeper, ends, counts if with_partitions else None)]
+
+    def _ask_on(self) -> None:
+        pause, rounds = Event(), 0
+        while True:
+            pause.wait(ASK_SECONDS)
+            rounds += 1
+            with self._changing:
+                sleepers = self._sleepers
+                self._is_asking = bool(sleepers)
+            if not sleepers:
+                return
+            for sleeper in self.awake(sleepers, rounds % ROUNDS_TO_PARTITIONS == 0):
+                sleeper.woken.set()
+
+
+def _has_more(sleeper: _Sleeper, ends: Mapping[Lane, int], counts: Mapping[str, int] | None) -> bool:
+    if any(ends.get(lane) != offset for lane, offset in sleeper.offsets.items()):
+        return True
+    topics = [topic for topic, _ in sleeper.offsets]
+    return sleeper.is_open and counts is not None and any(counts.get(topic) != topics.count(topic) for topic in topics)
+
+
+_WATCHES: dict[tuple[tuple[str, str], ...], _Watch] = {}
+_MAKING = Lock()
+
+
+def _watch_of(source: TopicConfig) -> _Watch:
+    options = {**source.look_up_options, "bootstrap.servers": source.servers}
+    key = tuple(sorted(options.items()))
+    with _MAKING:
+        if key not in _WATCHES:
+            _WATCHES[key] = _Watch(options)
+        return _WATCHES[key]

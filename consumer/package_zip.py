@@ -1,0 +1,27 @@
+"""This package as a zip file, for Spark's executors, where it is not installed."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
+
+PACKAGES = ("cdcbus.plugins", "cdcbus.consumer")
+"""What applies a lane; see tests/unit/test_layout.py for what they import."""
+
+
+def package_zip(folder: Path) -> Path:
+    """A new file in `folder`, wherever the package is installed; what others have written is not in it."""
+    file = folder / "cdcbus.zip"
+    with ZipFile(file, "w", ZIP_DEFLATED) as zipped:
+        zipped.writestr("cdcbus/__init__.py", "")
+        for package in PACKAGES:
+            for source in sorted(_folder(package).rglob("*.py")):
+                zipped.write(source, Path(*package.split("."), source.relative_to(_folder(package))))
+    return file
+
+
+def _folder(package: str) -> Path:
+    spec = find_spec(package)
+    assert spec and spec.submodule_search_locations
+    return Path(*spec.submodule_search_locations)

@@ -1,0 +1,133 @@
+"""The consumer tasks of a node that share one Spark application: one child process, `cdcbus node spark`, whatever their number."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from threading import Lock, Thread
+
+import orjson
+
+from cdcbus.ops.node.task_process import TaskProcess, child_environment
+
+COMMAND = (sys.executable, "-m", "cdcbus", "node", "spark")
+CLOSE_SECONDS = 10.0
+
+
+class SparkTask:
+    """A started task that shares its process with others. `is_faultless`: it has ended because of another, or because it had to."""
+
+    def __init__(self, number: int, process: SparkProcess) -> None:
+        self.number, self._process = number, process
+        self._end: tuple[int, str] | None = None
+        self.is_faultless = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ended(self) -> int | None:
+        """Its exit code, negative for the signal that has ended the whole process; None while it runs."""
+        return None if self._end is None else self._end[0]
+
+    def ask_to_stop(self) -> None:
+        """It stores its position and ends; the others go on."""
+        if self._end is None:
+            self._process.order({"stop": self.number})
+
+    def kill(self) -> None:
+        """Kills the process, if it has not ended yet: the others end with it, by no fault of theirs."""
+        if self._end is None:
+            self._process.kill(self)
+
+    def last_words(self) -> str:
+        """The sentence that it ended with, as far as it said one."""
+        return "" if self._end is None else self._end[1]
+
+    def end(self, code: int, sentence: str, is_faultless: bool) -> None:
+        self.is_faultless = is_faultless
+        self._end = code, sentence
+
+
+class SparkProcess:
+    """The process; made on the thread that the node lives by, as it ends with it. `log`: of all that is no task's own. `on_end` is called
+    when tasks have ended."""
+
+    def __init__(self, node_id: str, environment: Mapping[str, str], log: Path, on_end: Callable[[], object]) -> None:
+        self._connection, childs = socket.socketpair()
+        self._on_end = on_end
+        self._numbers = count(1)
+        self._changing = Lock()
+        self._tasks: dict[int, SparkTask] | None = {}  # None: it has ended
+        self._blamed: SparkTask | None = None
+        self._lost = ""
+        with childs:
+            process = subprocess.Popen(
+                COMMAND,
+                stdin=childs.fileno(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=child_environment(environment, node_id),
+                start_new_session=True,
+            )
+        self._process = TaskProcess(process, log, lambda: None)
+        self._listener = Thread(target=self._listen, name=f"spark-{process.pid}", daemon=True)
+        self._listener.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_there(self) -> bool:
+        return self._tasks is not None
+
+    def start(self, task_id: str, log: Path) -> SparkTask:
+        task = SparkTask(next(self._numbers), self)
+        with self._changing:
+            if self._tasks is None:
+                task.end(-signal.SIGKILL, "its process has just ended", is_faultless=True)
+            else:
+                self._tasks[task.number] = task
+        self.order({"start": task.number, "task": task_id, "log": str(log)})
+        return task
+
+    def order(self, fields: Mapping[str, object]) -> None:
+        with suppress(OSError):  # that it has ended is told by `_listen`
+            self._connection.sendall(orjson.dumps(fields) + b"\n")
+
+    def kill(self, blamed: SparkTask) -> None:
+        """For the sake of one task; the others end by no fault of theirs."""
+        self._blamed = blamed
+        self._process.kill()
+
+    def close(self) -> None:
+        """Returns when it has ended; to be called when its tasks have."""
+        with suppress(OSError):
+            self._connection.shutdown(socket.SHUT_WR)
+        self._listener.join(CLOSE_SECONDS)
+        self._process.kill()
+
+    def _listen(self) -> None:
+        with suppress(OSError), self._connection, self._connection.makefile("rb") as lines:
+            for line in lines:
+                fields = orjson.loads(line)
+                self._lost = self._lost or fields.get("lost", "")
+                if self._tasks and (task := self._tasks.pop(fields.get("ended"), None)) is not None:
+                    task.end(fields["code"], fields["sentence"], is_faultless=False)
+                    self._on_end()
+        self._process.wait(CLOSE_SECONDS)
+        self._process.kill()  # what it left behind
+        code = self._process.ended() or -signal.SIGTERM
+        sentence = self._lost or (self._process.last_words() if code > 0 else "")
+        with self._changing:
+            rest, self._tasks = self._tasks or {}, None
+        for task in rest.values():
+            task.end(code, sentence, is_faultless=bool(self._lost) or self._blamed not in (None, task))
+        self._on_end()

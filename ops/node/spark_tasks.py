@@ -1,0 +1,200 @@
+"""The process in which a node runs its consumer tasks: one Spark application, each task a streaming query of it. `cdcbus node spark`.
+
+Its standard input is a socket, on which it is told what to do and tells what has ended, each a line of JSON:
+
+    {"start":7,"task":"1084","log":"/var/log/1084.log"}   {"stop":7}
+    {"ended":7,"code":1,"sentence":"..."}                 {"lost":"..."}     all have ended, by no fault of theirs
+
+A start has a number, so that what is said late is about that start only. The process ends when the socket does.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import Any
+
+import orjson
+from kazoo.client import KazooClient
+from pyspark.sql import SparkSession
+
+from cdcbus.consumer.spark import OpenSpark, shared_spark
+from cdcbus.consumer.task import LoadTask
+from cdcbus.ops.node.task_process import RotatedLog
+from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
+from cdcbus.plugins.task_at_work import TASK_AT_WORK
+from cdcbus.tasks.bus_settings import BusSettings
+from cdcbus.tasks.findings import Severity
+from cdcbus.tasks.named_task import inspect_stored, ready_task
+from cdcbus.tasks.positions import connect
+from cdcbus.tasks.runner import run_guarded, stop_signals
+from cdcbus.tasks.swimlane_lock import SESSION_SECONDS, Guard, guarded
+from cdcbus.tasks.this_process import NODE_VARIABLE, end_with_node
+
+LOG = logging.getLogger(__name__)
+WAIT_SECONDS = 0.2
+SWITCH_SECONDS = 0.001  # with many threads at work, those that prove the locks get their turn in time
+FORMAT = "%(asctime)s %(levelname)s %(message)s"
+
+
+def run_spark_tasks(bus: BusSettings) -> None:
+    """Until the node hangs up, SIGTERM, or SIGINT; then all tasks are stopped, with their positions stored. Raises ConfigError when Java or
+    the Kafka connector are missing."""
+    if NODE_VARIABLE not in os.environ:
+        raise ConfigError("this process is started by a node; start that one: cdcbus node run")
+    end_with_node()
+    channel = _Channel(socket.socket(fileno=sys.stdin.fileno()))
+    logs = _Logs()
+    logging.basicConfig(handlers=[logs])
+    logging.getLogger("cdcbus").setLevel(logging.INFO)
+    logging.getLogger("kazoo").setLevel(logging.ERROR)
+    sys.setswitchinterval(SWITCH_SECONDS)
+    name = f"cdcbus node {os.environ.get(NODE_VARIABLE, '')}"
+    with stop_signals() as stop:
+        try:
+            client = connect(bus.zookeeper, auth=bus.zookeeper_auth, session_seconds=SESSION_SECONDS)
+        except PositionUnavailable as error:
+            channel.tell({"lost": str(error)})
+            return
+        try:
+            with guarded(client, lambda: _end_at_once(channel, "ZooKeeper may have given its locks away")) as guard:
+                tasks = _Tasks(bus, client, guard, channel, logs)
+                Thread(target=_obey, args=(channel, tasks, stop), name="orders", daemon=True).start()
+                with shared_spark(name, bus.spark_options, stop, lambda: _end_at_once(channel, "")) as open_spark:
+                    tasks.spark.set_result(open_spark)
+                    stop.wait()
+                    tasks.stop_all()
+        finally:
+            client.stop()
+            client.close()
+
+
+def _end_at_once(channel: _Channel, lost: str) -> None:
+    """Ends all work of this process and of its JVM, in whatever thread. `lost`: why this is no fault of the tasks; empty: it is a crash."""
+    if lost:
+        channel.tell_at_once({"lost": lost})
+    os.killpg(0, signal.SIGKILL)
+
+
+class _Channel:
+    """Lines of JSON to and from the node. `tell` may be called on any thread, and is silent when the node has hung up."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._telling = Lock()
+
+    def tell(self, fields: Mapping[str, Any]) -> None:
+        with self._telling, suppress(OSError):
+            self._connection.sendall(orjson.dumps(fields) + b"\n")
+
+    def tell_at_once(self, fields: Mapping[str, Any]) -> None:
+        """Without waiting for anything."""
+        with suppress(OSError):
+            if select.select([], [self._connection], [], 0)[1]:
+                self._connection.send(orjson.dumps(fields) + b"\n", socket.MSG_DONTWAIT)
+
+    def orders(self) -> Any:
+        with suppress(OSError), self._connection.makefile("rb") as lines:
+            yield from map(orjson.loads, lines)
+
+
+class _Logs(logging.Handler):
+    """Each task's records go to its own log, all others to stderr."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter(FORMAT))
+        self._files: dict[str, RotatedLog] = {}
+        self._changing = Lock()
+
+    def open(self, task_id: str, path: Path) -> None:
+        with self._changing:
+            self._files[task_id] = RotatedLog(path)
+
+    def close_of(self, task_id: str, last_words: str) -> None:
+        with self._changing, self._files.pop(task_id) as file:
+            if last_words:
+                file.write(f"{last_words}\n".encode())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = self.format(record) + "\n"
+        with self._changing:
+            file = self._files.get(TASK_AT_WORK.get())
+            if file is None:
+                sys.stderr.write(line)
+            else:
+                file.write(line.encode("utf-8", "replace"))
+
+
+class _Tasks:
+    """The tasks of this process, a thread each."""
+
+    def __init__(self, bus: BusSettings, client: KazooClient, guard: Guard, channel: _Channel, logs: _Logs) -> None:
+        self._bus, self._client, self._guard = bus, client, guard
+        self.spark: Future[OpenSpark] = Future()  # it starts while tasks do
+        self._channel, self._logs = channel, logs
+        self._running: dict[int, tuple[Thread, Event]] = {}
+
+    def start(self, number: int, task_id: str, log: Path) -> None:
+        stop = Event()
+        self._logs.open(task_id, log)
+        thread = Thread(target=self._run, args=(number, task_id, stop), name=f"task-{task_id}", daemon=True)
+        self._running[number] = thread, stop
+        thread.start()
+
+    def stop(self, number: int) -> None:
+        if number in self._running:
+            self._running[number][1].set()
+
+    def stop_all(self) -> None:
+        """Returns when all have ended."""
+        for _, stop in list(self._running.values()):
+            stop.set()
+        for thread, _ in list(self._running.values()):
+            thread.join()
+
+    @contextmanager
+    def _open_session(self, task: LoadTask, stop: Event) -> Iterator[tuple[SparkSession, Path]]:
+        while not self.spark.done():
+            if stop.wait(WAIT_SECONDS):
+                raise _StoppedBefore
+        with self.spark.result()(task, stop) as session:
+            yield session
+
+    def _run(self, number: int, task_id: str, stop: Event) -> None:
+        TASK_AT_WORK.set(task_id)
+        sentence = ""
+        try:
+            task = ready_task(task_id, self._bus, inspect_stored(task_id, self._bus, Severity.ERROR))
+            run_guarded(task, self._client, self._guard, os.environ.get(NODE_VARIABLE, ""), stop, self._open_session)
+        except _StoppedBefore:
+            pass
+        except CdcError as error:
+            sentence = str(error)
+        except Exception as error:
+            sentence = f"unexpected {type(error).__name__}; please report it, with what `cdcbus --debug task run {task_id}` prints"
+        self._logs.close_of(task_id, sentence)
+        self._channel.tell({"ended": number, "code": 1 if sentence else 0, "sentence": sentence})
+        del self._running[number]
+
+
+class _StoppedBefore(Exception):
+    """A task is to stop before there is Spark."""
+
+
+def _obey(channel: _Channel, tasks: _Tasks, stop: Event) -> None:
+    for order in channel.orders():
+        if "start" in order:
+            tasks.start(order["start"], order["task"], Path(order["log"]))
+        else:
+            tasks.stop(order["stop"])
+    stop.set()

@@ -1,0 +1,68 @@
+"""Which topics a fetch task's rows go to, as far as the task itself says it. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.kafka.publish_config import PublishConfig, TopicRule
+from cdcbus.plugins.kafka.topic_names import topic_of
+from cdcbus.plugins.rowchange import TableId
+
+ANY = "*"  # in a TableId: whatever the name is
+ANY_TABLE = TableId(ANY, ANY)
+LITERAL = re.compile(r"([\w-]+)\\?\.([\w-]+)")
+SCHEMA = re.compile(r"([\w-]+)\\?\.")
+WORD = re.compile(r"[\w-]+")
+OTHER = "\uffff"  # a name that only a pattern fits
+
+
+def table_of(regex: str) -> TableId:
+    """The table that a regular expression names, with `*` for what it leaves open."""
+    if literal := LITERAL.fullmatch(regex):
+        return TableId(literal[1], literal[2])
+    schema = SCHEMA.match(regex)
+    return TableId(schema[1], ANY) if schema else ANY_TABLE
+
+
+def ruled_tables(config: PublishConfig) -> set[TableId]:
+    """The tables that have a rule of their own."""
+    return {table for rule in config.topic_rules if rule.names_tables and ANY not in (table := table_of(rule.regex))}
+
+
+def topics_of(table: TableId, config: PublishConfig) -> set[str]:
+    """The topic of a table; where `*` stands in it all that its tables without a rule of their own may go to, `shop_*` for topics named
+    after tables. Empty for a table that would have to stop the task."""
+    if ANY not in table:
+        try:
+            return {topic_of(table, config)}
+        except ConfigError:
+            return set()
+    other = TableId(*(OTHER if name == ANY else name for name in table))
+    found: set[str] = set()
+    for rule in sorted(config.topic_rules, key=lambda rule: not rule.names_tables):
+        name = str(other) if rule.names_tables else other.schema
+        if re.fullmatch(rule.regex, name, re.IGNORECASE):
+            return found | {rule.topic or name.lower().replace(".", "_").replace(OTHER, ANY)}
+        if _may_be_for(rule, table) and (topic := rule.topic or _own_name(rule)):
+            found.add(topic)
+    return found | {config.topic}
+
+
+def _may_be_for(rule: TopicRule, table: TableId) -> bool:
+    if not rule.names_tables:
+        return table.schema == ANY
+    ruled = table_of(rule.regex)
+    return ruled.table == ANY and (ANY in (ruled.schema, table.schema) or ruled.schema.casefold() == table.schema.casefold())
+
+
+def _own_name(rule: TopicRule) -> str:
+    """The topic named after the schema that a rule names."""
+    return rule.regex.lower() if not rule.names_tables and WORD.fullmatch(rule.regex) else ""
+
+
+def table_in(topic: str, schema: str, config: PublishConfig) -> TableId | None:
+    """The table of a schema that a topic is named after, if there is such a rule."""
+    prefix = f"{schema.lower()}_"
+    table = TableId(schema, topic.removeprefix(prefix))
+    return table if schema != ANY and topic.startswith(prefix) and topic != config.topic and topic in topics_of(table, config) else None

@@ -1,0 +1,78 @@
+"""Rows of 1 MB, more of them than memory, after rows of a few bytes: a consumer task needs no more than its gigabyte."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.stack.addresses import Addresses
+from tests.support.shop import Shop, open_shop
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+
+SMALL_ROWS, LARGE_ROWS = 3_000, 400
+MEGABYTE = 1_000_000
+MOST_MEGABYTES = {"python": 900, "java": 1_700}  # with what Spark's JVM needs besides its heap of 1 GB
+
+
+@pytest.fixture
+def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Shop]:
+    make_topic(name)
+    with open_shop(name, stack, source_cursor, tmp_path) as shop:
+        yield shop
+
+
+def publish(shop: Shop) -> None:
+    producer = Producer({"bootstrap.servers": shop.addresses.kafka, "compression.type": "lz4", "message.max.bytes": 2 * MEGABYTE})
+    for number in range(SMALL_ROWS + LARGE_ROWS):
+        note = "x" * (MEGABYTE if number >= SMALL_ROWS else 10)
+        record = {
+            "data": [{"id": str(number), "note": note}],
+            "database": shop.name,
+            "table": "notes",
+            "type": "INSERT",
+            "pkNames": ["id"],
+            "isDdl": False,
+            "mysqlType": {"id": "int", "note": "longtext"},
+        }
+        producer.produce(shop.name, json.dumps(record).encode(), key=f"{number}_")
+        if number % 20 == 0:
+            assert producer.flush(60) == 0
+    assert producer.flush(60) == 0
+
+
+def peaks_megabytes(parent: int) -> dict[str, float]:
+    """The most memory that a process and its children have had, by program."""
+    found: dict[str, float] = {}
+    for folder in Path("/proc").iterdir():
+        try:
+            status = (folder / "status").read_text() if folder.name.isdigit() else ""
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        peak, ancestor = re.search(r"VmHWM:\s+(\d+) kB", status), re.search(r"PPid:\s+(\d+)", status)
+        if peak and ancestor and parent in (int(folder.name), int(ancestor[1])):
+            program = "java" if "Name:\tjava" in status else "python"
+            found[program] = max(found.get(program, 0.0), int(peak[1]) / 1024)
+    return found
+
+
+def test_rows_of_a_megabyte_need_no_more_memory_than_small_ones(shop: Shop) -> None:
+    shop.create("notes", "id INT PRIMARY KEY, note LONGTEXT", "id INT PRIMARY KEY, note TEXT")
+    shop.postgresql(f'ALTER TABLE {shop.name}."notes" ALTER note SET STORAGE EXTERNAL')  # packing them is not what takes time here
+    publish(shop)
+    load = shop.load("postgresql")
+    load.start()
+    wait_until(lambda: shop.is_applied(load), "all rows to be applied", 900)
+    found = peaks_megabytes(load.pid)
+    assert {program: peak for program, peak in found.items() if peak > MOST_MEGABYTES[program]} == {}
+    assert found.keys() == MOST_MEGABYTES.keys()
+    sizes = f'SELECT COUNT(*), SUM(LENGTH(note)) FROM {shop.name}."notes"'
+    assert shop.postgresql(sizes) == [(SMALL_ROWS + LARGE_ROWS, SMALL_ROWS * 10 + LARGE_ROWS * MEGABYTE)]
+    assert "trying again" not in load.log.read_text()

@@ -1,0 +1,172 @@
+"""Consumer tasks of a node on real servers: they share one Spark application, and nothing else."""
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from confluent_kafka import Producer
+
+from cdcbus.ops.stack.addresses import Addresses
+from cdcbus.tasks.task_nodes import State
+from tests.support.bus import Bus, load_text, open_bus
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+PATIENCE_SECONDS = 300.0  # a start of Spark on a busy machine
+
+Run = Callable[[str], Any]
+
+
+@contextmanager
+def postgresql(stack: Addresses, schema: str) -> Iterator[Run]:
+    """Runs SQL beside an empty schema."""
+    pg = stack.postgresql
+    with psycopg.connect(host=pg.host, port=pg.port, user=pg.user, password=pg.password, dbname=pg.database, autocommit=True) as target:
+        run: Run = lambda sql: target.execute(sql.encode())  # noqa: E731
+        run(f"CREATE SCHEMA {schema}")
+        try:
+            yield run
+        finally:
+            run(f"DROP SCHEMA {schema} CASCADE")
+
+
+@pytest.fixture
+def run(stack: Addresses, name: str) -> Iterator[Run]:
+    with postgresql(stack, name) as run:
+        yield run
+
+
+@pytest.fixture
+def bus(zookeeper: str, stack: Addresses, name: str, tmp_path: Path) -> Iterator[Bus]:
+    (tmp_path / "cdcbus.properties").write_text("spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1\n")
+    with open_bus(zookeeper, name, tmp_path, TARGET_PASSWORD=stack.postgresql.password) as opened:
+        yield opened
+
+
+class Feed:
+    """Rows for the consumer task of each table: in a topic of its own."""
+
+    def __init__(self, bus: Bus, stack: Addresses, name: str, make_topic: Callable[..., str], run: Run) -> None:
+        self._bus, self._stack, self._name, self._make_topic, self._run = bus, stack, name, make_topic, run
+        self._producer = Producer({"bootstrap.servers": stack.kafka})
+        self._rows: dict[str, list[int]] = {}
+
+    def task(self, task_id: str, **keys: str) -> None:
+        """A consumer task in ZooKeeper; table and topic are called after it."""
+        topic = self._make_topic(f"{self._name}-{task_id}")
+        self._run(f"CREATE TABLE {self._name}.{task_id} (id INT PRIMARY KEY)")
+        self._bus.load(load_text(task_id, self._stack, topic, **keys))
+        self._rows[task_id] = []
+
+    def insert(self, task_id: str) -> None:
+        """One more row."""
+        rows = self._rows[task_id]
+        rows.append(len(rows))
+        record = {"database": self._name, "table": task_id, "type": "INSERT", "isDdl": False, "es": 1, "ts": 1, "pkNames": ["id"]}
+        value = json.dumps({**record, "data": [{"id": str(rows[-1])}], "mysqlType": {"id": "int"}, "sqlType": {"id": 4}})
+        self._producer.produce(f"{self._name}-{task_id}", value.encode())
+        assert self._producer.flush(60) == 0
+
+    def wait_applied(self, *task_ids: str) -> None:
+        for task_id in task_ids:
+            wait_until(lambda: self._ids(task_id) == self._rows[task_id], f"the rows of {task_id}", PATIENCE_SECONDS)  # noqa: B023
+
+    def _ids(self, task_id: str) -> list[int]:
+        return [row[0] for row in self._run(f"SELECT id FROM {self._name}.{task_id} ORDER BY id").fetchall()]
+
+
+@pytest.fixture
+def feed(bus: Bus, stack: Addresses, name: str, make_topic: Callable[..., str], run: Run) -> Feed:
+    return Feed(bus, stack, name, make_topic, run)
+
+
+def working(bus: Bus, *task_ids: str) -> bool:
+    return all(bus.status(task_id).state is State.WORKING for task_id in task_ids)
+
+
+def jvms(pid: int) -> list[int]:
+    """The Java processes that a process has started."""
+    children = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    return [child for child in children if Path(f"/proc/{child}/exe").readlink().name == "java"]
+
+
+def test_tasks_share_one_application_and_nothing_else(bus: Bus, stack: Addresses, feed: Feed) -> None:
+    for task_id in ("a", "b"):
+        feed.task(task_id)
+    feed.task("alone", **{"spark.isolated": "true"})
+    target = stack.postgresql
+    feed.task("bad", **{"restartRetries": "0", "loader.source.url": f"jdbc:postgresql://{target.host}:{target.port}/no_such_database"})
+    node = bus.node("n1")
+    bus("task", "start", "a", "b", "alone", "--timeout", PATIENCE_SECONDS)
+    shared = bus.runner("a")
+    assert (bus.runner("b"), len(jvms(shared))) == (shared, 1)
+    assert bus.runner("alone") not in (0, shared)
+    bus("task", "stop", "alone")
+    bus("task", "start", "bad", "--timeout", PATIENCE_SECONDS, code=1)
+    wait_until(lambda: bus.status("bad").state is State.ERROR, "the node to give up", PATIENCE_SECONDS)
+    assert "no_such_database" in bus.status("bad").reason
+    assert "no_such_database" in bus("task", "logs", "bad").stdout
+    for task_id in ("a", "b"):
+        feed.insert(task_id)
+    feed.wait_applied("a", "b")
+    log = bus("task", "logs", "a").stdout
+    assert ("task a reads" in log, "no_such_database" in log, "task b" in log) == (True, False, False)
+    assert (bus.runner("a"), bus.runner("b"), bus.runner("bad")) == (shared, shared, 0)
+    bus("task", "stop", "a")
+    assert (bus.runner("a"), bus.runner("b")) == (0, shared)
+    for task_id in ("a", "b"):
+        feed.insert(task_id)
+    feed.wait_applied("b")
+    bus("task", "start", "a", "--timeout", PATIENCE_SECONDS)
+    feed.wait_applied("a")
+    assert bus.runner("a") == shared
+    os.kill(shared, signal.SIGKILL)
+    for task_id in ("a", "b"):
+        feed.insert(task_id)
+    feed.wait_applied("a", "b")
+    wait_until(lambda: working(bus, "a", "b"), "both to work again", PATIENCE_SECONDS)
+    after = bus.runner("a")
+    assert after not in (0, shared)
+    assert bus.runner("b") == after
+    (jvm,) = jvms(after)
+    os.kill(jvm, signal.SIGKILL)
+    feed.insert("a")
+    feed.wait_applied("a")
+    wait_until(lambda: working(bus, "a", "b") and bus.runner("a") not in (0, after), "both to work again", PATIENCE_SECONDS)
+    last = bus.runner("b")
+    node.terminate()
+    assert node.wait(PATIENCE_SECONDS) == 0
+    assert not Path(f"/proc/{last}").exists()
+    assert (bus.runner("a"), bus.runner("b")) == (0, 0)
+
+
+def test_a_paused_application_ends_when_it_goes_on_and_its_tasks_go_on_elsewhere(bus: Bus, feed: Feed) -> None:
+    """Node and application are stopped for longer than their sessions last; another node works meanwhile."""
+    for task_id in ("a", "b"):
+        feed.task(task_id)
+    first = bus.node("n1")
+    bus("task", "start", "a", "b", "--timeout", PATIENCE_SECONDS)
+    shared = bus.runner("a")
+    bus.node("n2")
+    for pid in (first.pid, shared):
+        os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: bus.status("a").node_id == bus.status("b").node_id == "n2", "the other node to have them", PATIENCE_SECONDS)
+    for task_id in ("a", "b"):
+        feed.insert(task_id)
+    feed.wait_applied("a", "b")
+    wait_until(lambda: working(bus, "a", "b"), "both to work", PATIENCE_SECONDS)
+    holder = bus.runner("a")
+    for pid in (first.pid, shared):
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: not Path(f"/proc/{shared}").exists(), "the first application to end", PATIENCE_SECONDS)
+    for task_id in ("a", "b"):
+        feed.insert(task_id)
+    feed.wait_applied("a", "b")
+    assert holder not in (0, shared)
+    assert (bus.runner("a"), bus.runner("b")) == (holder, holder)

@@ -1,0 +1,117 @@
+"""How far tasks are behind, asked of a real Kafka and of a real source."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from pymysql.cursors import Cursor
+
+from cdcbus.consumer.report import BatchReport
+from cdcbus.consumer.run import Progress as LoadProgress
+from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
+from cdcbus.producer import server as servers
+from cdcbus.producer.run import Progress as FetchProgress
+from cdcbus.producer.task import FetchTask, FilterConfig, SourceConfig
+from cdcbus.tasks.lag import lag_meter
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+HOUR = 3600
+TABLE = Table(TableId("shop", "orders"), (Column("id", "int", 4),), ("id",))
+
+
+@pytest.fixture
+def load(kafka: str, name: str) -> LoadTask:
+    """Of a topic that keeps its records for a day."""
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([NewTopic(name, 2, 1, config={"retention.ms": "86400000"})])[name].result(30)
+    return LoadTask(name, TopicConfig(kafka, (name,)), "canalRow", "JdbcBatch", JdbcTarget(""))
+
+
+def put(task: LoadTask, partition: int, *values: bytes) -> None:
+    producer = Producer({"bootstrap.servers": task.source.servers})
+    for value in values:
+        producer.produce(task.source.topics[0], value, partition=partition)
+    producer.flush()
+
+
+def row(committed: float) -> bytes:
+    origin = Origin("bin.1", 4, commit_us=int(committed * 1_000_000))
+    return make_converter("canalRow").to_bytes(RowChange(TABLE, Op.INSERT, None, {"id": "1"}, origin))
+
+
+def at(task: LoadTask, *next_offsets: int) -> LoadProgress:
+    topic = task.source.topics[0]
+    return LoadProgress(BatchReport(last_commit_ms=1), next_offsets={(topic, lane): offset for lane, offset in enumerate(next_offsets)})
+
+
+def test_a_consumer_tasks_lag_is_that_of_the_first_row_that_is_not_applied_however_long_nothing_came_before(load: LoadTask) -> None:
+    begun = time.time()
+    put(load, 0, row(begun - 9 * HOUR), row(begun - HOUR), row(begun))
+    put(load, 1, row(begun - 5 * HOUR))
+    measure = lag_meter(load)
+
+    def is_behind(progress: LoadProgress, records: int, seconds: float) -> bool:
+        lag = measure(progress)  # less than what is known where Kafka takes long to answer
+        return lag.records == records and lag.seconds is not None and 0 <= lag.seconds - seconds <= time.time() - begun + 1
+
+    wait_until(lambda: is_behind(at(load, 1, 0), 3, 5 * HOUR), "the lag of the second lane's row")
+    wait_until(lambda: is_behind(at(load, 1, 1), 2, HOUR), "the lag of the first lane's second row")
+    wait_until(lambda: measure(at(load, 3, 1)).seconds == 0.0, "the end of the topic")
+    wait_until(lambda: measure(at(load, 3, 1)).retention_seconds == 86_400.0, "for how long the topic is kept")
+
+
+def test_a_record_that_cannot_be_read_is_as_old_as_it_is_in_kafka(load: LoadTask) -> None:
+    begun = time.time()
+    put(load, 0, b"junk")
+    measure = lag_meter(load)
+
+    def is_as_old_as_in_kafka() -> bool:
+        lag = measure(at(load, 0, 0))
+        return lag.records == 1 and lag.seconds is not None and lag.seconds <= time.time() - begun + 1
+
+    wait_until(is_as_old_as_in_kafka, "the lag by Kafka's time")
+
+
+def test_a_fetch_tasks_lag_in_bytes_is_what_the_source_has_written_since(
+    source: Database, source_cursor: Cursor, end_of_binlog: Callable[[], BinlogPosition]
+) -> None:
+    config = SourceConfig(((source.host, source.port),), source.user, source.password)
+    measure = lag_meter(FetchTask("7", "shop", config, FilterConfig(), PublishConfig("127.0.0.1:1", "t", "canalRow")))
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    start = end_of_binlog()
+    source_cursor.execute("INSERT INTO t VALUES (1)")
+    after = end_of_binlog()
+    behind = measure(FetchProgress(position=start))
+    assert behind.bytes is not None and behind.bytes >= after.pos - start.pos > 0
+    assert behind.seconds is not None and 9 <= behind.seconds < HOUR
+    assert behind.skew_seconds is not None and abs(behind.skew_seconds) < 60
+    assert behind.is_behind
+    source_cursor.execute("FLUSH BINARY LOGS")
+    longer = measure(FetchProgress(position=start))
+    assert longer.bytes is not None and longer.bytes > behind.bytes
+    there = measure(FetchProgress(position=end_of_binlog()))
+    assert there.bytes is not None and there.bytes < longer.bytes
+
+
+@pytest.fixture
+def end_of_binlog(source: Database) -> Callable[[], BinlogPosition]:
+    config = SourceConfig(((source.host, source.port),), source.user, source.password)
+
+    def end() -> BinlogPosition:
+        with servers.connect(config) as connection:
+            return replace(servers.latest_position(connection), timestamp_ms=int(time.time() * 1000) - 10_000)
+
+    return end

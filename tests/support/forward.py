@@ -1,0 +1,100 @@
+"""A backlog in one topic, and a task that sends it on to another: what tests of such tasks need."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from kazoo.client import KazooClient
+
+from cdcbus.ops.demo.tasks import TaskProcess
+from cdcbus.plugins.converters.canal_row import CanalRow
+from cdcbus.plugins.position import kafka_positions_from_json
+from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
+from cdcbus.tasks.positions import connect, position_path
+from tests.support.committed import committed
+
+COLUMNS = (Column("id", "int(11)", 4), Column("customer", "varchar(20)"), Column("note", "text"))
+
+
+@dataclass(slots=True)
+class Forward:
+    """`name` is the topic that is read; `NAME-out` is written. Task ids are `name`."""
+
+    name: str
+    kafka: str
+    zookeeper: KazooClient
+    address: str
+    folder: Path
+    processes: list[TaskProcess]
+
+    def put(self, numbers: range, table: str = "orders", partitions: int = 1) -> None:
+        """An insert of each number into a partition of its customer's, of whom there are ten; committed at that millisecond."""
+        producer = Producer({"bootstrap.servers": self.kafka})
+        of = Table(TableId("shop", table), COLUMNS, ("id",))
+        for number in numbers:
+            row = {"id": str(number), "customer": f"c{number % 10}", "note": "é"}
+            change = RowChange(of, Op.INSERT, None, row, Origin("mysql-bin.000001", number, commit_us=number * 1000))
+            producer.produce(self.name, CanalRow().to_bytes(change), partition=number % 10 % partitions)
+        assert producer.flush(30) == 0
+
+    def task(self, **keys: str) -> TaskProcess:
+        """Not started yet; killed when the test ends. `__` in a key is `.`."""
+        lines = {
+            "taskId": self.name,
+            "consumer.consumerName": "KafkaFetch",
+            "consumer.converter": "canalRow",
+            "consumer.source.servers": self.kafka,
+            "consumer.source.topics": self.name,
+            "consumer.source.firstConsumeFrom": "earliest",
+            "loader.loaderName": "KAFKA_SYNC",
+            "loader.source.servers": self.kafka,
+            "loader.source.topic": f"{self.name}-out",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # starts in about half the time
+            **{key.replace("__", "."): value for key, value in keys.items()},
+        }
+        file = self.folder / f"{self.name}.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        process = TaskProcess(self.name, file, self.folder / f"{self.name}.log", self.address, self.folder)
+        self.processes.append(process)
+        return process
+
+    @property
+    def path(self) -> str:
+        return position_path(self.name, self.name)
+
+    def is_at_end(self, task: TaskProcess) -> bool:
+        """Whether the task's stored position is the end of the topic."""
+        task.check()
+        if not self.zookeeper.exists(self.path):
+            return False
+        stored = {p.partition: p.next_offset for p in kafka_positions_from_json(self.zookeeper.get(self.path)[0])}
+        consumer = Consumer({"bootstrap.servers": self.kafka, "group.id": "look"})
+        try:
+            return all(consumer.get_watermark_offsets(TopicPartition(self.name, number))[1] == end for number, end in stored.items())
+        finally:
+            consumer.close()
+
+    def sent(self) -> list[tuple[int, bytes, dict[str, Any]]]:
+        """Partition, key and value of the committed records, partition by partition."""
+        messages = committed(self.kafka, f"{self.name}-out")
+        return [(message.partition() or 0, bytes(message.key() or b""), json.loads(message.value() or b"")) for message in messages]
+
+
+@contextmanager
+def open_forward(name: str, kafka: str, zookeeper: str, folder: Path) -> Iterator[Forward]:
+    """Its processes are dead at the end."""
+    client = connect(zookeeper)
+    forward = Forward(name, kafka, client, zookeeper, folder, [])
+    try:
+        yield forward
+    finally:
+        for process in forward.processes:
+            process.kill()
+        client.stop()
+        client.close()

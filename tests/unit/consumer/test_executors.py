@@ -1,0 +1,122 @@
+"""What an executor does with a lane, called as Spark calls it, with a target in memory."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pytest
+
+from cdcbus.consumer import executors
+from cdcbus.consumer.apply import LaneApplier
+from cdcbus.consumer.executors import Outcome, Span, apply_lane
+from cdcbus.plugins.contracts import AppliedOffset
+from cdcbus.plugins.errors import OffsetConflict, TargetRejected
+from cdcbus.plugins.rowchange import Op
+from tests.support.memory_target import MemoryTarget
+from tests.unit.consumer.test_apply import LANE, PARENTS, TASK, Made, parent, row, target
+
+RECORDS = 20
+
+
+def batches(sizes: Iterable[int], first: int = 0) -> list[pa.RecordBatch]:
+    """So many records in each Arrow batch; record n inserts row n."""
+    found = []
+    for size in sizes:
+        offsets = list(range(first, first + size))
+        values = [str(offset).encode() for offset in offsets]
+        times = [1000 + offset for offset in offsets]
+        found.append(
+            pa.record_batch(
+                [[LANE[0]] * size, [LANE[1]] * size, offsets, values, times], ["topic", "partition", "offset", "value", "kafka_ms"]
+            )
+        )
+        first += size
+    return found
+
+
+def applied(
+    monkeypatch: pytest.MonkeyPatch, loader: MemoryTarget, read: Iterable[pa.RecordBatch], span: Span, seen: AppliedOffset | None = None
+) -> Outcome:
+    made = Made(*(parent(Op.INSERT, row(str(number), f"v{number}")) for number in range(RECORDS)))
+    applier = LaneApplier(TASK, made, loader)
+    monkeypatch.setattr(executors, "_applier", lambda _: applier)
+    [batch] = apply_lane(pickle.dumps(TASK), {LANE: span}, {LANE: seen} if seen else {}, read)
+    outcome = pickle.loads(batch.column("outcome")[0].as_py())
+    assert isinstance(outcome, Outcome)
+    return outcome
+
+
+def test_a_lane_is_applied_in_slices_each_with_its_offset(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = target()
+    monkeypatch.setattr(executors, "SLICE_BYTES", 1)
+    outcome = applied(monkeypatch, loader, batches((5, 5, 10)), Span(0, RECORDS, 7))
+    assert (outcome.end, outcome.report.records, outcome.error) == (RECORDS, RECORDS, None)
+    assert (outcome.report.first_kafka_ms, outcome.report.last_kafka_ms) == (1000, 1019)
+    assert (len(loader.rows[PARENTS]), loader.statements.count("parents")) == (RECORDS, 3)
+    assert loader.applied_offsets() == [AppliedOffset(*LANE, RECORDS, 7)]
+
+
+def test_the_offset_goes_to_the_end_where_no_records_are_left_but_transaction_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = target()
+    assert applied(monkeypatch, loader, batches((5,)), Span(0, 8, 7)).end == 8
+    assert loader.applied_offsets() == [AppliedOffset(*LANE, 8, 7)]
+
+
+def test_a_bounded_replay_ends_inside_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = target()
+    assert applied(monkeypatch, loader, batches((10, 10)), Span(0, 7, 7)).end == 7
+    assert len(loader.rows[PARENTS]) == 7
+
+
+def test_what_an_executor_that_was_lost_has_committed_is_not_applied_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = target(offsets={LANE: AppliedOffset(*LANE, 12, 7)})
+    outcome = applied(monkeypatch, loader, batches((10, 10)), Span(0, RECORDS, 7), AppliedOffset(*LANE, 0, 6))
+    assert (outcome.end, outcome.report.records, outcome.error) == (RECORDS, 8, None)
+    assert sorted(loader.rows[PARENTS]) == sorted((str(number),) for number in range(12, RECORDS))
+
+
+@pytest.mark.parametrize("found", [AppliedOffset(*LANE, 12, 8), AppliedOffset(*LANE, 30, 7), None])
+def test_nothing_is_written_where_the_target_does_not_hold_what_the_driver_has_seen(
+    monkeypatch: pytest.MonkeyPatch, found: AppliedOffset | None
+) -> None:
+    loader = target(offsets={LANE: found} if found else {})
+    outcome = applied(monkeypatch, loader, batches((20,)), Span(0, RECORDS, 7), AppliedOffset(*LANE, 0, 6))
+    assert isinstance(outcome.error, OffsetConflict)
+    assert (outcome.end, loader.rows[PARENTS]) == (0, {})
+
+
+def test_a_lane_leaves_the_rest_for_later_after_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = target()
+    monkeypatch.setattr(executors, "SLICE_BYTES", 1)
+    monkeypatch.setattr(executors, "TURN_BYTES", 1)
+    outcome = applied(monkeypatch, loader, batches((5, 5, 10)), Span(0, RECORDS, 7))
+    assert (outcome.end, loader.applied_offsets()) == (5, [AppliedOffset(*LANE, 5, 7)])
+
+
+def test_errors_come_back_with_the_log_and_what_was_committed_before_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = target(refused=frozenset({"v15"}))
+    monkeypatch.setattr(executors, "SLICE_BYTES", 1)
+    outcome = applied(monkeypatch, loader, batches((10, 10)), Span(0, RECORDS, 7))
+    assert isinstance(outcome.error, TargetRejected)
+    assert str(outcome.error).startswith("record shop[0]@15: ")
+    assert loader.applied_offsets() == [AppliedOffset(*LANE, 10, 7)]
+    [(name, level, text)] = outcome.log
+    assert (name, level) == ("cdcbus.consumer.apply", logging.INFO)
+    assert "shop[0] is applied in halves" in text
+
+
+def test_an_error_that_is_not_known_is_told_by_its_place_without_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("SECRET")
+
+    monkeypatch.setattr(LaneApplier, "apply", broken)
+    outcome = applied(monkeypatch, target(), batches((5,)), Span(0, 5, 7))
+    assert str(outcome.error).startswith(f"task 7: shop[0] failed on an executor: KeyError at {__file__}:")
+    assert "SECRET" not in str(outcome.error)
+
+
+def test_a_partition_without_records_has_no_outcome() -> None:
+    assert list(apply_lane(pickle.dumps(TASK), {}, {}, [])) == []

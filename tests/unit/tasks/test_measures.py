@@ -1,0 +1,59 @@
+"""What the progress of a consumer task says of its rows."""
+
+from __future__ import annotations
+
+import time
+
+from cdcbus.consumer.report import BatchReport
+from cdcbus.consumer.run import Progress
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.tasks.measures import LoadMeasures
+from cdcbus.tasks.table_counts import TableCounts
+
+ORDERS = TableId("shop", "orders")
+
+
+def batch(records: int, committed: float, came: float) -> BatchReport:
+    """Rows that were committed within a second, and came into Kafka within a second, so many seconds ago."""
+    now_ms = int(time.time() * 1000)
+    report = BatchReport(records, first_kafka_ms=now_ms - int(came * 1000) - 1000, last_kafka_ms=now_ms - int(came * 1000))
+    report.committed(now_ms - int(committed * 1000) - 1000, now_ms - int(committed * 1000))
+    report.table(ORDERS).inserted = report.table(ORDERS).rows = records
+    return report
+
+
+def test_each_stage_is_timed_by_the_first_and_the_last_row_of_a_batch() -> None:
+    measures, progress = LoadMeasures(), Progress()
+    measures.see(progress)  # before the first batch
+    assert measures.delays(None) == {}
+    one = batch(10, committed=100.0, came=40.0)
+    progress.add(one, [("t", one)])
+    measures.see(progress)
+    measures.see(progress)  # told of twice
+    delays = measures.delays(None)
+    assert list(delays) == ["source_to_kafka", "kafka_to_target", "source_to_target"]
+    assert (delays["source_to_kafka"].p50, delays["source_to_kafka"].p99) == (60.0, 60.0)
+    assert 40 <= delays["kafka_to_target"].p50 <= delays["kafka_to_target"].p99 - 1
+    assert delays["source_to_target"].p50 >= 100
+    assert measures.skew_seconds is None
+
+
+def test_a_source_whose_clock_is_ahead_is_noticed() -> None:
+    measures, progress = LoadMeasures(), Progress()
+    one = batch(10, committed=-500.0, came=0.0)
+    progress.add(one, [("t", one)])
+    measures.see(progress)
+    assert measures.skew_seconds is not None and 0 < measures.skew_seconds <= 500
+    assert measures.delays(None)["source_to_target"].p50 == 0.0
+
+
+def test_counters_are_told_by_swimlane_and_table() -> None:
+    measures, progress = LoadMeasures(), Progress()
+    one, other = batch(3, 1, 1), batch(4, 1, 1)
+    total = BatchReport()
+    for part in (one, other):
+        total.add(part)
+    progress.add(total, [("t", one), ("u", other)])
+    progress.add(one, [("t", one)])
+    measures.see(progress)
+    assert measures.counts == [TableCounts("t", "shop.orders", 6, 6), TableCounts("u", "shop.orders", 4, 4)]
