@@ -45,7 +45,9 @@ def task(server: TargetServer) -> LoadTask:
 def applying(server: TargetServer, task: LoadTask, letters: list[DeadLetter] | None = None) -> Iterator[LaneApplier]:
     loader = make_loader("JdbcBatch", server.target())
     try:
-        yield LaneApplier(task, CANAL, loader, None, None if letters is None else letters.extend)
+        applier = LaneApplier(task, CANAL, loader, None, None if letters is None else letters.extend)
+        applier.applied_offsets()  # as each start asks
+        yield applier
     finally:
         loader.close()
 
