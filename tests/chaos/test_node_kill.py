@@ -1,22 +1,20 @@
 """SIGKILL of whole nodes under load: the tasks go on elsewhere, and source and target are equal in the end."""
 
 import os
-import random
 import signal
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psycopg
-import pymysql
 import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.tasks.task_nodes import State
 from tests.support.bus import fetch_text, open_bus
+from tests.support.changing import KEYS, changing
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
@@ -33,9 +31,8 @@ loader.source.url=jdbc:postgresql://{target.host}:{target.port}/{target.database
 loader.source.userName={target.user}
 loader.source.password=${{env:TARGET_PASSWORD}}
 """
-TAKEOVER_SECONDS = 15.0
+TAKEOVER_SECONDS = 60.0  # 8 to 12 on a quiet machine, of which 6 are ZooKeeper's patience
 PATIENCE_SECONDS = 300.0  # starts of Spark on a busy machine
-KEYS = 50
 
 
 def test_tables_are_equal_after_each_node_was_killed(
@@ -53,14 +50,12 @@ def test_tables_are_equal_after_each_node_was_killed(
     (tmp_path / "cdcbus.properties").write_text("spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1\n")  # starts sooner
     make_topic(name)
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
-    over = threading.Event()
     with (
         psycopg.connect(host=pg.host, port=pg.port, user=pg.user, password=pg.password, dbname=pg.database, autocommit=True) as target,
         open_bus(stack.zookeeper, name, tmp_path, SOURCE_PASSWORD=source.password, TARGET_PASSWORD=pg.password) as bus,
     ):
         run: Callable[[str], Any] = lambda sql: target.execute(sql.encode())  # noqa: E731
         run(f"CREATE SCHEMA {name}")
-        changes = threading.Thread(target=change, args=(source, name, over))
         try:
             run(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, n INT)")
             bus.load(fetch_text("fetch", source, stack.kafka, name))
@@ -68,22 +63,24 @@ def test_tables_are_equal_after_each_node_was_killed(
             for node_id in ("n1", "n2"):
                 bus.node(node_id)
             bus("task", "start", "fetch", "load", "--timeout", PATIENCE_SECONDS)
-            changes.start()
-            for _ in range(2):
-                rows = bus.json("task", "status", "load")["progress"]["rows"]
-                wait_until(lambda: bus.json("task", "status", "load")["progress"]["rows"] != rows, "load", PATIENCE_SECONDS)  # noqa: B023
-                victim, shared = bus.status("load").node_id, bus.runner("load")
-                os.kill(bus.nodes[victim].pid, signal.SIGKILL)
-                bus.nodes[victim].wait()
-                killed = time.monotonic()
-                wait_until(lambda: not Path(f"/proc/{shared}").exists(), "its consumer tasks to end with it", TAKEOVER_SECONDS)  # noqa: B023
-                for task_id in ("load", "fetch"):
-                    wait_until(lambda: bus.status(task_id).node_id not in ("", victim), f"another node to take {task_id}", TAKEOVER_SECONDS)  # noqa: B023
-                wait_until(lambda: bus.status("load").state is State.WORKING, "it to work", PATIENCE_SECONDS)
-                print(f"the consumer task works again {time.monotonic() - killed:.1f} s after the kill")  # noqa: T201
-                bus.node(victim)
-            over.set()
-            changes.join()
+            with changing(source, name):
+                for _ in range(2):
+                    rows = bus.json("task", "status", "load")["progress"]["rows"]
+                    wait_until(lambda: bus.json("task", "status", "load")["progress"]["rows"] != rows, "load", PATIENCE_SECONDS)  # noqa: B023
+                    victim, shared = bus.status("load").node_id, bus.runner("load")
+                    os.kill(bus.nodes[victim].pid, signal.SIGKILL)
+                    bus.nodes[victim].wait()
+                    killed = time.monotonic()
+                    wait_until(lambda: not Path(f"/proc/{shared}").exists(), "its consumer tasks to end with it", TAKEOVER_SECONDS)  # noqa: B023
+                    for task_id in ("load", "fetch"):
+                        wait_until(
+                            lambda: bus.status(task_id).node_id not in ("", victim),  # noqa: B023
+                            f"another node to take {task_id}",
+                            TAKEOVER_SECONDS,
+                        )
+                    wait_until(lambda: bus.status("load").state is State.WORKING, "it to work", PATIENCE_SECONDS)
+                    print(f"the consumer task works again {time.monotonic() - killed:.1f} s after the kill")  # noqa: T201
+                    bus.node(victim)
             source_cursor.execute("SELECT id, n FROM t ORDER BY id")
             wanted = list(source_cursor.fetchall())
             assert len(wanted) > KEYS // 4
@@ -99,18 +96,4 @@ def test_tables_are_equal_after_each_node_was_killed(
                 lambda: bus.status("replay").state is State.DONE and bus.runner("replay") == 0, "the replay to end", PATIENCE_SECONDS
             )
         finally:
-            over.set()
             run(f"DROP SCHEMA {name} CASCADE")
-
-
-def change(source: Database, schema: str, over: threading.Event) -> None:
-    """Inserts, updates and deletes rows of few keys, so that order counts."""
-    choose = random.Random(7)
-    connection = pymysql.connect(host=source.host, port=source.port, user=source.user, password=source.password, autocommit=True)
-    with connection, connection.cursor() as cursor:
-        while not over.wait(0.01):
-            key, number = choose.randrange(KEYS), choose.randrange(1_000_000)
-            if choose.random() < 0.3:
-                cursor.execute(f"DELETE FROM {schema}.t WHERE id = %s", (key,))
-            else:
-                cursor.execute(f"INSERT INTO {schema}.t VALUES (%s, %s) ON DUPLICATE KEY UPDATE n = VALUES(n)", (key, number))
