@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 LOG = logging.getLogger(__name__)
 BATCH_BYTES = 32 << 20  # of values; on their way to the target each is held several times, by Spark and by Python
-MOST_BYTES = 4 * BATCH_BYTES  # beyond which not even one batch is fetched
+MOST_BYTES = 2 * BATCH_BYTES  # beyond which not even one batch is fetched
 FIRST_RECORDS = 1_000
 FEW_RECORDS = 32
 

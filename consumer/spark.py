@@ -36,6 +36,7 @@ _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 _SCRATCH = "cdcbus-spark-"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_END_WITHOUT_MEMORY = "-XX:+ExitOnOutOfMemoryError"  # a JVM whose threads died of it one by one would be silent for ever
 
 # Small plans, one output: no web page, no adaptive planning, no shuffles. A query without new records asks Kafka ten times a second.
 _SETTINGS = {
@@ -49,6 +50,11 @@ _SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.driver.memory": "1g",
+    # What Spark keeps of Kafka's clients, and of their last poll, for a query that has ended: 5 minutes by default.
+    "spark.kafka.consumer.cache.timeout": "5s",
+    "spark.kafka.consumer.cache.evictorThreadRunInterval": "2s",
+    "spark.kafka.consumer.fetchedData.cache.timeout": "5s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "2s",
     "spark.log.level": "FATAL",
 }
 # Without executors nobody else needs to reach the driver.
@@ -115,7 +121,7 @@ def _application(name: str, options: Mapping[str, str], stop: Event) -> Iterator
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         **({} if is_cluster(options.get("spark.master", "local")) else {**_ALONE, "spark.local.dir": str(scratch / "local")}),
         **options,
-        _JAVA_OPTIONS: f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()} {options.get(_JAVA_OPTIONS, '')}",
+        _JAVA_OPTIONS: f"{_END_WITHOUT_MEMORY} -Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()} {options.get(_JAVA_OPTIONS, '')}",
     }
     builder = SparkSession.builder
     for key, value in settings.items():
@@ -222,7 +228,7 @@ def _fetching(lanes: int, batch_records: int) -> dict[str, str]:
     return {
         "kafka.fetch.max.wait.ms": "5",
         "kafka.max.partition.fetch.bytes": str(min(16 << 20, max(1 << 20, FETCH_BYTES // max(1, lanes)))),
-        "kafka.max.poll.records": str(min(64, max(16, batch_records // 10))),
+        "kafka.max.poll.records": str(min(128, max(16, batch_records // 10))),
     }
 
 
