@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from time import monotonic
+from time import monotonic, sleep
 from types import TracebackType
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -20,6 +20,8 @@ LOG = logging.getLogger(__name__)
 LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
 LIBRARY_LOG.setLevel(logging.CRITICAL)
 ASK_SECONDS = 10.0
+
+MOVING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)  # soon another broker, or the same, has the group
 
 Lane = tuple[str, int]  # topic, partition
 
@@ -88,13 +90,18 @@ class TopicLogs:
 
     def committed(self, lane: Lane) -> int | None:
         """The group's next offset; None when it has none."""
-        try:
-            (found,) = self._consumer.committed([TopicPartition(*lane)], timeout=self._ask_seconds)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.COORDINATOR_NOT_AVAILABLE:
-                return None
-            raise self._unavailable(error) from error
-        return found.offset if found.offset >= 0 else None
+        deadline = monotonic() + self._ask_seconds
+        while True:
+            try:
+                (found,) = self._consumer.committed([TopicPartition(*lane)], timeout=self._ask_seconds)
+                return found.offset if found.offset >= 0 else None
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError.COORDINATOR_NOT_AVAILABLE:
+                    return None
+                if code not in MOVING or monotonic() > deadline:
+                    raise self._unavailable(error) from error
+                sleep(0.1)
 
     def newest(self, lanes: Iterable[Lane], count: int) -> list[tuple[Lane, int, bytes | None]]:
         """The records at the last `count` offsets of each lane: lane, offset, value, in order. Those that do not come in time are left out.

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from cryptography.fernet import Fernet
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
+from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
 
 from cdcbus.ops.cli import main
 from cdcbus.ops.stack.addresses import Database, free_port
@@ -242,8 +243,9 @@ def test_who_writes_at_the_same_time_is_not_overwritten(cdcbus: Cdcbus, monkeypa
         cdcbus.client.create("/datas/task/1/dist/a", b"{}", makepath=True)
         return begin()
 
-    real = cdcbus.client.get_children
-    monkeypatch.setattr(cdcbus.client, "get_children", lambda path: [] if path == "/datas/task/1/dist" else real(path))
+    nothing, real = AsyncResult(SequentialThreadingHandler()), cdcbus.client.get_children_async
+    nothing.set([])
+    monkeypatch.setattr(cdcbus.client, "get_children_async", lambda path: nothing if path == "/datas/task/1/dist" else real(path))
     monkeypatch.setattr(cdcbus.client, "transaction", begin_late)
     with pytest.raises(PositionConflict, match="written by somebody else at the same time"):
         nodes.put({"2": {"b": {"taskId": "2"}}, "1": {"a": {"taskId": "1"}}}, is_replacing=False)
