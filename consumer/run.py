@@ -20,7 +20,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from threading import Event, Lock
 
 from py4j.protocol import Py4JJavaError
@@ -160,23 +160,24 @@ def _stream(task: LoadTask, spark: SparkSession, scratch: Path, batches: _Batche
     """Runs one streaming query until it is to end, nothing comes, or batches of another size fit better; a batch that has begun is finished
     first. Whether it is because nothing comes. Raises what ended it."""
     stream = kafka_stream(spark, task, batches.progress.next_offsets, batches.size.records)
-    writer = stream.writeStream.foreachBatch(batches).option("checkpointLocation", Path(mkdtemp(dir=scratch)).as_uri())
-    query = batches.start(writer.options(**ASYNCHRONOUS_PROGRESS), has_executors(spark))
     looked_at, is_quiet = time.monotonic(), False
-    try:
-        while not batches.ended.wait(POLL_SECONDS):
-            batches.check_edits()
-            if time.monotonic() - looked_at > LOOK_SECONDS:
-                looked_at = time.monotonic()
-                if not query.isActive:
-                    batches.fail(query_error(task, query))
-                elif batches.are_quiet():
-                    is_quiet = True
-                    batches.ended.set()
-    finally:
-        batches.end()
-        with suppress(*JVM_ENDED):
-            query.stop()
+    with TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as checkpoint:  # gone with its query: there may be many in a day
+        writer = stream.writeStream.foreachBatch(batches).option("checkpointLocation", Path(checkpoint).as_uri())
+        query = batches.start(writer.options(**ASYNCHRONOUS_PROGRESS), has_executors(spark))
+        try:
+            while not batches.ended.wait(POLL_SECONDS):
+                batches.check_edits()
+                if time.monotonic() - looked_at > LOOK_SECONDS:
+                    looked_at = time.monotonic()
+                    if not query.isActive:
+                        batches.fail(query_error(task, query))
+                    elif batches.are_quiet():
+                        is_quiet = True
+                        batches.ended.set()
+        finally:
+            batches.end()
+            with suppress(*JVM_ENDED):
+                query.stop()
     if batches.error is not None:
         raise batches.error
     return is_quiet
