@@ -16,6 +16,7 @@ from cdcbus.plugins.kafka_refusal import Refusals
 
 if TYPE_CHECKING:
     from cdcbus.consumer.task import LoadTask
+    from cdcbus.plugins.kafka.publish_config import PublishConfig
     from cdcbus.producer.task import FetchTask
 
 ANSWER_SECONDS = 4.0
@@ -47,12 +48,18 @@ class KafkaRecord:
 def access_of(task: FetchTask | LoadTask) -> Access:
     """How a task reaches Kafka, and what its records are."""
     from cdcbus.consumer.task import LoadTask
-    from cdcbus.plugins.kafka_client import Client, client_options
 
     if isinstance(task, LoadTask):
         return Access(task.source.servers, task.source.look_up_options, task.converter)
-    options = client_options(task.publish.kafka_options, Client.LOOK_UP, lambda _option, _sentence: None)
-    return Access(task.publish.servers, options, task.publish.converter)
+    return access_to(task.publish)
+
+
+def access_to(config: PublishConfig) -> Access:
+    """How to look at what is written there."""
+    from cdcbus.plugins.kafka_client import Client, client_options
+
+    options = client_options(config.kafka_options, Client.LOOK_UP, lambda _option, _sentence: None)
+    return Access(config.servers, options, config.converter)
 
 
 class TopicLog:

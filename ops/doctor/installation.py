@@ -12,18 +12,19 @@ from cdcbus.ops.doctor.clocks import node_clocks, source_clock
 from cdcbus.ops.doctor.kafka import check_kafka
 from cdcbus.ops.doctor.machine import check_machine
 from cdcbus.ops.doctor.zookeeper import check_zookeeper
+from cdcbus.ops.topic_log import access_of, access_to
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError
+from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.topics import named_topics
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.bus_nodes import BusNodes
 from cdcbus.tasks.bus_settings import BusSettings
 from cdcbus.tasks.check_load import check_target
 from cdcbus.tasks.findings import Severity
 from cdcbus.tasks.named_task import inspect_named, place_of
-from cdcbus.tasks.observations import CONNECT_SECONDS, Observation, failure, has_failed, ok, probe, warning
+from cdcbus.tasks.observations import CONNECT_SECONDS, Observation, error, failure, has_failed, ok, probe, warning
 from cdcbus.tasks.task_nodes import TaskNodes
-
-_LOGIN = ("security.", "sasl.", "ssl.", "enable.ssl", "broker.address.", "client.dns.")
 
 Step = tuple[str, Callable[[], list[Observation]]]
 
@@ -74,7 +75,7 @@ def _read(bus: BusSettings, words: list[str], tasks: dict[str, FetchTask | LoadT
             tasks[word] = inspect_named(word, bus, Severity.ERROR).ready(place_of(word)).task
         except CdcError as cause:
             first = str(cause).splitlines()[0]
-            seen.append(warning(f"task {word}", first, f"See all of it: cdcbus task check {word}"))
+            seen.append(error(f"task {word}", first, f"See all of it: cdcbus task check {word}"))
     return [*seen, ok("tasks", f"{len(tasks)} read" if words else "there is none; put one there: cdcbus task import FILE")]
 
 
@@ -82,12 +83,12 @@ def _clusters(tasks: Iterable[FetchTask | LoadTask]) -> dict[str, tuple[Mapping[
     """Each cluster by its servers, with how to log in, and the topics that are used there."""
     found: dict[str, tuple[Mapping[str, str], set[str]]] = {}
     for task in tasks:
-        if isinstance(task, FetchTask):
-            options = {key: value for key, value in task.publish.kafka_options.items() if key.startswith(_LOGIN)}
-            servers, topics = task.publish.servers, {task.publish.topic} - {""}
-        else:
-            options, servers, topics = dict(task.source.look_up_options), task.source.servers, set(task.source.topics)
-        found.setdefault(servers, (options, set()))[1].update(topics)
+        written = task.target if isinstance(task, LoadTask) else task.publish
+        used = [(access_of(task), task.source.topics)] if isinstance(task, LoadTask) else []
+        if isinstance(written, PublishConfig):
+            used.append((access_to(written), tuple(named_topics(written))))
+        for access, topics in used:
+            found.setdefault(access.servers, (access.options, set()))[1].update(topics)
     return found
 
 

@@ -1,27 +1,16 @@
 """`cdcbus doctor` on real servers, well and unwell."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from cdcbus.ops.stack.addresses import Database
+from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.tasks.bus_nodes import BusNodes
-from tests.support.bus import Bus, fetch_text, open_bus
+from tests.support.bus import Bus, fetch_text, load_text, open_bus
 
 pytestmark = pytest.mark.integration
-
-LOAD = """\
-taskId=5103
-consumer.consumerName=KafkaFetch
-consumer.source.servers={kafka}
-consumer.source.topics={topic}
-consumer.source.firstConsumeFrom=earliest
-loader.loaderName=JdbcBatch
-loader.source.url=jdbc:postgresql://{host}:{port}/{database}
-loader.source.userName={user}
-loader.source.password=${{env:SOURCE_PASSWORD}}
-"""
 
 
 @pytest.fixture
@@ -32,13 +21,13 @@ def bus(zookeeper: str, name: str, source: Database, tmp_path: Path, monkeypatch
 
 
 def test_all_that_the_tasks_of_zookeeper_name_is_looked_at_once(
-    bus: Bus, source: Database, postgresql: Database, kafka: str, name: str, make_topic: Callable[..., str]
+    bus: Bus, stack: Addresses, source: Database, kafka: str, name: str, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("TARGET_PASSWORD", stack.postgresql.password)
     make_topic(name, 2)
     bus.load(fetch_text("5101", source, kafka, name))
     bus.load(fetch_text("5102", source, kafka, name))
-    address = {"host": postgresql.host, "port": postgresql.port, "database": postgresql.database, "user": postgresql.user}
-    bus.load(LOAD.format(kafka=kafka, topic=name, **address))
+    bus.load(load_text("5103", stack, name))
     BusNodes(bus.client).put_stat("north", {"status": "WORKING"})
     found = {seen["subject"]: seen for seen in bus.json("doctor")}
     assert len([subject for subject in found if subject.startswith("clock of source")]) == 1
@@ -54,6 +43,13 @@ def test_all_that_the_tasks_of_zookeeper_name_is_looked_at_once(
         assert found[subject]["outcome"] == "ok", found
     assert found["node north"]["outcome"] == "warning"  # it has told once, but no process holds its lock
     assert source.password not in str(found)
+
+
+def test_a_task_that_cannot_be_read_is_an_error(bus: Bus) -> None:
+    bus.client.create("/datas/task/5105/dist/a", b"{", makepath=True)
+    found = {seen["subject"]: seen for seen in json.loads(bus("doctor", "--json", code=1).stdout)}
+    assert found["task 5105"]["outcome"] == "error"
+    assert "cdcbus task check 5105" in found["task 5105"]["cure"]
 
 
 def test_what_is_away_is_named_with_a_cure_and_ends_with_1(bus: Bus, source: Database, name: str) -> None:
