@@ -1,5 +1,5 @@
 """/metrics: what Prometheus reads. Every node tells of all tasks and nodes, so that what no node runs is seen too: ask one node, or take
-the maximum over all. `METRICS` is all there is; docs/metrics.md has a row for each."""
+the maximum over all. `METRICS` is all there is; docs/http.md has a row for each."""
 
 from __future__ import annotations
 

@@ -13,24 +13,12 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.tasks.task_nodes import State
-from tests.support.bus import fetch_text, open_bus
+from tests.support.bus import fetch_text, load_text, open_bus
 from tests.support.changing import KEYS, changing
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
-LOAD = """\
-taskId=load
-consumer.consumerName=KafkaFetch
-consumer.converter=canalRow
-consumer.source.servers={kafka}
-consumer.source.topics={name}
-consumer.source.firstConsumeFrom=earliest
-loader.loaderName=JdbcBatch
-loader.source.url=jdbc:postgresql://{target.host}:{target.port}/{target.database}
-loader.source.userName={target.user}
-loader.source.password=${{env:TARGET_PASSWORD}}
-"""
 TAKEOVER_SECONDS = 60.0  # 8 to 12 on a quiet machine, of which 6 are ZooKeeper's patience
 PATIENCE_SECONDS = 300.0  # starts of Spark on a busy machine
 
@@ -59,7 +47,7 @@ def test_tables_are_equal_after_each_node_was_killed(
         try:
             run(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, n INT)")
             bus.load(fetch_text("fetch", source, stack.kafka, name))
-            bus.load(LOAD.format(kafka=stack.kafka, name=name, target=pg))
+            bus.load(load_text("load", stack, name))
             for node_id in ("n1", "n2"):
                 bus.node(node_id)
             bus("task", "start", "fetch", "load", "--timeout", PATIENCE_SECONDS)
@@ -90,7 +78,7 @@ def test_tables_are_equal_after_each_node_was_killed(
             bus("task", "stop", "fetch", "load")
             assert run(f"SELECT id, n FROM {name}.t ORDER BY id").fetchall() == wanted
             # A bounded replay, which repeats old rows, ends by itself.
-            bus.load(LOAD.replace("taskId=load", "taskId=replay\nconsumer.offset=0-5").format(kafka=stack.kafka, name=name, target=pg))
+            bus.load(load_text("replay", stack, name, **{"consumer.offset": "0-5"}))
             bus("task", "start", "replay", "--timeout", PATIENCE_SECONDS)
             wait_until(
                 lambda: bus.status("replay").state is State.DONE and bus.runner("replay") == 0, "the replay to end", PATIENCE_SECONDS
