@@ -1,9 +1,10 @@
 """Whole Arrow batches of records to columns: what `from_bytes` reads one by one, many at a time. Pure.
 
 Records of one table, operation and column set are the same text but for their cells. The converter reads the first of them, which gives
-that text (`_Shape`); Arrow's CSV reader cuts the others at their quotation marks. Then each record is put together again from its pieces:
-one that comes out byte for byte has been read rightly, any other is left to `from_bytes`. So are records of writers whose cells are
-numbers, or that put blanks between them, or several rows into one.
+that text (`_Shape`). Of the others, what is the same at both ends is compared and cut off, and so is the longest text within; Arrow's CSV
+reader cuts what is left at its quotation marks. Then that is put together again from its pieces: a record of which it comes out byte for
+byte has been read rightly, any other is left to `from_bytes`. So are records of writers whose cells are numbers, or that put blanks
+between them, or several rows into one.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from cdcbus.plugins.rowchange import Op, Row, RowChange, Table
 
 MIN_ROWS: Final = 32  # fewer are read faster one by one
 MAX_SHAPES: Final = 8  # of records of one table and operation, as updates that change different columns
-BLOCK_ROWS, BLOCK_BYTES = 8000, 1 << 18  # small enough for a processor's cache
+BLOCK_ROWS: Final = 4000  # few enough for a processor's cache
+LONG_TEXT_BYTES: Final = 100  # a text of as many is taken out first: each of its quotation marks would cost a cut
 # No JSON text holds control characters as such, so they can stand for something.
-SLOT, NULL, BACKSLASH, QUOTE = (bytes([code]) for code in range(4))
+SLOT, NULL, BACKSLASH, QUOTE, LONG_TEXT = (bytes([code]) for code in range(5))
 ESCAPES: Final = ((rb"\\", BACKSLASH), (rb"\"", QUOTE))
 ANY_ESCAPE: Final = "[\\\\\x02\x03]"
 NUMBER: Final = "^:(-?(0|[1-9][0-9]*)|true|false),$"
@@ -71,16 +73,13 @@ def read_columns(records: pa.BinaryArray, converter: str) -> Columns:
         return Columns([], list(range(len(records))))
     groups: list[RowGroup] = []
     marks, tries = wire.marks(records), Counter[Any]()
-    left = pa.array(range(len(records)), pa.int64()).filter(records.is_valid())
-    rest = set(range(len(records))) - set(left.to_pylist()) if records.null_count else set[int]()
+    left = pc.indices_nonzero(records.is_valid()).cast(pa.int64())
+    rest = set(pc.indices_nonzero(records.is_null()).to_pylist())
     while len(left) >= MIN_ROWS:
         first = left[0].as_py()
-        shape, alike = _shape(records[first].as_py(), reader, wire), pc.equal(marks, marks[first])
-        if shape is not None:
-            alike = pc.and_(alike, pc.and_(pc.starts_with(records, shape.texts[0]), pc.ends_with(records, shape.texts[-1])))
-        alike = alike.take(left)
+        shape, alike = _shape(records[first].as_py(), reader, wire), pc.equal(marks, marks[first]).take(left)
         mine, left = left.filter(alike), left.filter(pc.invert(alike))
-        kind = marks[first] if shape is None else (shape.texts[0], shape.texts[-1])
+        kind = marks[first] if shape is None else (shape.start, shape.end)
         tries[kind] += 1
         group = None
         try:
@@ -93,7 +92,11 @@ def read_columns(records: pa.BinaryArray, converter: str) -> Columns:
         elif len(mine) >= MIN_ROWS:
             rest.add(first)
             mine = mine[1:]
-        if len(mine) < MIN_ROWS or tries[kind] >= MAX_SHAPES:
+        if tries[kind] >= MAX_SHAPES and shape is not None:
+            is_kind = shape.is_like(records.take(mine))
+            rest.update(mine.filter(is_kind).to_pylist())
+            mine = mine.filter(pc.invert(is_kind))
+        if len(mine) < MIN_ROWS or (tries[kind] >= MAX_SHAPES and shape is None):
             rest.update(mine.to_pylist())
         else:
             left = pa.concat_arrays([left, mine])
@@ -104,7 +107,7 @@ def read_columns(records: pa.BinaryArray, converter: str) -> Columns:
 @dataclass(frozen=True, slots=True)
 class _Wire:
     """A wire format. `before`, `after`: the members that hold the image; of two that have a column the first counts. `varying`: the other
-    members that differ between records. `commit`: the one of these with the commit time, a number or text, read by `commit_us`.
+    members that differ between most records. `commit`: the one of these with the commit time, a number or text, read by `commit_us`.
 
     `is_plain`: whether the images of a record with one row are its cells as they stand. `marks`: what all records of a table share, found
     quickly; others may share it too.
@@ -131,16 +134,15 @@ def _utc_times(times: pa.Array) -> pa.Array:
     return pc.fill_null(pc.cast(pc.cast(times, pa.timestamp("us")), pa.int64()), 0)
 
 
-def _canal_marks(records: pa.BinaryArray) -> pa.Array:
-    """Some 50 bytes up to the table's name, while `ts` has 13 digits, until the year 2286. `true` is shorter than `false`."""
-    is_last = pc.equal(pc.binary_slice(records, -21, -17), b"true")
-    return pc.if_else(is_last, pc.binary_slice(records, -99, -51), pc.binary_slice(records, -100, -52))
+def _canal_marks(records: pa.BinaryArray) -> pa.BinaryArray:
+    """Some 50 bytes up to the table's name, while `ts` has 13 digits, until the year 2286; and from `txLast` on."""
+    return pc.binary_join_element_wise(pc.binary_slice(records, -100, -51), pc.binary_slice(records, -31), b"")
 
 
 _CANAL_ROW: Final = _Wire(
     before=("old", "data"),
     after=("data",),
-    varying=frozenset({"es", "file", "gtid", "pos", "row", "serverId", "ts", "txLast"}),
+    varying=frozenset({"es", "gtid", "pos", "row", "ts"}),
     commit="es",
     is_commit_text=False,
     commit_us=_epoch_ms,
@@ -171,11 +173,23 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Records that differ in slots only. `texts` stand around the slots, one more than those; `change` is one such record's."""
+    """Records that differ in slots only: `start`, the slots with `texts` between them, `end`. Where `stamp_bytes` is not 0, `before_stamp`
+    and a number of so many characters, which nobody reads, stand before `end`. All these texts begin and end with quotation marks: what
+    stands beside a number otherwise goes to it. `change` is one such record's.
+    """
 
     change: RowChange
     slots: tuple[_Slot, ...]
+    start: bytes
     texts: tuple[bytes, ...]
+    before_stamp: bytes
+    stamp_bytes: int
+    end: bytes
+
+    @property
+    def bytes_after_slots(self) -> int:
+        """Of every such record."""
+        return len(self.before_stamp) + self.stamp_bytes + len(self.end)
 
     def image(self, row: Row | None, members: tuple[str, ...], cells: Sequence[pa.Array]) -> dict[str, pa.Array] | None:
         """A row's columns. The cells are in the order of the slots."""
@@ -183,6 +197,19 @@ class _Shape:
             return None
         found = {slot.column: cell for m in reversed(members) for slot, cell in zip(self.slots, cells, strict=True) if slot.member == m}
         return {name: found[name] for name in row}
+
+    def is_like(self, values: pa.BinaryArray) -> pa.BooleanArray:
+        """Whether records start and end so: a quick look."""
+        return pc.and_(pc.starts_with(values, self.start), pc.ends_with(values, self.end))
+
+    def encloses(self, values: pa.BinaryArray) -> pa.BooleanArray:
+        """Whether records are so before their first slot and after their last."""
+        if not self.stamp_bytes:
+            return self.is_like(values)
+        stamp = -self.stamp_bytes - len(self.end)
+        before = pc.starts_with(pc.binary_slice(values, -self.bytes_after_slots, stamp), self.before_stamp)
+        is_number = pc.match_substring_regex(pc.binary_slice(values, stamp, -len(self.end)), NUMBER)
+        return reduce(pc.and_, (self.is_like(values), before, is_number))
 
 
 def _shape(record: bytes, reader: Converter, wire: _Wire) -> _Shape | None:
@@ -212,74 +239,98 @@ def _shape(record: bytes, reader: Converter, wire: _Wire) -> _Shape | None:
             message[member] = slotted(value, member)
     if any(slot.column is not None and not slot.is_text for slot in slots) or _Slot(wire.commit, None, wire.is_commit_text) not in slots:
         return None
-    texts = tuple(orjson.dumps(message).split(SLOT))
-    return _Shape(changes[0], tuple(slots), texts) if record.startswith(texts[0]) and record.endswith(texts[-1]) else None
+    texts = orjson.dumps(message).split(SLOT)
+    for i, slot in enumerate(slots):
+        if not slot.is_text:
+            texts[i] = texts[i][: texts[i].rindex(b'"') + 1]
+            texts[i + 1] = texts[i + 1][texts[i + 1].index(b'"') :]
+    start, *between, end = texts
+    if len(between) < 2 or not (record.startswith(start) and record.endswith(end)):
+        return None
+    if slots[-1].is_text or slots[-1].member == wire.commit:
+        return _Shape(changes[0], tuple(slots), start, tuple(between), b"", 0, end)
+    stamp_bytes = len(record) - len(end) - record.rindex(b'"', 0, -len(end)) - 1
+    return _Shape(changes[0], tuple(slots[:-1]), start, tuple(between[:-1]), between[-1], stamp_bytes, end)
 
 
 def _group(shape: _Shape, values: pa.BinaryArray, places: pa.Array, wire: _Wire) -> RowGroup | None:
     """The records of the shape; None when there is none. Raises ArrowInvalid, ValueError."""
     blocks = [places[i : i + BLOCK_ROWS] for i in range(0, len(places), BLOCK_ROWS)]
-    found = [_pieces(shape, values.take(block)) for block in blocks]
-    records = pa.concat_arrays([block.take(kept) for block, (kept, _) in zip(blocks, found, strict=True)])
-    if not len(records):
+    found = [(kept, cells) for kept, cells in (_pieces(shape, _taken(values, block), block) for block in blocks) if len(kept)]
+    if not found:
         return None
+    records = pa.concat_arrays([kept for kept, _ in found])
     cells = [pa.concat_arrays(columns) for columns in zip(*(cells for _, cells in found), strict=True)]
     change, commit = shape.change, shape.slots.index(_Slot(wire.commit, None, wire.is_commit_text))
     before, after = shape.image(change.before, wire.before, cells), shape.image(change.after, wire.after, cells)
     return RowGroup(change.table, change.op, records, before, after, wire.commit_us(cells[commit]))
 
 
-def _pieces(shape: _Shape, values: pa.BinaryArray) -> tuple[pa.Array, list[pa.Array]]:
-    """Which of the records are of the shape, and what stands in the slots of those."""
-    lines, texts = values.cast(pa.string()), _up_to_quotes(shape)
-    data = values.buffers()[2]
-    if pc.min(pa.Array.from_buffers(pa.uint8(), data.size, [None, data])).as_py() < ord(" "):
+def _taken(values: pa.BinaryArray, places: pa.Array) -> pa.BinaryArray:
+    """What stands at ascending places."""
+    first, last = places[0].as_py(), places[-1].as_py()
+    return values.slice(first, len(places)) if last - first < len(places) else values.take(places)
+
+
+def _pieces(shape: _Shape, values: pa.BinaryArray, places: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
+    """The places of the records that are of the shape, and what stands in the slots of those; no slots if there is none."""
+    values, places = _filtered(shape.encloses(values), values, places)
+    lines, texts = pc.binary_slice(values, len(shape.start), -shape.bytes_after_slots), list(shape.texts)
+    if len(lines) and pc.min(_bytes(lines)).as_py() < ord(" "):
         raise ValueError("not JSON on one line")
-    has_escapes = b"\\" in data.to_pybytes()
+    longest = max(texts, key=len)
+    if len(longest) >= LONG_TEXT_BYTES:
+        inner = longest[max(longest.find(b"{", 0, len(longest) // 2), 1) : -1]  # from a rare character on it is found faster
+        texts[texts.index(longest)] = longest.replace(inner, LONG_TEXT)
+        cut = pc.replace_substring(lines, inner, LONG_TEXT, max_replacements=1)
+        lines, places = _filtered(pc.not_equal(pc.binary_length(lines), pc.binary_length(cut)), cut, places)
+    if not len(lines):
+        return places, []
+    lines = lines.cast(pa.string())
+    has_escapes = b"\\" in lines.buffers()[2].to_pybytes()
     for old, new in ((b":null", b':"' + NULL + b'"'), *(ESCAPES if has_escapes else ())):
         texts = [text.replace(old, new) for text in texts]
         lines = pc.replace_substring(lines, old, new)
     skipped, fields = _fields(lines, texts)
-    kept = pa.array([i for i in range(len(lines)) if i not in skipped], pa.int64())
-    *before, last = pa.array([text.decode() for text in texts])
-    parts = [part for text, field in zip(before, fields, strict=True) for part in (text, field)]
-    again = pc.binary_join_element_wise(*parts, last, "", null_handling="replace", null_replacement=NULL.decode())
+    if skipped:
+        lines, places = _filtered(pa.array([i not in skipped for i in range(len(lines))]), lines, places)
+    first, *others = fields
+    parts = [part for text, field in zip(pa.array([text.decode() for text in texts]), others, strict=True) for part in (text, field)]
+    again = pc.binary_join_element_wise(first, *parts, "", null_handling="replace", null_replacement=NULL.decode())
     masks = [pc.match_substring_regex(field, NUMBER) for slot, field in zip(shape.slots, fields, strict=True) if not slot.is_text]
-    is_same = reduce(pc.and_, masks, pc.equal(again, lines.take(kept) if skipped else lines))
-    if not pc.all(is_same).as_py():
-        kept, fields = kept.filter(is_same), [field.filter(is_same) for field in fields]
-    return kept, [_unescaped(field) for field in fields] if has_escapes else fields
+    places, *fields = _filtered(reduce(pc.and_, masks, pc.equal(again, lines)), places, *fields)
+    return places, [_unescaped(field) for field in fields] if has_escapes else fields
 
 
-def _up_to_quotes(shape: _Shape) -> list[bytes]:
-    """The texts from quotation mark to quotation mark: what else stands beside a number goes to it."""
-    texts = list(shape.texts)
-    for i, slot in enumerate(shape.slots):
-        if not slot.is_text:
-            texts[i] = texts[i][: texts[i].rindex(b'"') + 1]
-            texts[i + 1] = texts[i + 1][texts[i + 1].index(b'"') :]
-    return texts
+def _bytes(texts: pa.BinaryArray) -> pa.Array:
+    data = texts.buffers()[2]
+    return pa.Array.from_buffers(pa.uint8(), data.size, [None, data])
+
+
+def _filtered(mask: pa.BooleanArray, *arrays: pa.Array) -> list[pa.Array]:
+    return list(arrays) if pc.all(mask).as_py() else [array.filter(mask) for array in arrays]
 
 
 def _fields(lines: pa.StringArray, texts: Sequence[bytes]) -> tuple[set[int], list[pa.Array]]:
-    """The lines that have not as many quotation marks as the first; of the others, what stands where the first has its slots."""
+    """The lines that have another number of quotation marks than `texts`; of the others, what stands before, between and after those."""
     skipped: set[int] = set()
 
     def skip(row: csv.InvalidRow) -> str:
         skipped.add(row.number - 1)
         return "skip"
 
-    names = [f"f{count}" for count in accumulate(constant.count(b'"') for constant in texts[:-1])]
-    longest = pc.max(pc.binary_length(lines)).as_py()
+    counts = [0, *accumulate(text.count(b'"') for text in texts)]
+    names = [f"f{count}" for count in counts]
+    data = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines), "\n")[0].as_buffer()
     table = csv.read_csv(
-        pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines), "\n")[0].as_buffer(),
-        csv.ReadOptions(use_threads=False, autogenerate_column_names=True, block_size=max(BLOCK_BYTES, longest + 1)),
-        csv.ParseOptions(delimiter='"', quote_char=False, double_quote=False, invalid_row_handler=skip),
+        data,
+        csv.ReadOptions(use_threads=False, column_names=[f"f{i}" for i in range(counts[-1] + 1)], block_size=data.size + 1),
+        csv.ParseOptions(delimiter='"', quote_char=False, double_quote=False, invalid_row_handler=skip, ignore_empty_lines=False),
         csv.ConvertOptions(
             include_columns=names, column_types=dict.fromkeys(names, pa.string()), null_values=[NULL.decode()], strings_can_be_null=True
         ),
     )
-    return skipped, [pa.concat_arrays(table.column(name).chunks) for name in names]
+    return skipped, [table.column(name).combine_chunks() for name in names]
 
 
 def _unescaped(cells: pa.Array) -> pa.Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcbus.plugins.columnar import MIN_ROWS, Columns, RowGroup, read_columns
+from cdcbus.plugins.columnar import BLOCK_ROWS, LONG_TEXT_BYTES, MIN_ROWS, Columns, RowGroup, read_columns
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 from tests.unit.plugins.converters.rows import CELLS, changes
@@ -104,6 +106,41 @@ def test_damaged_records_are_left_or_read_as_the_converter_reads_them(converter:
     check(records, converter)
 
 
+@pytest.mark.parametrize("other", [b"", b'"', b"0", b"x", b",", b" ", b"}"])
+@pytest.mark.parametrize("converter", FORMATS)
+def test_records_that_differ_in_one_byte_are_left_or_read_as_the_converter_reads_them(converter: str, other: bytes) -> None:
+    """In more than one block; but not in `op_ts`, where a time in a form of its own leaves them all."""
+    records: list[bytes | None] = []
+    for value in (make_converter(converter).to_bytes(change) for change in (insert(), update(ROW, {**ROW, "state": "sent", "id": "77"}))):
+        op_ts = range(value.index(b'"op_ts":"') + 9, value.index(b'","current_ts') + 1) if converter == "oggJson" else range(0)
+        places = [i for i in range(len(value)) if i not in op_ts]
+        damaged = [value[:i] + other + value[i + kept :] for i in places for kept in (1, 0)]
+        records += [*[value] * MIN_ROWS, *damaged, *[value] * BLOCK_ROWS]
+    found = check(records, converter)
+    assert sum(len(group.records) for group in found.groups) >= 2 * BLOCK_ROWS
+
+
+def test_a_time_in_a_form_of_its_own_leaves_the_other_operations_of_its_table_alone() -> None:
+    """A long name hides the operation from the quick look."""
+    table = Table(TableId("a_shop_with_a_name", "and_orders_with_another"), TABLE.columns, TABLE.key)
+    insert_there, update_there = (replace(change, table=table) for change in (insert(), update(ROW, ROW)))
+    writer = make_converter("oggJson")
+    records = [writer.to_bytes(change) for change in (insert_there, update_there) for _ in range(MIN_ROWS)]
+    records[1] = re.sub(rb'"op_ts":"[^"]*', b'"op_ts":"soon', records[1])
+    assert check([*records], "oggJson").rest == list(range(MIN_ROWS))
+
+
+@pytest.mark.parametrize(
+    ("text", "other"), [('"txLast":false', '"txLast":true'), ('"file":"f"', '"file":"f2"'), ('"serverId":1', '"serverId":22')]
+)
+def test_what_differs_between_few_records_does_not_keep_them_from_columns(text: str, other: str) -> None:
+    records: list[bytes | None] = [make_converter("canalRow").to_bytes(insert({"id": str(i)})) for i in range(MIN_ROWS * 8)]
+    for i in range(0, len(records), 4):
+        records[i] = (records[i] or b"").replace(text.encode(), other.encode())
+    found = check(records, "canalRow")
+    assert sorted(len(group.records) for group in found.groups) == [MIN_ROWS * 2, MIN_ROWS * 6]
+
+
 @pytest.mark.parametrize("converter", FORMATS)
 def test_each_table_operation_and_column_set_is_a_group_in_order(converter: str) -> None:
     writer = make_converter(converter)
@@ -141,6 +178,15 @@ def test_every_text_is_read_in_columns(converter: str) -> None:
     writer = make_converter(converter)
     found = check([writer.to_bytes(insert({**ROW, "note": text})) for text in texts * MIN_ROWS], converter)
     assert (len(found.groups), found.rest) == (1, [])
+
+
+@pytest.mark.parametrize("converter", FORMATS)
+def test_tables_with_long_names_of_columns_are_read_in_columns(converter: str) -> None:
+    """The same long text is in both images."""
+    name = "n" * LONG_TEXT_BYTES
+    row: Row = {"id": "1", name: "x", "state": "new"}
+    change = RowChange(Table(TABLE.id, tuple(map(Column, row)), ("id",)), Op.UPDATE, row, {**row, name: "y"}, insert().origin)
+    assert check([make_converter(converter).to_bytes(change)] * MIN_ROWS, converter).rest == []
 
 
 def test_null_and_missing_stay_apart() -> None:
