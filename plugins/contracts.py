@@ -119,11 +119,13 @@ class TargetTable:
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """Rows of one table with the same columns. `may_insert`: a row that the target lacks is inserted, else left out and counted missed."""
+    """Rows of one table with the same columns. `may_insert`: a row that the target lacks is inserted, else left out and counted missed.
+    `are_new`: the source has inserted each of them and done no more with it, so the target hardly has them; it may, after a replay."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[Cell, ...]]
     may_insert: bool = True
+    are_new: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

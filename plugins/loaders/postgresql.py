@@ -1,16 +1,20 @@
 """PostgreSQL: one statement per operation, the cells of each column as one array.
 
-`INSERT ... SELECT FROM unnest(arrays)` keeps up with COPY into a staging table and a merge for large batches, takes less time than they do
-for small ones, and leaves no staging table that could stop fitting when the target changes.
+`INSERT ... SELECT FROM unnest(arrays)` nearly keeps up with COPY into a staging table and a merge for large batches, takes less time than
+they do for small ones, and leaves no staging table that could stop fitting when the target changes. Many rows that are new to the source
+are copied straight into the table: that takes less than half the time.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from io import BytesIO
 from typing import Any, Final
 
+import psycopg
 import pyarrow as pa
+from pyarrow import csv
 from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.exc import InterfaceError, OperationalError
@@ -22,6 +26,9 @@ from cdcbus.plugins.loaders.column_cells import array_literal, has_any
 from cdcbus.plugins.loaders.reflect import Catalog
 from cdcbus.plugins.loaders.sql import Cells, Diagnosis, Quoting, Statement, assigned, can_insert, hexadecimal, unfit, without_zero_dates
 from cdcbus.plugins.rowchange import Cell
+
+COPY_ROWS: Final = 500
+"""Of fewer the array statement is done as fast."""
 
 QUOTED: Final = Quoting(PGDialect, paramstyle="pyformat")
 
@@ -72,11 +79,29 @@ class Postgresql:
         return connection.exec_driver_sql(delete_sql(table), self._arrays(table, table.key, keys)).rowcount
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
+        rows, is_many = writes.rows, len(writes.rows) >= COPY_ROWS
+        if writes.are_new and is_many and isinstance(rows, ColumnRows) and self._copy(connection, table, writes.columns, rows):
+            return
         cells = self._arrays(table, writes.columns, writes.rows)
         if can_insert(table, writes.columns):
             connection.exec_driver_sql(upsert_sql(table, writes.columns), cells)
         elif connection.exec_driver_sql(update_sql(table, writes.columns), cells).rowcount < len(writes.rows):
             connection.exec_driver_sql(insert_missing_sql(table, writes.columns), cells)
+
+    def _copy(self, connection: Connection, table: TargetTable, columns: Sequence[str], rows: ColumnRows) -> bool:
+        """Whether the rows could be copied into the table; where not, nothing is done. Why is not asked: rows that are there already, a
+        cell that does not fit, a view. The slower statement takes them, or says what is wrong."""
+        text = csv_rows(table, columns, rows, self._zero_date)
+        driver: Any = connection.connection.driver_connection
+        connection.exec_driver_sql("SAVEPOINT cdcbus_copy")
+        try:
+            with driver.cursor() as cursor, cursor.copy(copy_sql(table, columns)) as copy:
+                copy.write(text)
+        except psycopg.Error:
+            connection.exec_driver_sql("ROLLBACK TO SAVEPOINT cdcbus_copy")
+            return False
+        connection.exec_driver_sql("RELEASE SAVEPOINT cdcbus_copy")
+        return True
 
     def displace(self, connection: Connection, table: TargetTable, writes: Writes, unique_key: Sequence[str]) -> int:
         columns = (*table.key, *unique_key)
@@ -166,6 +191,11 @@ def insert_sql(table: TargetTable, columns: Sequence[str]) -> str:
     )
 
 
+def copy_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    """As `csv_rows` writes them: what is not quoted is NULL."""
+    return f"COPY {QUOTED.table(table.id)} ({QUOTED.names(columns)}) FROM STDIN (FORMAT csv)"
+
+
 def update_sql(table: TargetTable, columns: Sequence[str]) -> str:
     changes = ", ".join(f"{QUOTED.name(name)} = {_cell(table, name)}" for name in assigned(table, columns))
     return f"UPDATE {QUOTED.table(table.id)} AS t SET {changes} FROM {_rows(table, columns)} WHERE {_same_key(table)}"
@@ -231,6 +261,19 @@ def arrays(table: TargetTable, columns: Sequence[str], rows: Iterable[Cells], ze
         )
     cells = zip(*rows, strict=True)
     return tuple(_array(table, table.columns[name], column, zero_date) for name, column in zip(columns, cells, strict=True))
+
+
+def csv_rows(table: TargetTable, columns: Sequence[str], rows: ColumnRows, zero_date: ZeroDate = ZeroDate.REJECT) -> bytes:
+    """All rows as CSV, in UTF-8. Raises TargetRejected for a cell that its column cannot hold."""
+    cells = [
+        cells
+        if _stands_as_it_is(column := table.columns[name], cells)
+        else pa.array(_coerced(table, column, cells.to_pylist(), zero_date), pa.string())
+        for name, cells in zip(columns, rows.arrays, strict=True)
+    ]
+    text = BytesIO()
+    csv.write_csv(pa.table(cells, list(columns)), text, csv.WriteOptions(include_header=False))
+    return text.getvalue()
 
 
 def _stands_as_it_is(column: TargetColumn, cells: pa.Array) -> bool:

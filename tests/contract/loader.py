@@ -7,8 +7,10 @@ import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+import pyarrow as pa
 import pytest
 
+from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import AppliedOffset, Counts, Loader, OffsetTable, Swaps, TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import (
     ConfigError,
@@ -26,6 +28,22 @@ from tests.contract.target_server import TargetServer
 Cells = tuple[Cell, ...]
 ALL_BYTES = "".join(map(chr, range(256)))
 NAME = 'se"lect `%s` %d Größe'
+VALUES: list[tuple[str, list[Cell]]] = [
+    ("text", ["", "null", "NULL", "\\N", "\\", "'\"`\\'", "{1,NULL}", "a\tb\r\nc", " %s %(a)s :a %% ", "x" * 100_000]),
+    ("text", ["😀 漢字 é", "\u2028\ufeff\x7f\x01"]),
+    ("whole", ["0", "-9223372036854775808", "9223372036854775807"]),
+    ("unsigned", ["18446744073709551615", "0"]),
+    ("decimal", ["12345678901234567890.0123456789", "-0.0000000001", "0.0000000000"]),
+    ("double", ["0.1", "-1.5", "1.7976931348623157e308"]),
+    ("moment", ["2024-02-29 23:59:59.123456", "1970-01-01 00:00:01.000000"]),
+    ("instant", ["2024-03-31 02:30:00.999999", "2024-10-27 00:30:00.000001"]),
+    ("day", ["2024-02-29", "1000-01-01"]),
+    ("clock", ["00:00:00.000000", "23:59:59.999999"]),
+    ("flag", ["0", "1"]),
+    ("bits", ["0", "5", "255"]),
+    ("document", ['{"a": [1, "é😀", null]}', "[]"]),
+    ("label", ["small", "it's"]),
+]
 
 
 class LoaderContract:
@@ -93,25 +111,7 @@ class LoaderContract:
 
     # Values
 
-    @pytest.mark.parametrize(
-        ("kind", "cells"),
-        [
-            ("text", ["", "null", "NULL", "\\N", "\\", "'\"`\\'", "{1,NULL}", "a\tb\r\nc", " %s %(a)s :a %% ", "x" * 100_000]),
-            ("text", ["😀 漢字 é", "\u2028\ufeff\x7f\x01"]),
-            ("whole", ["0", "-9223372036854775808", "9223372036854775807"]),
-            ("unsigned", ["18446744073709551615", "0"]),
-            ("decimal", ["12345678901234567890.0123456789", "-0.0000000001", "0.0000000000"]),
-            ("double", ["0.1", "-1.5", "1.7976931348623157e308"]),
-            ("moment", ["2024-02-29 23:59:59.123456", "1970-01-01 00:00:01.000000"]),
-            ("instant", ["2024-03-31 02:30:00.999999", "2024-10-27 00:30:00.000001"]),
-            ("day", ["2024-02-29", "1000-01-01"]),
-            ("clock", ["00:00:00.000000", "23:59:59.999999"]),
-            ("flag", ["0", "1"]),
-            ("bits", ["0", "5", "255"]),
-            ("document", ['{"a": [1, "é😀", null]}', "[]"]),
-            ("label", ["small", "it's"]),
-        ],
-    )
+    @pytest.mark.parametrize(("kind", "cells"), VALUES)
     def test_values_arrive_as_they_were(self, server: TargetServer, loader: Loader, kind: str, cells: list[Cell]) -> None:
         type_, read = server.types[kind]
         table = self.table(server, loader, f"id int primary key, v {type_}")
@@ -120,6 +120,19 @@ class LoaderContract:
         for _ in range(2):  # inserted, then updated
             assert self.write(loader, table, Writes(("id", "v"), rows)) == Counts(written=len(rows))
             assert [cell for _, cell in self.rows(server, f"id, {read.format('v')}")] == cells
+
+    @pytest.mark.parametrize(("kind", "cells"), [*VALUES, ("text", ["a\n\\.\nb", "\\."]), ("binary", [ALL_BYTES, "\\x00"])])
+    def test_many_new_rows_arrive_whether_they_are_new_or_not(
+        self, server: TargetServer, loader: Loader, kind: str, cells: list[Cell]
+    ) -> None:
+        type_, read = server.types[kind]
+        table = self.table(server, loader, f"id int primary key, v {type_}")
+        cells = [*cells, None] * (1000 // (len(cells) + 1))
+        rows = ColumnRows([pa.array(map(str, range(len(cells)))), pa.array(cells, pa.string())])
+        for _ in range(2):
+            assert self.write(loader, table, Writes(("id", "v"), rows, are_new=True)) == Counts(written=len(rows))
+            found = [cell for _, cell in self.rows(server, f"id, {read.format('v')}")]
+            assert found == (cells if kind != "binary" else [cell and cell.encode("latin-1").hex() for cell in cells])
 
     def test_all_bytes_arrive(self, server: TargetServer, loader: Loader) -> None:
         type_, read = server.types["binary"]

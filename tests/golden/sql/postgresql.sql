@@ -4,6 +4,9 @@ INSERT INTO "Shop"."order" ("k", "k2", "Group", "tags", "od""d %%") OVERRIDING S
 -- upsert of key columns only
 INSERT INTO "Shop"."order" ("k") OVERRIDING SYSTEM VALUE SELECT s."k" FROM unnest(%s::uuid[]) AS s("k") ON CONFLICT ("k") DO NOTHING;
 
+-- copy
+COPY "Shop"."order" ("k", "k2", "Group", "tags", "od""d %%") FROM STDIN (FORMAT csv);
+
 -- insert what is missing
 INSERT INTO "Shop"."order" ("tags", "k2", "k") OVERRIDING SYSTEM VALUE SELECT s."tags"::integer[], s."k2", s."k" FROM unnest(%s::text[], %s::"bit"[], %s::bigint[]) AS s("tags", "k2", "k") WHERE NOT EXISTS (SELECT FROM "Shop"."order" AS t WHERE t."k" = s."k" AND t."k2" = s."k2");
 

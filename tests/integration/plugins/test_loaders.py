@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pymysql
 import pytest
 
 from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import Counts, JdbcTarget, Loader, Swaps, TableBatch, TargetTable, Writes, ZeroDate
 from cdcbus.plugins.errors import TargetRejected
 from cdcbus.plugins.loaders import make_loader
@@ -210,6 +212,29 @@ class TestPostgresql(LoaderContract):
             (7, "so so", [1, None, 3], row[3], "abcde", "00ff", "ab  ", "101", "z"),
             (8, *[None] * 8),
         ]
+
+    def test_many_new_rows_are_copied_and_what_cannot_be_is_said_as_ever(self, server: PostgresqlServer, loader: Loader) -> None:
+        server.execute("CREATE TABLE {schema}.statements (sql text)")
+        server.execute(
+            "CREATE FUNCTION {schema}.note() RETURNS trigger LANGUAGE plpgsql AS "
+            "'BEGIN INSERT INTO {schema}.statements VALUES (current_query()); RETURN NULL; END'"
+        )
+        table = self.table(server, loader, "id int generated always as identity primary key, v varchar(3), w timestamp")
+        server.execute("CREATE TRIGGER noted AFTER INSERT ON {schema}.t EXECUTE FUNCTION {schema}.note()")
+
+        def writes(first: int, *cells: str) -> Writes:
+            ids = pa.array([str(first + at) for at in range(len(cells) * 500)])
+            columns = [ids, pa.array(cells * 500), pa.nulls(len(ids), pa.string())]
+            return Writes(("id", "v", "w"), ColumnRows(columns), are_new=True)
+
+        self.write(loader, table, writes(0, "a"))
+        self.write(loader, table, writes(100, "b"))
+        assert server.rows("SELECT left(sql, 6) FROM {schema}.statements") == [('COPY "',), ("INSERT",)]
+        assert server.rows("SELECT v, count(*) FROM {schema}.t GROUP BY v ORDER BY v") == [("a", 100), ("b", 500)]
+        with pytest.raises(TargetRejected, match=r"SQLSTATE 22001: value too long for type character varying\(3\)"):
+            self.write(loader, table, writes(1000, "abcd"))
+        with pytest.raises(TargetRejected, match=r"column v \(character varying\): a cell has the character U\+0000"):
+            self.write(loader, table, writes(1000, "a\0b"))
 
     @pytest.mark.parametrize(("type_", "cell"), [("varchar(3)", "abcd"), ("char(3)", "abcd"), ("bit(3)", "15")])
     def test_what_is_too_long_is_never_cut(self, server: PostgresqlServer, loader: Loader, type_: str, cell: str) -> None:
