@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from dataclasses import asdict
@@ -22,15 +21,16 @@ if TYPE_CHECKING:
     from cdcbus.tasks.bus_settings import BusSettings
 
 HEADING = ("task", "alarm", "since (UTC)", "told", "by", "what")
-SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def _read_duration(_context: click.Context, _parameter: click.Parameter, text: str) -> float:
     """Seconds, written as 90s, 30m, 2h or 1d."""
-    found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text)
-    if not found:
-        raise click.BadParameter("expected a number and s, m, h or d; example: 2h")
-    return float(int(found[1]) * SECONDS[found[2]])
+    from cdcbus.ops.alarms.silence import duration_seconds
+
+    try:
+        return duration_seconds(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 @click.group()
@@ -49,47 +49,43 @@ def list_alarms(sent: bool, as_json: bool, bus: BusSettings) -> None:
 
     with bus_client(bus) as client:
         nodes = AlarmNodes(client)
-        known = {task_id: (nodes.get(task_id)[0], nodes.silence(task_id)) for task_id in TaskNodes(client).ids()}
+        known = [(task_id, nodes.get(task_id)[0], nodes.silence(task_id)) for task_id in TaskNodes(client).ids()]
+    now = time.time()
     if as_json:
-        print_json([_as_fields(task_id, *each) for task_id, each in known.items() if each[0].raised or each[0].sent or _is_on(each[1])])
+        print_json([_as_fields(*each, now) for each in known if each[1].raised or each[1].sent or each[2].is_on(now)])
         return
-    rows = [row for task_id, (alarms, _) in known.items() for row in _rows(task_id, alarms)]
+    rows = [row for task_id, alarms, _ in known for row in _rows(task_id, alarms)]
     if rows:
         print_table(HEADING, rows)
     else:
         click.echo(f"no alarm is raised at {bus.zookeeper}", err=True)
-    for task_id, (alarms, silence) in known.items():
+    for task_id, alarms, silence in known:
         if alarms.waiting:
             click.secho(
                 f"task {task_id}: {len(alarms.waiting)} notices were accepted by nobody yet; the log of its node says why", fg="red"
             )
-        if _is_on(silence):
+        if silence.is_on(now):
             click.echo(f"task {task_id} is silent until {_utc(silence.until)} UTC, by {silence.by}")
         for each in alarms.sent if sent else ():
             click.echo(f"{_utc(each.notice.at)} UTC, task {task_id}: {each.notice.rule} {each.notice.kind}, accepted by {each.by}")
 
 
 def _rows(task_id: str, alarms: TaskAlarms) -> list[tuple[str, ...]]:
-    by = {each.notice.rule: each.by for each in alarms.sent}
-    by |= {notice.rule: "nobody yet" for notice in alarms.waiting}
     return [
-        (task_id, rule, _utc(each.since), f"{each.times} times", by.get(rule, ""), each.sentence) for rule, each in alarms.raised.items()
+        (task_id, rule, _utc(each.since), f"{each.times} times", alarms.told_by(rule), each.sentence)
+        for rule, each in alarms.raised.items()
     ]
 
 
-def _as_fields(task_id: str, alarms: TaskAlarms, silence: Silence) -> dict[str, object]:
+def _as_fields(task_id: str, alarms: TaskAlarms, silence: Silence, now: float) -> dict[str, object]:
     return {
         "task_id": task_id,
         "alarms": [{"rule": rule, **asdict(each)} for rule, each in alarms.raised.items()],
         "waiting": list(map(asdict, alarms.waiting)),
         "sent": list(map(asdict, alarms.sent)),
-        "silent_until": silence.until if _is_on(silence) else None,
-        "silent_by": silence.by if _is_on(silence) else "",
+        "silent_until": silence.until if silence.is_on(now) else None,
+        "silent_by": silence.by if silence.is_on(now) else "",
     }
-
-
-def _is_on(silence: Silence) -> bool:
-    return silence.until > time.time()
 
 
 @alarm.command()
@@ -118,16 +114,15 @@ def test(bus: BusSettings) -> None:
         sys.exit(1)
 
 
-@alarm.command()
+@alarm.command("silence")
 @task_argument("task_ids", "ID...", nargs=-1)
 @click.option("--all", "is_all", is_flag=True, help="All tasks that there are now.")
 @click.option("--for", "seconds", metavar="DURATION", callback=_read_duration, default="1h", show_default=True, help="90s, 30m, 2h, 1d.")
 @click.option("--off", "is_off", is_flag=True, help="No longer: what is wrong is told again.")
 @bus_options
-def silence(task_ids: tuple[str, ...], is_all: bool, seconds: float, is_off: bool, bus: BusSettings) -> None:
+def silence_tasks(task_ids: tuple[str, ...], is_all: bool, seconds: float, is_off: bool, bus: BusSettings) -> None:
     """Tell nothing of tasks for a while; what is still wrong then is told."""
-    from cdcbus.ops.alarms.store import AlarmNodes, Silence
-    from cdcbus.tasks.audit import audited
+    from cdcbus.ops.alarms.silence import silence
     from cdcbus.tasks.task_nodes import TaskNodes
 
     if bool(task_ids) == is_all:
@@ -136,10 +131,8 @@ def silence(task_ids: tuple[str, ...], is_all: bool, seconds: float, is_off: boo
         known = TaskNodes(client).ids()
         if unknown := set(task_ids) - set(known):
             raise ConfigError(f"there is no task {min(unknown)} at {bus.zookeeper}; cdcbus task list shows all")
-        until, by = time.time() + seconds, operator()
         for task_id in task_ids or known:
-            with audited(client, by, "alarm silence off" if is_off else f"alarm silence {seconds:g} s", f"task {task_id}"):
-                AlarmNodes(client).put_silence(task_id, None if is_off else Silence(until, by))
+            until = silence(client, task_id, 0 if is_off else seconds, operator()).until
             click.echo(f"task {task_id} is {'no longer silent' if is_off else f'silent until {_utc(until)} UTC'}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,8 +18,8 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.this_process import operator
 
 if TYPE_CHECKING:
-    from cdcbus.consumer.dead_letters import DeadLetterTopic, OpenLetter
-    from cdcbus.ops.fetch_letters import FetchLetter, FetchLetters
+    from cdcbus.consumer.dead_letters import DeadLetterTopic
+    from cdcbus.ops.fetch_letters import FetchLetters
     from cdcbus.tasks.bus_settings import BusSettings
     from cdcbus.tasks.letters import LetterBox
 
@@ -60,10 +59,12 @@ def dlq() -> None:
 @bus_options
 def list_letters(word: str, as_json: bool, bus: BusSettings) -> None:
     """List the open letters of a task: record, time, reason."""
+    from cdcbus.ops.letter_fields import fields_of
+
     with _topic(word, bus) as topic:
         letters = topic.letters()
     if as_json:
-        _print_json([_fields(each) for each in letters])
+        _print_json([fields_of(each) for each in letters])
         return
     if not letters:
         click.echo("no dead letters are open")
@@ -81,9 +82,11 @@ def list_letters(word: str, as_json: bool, bus: BusSettings) -> None:
 @bus_options
 def show(word: str, records: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     """Show letters whole, with the original record's key, headers and value; all without a record. Rows are printed as they are."""
+    from cdcbus.ops.letter_fields import fields_of, original_of
+
     with _topic(word, bus) as topic:
         letters = _chosen(topic, records, takes_all=not records)
-    fields = [{**_fields(each), **_original(each)} for each in letters]
+    fields = [{**fields_of(each), **original_of(each)} for each in letters]
     if as_json:
         _print_json(fields)
         return
@@ -141,14 +144,12 @@ def drop(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, bus: B
 @contextmanager
 def _topic(word: str, bus: BusSettings) -> Iterator[DeadLetterTopic | FetchLetters]:
     """The dead letters of a task."""
-    from cdcbus.consumer.dead_letters import DeadLetterTopic
-    from cdcbus.consumer.task import LoadTask
-    from cdcbus.ops.fetch_letters import FetchLetters
+    from cdcbus.ops.fetch_letters import letters_of
     from cdcbus.tasks.findings import Severity
     from cdcbus.tasks.named_task import inspect_named, place_of
 
     task = inspect_named(word, bus, Severity.ERROR).ready(place_of(word)).task
-    with DeadLetterTopic(task) if isinstance(task, LoadTask) else FetchLetters(task) as topic:
+    with letters_of(task) as topic:
         yield topic
 
 
@@ -159,40 +160,6 @@ def _chosen(topic: LetterBox[Any], records: Sequence[str], takes_all: bool) -> l
     from cdcbus.tasks.letters import chosen_letters
 
     return chosen_letters(topic, None if takes_all else records)
-
-
-def _fields(each: OpenLetter | FetchLetter) -> dict[str, Any]:
-    from cdcbus.ops.fetch_letters import FetchLetter
-
-    if isinstance(each, FetchLetter):
-        return {"record": each.letter.record, "time": each.time, "reason": each.letter.reason}
-    letter = each.letter
-    return {
-        "record": letter.record,
-        "topic": letter.topic,
-        "partition": letter.partition,
-        "offset": letter.offset,
-        "time": each.time,
-        "reason": letter.reason,
-    }
-
-
-def _original(each: OpenLetter | FetchLetter) -> dict[str, Any]:
-    from cdcbus.ops.fetch_letters import FetchLetter
-
-    if isinstance(each, FetchLetter):
-        return {name: _text(value) for name, value in each.fields.items()}
-    return {"key": _text(each.key), "headers": {name: _text(value) for name, value in each.headers}, "value": _text(each.value)}
-
-
-def _text(value: bytes | None) -> str | None:
-    """As text where it is text, else `base64:...`."""
-    if value is None:
-        return None
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return f"base64:{base64.b64encode(value).decode()}"
 
 
 def _print_json(value: Any) -> None:

@@ -1,4 +1,5 @@
-"""The dead letters of a fetch task: of records too large for Kafka, which they therefore do not hold, but say where to find the row."""
+"""The dead letters of a task, whichever kind it is of; here those of a fetch task: of records too large for Kafka, which they therefore
+do not hold, but say where to find the row."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from cdcbus.consumer.dead_letters import DeadLetterTopic
+from cdcbus.consumer.task import LoadTask
 from cdcbus.ops.topic_log import Access, KafkaRecord, TopicLog, access_of
 from cdcbus.plugins.errors import BusUnavailable, ConfigError
 from cdcbus.producer.task import FetchTask
@@ -80,6 +83,11 @@ class FetchLetters:
 
     def _key(self, record: str) -> bytes:
         return f"{self.task_id}\n{record}".encode()
+
+
+def letters_of(task: FetchTask | LoadTask) -> DeadLetterTopic | FetchLetters:
+    """Its open letters; a context manager. Raises ConfigError as the two do."""
+    return DeadLetterTopic(task) if isinstance(task, LoadTask) else FetchLetters(task)
 
 
 def _producer(access: Access) -> Producer:

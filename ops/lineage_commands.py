@@ -90,6 +90,10 @@ def tree(found: Iterable[Way]) -> Tree:
 def _steps(way: Way) -> Iterator[Text]:
     yield _named("", way.source, f" at {way.server}" if way.server else "")
     yield _named("topic ", way.topic, f", written by task {way.fetch_task}" if way.fetch_task else ", written by no known task")
+    while way.onward:
+        yield _named("task ", way.load_task)
+        yield _named("", way.target, f" in topic {way.onward.topic}")
+        way = way.onward
     if way.load_task:
         yield _named("task ", way.load_task)
         yield _named("", way.target, f" at {way.database}" if way.database else "")

@@ -19,19 +19,16 @@ from cdcbus.tasks.kinds import ADDRESSES, PATH_NAME, TABLES, Kind, split_list
 from cdcbus.tasks.new_task import example_text, task_text
 from cdcbus.tasks.properties import inspect_text
 
-TO_KAFKA, TO_MYSQL, TO_POSTGRESQL, TO_ORACLE = "mysql->kafka", "kafka->mysql", "kafka->postgresql", "kafka->oracle"
-DATABASES = (TO_MYSQL, TO_POSTGRESQL, TO_ORACLE)
+TO_KAFKA, ONWARD = "mysql->kafka", "kafka->kafka"
+TO_MYSQL, TO_POSTGRESQL, TO_ORACLE = DATABASES = ("kafka->mysql", "kafka->postgresql", "kafka->oracle")
 # Where each listens, and what stands before that in its JDBC address.
 ADDRESSES_OF = {
     TO_MYSQL: ("127.0.0.1:3306", "jdbc:mysql://"),
     TO_POSTGRESQL: ("127.0.0.1:5432", "jdbc:postgresql://"),
     TO_ORACLE: ("127.0.0.1:1521", "jdbc:oracle:thin:@//"),
 }
-ALL = (TO_KAFKA, *DATABASES)
-CANNOT = {
-    "kafka->kafka": "this release has no route from Kafka to Kafka: no file was written; the tables of a topic can go to a database",
-}
-ROUTES = (TO_KAFKA, "kafka->kafka", *DATABASES)
+FROM_KAFKA = (ONWARD, *DATABASES)
+ROUTES = (TO_KAFKA, *FROM_KAFKA)
 
 
 def _matching(pattern: str) -> Callable[[str], str]:
@@ -70,7 +67,7 @@ class Question:
     text: str
     kind: Kind[Any]
     default: Callable[[Answers], str | None]
-    routes: tuple[str, ...] = ALL
+    routes: tuple[str, ...] = ROUTES
     fetch_kind: Kind[Any] | None = None  # what holds for mysql->kafka instead
 
     @property
@@ -86,12 +83,13 @@ def _first_schema(answers: Answers) -> str:
     return answers["tables"].partition(".")[0]
 
 
-def _target_schema(answers: Answers) -> str:
-    return {TO_MYSQL: answers["target_database"], TO_POSTGRESQL: "public", TO_ORACLE: answers["target_user"].upper()}[answers["route"]]
+def _target_schema(answers: Answers) -> str | None:
+    defaults = {TO_MYSQL: answers.get("target_database"), TO_POSTGRESQL: "public", TO_ORACLE: answers.get("target_user", "").upper()}
+    return defaults.get(answers["route"])
 
 
 def _target(answers: Answers) -> str:
-    return ADDRESSES_OF[answers["route"]][0]
+    return answers["servers"] if answers["route"] == ONWARD else ADDRESSES_OF[answers["route"]][0]
 
 
 QUESTIONS = (
@@ -107,17 +105,18 @@ QUESTIONS = (
         _always(""),
         fetch_kind=FETCHED,
     ),
-    Question("target", "Server to write to, HOST:PORT", ADDRESSES, _target, DATABASES),
+    Question("target", "Server to write to, HOST:PORT (of Kafka: brokers)", ADDRESSES, _target, FROM_KAFKA),
+    Question("target_topic", "Kafka topic to write to", TOPIC, _always(None), (ONWARD,)),
     Question("target_database", "Database at the target (of Oracle: the service)", NAME, _always(None), DATABASES),
     Question("target_user", "User at the target", USER, _always("cdc"), DATABASES),
-    Question("source_schema", "Schema whose tables get another schema (nothing: none)", NAME_OR_NONE, _first_schema, DATABASES),
-    Question("target_schema", "Schema of these tables at the target", NAME, _target_schema, DATABASES),
+    Question("source_schema", "Schema whose tables get another schema (nothing: none)", NAME_OR_NONE, _first_schema, FROM_KAFKA),
+    Question("target_schema", "Schema of these tables at the target", NAME, _target_schema, FROM_KAFKA),
 )
 
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     def add(wrapped: Callable[..., Any], question: Question) -> Callable[..., Any]:
-        routes = "" if question.routes == ALL else f" For {' and '.join(question.routes)}."
+        routes = "" if question.routes == ROUTES else f" For {' and '.join(question.routes)}."
         return click.option(question.option, question.name, help=f"{question.text}.{routes}")(wrapped)
 
     return reduce(add, reversed(QUESTIONS), command)
@@ -136,14 +135,12 @@ def new(file: Path | None, route: str | None, force: bool, **given: str | None) 
     if file is not None:
         refuse_existing(file, force)
     route = route or _asked("Route", "--route", type=click.Choice(ROUTES))
-    if route in CANNOT:
-        raise ConfigError(CANNOT[route])
     answers = _answers(route, given)
     path = file or Path(f"{answers['id']}.properties")
     text = _text(path, answers)
     write_new(path, text, force)
     name = click.format_filename(path)
-    click.echo(f"{name} written; next: set {_variable(route)}, then cdcbus task check {name}")
+    click.echo(f"{name} written; next: {_password(route)}cdcbus task check {name}")
 
 
 def _answers(route: str, given: Mapping[str, str | None]) -> dict[str, str]:
@@ -188,7 +185,7 @@ def _checked(question: Question, route: str, text: str) -> str:
 def _text(path: Path, answers: Answers) -> str:
     """The file's text. Raises ConfigError should there be anything to say about it."""
     route = answers["route"].replace("->", "-to-")
-    values = _fetch_values(answers) if answers["route"] == TO_KAFKA else _load_values(answers)
+    values = {TO_KAFKA: _fetch_values, ONWARD: _onward_values}.get(answers["route"], _load_values)(answers)
     text = task_text(example_text(route), values).replace(f" {route}.properties", f" {click.format_filename(path.name)}")
     findings = inspect_text(text).findings
     odd = findings.of(Severity.ERROR) + findings.of(Severity.WARNING)
@@ -197,8 +194,9 @@ def _text(path: Path, answers: Answers) -> str:
     return text
 
 
-def _variable(route: str) -> str:
-    return "SOURCE_PASSWORD" if route == TO_KAFKA else "TARGET_PASSWORD"
+def _password(route: str) -> str:
+    """What is to be done for the password that the file names."""
+    return "" if route == ONWARD else f"set {'SOURCE_PASSWORD' if route == TO_KAFKA else 'TARGET_PASSWORD'}, then "
 
 
 def _fetch_values(answers: Answers) -> dict[str, str]:
@@ -220,14 +218,30 @@ def _regex(table: str) -> str:
 
 
 def _load_values(answers: Answers) -> dict[str, str]:
-    schema = answers["source_schema"]
     values = {
-        "taskId": answers["id"],
-        "consumer.source.servers": answers["servers"],
-        "consumer.source.topics": answers["topic"],
         "consumer.source.group": f"cdcbus-{answers['id']}",
         "loader.source.url": f"{ADDRESSES_OF[answers['route']][1]}{answers['target']}/{answers['target_database']}",
         "loader.source.userName": answers["target_user"],
+    }
+    return values | dict.fromkeys(EXTRAS[answers["route"]], "") | _read_values(answers)
+
+
+def _onward_values(answers: Answers) -> dict[str, str]:
+    values = {
+        "loader.source.servers": answers["target"],
+        "loader.source.topic": answers["target_topic"],
+        "loader.source.partitionKey.STORE.ORDER_ITEMS": "",
+    }
+    return values | _read_values(answers)
+
+
+def _read_values(answers: Answers) -> dict[str, str]:
+    """Of each task that reads Kafka."""
+    schema = answers["source_schema"]
+    return {
+        "taskId": answers["id"],
+        "consumer.source.servers": answers["servers"],
+        "consumer.source.topics": answers["topic"],
+        "consumer.includes": answers["tables"],
         "mapper[0].schema": f"{schema},{answers['target_schema']}" if schema else "",
     }
-    return values | dict.fromkeys(EXTRAS[answers["route"]], "") | {"consumer.includes": answers["tables"]}

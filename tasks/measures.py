@@ -7,19 +7,23 @@ first and the last row are timed, and count for half of its rows each.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING
 
 from cdcbus.consumer.task import LoadTask
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.delays import Delays, Percentiles
+from cdcbus.tasks.json_nodes import now
 from cdcbus.tasks.table_counts import TableCounts, counts_of_fetch, counts_of_load
+from cdcbus.tasks.task_nodes import Batch
 
 if TYPE_CHECKING:
+    from cdcbus.consumer.progress import Progress as LoadProgress
     from cdcbus.consumer.report import BatchReport
-    from cdcbus.consumer.run import Progress as LoadProgress
     from cdcbus.producer.run import Progress as FetchProgress
 
+BATCHES_KEPT = 10
 STAGES = SOURCE_TO_KAFKA, KAFKA_TO_TARGET, SOURCE_TO_TARGET = "source_to_kafka", "kafka_to_target", "source_to_target"
 
 
@@ -31,6 +35,7 @@ class LoadMeasures:
     def __init__(self) -> None:
         self._progress: LoadProgress | None = None
         self._batch: BatchReport | None = None
+        self._batches: deque[Batch] = deque(maxlen=BATCHES_KEPT)
         self._stages = {stage: Delays() for stage in STAGES}
 
     def see(self, progress: LoadProgress) -> None:
@@ -39,6 +44,8 @@ class LoadMeasures:
         if batch is self._batch or not batch.records:
             return
         self._batch = batch
+        stages = round(batch.decode_ms, 1), round(batch.apply_ms, 1), round(batch.commit_ms, 1)
+        self._batches.append(Batch(now(), batch.records, *stages))
         times = (batch.first_commit_ms, batch.first_kafka_ms), (batch.last_commit_ms, batch.last_kafka_ms)
         for commit_ms, kafka_ms in times:
             for stage, begun, ended in (
@@ -77,6 +84,11 @@ class LoadMeasures:
             return {}
         return {"decode": round(batch.decode_ms, 1), "apply": round(batch.apply_ms, 1), "commit": round(batch.commit_ms, 1)}
 
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        """The last ones, oldest first."""
+        return tuple(self._batches)
+
     def delays(self, _skew_seconds: float | None) -> Mapping[str, Percentiles]:
         found = {stage: self._stages[stage].percentiles() for stage in STAGES}
         return {stage: _rounded(each) for stage, each in found.items() if each is not None}
@@ -93,6 +105,7 @@ class FetchMeasures:
     batch_seconds = 0.0
     beats: Mapping[str, float] = {}
     stages_ms: Mapping[str, float] = {}
+    batches: tuple[Batch, ...] = ()
     skew_seconds: float | None = None
 
     def __init__(self, swimlane: str) -> None:

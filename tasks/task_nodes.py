@@ -77,6 +77,17 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch that was applied, and when; what its stages took, added up over its lanes, which run side by side."""
+
+    at: str
+    records: int
+    decode_ms: float
+    apply_ms: float
+    commit_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class Stat:
     """How far a task is. None: not known. `at`: when this was told. `state`: as the task itself sees it. `last_row`: when the newest of
     its rows was committed at the source.
@@ -84,9 +95,10 @@ class Stat:
     `lag_records`, `lag_bytes`: between it and the end of its topics, or of the binlog. `idle_seconds`: since rows came last;
     `still_seconds`: how long its position has not moved although there is more; `batch_seconds`: how long the batch at hand has been
     applied. `skew_seconds`: by how much the source's clock is ahead of its machine's, as far as is known; it is taken out of lag and
-    delays. `retention_seconds`: how long the topics, or the binlog, keep what it has to read. `beats`: epoch seconds of the last heartbeat
+    delays. `retention_seconds`: how long the topics, or the binlog, keep what it has to read. `kept_unread`: where they keep so many bytes,
+    how much of these is still to be read, 1 = all; `kept_place`: the same in words. `beats`: epoch seconds of the last heartbeat
     of each source. `delays`: from stage to stage, over the last minutes, in seconds. `stages_ms`: of the last batch. `queued_bytes`: of
-    records that wait for Kafka.
+    records that wait for Kafka. `batches`: the last ones of a consumer task, oldest first.
     """
 
     state: State
@@ -110,6 +122,9 @@ class Stat:
     stages_ms: Mapping[str, float] = field(default_factory=dict)
     tables: tuple[TableCounts, ...] = ()
     queued_bytes: int | None = None
+    kept_unread: float | None = None
+    kept_place: str = ""
+    batches: tuple[Batch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +256,9 @@ class TaskNodes:
             _reals(node.fields.get("stagesMs")),
             from_json(node.fields.get("tables")),
             None if node.real("queuedBytes") is None else node.number("queuedBytes"),
+            node.real("keptUnread"),
+            node.text("keptPlace"),
+            _batches(node.fields.get("batches")),
         )
 
     def put_stat(self, task_id: str, stat: Stat) -> None:
@@ -327,6 +345,8 @@ _NAMES = {
     "retention_seconds": "retentionSeconds",
     "stages_ms": "stagesMs",
     "queued_bytes": "queuedBytes",
+    "kept_unread": "keptUnread",
+    "kept_place": "keptPlace",
 }
 _PAUSE = re.compile(r"; trying again in [0-9.e+-]+ s$")  # another one each time
 
@@ -350,6 +370,14 @@ def _percentiles(value: Any) -> dict[str, Percentiles]:
     items = value.items() if isinstance(value, dict) else ()
     found = {name: _reals(numbers) for name, numbers in items}
     return {name: Percentiles(**each) for name, each in found.items() if each.keys() == {"p50", "p95", "p99"}}
+
+
+def _batches(value: Any) -> tuple[Batch, ...]:
+    rows = value if isinstance(value, list) else ()
+    try:
+        return tuple(Batch(**row) for row in rows)
+    except TypeError:  # of another form
+        return ()
 
 
 def _fields(value: Run | Stat) -> dict[str, Any]:

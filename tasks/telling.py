@@ -179,6 +179,9 @@ class Teller:
             measures.stages_ms,
             tuple(measures.counts),
             measures.queued_bytes,
+            _rounded(lag.kept_unread),
+            lag.kept_place,
+            measures.batches,
         )
         self._try(lambda: self._nodes.put_stat(self._task.task_id, stat))
 

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
+from email.utils import formataddr
 from http.client import HTTPException
 from typing import Any, Protocol
 from urllib.error import HTTPError
@@ -29,12 +30,28 @@ class NotAccepted(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Receiver:
+    """One of a task's people, as its `receiver[i]` says; each part may be empty."""
+
+    real_name: str = ""
+    email: str = ""
+    phone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
-    """What is sent: a line, and all that is known as JSON. `receivers`: mail addresses besides those of the settings."""
+    """What is sent: a line, and all that is known. `receivers`: the task's people; who has an address gets mail besides those of the
+    settings."""
 
     subject: str
     fields: Mapping[str, Any]
-    receivers: tuple[str, ...] = ()
+    receivers: tuple[Receiver, ...] = ()
+
+    @property
+    def json(self) -> bytes:
+        """For programs."""
+        people = [{"realName": each.real_name, "email": each.email, "phone": each.phone} for each in self.receivers]
+        return orjson.dumps({"subject": self.subject, **self.fields, "receivers": people})
 
 
 class Channel(Protocol):
@@ -60,12 +77,14 @@ class Mail:
     name: str = "mail"
 
     def send(self, message: Message) -> str:
-        receivers = list(dict.fromkeys((*self.receivers, *message.receivers)))
+        names = dict.fromkeys(self.receivers, "")
+        names |= {each.email: each.real_name for each in message.receivers if "@" in each.email}
+        receivers = list(names)
         where = f"mail server {self.host}:{self.port}"
         if not receivers:
             raise NotAccepted("nobody gets mail: set alarm.smtp.to, or receiver[i].email of the task")
         try:
-            mail = self._mail(message, receivers)
+            mail = self._mail(message, ", ".join(formataddr((name, address)) for address, name in names.items()))
             with self._connected() as server:
                 if self.tls == "starttls":
                     server.starttls(context=ssl.create_default_context())
@@ -73,7 +92,7 @@ class Mail:
                     server.login(self.user, self.password)
                 refused = server.send_message(mail, self.sender, receivers)
         except ValueError as error:
-            raise NotAccepted("alarm.smtp.from, alarm.smtp.to or receiver[i].email is no mail address") from error
+            raise NotAccepted("alarm.smtp.from, alarm.smtp.to or receiver[i] is no mail address") from error
         except smtplib.SMTPRecipientsRefused as error:
             raise NotAccepted(f"{where} refuses {', '.join(error.recipients)}") from error
         except smtplib.SMTPAuthenticationError as error:
@@ -88,9 +107,9 @@ class Mail:
             raise NotAccepted(f"{where} cannot be reached: {error.strerror or error}") from error
         return f"{where} refuses {', '.join(refused)}" if refused else ""
 
-    def _mail(self, message: Message, receivers: Sequence[str]) -> EmailMessage:
+    def _mail(self, message: Message, receivers: str) -> EmailMessage:
         mail = EmailMessage()
-        mail["Subject"], mail["From"], mail["To"] = message.subject, self.sender, ", ".join(receivers)
+        mail["Subject"], mail["From"], mail["To"] = message.subject, self.sender, receivers
         mail.set_content("\n".join([message.subject, "", *(f"{name}: {value}" for name, value in message.fields.items())]))
         return mail
 
@@ -115,10 +134,9 @@ class Webhook:
     name: str = "webhook"
 
     def send(self, message: Message) -> str:
-        body = orjson.dumps({"subject": message.subject, **message.fields})
         where = f"webhook at {urlsplit(self.url).hostname}"
         try:
-            request = Request(self.url, body, {"Content-Type": "application/json", "User-Agent": "cdcbus"})
+            request = Request(self.url, message.json, {"Content-Type": "application/json", "User-Agent": "cdcbus"})
             build_opener(_NoRedirect).open(request, timeout=ANSWER_SECONDS).close()
         except HTTPError as error:
             error.close()
@@ -147,7 +165,7 @@ class Command:
             raise NotAccepted(f"alarm.exec.command cannot be run: {getattr(error, 'strerror', None) or error}") from error
         with process:
             try:
-                process.communicate(orjson.dumps({"subject": message.subject, **message.fields}) + b"\n", self.seconds)
+                process.communicate(message.json + b"\n", self.seconds)
             except subprocess.TimeoutExpired as error:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise NotAccepted(f"alarm.exec.command has not ended within {self.seconds:g} s; it was killed") from error

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cdcbus.ops.alarms.channels import Receiver
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.bus_keys import ALARM_LIMIT_KEYS
 from cdcbus.tasks.interpolation import interpolate
@@ -20,7 +21,7 @@ class Limits:
     """A limit below 1 is none. `lag_records`: such a lag for `lag_records_hold_seconds`. `hold_seconds`: for how long other conditions must
     last, and how long an alarm must be gone to be over. `repeat_seconds`: between two notices of the same alarm. `recoveries`: how often an
     hour a stuck task is started again. `windows`: when notices are sent, minutes of the day by this machine's clock; none: always.
-    `receivers`: mail addresses of the task's people."""
+    `receivers`: the task's people."""
 
     lag_records: int = 10_000
     lag_records_hold_seconds: int = 60
@@ -34,7 +35,7 @@ class Limits:
     repeat_seconds: int = 1800
     recoveries: int = 0
     windows: tuple[Window, ...] = ()
-    receivers: tuple[str, ...] = ()
+    receivers: tuple[Receiver, ...] = ()
 
     def is_in_window(self, now: float) -> bool:
         """Whether notices are sent at this time. A window that ends before it begins is one over midnight."""
@@ -80,10 +81,15 @@ def limits_of(dist: Dist, settings: Mapping[str, Any], environ: Mapping[str, str
     )
 
 
-def _receivers(value: Any, environ: Mapping[str, str]) -> tuple[str, ...]:
+def _receivers(value: Any, environ: Mapping[str, str]) -> tuple[Receiver, ...]:
+    """Those of whom anything is said."""
+
+    def part(person: Mapping[str, Any], field: str) -> str:
+        try:
+            return interpolate(str(person.get(field) or ""), environ).strip()
+        except ValueError as error:
+            raise ConfigError(f"receiver[i].{field}: {error}") from error
+
     people = [person for person in value if isinstance(person, dict)] if isinstance(value, list) else []
-    try:
-        addresses = [interpolate(str(person.get("email") or ""), environ).strip() for person in people]
-    except ValueError as error:
-        raise ConfigError(f"receiver[i].email: {error}") from error
-    return tuple(address for address in addresses if "@" in address)
+    found = [Receiver(part(person, "realName"), part(person, "email"), part(person, "phone")) for person in people]
+    return tuple(each for each in found if each != Receiver())

@@ -11,6 +11,7 @@ from cdcbus.tasks.task_nodes import Stat, State
 SILENT_SECONDS = 60.0
 LONGEST_REASON = 1_000
 RECOVERED_BY_RESTART = ("batch", "position")
+OF_STATE = ("error", "retrying", "starting")  # say what the state of the task says
 START_HOLDS = 3  # times as long as others: a start may take its time
 
 
@@ -82,3 +83,5 @@ def _of_work(seen: Seen, stat: Stat, limits: Limits, condition: Callable[..., Co
     if stat.retention_seconds and 0 < limits.retention_percent <= 100 * (stat.lag_seconds or 0) / stat.retention_seconds:
         kept = f"what it has to read is kept for {stat.retention_seconds / 3600:,.1f} h"
         yield condition("retention", f"{stat.lag_seconds:,.0f} s behind, and {kept}; keep it for longer, or rows are lost")
+    if 0 < limits.retention_percent <= 100 * (stat.kept_unread or 0):
+        yield condition("retention-bytes", f"{stat.kept_place}; keep more, or rows are lost")

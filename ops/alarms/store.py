@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -21,6 +21,8 @@ from cdcbus.tasks.positions import ROOT
 
 SENT_KEPT = 20
 WAITING_KEPT = 20
+NOBODY = "nobody yet"
+LATEST = 2**36  # epoch seconds: the year 4147
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,12 @@ class TaskAlarms:
         """Those that people know of."""
         return {rule: alarm for rule, alarm in self.alarms.items() if alarm.raised_at}
 
+    def told_by(self, rule: str) -> str:
+        """Which channel has accepted the last notice of an alarm; empty where none was told lately, NOBODY while nobody has."""
+        if any(notice.rule == rule for notice in self.waiting):
+            return NOBODY
+        return next((sent.by for sent in reversed(self.sent) if sent.notice.rule == rule), "")
+
 
 @dataclass(frozen=True, slots=True)
 class Silence:
@@ -53,6 +61,9 @@ class Silence:
 
     until: float = 0.0
     by: str = ""
+
+    def is_on(self, now: float) -> bool:
+        return self.until > now
 
 
 class AlarmNodes:
@@ -80,7 +91,8 @@ class AlarmNodes:
 
     def silence(self, task_id: str) -> Silence:
         node = get_node(self._client, f"{_path(task_id)}/silence")
-        return Silence() if node is None else Silence(node.real("until") or 0.0, node.text("by"))
+        until = None if node is None else node.real("until")
+        return Silence() if node is None or not _is_time(until) else Silence(until or 0.0, node.text("by"))
 
     def put_silence(self, task_id: str, silence: Silence | None) -> None:
         if silence is None:
@@ -96,14 +108,32 @@ def _path(task_id: str) -> str:
 def _read(fields: Mapping[str, Any]) -> TaskAlarms:
     try:
         return TaskAlarms(
-            {rule: Alarm(**alarm) for rule, alarm in fields.get("alarms", {}).items()},
+            {rule: _alarm(alarm) for rule, alarm in fields.get("alarms", {}).items()},
             tuple(_notice(notice) for notice in fields.get("waiting", ())),
-            tuple(Sent(_notice(sent["notice"]), sent["by"]) for sent in fields.get("sent", ())),
+            tuple(Sent(_notice(sent["notice"]), str(sent["by"])) for sent in fields.get("sent", ())),
             tuple(map(float, fields.get("restarts", ()))),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         return TaskAlarms()
 
 
+def _alarm(fields: Mapping[str, Any]) -> Alarm:
+    alarm = Alarm(**fields)
+    _check((alarm.sentence,), (alarm.since, alarm.raised_at, alarm.told_at, alarm.gone_at, alarm.times))
+    return alarm
+
+
 def _notice(fields: Mapping[str, Any]) -> Notice:
-    return Notice(**{**fields, "kind": Kind(fields["kind"])})
+    notice = Notice(**{**fields, "kind": Kind(fields["kind"])})
+    _check((notice.rule, notice.sentence), (notice.since, notice.at, notice.times))
+    return notice
+
+
+def _check(texts: Iterable[object], numbers: Iterable[object]) -> None:
+    """Raises ValueError for what is no text, no time and no count."""
+    if not all(isinstance(text, str) for text in texts) or not all(map(_is_time, numbers)):
+        raise ValueError
+
+
+def _is_time(number: object) -> bool:
+    return isinstance(number, int | float) and 0 <= number < LATEST

@@ -17,7 +17,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from cdcbus.ops.alarms.channels import Channel, Message, channels_of, deliver
+from cdcbus.ops.alarms.channels import Channel, Message, Receiver, channels_of, deliver
 from cdcbus.ops.alarms.limits import Limits, limits_of
 from cdcbus.ops.alarms.rules import RECOVERED_BY_RESTART, Seen, conditions
 from cdcbus.ops.alarms.state import Kind, Notice, step
@@ -171,7 +171,7 @@ class Watch:
         self._complaints[about] = sentence
 
 
-def message_of(task_id: str, notice: Notice, node_id: str, state: State, receivers: tuple[str, ...] = ()) -> Message:
+def message_of(task_id: str, notice: Notice, node_id: str, state: State, receivers: tuple[Receiver, ...] = ()) -> Message:
     """A notice as it is sent; docs/alarms.md describes the fields."""
     fields = {
         "task": task_id,

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
 
+from cdcbus.ops.alarms import silence as alarm_silence
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.bus import WebBus
 from cdcbus.plugins.errors import ConfigError
@@ -24,6 +24,7 @@ from cdcbus.tasks.task_nodes import Status, TaskNodes, status_of
 if TYPE_CHECKING:
     from cdcbus.consumer.dead_letters import DeadLetterTopic, OpenLetter
     from cdcbus.consumer.task import LoadTask
+    from cdcbus.ops.fetch_letters import FetchLetter, FetchLetters
     from cdcbus.producer.task import FetchTask
 
 
@@ -118,17 +119,29 @@ def limit(bus: WebBus, node_id: str, swimlanes: int, who: str) -> NodeInfo:
     return known_node(bus, node_id)
 
 
-def dead_letters(bus: WebBus, task_id: str) -> list[OpenLetter]:
-    """The open letters of a consumer task. Takes up to 30 s when Kafka is away."""
+def silence(bus: WebBus, task_ids: Collection[str], seconds: float, who: str) -> None:
+    """Lets nothing be told of tasks for so long; 0: from now on it is."""
+    for task_id in task_ids:
+        known_task(bus, task_id)
+    for task_id in task_ids:
+        alarm_silence.silence(bus.client, task_id, seconds, who)
+
+
+def dead_letters(bus: WebBus, task_id: str) -> list[OpenLetter | FetchLetter]:
+    """The open letters of a task. Takes up to 30 s when Kafka is away."""
     with _letters(bus, task_id) as topic:
-        return topic.letters()
+        return [*topic.letters()]
 
 
 def dlq_replay(bus: WebBus, task_id: str, records: Collection[str] | None, who: str) -> int:
-    """Puts original records (None: all) to the ends of their partitions, and settles their letters; how many."""
+    """Puts original records (None: all) to the ends of their partitions, and settles their letters; how many. Refused for a fetch task,
+    whose letters do not hold the records."""
+    from cdcbus.ops.fetch_letters import NO_REPLAY, FetchLetters
     from cdcbus.tasks.letters import chosen_letters, replay_letters
 
     with _letters(bus, task_id) as topic:
+        if isinstance(topic, FetchLetters):
+            raise ConfigError(NO_REPLAY)
         letters = chosen_letters(topic, records)
         replay_letters(bus.client, topic, task_id, letters, who)
     return len(letters)
@@ -139,21 +152,15 @@ def dlq_drop(bus: WebBus, task_id: str, records: Collection[str] | None, who: st
     from cdcbus.tasks.letters import chosen_letters, drop_letters
 
     with _letters(bus, task_id) as topic:
-        letters = chosen_letters(topic, records)
+        letters: list[Any] = chosen_letters(topic, records)
         drop_letters(bus.client, topic, task_id, letters, who)
     return len(letters)
 
 
-@contextmanager
-def _letters(bus: WebBus, task_id: str) -> Iterator[DeadLetterTopic]:
-    from cdcbus.consumer.dead_letters import DeadLetterTopic
-    from cdcbus.consumer.task import LoadTask
+def _letters(bus: WebBus, task_id: str) -> DeadLetterTopic | FetchLetters:
+    from cdcbus.ops.fetch_letters import letters_of
 
-    task = stored_task(bus, task_id)
-    if not isinstance(task, LoadTask):
-        raise ConfigError(f"task {task_id} is a fetch task; it leaves no letters that could be replayed here")
-    with DeadLetterTopic(task) as topic:
-        yield topic
+    return letters_of(stored_task(bus, task_id))
 
 
 def _startable(bus: WebBus, task_id: str) -> Status:

@@ -15,7 +15,15 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>cdcb
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="/static/icon.svg" type="image/svg+xml"><link rel="stylesheet" href="/static/console.css">
 <script src="/static/theme.js"></script></head><body><main><h1>{title}</h1><p>{sentence}</p>
-<p><a href="/">Back</a></p></main></body></html>"""
+<p><a href="/">To the overview</a></p></main></body></html>"""
+TITLES = {
+    404: "Not there",
+    409: "Not possible as things are",
+    413: "Too large",
+    422: "Not understood",
+    500: "An error of ours",
+    503: "Away",
+}
 
 
 class Refused(Exception):
@@ -35,4 +43,4 @@ def refusal(path: str, accept: str, status: int, sentence: str, headers: Iterabl
     """`path` and `accept` of the request say who asks."""
     if path.startswith(PROGRAMS) or "text/html" not in accept:
         return JSONResponse({"error": sentence}, status, dict(headers))
-    return HTMLResponse(PAGE.format(title=status, sentence=html.escape(sentence)), status, dict(headers))
+    return HTMLResponse(PAGE.format(title=TITLES.get(status, "Refused"), sentence=html.escape(sentence)), status, dict(headers))

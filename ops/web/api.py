@@ -15,8 +15,9 @@ from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
 from cdcbus.consumer.task import LoadTask
+from cdcbus.ops.alarms.silence import LONGEST_SECONDS
 from cdcbus.ops.task_list_commands import as_fields
-from cdcbus.ops.web import actions
+from cdcbus.ops.web import actions, alarm_views
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.auth import operator_of
 from cdcbus.ops.web.bus import WebBus, bus_of
@@ -169,6 +170,43 @@ class Settled(BaseModel):
     count: int
 
 
+class Raised(BaseModel):
+    """An alarm that is raised, seen first at `since` (UTC), told so many times; `by`: the channel that has accepted the last notice."""
+
+    rule: str
+    sentence: str
+    since: str
+    times: int
+    by: str
+
+
+class Notice(BaseModel):
+    """`kind`: raised, repeated or cleared. `by`: the channel that has accepted it, or `nobody yet`."""
+
+    at: str
+    kind: str
+    rule: str
+    sentence: str
+    by: str
+
+
+class Alarms(BaseModel):
+    """Of a task; notices the newest first. `silent_until`: until when nothing is told (UTC), empty where it is."""
+
+    task_id: str
+    raised: list[Raised]
+    notices: list[Notice]
+    silent_until: str
+    silent_by: str
+
+
+class Silence(BaseModel):
+    """From now on; 0 ends it."""
+
+    model_config = ConfigDict(extra="forbid")
+    seconds: int = Field(ge=0, le=LONGEST_SECONDS)
+
+
 class Noted(BaseModel):
     """An action: who did it, from where. `failed`: why it was not done after all."""
 
@@ -255,6 +293,17 @@ def drop(task_id: str, which: Letters, bus: _Bus, who: _Who) -> Settled:
     return Settled(count=actions.dlq_drop(bus, task_id, _records(which), who))
 
 
+@router.get("/alarms", summary="The alarms of all tasks, who was told, and what is silent")
+def alarms(bus: _Bus) -> list[Alarms]:
+    return [_alarms(bus, task_id) for task_id in TaskNodes(bus.client).ids()]
+
+
+@router.post("/tasks/{task_id}/silence", summary="Let nothing be told of it for a while; what is still wrong then is")
+def silence(task_id: str, how_long: Silence, bus: _Bus, who: _Who) -> Alarms:
+    actions.silence(bus, [task_id], how_long.seconds, who)
+    return _alarms(bus, task_id)
+
+
 @router.get("/nodes", summary="All nodes and how they are")
 def nodes(bus: _Bus) -> list[Node]:
     known = BusNodes(bus.client)
@@ -310,6 +359,13 @@ def audited(bus: _Bus, newest: Annotated[int, Query(ge=1, le=audit.KEPT)] = 100)
 def _task(status: Status) -> Task:
     fields: dict[str, Any] = as_fields(status)
     return Task(**fields)
+
+
+def _alarms(bus: WebBus, task_id: str) -> Alarms:
+    fields = asdict(alarm_views.alarms_of(bus, task_id))
+    for each in (*fields["raised"], *fields["notices"]):
+        del each["task_id"]
+    return Alarms(**fields)
 
 
 def _node(info: NodeInfo) -> Node:

@@ -1,4 +1,4 @@
-"""The pages for operators: overview, task, reset, nodes, topics, lineage, dead letters. What they change goes through `actions`.
+"""The pages for operators: overview, task, reset, nodes, alarms, topics, lineage, dead letters. What they change goes through `actions`.
 
 A page is served whole; where it says `live`, the same values are read again by its stream. Pages hold no cell values but for the rows of a
 topic, which need the token where one is set.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
@@ -16,16 +17,22 @@ from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from cdcbus.consumer.task import LoadTask
-from cdcbus.ops.web import actions, topic_views
+from cdcbus.ops.alarms.rules import OF_STATE
+from cdcbus.ops.alarms.silence import duration_seconds
+from cdcbus.ops.fetch_letters import NO_REPLAY
+from cdcbus.ops.topic_log import access_of
+from cdcbus.ops.web import actions, alarm_views, topic_views
 from cdcbus.ops.web import task_views as views
 from cdcbus.ops.web.answers import Refused, status_of_error
 from cdcbus.ops.web.auth import is_logged_in, operator_of
 from cdcbus.ops.web.bus import WebBus, bus_of
+from cdcbus.ops.web.letter_views import SHOWN, letter_row
 from cdcbus.ops.web.lineage_graph import graph
 from cdcbus.ops.web.live import stream
 from cdcbus.ops.web.pages import live_parts, page
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.rowchange import Op
+from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.audit import actions as audited_actions
 from cdcbus.tasks.bus_nodes import BusNodes, NodeInfo
 from cdcbus.tasks.lineage import ways
@@ -33,6 +40,7 @@ from cdcbus.tasks.minutes import Minutes
 from cdcbus.tasks.task_nodes import State, TaskNodes
 
 ACTIONS = 30  # of the audit, shown
+NOTICES = 50  # of alarms, shown
 NEWEST = 50  # records of each partition that a topic's page reads
 MOST_NEWEST = 1000
 TAIL_SECONDS = 3.0
@@ -42,6 +50,8 @@ DONE = {
     "stop": "Stop is ordered: the task stores its position and ends.",
     "reset": "The position is set.",
     "undo": "The position is what it was before.",
+    "silence": "It is silent: nothing is told for so long; what is still wrong then is.",
+    "told": "The silence is over.",
     "replay": "The records are at the ends of their partitions, and their letters are settled.",
     "drop": "The letters are settled.",
 }
@@ -97,7 +107,12 @@ def _overview_values(request: Request, word: str, state: str) -> dict[str, Any]:
 @router.get("/tasks/{task_id}")
 def task_page(request: Request, task_id: str, done: str = "") -> Response:
     live = f"/live{_task_address(task_id)}"
-    values = {**_task_values(request, task_id), **_task_text(request, task_id), "done": DONE.get(done, "")}
+    values = {
+        **_task_values(request, task_id),
+        **_task_text(request, task_id),
+        "durations": alarm_views.DURATIONS,
+        "done": DONE.get(done, ""),
+    }
     return page(request, "task.html", values, section="/", live=live)
 
 
@@ -119,6 +134,8 @@ def _task_values(request: Request, task_id: str) -> dict[str, Any]:
         "charts": views.charts_of(Minutes(bus.client).read(task_id), time.time()),
         "places": views.places(bus, task_id),
         "changes": views.position_changes(bus, task_id),
+        "alarms": alarm_views.alarms_of(bus, task_id),
+        "of_state": OF_STATE,
         "failures": nodes.errors(task_id)[::-1],
         "log": lines,
         "no_log": no_log,
@@ -258,6 +275,70 @@ def resume(request: Request, node_id: str) -> Response:
     return RedirectResponse("/nodes", 303)
 
 
+@router.post("/nodes/{node_id}/limit")
+def limit(request: Request, node_id: str, swimlanes: Annotated[int, Form(ge=0, lt=2**31)]) -> Response:
+    actions.limit(bus_of(request), node_id, swimlanes, operator_of(request))
+    return RedirectResponse("/nodes", 303)
+
+
+# Alarms
+
+
+@router.get("/alarms")
+def alarms_page(request: Request, done: str = "") -> Response:
+    bus = bus_of(request)
+    values = {
+        **_alarm_values(request),
+        "tasks": TaskNodes(bus.client).ids(),
+        "durations": alarm_views.DURATIONS,
+        "told_where": alarm_views.told_where(bus),
+        "done": DONE.get(done, ""),
+    }
+    return page(request, "alarms.html", values, section="/alarms", live="/live/alarms")
+
+
+@router.get("/live/alarms")
+def alarms_live(request: Request) -> Response:
+    return stream(request, lambda: live_parts("alarms.html", _alarm_values(request)))
+
+
+def _alarm_values(request: Request) -> dict[str, Any]:
+    bus = bus_of(request)
+    known = [alarm_views.alarms_of(bus, task_id) for task_id in TaskNodes(bus.client).ids()]
+    notices = sorted((notice for each in known for notice in each.notices), key=lambda notice: notice.at, reverse=True)
+    return {
+        "raised": sorted((alarm for each in known for alarm in each.raised), key=lambda alarm: alarm.since, reverse=True),
+        "silent": [each for each in known if each.silent_until],
+        "notices": notices[:NOTICES],
+        "is_logged_in": is_logged_in(request),
+    }
+
+
+@router.post("/alarms/silence")
+def silence_tasks(request: Request, duration: Annotated[str, Form(alias="for")], task: Annotated[str, Form()] = "") -> Response:
+    """Without a task: all that there are now."""
+    bus = bus_of(request)
+    actions.silence(bus, [task] if task else TaskNodes(bus.client).ids(), _silence_seconds(duration), operator_of(request))
+    return RedirectResponse(f"/alarms?done={_silenced(duration)}", 303)
+
+
+@router.post("/tasks/{task_id}/silence")
+def silence_task(request: Request, task_id: str, duration: Annotated[str, Form(alias="for")]) -> Response:
+    actions.silence(bus_of(request), [task_id], _silence_seconds(duration), operator_of(request))
+    return RedirectResponse(_task_address(task_id, f"?done={_silenced(duration)}"), 303)
+
+
+def _silence_seconds(duration: str) -> float:
+    try:
+        return 0.0 if duration == alarm_views.OFF else duration_seconds(duration)
+    except ValueError as error:
+        raise Refused(422, f"for how long: {error}") from error
+
+
+def _silenced(duration: str) -> str:
+    return "told" if duration == alarm_views.OFF else "silence"
+
+
 # Topics
 
 
@@ -323,7 +404,8 @@ def _task_of(request: Request, topic: str) -> str:
 def _tail_values(request: Request, wanted: _Tail) -> dict[str, Any]:
     task = actions.stored_task(bus_of(request), wanted.task)
     tables = wanted.table.split()
-    return {"rows": topic_views.tail(task, wanted.topic, wanted.newest, tables, wanted.key.strip(), wanted.op.lower())}
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    return {"today": today, "rows": topic_views.tail(task, wanted.topic, wanted.newest, tables, wanted.key.strip(), wanted.op.lower())}
 
 
 # Lineage
@@ -331,7 +413,7 @@ def _tail_values(request: Request, wanted: _Tail) -> dict[str, Any]:
 
 @router.get("/lineage")
 def lineage_page(request: Request, q: str = "") -> Response:
-    found = ways(_shared(request).tasks.all(), q.strip())
+    found = sorted({hop for way in ways(_shared(request).tasks.all(), q.strip()) for hop in way.hops()})
     return page(request, "lineage.html", {"q": q, "ways": found, "graph": graph(found)}, section="/lineage")
 
 
@@ -346,39 +428,51 @@ def letters_page(request: Request) -> Response:
     return page(request, "letters.html", {"rows": rows}, section="/letters")
 
 
-def _letter_count(bus: WebBus, task: LoadTask, away: dict[str, str]) -> Mapping[str, Any]:
+def _letter_count(bus: WebBus, task: FetchTask | LoadTask, away: dict[str, str]) -> Mapping[str, Any]:
     """`away`: why a Kafka has not answered, which is asked once only, as that takes long."""
-    if task.source.servers not in away:
+    servers = access_of(task).servers
+    if servers not in away:
         try:
             letters = actions.dead_letters(bus, task.task_id)
             return {"open": len(letters), "newest": max((letter.time for letter in letters), default=""), "away": ""}
         except CdcError as error:
-            away[task.source.servers] = str(error)
-    return {"open": None, "newest": "", "away": away[task.source.servers]}
+            away[servers] = str(error)
+    return {"open": None, "newest": "", "away": away[servers]}
 
 
 @router.get("/letters/{task_id}")
 def task_letters_page(request: Request, task_id: str, done: str = "") -> Response:
-    letters = actions.dead_letters(bus_of(request), task_id)
-    return page(request, "task_letters.html", {"task_id": task_id, "letters": letters, "done": DONE.get(done, "")}, section="/letters")
+    """With the records themselves for those who may see rows."""
+    bus = bus_of(request)
+    letters = sorted(actions.dead_letters(bus, task_id), key=lambda each: each.time, reverse=True)
+    shows_cells = bus.token is None or is_logged_in(request)
+    values = {
+        "task_id": task_id,
+        "open": len(letters),
+        "letters": [letter_row(each, shows_cells) for each in letters[:SHOWN]],
+        "no_replay": NO_REPLAY if isinstance(actions.stored_task(bus, task_id), FetchTask) else "",
+        "done": DONE.get(done, ""),
+    }
+    return page(request, "task_letters.html", values, section="/letters")
 
 
 Records = Annotated[Sequence[str], Form(alias="record", default_factory=tuple)]
+TakesAll = Annotated[bool, Form(alias="all")]
 
 
 @router.post("/letters/{task_id}/replay")
-def replay(request: Request, task_id: str, records: Records) -> Response:
-    actions.dlq_replay(bus_of(request), task_id, _chosen(records), operator_of(request))
+def replay(request: Request, task_id: str, records: Records, takes_all: TakesAll = False) -> Response:
+    actions.dlq_replay(bus_of(request), task_id, _chosen(records, takes_all), operator_of(request))
     return RedirectResponse(f"/letters/{quote(task_id, safe='')}?done=replay", 303)
 
 
 @router.post("/letters/{task_id}/drop")
-def drop(request: Request, task_id: str, records: Records) -> Response:
-    actions.dlq_drop(bus_of(request), task_id, _chosen(records), operator_of(request))
+def drop(request: Request, task_id: str, records: Records, takes_all: TakesAll = False) -> Response:
+    actions.dlq_drop(bus_of(request), task_id, _chosen(records, takes_all), operator_of(request))
     return RedirectResponse(f"/letters/{quote(task_id, safe='')}?done=drop", 303)
 
 
-def _chosen(records: Sequence[str]) -> Sequence[str]:
-    if not records:
+def _chosen(records: Sequence[str], takes_all: bool) -> Sequence[str] | None:
+    if not records and not takes_all:
         raise Refused(422, "no letter was chosen; go back and tick those that are meant")
-    return records
+    return None if takes_all else records

@@ -64,6 +64,11 @@ METRICS = {
         Described("cdcbus_task_still_seconds", _TASK, "How long its position has not moved although there is more."),
         Described("cdcbus_task_skew_seconds", _TASK, "By how much the source's clock is ahead, as far as is known."),
         Described("cdcbus_task_retention_seconds", _TASK, "How long its topics, or its binlog, keep what it has to read."),
+        Described(
+            "cdcbus_task_kept_unread_ratio",
+            _TASK,
+            "Of what its topics, or its binlog, keep by bytes, how much is still to be read; 1: all.",
+        ),
         Described("cdcbus_table_rows_total", (*_TABLE, "operation"), "Row changes of a table, by operation at the source."),
         Described("cdcbus_table_failed_rows_total", _TABLE, "Of these, those that went to dead letters."),
         Described("cdcbus_table_missed_rows_total", _TABLE, "Updates and deletes that hit no row of the target."),
@@ -122,6 +127,7 @@ def _of_stat(task_id: str, stat: Stat) -> Iterator[Sample]:
     yield "cdcbus_task_still_seconds", task, stat.still_seconds
     yield "cdcbus_task_skew_seconds", task, stat.skew_seconds
     yield "cdcbus_task_retention_seconds", task, stat.retention_seconds
+    yield "cdcbus_task_kept_unread_ratio", task, stat.kept_unread
     for stage, delay in stat.delays.items():
         for quantile, seconds in (("0.5", delay.p50), ("0.95", delay.p95), ("0.99", delay.p99)):
             yield "cdcbus_task_delay_seconds", (task_id, stage, quantile), seconds

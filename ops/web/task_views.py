@@ -9,13 +9,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import TypeGuard
 
 import orjson
 
-from cdcbus.consumer.task import LoadTask, OnError
+from cdcbus.consumer.task import LoadTask
+from cdcbus.ops.alarms.rules import OF_STATE
+from cdcbus.ops.alarms.store import AlarmNodes
 from cdcbus.ops.web.bus import WebBus
 from cdcbus.ops.web.charts import Series
+from cdcbus.ops.web.topic_views import dead_letter_topic_of
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionError
 from cdcbus.plugins.kafka.publish_config import PublishConfig
 from cdcbus.plugins.loaders.jdbc_url import read_url
@@ -51,11 +53,22 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """A task on the overview. `hour`: rows in each of its last 60 minutes; empty where nothing was told in the last hours."""
+    """A task on the overview. `hour`: rows in each of its last 60 minutes; empty where nothing was told in the last hours. `alarms`: those
+    that are raised, rule and sentence."""
 
     status: Status
     route: Route | None
     hour: Sequence[int]
+    alarms: Sequence[tuple[str, str]] = ()
+    is_silent: bool = False
+
+    @property
+    def wrong(self) -> list[tuple[str, str]]:
+        """The reason of its state and its alarms, each once: the alarm's rule, empty where it is none, and a sentence."""
+        of_state = next((rule for rule, _ in self.alarms if rule in OF_STATE), "")
+        reason = self.status.reason.splitlines()[:1]
+        others = [(rule, sentence) for rule, sentence in self.alarms if not reason or rule != of_state]
+        return [*((of_state, sentence) for sentence in reason), *others]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +79,7 @@ class Overview:
     states: Counter[State]
     rows_per_second: float
     most_behind_seconds: float | None
+    alarms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +151,15 @@ class Overviews:
 
     def _read(self) -> list[TaskRow]:
         nodes, minutes, now = TaskNodes(self._bus.client), Minutes(self._bus.client), time.time()
+        alarms = AlarmNodes(self._bus.client)
         found = []
         for task_id in nodes.ids():
             task = self._tasks.task(task_id)
             route = None if task is None else route_of(task)
             told = minutes.read(task_id)
-            found.append(TaskRow(status_of(nodes, task_id), route, last_hour(told, now) if told else ()))
+            raised = [(rule, alarm.sentence) for rule, alarm in alarms.get(task_id)[0].raised.items()]
+            hour = last_hour(told, now) if told else ()
+            found.append(TaskRow(status_of(nodes, task_id), route, hour, raised, alarms.silence(task_id).is_on(now)))
         return sorted(found, key=lambda row: (URGENT.index(row.status.state), row.status.task_id))
 
 
@@ -155,6 +172,7 @@ def overview(rows: Sequence[TaskRow], word: str, state: str) -> Overview:
         Counter(row.status.state for row in rows),
         sum(stat.rows_per_second for stat in stats),
         max(lags, default=None),
+        sum(len(row.alarms) for row in rows),
     )
 
 
@@ -176,9 +194,9 @@ def route_of(task: FetchTask | LoadTask) -> Route:
     return Route("consumer", f"topic {topics[0]}" + (f" and {len(topics) - 1} more" if len(topics) > 1 else ""), target, topics)
 
 
-def keeps_letters(task: FetchTask | LoadTask) -> TypeGuard[LoadTask]:
-    """Whether what it cannot apply becomes dead letters."""
-    return isinstance(task, LoadTask) and task.on_error is not OnError.STOP
+def keeps_letters(task: FetchTask | LoadTask) -> bool:
+    """Whether what it cannot apply, or what is too large for Kafka, becomes dead letters."""
+    return bool(dead_letter_topic_of(task))
 
 
 def charts_of(minutes: Sequence[Minute], now: float) -> list[Series]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.task import LoadTask, OnError
 from cdcbus.ops.topic_log import KafkaRecord, TopicLog, access_of
 from cdcbus.ops.topic_rows import is_wanted, printable, utc
 from cdcbus.plugins.errors import CdcError, ConversionError
@@ -19,7 +19,8 @@ CELL_CHARACTERS = 1000  # shown of a cell
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """A topic. `task_id`: one that says how to reach it. `records`: those Kafka holds now; None for a topic that no task names."""
+    """A topic. `task_id`: one that says how to reach it. `records`: those Kafka holds now; None for a topic that no task names.
+    `letters_of`: tasks that put their dead letters there."""
 
     name: str
     task_id: str
@@ -28,6 +29,7 @@ class TopicRow:
     records: int | None
     writers: Sequence[str]
     readers: Sequence[str]
+    letters_of: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,13 @@ def topics_of(task: FetchTask | LoadTask) -> tuple[str, ...]:
     return task.source.topics if isinstance(task, LoadTask) else (task.publish.topic,)
 
 
+def dead_letter_topic_of(task: FetchTask | LoadTask) -> str:
+    """Empty where it leaves no dead letters."""
+    if isinstance(task, FetchTask):
+        return task.publish.dead_letter_topic
+    return "" if task.on_error is OnError.STOP else task.dead_letters.topic
+
+
 def clusters(tasks: Iterable[FetchTask | LoadTask]) -> list[Cluster]:
     """All clusters that tasks name. Each is asked by the way of its first task; one that is away takes a few seconds."""
     by_servers: dict[str, list[FetchTask | LoadTask]] = {}
@@ -87,10 +96,11 @@ def _cluster(servers: str, tasks: Sequence[FetchTask | LoadTask]) -> Cluster:
 
 def _topic(log: TopicLog, name: str, partitions: int, replicas: int, tasks: Sequence[FetchTask | LoadTask]) -> TopicRow:
     users = [task for task in tasks if name in topics_of(task)]
-    records = sum(end - low for low, end in log.bounds(name).values()) if users else None
+    letters_of = [task.task_id for task in tasks if name == dead_letter_topic_of(task)]
+    records = sum(end - low for low, end in log.bounds(name).values()) if users or letters_of else None
     writers = [task.task_id for task in users if isinstance(task, FetchTask)]
     readers = [task.task_id for task in users if isinstance(task, LoadTask)]
-    return TopicRow(name, (users or tasks)[0].task_id, partitions, replicas, records, writers, readers)
+    return TopicRow(name, (users or tasks)[0].task_id, partitions, replicas, records, writers, readers, letters_of)
 
 
 def tail(task: FetchTask | LoadTask, topic: str, count: int, tables: Sequence[str], key: str, op: str) -> list[TailRow]:

@@ -43,6 +43,7 @@ GETS = (
     "/api/nodes",
     "/api/topics",
     "/api/audit",
+    "/api/alarms",
     "/healthz",
     "/metrics",
     "/inspect/node/info.json",
@@ -117,6 +118,10 @@ def test_what_the_api_orders_is_wanted_and_in_the_audit(bus: Bus, web: httpx.Cli
     post(web, "/api/nodes/n7/resume")
     wanted = json.loads(bus.text("/datas/node/n7/wanted") or "")
     assert (wanted["status"], wanted["workLimit"]) == ("WORKING", 3)
+    silent = post(web, f"/api/tasks/{load}/silence", {"seconds": 600}, 200)
+    assert (silent["silent_by"], silent["raised"]) == ("ada@127.0.0.1 by HTTP", [])
+    assert get(web, "/api/alarms")[0] == silent
+    assert post(web, f"/api/tasks/{load}/silence", {"seconds": 0}, 200)["silent_until"] == ""
     bus("node", "drain", "n7")
     noted = [(each["what"], each["on"], each["failed"]) for each in get(web, "/api/audit")]
     assert noted == [
@@ -127,11 +132,13 @@ def test_what_the_api_orders_is_wanted_and_in_the_audit(bus: Bus, web: httpx.Cli
         ("node limit 3", "node n7", ""),
         ("node drain", "node n7", ""),
         ("node resume", "node n7", ""),
+        ("alarm silence 600 s", "task 242", ""),
+        ("alarm silence off", "task 242", ""),
         ("node drain", "node n7", ""),
     ]
     by = [each["by"] for each in bus.json("audit")]
-    assert by[1:7] == ["ada@127.0.0.1 by HTTP"] * 6
-    assert all(re.fullmatch(r"\S+@\S+", each) for each in (by[0], by[7]))
+    assert by[1:9] == ["ada@127.0.0.1 by HTTP"] * 8
+    assert all(re.fullmatch(r"\S+@\S+", each) for each in (by[0], by[9]))
 
 
 def test_a_reset_is_a_dry_run_unless_it_says_otherwise_and_is_undone(bus: Bus, web: httpx.Client, load: str, name: str) -> None:
@@ -247,6 +254,10 @@ DAMAGE = {
     "position/LANE": [b"{", b"\xff", b'{"offset":"x"}', b'{"offset":-5,"partition":0,"topic":"other"}', b"[" * 2000],
     "history/LANE": [b"{", b'{"changes":[{"x":1}]}', b'{"changes":7}', b'{"changes":[7]}'],
     "lock/LANE": [b"{", b"[]", b'{"processId":"x"}'],
+    "alarm": [b"{", b"[]", b'{"alarms":7}', b'{"alarms":{"idle":{"sentence":5,"since":"x","raised_at":1}}}',
+              b'{"alarms":{"idle":{"sentence":"x","since":1e300,"raised_at":1}}}',
+              b'{"sent":[{"notice":{"kind":"raised","rule":7,"sentence":"","since":0,"at":[]},"by":7}]}'],
+    "alarm/silence": [b"{", b'{"until":1e300,"by":7}', b'{"until":"x"}'],
     "dist/LANE": [b"", b"{", b"[]", b"null", b'{"consumer":5}', b'{"taskId":"other"}', b"\xff", b'{"consumer":{"source":7}}'],
     "dist/other": [b"{"],
 }  # fmt: skip
@@ -255,7 +266,16 @@ DAMAGE = {
 def test_nodes_that_somebody_damaged_are_told_of_and_nothing_fails(bus: Bus, web: httpx.Client, load: str, name: str) -> None:
     directory = f"/datas/task/{load}"
     bus.tasks.want(load, is_working=True, by="x")
-    own = ["/api/tasks", "/healthz", "/metrics", f"/api/tasks/{load}", f"/api/tasks/{load}/positions"]
+    own = [
+        "/api/tasks",
+        "/healthz",
+        "/metrics",
+        f"/api/tasks/{load}",
+        f"/api/tasks/{load}/positions",
+        "/api/alarms",
+        "/alarms",
+        f"/tasks/{load}",
+    ]
     for node, texts in DAMAGE.items():
         path = f"{directory}/{node.replace('LANE', name)}"
         before = bus.client.get(path)[0] if bus.client.exists(path) else None

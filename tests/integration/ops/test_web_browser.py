@@ -10,15 +10,17 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from pymysql.cursors import Cursor
 
-from cdcbus.ops.stack.addresses import Database, free_port
+from cdcbus.ops.stack.addresses import Addresses, Database, free_port
 from cdcbus.tasks.minutes import Minute, Minutes, minute_of
 from cdcbus.tasks.task_nodes import State
+from tests.integration.ops.test_spark_tasks import postgresql as schema
 from tests.support.bus import Bus, fetch_text, open_bus
 from tests.support.waiting import wait_until
 from tests.support.web import TOKEN
@@ -52,8 +54,12 @@ loader.loaderName=JdbcBatch
 loader.onError=deadletter
 loader.source.url=jdbc:{url}
 loader.source.userName=cdc
-loader.source.password=${{env:SOURCE_PASSWORD}}
+loader.source.password=${{env:TARGET_PASSWORD}}
 """
+TABLES = (
+    "customers (id INT PRIMARY KEY, name VARCHAR(40), city VARCHAR(40) NULL)",
+    "orders (id INT PRIMARY KEY, customer INT, amount DECIMAL(9, 2), state VARCHAR(10))",
+)
 # What somebody who does not see the page, or has no mouse, would stumble over.
 STUMBLES = """() => {
   const found = [], all = (selector) => [...document.querySelectorAll(selector)];
@@ -84,9 +90,13 @@ def address() -> str:
 
 
 @pytest.fixture
-def bus(zookeeper: str, name: str, source: Database, tmp_path: Path, address: str) -> Iterator[Bus]:
+def bus(stack: Addresses, name: str, source: Database, tmp_path: Path, address: str) -> Iterator[Bus]:
+    """Beside the tables of the target, which are there for longer than its tasks."""
     web = {"CDCBUS_HTTP_BIND": address, "CDCBUS_HTTP_TOKEN": TOKEN}
-    with open_bus(zookeeper, name, tmp_path, SOURCE_PASSWORD=source.password, **web) as opened:
+    passwords = {"SOURCE_PASSWORD": source.password, "TARGET_PASSWORD": stack.postgresql.password}
+    with schema(stack, name) as run, open_bus(stack.zookeeper, name, tmp_path, **passwords, **web) as opened:
+        for table in TABLES:
+            run(f"CREATE TABLE {name}.{table}")
         yield opened
 
 
@@ -101,10 +111,10 @@ def fetch(
     name: str,
     make_topic: Callable[..., str],
 ) -> str:
-    """A fetch task, not started, whose last hours are known; beside it consumer tasks, and one that must fail as it has no topic."""
+    """A fetch task, not started; beside it consumer tasks, and one that must fail as it has no topic. Of two the last hours are known."""
     make_topic(name)
-    source_cursor.execute("CREATE TABLE customers (id INT PRIMARY KEY, name VARCHAR(40), city VARCHAR(40) NULL)")
-    source_cursor.execute("CREATE TABLE orders (id INT PRIMARY KEY, customer INT, amount DECIMAL(9, 2), state VARCHAR(10))")
+    for table in TABLES:
+        source_cursor.execute(f"CREATE TABLE {table}")
     task_id = f"{name}-to-kafka"
     bus.load(fetch_text(task_id, source, kafka, name))
     failing = fetch_text("stock-to-kafka", source, kafka, name, restartRetries="0").replace(f"topic={name}\n", f"topic={name}-stock\n")
@@ -120,6 +130,7 @@ def fetch(
         for back in range(170, 0, -1)
     ]
     Minutes(bus.client).put(task_id, known)
+    Minutes(bus.client).put(f"{name}-to-postgresql", [replace(minute, lag_records=minute.rows // 300) for minute in known])
     return task_id
 
 
@@ -173,6 +184,8 @@ def test_a_task_is_started_looked_at_stopped_and_reset_in_the_browser(
     bus: Bus, fetch: str, name: str, address: str, browser: Browser, source_cursor: Cursor, tmp_path: Path
 ) -> None:
     node = bus.node("node-1")
+    consumer = f"{name}-to-postgresql"
+    bus.tasks.want(consumer, is_working=True, by="grace@127.0.0.1")  # Spark takes its time
     base, folder = f"http://{address}", IMAGES if WRITES else tmp_path
     folder.mkdir(exist_ok=True)
     wait_until(lambda: f"serves {base}" in bus.said(), "the pages")
@@ -225,7 +238,6 @@ def test_a_task_is_started_looked_at_stopped_and_reset_in_the_browser(
     page.get_by_role("link", name="Overview").click()
     expect_text(look, "#live_tasks tr", "ERROR")
     look.check()
-    look.take("overview")
     page.get_by_role("button", name="Dark theme").click()
     look.take("overview-dark")
     page.reload()
@@ -236,11 +248,40 @@ def test_a_task_is_started_looked_at_stopped_and_reset_in_the_browser(
     look.take("topic")
     look.at("/lineage")
     look.take("lineage")
-    for path in ("/topics", "/nodes", "/letters", f"/letters/{name}-to-postgresql"):
+    for path in ("/topics", "/nodes", "/letters", f"/letters/{consumer}"):
         look.at(path)
+
+    # The consumer task beside it, and the alarm of the one that has failed, which is silenced.
+    look.at(f"/tasks/{consumer}")
+    expect_text(look, "#live_head .state", "WORKING")
+    expect_text(look, "#live_tables tr", f"{name}.customers")
+    expect_text(look, "#live_delays tr", "source to target")
+    expect_text(look, "#live_places tr", "next offset 17")
+    expect(look.page.locator("#live_charts figure")).to_have_count(3)
+    look.check()
+    look.at("/alarms")
+    expect_text(look, "#live_raised tr", "stock-to-kafka")
+    expect_text(look, "#live_notices tr", "raised")
+    page.get_by_label("Task").select_option("stock-to-kafka")
+    page.get_by_label("For").select_option("2h")
+    page.get_by_role("button", name="Tell nothing").click()
+    page.wait_for_url("**done=silence")
+    expect_text(look, "#live_silent tr", "ada@127.0.0.1 by HTTP")
+    look.check()
+    look.take("alarms")
+    look.at("/")
+    expect_text(look, "#live_tasks tr", "silent")
+    look.take("overview")
+    look.at("/tasks/stock-to-kafka")
+    page.get_by_role("button", name="End it").click()
+    page.wait_for_url("**done=told")
+    expect(page.locator("#live_alarms")).not_to_contain_text("Nothing is told")
     page.set_viewport_size(NARROW)  # type: ignore[arg-type]
     for path in (
         "/",
+        "/alarms",
+        f"/letters/{consumer}",
+        f"/tasks/{consumer}",
         f"/tasks/{fetch}",
         f"/tasks/{fetch}/reset?to=earliest",
         f"/topics/{name}?task={fetch}",

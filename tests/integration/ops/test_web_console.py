@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -14,10 +15,15 @@ from confluent_kafka import Producer
 
 from cdcbus.consumer.dead_letters import DeadLetter, DeadLetterTopic
 from cdcbus.consumer.task import LoadTask
+from cdcbus.ops.alarms.state import Alarm, Kind, Notice
+from cdcbus.ops.alarms.store import AlarmNodes, Sent, TaskAlarms
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.producer.too_large import LargeRecord, dead_letter
 from cdcbus.tasks.minutes import Minute, Minutes, minute_of
 from cdcbus.tasks.properties import read_task
 from cdcbus.tasks.task_nodes import State
-from tests.support.bus import Bus, open_bus
+from tests.support.bus import Bus, fetch_text, open_bus
+from tests.support.waiting import wait_until
 from tests.support.web import TOKEN, pages
 
 pytestmark = pytest.mark.integration
@@ -37,7 +43,7 @@ loader.onError=deadletter
 loader.deadletterTopic={topic}-dead
 """
 CELL = "Ada's cell"
-PAGES = ("/", "/nodes", "/topics", "/lineage", "/letters")
+PAGES = ("/", "/nodes", "/topics", "/lineage", "/letters", "/alarms")
 
 
 def record(number: int) -> bytes:
@@ -90,7 +96,9 @@ def text(web: httpx.Client, path: str, status: int = 200) -> str:
 
 
 def test_where_nothing_is_yet_each_page_says_how_to_begin(web: httpx.Client) -> None:
-    for path, command in zip(PAGES, ["task import", "node run", "task import", "task import", "loader.onError=deadletter"], strict=True):
+    for path, command in zip(
+        PAGES, ["task import", "node run", "task import", "task import", "loader.onError=deadletter", "alarm.exec.command"], strict=True
+    ):
         assert command in text(web, path), path
     assert "there is no such task" in text(web, "/tasks/none", 404)
     log_in(web)
@@ -110,6 +118,8 @@ def test_the_pages_show_a_task_and_hold_no_secret_and_no_cell(web: httpx.Client,
     assert f"{name}[0]: goes on at offset 10; nothing was stored" in said[f"/tasks/{load}/reset?to=latest"]
     assert re.search(rf"1 open letter .*{name}/0/3 .*the target refuses it", said[f"/letters/{load}"])
     assert re.search(r"242 .* 1 2\d{3}-", said["/letters"])
+    log_in(web)
+    assert "Ada&#39;s cell" in text(web, f"/letters/{load}").replace('"', "")  # the record itself, for those who may see rows
 
 
 def test_rows_of_a_topic_are_for_those_who_have_the_token(web: httpx.Client, load: str, name: str) -> None:
@@ -132,6 +142,10 @@ def test_forms_ask_who_it_is_then_do_what_the_commands_do(web: httpx.Client, bus
     web.post(f"/tasks/{load}/stop")
     assert bus.status(load).state is State.STOPPED
     assert re.search(r"ada@127.0.0.1 by HTTP task stop task 242 done", text(web, "/nodes"))
+    bus.client.create("/datas/node/n7/stat", b'{"hostName":"h7","workLimit":4}', makepath=True)
+    assert web.post("/nodes/n7/limit", data={"swimlanes": "-1"}).status_code == 422
+    assert web.post("/nodes/n7/limit", data={"swimlanes": "3"}).headers["location"] == "/nodes"
+    assert json.loads(bus.text("/datas/node/n7/wanted") or "")["workLimit"] == 3
 
 
 def test_a_reset_shows_what_it_means_and_sets_nothing_before_it_is_told_to(web: httpx.Client, bus: Bus, load: str, name: str) -> None:
@@ -156,7 +170,64 @@ def test_letters_are_replayed_when_they_are_chosen(web: httpx.Client, load: str,
     assert "no letter was chosen" in web.post(f"/letters/{load}/replay").text
     assert web.post(f"/letters/{load}/replay", data={"record": [f"{name}/0/3"]}).headers["location"] == "/letters/242?done=replay"
     assert "None is open." in text(web, f"/letters/{load}")
+    assert web.post(f"/letters/{load}/drop", data={"all": "true"}).headers["location"] == "/letters/242?done=drop"
     assert text(web, f"/topics/{name}?newest=20").count("Ada") == 11
+
+
+def test_letters_of_a_fetch_task_say_where_the_row_is_and_can_be_dropped_not_replayed(
+    web: httpx.Client, bus: Bus, kafka: str, name: str, make_topic: Callable[..., str]
+) -> None:
+    make_topic(f"{name}-dead")
+    source = Database("127.0.0.1", 1, "u", "p", "")
+    keys = f"loader.onError=deadletter\nloader.deadletterTopic={name}-dead\n"
+    bus.load(fetch_text("7", source, kafka, name).replace("${env:SOURCE_PASSWORD}", "${env:TARGET_PASSWORD}") + keys)
+    producer = Producer({"bootstrap.servers": kafka})
+    for pos in (4, 900):
+        record = LargeRecord(name, "shop.people", ("id",), "bin.000003", pos, 1, 0)
+        producer.produce(f"{name}-dead", **dead_letter("7", record, b"Ada_", 2_000_000))
+    assert producer.flush(30) == 0
+    first, second = f"{name}/bin.000003:4/1/0", f"{name}/bin.000003:900/1/0"
+    assert re.search(r" 7 .* 2 2\d{3}-", text(web, "/letters"))
+    said = text(web, "/letters/7")
+    assert "position bin.000003:900" in said and "table shop.people" in said and "is too large for topic" in said
+    assert "The letters of a fetch task hold no records" in said
+    assert "Ada" not in said
+    log_in(web)
+    assert "key Ada_" in text(web, "/letters/7")
+    assert web.post("/letters/7/replay", data={"record": [first]}).status_code == 409
+    assert web.post("/letters/7/drop", data={"record": [first]}).headers["location"] == "/letters/7?done=drop"
+    assert (first in text(web, "/letters/7"), second in text(web, "/letters/7")) == (False, True)
+    assert re.search(rf"dlq drop {first} task 7 done", text(web, "/nodes"))
+
+
+def test_alarms_are_shown_with_who_was_told_and_tasks_are_silenced(web: httpx.Client, bus: Bus, load: str) -> None:
+    at = time.time() - 100
+    raised, waiting = Alarm("20,000 records behind", at, at, at, times=2), Notice(Kind.RAISED, "idle", "no row has come", at, at)
+    sent = Sent(Notice(Kind.REPEATED, "lag-records", "20,000 records behind", at, at, 2), "mail")
+    AlarmNodes(bus.client).put(load, TaskAlarms({"lag-records": raised, "idle": replace(raised, times=1)}, (waiting,), (sent,)), -1)
+    page = text(web, "/alarms")
+    assert re.search(r"242 lag-records .* 20,000 records behind 2 × mail", page)
+    assert re.search(r"242 idle .* 1 × nobody yet", page)
+    assert re.search(r"242 lag-records repeated 20,000 records behind mail", page)
+    assert re.search(r"242 .*NEW .*lag-records 20,000 records behind", text(web, "/"))
+    assert re.search(r"Alarms 2 ", text(web, "/"))
+    assert re.search(
+        r"lag-records 20,000 records behind .*Last notices .* idle raised no row has come nobody yet", text(web, f"/tasks/{load}")
+    )
+
+    assert web.post("/alarms/silence", data={"for": "1h"}).headers["location"].startswith("/login")
+    log_in(web)
+    assert web.post(f"/tasks/{load}/silence", data={"for": "soon"}).status_code == 422
+    assert web.post("/alarms/silence", data={"for": "1h", "task": "none"}).status_code == 404
+    assert not AlarmNodes(bus.client).silence(load).is_on(time.time())
+    assert web.post("/alarms/silence", data={"for": "2h"}).headers["location"] == "/alarms?done=silence"
+    assert AlarmNodes(bus.client).silence(load).is_on(time.time() + 7000)
+    assert re.search(r"242 20\S+ \S+ ada@127.0.0.1 by HTTP End it", text(web, "/alarms"))
+    wait_until(lambda: "NEW silent" in text(web, "/"), "the overview, which all who look share for a second")
+    assert "Nothing is told until 20" in text(web, f"/tasks/{load}")
+    assert web.post(f"/tasks/{load}/silence", data={"for": "off"}).headers["location"] == "/tasks/242?done=told"
+    assert "No task is silent." in text(web, "/alarms")
+    assert re.search(r"alarm silence off task 242 done .*alarm silence 7200 s task 242 done", text(web, "/nodes"))
 
 
 def test_a_page_is_kept_up_to_date_by_its_stream(web: httpx.Client, bus: Bus, load: str) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pymysql.cursors import Cursor
 
+from cdcbus.consumer.progress import Progress as LoadProgress
 from cdcbus.consumer.report import BatchReport
-from cdcbus.consumer.run import Progress as LoadProgress
 from cdcbus.consumer.task import LoadTask, TopicConfig
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import JdbcTarget
@@ -71,6 +71,23 @@ def test_a_consumer_tasks_lag_is_that_of_the_first_row_that_is_not_applied_howev
     wait_until(lambda: is_behind(at(load, 1, 1), 2, HOUR), "the lag of the first lane's second row")
     wait_until(lambda: measure(at(load, 3, 1)).seconds == 0.0, "the end of the topic")
     wait_until(lambda: measure(at(load, 3, 1)).retention_seconds == 86_400.0, "for how long the topic is kept")
+
+
+def test_what_a_topic_deletes_next_is_told_where_it_keeps_so_many_bytes(kafka: str, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_topics([NewTopic(name, 2, 1, config={"retention.bytes": "6000"})])[name].result(30)
+    task = LoadTask(name, TopicConfig(kafka, (name,)), "canalRow", "JdbcBatch", JdbcTarget(""))
+    put(task, 0, *[row(1.0)] * 100)
+    put(task, 1, row(1.0))
+    (deleted,) = admin.delete_records([TopicPartition(name, 0, 20)]).values()
+    assert deleted.result(30).low_watermark == 20
+    measure = lag_meter(task)
+    wait_until(lambda: measure(at(task, 40, 0)).kept_unread == 0.75, "60 of 80 records to be unread")
+    assert measure(at(task, 40, 0)).kept_place == (
+        f"topic {name}, partition 0: 60 of the 80 records that are there are still to be read, the next one is 20 after the first, "
+        "and the topic keeps 6,000 bytes of a partition"
+    )
+    wait_until(lambda: measure(at(task, 100, 1)).kept_unread == 0.0, "the end of the topic")
 
 
 def test_a_record_that_cannot_be_read_is_as_old_as_it_is_in_kafka(load: LoadTask) -> None:

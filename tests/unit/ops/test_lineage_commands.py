@@ -35,6 +35,21 @@ def test_the_examples_as_a_tree() -> None:
     assert [line.rstrip() for line in result.stdout.splitlines()] == TREE.splitlines()
 
 
+def test_a_task_from_kafka_to_kafka_leads_on_to_the_readers_of_its_topic(tmp_path: Path) -> None:
+    file = tmp_path / "warehouse.properties"
+    text = (EXAMPLES / "kafka-to-mysql.properties").read_text(encoding="utf-8")
+    text = text.replace("taskId=kafka-to-mysql", "taskId=warehouse").replace("topics=shop", "topics=store").replace("=SHOP,", "=STORE,")
+    file.write_text(text, encoding="utf-8")
+    result = lineage("shop.orders", "--tasks", EXAMPLES, "--tasks", file)
+    lines = [line.rstrip() for line in result.stdout.splitlines()]
+    assert lines[2:6] == [
+        "    ├── task kafka-to-kafka",
+        "    │   └── store.orders in topic store",
+        "    │       └── task warehouse",
+        "    │           └── shop_copy.orders at mysql://127.0.0.1:3306/shop_copy",
+    ]
+
+
 def test_the_examples_as_json() -> None:
     ways = json.loads(lineage("public.customer", "--json", "--tasks", EXAMPLES).stdout)
     assert ways == [
@@ -46,6 +61,7 @@ def test_the_examples_as_json() -> None:
             "load_task": "kafka-to-postgresql",
             "target": "public.customer",
             "database": "postgresql://127.0.0.1:5432/shop",
+            "onward": None,
         }
     ]
 

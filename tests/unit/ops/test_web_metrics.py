@@ -30,6 +30,7 @@ STAT = Stat(
     stages_ms={"apply": 250.0},
     tables=(TableCounts("t", "shop.orders", 10, 1, 2, 3, 4, 5, 6, 7),),
     queued_bytes=8,
+    kept_unread=0.5,
 )
 STATUS = Status("shop", State.WORKING, node_id="n1", run=Run(State.WORKING, restarts=2), stat=STAT)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdcbus.tasks.lag import Lag, binlog_retention, bytes_between
+from cdcbus.tasks.lag import Lag, binlog_retention, binlog_unread, bytes_between, unread_share
 
 FILES = [("bin.1", 100), ("bin.2", 200), ("bin.3", 300), ("bin.4", 50)]
 
@@ -34,6 +34,33 @@ def test_the_bytes_of_a_binlog_between_two_places(start: tuple[str, int], end: t
 )
 def test_how_long_a_server_keeps_its_binlog(variables: dict[str, str], expected: float | None) -> None:
     assert binlog_retention(variables) == expected
+
+
+@pytest.mark.parametrize(
+    ("offset", "bounds", "record_bytes", "kept_bytes", "expected"),
+    [
+        (0, (0, 100), 100.0, 1_000_000, 0.01),  # all is unread, and the log is far from its limit
+        (0, (0, 100), 100.0, 5_000, 1.0),
+        (70, (50, 100), 1_000.0, 10_000, 0.6),  # of a full log
+        (100, (50, 100), 1_000.0, 10_000, 0.0),
+        (40, (50, 100), 1_000.0, 10_000, 1.0),  # what it needs is deleted already
+        (0, (0, 0), 0.0, 10_000, 0.0),
+    ],
+)
+def test_what_is_unread_of_a_log_that_is_kept_by_bytes(
+    offset: int, bounds: tuple[int, int], record_bytes: float, kept_bytes: int, expected: float
+) -> None:
+    assert unread_share(offset, bounds, record_bytes, kept_bytes) == pytest.approx(expected)
+
+
+def test_what_is_unread_of_a_binlog_is_told_where_the_server_keeps_so_many_bytes() -> None:
+    share, words = binlog_unread(750, 1_000)
+    assert (share, words.split(";")[0]) == (
+        0.75,
+        "750 bytes of the binlog are still to be read, and the server keeps 1,000 (max_binlog_total_size)",
+    )
+    assert binlog_unread(750, 0) == binlog_unread(None, 1_000) == (None, "")
+    assert binlog_unread(2_000, 1_000)[0] == 1.0
 
 
 @pytest.mark.parametrize(

@@ -175,3 +175,53 @@ def test_a_topic_named_after_a_table_is_followed_from_either_end() -> None:
     ]
     assert shown(ways(tasks, "shop.items")) == ["shop.items 1 shop_items - -"]
     assert shown(ways([*tasks, load("4", topics="other_t")], "other_t")) == ["*.* - other_t 4 *.*"]
+
+
+# From Kafka to Kafka
+
+
+def forward(task_id: str, *rules: MapperRule, topic: str, dynamic: str = "", topics: str = "shop", includes: str = "") -> Task:
+    task = load(task_id, *rules, topics=topics, includes=includes)
+    assert isinstance(task, LoadTask)
+    config = PublishConfig("k:9092", topic, "canalRow", topic_rules=TOPIC_RULES.read(dynamic) if dynamic else ())
+    return replace(task, loader="KAFKA_SYNC", target=config)
+
+
+def chains(found: list[Way]) -> list[str]:
+    return [" > ".join(shown([*way.hops()])) for way in found]
+
+
+TO_STORE = MapperRule(schema=("SHOP", "store"))
+
+
+def test_a_table_is_followed_through_the_topics_that_it_is_sent_on_to() -> None:
+    tasks = [fetch("1", r"shop\.a"), forward("2", TO_STORE, topic="x"), forward("3", topic="y", topics="x"), load("4", topics="y")]
+    whole = "shop.a 1 shop 2 store.a > store.a 2 x 3 store.a > store.a 3 y 4 store.a"
+    for word in ("", "shop.a", "STORE", "y"):
+        assert chains(ways(tasks, word)) == [whole], word
+    assert chains(ways(tasks[1:])) == ["SHOP.* - shop 2 store.* > store.* 2 x 3 store.* > store.* 3 y 4 store.*"]
+
+
+def test_a_table_that_is_sent_on_has_a_way_to_each_reader_that_takes_it() -> None:
+    readers = load("4", topics="x", includes="STORE.A"), load("5", topics="x", includes="STORE.B"), load("6", topics="x")
+    tasks = [fetch("1", r"shop\.a"), forward("2", TO_STORE, topic="x"), *readers]
+    assert chains(ways(tasks)) == [
+        "STORE.B - x 5 STORE.B",
+        "shop.a 1 shop 2 store.a > store.a 2 x 4 store.a",
+        "shop.a 1 shop 2 store.a > store.a 2 x 6 store.a",
+    ]
+
+
+def test_a_pattern_that_is_sent_on_leads_to_the_tables_that_its_readers_name() -> None:
+    readers = load("4", topics="x", includes="STORE.A CRM.B"), load("5", topics="store_c")
+    tasks = [fetch("1", r"shop\..*"), forward("2", TO_STORE, topic="x", dynamic="store\\.c"), *readers]
+    assert chains(ways(tasks)) == [
+        "CRM.B - x 4 CRM.B",
+        r"shop\..* 1 shop 2 store.* > STORE.A 2 x 4 STORE.A",
+        r"shop\..* 1 shop 2 store.* > store.c 2 store_c 5 store.c",
+    ]
+
+
+def test_tasks_that_send_in_a_circle_are_followed_once() -> None:
+    tasks = [fetch("1", r"shop\.a"), forward("2", topic="x"), forward("3", topic="shop", topics="x")]
+    assert "shop.a 1 shop 2 shop.a > shop.a 2 x 3 shop.a" in chains(ways(tasks))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from cdcbus.consumer.progress import Progress
 from cdcbus.consumer.report import BatchReport
-from cdcbus.consumer.run import Progress
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.tasks.measures import LoadMeasures
 from cdcbus.tasks.table_counts import TableCounts

@@ -7,6 +7,8 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
+from email import message_from_string
+from email.policy import default
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,15 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
-from cdcbus.ops.alarms.channels import Channel, Command, Mail, Message, NotAccepted, Webhook, deliver
+from cdcbus.ops.alarms.channels import Channel, Command, Mail, Message, NotAccepted, Receiver, Webhook, deliver
 from cdcbus.ops.stack.addresses import free_port
 
-MESSAGE = Message("task 7: error: no topic t", {"task": "7", "rule": "error", "times": 1}, ("owner@example.com",))
+OWNER, ON_CALL = Receiver("李雷, owner", "owner@example.com"), Receiver("on call", phone="+49 30 1234")
+MESSAGE = Message("task 7: error: no topic t", {"task": "7", "rule": "error", "times": 1}, (OWNER, ON_CALL))
+PEOPLE = [
+    {"realName": "李雷, owner", "email": "owner@example.com", "phone": ""},
+    {"realName": "on call", "email": "", "phone": "+49 30 1234"},
+]
 
 
 class Mailbox:
@@ -66,8 +73,13 @@ def test_a_mail_goes_to_those_of_the_settings_and_of_the_task(mailbox: tuple[Mai
     assert mail(port, "ops@example.com").send(MESSAGE) == ""
     (((receivers, text)),) = box.mails
     assert receivers == ["ops@example.com", "owner@example.com"]
-    assert "Subject: task 7: error: no topic t" in text
-    assert "rule: error" in text
+    got = message_from_string(text, policy=default)
+    assert got["Subject"] == "task 7: error: no topic t"
+    assert [(each.display_name, each.addr_spec) for each in got["To"].addresses] == [
+        ("", "ops@example.com"),
+        ("李雷, owner", "owner@example.com"),
+    ]
+    assert "rule: error" in got.get_content()
 
 
 def test_a_mail_that_some_get_is_accepted_and_the_others_are_named(mailbox: tuple[Mailbox, int]) -> None:
@@ -138,7 +150,7 @@ def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def test_a_webhook_gets_json_and_only_2xx_is_an_acceptance(hook: str) -> None:
     assert Webhook(f"{hook}/204").send(MESSAGE) == ""
-    assert Hook.got == [{"subject": "task 7: error: no topic t", "task": "7", "rule": "error", "times": 1}]
+    assert Hook.got == [{"subject": "task 7: error: no topic t", "task": "7", "rule": "error", "times": 1, "receivers": PEOPLE}]
     for status in (302, 404, 500):
         with pytest.raises(NotAccepted, match=f"webhook at 127.0.0.1 answers {status}"):
             Webhook(f"{hook}/{status}").send(MESSAGE)
@@ -156,7 +168,8 @@ def test_a_command_gets_json_on_its_input_and_code_0_is_an_acceptance(tmp_path: 
     out = tmp_path / "a b"
     script = f"import sys,pathlib; pathlib.Path({str(out)!r}).write_text(sys.stdin.read())"
     assert Command(f'{sys.executable} -c "{script}"').send(MESSAGE) == ""
-    assert json.loads(out.read_text())["rule"] == "error"
+    told = json.loads(out.read_text())
+    assert (told["rule"], told["receivers"]) == ("error", PEOPLE)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cdcbus.ops.alarms.channels import Receiver
 from cdcbus.ops.alarms.limits import Limits, limits_of
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.bus_settings import read_bus_settings
@@ -31,16 +32,16 @@ def test_settings_are_for_all_and_a_task_has_its_own(tmp_path: Path) -> None:
 
 def test_porters_keys_hold_and_its_check_can_be_switched_off(tmp_path: Path) -> None:
     consumer = {"emptyFetchThreshold": 10, "emptyFetchNoticeSpan": 20}
-    receiver = [{"realName": "a", "email": "${env:WHO}@h"}, {"email": ""}, "junk"]
+    receiver = [{"realName": "a", "email": "${env:WHO}@h"}, {"email": ""}, "junk", {"phone": 4711}]
     found = limits(
         {"positionCheckInterval": 5, "alarmPositionCount": 7, "consumer": consumer, "receiver": receiver}, tmp_path, WHO="somebody"
     )
     assert (found.lag_records, found.lag_records_hold_seconds, found.idle_seconds, found.idle_repeat_seconds) == (7, 5, 10, 20)
-    assert found.receivers == ("somebody@h",)
+    assert found.receivers == (Receiver("a", "somebody@h", ""), Receiver("", "", "4711"))
     assert limits({"positionCheckInterval": -1}, tmp_path).lag_records == 0
 
 
-@pytest.mark.parametrize("dist", [{"alarm.windows": "8-20"}, {"alarmPositionCount": "many"}, {"receiver": [{"email": "${env:NOBODY}"}]}])
+@pytest.mark.parametrize("dist", [{"alarm.windows": "8-20"}, {"alarmPositionCount": "many"}, {"receiver": [{"phone": "${env:NOBODY}"}]}])
 def test_what_cannot_be_used_is_named(dist: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=next(iter(dist))):
         limits(dist, tmp_path)

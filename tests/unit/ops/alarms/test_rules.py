@@ -39,6 +39,7 @@ def test_nothing_is_wrong_just_below_the_limits() -> None:
         ({"beats": {"7": 1_800_000_000.0 - 300}}, "heartbeat 7"),
         ({"beats": {"7": 1_800_000_000.0 - 290}, "skew_seconds": 10.0}, "heartbeat 7"),
         ({"lag_seconds": 120.0, "retention_seconds": 240.0}, "retention"),
+        ({"kept_unread": 0.5}, "retention-bytes"),
     ],
 )
 def test_each_limit_has_its_rule(fields: dict[str, Any], rule: str) -> None:
@@ -53,7 +54,7 @@ def test_each_limit_has_its_rule(fields: dict[str, Any], rule: str) -> None:
         (Limits(idle_seconds=-1), {"idle_seconds": 1e9}),
         (Limits(stuck_seconds=0), {"still_seconds": 1e9, "batch_seconds": 1e9}),
         (Limits(heartbeat_seconds=0), {"beats": {"7": 0.0}}),
-        (Limits(retention_percent=0), {"lag_seconds": 200.0, "retention_seconds": 1.0}),
+        (Limits(retention_percent=0), {"lag_seconds": 200.0, "retention_seconds": 1.0, "kept_unread": 1.0}),
         (LIMITS, {"lag_records": None, "lag_seconds": None, "idle_seconds": None, "retention_seconds": None}),
         (LIMITS, {"beats": {"7": 1_800_000_000.0 - 299}}),
     ],

@@ -1,0 +1,32 @@
+"""Telling nothing of a task for a while: for how long, in words, and the order for it."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from kazoo.client import KazooClient
+
+from cdcbus.ops.alarms.store import AlarmNodes, Silence
+from cdcbus.tasks.audit import audited
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+EXPECTED = "expected a number and s, m, h or d, 366d at most; example: 2h"
+LONGEST_SECONDS = 366 * 86_400
+
+
+def duration_seconds(text: str) -> float:
+    """Of `90s`, `30m`, `2h` or `1d`. Raises ValueError."""
+    found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text)
+    seconds = int(found[1]) * UNITS[found[2]] if found else LONGEST_SECONDS + 1
+    if seconds > LONGEST_SECONDS:
+        raise ValueError(EXPECTED)
+    return float(seconds)
+
+
+def silence(client: KazooClient, task_id: str, seconds: float, by: str) -> Silence:
+    """From now on nothing is told of the task for so long; 0: it is told of again. In the audit. Raises as all that asks ZooKeeper."""
+    ordered = Silence(time.time() + seconds, by) if seconds else Silence()
+    with audited(client, by, f"alarm silence {seconds:g} s" if seconds else "alarm silence off", f"task {task_id}"):
+        AlarmNodes(client).put_silence(task_id, ordered if seconds else None)
+    return ordered
