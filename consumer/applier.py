@@ -20,7 +20,12 @@ from cdcbus.plugins.registry import make_converter
 
 
 class Applier(Protocol):
-    """Applies lanes, several side by side."""
+    """Applies lanes, several side by side.
+
+    `seen`: what the target is known to hold of each lane; whatever is applied to a lane of which it holds something else is undone.
+    """
+
+    seen: dict[Lane, AppliedOffset]
 
     @property
     def is_dry_run(self) -> bool:
@@ -40,9 +45,26 @@ class Applier(Protocol):
         """How far each lane has been applied, as the target knows it. Called before the stored positions are read."""
         ...
 
+    def begin(self, lane: Lane, seen: AppliedOffset | None) -> None:
+        """On an executor, of a lane of which the driver has `seen` this: makes `seen` what the target holds by now."""
+        ...
+
+    def let_go(self) -> None:
+        """Before executors apply lanes, and on an executor behind each: keeps nothing that another process needs for them."""
+        ...
+
+    def take_over(self, offsets: Sequence[AppliedOffset]) -> None:
+        """Lanes go on from there: whoever has begun to apply records of them before changes nothing any more. Raises OffsetConflict when
+        somebody has, since `applied_offsets` was called."""
+        ...
+
     def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int) -> BatchReport:
         """Applies a lane's part of a batch, which began while ZooKeeper's node of the position was at `mzxid`; returns once it is
         durable."""
+        ...
+
+    def prepare(self, lane: Lane, records: Records) -> Callable[[int, int], BatchReport]:
+        """The same in two halves: what can be done before the records before these are applied, and, as its result, the rest."""
         ...
 
     def close(self) -> None:

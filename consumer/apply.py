@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from time import perf_counter
@@ -40,6 +41,18 @@ class Step(NamedTuple):
     offset: int
     plan: Plan
     change: RowChange
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A lane's part of a batch, decoded. `steps`: of the records that are not in `net`."""
+
+    lane: Lane
+    records: Records
+    net: NetColumns | None
+    steps: Sequence[Step]
+    report: BatchReport
+    letters: list[DeadLetter]
 
 
 @dataclass(slots=True)
@@ -87,33 +100,56 @@ class LaneApplier:
         self.seen = {(offset.topic, offset.partition): offset for offset in found}
         return found
 
+    def begin(self, _lane: Lane, _seen: AppliedOffset | None) -> None:
+        """The target tells of all lanes at once."""
+        self.applied_offsets()
+
+    def let_go(self) -> None:
+        """Connections are no lane's."""
+
+    def take_over(self, offsets: Sequence[AppliedOffset]) -> None:
+        """One transaction."""
+        with self._loader.transaction() as transaction:
+            for offset in sorted(offsets, key=attrgetter("topic", "partition")):
+                transaction.store_offset(offset, self.seen.get((offset.topic, offset.partition)))
+        self.seen = {(offset.topic, offset.partition): offset for offset in offsets}
+
     def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int) -> BatchReport:
         """Everything or nothing: rows, dead letters, and that the lane has been applied up to `end_offset`.
 
         Raises UnmappedColumn, and what needs no person but time; OffsetConflict when somebody else has applied records of the lane since
         `applied_offsets` was called; DataError and TargetRejected, naming the record, unless they become dead letters.
         """
+        return self.prepare(lane, records)(end_offset, mzxid)
+
+    def prepare(self, lane: Lane, records: Records) -> Callable[[int, int], BatchReport]:
+        """What needs no transaction: decodes, maps, and merges columns. What it returns does the rest, once the records before are applied.
+        Together they are `apply`."""
         report, letters = BatchReport(records=len(records)), list[DeadLetter]()
         started = perf_counter()
         net = self._net_columns(records)
         steps = self._steps(lane, records.take(net.plain), report, letters) if net else self._steps(lane, records, report, letters)
-        decoded = perf_counter()
+        report.decode_ms = (perf_counter() - started) * 1000
+        return partial(self._write, _Prepared(lane, records, net, steps, report, letters))
+
+    def _write(self, prepared: _Prepared, end_offset: int, mzxid: int) -> BatchReport:
+        lane, net, letters, started = prepared.lane, prepared.net, prepared.letters, perf_counter()
         with self._loader.transaction() as transaction:
-            work = _Work(lane, transaction, report, letters)
-            if net is None or not self._settle_columns(work, steps, net):
+            work = _Work(lane, transaction, prepared.report, letters)
+            if net is None or not self._settle_columns(work, prepared.steps, net):
+                steps = prepared.steps
                 if net is not None:
                     letters.clear()
-                    work.report = report = BatchReport(records=len(records))
-                    steps = self._steps(lane, records, report, letters)
+                    work.report = BatchReport(records=len(prepared.records), decode_ms=prepared.report.decode_ms)
+                    steps = self._steps(lane, prepared.records, work.report, letters)
                 self._settle(work, steps)
             if letters and self._put_dead_letters:
                 self._put_dead_letters(letters)  # before the offset moves past them
             transaction.store_offset(done := AppliedOffset(*lane, end_offset, mzxid), self.seen.get(lane))
             applied = perf_counter()
         self.seen[lane] = done
-        report.decode_ms, report.apply_ms = (decoded - started) * 1000, (applied - decoded) * 1000
-        report.commit_ms = (perf_counter() - applied) * 1000
-        return report
+        work.report.apply_ms, work.report.commit_ms = (applied - started) * 1000, (perf_counter() - applied) * 1000
+        return work.report
 
     # Columns: many records at once, where each needs no look of its own
 

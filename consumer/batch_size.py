@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame
 LOG = logging.getLogger(__name__)
 BATCH_BYTES = 32 << 20  # of values; on their way to the target each is held several times, by Spark and by Python
 MOST_BYTES = 2 * BATCH_BYTES  # beyond which not even one batch is fetched
+TURN_BYTES, TURN_TRANSACTIONS = 256 << 20, 10  # of a batch whose records only pass by; then the task looks around, and its position gets on
+LARGE_RECORDS, LARGE_BYTES = 10_000, 8 << 20  # from here on it is worth while to start an executor's work for a batch
 FIRST_RECORDS = 1_000
 FEW_RECORDS = 32
 
@@ -18,16 +20,24 @@ FEW_RECORDS = 32
 class BatchSize:
     """Learned from the batches as they come: a full one of small records makes the next ones larger, too many bytes make them smaller.
 
-    `records`: so many a batch has at most, never more than `most`. A query is told once, at its start: it is to be started again when this
-    changes.
+    `records`: so many a batch has at most. A query is told once, at its start: it is to be started again when this changes.
     """
 
-    def __init__(self, task_id: str, most: int, batch_bytes: int = BATCH_BYTES) -> None:
-        self._task_id, self._most, self._batch_bytes = task_id, most, batch_bytes
-        self.records, self._steps = min(most, FIRST_RECORDS), most
+    def __init__(self, task_id: str, transaction_records: int, *, is_streamed: bool) -> None:
+        """`transaction_records`: so many at most belong into one transaction. `is_streamed`: large batches are never in memory as a whole,
+        and have several transactions; else each batch is one."""
+        self._task_id, self._large = task_id, min(LARGE_RECORDS, transaction_records)
+        self._most = transaction_records * (TURN_TRANSACTIONS if is_streamed else 1)
+        self._batch_bytes = TURN_BYTES if is_streamed else BATCH_BYTES
+        self.records, self._steps, self._record_bytes = min(self._most, FIRST_RECORDS), self._most, 0
+
+    def is_large(self, count: int) -> bool:
+        """Whether a batch of so many offsets is to be streamed, as far as the records before tell."""
+        return count > self._large or count * self._record_bytes > LARGE_BYTES
 
     def learn(self, count: int, bytes_: int, is_too_large: bool = False) -> bool:
         """Whether `records` has changed after a batch of so many offsets and bytes, or after one of which as much was looked at."""
+        self._record_bytes = bytes_ // max(1, count)
         fitting = min(self._most, max(1, self._batch_bytes * count // max(1, bytes_)))
         is_full = count >= 0.9 * self.records  # Spark gives each lane a part, rounded down
         if is_too_large or bytes_ > 2 * self._batch_bytes:
@@ -39,7 +49,7 @@ class BatchSize:
             return False
         is_new = records != self.records
         if is_new:
-            LOG.info("task %s: records of %d bytes, batches of %d from now on", self._task_id, bytes_ // max(1, count), records)
+            LOG.info("task %s: records of %d bytes, batches of %d from now on", self._task_id, self._record_bytes, records)
         self.records = records
         return is_new
 
@@ -51,7 +61,8 @@ def fetch(frame: DataFrame, count: int, size: BatchSize) -> pa.Table | None:
         return frame.toArrow()
     longest = 1 << (max(1, MOST_BYTES // count).bit_length() - 1)  # a power of two, as Spark compiles each expression that is new to it
     value = f"IF(length(value) <= {longest}, value, NULL) AS value"
-    records = frame.selectExpr("topic", "partition", "offset", value, "kafka_ms", "length(value) AS bytes").toArrow()
+    others = [name for name in frame.columns if name != "value"]
+    records = frame.selectExpr(*others, value, "length(value) AS bytes").toArrow()
     sizes = records.column("bytes")
     if (pc.max(sizes).as_py() or 0) <= longest:
         return records.drop_columns("bytes")

@@ -1,15 +1,16 @@
 """Lanes applied where Spark runs them: one Kafka partition is one Spark task, and its records never come to the driver.
 
-A lane's part of a batch comes as a stream, and is applied in slices: however many records it has and however large they are, two slices are
-in memory, one that is read and one that is applied. Each slice is a transaction of the target with its offset. So a task that Spark runs
-once more, as its executor was lost, goes on behind what has been committed; and one that was only thought to be lost is undone, as the
-offset in the target is not the one that it has seen.
+A lane's part of a batch comes as a stream, and is applied in slices: however many records it has and however large they are, a few slices
+are in memory: one that is read, one that is decoded, one that is written. Each slice is a transaction of the target with its offset. So a
+task that Spark runs once more, as its executor was lost, goes on behind what has been committed; and one that was only thought to be lost
+is undone, as the offset in the target is not the one that it has seen.
 """
 
 from __future__ import annotations
 
 import logging
 import pickle
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain
 from threading import Event
+from time import monotonic
 from traceback import walk_tb
 from typing import Any
 
@@ -25,8 +27,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
-from cdcbus.consumer.applier import make_applier
-from cdcbus.consumer.apply import LaneApplier
+from cdcbus.consumer.applier import Applier, make_applier
+from cdcbus.consumer.batch_size import TURN_BYTES
 from cdcbus.consumer.dead_letters import DeadLetter, DeadLetterTopic
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.records import NO_RECORDS, Records, kafka_times
@@ -37,8 +39,9 @@ from cdcbus.plugins.errors import CdcError
 
 ARROW_BYTES = 4 << 20
 SLICE_BYTES = 16 << 20
-TURN_BYTES = 256 << 20
-"""After so many a lane leaves the rest of the batch for later, so that its position gets on, and the task can be stopped."""
+SLICES_AHEAD = 1
+TURN_SECONDS = 10.0
+"""After so long, or TURN_BYTES, a lane leaves the rest of the batch for later, so that its position gets on."""
 TASKS = 8
 """Whose connections a Python worker keeps."""
 
@@ -54,12 +57,14 @@ class Span:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a lane: applied up to `end`, in all `value_bytes`. `log`: what there is to say, by logger, level and text."""
+    """What became of a lane: applied up to `end`, in all `value_bytes`; the target holds what was `seen` last. `log`: what there is to say,
+    by logger, level and text."""
 
     lane: Lane
     end: int
     report: BatchReport = field(default_factory=BatchReport)
     value_bytes: int = 0
+    seen: AppliedOffset | None = None
     error: CdcError | None = None
     log: list[tuple[str, int, str]] = field(default_factory=list)
 
@@ -67,7 +72,7 @@ class Outcome:
 class Executors:
     """Applies the micro-batches of one task. Not thread-safe."""
 
-    def __init__(self, task: LoadTask, applier: LaneApplier) -> None:
+    def __init__(self, task: LoadTask, applier: Applier) -> None:
         """`applier` is the driver's, which does what no executor has a part of."""
         self._task, self._applier = pickle.dumps(task), applier
 
@@ -75,6 +80,7 @@ class Executors:
         """Of each lane. What the executors had to say is in the log then. Raises what one of them has met: nothing is known then of how
         far any lane has been applied, but by the target."""
         frame.sparkSession.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(ARROW_BYTES))
+        self._applier.let_go()
         seen = {lane: offset for lane, offset in self._applier.seen.items() if lane in spans}
         rows = _map_in_arrow(frame, partial(apply_lane, self._task, dict(spans), seen)).collect()
         outcomes: list[Outcome] = [pickle.loads(row.outcome) for row in rows]
@@ -84,7 +90,8 @@ class Executors:
         for outcome in outcomes:
             if outcome.error:
                 raise outcome.error
-            self._applier.seen[outcome.lane] = AppliedOffset(*outcome.lane, outcome.end, spans[outcome.lane].mzxid)
+            if outcome.seen:
+                self._applier.seen[outcome.lane] = outcome.seen
         for lane in spans.keys() - {outcome.lane for outcome in outcomes}:  # transaction markers only
             span = spans[lane]
             outcomes.append(Outcome(lane, span.end, self._applier.apply(lane, NO_RECORDS, span.end, span.mzxid)))
@@ -112,9 +119,7 @@ def apply_lane(
     outcome = Outcome(lane, spans[lane].start)
     with _kept_log(outcome.log):
         try:
-            applier = _applier(pickled)
-            _begin(applier, outcome, spans[lane], seen)
-            _apply_slices(applier, outcome, spans[lane], chain([first], slices))
+            _apply(_applier(pickled), outcome, spans[lane], seen, chain([first], slices))
         except CdcError as error:
             outcome.error = error
         except Exception as error:  # its text may hold cells
@@ -137,10 +142,19 @@ def _slices(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(parts)
 
 
-def _begin(applier: LaneApplier, outcome: Outcome, span: Span, seen: Mapping[Lane, AppliedOffset]) -> None:
+def _apply(applier: Applier, outcome: Outcome, span: Span, seen: Mapping[Lane, AppliedOffset], slices: Iterable[pa.Table]) -> None:
+    try:
+        _begin(applier, outcome, span, seen)
+        _apply_slices(applier, outcome, span, slices)
+        outcome.seen = applier.seen.get(outcome.lane)
+    finally:
+        applier.let_go()
+
+
+def _begin(applier: Applier, outcome: Outcome, span: Span, seen: Mapping[Lane, AppliedOffset]) -> None:
     """Where the target has committed a part of the span, an executor was lost meanwhile: the lane goes on behind it. Else it holds what the
     driver has seen, or the first transaction finds that it does not."""
-    applier.applied_offsets()
+    applier.begin(outcome.lane, seen.get(outcome.lane))
     found = applier.seen.get(outcome.lane)
     if found and found.mzxid == span.mzxid and span.start < found.next_offset <= span.end:
         outcome.end = found.next_offset
@@ -148,39 +162,39 @@ def _begin(applier: LaneApplier, outcome: Outcome, span: Span, seen: Mapping[Lan
         applier.seen = dict(seen)
 
 
-def _apply_slices(applier: LaneApplier, outcome: Outcome, span: Span, slices: Iterable[pa.Table]) -> None:
-    """One is applied while the next is read."""
-    lane = outcome.lane
+def _apply_slices(applier: Applier, outcome: Outcome, span: Span, slices: Iterable[pa.Table]) -> None:
+    """One is written while the next is decoded and the one after that is read."""
+    lane, at, began = outcome.lane, outcome.end, monotonic()
 
-    def apply(records: Records, end: int) -> None:
-        left = records.before(end)[len(records.before(outcome.end)) :]
-        outcome.report.add(applier.apply(lane, left, end, span.mzxid))
-        outcome.end = end
+    def write(prepared: Future[Callable[[int, int], BatchReport]], begin: int, end: int) -> None:
+        if outcome.end == begin:  # else the one before has failed, and says why
+            outcome.report.add(prepared.result()(end, span.mzxid))
+            outcome.end = end
 
-    with ThreadPoolExecutor(1) as pool:
-        applied: Future[None] | None = None
+    with ThreadPoolExecutor(1, "prepare") as preparing, ThreadPoolExecutor(1, "write") as writing:
+        written: deque[Future[None]] = deque()
         for part in slices:
-            if applied:
-                applied.result()
-            records = Records(*(pa.concat_arrays(part.column(name).chunks) for name in ("offset", "value")))
+            records = Records.of(part)
             end = min(records.offsets[-1].as_py() + 1, span.end)
-            if end > outcome.end:
+            if end > at:
                 outcome.report.came(*kafka_times(part))
-                applied = pool.submit(apply, records, end)
+                left = records.before(end)[len(records.before(at)) :]
+                written.append(writing.submit(write, preparing.submit(applier.prepare, lane, left), at, end))
+                at = end
             outcome.value_bytes += part.column("value").nbytes
-            if outcome.value_bytes >= TURN_BYTES:
+            if len(written) > SLICES_AHEAD:
+                written.popleft().result()
+            if outcome.value_bytes >= TURN_BYTES or monotonic() - began > TURN_SECONDS:
                 break
         else:
-            if applied:
-                applied.result()
-            if outcome.end < span.end:  # transaction markers, which are no records
-                apply(NO_RECORDS, span.end)
-        if applied:
-            applied.result()
+            if at < span.end:  # transaction markers, which are no records
+                written.append(writing.submit(write, preparing.submit(applier.prepare, lane, NO_RECORDS), at, span.end))
+        for future in written:
+            future.result()
 
 
 @lru_cache(TASKS)
-def _applier(pickled: bytes) -> LaneApplier:
+def _applier(pickled: bytes) -> Applier:
     task: LoadTask = pickle.loads(pickled)
 
     def put_dead_letters(letters: Sequence[DeadLetter]) -> None:
@@ -188,9 +202,7 @@ def _applier(pickled: bytes) -> LaneApplier:
             topic.open()  # other executors may have put some, too
             topic.put(letters)
 
-    applier = make_applier(task, Event(), None if task.on_error is OnError.STOP else put_dead_letters)
-    assert isinstance(applier, LaneApplier)
-    return applier
+    return make_applier(task, Event(), None if task.on_error is OnError.STOP else put_dead_letters)
 
 
 @contextmanager

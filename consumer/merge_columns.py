@@ -34,7 +34,8 @@ def merge_columns(groups: Sequence[RowGroup], table: TargetTable) -> TableBatch 
     gone, kept = last.filter(is_delete), last.filter(pc.invert(is_delete))
     deletes = ColumnRows([gone.column(str(names.index(name))).combine_chunks() for name in table.key])
     writes = ColumnRows([kept.column(str(i)).combine_chunks() for i in range(len(names))])
-    return TableBatch(table, deletes=deletes, writes=[Writes(names, writes)] if len(writes) else [])
+    are_new = all(group.op is Op.INSERT for group in groups)
+    return TableBatch(table, deletes=deletes, writes=[Writes(names, writes, are_new=are_new)] if len(writes) else [])
 
 
 def _keeps_key(group: RowGroup, table: TargetTable) -> bool:

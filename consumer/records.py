@@ -11,13 +11,23 @@ import pyarrow.compute as pc
 from cdcbus.consumer.offsets import Lane
 
 Record = tuple[int, bytes | None]  # offset, value
+Header = tuple[str, bytes | None]
+
+
+COLUMNS = ("offset", "value", "headers")
 
 
 class Records(Sequence[Record]):
-    """Equally long columns: offsets (int64) and values (binary, null for a tombstone)."""
+    """Equally long columns: offsets (int64), values (binary, null for a tombstone), and headers as Spark reads them, null for none."""
 
-    def __init__(self, offsets: pa.Array, values: pa.Array) -> None:
+    def __init__(self, offsets: pa.Array, values: pa.Array, headers: pa.Array | None = None) -> None:
         self.offsets, self.values = offsets, values
+        self.headers = pa.nulls(len(offsets)) if headers is None else headers
+
+    @classmethod
+    def of(cls, table: pa.Table) -> Records:
+        """Those of a table with columns of these names, all of one lane; headers only where they are read."""
+        return cls(*(pa.concat_arrays(table.column(name).chunks) for name in COLUMNS if name in table.column_names))
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -31,13 +41,18 @@ class Records(Sequence[Record]):
     def __getitem__(self, index: slice) -> Records: ...
     def __getitem__(self, index: int | slice) -> Record | Records:
         if isinstance(index, slice):
-            return Records(self.offsets[index], self.values[index])
+            return Records(self.offsets[index], self.values[index], self.headers[index])
         return self.offsets[index].as_py(), self.values[index].as_py()
 
     def take(self, places: Sequence[int]) -> Records:
         """The records at these places."""
         chosen = pa.array(places, pa.int64())
-        return Records(self.offsets.take(chosen), self.values.take(chosen))
+        return Records(self.offsets.take(chosen), self.values.take(chosen), self.headers.take(chosen))
+
+    def header_lists(self) -> Iterator[list[Header]]:
+        """The headers of each record."""
+        for headers in self.headers.to_pylist():
+            yield [(header["key"], header["value"]) for header in headers or ()]
 
     def before(self, end: int) -> Records:
         """Those with offsets below `end`."""
@@ -54,7 +69,7 @@ def kafka_times(batch: pa.Table) -> tuple[int, int]:
 
 
 def by_lane(batch: pa.Table) -> dict[Lane, Records]:
-    """The records of a table of topic, partition, offset and value, whose rows are in offset order in each lane."""
+    """The records of a table of topic, partition, offset, value, and perhaps headers, whose rows are in offset order in each lane."""
     lanes = {}
     found = batch.group_by(["topic", "partition"], use_threads=False).aggregate([]).to_pylist()
     for lane in found:
@@ -62,6 +77,5 @@ def by_lane(batch: pa.Table) -> dict[Lane, Records]:
         if len(found) > 1:
             is_in = pc.and_(pc.equal(batch.column("topic"), lane["topic"]), pc.equal(batch.column("partition"), lane["partition"]))
             part = batch.filter(is_in)
-        columns = (pa.concat_arrays(part.column(name).chunks) for name in ("offset", "value"))
-        lanes[lane["topic"], lane["partition"]] = Records(*columns)
+        lanes[lane["topic"], lane["partition"]] = Records.of(part)
     return lanes

@@ -28,6 +28,7 @@ from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.package_zip import package_zip
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, CdcError
+from cdcbus.plugins.kafka.publish_config import PublishConfig
 
 LOG = logging.getLogger(__name__)
 # What a call to Spark raises once its JVM has ended, for example by a signal to the whole process group.
@@ -35,6 +36,7 @@ JVM_ENDED = (Py4JError, ConnectionError, PySparkRuntimeError)
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 _SCRATCH = "cdcbus-spark-"
+ATTEMPTS = 4  # Spark's own default on clusters
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _END_WITHOUT_MEMORY = "-XX:+ExitOnOutOfMemoryError"  # a JVM whose threads died of it one by one would be silent for ever
 
@@ -121,6 +123,7 @@ def _application(name: str, options: Mapping[str, str], stop: Event) -> Iterator
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         **({} if is_cluster(options.get("spark.master", "local")) else {**_ALONE, "spark.local.dir": str(scratch / "local")}),
         **options,
+        "spark.master": with_attempts(options.get("spark.master", _SETTINGS["spark.master"])),
         _JAVA_OPTIONS: f"{_END_WITHOUT_MEMORY} -Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()} {options.get(_JAVA_OPTIONS, '')}",
     }
     builder = SparkSession.builder
@@ -138,6 +141,12 @@ def _application(name: str, options: Mapping[str, str], stop: Event) -> Iterator
         with suppress(*JVM_ENDED):
             spark.stop()
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def with_attempts(master: str) -> str:
+    """A local master under which Spark tries again what a Python worker has left undone by dying, as it does on clusters by itself."""
+    found = re.fullmatch(r"local(?:\[([^,]*)\])?", master)
+    return f"local[{found[1] or 1},{ATTEMPTS}]" if found else master
 
 
 def is_cluster(master: str) -> bool:
@@ -198,7 +207,8 @@ COLUMNS = ("topic", "partition", "offset", "value", "unix_millis(timestamp) AS k
 
 
 def kafka_stream(spark: SparkSession, task: LoadTask, offsets: Mapping[Lane, int], batch_records: int) -> DataFrame:
-    """A stream of topic, partition, offset, value and kafka_ms, when a record came into Kafka, from `offsets` on; only committed records.
+    """A stream of topic, partition, offset, value and kafka_ms, when a record came into Kafka, and of headers where the task sends them on,
+    from `offsets` on; only committed records.
 
     With a chosen partition it is assigned, else new partitions of the topics are found and read from their beginning.
     """
@@ -219,7 +229,9 @@ def kafka_stream(spark: SparkSession, task: LoadTask, offsets: Mapping[Lane, int
         "maxOffsetsPerTrigger": str(batch_records),
         **chosen,
     }
-    return spark.readStream.format("kafka").options(**options).load().selectExpr(*COLUMNS)
+    headers = {"includeHeaders": "true"} if isinstance(task.target, PublishConfig) else {}
+    read = spark.readStream.format("kafka").options(**options, **headers).load()
+    return read.selectExpr(*COLUMNS, *(["headers"] if headers else []))
 
 
 def _fetching(lanes: int, batch_records: int) -> dict[str, str]:
@@ -228,7 +240,7 @@ def _fetching(lanes: int, batch_records: int) -> dict[str, str]:
     return {
         "kafka.fetch.max.wait.ms": "5",
         "kafka.max.partition.fetch.bytes": str(min(16 << 20, max(1 << 20, FETCH_BYTES // max(1, lanes)))),
-        "kafka.max.poll.records": str(min(128, max(16, batch_records // 10))),
+        "kafka.max.poll.records": str(min(500, max(16, batch_records // 256))),
     }
 
 

@@ -52,9 +52,9 @@ TASK_KEYS = (
         "-1, which is off, is the default; seconds between checks",
     ),
     Key("alarmPositionCount", NUMBER, "10000", "Lag in records from which to tell."),
-    Key("receiver[i].realName", TEXT, "", "Whose address the next one is.", answer="accepted; mails go to receiver[i].email"),
+    Key("receiver[i].realName", TEXT, "", "Whose address the next one is; in mails, and for `alarm.webhook.url` and `alarm.exec.command`."),
     Key("receiver[i].email", TEXT, "", "Who gets the task's alarms as mail, besides `alarm.smtp.to`."),
-    Key("receiver[i].phone", TEXT, "", "A telephone number.", answer="accepted; nobody is called: alarm.exec.command can do that"),
+    Key("receiver[i].phone", TEXT, "", "A telephone number, for `alarm.webhook.url` and `alarm.exec.command`: cdcbus calls nobody itself."),
     *(
         Key(key.name, key.kind, "", "As in [cdcbus.properties](#settings-for-all-tasks), for this task.", "not known")
         for key in ALARM_LIMIT_KEYS

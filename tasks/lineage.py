@@ -20,7 +20,7 @@ from cdcbus.tasks.lineage_topics import ANY, ANY_TABLE, ruled_tables, table_in, 
 class Way:
     """One way of rows. Empty text where no known task says it: a topic that nobody fills has no `fetch_task`, one that nobody reads no
     `load_task`. `source` is a table, or the filter as it is written where the task does not name its tables; `*` in it and in `target`
-    stands for any name."""
+    stands for any name. Where `load_task` sends rows on to another topic, `onward` is their way from there, as if it had fetched them."""
 
     source: str
     server: str
@@ -29,10 +29,17 @@ class Way:
     load_task: str = ""
     target: str = ""
     database: str = ""
+    onward: Way | None = None
 
     def holds(self, word: str) -> bool:
-        """Whether a word is part of the source, topic or target, any case."""
-        return any(word.casefold() in text.casefold() for text in (self.source, self.topic, self.target))
+        """Whether a word is part of a source, topic or target, any case."""
+        return any(word.casefold() in text.casefold() for hop in self.hops() for text in (hop.source, hop.topic, hop.target))
+
+    def hops(self) -> Iterator[Way]:
+        """From topic to topic, and from the last one to the target."""
+        yield replace(self, onward=None)
+        if self.onward:
+            yield from self.onward.hops()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,14 @@ def ways(tasks: Sequence[FetchTask | LoadTask], word: str = "") -> list[Way]:
     asked = _tables(word)
     topics = {topic for task in fetches for topic in _topics(task, asked)} | {topic for task in loads for topic in task.source.topics}
     found = {way for topic in topics for way in _ways_of(topic, fetches, loads, asked)}
-    return sorted(way for way in found if way.holds(word))
+    sent_on = {hop for way in found if way.onward for hop in way.onward.hops()}
+    return sorted(way for way in found if way.holds(word) and not _is_known(way, sent_on))
+
+
+def _is_known(way: Way, sent_on: set[Way]) -> bool:
+    """Whether a way that no fetch task begins goes on from what another task sends."""
+    same = [hop for hop in sent_on if not way.fetch_task and (hop.topic, hop.load_task) == (way.topic, way.load_task)]
+    return any(ANY in way.source or hop.target.casefold() == way.target.casefold() for hop in same)
 
 
 def _topics(feed: FetchTask, asked: set[TableId]) -> set[str]:
@@ -65,10 +79,10 @@ def _ways_of(topic: str, fetches: list[FetchTask], loads: list[LoadTask], asked:
     named = {table for task in writers for table in _named(task)} | {table for task in readers for table in _wanted(task)}
     feeds = [(task, found) for task in fetches if (found := _going(topic, task, named, asked))]
     for feed, selections in feeds:
-        yield from _fed(feed, topic, selections, readers)
+        yield from _fed(feed, topic, selections, readers, loads)
     for reader in readers:
         for table in _unfed(reader, topic, [feed for feed, _ in feeds]):
-            yield from _onward(Way(str(table), "", "", topic), table, reader)
+            yield from _onward(Way(str(table), "", "", topic), table, reader, loads)
 
 
 def _going(topic: str, feed: FetchTask, named: set[TableId], asked: set[TableId]) -> list[Selection]:
@@ -89,21 +103,47 @@ def _unfed(reader: LoadTask, topic: str, feeds: list[FetchTask]) -> list[TableId
     ]
 
 
-def _fed(feed: FetchTask, topic: str, selections: list[Selection], readers: list[LoadTask]) -> Iterator[Way]:
+def _fed(feed: FetchTask, topic: str, selections: list[Selection], readers: list[LoadTask], loads: list[LoadTask]) -> Iterator[Way]:
     """The ways of one fetch task. What nobody takes ends at the topic; a filter does not, where tables that it lets pass go on."""
     taken = {selection: [reader for reader in readers if _takes(reader, selection.table)] for selection in selections}
     is_read = any(taken.values())
     for selection, takers in taken.items():
         head = _head(feed, topic, selection)
         for reader in takers:
-            yield from _onward(head, selection.table, reader)
+            yield from _onward(head, selection.table, reader, loads)
         if not takers and not (is_read and ANY in selection.table):
             yield head
 
 
-def _onward(head: Way, table: TableId, reader: LoadTask) -> Iterator[Way]:
+def _onward(head: Way, table: TableId, reader: LoadTask, loads: list[LoadTask]) -> Iterator[Way]:
+    """`loads`: who may read what it sends on."""
+    others = [task for task in loads if task is not reader]
     for route in Mapper(reader.rules).routes(table):
-        yield replace(head, load_task=reader.task_id, target=str(route.target), database=_database(reader))
+        way = replace(head, load_task=reader.task_id, target=str(route.target), database=_database(reader))
+        behind = _behind(reader.task_id, reader.target, route.target, others) if isinstance(reader.target, PublishConfig) else ()
+        yield from [replace(way, onward=onward) for onward in behind] or [way]
+
+
+def _behind(task_id: str, config: PublishConfig, table: TableId, loads: list[LoadTask]) -> Iterator[Way]:
+    """The ways of a table behind the task that sends it on."""
+    topics = topics_of(table, config)
+    for reader in loads:
+        for topic in reader.source.topics:
+            own = table_in(topic, table.schema, config) if ANY in table else None
+            if own or topic in topics:
+                for taken in _taken(reader, own or table):
+                    yield from _onward(Way(str(taken), "", task_id, topic), taken, reader, loads)
+
+
+def _taken(reader: LoadTask, table: TableId) -> list[TableId]:
+    """What of a table, in which `*` may stand, a consumer task takes."""
+    if ANY in table and reader.includes:
+        return [wanted for wanted in _wanted(reader) if _fits(wanted, table)]
+    return [table] if _takes(reader, table) else []
+
+
+def _fits(table: TableId, pattern: TableId) -> bool:
+    return all(part == ANY or part.casefold() == name.casefold() for name, part in zip(table, pattern, strict=True))
 
 
 def _head(feed: FetchTask, topic: str, selection: Selection) -> Way:

@@ -1,4 +1,4 @@
-"""Which topics a fetch task's rows go to, as far as the task itself says it. Pure."""
+"""Which topics the rows of a task that writes to Kafka go to, as far as the task itself says it. Pure."""
 
 from __future__ import annotations
 

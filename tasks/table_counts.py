@@ -16,7 +16,7 @@ from cdcbus.tasks.json_nodes import get_node, now, put_node
 from cdcbus.tasks.positions import ROOT
 
 if TYPE_CHECKING:
-    from cdcbus.consumer.run import Progress as LoadProgress
+    from cdcbus.consumer.progress import Progress as LoadProgress
     from cdcbus.producer.run import Progress as FetchProgress
 
 TABLES_TOLD = 200

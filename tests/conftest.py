@@ -46,6 +46,21 @@ def stack_home() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
+def killable_home(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """The folder of a stack whose servers may be killed; after that they are to be started again."""
+    if not os.environ.get(STACK_HOME):
+        yield request.getfixturevalue("stack_home")
+        return
+    own = Path(tempfile.mkdtemp(prefix="cdcbus-killable-"))
+    own.chmod(0o755)
+    try:
+        yield own
+    finally:
+        down(own, purge=True, console=Console(quiet=True))
+        shutil.rmtree(own, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
 def stack(stack_home: Path) -> Addresses:
     return up(stack_home, Console(quiet=True))
 

@@ -301,7 +301,7 @@ class KafkaWriter(ABC, Generic[Large]):
             cure = f"; its max.message.bytes is less than kafka.batch.size ({self._batch_bytes}): raise the one, or lower the other"
         return BusRejected(f"Kafka topic {topic} at {servers} does not take a record: {error.str()}{cure}")
 
-    def fenced(self) -> BusRejected:
+    def fenced(self) -> BusError:
         """What to raise when another process has taken over the name of the transactions."""
         return BusRejected(
             f"another process has taken over the Kafka transactions {self._config.transactional_id} at {self._config.servers}: "

@@ -32,7 +32,8 @@ from confluent_kafka.cimpl import NewTopic
 from rich.console import Console
 from rich.table import Table
 
-from cdcbus.consumer.run import Progress, run
+from cdcbus.consumer.progress import Progress
+from cdcbus.consumer.run import run
 from cdcbus.consumer.task import LoadTask
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.ops.stack.stack import down, up

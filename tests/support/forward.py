@@ -34,13 +34,15 @@ class Forward:
     processes: list[TaskProcess]
 
     def put(self, numbers: range, table: str = "orders", partitions: int = 1) -> None:
-        """An insert of each number into a partition of its customer's, of whom there are ten; committed at that millisecond."""
+        """An insert of each number into a partition of its customer's, of whom there are ten; committed at that millisecond. Odd ones are
+        in a header as well."""
         producer = Producer({"bootstrap.servers": self.kafka})
         of = Table(TableId("shop", table), COLUMNS, ("id",))
         for number in numbers:
             row = {"id": str(number), "customer": f"c{number % 10}", "note": "é"}
             change = RowChange(of, Op.INSERT, None, row, Origin("mysql-bin.000001", number, commit_us=number * 1000))
-            producer.produce(self.name, CanalRow().to_bytes(change), partition=number % 10 % partitions)
+            headers: dict[str, str | bytes | None] | None = {"number": str(number)} if number % 2 else None
+            producer.produce(self.name, CanalRow().to_bytes(change), partition=number % 10 % partitions, headers=headers)
         assert producer.flush(30) == 0
 
     def task(self, **keys: str) -> TaskProcess:
@@ -79,6 +81,11 @@ class Forward:
             return all(consumer.get_watermark_offsets(TopicPartition(self.name, number))[1] == end for number, end in stored.items())
         finally:
             consumer.close()
+
+    def headers(self) -> list[int]:
+        """The numbers in all headers of the committed records."""
+        messages = committed(self.kafka, f"{self.name}-out")
+        return [int(header[1] or "") for message in messages for header in message.headers() or ()]
 
     def sent(self) -> list[tuple[int, bytes, dict[str, Any]]]:
         """Partition, key and value of the committed records, partition by partition."""

@@ -126,9 +126,6 @@ def open_shop(name: str, addresses: Addresses, cursor: Cursor, folder: Path) -> 
     """The shop's schemas are gone and its processes dead at the end."""
     pg, my = addresses.postgresql, addresses.mariadb
     with ExitStack() as stack:
-        postgresql = stack.enter_context(
-            psycopg.connect(host=pg.host, port=pg.port, user=pg.user, password=pg.password, dbname=pg.database, autocommit=True)
-        )
         mariadb = stack.enter_context(
             pymysql.connect(host=my.host, port=my.port, user=my.user, password=my.password, charset="utf8mb4", autocommit=True)
         )
@@ -137,8 +134,10 @@ def open_shop(name: str, addresses: Addresses, cursor: Cursor, folder: Path) -> 
         stack.callback(zookeeper.stop)
 
         def run_postgresql(sql: str) -> list[Any]:
-            found = postgresql.execute(sql.encode())
-            return found.fetchall() if found.description else []
+            """On a connection of its own: some tests kill the server."""
+            with psycopg.connect(host=pg.host, port=pg.port, user=pg.user, password=pg.password, dbname=pg.database) as connection:
+                found = connection.execute(sql.encode())
+                return found.fetchall() if found.description else []
 
         def run_mariadb(sql: str) -> list[Any]:
             with mariadb.cursor() as on:

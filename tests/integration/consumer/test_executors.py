@@ -1,4 +1,4 @@
-"""Spark with executors of its own, each a JVM with Python workers, as in a cluster; one of them is killed under load."""
+"""A standalone Spark cluster, whose executors are JVMs with Python workers of their own; one of them is killed under load."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.position import BinlogPosition
 from tests.support.shop import Shop, open_shop
+from tests.support.spark_cluster import Cluster, executors, open_cluster
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -28,17 +29,10 @@ def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callabl
         yield shop
 
 
-def executors(load: TaskProcess) -> list[int]:
-    """Process ids of the task's executors."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        try:
-            is_executor = folder.name.isdigit() and b"CoarseGrainedExecutorBackend" in (folder / "cmdline").read_bytes()
-            if is_executor and os.getsid(int(folder.name)) == load.pid:
-                found.append(int(folder.name))
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return found
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with open_cluster(tmp_path / "cluster") as cluster:
+        yield cluster
 
 
 def change_rows(cursor: Cursor, seed: int) -> None:
@@ -60,8 +54,7 @@ def await_read(shop: Shop, fetch: TaskProcess) -> None:
     wait_until(lambda: is_at_least(BinlogPosition.from_json(shop.position(fetch) or ""), written), "the fetch task to read all", 240)
 
 
-def test_lanes_are_applied_on_executors_of_which_one_is_killed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARK_WORKER_DIR", str(shop.folder / "work"))
+def test_lanes_are_applied_on_executors_of_which_one_is_killed(shop: Shop, cluster: Cluster) -> None:
     shop.create("orders", "id INT PRIMARY KEY, name VARCHAR(40)")
     shop.create("log", "level INT, word VARCHAR(9)")
     fetch = shop.fetch(shop.addresses.source)
@@ -69,12 +62,12 @@ def test_lanes_are_applied_on_executors_of_which_one_is_killed(shop: Shop, monke
     wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position", 120)
     change_rows(shop.cursor, 1)
     await_read(shop, fetch)
-    cluster = {"spark.master": "local-cluster[2,1,640]", "spark.executor.memory": "640m"}
-    load = shop.load("postgresql", consumer__source__maxRecordsPerBatch="100", **cluster)
+    spark = {"spark.master": cluster.url, "spark.executor.memory": "640m", "spark.executor.cores": "1"}
+    load = shop.load("postgresql", consumer__source__maxRecordsPerBatch="100", **spark)
     load.start()
     begun = f'SELECT COUNT(*) FROM {shop.name}."orders"'
     wait_until(lambda: shop.postgresql(begun) != [(0,)], "the first rows", 360)
-    os.kill(random.choice(executors(load)), signal.SIGKILL)
+    os.kill(random.choice(executors(cluster.worker)), signal.SIGKILL)
     change_rows(shop.cursor, 2)
     await_read(shop, fetch)
     wait_until(lambda: shop.is_applied(load), "the consumer task to apply everything", 360)

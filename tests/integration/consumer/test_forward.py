@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import pickle
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from threading import Event
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from cdcbus.consumer import executors
 from cdcbus.consumer.dead_letters import DeadLetter
-from cdcbus.consumer.forward import Forwarder
+from cdcbus.consumer.executors import Outcome, Span
+from cdcbus.consumer.forward import Committed, Forwarder
 from cdcbus.consumer.records import Records
 from cdcbus.consumer.task import LoadTask, TopicConfig
-from cdcbus.plugins.contracts import AppliedOffset
 from cdcbus.plugins.converters.canal_row import CanalRow
-from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, DataError
+from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, DataError, OffsetConflict
 from cdcbus.plugins.kafka.publish_config import NewTopics, PublishConfig
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from tests.support.committed import committed
@@ -112,18 +115,32 @@ def test_all_is_acknowledged_when_it_returns_and_each_key_stays_in_order(task: L
     assert forwarder.applied_offsets() == []
 
 
+def test_headers_are_carried_on_but_for_our_own_which_are_made_anew(task: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
+    before, after = {"id": "1", "region": "eu"}, {"id": "2", "region": "eu"}
+    moved = CanalRow().to_bytes(RowChange(ORDERS, Op.UPDATE, before, after))
+    carried = [("trace", b"a"), ("trace", b"b"), ("empty", None), ("cdcbus-old-key", b"9_")]
+    headers = [[{"key": name, "value": value} for name, value in carried], None]
+    both = batch(moved, insert(3))
+    forwarding(task).apply((task.task_id, 0), Records(both.offsets, both.values, pa.array(headers)), 2, 5)
+    assert {message.key(): message.headers() for message in sent(task)} == {
+        b"1_": [*carried[:3], ("cdcbus-new-key", b"2_")],
+        b"2_": [*carried[:3], ("cdcbus-old-key", b"1_")],
+        b"3_": None,
+    }
+
+
 def test_what_was_committed_is_the_offset_beside_the_change_number(transactional: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
     topic = transactional.task_id
     first = forwarding(transactional)
     assert first.applied_offsets() == []
     first.apply((topic, 0), batch(insert(1), insert(2)), 7, 55)
     first.apply((topic, 1), batch(insert(3)), 4, 56)
-    assert sorted(first.committed_offsets(), key=str) == [AppliedOffset(topic, 0, 7, 55), AppliedOffset(topic, 1, 4, 56)]
+    assert sorted(first.committed_offsets(), key=str) == [Committed(topic, 0, 7, 55), Committed(topic, 1, 4, 56)]
     seen(transactional, [1, 2, 3])
     group = Consumer({"bootstrap.servers": transactional.source.servers, "group.id": f"cdcbus-{topic}"})
     with closing(group):
         assert [found.offset for found in group.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)], timeout=30)] == [7, 4]
-    assert forwarding(transactional).applied_offsets() == [AppliedOffset(topic, 0, 7, 55), AppliedOffset(topic, 1, 4, 56)]
+    assert forwarding(transactional).applied_offsets() == [Committed(topic, 0, 7, 55, 1), Committed(topic, 1, 4, 56, 1)]
 
 
 def test_what_was_sent_and_not_committed_is_never_seen(
@@ -148,8 +165,8 @@ def test_of_two_processes_the_older_one_can_commit_no_more(
     topic = transactional.task_id
     old, new = forwarding(transactional), forwarding(transactional)
     old.apply((topic, 0), batch(insert(1)), 1, 5)
-    assert new.applied_offsets() == [AppliedOffset(topic, 0, 1, 5)]
-    with pytest.raises(BusRejected, match=f"another process has taken over the Kafka transactions cdcbus-{topic}-{topic}-0"):
+    assert new.applied_offsets() == [Committed(topic, 0, 1, 5, 1)]
+    with pytest.raises(BusUnavailable, match=f"another process has taken over the Kafka transactions cdcbus-{topic}-{topic}-0"):
         old.applied_offsets() if is_reading else old.apply((topic, 0), batch(insert(2)), 2, 5)
     new.apply((topic, 0), batch(insert(3)), 2, 5)
     seen(transactional, [1, 3])
@@ -163,7 +180,7 @@ def test_after_a_failure_the_same_process_goes_on_from_what_was_committed(
     forwarder.apply((topic, 0), batch(insert(1)), 1, 5)
     with pytest.raises(DataError, match=rf"record {topic}\[0\]@1: not a canalRow record"):
         forwarder.apply((topic, 0), batch(b"?", first=1), 2, 5)
-    assert forwarder.applied_offsets() == [AppliedOffset(topic, 0, 1, 5)]
+    assert forwarder.applied_offsets() == [Committed(topic, 0, 1, 5, 1)]
     forwarder.apply((topic, 0), batch(insert(2), first=1), 2, 5)
     seen(transactional, [1, 2])
 
@@ -176,8 +193,118 @@ def test_another_cluster_keeps_the_offset_at_the_topic_that_it_has(
     forwarder = forwarding(transactional)
     for partition in (0, 1):
         forwarder.apply((topic, partition), batch(insert(partition)), partition + 1, 5)
-    assert forwarding(transactional).applied_offsets() == [AppliedOffset(topic, 0, 1, 5), AppliedOffset(topic, 1, 2, 5)]
+    assert forwarding(transactional).applied_offsets() == [Committed(topic, 0, 1, 5, 1), Committed(topic, 1, 2, 5, 1)]
     seen(transactional, [0, 1])
+
+
+# Lanes that executors send
+
+
+def test_a_lane_goes_to_executors_and_back_without_a_record_lost_or_doubled(
+    transactional: LoadTask, forwarding: Callable[..., Forwarder]
+) -> None:
+    lane = (transactional.task_id, 0)
+    driver, executor = forwarding(transactional), forwarding(transactional)
+    driver.applied_offsets()
+    for number in (0, 2):
+        driver.apply(lane, batch(insert(number), first=number), number + 1, 5)
+        driver.let_go()
+        executor.begin(lane, driver.seen[lane])
+        executor.apply(lane, batch(insert(number + 1), first=number + 1), number + 2, 5)
+        driver.seen |= executor.seen
+        executor.let_go()
+    assert driver.applied_offsets() == [Committed(*lane, 4, 5, 1)]
+    seen(transactional, [0, 1, 2, 3])
+
+
+def test_an_executor_sends_nothing_where_something_else_was_committed_than_the_driver_has_seen(
+    transactional: LoadTask, forwarding: Callable[..., Forwarder]
+) -> None:
+    lane = (transactional.task_id, 0)
+    driver, executor = forwarding(transactional), forwarding(transactional)
+    driver.apply(lane, batch(insert(0)), 1, 5)
+    before = dict(driver.seen)
+    driver.apply(lane, batch(insert(1), first=1), 2, 5)
+    driver.let_go()
+    executor.begin(lane, before[lane])
+    executor.seen = before
+    with pytest.raises(OffsetConflict, match=rf"somebody else has sent records of {lane[0]}\[0\] meanwhile"):
+        executor.apply(lane, batch(insert(1), first=1), 2, 5)
+    seen(transactional, [0, 1])
+
+
+def test_an_executor_that_begins_when_it_was_given_up_sends_nothing_and_holds_up_the_driver_once_only(
+    transactional: LoadTask, forwarding: Callable[..., Forwarder]
+) -> None:
+    lane = (transactional.task_id, 0)
+    driver, executor = forwarding(transactional), forwarding(transactional)
+    driver.apply(lane, batch(insert(0)), 1, 5)
+    driver.let_go()
+    given_up = driver.seen[lane]
+    driver.applied_offsets()
+    with pytest.raises(OffsetConflict):
+        executor.begin(lane, given_up)
+    with pytest.raises(BusUnavailable, match="another process has taken over"):
+        driver.apply(lane, batch(insert(1), first=1), 2, 5)
+    assert driver.applied_offsets() == [Committed(*lane, 1, 5, 2)]
+    driver.apply(lane, batch(insert(1), first=1), 2, 5)
+    seen(transactional, [0, 1])
+
+
+def test_a_spark_task_that_runs_twice_goes_on_behind_what_was_committed_and_the_lost_one_can_commit_no_more(
+    transactional: LoadTask, on_executor: Callable[[LoadTask, Iterable[pa.RecordBatch]], Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one runs while the first, which was only thought to be lost, waits for its third slice."""
+    topic = transactional.task_id
+    monkeypatch.setattr(executors, "SLICE_BYTES", 1)
+    monkeypatch.setattr(executors, "TURN_SECONDS", 600)
+    parts = [columns(topic, range(start, start + 5)) for start in range(0, 25, 5)]
+
+    def halting() -> Iterator[pa.RecordBatch]:
+        yield from parts[:2]
+        wait_until(lambda: ids(transactional) != [], "the first slice to be committed")
+        second.append(on_executor(transactional, parts))
+        yield from parts[2:]
+
+    second: list[Outcome] = []
+    first = on_executor(transactional, halting())
+    assert isinstance(first.error, BusUnavailable)
+    assert (second[0].error, second[0].end, second[0].seen) == (None, 26, Committed(topic, 1, 25, 7))
+    assert 0 < second[0].report.records < 25
+    seen(transactional, [*range(25)])
+
+
+def test_without_transactions_executors_send_all_that_comes(
+    task: LoadTask, on_executor: Callable[[LoadTask, Iterable[pa.RecordBatch]], Outcome]
+) -> None:
+    outcome = on_executor(task, [columns(task.task_id, range(5)), columns(task.task_id, range(5, 25))])
+    assert (outcome.error, outcome.end, outcome.report.records, outcome.seen) == (None, 26, 25, None)
+    assert ids(task) == [*range(25)]
+
+
+@pytest.fixture
+def on_executor(
+    forwarding: Callable[..., Forwarder], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[LoadTask, Iterable[pa.RecordBatch]], Outcome]:
+    """Applies a lane's offsets 0 to 25, with a forwarder that nobody else has."""
+
+    def run(task: LoadTask, read: Iterable[pa.RecordBatch]) -> Outcome:
+        monkeypatch.setattr(executors, "_applier", lambda _: forwarding(task))
+        [found] = executors.apply_lane(pickle.dumps(task), {(task.task_id, 1): Span(0, 26, 7)}, {}, read)
+        outcome: Outcome = pickle.loads(found.column("outcome")[0].as_py())
+        return outcome
+
+    return run
+
+
+def columns(topic: str, numbers: range) -> pa.RecordBatch:
+    """As an executor reads them."""
+    values = [insert(number) for number in numbers]
+    cells = [[topic] * len(numbers), [1] * len(numbers), [*numbers], values, [0] * len(numbers)]
+    return pa.record_batch(cells, ["topic", "partition", "offset", "value", "kafka_ms"])
+
+
+# What cannot be sent
 
 
 @pytest.fixture
@@ -214,15 +341,12 @@ def test_in_transactions_the_batch_is_begun_anew_without_it(narrow: LoadTask, fo
     letters: list[DeadLetter] = []
     task = publishing(narrow, transactional_id=f"cdcbus-{narrow.task_id}")
     forwarder = forwarding(task, letters.extend)
-    forwarder.applied_offsets()
-    records = batch(insert(1), LARGE, insert(3))
-    with pytest.raises(BusUnavailable, match="its transaction is begun anew without it"):
-        forwarder.apply((task.task_id, 0), records, 3, 5)
-    assert (forwarder.applied_offsets(), letters) == ([], [])
-    forwarder.apply((task.task_id, 0), records, 3, 5)
-    assert [letter.offset for letter in letters] == [1]
-    assert forwarder.committed_offsets() == [AppliedOffset(task.task_id, 0, 3, 5)]
+    report = forwarder.apply((task.task_id, 0), batch(insert(1), LARGE, insert(3)), 3, 5)
+    assert ([letter.offset for letter in letters], report.table(ORDERS.id).inserted) == ([1], 2)
+    assert forwarder.committed_offsets() == [Committed(task.task_id, 0, 3, 5)]
     seen(task, [1, 3])
+    forwarder.apply((task.task_id, 0), batch(insert(4), first=3), 4, 5)
+    seen(task, [1, 3, 4])
 
 
 def test_a_truncate_needs_a_topic_with_one_partition(narrow: LoadTask, task: LoadTask, forwarding: Callable[..., Forwarder]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from cdcbus.plugins.position import KafkaPosition, kafka_positions_to_json
 from tests.support.forward import Forward, open_forward
+from tests.support.spark_cluster import executors
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -75,3 +78,35 @@ def test_a_position_that_an_operator_sets_wins_over_the_committed_one(forward: F
     set_position(28)
     task.start()
     wait_until(lambda: has_twice(*range(25, 30), 28, 29), f"the last two once more: {task.log}", PATIENCE_SECONDS)
+
+
+def test_each_change_is_sent_once_by_executors_of_which_one_is_killed_and_by_the_driver_in_turn(
+    forward: Forward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches of more than a hundred records go to executors, a hundred in each transaction."""
+    monkeypatch.setenv("SPARK_WORKER_DIR", str(forward.folder / "work"))
+    forward.put(range(2_500))
+    task = forward.task(
+        consumer__source__maxRecordsPerBatch="100",
+        loader__source__oggJson="false",
+        loader__source__transaction="true",
+        loader__source__partitionKey__SHOP__ORDERS="CUSTOMER",
+        spark__master="local-cluster[1,1,640]",
+        spark__executor__memory="640m",
+    )
+    task.start()
+    wait_until(lambda: forward.sent() != [], f"the first records: {task.log}", PATIENCE_SECONDS)
+    os.kill(executors(task.pid)[0], signal.SIGKILL)
+    for numbers in (range(2_500, 2_510), range(2_510, 3_500), range(3_500, 3_510)):  # the driver's, executors', the driver's
+        wait_until(lambda: forward.is_at_end(task), f"the task to reach the end: {task.log}", PATIENCE_SECONDS)
+        forward.put(numbers)
+    wait_until(lambda: forward.is_at_end(task), f"the task to reach the end: {task.log}", PATIENCE_SECONDS)
+    wait_until(lambda: len(forward.sent()) >= 3_510, "what was committed to be visible")
+    task.ask_to_stop()
+    assert task.await_stop() == 0
+    found = [(key, int(value["data"][0]["id"])) for _, key, value in forward.sent()]
+    assert sorted(number for _, number in found) == [*range(3_510)]
+    assert sorted(forward.headers()) == [*range(1, 3_510, 2)]
+    for customer in range(10):
+        assert [number for key, number in found if key == f"c{customer}_".encode()] == [*range(customer, 3_510, 10)]
+    assert "Traceback" not in task.log.read_text()

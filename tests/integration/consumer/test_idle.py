@@ -76,14 +76,14 @@ def test_who_sleeps_is_woken_by_a_record_and_by_a_new_partition(
 
 # `cdcbus task run`, but that a task rests after half a second, and says so.
 IMPATIENT = """
-from cdcbus.consumer import run
+from cdcbus.consumer import batches, run
 from cdcbus.ops.cli import main
 
 def told(task, stores, progress, stop):
     print("rests behind", list(progress.next_offsets.values()), flush=True)
     rest(task, stores, progress, stop)
 
-rest, run._rest, run.QUIET_SECONDS = run._rest, told, 0.5
+rest, run._rest, batches.QUIET_SECONDS = run._rest, told, 0.5
 main()
 """
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from pymysql.cursors import Cursor
 
+from cdcbus.ops.cli import main
 from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
@@ -163,3 +166,19 @@ def test_broken_connections_to_the_target_cost_nothing(shop: Shop) -> None:
     shop.cursor.execute("INSERT INTO orders (id, name) VALUES (-1, 'after')")
     wait_applied(shop, fetch, load)
     assert shop.rows("orders")["postgresql"] == shop.rows("orders")["source"]
+
+
+def test_the_one_row_among_twenty_thousand_that_the_target_refuses_becomes_a_letter(shop: Shop) -> None:
+    shop.create("orders", ORDERS, ORDERS.replace("40", "5"))
+    fetch = start_fetch(shop)
+    names = ["long is wrong" if number == 7_777 else "short" for number in range(20_000)]
+    shop.cursor.executemany("INSERT INTO orders VALUES (%s, %s, 1)", list(enumerate(names)))
+    wait_applied(shop, fetch)
+    load = shop.load("postgresql", loader__onError="deadletter", loader__deadletterTopic=f"{shop.name}-dead")
+    load.start()
+    wait_applied(shop, fetch, load)
+    rows = shop.rows("orders")
+    assert rows["postgresql"] == [row for row in rows["source"] if row[0] != 7_777]
+    listed = CliRunner(env={"CDCBUS_ZOOKEEPER": shop.addresses.zookeeper}).invoke(main, ["dlq", "list", str(load.file), "--json"])
+    [letter] = json.loads(listed.output)
+    assert "value too long for type character varying(5)" in letter["reason"]

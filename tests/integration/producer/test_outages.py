@@ -6,9 +6,7 @@ The servers killed here are a stack's of its own where the tests run on one that
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,14 +19,13 @@ from rich.console import Console
 
 from cdcbus.ops.stack import processes
 from cdcbus.ops.stack.addresses import Addresses
-from cdcbus.ops.stack.stack import down, kill, up
+from cdcbus.ops.stack.stack import kill, up
 from cdcbus.plugins.errors import PositionLost, SourceMisconfigured
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.producer import stream
 from cdcbus.producer.server import binlog_files
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.positions import MemoryPositions
-from tests.conftest import STACK_HOME
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import connect, fetch_task, global_variable, position
 from tests.integration.producer.running import Running, high_watermark, ids
@@ -36,21 +33,6 @@ from tests.integration.producer.running import Running, high_watermark, ids
 pytestmark = pytest.mark.integration
 
 QUIET = Console(quiet=True)
-
-
-@pytest.fixture(scope="module")
-def home(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """The home of a stack whose servers may be killed."""
-    if not os.environ.get(STACK_HOME):
-        yield request.getfixturevalue("stack_home")
-        return
-    own = Path(tempfile.mkdtemp(prefix="cdcbus-outages-"))
-    own.chmod(0o755)
-    try:
-        yield own
-    finally:
-        down(own, purge=True, console=QUIET)
-        shutil.rmtree(own, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +85,8 @@ class Site:
 
 
 @pytest.fixture
-def site(home: Path, name: str) -> Iterator[Site]:
-    addresses = up(home, QUIET)
+def site(killable_home: Path, name: str) -> Iterator[Site]:
+    addresses = up(killable_home, QUIET)
     admin = AdminClient({"bootstrap.servers": addresses.kafka})
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(timeout=30)
     with connect(addresses.source) as connection, connection.cursor() as cursor:
@@ -113,8 +95,8 @@ def site(home: Path, name: str) -> Iterator[Site]:
         start = position(cursor)
     positions = MemoryPositions()
     positions.save(start.to_json())
-    yield Site(home, addresses, fetch_task(addresses.source, name, servers=addresses.kafka), positions)
-    with connect(up(home, QUIET).source) as connection, connection.cursor() as cursor:
+    yield Site(killable_home, addresses, fetch_task(addresses.source, name, servers=addresses.kafka), positions)
+    with connect(up(killable_home, QUIET).source) as connection, connection.cursor() as cursor:
         cursor.execute(f"DROP DATABASE {name}")
 
 

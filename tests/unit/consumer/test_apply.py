@@ -16,8 +16,16 @@ from cdcbus.consumer.dead_letters import DeadLetter
 from cdcbus.consumer.processor import Processor
 from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.task import LoadTask, MapperRule, SchemaChange, TopicConfig
-from cdcbus.plugins.contracts import JdbcTarget, TargetColumn, TargetTable
-from cdcbus.plugins.errors import BusUnavailable, ConversionError, DataError, TargetRejected, UniqueViolation, UnmappedColumn
+from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget, TargetColumn, TargetTable
+from cdcbus.plugins.errors import (
+    BusUnavailable,
+    ConversionError,
+    DataError,
+    OffsetConflict,
+    TargetRejected,
+    UniqueViolation,
+    UnmappedColumn,
+)
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
 from tests.support.memory_target import ForeignKey, MemoryTarget
 from tests.support.records import records_of
@@ -351,3 +359,18 @@ def test_a_report_counts_what_happened_at_the_source_and_what_the_target_missed(
     assert (total.records, total.tables[PARENTS].updated) == (10, 4)
     assert str(report).startswith("5 records (decode ")
     assert "shop.parents 4 rows (1 inserted, 2 updated, 1 deleted, 2 missed, merge " in str(report)
+
+
+def test_whoever_began_before_lanes_were_taken_over_writes_nothing_any_more() -> None:
+    other = ("shop", 1)
+    loader = target(offsets={LANE: AppliedOffset(*LANE, 5, 7)})
+    made = Made(parent(Op.INSERT, row("1", "a")))
+    late, next_ = (LaneApplier(TASK, made, loader) for _ in range(2))
+    for applier in (late, next_):
+        applier.applied_offsets()
+    next_.take_over([AppliedOffset(*other, 0, 9), AppliedOffset(*LANE, 5, 8)])
+    assert sorted(loader.offsets) == [LANE, other]
+    for lane in (LANE, other):
+        with pytest.raises(OffsetConflict):
+            late.apply(lane, made.records, 6, 7)
+        next_.apply(lane, made.records, 6, 8)

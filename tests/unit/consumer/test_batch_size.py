@@ -2,18 +2,18 @@ import itertools
 
 import pytest
 
-from cdcbus.consumer.batch_size import BATCH_BYTES, FIRST_RECORDS, BatchSize
+from cdcbus.consumer.batch_size import BATCH_BYTES, FIRST_RECORDS, LARGE_RECORDS, TURN_BYTES, TURN_TRANSACTIONS, BatchSize
 
 KB = 1024
 
 
 def test_the_first_batch_is_small_as_nothing_is_known_of_the_records() -> None:
-    assert BatchSize("7", 50_000).records == FIRST_RECORDS
-    assert BatchSize("7", 100).records == 100
+    assert BatchSize("7", 50_000, is_streamed=False).records == FIRST_RECORDS
+    assert BatchSize("7", 100, is_streamed=False).records == 100
 
 
 def test_full_batches_of_small_records_make_room_for_as_many_as_the_task_allows() -> None:
-    size = BatchSize("7", 50_000)
+    size = BatchSize("7", 50_000, is_streamed=False)
     assert size.learn(FIRST_RECORDS - 2, FIRST_RECORDS * KB // 2)  # Spark's are a little smaller
     assert size.records == 50_000
     assert not size.learn(50_000, 50_000 * KB // 2)
@@ -21,30 +21,48 @@ def test_full_batches_of_small_records_make_room_for_as_many_as_the_task_allows(
 
 @pytest.mark.parametrize(("count", "record_bytes"), [(FIRST_RECORDS // 2, KB), (FIRST_RECORDS, 50 * KB), (0, 0)])
 def test_batches_that_are_not_full_or_fit_well_change_nothing(count: int, record_bytes: int) -> None:
-    size = BatchSize("7", 50_000)
+    size = BatchSize("7", 50_000, is_streamed=False)
     assert not size.learn(count, count * record_bytes)
     assert size.records == FIRST_RECORDS
 
 
 def test_a_batch_that_is_too_large_makes_the_next_ones_smaller_until_they_fit() -> None:
-    size = BatchSize("7", 50_000)
+    size = BatchSize("7", 50_000, is_streamed=False)
     assert size.learn(FIRST_RECORDS, FIRST_RECORDS * KB * KB, is_too_large=True)
     assert size.records == BATCH_BYTES // (KB * KB)
     assert not size.learn(size.records, size.records * KB * KB)
 
 
 def test_a_single_record_is_always_taken() -> None:
-    size = BatchSize("7", 50_000)
+    size = BatchSize("7", 50_000, is_streamed=False)
     for _ in range(20):
         size.learn(size.records, size.records * 10 * BATCH_BYTES, is_too_large=True)
     assert size.records == 1
 
 
 def test_larger_ones_follow_step_by_step_once_records_are_small_again() -> None:
-    size = BatchSize("7", 50_000)
+    size = BatchSize("7", 50_000, is_streamed=False)
     size.learn(FIRST_RECORDS, FIRST_RECORDS * KB * KB, is_too_large=True)
     steps = [size.records]
     while size.learn(size.records, size.records * KB // 2):
         steps.append(size.records)
     assert steps[-1] == 50_000
     assert all(after <= 4 * before for before, after in itertools.pairwise(steps))
+
+
+def test_batches_that_only_pass_by_may_have_several_transactions() -> None:
+    size = BatchSize("7", 50_000, is_streamed=True)
+    assert size.records == FIRST_RECORDS
+    assert size.learn(FIRST_RECORDS, FIRST_RECORDS * KB)
+    assert size.records == TURN_BYTES // KB
+    small = BatchSize("7", 50_000, is_streamed=True)
+    assert small.learn(FIRST_RECORDS, FIRST_RECORDS * 10)
+    assert small.records == 50_000 * TURN_TRANSACTIONS
+
+
+def test_a_batch_is_large_by_its_records_its_bytes_or_where_transactions_are_to_be_small() -> None:
+    size = BatchSize("7", 50_000, is_streamed=True)
+    assert [size.is_large(count) for count in (100, LARGE_RECORDS, LARGE_RECORDS + 1)] == [False, False, True]
+    size.learn(10, 10 << 20)
+    assert [size.is_large(count) for count in (8, 9)] == [False, True]
+    assert BatchSize("7", 5, is_streamed=True).is_large(6)

@@ -99,10 +99,10 @@ def test_a_lane_leaves_the_rest_for_later_after_many_bytes(monkeypatch: pytest.M
 def test_errors_come_back_with_the_log_and_what_was_committed_before_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     loader = target(refused=frozenset({"v15"}))
     monkeypatch.setattr(executors, "SLICE_BYTES", 1)
-    outcome = applied(monkeypatch, loader, batches((10, 10)), Span(0, RECORDS, 7))
+    outcome = applied(monkeypatch, loader, batches((10, 6, 4)), Span(0, RECORDS, 7))
     assert isinstance(outcome.error, TargetRejected)
     assert str(outcome.error).startswith("record shop[0]@15: ")
-    assert loader.applied_offsets() == [AppliedOffset(*LANE, 10, 7)]
+    assert (loader.applied_offsets(), len(loader.rows[PARENTS])) == ([AppliedOffset(*LANE, 10, 7)], 10)
     [(name, level, text)] = outcome.log
     assert (name, level) == ("cdcbus.consumer.apply", logging.INFO)
     assert "shop[0] is applied in halves" in text
@@ -112,7 +112,7 @@ def test_an_error_that_is_not_known_is_told_by_its_place_without_its_text(monkey
     def broken(*_: object) -> None:
         raise KeyError("SECRET")
 
-    monkeypatch.setattr(LaneApplier, "apply", broken)
+    monkeypatch.setattr(LaneApplier, "prepare", broken)
     outcome = applied(monkeypatch, target(), batches((5,)), Span(0, 5, 7))
     assert str(outcome.error).startswith(f"task 7: shop[0] failed on an executor: KeyError at {__file__}:")
     assert "SECRET" not in str(outcome.error)

@@ -1,6 +1,6 @@
 import pytest
 
-from cdcbus.consumer.spark import is_cluster
+from cdcbus.consumer.spark import is_cluster, with_attempts
 
 
 @pytest.mark.parametrize("master", ["local", "local[*]", "local[2]", "local[2,3]"])
@@ -11,3 +11,11 @@ def test_local_masters_have_no_executors(master: str) -> None:
 @pytest.mark.parametrize("master", ["spark://host:7077", "yarn", "k8s://https://host:6443", "local-cluster[2,1,1024]"])
 def test_all_other_masters_have(master: str) -> None:
     assert is_cluster(master)
+
+
+@pytest.mark.parametrize(
+    ("master", "used"),
+    [("local", "local[1,4]"), ("local[*]", "local[*,4]"), ("local[2]", "local[2,4]"), ("local[2,1]", "local[2,1]"), ("yarn", "yarn")],
+)
+def test_a_dead_worker_s_part_is_tried_again_with_local_masters_too(master: str, used: str) -> None:
+    assert with_attempts(master) == used

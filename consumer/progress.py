@@ -1,0 +1,56 @@
+"""How far a consumer task is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from cdcbus.consumer.offsets import Lane
+from cdcbus.consumer.report import BatchReport
+from cdcbus.consumer.task import LoadTask
+from cdcbus.plugins.start import Replay
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a consumer task has done since it started, in all and by swimlane, how far each lane is, and the report of its last batch.
+
+    `batch_since`: since when, in epoch seconds, the batch at hand is applied; 0 between batches. `lag_seconds`: from the source's clock
+    when it wrote the last heartbeat to this machine's when the target had committed all before it; None without one.
+    """
+
+    total: BatchReport = field(default_factory=BatchReport)
+    batch: BatchReport = field(default_factory=BatchReport)
+    swimlanes: dict[str, BatchReport] = field(default_factory=dict)
+    batch_since: float = 0.0
+    next_offsets: dict[Lane, int] = field(default_factory=dict)
+    lag_seconds: float | None = None
+
+    @property
+    def done(self) -> int:
+        """Records applied."""
+        return self.total.records
+
+    def __str__(self) -> str:
+        lag = "" if self.lag_seconds is None else f", a heartbeat took {self.lag_seconds:.3f} s"
+        return f"{self.done} records applied, {shown(self.next_offsets)}{lag}"
+
+    def add(self, batch: BatchReport, parts: Iterable[tuple[str, BatchReport]]) -> None:
+        """A batch, and its parts by swimlane."""
+        for swimlane, part in parts:
+            self.swimlanes.setdefault(swimlane, BatchReport()).add(part)
+        self.total.add(batch)
+        self.batch = batch
+        if batch.beats:
+            self.lag_seconds = time.time() - max(batch.beats.values())
+
+
+def is_done(task: LoadTask, progress: Progress) -> bool:
+    """Whether a bounded replay has reached its end."""
+    return isinstance(task.start, Replay) and all(offset > task.start.last for offset in progress.next_offsets.values())
+
+
+def shown(next_offsets: Mapping[Lane, int]) -> str:
+    """For people."""
+    return ", ".join(f"{topic}[{partition}] from {offset}" for (topic, partition), offset in sorted(next_offsets.items()))

@@ -1,0 +1,108 @@
+"""How long a row takes from its commit at the source until the target shows it: the whole way, one row after the other.
+
+    .venv/bin/python -m tests.bench.delay [--target postgresql] [--rows 600] [--pause-ms 50] [--home STACK]
+
+A fetch task and a consumer task run as they do for users, with their defaults. Delay is from the return of the INSERT at the source to the
+first look at the target that finds the row; one looks all the time. The first third of the rows lets Java's compiler learn, and does not
+count.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+import click
+import psycopg
+import pymysql
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from rich.console import Console
+
+from cdcbus.ops.stack.stack import down, up
+from tests.support.shop import Shop, open_shop
+from tests.support.waiting import wait_until
+
+PATIENCE_SECONDS = 240.0
+
+
+def _seen(shop: Shop, target: str, rows: int) -> list[float]:
+    """When each row was first seen there."""
+    at, seen = getattr(shop.addresses, target), list[float]()
+    login = {"host": at.host, "port": at.port, "user": at.user, "password": at.password, "autocommit": True}
+    give_up = time.monotonic() + PATIENCE_SECONDS + rows
+    with closing(psycopg.connect(dbname=at.database, **login) if target == "postgresql" else pymysql.connect(**login)) as connection:
+        cursor: Any = connection.cursor()
+        while len(seen) < rows and time.monotonic() < give_up:
+            cursor.execute(f"SELECT max(id) FROM {shop.name}.orders")
+            last, now = cursor.fetchone()[0] or 0, time.perf_counter()
+            seen += [now] * (last - len(seen))
+            time.sleep(0.002)
+    return seen
+
+
+def _delays(shop: Shop, target: str, rows: int, pause_seconds: float) -> list[float]:
+    found: list[float] = []
+    looking = threading.Thread(target=lambda: found.extend(_seen(shop, target, rows)))
+    looking.start()
+    committed = []
+    for number in range(1, rows + 1):
+        shop.cursor.execute("INSERT INTO orders VALUES (%s, %s, %s)", (number, f"name {number}", number * 3))
+        committed.append(time.perf_counter())
+        time.sleep(pause_seconds)
+    looking.join()
+    if len(found) < rows:
+        raise click.ClickException("not all rows have come")
+    return [seen - done for seen, done in zip(found, committed, strict=True)]
+
+
+@click.command()
+@click.option("--target", type=click.Choice(["postgresql", "mariadb"]), default="postgresql", show_default=True)
+@click.option("--rows", default=600, show_default=True)
+@click.option("--pause-ms", default=50.0, show_default=True)
+@click.option("--home", type=click.Path(path_type=Path), help="Use the stack in this folder.")
+def main(target: str, rows: int, pause_ms: float, home: Path | None) -> None:
+    """Prints the delays."""
+    own = home is None
+    place = home or Path(tempfile.mkdtemp(prefix="cdcbus-bench-"))
+    place.chmod(0o755)
+    try:
+        addresses = up(place, Console(quiet=True))
+        name, source = f"bench{time.time_ns()}", addresses.source
+        admin = AdminClient({"bootstrap.servers": addresses.kafka})
+        for future in admin.create_topics([NewTopic(name, 1, 1)]).values():
+            future.result(60)
+        with (
+            pymysql.connect(host=source.host, port=source.port, user=source.user, password=source.password, autocommit=True) as connection,
+            connection.cursor() as cursor,
+            tempfile.TemporaryDirectory() as folder,
+            open_shop(name, addresses, cursor, Path(folder)) as shop,
+        ):
+            cursor.execute(f"CREATE DATABASE {name}")
+            cursor.execute(f"USE {name}")
+            shop.create("orders", "id INT PRIMARY KEY, name VARCHAR(40), amount INT")
+            fetch = shop.fetch(source)
+            fetch.start()
+            wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position", PATIENCE_SECONDS)
+            load = shop.load(target, **{"spark.driver.extraJavaOptions": ""})
+            load.start()
+            wait_until(lambda: shop.position(load) is not None, "the consumer task's first position", PATIENCE_SECONDS)
+            delays = _delays(shop, target, rows, pause_ms / 1000)[rows // 3 :]
+            cuts = [cut * 1000 for cut in quantiles(delays, n=100)]
+            click.echo(
+                f"{target}, {len(delays)} rows, one each {pause_ms:g} ms: p50 {cuts[49]:.0f}, p95 {cuts[94]:.0f}, p99 {cuts[98]:.0f}, "
+                f"most {max(delays) * 1000:.0f} ms"
+            )
+            cursor.execute(f"DROP DATABASE {name}")
+    finally:
+        if own:
+            down(place, purge=True, console=Console(quiet=True))
+
+
+if __name__ == "__main__":
+    main()
