@@ -157,7 +157,7 @@ class LaneApplier:
         task = self._task
         if len(records) < MIN_RECORDS or not self._is_merging or self._process is not None or not task.insert_on_update_error:
             return None
-        net = net_columns(records, task.converter, self._column_plans, self._targets)
+        net = net_columns(records, task.converter, self._converter, self._column_plans, self._targets)
         return net if net.tables else None
 
     def _column_plans(self, table: Table) -> list[Plan] | None:

@@ -184,7 +184,7 @@ def _apply_slices(applier: Applier, outcome: Outcome, span: Span, slices: Iterab
             outcome.value_bytes += part.column("value").nbytes
             if len(written) > SLICES_AHEAD:
                 written.popleft().result()
-            if outcome.value_bytes >= TURN_BYTES or monotonic() - began > TURN_SECONDS:
+            if outcome.value_bytes >= 2 * TURN_BYTES or monotonic() - began > TURN_SECONDS:
                 break
         else:
             if at < span.end:  # transaction markers, which are no records

@@ -14,8 +14,9 @@ from cdcbus.consumer.merge_columns import merge_columns
 from cdcbus.consumer.records import Records
 from cdcbus.consumer.report import earliest
 from cdcbus.plugins.columnar import RowGroup, read_columns
-from cdcbus.plugins.contracts import TableBatch
-from cdcbus.plugins.rowchange import Op, Table, TableId
+from cdcbus.plugins.contracts import Converter, TableBatch
+from cdcbus.plugins.errors import DataError
+from cdcbus.plugins.rowchange import Op, Row, RowChange, Table, TableId
 
 MIN_RECORDS = 200
 """Fewer are read faster one by one."""
@@ -45,18 +46,20 @@ class NetColumns:
 def net_columns(
     records: Records,
     converter: str,
+    reader: Converter,
     plans_of: Callable[[Table], Sequence[Plan] | None],
     targets_of: Callable[[Records], set[TableId]],
 ) -> NetColumns:
-    """What is known of the records by columns.
+    """What is known of the records by columns. `reader`: the converter of that name.
 
     `plans_of` gives the plans for rows of a source table: none when nobody wants them, None when each row must be looked at. `targets_of`
     gives the target tables of records that are read one by one: all rows of these go the plain way, to keep their order.
     """
     found = read_columns(records.values, converter)
     groups: dict[TableId, list[tuple[RowGroup, Plan]]] = {}
-    plain = set(found.rest)
-    for group in found.groups:
+    few, others = _few_of_a_kind(records, found.rest, reader)
+    plain = set(others)
+    for group in (*found.groups, *few):
         plans = plans_of(group.table)
         if plans is None or any(plan.computed or plan.masks for plan in plans):
             plain.update(group.records.to_pylist())
@@ -78,6 +81,37 @@ def net_columns(
         net.last_commit_ms = max(net.last_commit_ms, *(time["max"] // 1000 for time in times))
     net.plain = sorted(plain)
     return net
+
+
+def _few_of_a_kind(records: Records, places: Sequence[int], reader: Converter) -> tuple[list[RowGroup], list[int]]:
+    """Records that are too few to be read as columns, one by one, that they need not hold up all others of their tables; and those that
+    are no single row change."""
+    kinds: dict[tuple[int, Op, tuple[str, ...], tuple[str, ...]], list[tuple[int, RowChange]]] = {}
+    others: list[int] = []
+    for place, (_, value) in zip(places, records.take(places), strict=True):
+        try:
+            [change] = reader.from_bytes(value or b"")
+        except (DataError, ValueError):
+            others.append(place)
+            continue
+        if change.op is Op.TRUNCATE:
+            others.append(place)
+            continue
+        kind = id(change.table), change.op, tuple(change.before or ()), tuple(change.after or ())
+        kinds.setdefault(kind, []).append((place, change))
+    return [_group(*zip(*members, strict=True)) for members in kinds.values()], others
+
+
+def _group(places: Sequence[int], changes: Sequence[RowChange]) -> RowGroup:
+    first, commits = changes[0], [change.origin.commit_us for change in changes]
+    before, after = _columns([change.before for change in changes]), _columns([change.after for change in changes])
+    return RowGroup(first.table, first.op, pa.array(places, pa.int64()), before, after, pa.array(commits, pa.int64()))
+
+
+def _columns(rows: Sequence[Row | None]) -> dict[str, pa.Array] | None:
+    """Of rows with the same columns."""
+    first = rows[0]
+    return None if first is None else {name: pa.array([row[name] for row in rows if row is not None], pa.string()) for name in first}
 
 
 def _mapped(group: RowGroup, plan: Plan) -> RowGroup:

@@ -131,7 +131,6 @@ mapper[0].schema={SCHEMA.upper()},{SCHEMA}
 mapper[0].forceMatched=true
 
 # ---- Spark ----------------------------------------------------------------------------------------------------------
-# Any setting of Spark can be given. This one makes Java compile quickly rather than well: good for a task that starts often and ends
-# soon, as here. Leave it out for one that stays.
-spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1
+# Any setting of Spark can be given.
+spark.driver.memory=1g
 """

@@ -89,7 +89,7 @@ def main(target: str, rows: int, pause_ms: float, home: Path | None) -> None:
             fetch = shop.fetch(source)
             fetch.start()
             wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position", PATIENCE_SECONDS)
-            load = shop.load(target, **{"spark.driver.extraJavaOptions": ""})
+            load = shop.load(target)
             load.start()
             wait_until(lambda: shop.position(load) is not None, "the consumer task's first position", PATIENCE_SECONDS)
             delays = _delays(shop, target, rows, pause_ms / 1000)[rows // 3 :]

@@ -57,7 +57,6 @@ class Forward:
             "loader.loaderName": "KAFKA_SYNC",
             "loader.source.servers": self.kafka,
             "loader.source.topic": f"{self.name}-out",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # starts in about half the time
             **{key.replace("__", "."): value for key, value in keys.items()},
         }
         file = self.folder / f"{self.name}.properties"

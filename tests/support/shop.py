@@ -84,7 +84,6 @@ class Shop:
                 "loader__source__url": f"jdbc:{kind}://{database.host}:{database.port}/{name}",
                 "loader__source__userName": database.user,
                 "loader__source__password": database.password,
-                "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",  # starts in about half the time
                 **keys,
             },
         )

@@ -93,7 +93,7 @@ def test_a_task_that_rests_goes_on_with_the_next_record_and_from_an_edited_posit
 ) -> None:
     pg, topic = stack.postgresql, source.topics[0]
     file, log = tmp_path / "load.properties", tmp_path / "load.log"
-    file.write_text(load_text(name, stack, topic, **{"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}))
+    file.write_text(load_text(name, stack, topic))
 
     def record(number: int) -> bytes:
         row = {"database": name, "table": "t", "type": "INSERT", "isDdl": False, "es": 1, "ts": 1, "pkNames": ["id"]}

@@ -105,3 +105,12 @@ def test_whole_tables_are_read_by_columns(monkeypatch: pytest.MonkeyPatch) -> No
     report = applied(loader, changes, "oggJson")
     assert report.tables[TableId("shop", "orders")].rows == len(changes)
     assert report.last_commit_ms == changes[-1].origin.commit_ms
+
+
+def test_a_few_changes_of_a_kind_do_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LaneApplier, "_steps_of", lambda *_: pytest.fail("a record went the plain way"))
+    orders = [change for change in history(1, 3000, 0.0) if change.table.id.table == "orders"]
+    few = [change for change in orders if change.op is Op.DELETE][:3]
+    changes = [change for change in orders if change.op is not Op.DELETE or change in few]
+    report = applied(target(), changes, "canalRow").tables[TableId("shop", "orders")]
+    assert (report.rows, report.deleted) == (len(changes), 3)
