@@ -41,7 +41,7 @@ ARROW_BYTES = 4 << 20
 SLICE_BYTES = 16 << 20
 SLICES_AHEAD = 1
 TURN_SECONDS = 10.0
-"""After so long, or TURN_BYTES, a lane leaves the rest of the batch for later, so that its position gets on."""
+"""After so long, or twice TURN_BYTES, a lane leaves the rest of the batch for later, so that its position gets on."""
 TASKS = 8
 """Whose connections a Python worker keeps."""
 

@@ -84,9 +84,9 @@ def net_columns(
 
 
 def _few_of_a_kind(records: Records, places: Sequence[int], reader: Converter) -> tuple[list[RowGroup], list[int]]:
-    """Records that are too few to be read as columns, one by one, that they need not hold up all others of their tables; and those that
-    are no single row change."""
-    kinds: dict[tuple[int, Op, tuple[str, ...], tuple[str, ...]], list[tuple[int, RowChange]]] = {}
+    """Records that could not be read as columns, being too few of their kind or of a format that has no such reader, one by one: so they do
+    not send all others of their tables the plain way. And the places of those that are no single row change."""
+    kinds: dict[tuple[Table, Op, tuple[str, ...], tuple[str, ...]], list[tuple[int, RowChange]]] = {}
     others: list[int] = []
     for place, (_, value) in zip(places, records.take(places), strict=True):
         try:
@@ -97,7 +97,7 @@ def _few_of_a_kind(records: Records, places: Sequence[int], reader: Converter) -
         if change.op is Op.TRUNCATE:
             others.append(place)
             continue
-        kind = id(change.table), change.op, tuple(change.before or ()), tuple(change.after or ())
+        kind = change.table, change.op, tuple(change.before or ()), tuple(change.after or ())
         kinds.setdefault(kind, []).append((place, change))
     return [_group(*zip(*members, strict=True)) for members in kinds.values()], others
 

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -30,12 +31,9 @@ STACK_HOME = "CDCBUS_TEST_STACK_HOME"  # use this stack, and leave it running
 SOURCE = "CDCBUS_TEST_SOURCE"  # mysql://user:password@host:port in place of the stack's source
 
 
-@pytest.fixture(scope="session")
-def stack_home() -> Iterator[Path]:
-    """The folder of a stack that lives as long as the session; not below pytest's own, which the databases' user may not enter."""
-    if given := os.environ.get(STACK_HOME):
-        yield Path(given)
-        return
+@contextmanager
+def _own_home() -> Iterator[Path]:
+    """The folder of a stack, which is gone at the end with all that runs in it."""
     home = Path(tempfile.mkdtemp(prefix="cdcbus-test-"))
     home.chmod(0o755)
     try:
@@ -46,18 +44,23 @@ def stack_home() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
+def stack_home() -> Iterator[Path]:
+    """The folder of a stack that lives as long as the session; not below pytest's own, which the databases' user may not enter."""
+    if given := os.environ.get(STACK_HOME):
+        yield Path(given)
+        return
+    with _own_home() as home:
+        yield home
+
+
+@pytest.fixture(scope="session")
 def killable_home(request: pytest.FixtureRequest) -> Iterator[Path]:
     """The folder of a stack whose servers may be killed; after that they are to be started again."""
     if not os.environ.get(STACK_HOME):
         yield request.getfixturevalue("stack_home")
         return
-    own = Path(tempfile.mkdtemp(prefix="cdcbus-killable-"))
-    own.chmod(0o755)
-    try:
-        yield own
-    finally:
-        down(own, purge=True, console=Console(quiet=True))
-        shutil.rmtree(own, ignore_errors=True)
+    with _own_home() as home:
+        yield home
 
 
 @pytest.fixture(scope="session")
