@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from threading import Event, Lock
@@ -26,14 +26,17 @@ from cdcbus.consumer.progress import Progress, is_done
 from cdcbus.consumer.records import NO_RECORDS, Records, by_lane, kafka_times
 from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.spark import end_offsets, spark_error
-from cdcbus.consumer.stored_positions import edit_of, save
+from cdcbus.consumer.stored_positions import StoredPositions
 from cdcbus.consumer.task import LoadTask
-from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.errors import PositionError
 from cdcbus.plugins.start import Replay
 from cdcbus.plugins.task_at_work import TASK_AT_WORK
 
 LOG = logging.getLogger(__name__)
 QUIET_SECONDS = 15.0  # without a record a query ends
+# Where many tasks share Spark's cores, a free one goes to the pool that has the fewest, and of those that have none to the first by name,
+# always. So small batches of all tasks share one pool, in which it is first come, first served; a large one is in a pool of its task's.
+POOL, SMALL, LARGE = "spark.scheduler.pool", "batch", "large-batch-of-"
 
 
 class Batches:
@@ -48,7 +51,7 @@ class Batches:
         task: LoadTask,
         applier: Applier,
         executors: Executors | None,
-        stores: Mapping[str, PositionStore],
+        positions: StoredPositions,
         progress: Progress,
         stop: Event,
         report: Callable[[Progress], None],
@@ -57,9 +60,10 @@ class Batches:
         self.progress, self.size = progress, size
         self.error: Exception | None = None
         self.ended = Event()
-        self._task, self._applier, self._stores, self._stop, self._report = task, applier, stores, stop, report
+        self._task, self._applier, self._positions, self._stop, self._report = task, applier, positions, stop, report
         self._executors, self._is_there = executors, False
         self._is_started, self._working = Event(), Lock()
+        self._is_torn = False  # a batch has failed: how much of it is in the target only the target knows
         self._applying = ThreadPoolExecutor(1, "apply", TASK_AT_WORK.set, (task.task_id,))
         self._applied: Future[None] | None = None  # of the batch before
         self._fetched = progress.next_offsets
@@ -108,8 +112,11 @@ class Batches:
             if self.ended.is_set():
                 return
             self.progress.batch_since = time.time()
+            self._is_torn = True
             try:
                 self._apply(apply, ends)
+                self._is_torn = False
+                self._positions.save_if_due(self.progress.next_offsets)
             except (PySparkException, Py4JJavaError) as error:  # of executors
                 self.fail(spark_error(self._task, error))
             except Exception as error:
@@ -124,16 +131,21 @@ class Batches:
             self.error = error
         self.ended.set()
 
-    def check_edits(self) -> None:
-        """Ends the query when it is to stop, or when an operator has set a position."""
-        edit = edit_of(self._stores)
+    def look_around(self) -> None:
+        """Ends the query when it is to stop, or when an operator has set a position; stores those that are due. Does nothing while a batch
+        is applied."""
         if self._stop.is_set() and self._is_there:
             self._query.stop()  # a batch there may last long, or wait for executors: it is broken off, and the target knows how far it came
-        if (edit is not None or self._stop.is_set()) and self._working.acquire(blocking=False):
-            if edit is not None:
-                self.fail(edit)
-            self.ended.set()
-            self._working.release()
+        if self._working.acquire(blocking=False):
+            try:
+                if self._stop.is_set():
+                    self.ended.set()
+                if not self.ended.is_set():
+                    self._positions.save_if_due(self.progress.next_offsets)
+            except PositionError as error:
+                self.fail(error)
+            finally:
+                self._working.release()
 
     def are_quiet(self) -> bool:
         """Whether nothing has come for QUIET_SECONDS and all that Kafka holds is applied, which is asked as seldom as that."""
@@ -143,9 +155,14 @@ class Batches:
         return is_quiet(self._task.source, self.progress.next_offsets)
 
     def end(self) -> None:
-        """Returns when no batch is at work and none will begin."""
+        """Returns when no batch is at work and none will begin, and positions are stored unless that has failed before."""
         with self._working:
             self.ended.set()
+            if not self._is_torn and not isinstance(self.error, PositionError):
+                try:
+                    self._positions.save(self.progress.next_offsets)
+                except PositionError as error:
+                    self.error = self.error or error
         self._applying.shutdown()
 
     def _apply(self, apply: Callable[[dict[Lane, int]], list[Outcome]], ends: dict[Lane, int]) -> None:
@@ -159,8 +176,6 @@ class Batches:
         self.progress.add(batch, [(outcome.lane[0], outcome.report) for outcome in outcomes])
         moved = {outcome.lane: outcome.end for outcome in outcomes}
         self.progress.next_offsets = {**known, **moved}
-        if not self._applier.is_dry_run:
-            save({topic: self._stores[topic] for topic in {topic for topic, _ in moved}}, self.progress.next_offsets)
         self._report(self.progress)
 
     def _apply_here(self, records: Table, moved: dict[Lane, int]) -> list[Outcome]:
@@ -175,11 +190,13 @@ class Batches:
 
     def _apply_lane(self, lane: Lane, records: Records, end: int) -> BatchReport:
         """`end` lies inside the batch where a bounded replay ends."""
-        return self._applier.apply(lane, records.before(end), end, self._stores[lane[0]].mzxid)
+        return self._applier.apply(lane, records.before(end), end, self._positions.mzxid(lane))
 
     def _apply_there(self, executors: Executors, frame: DataFrame, moved: dict[Lane, int]) -> list[Outcome]:
-        known = self.progress.next_offsets
-        outcomes = executors.apply(frame, {lane: Span(known.get(lane, 0), end, self._stores[lane[0]].mzxid) for lane, end in moved.items()})
+        known, spark = self.progress.next_offsets, frame.sparkSession.sparkContext
+        spark.setLocalProperty(POOL, LARGE + self._task.task_id)
+        outcomes = executors.apply(frame, {lane: Span(known.get(lane, 0), end, self._positions.mzxid(lane)) for lane, end in moved.items()})
+        spark.setLocalProperty(POOL, SMALL)
         count = sum(outcome.end - known.get(outcome.lane, 0) for outcome in outcomes)
         value_bytes = sum(outcome.value_bytes for outcome in outcomes)
         is_cut = any(outcome.end < moved[outcome.lane] for outcome in outcomes)

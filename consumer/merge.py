@@ -32,12 +32,13 @@ def merge(changes: Sequence[RowChange], table: TargetTable, *, insert_on_update:
 @dataclass(slots=True)
 class _Net:
     """What is known of one key. `row` None: it is gone. `is_cleared`: it was gone at some time, so the target's row counts for nothing.
-    `has_moved_in`: the row came here from another key."""
+    `has_moved_in`: the row came here from another key. `is_born`: the first change of the key was its insert."""
 
     row: Row | None
     may_insert: bool = True
     is_cleared: bool = False
     has_moved_in: bool = False
+    is_born: bool = False
 
 
 @dataclass(slots=True)
@@ -58,20 +59,24 @@ class _Fold:
             case Op.UPDATE:
                 self.update(change, change.before or {}, change.after or {})
             case Op.DELETE:
-                self.nets[self.key(change, change.before or {})] = _Net(None, is_cleared=True)
+                self.clear(self.key(change, change.before or {}))
             case Op.TRUNCATE:
                 self.truncate = True
                 self.nets.clear()
+
+    def clear(self, key: Key) -> None:
+        known = self.nets.get(key)
+        self.nets[key] = _Net(None, is_cleared=True, is_born=known is not None and known.is_born)
 
     def insert(self, change: RowChange, after: Row) -> None:
         key = self.key(change, after)
         known = self.nets.get(key)
         if known is None:
-            self.nets[key] = _Net(after)
+            self.nets[key] = _Net(after, is_born=True)
         elif known.row is None:
-            self.nets[key] = _Net(after, is_cleared=True)
+            self.nets[key] = _Net(after, is_cleared=True, is_born=known.is_born)
         else:
-            self.nets[key] = _Net({**known.row, **after}, is_cleared=known.is_cleared)
+            self.nets[key] = _Net({**known.row, **after}, is_cleared=known.is_cleared, is_born=known.is_born)
 
     def update(self, change: RowChange, before: Row, after: Row) -> None:
         try:
@@ -88,7 +93,7 @@ class _Fold:
         elif known.row is not None:
             known.row = {**known.row, **after}
         elif self.insert_on_update:
-            self.nets[key] = _Net(after, is_cleared=True)
+            self.nets[key] = _Net(after, is_cleared=True, is_born=known.is_born)
 
     def move(self, change: RowChange, old_key: Key, key: Key, row: Row) -> None:
         """A key change: the old key is deleted, the row written whole under the new one."""
@@ -98,7 +103,7 @@ class _Fold:
         has_swapped = known is not None and left is not None and left.has_moved_in and _differ(known, change.before or {})
         if not has_swapped:
             row = {**(known or {}), **row}
-            self.nets[old_key] = _Net(None, is_cleared=True)
+            self.clear(old_key)
         lacking = [column.name for column in change.table.columns if column.name not in row]
         if lacking:
             raise DataError(
@@ -106,7 +111,8 @@ class _Fold:
                 "it cannot be written whole under its new key; the source must log full row images"
             )
         replaced = self.nets.get(key)
-        self.nets[key] = _Net(row, is_cleared=replaced is not None and replaced.is_cleared, has_moved_in=True)
+        is_cleared, is_born = (replaced.is_cleared, replaced.is_born) if replaced else (False, True)
+        self.nets[key] = _Net(row, is_cleared=is_cleared, has_moved_in=True, is_born=is_born)
 
     def key(self, change: RowChange, row: Row) -> Key:
         try:
@@ -122,7 +128,8 @@ class _Fold:
         for net in self.nets.values():
             if net.row is not None:
                 groups.setdefault((net.may_insert, tuple(net.row)), []).append(net.row)
-        return TableBatch(self.table, self.truncate, deletes, self.writes(groups))
+        passing = sum(self.nets[key].is_born for key in deletes)
+        return TableBatch(self.table, self.truncate, deletes, self.writes(groups), passing=passing)
 
     def writes(self, groups: dict[tuple[bool, tuple[str, ...]], list[Row]]) -> list[Writes]:
         """Groups that differ in the order of their columns only become one, in the table's order."""

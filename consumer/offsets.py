@@ -140,8 +140,8 @@ class TopicLogs:
 def starting_offsets(task: LoadTask, logs: TopicLogs, stores: Mapping[str, PositionStore], applied: list[AppliedOffset]) -> dict[Lane, int]:
     """The first offset to read of each lane. Loads every store.
 
-    A target's applied offset counts only where ZooKeeper still has the node that the batch started from: then the task was killed
-    between the two writes. Otherwise ZooKeeper wins, so an operator's edit always holds.
+    A target's applied offset counts only where ZooKeeper still has the node that the batch started from: then the task ended before it
+    had written there how far it was. Otherwise ZooKeeper wins, so an operator's edit always holds.
     Raises NoPosition, PositionError, PositionLost with the numbers, ConfigError, BusRejected, BusUnavailable.
     """
     offsets: dict[Lane, int] = {}

@@ -5,7 +5,7 @@
         -> Batches                               a small one is fetched, a large one streams through executors
         -> per Kafka partition: LaneApplier      decode, filter, map, merge; rows and offset in one target transaction,
                                                  dead letters before its commit; a Forwarder, where the target is Kafka
-        -> stored_positions.save                 if an operator has set the node meanwhile, reading starts again from there
+        -> StoredPositions                       every second; if an operator has set the node meanwhile, reading starts again from there
 
 Spark's checkpoint is a throw-away folder of each start: ZooKeeper is the authority.
 """
@@ -24,14 +24,14 @@ from pyspark.sql import SparkSession
 
 from cdcbus.consumer.applier import make_applier
 from cdcbus.consumer.batch_size import BatchSize
-from cdcbus.consumer.batches import Batches
+from cdcbus.consumer.batches import POOL, SMALL, Batches
 from cdcbus.consumer.dead_letters import dead_letters_of
 from cdcbus.consumer.executors import Executors
 from cdcbus.consumer.idle import asleep
 from cdcbus.consumer.offsets import TopicLogs, starting_offsets
 from cdcbus.consumer.progress import Progress, is_done, shown
 from cdcbus.consumer.spark import ASYNCHRONOUS_PROGRESS, JVM_ENDED, OpenSpark, kafka_stream, query_error, spark_session
-from cdcbus.consumer.stored_positions import edit_of, save
+from cdcbus.consumer.stored_positions import StoredPositions
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.contracts import AppliedOffset, PositionStore
 from cdcbus.plugins.errors import CdcError
@@ -67,16 +67,17 @@ def run(
         def attempt() -> None:
             start()
             if not applier.is_dry_run:
-                save(stores, progress.next_offsets)
-                applier.take_over([AppliedOffset(*lane, offset, stores[lane[0]].mzxid) for lane, offset in progress.next_offsets.items()])
+                positions.begin(progress.next_offsets)
+                applier.take_over([AppliedOffset(*lane, offset, positions.mzxid(lane)) for lane, offset in progress.next_offsets.items()])
             LOG.info("task %s reads %s", task.task_id, shown(progress.next_offsets))
             report(progress)
             while not (stop.is_set() or is_done(task, progress)):
-                if _stream(task, spark, scratch, Batches(task, applier, executors, stores, progress, stop, report, size)):
-                    _rest(task, stores, progress, stop)
+                if _stream(task, spark, scratch, Batches(task, applier, executors, positions, progress, stop, report, size)):
+                    _rest(task, positions, progress, stop)
 
         with dead_letters_of(task) as put_dead_letters, closing(make_applier(task, stop, put_dead_letters)) as applier:
             applier.check_targets()
+            positions = StoredPositions(stores, is_dry_run=applier.is_dry_run)
             start()
             executors = None if applier.is_dry_run else Executors(task, applier)
             size = BatchSize(task.task_id, task.max_records_per_batch, is_streamed=executors is not None)
@@ -94,10 +95,11 @@ def _stream(task: LoadTask, spark: SparkSession, scratch: Path, batches: Batches
     looked_at, is_quiet = time.monotonic(), False
     with TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as checkpoint:  # gone with its query: there may be many in a day
         writer = stream.writeStream.foreachBatch(batches).option("checkpointLocation", Path(checkpoint).as_uri())
+        spark.sparkContext.setLocalProperty(POOL, SMALL)  # for what this thread starts
         query = batches.start(writer.options(**ASYNCHRONOUS_PROGRESS))
         try:
             while not batches.ended.wait(POLL_SECONDS):
-                batches.check_edits()
+                batches.look_around()
                 if time.monotonic() - looked_at > LOOK_SECONDS:
                     looked_at = time.monotonic()
                     if not query.isActive:
@@ -114,10 +116,10 @@ def _stream(task: LoadTask, spark: SparkSession, scratch: Path, batches: Batches
     return is_quiet
 
 
-def _rest(task: LoadTask, stores: Mapping[str, PositionStore], progress: Progress, stop: Event) -> None:
+def _rest(task: LoadTask, positions: StoredPositions, progress: Progress, stop: Event) -> None:
     """Returns when there is something to do again: `stop` is set, the topics have more, or an operator has set a position, which raises
     PositionConflict."""
     with asleep(task.source, progress.next_offsets) as woken:
         while not (stop.is_set() or woken.wait(REST_POLL_SECONDS)):
-            if (edit := edit_of(stores)) is not None:
+            if (edit := positions.edit()) is not None:
                 raise edit

@@ -38,9 +38,11 @@ _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 _SCRATCH = "cdcbus-spark-"
 ATTEMPTS = 4  # Spark's own default on clusters
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-# A JVM whose threads died of lack of memory one by one would be silent for ever. Its second compiler takes longer to pay than most batches
-# last: without it tasks start sooner and rows arrive sooner.
-_JVM = "-XX:+ExitOnOutOfMemoryError -XX:TieredStopAtLevel=1"
+# A JVM whose threads died of lack of memory one by one would be silent for ever.
+_JVM = "-XX:+ExitOnOutOfMemoryError"
+# The default collector costs more processor time for each record; this one with a small young generation takes no more memory. And the room
+# for classes that Spark fills at its start is no reason to collect.
+_COLLECTOR = "-XX:+UseParallelGC -XX:MaxNewSize=128m -XX:MetaspaceSize=256m"
 
 # Small plans, one output: no web page, no adaptive planning, no shuffles. A query without new records asks Kafka ten times a second.
 _SETTINGS = {
@@ -94,7 +96,6 @@ def shared_spark(name: str, options: Mapping[str, str], stop: Event, on_end: Cal
         @contextmanager
         def open_session(task: LoadTask, _stop: Event) -> Iterator[tuple[SparkSession, Path]]:
             folder = Path(tempfile.mkdtemp(dir=scratch))
-            spark.sparkContext.setLocalProperty("spark.scheduler.pool", task.task_id)
             try:
                 yield spark.newSession(), folder
             except JVM_ENDED:
@@ -126,7 +127,7 @@ def _application(name: str, options: Mapping[str, str], stop: Event) -> Iterator
         **({} if is_cluster(options.get("spark.master", "local")) else {**_ALONE, "spark.local.dir": str(scratch / "local")}),
         **options,
         "spark.master": with_attempts(options.get("spark.master", _SETTINGS["spark.master"])),
-        _JAVA_OPTIONS: f"{_JVM} -Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()} {options.get(_JAVA_OPTIONS, '')}",
+        _JAVA_OPTIONS: java_options(options.get(_JAVA_OPTIONS, ""), os.environ),
     }
     builder = SparkSession.builder
     for key, value in settings.items():
@@ -143,6 +144,13 @@ def _application(name: str, options: Mapping[str, str], stop: Event) -> Iterator
         with suppress(*JVM_ENDED):
             spark.stop()
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def java_options(given: str, environment: Mapping[str, str]) -> str:
+    """Ours, then the `given` ones. The collector is not named where these or the environment name one: Java takes no two."""
+    chosen = " ".join((given, *(environment.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"))))
+    collector = "" if re.search(r"-XX:\+Use\w*GC\b", chosen) else _COLLECTOR
+    return " ".join(filter(None, (_JVM, collector, f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}", given)))
 
 
 def with_attempts(master: str) -> str:
@@ -237,18 +245,24 @@ def kafka_stream(spark: SparkSession, task: LoadTask, offsets: Mapping[Lane, int
 
 
 def _fetching(lanes: int, batch_records: int) -> dict[str, str]:
-    """How Kafka's clients fetch, one for each lane: the larger the pieces the faster, as far as what all of them hold stays small. A poll
-    unpacks its records, however well they were packed, so it is to be few: 64 of 1 MB have room in 1 GB."""
+    """How Kafka's clients fetch, one for each lane: the larger the pieces the faster, above all as Spark asks for a lane's first and last
+    offset with each poll. A poll unpacks its records, however well they were packed, so what all clients hold is to stay small: 64 polls of
+    2 MB have room in 1 GB, and so has one of the longest records that 2 MB unpack to.
+    """
     return {
         "kafka.fetch.max.wait.ms": "5",
-        "kafka.max.partition.fetch.bytes": str(min(16 << 20, max(1 << 20, FETCH_BYTES // max(1, lanes)))),
-        "kafka.max.poll.records": str(min(500, max(16, batch_records // 256))),
+        "kafka.max.partition.fetch.bytes": str(min(2 << 20, max(1 << 20, FETCH_BYTES // max(1, lanes)))),
+        "kafka.max.poll.records": str(min(2000, max(16, batch_records // 128))),
     }
 
 
 # Spark writes two small files per batch to remember its progress. The checkpoint is thrown away, ZooKeeper holds the position: so they
-# may be written behind. The second is Spark's switch to allow that for a sink other than Kafka.
-ASYNCHRONOUS_PROGRESS = {"asyncProgressTrackingEnabled": "true", "_asyncProgressTrackingOverrideSinkSupportCheck": "true"}
+# may be written behind, and hardly ever. The third is Spark's switch to allow that for a sink other than Kafka.
+ASYNCHRONOUS_PROGRESS = {
+    "asyncProgressTrackingEnabled": "true",
+    "asyncProgressTrackingCheckpointIntervalMs": "86400000",
+    "_asyncProgressTrackingOverrideSinkSupportCheck": "true",
+}
 
 
 # Classes of Java's that mean Kafka, by what is to be done: each counts wherever in the cause chain it, or a descendant of it, stands.

@@ -11,7 +11,7 @@ import click
 
 from cdcbus.ops.bus_client import bus_client
 from cdcbus.ops.bus_options import bus_options
-from cdcbus.ops.tables import print_json, print_table
+from cdcbus.ops.tables import json_option, print_json, print_table
 from cdcbus.ops.task_words import task_argument
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.this_process import operator
@@ -40,7 +40,7 @@ def alarm() -> None:
 
 @alarm.command("list")
 @click.option("--sent", is_flag=True, help="Also the last notices that were accepted, and by which channel.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @bus_options
 def list_alarms(sent: bool, as_json: bool, bus: BusSettings) -> None:
     """List the alarms that are raised, who accepted the last notice of each, and what is silenced."""
@@ -89,8 +89,9 @@ def _as_fields(task_id: str, alarms: TaskAlarms, silence: Silence, now: float) -
 
 
 @alarm.command()
+@json_option
 @bus_options
-def test(bus: BusSettings) -> None:
+def test(as_json: bool, bus: BusSettings) -> None:
     """Send a notice by each channel of the settings, and say who has accepted it. Exits 1 when one has not."""
     from cdcbus.ops.alarms.channels import NotAccepted, channels_of
     from cdcbus.ops.alarms.state import Kind, Notice
@@ -100,18 +101,26 @@ def test(bus: BusSettings) -> None:
     channels = channels_of(bus.alarm)
     if not channels:
         raise ConfigError("alarms go to the log only; set alarm.smtp.host, alarm.webhook.url or alarm.exec.command in cdcbus.properties")
-    now, failed = time.time(), False
+    now, answers = time.time(), []
     notice = Notice(Kind.TEST, "test", f"this is a test by {operator()}; nothing is wrong", now, now)
     for channel in channels:
         try:
-            refused = channel.send(message_of("test", notice, bus.node_id, State.WORKING))
+            answers.append((channel.name, True, channel.send(message_of("test", notice, bus.node_id, State.WORKING))))
         except NotAccepted as error:
-            failed = True
-            click.secho(f"{channel.name}: not accepted: {error}", fg="red", err=True)
-        else:
-            click.echo(f"{channel.name}: accepted{f', but {refused}' if refused else ''}")
-    if failed:
+            answers.append((channel.name, False, str(error)))
+        if not as_json:
+            _print_answer(*answers[-1])
+    if as_json:
+        print_json([{"channel": name, "is_accepted": accepted, "refused": refused} for name, accepted, refused in answers])
+    if not all(accepted for _, accepted, _ in answers):
         sys.exit(1)
+
+
+def _print_answer(channel: str, is_accepted: bool, refused: str) -> None:
+    if is_accepted:
+        click.echo(f"{channel}: accepted{f', but {refused}' if refused else ''}")
+    else:
+        click.secho(f"{channel}: not accepted: {refused}", fg="red", err=True)
 
 
 @alarm.command("silence")
@@ -119,8 +128,9 @@ def test(bus: BusSettings) -> None:
 @click.option("--all", "is_all", is_flag=True, help="All tasks that there are now.")
 @click.option("--for", "seconds", metavar="DURATION", callback=_read_duration, default="1h", show_default=True, help="90s, 30m, 2h, 1d.")
 @click.option("--off", "is_off", is_flag=True, help="No longer: what is wrong is told again.")
+@json_option
 @bus_options
-def silence_tasks(task_ids: tuple[str, ...], is_all: bool, seconds: float, is_off: bool, bus: BusSettings) -> None:
+def silence_tasks(task_ids: tuple[str, ...], is_all: bool, seconds: float, is_off: bool, as_json: bool, bus: BusSettings) -> None:
     """Tell nothing of tasks for a while; what is still wrong then is told."""
     from cdcbus.ops.alarms.silence import silence
     from cdcbus.tasks.task_nodes import TaskNodes
@@ -131,9 +141,12 @@ def silence_tasks(task_ids: tuple[str, ...], is_all: bool, seconds: float, is_of
         known = TaskNodes(client).ids()
         if unknown := set(task_ids) - set(known):
             raise ConfigError(f"there is no task {min(unknown)} at {bus.zookeeper}; cdcbus task list shows all")
-        for task_id in task_ids or known:
-            until = silence(client, task_id, 0 if is_off else seconds, operator()).until
-            click.echo(f"task {task_id} is {'no longer silent' if is_off else f'silent until {_utc(until)} UTC'}")
+        untils = {task_id: silence(client, task_id, 0 if is_off else seconds, operator()).until for task_id in task_ids or known}
+    if as_json:
+        print_json([{"task_id": task_id, "silent_until": None if is_off else until} for task_id, until in untils.items()])
+        return
+    for task_id, until in untils.items():
+        click.echo(f"task {task_id} is {'no longer silent' if is_off else f'silent until {_utc(until)} UTC'}")
 
 
 def _utc(epoch_seconds: float) -> str:

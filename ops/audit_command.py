@@ -9,7 +9,7 @@ import click
 
 from cdcbus.ops.bus_client import bus_client
 from cdcbus.ops.bus_options import bus_options
-from cdcbus.ops.tables import print_json, print_table
+from cdcbus.ops.tables import json_option, print_json, print_table
 from cdcbus.tasks import audit
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command("audit")
 @click.option("--lines", type=click.IntRange(1, audit.KEPT), default=50, show_default=True, help="How many, from the newest.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @bus_options
 def list_actions(lines: int, as_json: bool, bus: BusSettings) -> None:
     """List what operators did to tasks, positions, nodes and dead letters, the newest last: when, who and from where, what, on what.

@@ -14,6 +14,7 @@ import click
 
 from cdcbus import __version__
 from cdcbus.ops.bus_options import bus_options
+from cdcbus.ops.tables import json_option, print_json
 from cdcbus.plugins.errors import CdcError, PositionError
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def run(word: str, bus: BusSettings) -> None:
 @click.argument("words", nargs=-1, required=True, metavar="FILE|ID...")
 @click.option("--offline", is_flag=True, help="Read the files only, connect to nothing.")
 @click.option("--strict", is_flag=True, help="Warnings are errors.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @bus_options
 def check(words: tuple[str, ...], offline: bool, strict: bool, as_json: bool, bus: BusSettings) -> None:
     """Say what is wrong or odd in tasks and in what they connect to, and where a start would begin.
@@ -154,7 +155,7 @@ def check(words: tuple[str, ...], offline: bool, strict: bool, as_json: bool, bu
         if not as_json:
             print_checked(checked[-1])
     if as_json:
-        _print_json([as_fields(each, strict) for each in checked])
+        print_json([as_fields(each, strict) for each in checked])
     if not all(each.is_good(strict) for each in checked):
         sys.exit(1)
 
@@ -176,7 +177,7 @@ def offset() -> None:
 
 @offset.command("show")
 @click.argument("task_id", metavar="ID")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @bus_options
 def show(task_id: str, as_json: bool, bus: BusSettings) -> None:
     """Show the stored position of each swimlane of task ID."""
@@ -199,7 +200,7 @@ def show(task_id: str, as_json: bool, bus: BusSettings) -> None:
         raise PositionError(f"task {task_id} has no stored position: nothing is below {where}; check the id and the address")
     described = {path: _described(text) for path, text in stored.items()}
     if as_json:
-        _print_json([{"path": path, "stored": stored[path], "means": means} for path, (means, _) in described.items()])
+        print_json([{"path": path, "stored": stored[path], "means": means} for path, (means, _) in described.items()])
     else:
         for path, (means, _) in described.items():
             click.echo("\n  ".join(filter(None, (path, stored[path].strip(), means))))
@@ -233,9 +234,3 @@ def _utc(epoch_ms: int) -> str:
         return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (ValueError, OverflowError, OSError):
         return f"at {epoch_ms} ms, which is no time"
-
-
-def _print_json(value: Any) -> None:
-    import orjson
-
-    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
-import orjson
 
 from cdcbus.ops.bus_options import bus_options
+from cdcbus.ops.tables import json_option, print_json
 
 if TYPE_CHECKING:
     from cdcbus.tasks.bus_settings import BusSettings
@@ -21,7 +21,7 @@ def config() -> None:
 
 
 @config.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @bus_options
 def show(as_json: bool, bus: BusSettings) -> None:
     """Show each bus-wide setting, its value and where it comes from. Secrets stay hidden. Exits 1 when one of them cannot be used."""
@@ -31,7 +31,7 @@ def show(as_json: bool, bus: BusSettings) -> None:
             for name, setting in bus.settings.items()
         ]
         fields += [{"key": key, "value": value, "origin": origin, "answer": ""} for key, value, origin in _sources(bus)]
-        click.echo(orjson.dumps(fields, option=orjson.OPT_INDENT_2).decode())
+        print_json(fields)
     else:
         _print_table(bus)
     errors = bus.errors()

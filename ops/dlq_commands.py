@@ -8,25 +8,24 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 from rich.console import Console
 from rich.table import Column, Table
 
 from cdcbus.ops.bus_client import bus_client
 from cdcbus.ops.bus_options import bus_options
+from cdcbus.ops.tables import json_option, print_json
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.this_process import operator
 
 if TYPE_CHECKING:
-    from cdcbus.consumer.dead_letters import DeadLetterTopic
-    from cdcbus.ops.fetch_letters import FetchLetters
+    from cdcbus.consumer.dead_letters import DeadLetterTopic, OpenLetter
+    from cdcbus.ops.fetch_letters import FetchLetter, FetchLetters
     from cdcbus.tasks.bus_settings import BusSettings
     from cdcbus.tasks.letters import LetterBox
 
 RECORD = re.compile(r"[\w.-]+/(?:[0-9]+/[0-9]+|[^/\s]+:[0-9]+/[0-9]+/[0-9]+)")
 
 _task = click.argument("word", metavar="FILE|ID")
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _all = click.option("--all", "takes_all", is_flag=True, help="All open letters of the task.")
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
@@ -55,7 +54,7 @@ def dlq() -> None:
 
 @dlq.command("list")
 @_task
-@_json
+@json_option
 @bus_options
 def list_letters(word: str, as_json: bool, bus: BusSettings) -> None:
     """List the open letters of a task: record, time, reason."""
@@ -64,7 +63,7 @@ def list_letters(word: str, as_json: bool, bus: BusSettings) -> None:
     with _topic(word, bus) as topic:
         letters = topic.letters()
     if as_json:
-        _print_json([fields_of(each) for each in letters])
+        print_json([fields_of(each) for each in letters])
         return
     if not letters:
         click.echo("no dead letters are open")
@@ -78,7 +77,7 @@ def list_letters(word: str, as_json: bool, bus: BusSettings) -> None:
 @dlq.command()
 @_task
 @_records
-@_json
+@json_option
 @bus_options
 def show(word: str, records: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     """Show letters whole, with the original record's key, headers and value; all without a record. Rows are printed as they are."""
@@ -88,7 +87,7 @@ def show(word: str, records: tuple[str, ...], as_json: bool, bus: BusSettings) -
         letters = _chosen(topic, records, takes_all=not records)
     fields = [{**fields_of(each), **original_of(each)} for each in letters]
     if as_json:
-        _print_json(fields)
+        print_json(fields)
         return
     for each in fields:
         click.echo("\n".join(f"{name}: {value}" for name, value in each.items()) + "\n")
@@ -99,8 +98,9 @@ def show(word: str, records: tuple[str, ...], as_json: bool, bus: BusSettings) -
 @_records
 @_all
 @_yes
+@json_option
 @bus_options
-def replay(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, bus: BusSettings) -> None:
+def replay(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, as_json: bool, bus: BusSettings) -> None:
     """Put the original records to the ends of their partitions, key and bytes as they were, and settle their letters.
 
     They come after all that has come since: of a row that has changed meanwhile the older state is written. Every task that reads the topic
@@ -115,11 +115,13 @@ def replay(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, bus:
         letters = _chosen(topic, records, takes_all)
         if letters and not yes:
             click.confirm(
-                f"Put {len(letters)} records to the ends of their partitions? Newer states of their rows are overwritten", abort=True
+                f"Put {len(letters)} records to the ends of their partitions? Newer states of their rows are overwritten",
+                abort=True,
+                err=True,
             )
         with bus_client(bus) as client:
             replay_letters(client, topic, topic.task_id, letters, operator())
-    click.echo(f"{len(letters)} records replayed")
+    _print_settled(letters, "records replayed", as_json)
 
 
 @dlq.command()
@@ -127,18 +129,28 @@ def replay(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, bus:
 @_records
 @_all
 @_yes
+@json_option
 @bus_options
-def drop(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, bus: BusSettings) -> None:
+def drop(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, as_json: bool, bus: BusSettings) -> None:
     """Settle letters without applying them: their rows stay as they are at the target."""
     from cdcbus.tasks.letters import drop_letters
 
     with _topic(word, bus) as topic:
         letters = _chosen(topic, records, takes_all)
         if letters and not yes:
-            click.confirm(f"Drop {len(letters)} dead letters? Their changes are not applied", abort=True)
+            click.confirm(f"Drop {len(letters)} dead letters? Their changes are not applied", abort=True, err=True)
         with bus_client(bus) as client:
             drop_letters(client, topic, topic.task_id, letters, operator())
-    click.echo(f"{len(letters)} dead letters dropped")
+    _print_settled(letters, "dead letters dropped", as_json)
+
+
+def _print_settled(letters: Sequence[OpenLetter | FetchLetter], done: str, as_json: bool) -> None:
+    from cdcbus.ops.letter_fields import fields_of
+
+    if as_json:
+        print_json([fields_of(each) for each in letters])
+    else:
+        click.echo(f"{len(letters)} {done}")
 
 
 @contextmanager
@@ -160,7 +172,3 @@ def _chosen(topic: LetterBox[Any], records: Sequence[str], takes_all: bool) -> l
     from cdcbus.tasks.letters import chosen_letters
 
     return chosen_letters(topic, None if takes_all else records)
-
-
-def _print_json(value: Any) -> None:
-    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cdcbus.ops.bus_options import bus_options
-from cdcbus.ops.tables import print_json
+from cdcbus.ops.tables import json_option, print_json
 
 if TYPE_CHECKING:
     from cdcbus.tasks.bus_settings import BusSettings
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[FILE|ID]...")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @bus_options
 def doctor(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     """Look at each part of this installation, and say what is wrong, why, and what to do.

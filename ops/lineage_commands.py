@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import orjson
 from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
 from cdcbus.consumer.task import LoadTask
+from cdcbus.ops.tables import json_option, print_json
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.dist import parse_dist
@@ -43,7 +43,7 @@ Task = FetchTask | LoadTask
     help="A task file, or a folder of them; may be given several times. Without it: tasks/*.properties and *.properties.",
 )
 @click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", help="Also the tasks that this ZooKeeper holds in dist nodes.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def lineage(word: str, paths: tuple[Path, ...], zookeeper: str | None, as_json: bool) -> None:
     """Show which source table goes through which topic and task to which target table.
 
@@ -65,7 +65,7 @@ def lineage(word: str, paths: tuple[Path, ...], zookeeper: str | None, as_json: 
         tasks += [task for task in _stored(bus) if task.task_id not in known]
     found = ways(tasks, word)
     if as_json:
-        click.echo(orjson.dumps([dataclasses.asdict(way) for way in found], option=orjson.OPT_INDENT_2).decode())
+        print_json([dataclasses.asdict(way) for way in found])
     elif found:
         Console(width=None if sys.stdout.isatty() else WIDTH).print(tree(found))
     else:

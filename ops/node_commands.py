@@ -11,7 +11,7 @@ import click
 
 from cdcbus.ops.bus_client import bus_client
 from cdcbus.ops.bus_options import bus_options
-from cdcbus.ops.tables import print_json, print_table
+from cdcbus.ops.tables import json_option, print_json, print_table
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.bus_nodes import BusNodes, NodeInfo
 from cdcbus.tasks.kinds import PATH_NAME
@@ -20,8 +20,6 @@ from cdcbus.tasks.this_process import operator
 
 if TYPE_CHECKING:
     from cdcbus.tasks.bus_settings import BusSettings
-
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def _read_id(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
@@ -50,6 +48,7 @@ def run(bus: BusSettings) -> None:
     import logging
 
     from cdcbus.ops.alarms.watch import watching
+    from cdcbus.ops.letter_counts import counting_letters
     from cdcbus.ops.node.node import Node, NodeSettings
     from cdcbus.ops.web.serve import serving
     from cdcbus.tasks.positions import connect
@@ -62,7 +61,12 @@ def run(bus: BusSettings) -> None:
     settings = NodeSettings(_read_setting(bus), bus.node_work_limit, bus.node_logs.absolute(), bus.child_environment)
     client = connect(bus.zookeeper, auth=bus.zookeeper_auth, session_seconds=SESSION_SECONDS)
     try:
-        with stop_signals() as stop, serving(bus, settings.node_id), watching(client, bus, settings.node_id):
+        with (
+            stop_signals() as stop,
+            serving(bus, settings.node_id),
+            watching(client, bus, settings.node_id),
+            counting_letters(client, bus, settings.node_id),
+        ):
             Node(settings, client).run(stop)
     finally:
         client.stop()
@@ -86,7 +90,7 @@ def _read_setting(bus: BusSettings) -> str:
 
 
 @node.command("list")
-@_json
+@json_option
 @bus_options
 def list_nodes(as_json: bool, bus: BusSettings) -> None:
     """List all nodes: whether they are there, what they run, how much more they would take."""
@@ -114,7 +118,7 @@ def _as_fields(info: NodeInfo) -> dict[str, object]:
 
 @node.command()
 @_node
-@_json
+@json_option
 @bus_options
 def info(node_id: str, as_json: bool, bus: BusSettings) -> None:
     """Show all that is known of NODE."""
@@ -142,43 +146,59 @@ def _found(nodes: BusNodes, node_id: str, bus: BusSettings) -> NodeInfo:
 @node.command()
 @_node
 @click.option("--timeout", "timeout_seconds", type=float, default=60.0, show_default=True, help="How many seconds to wait.")
+@json_option
 @bus_options
-def drain(node_id: str, timeout_seconds: float, bus: BusSettings) -> None:
+def drain(node_id: str, timeout_seconds: float, as_json: bool, bus: BusSettings) -> None:
     """Let NODE give its tasks to others and take no more, also after a restart. Returns when it has none."""
     with bus_client(bus) as client:
         nodes = BusNodes(client)
         before = _found(nodes, node_id, bus)
         order_taking(nodes, node_id, False, operator())
         deadline = time.monotonic() + timeout_seconds
-        while (seen := nodes.info(node_id)) and seen.is_there and seen.tasks:
-            if time.monotonic() > deadline:
-                click.secho(f"node {node_id} still runs {', '.join(seen.tasks)}; it goes on draining", fg="red", err=True)
-                sys.exit(1)
+        while (seen := _found(nodes, node_id, bus)).is_there and seen.tasks and time.monotonic() <= deadline:
             time.sleep(0.3)
-    gone = "" if before.is_there else "; it is not there just now"
-    click.echo(f"node {node_id} takes no tasks until: cdcbus node resume {node_id}{gone}")
+    left = list(seen.tasks) if seen.is_there else []
+    if not left:
+        gone = "" if before.is_there else "; it is not there just now"
+        _say_ordered(seen, f"takes no tasks until: cdcbus node resume {node_id}{gone}", as_json)
+        return
+    if as_json:
+        print_json(_as_fields(seen))
+    click.secho(f"node {node_id} still runs {', '.join(left)}; it goes on draining", fg="red", err=True)
+    sys.exit(1)
+
+
+def _say_ordered(node: NodeInfo, sentence: str, as_json: bool) -> None:
+    if as_json:
+        print_json(_as_fields(node))
+    else:
+        click.echo(f"node {node.node_id} {sentence}")
 
 
 @node.command()
 @_node
+@json_option
 @bus_options
-def resume(node_id: str, bus: BusSettings) -> None:
+def resume(node_id: str, as_json: bool, bus: BusSettings) -> None:
     """Let NODE take tasks again."""
     with bus_client(bus) as client:
         nodes = BusNodes(client)
         _found(nodes, node_id, bus)
         order_taking(nodes, node_id, True, operator())
-    click.echo(f"node {node_id} takes tasks")
+        after = _found(nodes, node_id, bus)
+    _say_ordered(after, "takes tasks", as_json)
 
 
 @node.command()
 @_node
 @click.argument("swimlanes", type=click.IntRange(0), metavar="SWIMLANES")
+@json_option
 @bus_options
-def limit(node_id: str, swimlanes: int, bus: BusSettings) -> None:
+def limit(node_id: str, swimlanes: int, as_json: bool, bus: BusSettings) -> None:
     """Let NODE run so many SWIMLANES at most, at once and after restarts; what is too much goes to other nodes."""
     with bus_client(bus) as client:
         nodes = BusNodes(client)
         _found(nodes, node_id, bus)
         order_limit(nodes, node_id, swimlanes, operator())
-    click.echo(f"node {node_id} runs {swimlanes} swimlanes at most")
+        after = _found(nodes, node_id, bus)
+    _say_ordered(after, f"runs {swimlanes} swimlanes at most", as_json)

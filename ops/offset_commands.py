@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cdcbus.ops.bus_client import bus_client
 from cdcbus.ops.bus_options import bus_options
-from cdcbus.ops.tables import print_json
+from cdcbus.ops.tables import json_option, print_json
 from cdcbus.ops.task_words import complete_task_id, task_argument
 from cdcbus.plugins.errors import ConfigError, PositionError
 from cdcbus.plugins.position import BINLOG_FORM, KAFKA_FORM, BinlogPosition, kafka_positions_from_json
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 _word = click.argument("word", metavar="FILE|ID", shell_complete=complete_task_id)
 _live = click.option("--live", is_flag=True, help="Also while the task runs, which then goes on from there.")
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _topic = click.option("--topic", help="Only this topic of several.")
 _partition = click.option("--partition", type=click.IntRange(0), help="Only this partition of several.")
 
@@ -37,8 +36,9 @@ _partition = click.option("--partition", type=click.IntRange(0), help="Only this
 @click.argument("text", metavar="JSON")
 @click.option("--swimlane", help="Which, where a task has several: its topic, or the database of a fetch task.")
 @_live
+@json_option
 @bus_options
-def set_(task_id: str, text: str, swimlane: str | None, live: bool, bus: BusSettings) -> None:
+def set_(task_id: str, text: str, swimlane: str | None, live: bool, as_json: bool, bus: BusSettings) -> None:
     """Set the stored position of task ID to JSON, as `cdcbus offset show` prints it. It is not compared with what source or Kafka hold."""
     with bus_client(bus) as client:
         before = positions_of(client, task_id)
@@ -46,7 +46,15 @@ def set_(task_id: str, text: str, swimlane: str | None, live: bool, bus: BusSett
         _check_form(text, lane)
         refuse_running(client, task_id, live)
         set_positions(client, task_id, {lane: text.strip()}, before, operator(), "offset set")
-    click.echo(f"task {task_id}: {lane} is set to {text.strip()}")
+    _print_set(task_id, {lane: text.strip()}, before, as_json)
+
+
+def _print_set(task_id: str, texts: Mapping[str, str], before: Mapping[str, str | None], as_json: bool) -> None:
+    if as_json:
+        print_json([{"swimlane": lane, "position": text, "before": before.get(lane)} for lane, text in texts.items()])
+        return
+    for lane, text in texts.items():
+        click.echo(f"task {task_id}: {lane} is set to {text or 'none'}")
 
 
 def _lane(given: str | None, known: list[str], task_id: str) -> str:
@@ -80,8 +88,11 @@ def _check_form(text: str, lane: str) -> None:
 @click.option("--dry-run", is_flag=True, help="Only say what it would repeat or leave out.")
 @_live
 @_yes
+@json_option
 @bus_options
-def reset(word: str, to: str, topic: str | None, partition: int | None, dry_run: bool, live: bool, yes: bool, bus: BusSettings) -> None:
+def reset(
+    word: str, to: str, topic: str | None, partition: int | None, dry_run: bool, live: bool, yes: bool, as_json: bool, bus: BusSettings
+) -> None:
     """Set the stored position of a task to PLACE, having said what this repeats or leaves out, in records or bytes, and in time.
 
     PLACE is earliest, latest, or a time such as 2024-05-01T03:04:05 (UTC unless it says otherwise). In a topic also OFFSET, the last one
@@ -91,15 +102,18 @@ def reset(word: str, to: str, topic: str | None, partition: int | None, dry_run:
     with bus_client(bus) as client:
         before = positions_of(client, task_id)
         targets = _targets(task, to, before, topic, partition)
-        _print_targets(targets)
-        if dry_run:
-            return
-        refuse_running(client, task_id, live)
-        if not yes:
-            click.confirm(f"Set the position of task {task_id}?", abort=True, err=True)
-        texts = {lane: target.text for lane, target in targets.items()}
-        set_positions(client, task_id, texts, before, operator(), f"offset reset --to {to}")
-    click.echo(f"task {task_id}: the position is set; the one before: cdcbus offset undo {task_id}")
+        if not as_json or not (dry_run or yes):
+            _print_targets(targets, err=as_json)  # what a person is asked about
+        if not dry_run:
+            refuse_running(client, task_id, live)
+            if not yes:
+                click.confirm(f"Set the position of task {task_id}?", abort=True, err=True)
+            texts = {lane: target.text for lane, target in targets.items()}
+            set_positions(client, task_id, texts, before, operator(), f"offset reset --to {to}")
+    if as_json:
+        print_json([{**each, "before": before.get(each["swimlane"]), "is_set": not dry_run} for each in _as_fields(targets)])
+    elif not dry_run:
+        click.echo(f"task {task_id}: the position is set; the one before: cdcbus offset undo {task_id}")
 
 
 @click.command()
@@ -107,7 +121,7 @@ def reset(word: str, to: str, topic: str | None, partition: int | None, dry_run:
 @click.argument("place", metavar="PLACE")
 @_topic
 @_partition
-@_json
+@json_option
 @bus_options
 def find(word: str, place: str, topic: str | None, partition: int | None, as_json: bool, bus: BusSettings) -> None:
     """Find the position of PLACE, as `cdcbus offset reset --to PLACE` would set it. Changes nothing."""
@@ -115,7 +129,7 @@ def find(word: str, place: str, topic: str | None, partition: int | None, as_jso
     with bus_client(bus) as client:
         targets = _targets(task, place, positions_of(client, task_id), topic, partition)
     if as_json:
-        print_json([{"swimlane": lane, "position": target.text, "means": target.means} for lane, target in targets.items()])
+        print_json(_as_fields(targets))
     else:
         _print_targets(targets)
 
@@ -136,22 +150,27 @@ def _targets(
     return find_targets(task, word, stored, topic, partition)
 
 
-def _print_targets(targets: Mapping[str, Target]) -> None:
+def _as_fields(targets: Mapping[str, Target]) -> list[dict[str, Any]]:
+    return [{"swimlane": lane, "position": target.text, "means": target.means} for lane, target in targets.items()]
+
+
+def _print_targets(targets: Mapping[str, Target], err: bool = False) -> None:
     for target in targets.values():
         for sentence in target.means:
-            click.echo(sentence)
-        click.echo(f"  {target.text}")
+            click.echo(sentence, err=err)
+        click.echo(f"  {target.text}", err=err)
 
 
 @click.command()
 @task_argument("from_id", "FROM")
 @task_argument("to_id", "TO")
 @_live
+@json_option
 @bus_options
-def copy(from_id: str, to_id: str, live: bool, bus: BusSettings) -> None:
+def copy(from_id: str, to_id: str, live: bool, as_json: bool, bus: BusSettings) -> None:
     """Give task TO the stored positions of task FROM: of the swimlanes that both have."""
     with bus_client(bus) as client:
-        stored = {lane: text for lane, text in positions_of(client, from_id).items() if text and text.strip()}
+        stored = {lane: text.strip() for lane, text in positions_of(client, from_id).items() if text and text.strip()}
         before = positions_of(client, to_id)
         lanes = set(before) | set(TaskNodes(client).swimlanes(to_id))
         texts = {lane: text for lane, text in stored.items() if lane in lanes}
@@ -160,13 +179,12 @@ def copy(from_id: str, to_id: str, live: bool, bus: BusSettings) -> None:
             raise ConfigError(f"no swimlane is in both: task {from_id} has positions of {mine}; task {to_id} has {theirs}")
         refuse_running(client, to_id, live)
         set_positions(client, to_id, texts, before, operator(), f"offset copy {from_id}")
-    for lane, text in texts.items():
-        click.echo(f"task {to_id}: {lane} is set to {text.strip()}")
+    _print_set(to_id, texts, before, as_json)
 
 
 @click.command()
 @task_argument()
-@_json
+@json_option
 @bus_options
 def history(task_id: str, as_json: bool, bus: BusSettings) -> None:
     """Show the positions of task ID that commands have set, the newest last: when, who, what was there before."""
@@ -190,8 +208,9 @@ def history(task_id: str, as_json: bool, bus: BusSettings) -> None:
 @click.option("--swimlane", help="Which, where several were set.")
 @_live
 @_yes
+@json_option
 @bus_options
-def undo(task_id: str, swimlane: str | None, live: bool, yes: bool, bus: BusSettings) -> None:
+def undo(task_id: str, swimlane: str | None, live: bool, yes: bool, as_json: bool, bus: BusSettings) -> None:
     """Set the position of task ID to what it was before a command set it last. That can be undone in the same way."""
     with bus_client(bus) as client:
         changes = {lane: changes for lane, changes in histories(client, task_id).items() if changes}
@@ -202,9 +221,11 @@ def undo(task_id: str, swimlane: str | None, live: bool, yes: bool, bus: BusSett
             raise ConfigError(f"no command has set the position {lane} of task {task_id}; there is nothing to undo")
         last, before = changes[lane][-1], positions_of(client, task_id)
         click.echo(
-            f"{lane}: from {before.get(lane) or 'none'} to {last.before or 'none'}, as before {last.how} by {last.by} at {last.at} UTC"
+            f"{lane}: from {before.get(lane) or 'none'} to {last.before or 'none'}, as before {last.how} by {last.by} at {last.at} UTC",
+            err=as_json,
         )
         refuse_running(client, task_id, live)
         if not yes:
             click.confirm(f"Set the position of task {task_id}?", abort=True, err=True)
         set_positions(client, task_id, {lane: last.before or ""}, before, operator(), "offset undo")
+    _print_set(task_id, {lane: last.before or ""}, before, as_json)

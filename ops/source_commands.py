@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
 from cdcbus.ops.bus_options import bus_options
+from cdcbus.ops.tables import json_option, print_json
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.tasks.kinds import PATH_NAME
 
@@ -41,7 +41,6 @@ def _read_pairs(_context: click.Context, _parameter: click.Parameter, words: tup
 
 
 _name = click.argument("name", callback=_read_name)
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
@@ -82,14 +81,14 @@ def add(name: str, pairs: dict[str, str], is_file: bool, is_replacing: bool, bus
 
 
 @source.command("list")
-@_json
+@json_option
 @bus_options
 def list_sources(as_json: bool, bus: BusSettings) -> None:
     """List all sources, and where they are kept. A task takes a file before a node of the same name."""
     failures: list[str] = []
     found = list(_rows(bus, failures))
     if as_json:
-        _print_json(found)
+        print_json(found)
     for row in [] if as_json else found:
         click.echo(f"{row['name']}  {row['kind'] or '-'}  {row['where']}")
     for failure in failures:
@@ -126,14 +125,14 @@ def _readable(lookups: Iterator[tuple[str, Any]], failures: list[str]) -> Iterat
 
 @source.command()
 @_name
-@_json
+@json_option
 @bus_options
 def show(name: str, as_json: bool, bus: BusSettings) -> None:
     """Show the keys of source NAME, as a task gets them. Secrets stay hidden."""
     found = _found(name, bus)
     shown = found.shown()
     if as_json:
-        _print_json({"name": name, "kind": found.kind, "where": found.where, "keys": shown})
+        print_json({"name": name, "kind": found.kind, "where": found.where, "keys": shown})
         return
     click.echo(f"{name}: {found.kind or 'unknown kind'}, {found.where}")
     for key, value in shown.items():
@@ -142,14 +141,26 @@ def show(name: str, as_json: bool, bus: BusSettings) -> None:
 
 @source.command()
 @_name
+@json_option
 @bus_options
-def test(name: str, bus: BusSettings) -> None:
-    """Connect to source NAME, as a task would."""
+def test(name: str, as_json: bool, bus: BusSettings) -> None:
+    """Connect to source NAME, as a task would. Exits 1 when that fails."""
     from cdcbus.tasks.source_check import check_source
 
     found = _found(name, bus)
-    check_source(found, bus.filling)
-    click.echo(f"{name}: ok, {found.kind} answers ({found.where})")
+    failure = ""
+    try:
+        check_source(found, bus.filling)
+    except CdcError as error:
+        if not as_json:
+            raise
+        failure = str(error)
+    if as_json:
+        print_json({"name": name, "kind": found.kind, "where": found.where, "ok": not failure, "failure": failure})
+    else:
+        click.echo(f"{name}: ok, {found.kind} answers ({found.where})")
+    if failure:
+        sys.exit(1)
 
 
 def _found(name: str, bus: BusSettings) -> NamedSource:
@@ -174,7 +185,3 @@ def _nodes(bus: BusSettings) -> Iterator[SourceNodes]:
 
     with source_nodes(bus.zookeeper, bus.zookeeper_auth) as nodes:
         yield nodes
-
-
-def _print_json(value: Any) -> None:
-    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())

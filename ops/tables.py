@@ -1,4 +1,4 @@
-"""Tables for people: columns as wide as their text, so that any program can cut them out as well."""
+"""What commands print: tables for people, whose columns any program can cut out as well, and JSON for scripts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def print_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -14,7 +14,8 @@ import click
 
 from cdcbus.ops.bus_client import bus_client
 from cdcbus.ops.bus_options import bus_options
-from cdcbus.ops.tables import print_json, print_table
+from cdcbus.ops.not_taken import explained
+from cdcbus.ops.tables import json_option, print_json, print_table
 from cdcbus.ops.task_progress import print_failures, print_progress
 from cdcbus.ops.task_words import task_argument
 from cdcbus.plugins.errors import ConfigError
@@ -27,21 +28,26 @@ if TYPE_CHECKING:
 HEADING = ("task", "state", "node", "lag records", "lag s", "rows/s", "last row (UTC)", "last error")
 FOLLOW_SECONDS = 0.3
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
 
 @click.command("list")
-@_json
+@json_option
 @bus_options
 def list_tasks(as_json: bool, bus: BusSettings) -> None:
-    """List the tasks of ZooKeeper: state, node, lag, rows per second, when their last row was committed, last error."""
+    """List the tasks of ZooKeeper: state, node, lag, rows per second, when their last row was committed, last error.
+
+    Where there are open dead letters, a column says how many.
+    """
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
-        found = [status_of(nodes, task_id) for task_id in nodes.ids()]
+        found = [explained(client, status_of(nodes, task_id)) for task_id in nodes.ids()]
     if as_json:
         print_json([as_fields(status) for status in found])
     elif found:
-        print_table(HEADING, [_row(status) for status in found])
+        has_letters = any(status.open_letters for status in found)
+        print_table(
+            _columns(HEADING, "letters", has_letters),
+            [_columns(_row(s), f"{s.open_letters:,}" if s.open_letters else "", has_letters) for s in found],
+        )
     else:
         click.echo(f"there is no task at {bus.zookeeper}; put one there: cdcbus task import FILE", err=True)
 
@@ -57,8 +63,14 @@ def as_fields(status: Status) -> dict[str, object]:
         "is_by_hand": status.is_by_hand,
         "since": run.since if run else "",
         "restarts": run.restarts if run else 0,
+        "open_letters": status.open_letters,
         "progress": asdict(stat) if stat else None,
     }
+
+
+def _columns(cells: tuple[str, ...], letters: str, has_letters: bool) -> tuple[str, ...]:
+    """With a column of dead letters before the last one, where there are any."""
+    return (*cells[:-1], letters, cells[-1]) if has_letters else cells
 
 
 def _row(status: Status) -> tuple[str, ...]:
@@ -84,7 +96,7 @@ def _first_line(text: str) -> str:
 
 @click.command()
 @task_argument()
-@_json
+@json_option
 @bus_options
 def status(task_id: str, as_json: bool, bus: BusSettings) -> None:
     """Show how task ID is: lag, delays, the last hour, tables, failures. Exits 1 when it waits for a person."""
@@ -92,7 +104,7 @@ def status(task_id: str, as_json: bool, bus: BusSettings) -> None:
 
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
-        found = _existing(nodes, task_id, bus)
+        found = explained(client, _existing(nodes, task_id, bus))
         locks = {lane: f"process {lock.text('processId')} on {lock.text('hostName')}" for lane, lock in nodes.locks(task_id).items()}
         minutes, failures = Minutes(client).read(task_id), nodes.errors(task_id)
         alarms = AlarmNodes(client).get(task_id)[0].raised
@@ -127,6 +139,8 @@ def _print_status(found: Status, locks: dict[str, str], minutes: list[Minute], f
         click.echo(f"  {lane}: {holder}")
     if stat is not None:
         print_progress(stat, last_hour(minutes, time.time()))
+    if found.open_letters:
+        click.echo(f"  open dead letters: {found.open_letters:,}; cdcbus dlq list {found.task_id}")
     if run and run.log:
         click.echo(f"  log: {run.host}:{run.log}")
     print_failures(failures)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import click
 
 from cdcbus.ops.bus_client import bus_client
 from cdcbus.ops.bus_options import bus_options
+from cdcbus.ops.tables import json_option, print_json
 from cdcbus.ops.task_words import task_argument
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.orders import order_start, refuse_by_hand
@@ -32,29 +33,32 @@ _timeout = click.option("--timeout", "timeout_seconds", type=float, default=60.0
 @click.command()
 @_ids
 @_timeout
+@json_option
 @bus_options
-def start(task_ids: tuple[str, ...], timeout_seconds: float, bus: BusSettings) -> None:
+def start(task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings) -> None:
     """Have tasks run by nodes. Returns when they are at work; else says what is missing, and exits 1.
 
     They stay wanted, also when no node is there yet.
     """
-    _start(task_ids, timeout_seconds, bus, is_anew=False)
+    _start(task_ids, timeout_seconds, as_json, bus, is_anew=False)
 
 
 @click.command()
 @_ids
 @_timeout
+@json_option
 @bus_options
-def restart(task_ids: tuple[str, ...], timeout_seconds: float, bus: BusSettings) -> None:
+def restart(task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings) -> None:
     """Stop tasks and start them again, with what their text says now. Returns when they are at work."""
-    _start(task_ids, timeout_seconds, bus, is_anew=True)
+    _start(task_ids, timeout_seconds, as_json, bus, is_anew=True)
 
 
 @click.command()
 @_ids
 @_timeout
+@json_option
 @bus_options
-def stop(task_ids: tuple[str, ...], timeout_seconds: float, bus: BusSettings) -> None:
+def stop(task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings) -> None:
     """Have tasks stopped. Returns when their positions are stored and no process works for them; else says what is, and exits 1."""
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
@@ -62,25 +66,41 @@ def stop(task_ids: tuple[str, ...], timeout_seconds: float, bus: BusSettings) ->
             raise _unknown(min(unknown), bus)
         for task_id in task_ids:
             nodes.want(task_id, is_working=False, by=operator())
-        failures = _await(nodes, dict.fromkeys(task_ids, 0), (State.STOPPED,), (), timeout_seconds)
-        for status in failures:
-            _say(f"task {status.task_id} has not stopped: {status.reason}")
-    if failures:
-        sys.exit(1)
+        ends = _await(nodes, dict.fromkeys(task_ids, 0), (State.STOPPED,), (), timeout_seconds, as_json)
+    _tell_failures(ends, "has not stopped", {each.task_id: each.reason for each, is_good in ends if not is_good}, as_json)
 
 
-def _start(task_ids: tuple[str, ...], timeout_seconds: float, bus: BusSettings, is_anew: bool) -> None:
+def _start(task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings, is_anew: bool) -> None:
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
         before = {task_id: _existing(nodes, task_id, bus) for task_id in task_ids}
         for status in before.values():
             refuse_by_hand(status)
         orders = {task_id: order_start(nodes, status, operator(), is_anew) for task_id, status in before.items()}
-        failures = _await(nodes, orders, AT_WORK, (State.RETRYING, State.ERROR), timeout_seconds)
-        for status in failures:
-            missing = status.reason if status.state in (State.RETRYING, State.ERROR) else _missing(client, status)
-            _say(f"task {status.task_id} is {status.state}: {missing}")
-    if failures:
+        ends = _await(nodes, orders, AT_WORK, (State.RETRYING, State.ERROR), timeout_seconds, as_json)
+        missing = {each.task_id: _missing(client, each) for each, is_good in ends if not is_good}
+    _tell_failures(ends, "", missing, as_json)
+
+
+def _tell_failures(ends: list[tuple[Status, bool]], verb: str, missing: dict[str, str], as_json: bool) -> None:
+    """Exits 1 if there are any. As JSON all tasks are told. `verb`: what to say of a task; empty: its state."""
+    if as_json:
+        print_json(
+            [
+                {
+                    "task_id": each.task_id,
+                    "state": each.state,
+                    "node_id": each.node_id,
+                    "ok": is_good,
+                    "missing": missing.get(each.task_id, ""),
+                }
+                for each, is_good in ends
+            ]
+        )
+    for each, is_good in ends if not as_json else ():
+        if not is_good:
+            click.secho(f"task {each.task_id} {verb or f'is {each.state}'}: {missing[each.task_id]}", fg="red", err=True)
+    if missing:
         sys.exit(1)
 
 
@@ -96,14 +116,14 @@ def _unknown(task_id: str, bus: BusSettings) -> ConfigError:
 
 
 def _await(
-    nodes: TaskNodes, orders: dict[str, int], good: Collection[State], bad: Collection[State], timeout_seconds: float
-) -> list[Status]:
-    """Says of each task when it is in a good state; gives those that are in a bad one, or in no good one at the end. `orders`: of what
-    number a state must be."""
+    nodes: TaskNodes, orders: dict[str, int], good: Collection[State], bad: Collection[State], timeout_seconds: float, is_quiet: bool
+) -> list[tuple[Status, bool]]:
+    """Each task with whether it has come to a good state, which is said at once unless `is_quiet`; not where it is in a bad one, or in
+    none of both at the end. `orders`: of what number a state must be."""
     from rich.console import Console
 
     console, deadline = Console(stderr=True), time.monotonic() + timeout_seconds
-    open_ids, failures = dict(orders), []
+    open_ids, ends = dict(orders), []
     with console.status("") as spinner:
         while open_ids:
             for task_id, order in list(open_ids.items()):
@@ -112,12 +132,14 @@ def _await(
                 is_late = time.monotonic() > deadline
                 if status.order >= order and status.state in good and not is_late:
                     del open_ids[task_id]
-                    click.echo(_done(status))
+                    ends.append((status, True))
+                    if not is_quiet:
+                        click.echo(_done(status))
                 elif is_late or (status.order >= order and status.state in bad and status.reason):
                     del open_ids[task_id]
-                    failures.append(status)
+                    ends.append((status, False))
             time.sleep(LOOK_SECONDS if open_ids else 0)
-    return failures
+    return ends
 
 
 def _done(status: Status) -> str:
@@ -126,33 +148,12 @@ def _done(status: Status) -> str:
 
 
 def _missing(client: KazooClient, status: Status) -> str:
-    """Why a task that is wanted is not at work yet."""
-    from cdcbus.ops.node.offer import read_offer
-    from cdcbus.tasks.bus_nodes import BusNodes, NodeInfo
-    from cdcbus.tasks.dist_nodes import DistNodes
+    """Why a task that is wanted is not at work."""
+    if status.state in (State.RETRYING, State.ERROR):
+        return status.reason
+    from cdcbus.ops.not_taken import explained
 
     if status.node_id:
         log = f"; its log: {status.run.host}:{status.run.log}" if status.run else ""
         return f"node {status.node_id} is starting it, which takes longer than this command waits{log}"
-    buses, tasks = BusNodes(client), TaskNodes(client)
-    offer = read_offer(DistNodes(client).get(status.task_id) or {}, tasks.swimlanes(status.task_id))
-    known = [info for node_id in buses.ids() if (info := buses.info(node_id)) is not None and info.is_there]
-    reasons: list[tuple[str, Callable[[NodeInfo], bool]]] = [
-        (f"of its nodes (nodeId={','.join(offer.node_ids)}) none is there", lambda info: offer.is_for(info.node_id)),
-        ("the nodes that may run it are drained: cdcbus node resume NODE", lambda info: info.wish.is_taking),
-        (
-            f"the nodes that may run it are full, it needs {len(offer.swimlanes)} swimlanes: cdcbus node limit NODE SWIMLANES",
-            lambda info: info.used + len(offer.swimlanes) <= info.work_limit,
-        ),
-    ]
-    if not known:
-        return "no node is there to run it; start one: cdcbus node run. It stays wanted"
-    for sentence, allows in reasons:
-        known = [info for info in known if allows(info)]
-        if not known:
-            return f"{sentence}. It stays wanted"
-    return f"no node has taken it yet, though {known[0].node_id} could; look at the log of that node. It stays wanted"
-
-
-def _say(sentence: str) -> None:
-    click.secho(sentence, fg="red", err=True)
+    return f"{explained(client, status).reason}. It stays wanted"

@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from cdcbus.ops.bus_options import bus_options
+from cdcbus.ops.tables import json_option, print_json
 from cdcbus.ops.topic_log import Access, KafkaRecord, TopicLog, access_of, first_times
 from cdcbus.ops.topic_rows import as_fields, is_wanted, line, printable, utc
 from cdcbus.plugins.converters.auto import format_of
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from cdcbus.tasks.bus_settings import BusSettings
 
 WIDTH: Final = 160  # of tables where there is no terminal to ask
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _topic = click.argument("name", metavar="TOPIC")
 _newest = click.option(
     "--newest", "count", type=click.IntRange(1), default=1000, show_default=True, help="How many records of each partition are read."
@@ -97,7 +97,7 @@ def topic() -> None:
 
 
 @topic.command("list")
-@_json
+@json_option
 @access_options
 def list_topics(as_json: bool, access: Access) -> None:
     """List the topics, without Kafka's own."""
@@ -110,7 +110,7 @@ def list_topics(as_json: bool, access: Access) -> None:
 @topic.command()
 @_topic
 @_newest
-@_json
+@json_option
 @access_options
 def describe(name: str, count: int, as_json: bool, access: Access) -> None:
     """Show partitions and offsets of TOPIC, and the tables and formats of its newest records."""
@@ -128,9 +128,7 @@ def describe(name: str, count: int, as_json: bool, access: Access) -> None:
         for table, s in sorted(seen.tables.items())
     ]
     if as_json:
-        _print_json(
-            {"topic": name, "partitions": partitions, "records_read": len(records), "tables": tables, "unreadable": seen.unreadable}
-        )
+        print_json({"topic": name, "partitions": partitions, "records_read": len(records), "tables": tables, "unreadable": seen.unreadable})
         return
     _print(partitions, False)
     click.echo(f"\nTables in the newest {len(records)} records:")
@@ -261,7 +259,7 @@ def _starts(log: TopicLog, name: str, start: Edge | int | AtTime, bounds: dict[i
 @topic.command()
 @_topic
 @click.option("--time", "epoch_ms", required=True, metavar="TIME", callback=_read_time, help="An ISO time, UTC unless it says otherwise.")
-@_json
+@json_option
 @access_options
 def find(name: str, epoch_ms: int, as_json: bool, access: Access) -> None:
     """Find the first offset of each partition of TOPIC at or after a time.
@@ -273,7 +271,7 @@ def find(name: str, epoch_ms: int, as_json: bool, access: Access) -> None:
     position = kafka_positions_to_json(KafkaPosition(name, partition, offset - 1) for partition, offset in found.items())
     rows = [{"partition": partition, "offset": offset} for partition, offset in found.items()]
     if as_json:
-        _print_json({"topic": name, "time": utc(epoch_ms), "offsets": rows, "position": orjson.loads(position)})
+        print_json({"topic": name, "time": utc(epoch_ms), "offsets": rows, "position": orjson.loads(position)})
         return
     _print(rows, False)
     click.echo(f"position: {position}")
@@ -297,12 +295,12 @@ def schema(name: str, table: str | None, count: int, access: Access) -> None:
     (format_name, *others) = sorted(found[0].formats)
     if others:
         raise ConfigError(f"{found[0].table.id} stands in {name} as {', '.join(sorted(found[0].formats))}; read fewer with --newest")
-    _print_json(json_schema(found[0].table, format_name))
+    print_json(json_schema(found[0].table, format_name))
 
 
 @topic.command()
 @click.argument("words", nargs=-1, required=True, metavar="FILE|ID...")
-@_json
+@json_option
 @bus_options
 def lag(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     """Show how far consumer tasks are behind: stored position against the end of each partition.
@@ -353,7 +351,7 @@ def _lag(word: str, bus: BusSettings) -> Iterator[dict[str, Any]]:
 def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
     """A table with the keys as its head, or JSON."""
     if as_json:
-        _print_json(rows)
+        print_json(rows)
         return
     grid = Grid(box=None, pad_edge=False, header_style="bold")
     for name in rows[0] if rows else ():
@@ -367,7 +365,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "-"
     return "-" if value is None else printable(str(value))
-
-
-def _print_json(value: Any) -> None:
-    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())

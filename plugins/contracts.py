@@ -148,7 +148,8 @@ class TableBatch:
 
     Merged: a key stands at most once in `deletes` and once in `writes`, so the order inside each part is free. A key in both is a row
     that comes back with columns left open: they get the target's defaults. Column names are the target's; every `columns` holds the key
-    columns.
+    columns. `passing`: of the keys in `deletes`, how many the batch has inserted first, so that the target hardly has them; it may, after a
+    replay.
     """
 
     table: TargetTable
@@ -156,11 +157,16 @@ class TableBatch:
     deletes: Sequence[tuple[Cell, ...]] = ()
     writes: Sequence[Writes] = ()
     swaps: Sequence[Swaps] = ()
+    passing: int = 0
+
+    def missed(self, deleted: int) -> int:
+        """How many deletes should have hit a row and have not, when so many rows were deleted."""
+        return max(0, len(self.deletes) - deleted - self.passing)
 
 
 @dataclass(slots=True)
 class Counts:
-    """What a batch did to one table, in rows. `missed`: deletes and updates that hit no row."""
+    """What a batch did to one table, in rows. `missed`: deletes and updates that hit no row, though there should have been one."""
 
     written: int = 0
     deleted: int = 0

@@ -71,6 +71,10 @@ class BusNodes:
     def ids(self) -> list[str]:
         return get_children(self.client, NODES)
 
+    def is_first(self, node_id: str) -> bool:
+        """Of the nodes that are there, by name: who does what one alone is to do."""
+        return node_id == next((each for each in self.ids() if get_node(self.client, f"{NODES}/{each}/lock") is not None), None)
+
     def register(self, node_id: str) -> JsonNode | None:
         """Makes this process the node; who it is already, or None."""
         path = f"{NODES}/{node_id}/lock"

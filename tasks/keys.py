@@ -125,7 +125,7 @@ CONSUMER_KEYS = (
         "consumer.source.oncePollSize",
         POSITIVE,
         "",
-        "Kafka's `max.poll.records`; absent: a tenth of a batch, 128 at most.",
+        "Kafka's `max.poll.records`; absent: about 2 MB of records, 2,000 at most.",
         "default 1000, and how far a restart steps back",
         Route.FROM_KAFKA,
         answer="accepted; the binlog is read as it comes",
@@ -201,7 +201,7 @@ KAFKA_SOURCE_KEYS = (
         NUMBER,
         "1000",
         "Milliseconds between automatic commits.",
-        answer="accepted; the position is stored after each batch",
+        answer="accepted; the position is stored once a second",
     ),
 )
 

@@ -10,6 +10,7 @@ from kazoo.client import KazooClient
 from cdcbus.consumer.dead_letters import DeadLetterTopic, OpenLetter
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.audit import audited
+from cdcbus.tasks.task_nodes import TaskNodes
 
 NAMED = 20  # records in a note of the audit
 
@@ -53,6 +54,7 @@ def replay_letters(client: KazooClient, topic: DeadLetterTopic, task_id: str, le
     if letters:
         with audited(client, by, _what("dlq replay", letters), f"task {task_id}"):
             topic.replay(letters)
+        _tell_fewer(client, task_id, len(letters))
 
 
 def drop_letters(client: KazooClient, topic: LetterBox[L], task_id: str, letters: list[L], by: str) -> None:
@@ -60,6 +62,14 @@ def drop_letters(client: KazooClient, topic: LetterBox[L], task_id: str, letters
     if letters:
         with audited(client, by, _what("dlq drop", letters), f"task {task_id}"):
             topic.drop(letters)
+        _tell_fewer(client, task_id, len(letters))
+
+
+def _tell_fewer(client: KazooClient, task_id: str, letters: int) -> None:
+    """At once, where a node has counted them; it counts anew in a while."""
+    nodes = TaskNodes(client)
+    if known := nodes.open_letters(task_id):
+        nodes.put_open_letters(task_id, max(0, known - letters))
 
 
 def _what(command: str, letters: Sequence[Letter]) -> str:

@@ -1,14 +1,15 @@
 """What the progress of a running task says, whichever kind of task it is: places, counters, and how long rows take.
 
 Stages: a row is committed at the source, comes into Kafka, is applied to a target; each tells its time by its own clock. Of a batch the
-first and the last row are timed, and count for half of its rows each.
+first and the last row are timed, and count for half of its rows each. Rows that came before its first batch was done are not timed: they
+waited for its start, which tells nothing of now.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING
 
 from cdcbus.consumer.task import LoadTask
@@ -32,7 +33,8 @@ class LoadMeasures:
 
     queued_bytes: int | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock, self._begun_ms = clock, 0
         self._progress: LoadProgress | None = None
         self._batch: BatchReport | None = None
         self._batches: deque[Batch] = deque(maxlen=BATCHES_KEPT)
@@ -40,14 +42,17 @@ class LoadMeasures:
 
     def see(self, progress: LoadProgress) -> None:
         self._progress = progress
-        batch, applied_ms = progress.batch, time.time() * 1000
+        batch, applied_ms = progress.batch, int(self._clock() * 1000)
         if batch is self._batch or not batch.records:
             return
         self._batch = batch
+        self._begun_ms = self._begun_ms or applied_ms
         stages = round(batch.decode_ms, 1), round(batch.apply_ms, 1), round(batch.commit_ms, 1)
         self._batches.append(Batch(now(), batch.records, *stages))
         times = (batch.first_commit_ms, batch.first_kafka_ms), (batch.last_commit_ms, batch.last_kafka_ms)
         for commit_ms, kafka_ms in times:
+            if (kafka_ms or commit_ms) < self._begun_ms:
+                continue
             for stage, begun, ended in (
                 (SOURCE_TO_KAFKA, commit_ms, kafka_ms),
                 (KAFKA_TO_TARGET, kafka_ms, applied_ms),
@@ -108,16 +113,18 @@ class FetchMeasures:
     batches: tuple[Batch, ...] = ()
     skew_seconds: float | None = None
 
-    def __init__(self, swimlane: str) -> None:
-        self._swimlane = swimlane
+    def __init__(self, swimlane: str, clock: Callable[[], float] = time.time) -> None:
+        self._swimlane, self._clock, self._begun_ms = swimlane, clock, 0
         self._progress: FetchProgress | None = None
         self._delays, self._done = Delays(), 0
 
     def see(self, progress: FetchProgress) -> None:
         self._progress = progress
-        position, rows = progress.position, progress.done - self._done
+        position, rows, now_ms = progress.position, progress.done - self._done, int(self._clock() * 1000)
+        self._begun_ms = self._begun_ms or now_ms
         if position is not None and position.timestamp_ms and rows > 0:
-            self._delays.add(time.time() - position.timestamp_ms / 1000, rows)
+            if position.timestamp_ms >= self._begun_ms:
+                self._delays.add((now_ms - position.timestamp_ms) / 1000, rows)
             self._done = progress.done
 
     @property

@@ -44,7 +44,7 @@ def position_path(task_id: str, swimlane: str = "") -> str:
     return f"{directory}/{swimlane}" if swimlane else directory
 
 
-def connect(connection_string: str, timeout_seconds: float = 5.0, auth: str | None = None, session_seconds: float = 10.0) -> KazooClient:
+def connect(connection_string: str, timeout_seconds: float = 4.0, auth: str | None = None, session_seconds: float = 10.0) -> KazooClient:
     """A started client; its chroot is made when it is missing. `auth` is `user:password` (digest): nodes then belong to that user.
     `session_seconds`: how long ZooKeeper keeps ephemeral nodes of a client that it no longer hears of.
 

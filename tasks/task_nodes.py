@@ -5,6 +5,7 @@
     /datas/task/<id>/state    how the node that has taken it last saw it
     /datas/task/<id>/stat     how far it is, told by the process that runs it
     /datas/task/<id>/error    its last failures; below it, as long as it waits for a person, porter's `error/<swimlane>`
+    /datas/task/<id>/letters  how many dead letters of it are open, counted by a node
     /datas/task/<id>/lock/    see `swimlane_lock`
 
 The number of an order is the change number of `wanted`: a state that names another order is of the past.
@@ -265,6 +266,14 @@ class TaskNodes:
         fields = {"taskId": task_id, **_fields(stat), "tables": to_json(stat.tables)}
         put_node(self.client, f"{TASKS}/{task_id}/stat", fields)
 
+    def open_letters(self, task_id: str) -> int | None:
+        """Dead letters, as they were counted last; None where nobody has."""
+        node = get_node(self.client, f"{TASKS}/{task_id}/letters")
+        return None if node is None else node.number("open")
+
+    def put_open_letters(self, task_id: str, letters: int) -> None:
+        put_node(self.client, f"{TASKS}/{task_id}/letters", {"taskId": task_id, "open": letters, "at": now()})
+
     def locks(self, task_id: str) -> dict[str, JsonNode]:
         """Who holds each swimlane that is held, damaged nodes too."""
         directory = lock_path(task_id)
@@ -285,7 +294,8 @@ class TaskNodes:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A task as operators see it. `is_by_hand`: run by `task run`, not by a node. `stat` is None where it is of an earlier process."""
+    """A task as operators see it. `is_by_hand`: run by `task run`, not by a node. `stat` is None where it is of an earlier process.
+    `open_letters`: its dead letters, as a node has counted them last."""
 
     task_id: str
     state: State
@@ -295,6 +305,7 @@ class Status:
     run: Run | None = None
     stat: Stat | None = None
     is_by_hand: bool = False
+    open_letters: int | None = None
 
     @property
     def is_running(self) -> bool:
@@ -311,7 +322,7 @@ def status_of(nodes: TaskNodes, task_id: str) -> Status:
     holder = next(iter(nodes.locks(task_id).values()), None)
     runner = None if holder is None else holder.number("processId")
     current = stat if stat is not None and stat.process_id == runner else None
-    status = Status(task_id, State.NEW, node_id=claim or "", order=order, run=run, stat=current)
+    status = Status(task_id, State.NEW, node_id=claim or "", order=order, run=run, stat=current, open_letters=nodes.open_letters(task_id))
     if claim is None and holder is not None and not holder.text("nodeId"):
         place = f"process {runner} on {holder.text('hostName') or '?'} runs it by hand"
         state = current.state if current else State.STARTING

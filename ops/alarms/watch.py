@@ -22,11 +22,12 @@ from cdcbus.ops.alarms.limits import Limits, limits_of
 from cdcbus.ops.alarms.rules import RECOVERED_BY_RESTART, Seen, conditions
 from cdcbus.ops.alarms.state import Kind, Notice, step
 from cdcbus.ops.alarms.store import SENT_KEPT, WAITING_KEPT, AlarmNodes, Sent, TaskAlarms
+from cdcbus.ops.not_taken import explained
 from cdcbus.plugins.errors import CdcError, ConfigError
-from cdcbus.tasks.bus_nodes import NODES
+from cdcbus.tasks.bus_nodes import BusNodes
 from cdcbus.tasks.bus_settings import BusSettings
 from cdcbus.tasks.dist_nodes import DistNodes
-from cdcbus.tasks.json_nodes import age_seconds, get_children, get_node
+from cdcbus.tasks.json_nodes import age_seconds
 from cdcbus.tasks.task_nodes import State, Status, TaskNodes, status_of
 
 LOG = logging.getLogger(__name__)
@@ -74,7 +75,7 @@ class Watch:
         """At all tasks of this node, and tells what is to be told. Never raises a CdcError."""
         try:
             tasks = TaskNodes(self.client)
-            ids, is_first = tasks.ids(), self._is_first()
+            ids, is_first = tasks.ids(), BusNodes(self.client).is_first(self.node_id)
             self._complain("zookeeper", "")
         except CdcError as error:
             self._complain("zookeeper", str(error))
@@ -90,15 +91,8 @@ class Watch:
             except Exception as error:  # of this task: the others are watched all the same
                 self._complain(task_id, f"task {task_id} is not watched: unexpected {type(error).__name__}; please report it")
 
-    def _is_first(self) -> bool:
-        """Of the nodes that are there, by name."""
-        for node_id in get_children(self.client, NODES):
-            if get_node(self.client, f"{NODES}/{node_id}/lock") is not None:
-                return node_id == self.node_id
-        return False
-
     def _look_at(self, tasks: TaskNodes, task_id: str) -> None:
-        status = status_of(tasks, task_id)
+        status = explained(self.client, status_of(tasks, task_id))
         nodes, now = AlarmNodes(self.client), time.time()
         before, version = nodes.get(task_id)
         if status.state in (State.NEW, State.STOPPED, State.DONE) and not before.alarms and not before.waiting:

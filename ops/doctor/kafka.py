@@ -47,6 +47,9 @@ def _look(servers: str, options: Mapping[str, str], topics: Collection[str]) -> 
         if name in cluster.topics:
             partitions = cluster.topics[name].partitions.values()
             yield replicas(name, [(len(p.replicas), len(p.isrs), p.leader >= 0) for p in partitions], len(cluster.brokers))
+        else:
+            cure = "Create it, correct the name, or have the task that writes it make it: loader.source.createTopic."
+            yield warning(f"Kafka topic {name}", "not there, though a task names it", cure)
     for broker_id, settings in _settings(admin, cluster.brokers):
         yield from broker_settings(broker_id, settings, len(cluster.brokers))
 

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from cdcbus.ops.alarms import silence as alarm_silence
+from cdcbus.ops.not_taken import explained
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.bus import WebBus
 from cdcbus.plugins.errors import ConfigError
@@ -33,7 +34,7 @@ def known_task(bus: WebBus, task_id: str) -> Status:
     nodes = TaskNodes(bus.client)
     if not _is_name(task_id) or task_id not in nodes.ids():
         raise Refused(404, "there is no such task")
-    return status_of(nodes, task_id)
+    return explained(nodes.client, status_of(nodes, task_id))
 
 
 def known_node(bus: WebBus, node_id: str) -> NodeInfo:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from cdcbus.consumer.task import LoadTask
 from cdcbus.ops.alarms.silence import LONGEST_SECONDS
+from cdcbus.ops.not_taken import explained
 from cdcbus.ops.task_list_commands import as_fields
 from cdcbus.ops.web import actions, alarm_views
 from cdcbus.ops.web.answers import Refused
@@ -56,6 +57,7 @@ class Task(BaseModel):
     is_by_hand: bool
     since: str
     restarts: int
+    open_letters: int | None
     progress: Progress | None
 
 
@@ -227,7 +229,7 @@ router = APIRouter(prefix="/api", responses={status: {"model": Problem} for stat
 @router.get("/tasks", summary="All tasks and how they are")
 def tasks(bus: _Bus) -> list[Task]:
     nodes = TaskNodes(bus.client)
-    return [_task(status_of(nodes, task_id)) for task_id in nodes.ids()]
+    return [_task(explained(bus.client, status_of(nodes, task_id))) for task_id in nodes.ids()]
 
 
 @router.get("/tasks/{task_id}", summary="One task, with its positions and who works for it")

@@ -69,6 +69,9 @@ METRICS = {
             _TASK,
             "Of what its topics, or its binlog, keep by bytes, how much is still to be read; 1: all.",
         ),
+        Described(
+            "cdcbus_task_open_letters", _TASK, "Its dead letters that nobody has replayed or dropped, as a node has counted them last."
+        ),
         Described("cdcbus_table_rows_total", (*_TABLE, "operation"), "Row changes of a table, by operation at the source."),
         Described("cdcbus_table_failed_rows_total", _TABLE, "Of these, those that went to dead letters."),
         Described("cdcbus_table_missed_rows_total", _TABLE, "Updates and deletes that hit no row of the target."),
@@ -107,6 +110,7 @@ def of_task(status: Status, failures: list[Failure]) -> Iterator[Sample]:
     if status.node_id:
         yield "cdcbus_task_on_node", (status.task_id, status.node_id), 1
     yield "cdcbus_task_restarts", task, status.run.restarts if status.run else 0
+    yield "cdcbus_task_open_letters", task, status.open_letters
     if failures:
         yield "cdcbus_task_last_failure_timestamp_seconds", task, _epoch(failures[-1].at)
     if stat is not None:

@@ -15,9 +15,10 @@ import orjson
 from cdcbus.consumer.task import LoadTask
 from cdcbus.ops.alarms.rules import OF_STATE
 from cdcbus.ops.alarms.store import AlarmNodes
+from cdcbus.ops.letter_counts import dead_letter_topic_of
+from cdcbus.ops.not_taken import explained
 from cdcbus.ops.web.bus import WebBus
 from cdcbus.ops.web.charts import Series
-from cdcbus.ops.web.topic_views import dead_letter_topic_of
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionError
 from cdcbus.plugins.kafka.publish_config import PublishConfig
 from cdcbus.plugins.loaders.jdbc_url import read_url
@@ -80,6 +81,7 @@ class Overview:
     rows_per_second: float
     most_behind_seconds: float | None
     alarms: int
+    letters: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,8 @@ class Overviews:
             told = minutes.read(task_id)
             raised = [(rule, alarm.sentence) for rule, alarm in alarms.get(task_id)[0].raised.items()]
             hour = last_hour(told, now) if told else ()
-            found.append(TaskRow(status_of(nodes, task_id), route, hour, raised, alarms.silence(task_id).is_on(now)))
+            status = explained(self._bus.client, status_of(nodes, task_id))
+            found.append(TaskRow(status, route, hour, raised, alarms.silence(task_id).is_on(now)))
         return sorted(found, key=lambda row: (URGENT.index(row.status.state), row.status.task_id))
 
 
@@ -173,6 +176,7 @@ def overview(rows: Sequence[TaskRow], word: str, state: str) -> Overview:
         sum(stat.rows_per_second for stat in stats),
         max(lags, default=None),
         sum(len(row.alarms) for row in rows),
+        sum(row.status.open_letters or 0 for row in rows),
     )
 
 

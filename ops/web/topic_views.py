@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cdcbus.consumer.task import LoadTask, OnError
+from cdcbus.consumer.task import LoadTask
+from cdcbus.ops.letter_counts import dead_letter_topic_of
 from cdcbus.ops.topic_log import KafkaRecord, TopicLog, access_of
 from cdcbus.ops.topic_rows import is_wanted, printable, utc
 from cdcbus.plugins.errors import CdcError, ConversionError
@@ -68,13 +69,6 @@ class TailRow:
 def topics_of(task: FetchTask | LoadTask) -> tuple[str, ...]:
     """Those it writes or reads."""
     return task.source.topics if isinstance(task, LoadTask) else (task.publish.topic,)
-
-
-def dead_letter_topic_of(task: FetchTask | LoadTask) -> str:
-    """Empty where it leaves no dead letters."""
-    if isinstance(task, FetchTask):
-        return task.publish.dead_letter_topic
-    return "" if task.on_error is OnError.STOP else task.dead_letters.topic
 
 
 def clusters(tasks: Iterable[FetchTask | LoadTask]) -> list[Cluster]:

@@ -157,7 +157,7 @@ class JdbcTransaction:
                 dialect.truncate(connection, table)
             if batch.deletes:
                 counts.deleted = dialect.delete(connection, table, batch.deletes)
-                counts.missed = len(batch.deletes) - counts.deleted
+                counts.missed = batch.missed(counts.deleted)
         for writes in batch.writes:
             with self._database.reported(f"table {table.id}", writes.columns):
                 if writes.may_insert:

@@ -1,8 +1,8 @@
 """PostgreSQL: one statement per operation, the cells of each column as one array.
 
-`INSERT ... SELECT FROM unnest(arrays)` nearly keeps up with COPY into a staging table and a merge for large batches, takes less time than
-they do for small ones, and leaves no staging table that could stop fitting when the target changes. Many rows that are new to the source
-are copied straight into the table: that takes less than half the time.
+`INSERT ... SELECT FROM unnest(arrays)` takes the least time for small batches. Many rows that are new to the source are copied straight
+into the table: that takes less than half the time. Thousands of others are copied into a temporary table and merged from there, which takes
+a sixth less.
 """
 
 from __future__ import annotations
@@ -24,13 +24,29 @@ from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writ
 from cdcbus.plugins.errors import TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable, UniqueViolation
 from cdcbus.plugins.loaders.column_cells import array_literal, has_any
 from cdcbus.plugins.loaders.reflect import Catalog
-from cdcbus.plugins.loaders.sql import Cells, Diagnosis, Quoting, Statement, assigned, can_insert, hexadecimal, unfit, without_zero_dates
+from cdcbus.plugins.loaders.sql import (
+    QUOTING,
+    Cells,
+    Diagnosis,
+    Quoting,
+    Statement,
+    assigned,
+    can_insert,
+    hexadecimal,
+    unfit,
+    without_zero_dates,
+)
 from cdcbus.plugins.rowchange import Cell
 
 COPY_ROWS: Final = 500
 """Of fewer the array statement is done as fast."""
+MERGE_ROWS: Final = 5000
+"""For fewer it does not pay to make a temporary table."""
+STAGE: Final = "pg_temp.cdcbus_stage"
 
 QUOTED: Final = Quoting(PGDialect, paramstyle="pyformat")
+COPIED: Final = QUOTING["postgresql"]
+"""For statements without parameters: in these a percent sign is one."""
 
 CATALOG: Final = Catalog(
     names="""
@@ -79,24 +95,33 @@ class Postgresql:
         return connection.exec_driver_sql(delete_sql(table), self._arrays(table, table.key, keys)).rowcount
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
-        rows, is_many = writes.rows, len(writes.rows) >= COPY_ROWS
-        if writes.are_new and is_many and isinstance(rows, ColumnRows) and self._copy(connection, table, writes.columns, rows):
-            return
-        cells = self._arrays(table, writes.columns, writes.rows)
-        if can_insert(table, writes.columns):
-            connection.exec_driver_sql(upsert_sql(table, writes.columns), cells)
-        elif connection.exec_driver_sql(update_sql(table, writes.columns), cells).rowcount < len(writes.rows):
-            connection.exec_driver_sql(insert_missing_sql(table, writes.columns), cells)
+        columns, rows, can_merge = writes.columns, writes.rows, can_insert(table, writes.columns)
+        if isinstance(rows, ColumnRows) and len(rows) >= (COPY_ROWS if writes.are_new else MERGE_ROWS):
+            text = csv_rows(table, columns, rows, self._zero_date)
+            if writes.are_new and self._copied(connection, [copy_sql(COPIED.table(table.id), columns)], text):
+                return
+            if can_merge and len(rows) >= MERGE_ROWS and self._copied(connection, merge_sqls(table, columns), text):
+                return
+        cells = self._arrays(table, columns, rows)
+        if can_merge:
+            connection.exec_driver_sql(upsert_sql(table, columns), cells)
+        elif connection.exec_driver_sql(update_sql(table, columns), cells).rowcount < len(rows):
+            connection.exec_driver_sql(insert_missing_sql(table, columns), cells)
 
-    def _copy(self, connection: Connection, table: TargetTable, columns: Sequence[str], rows: ColumnRows) -> bool:
-        """Whether the rows could be copied into the table; where not, nothing is done. Why is not asked: rows that are there already, a
-        cell that does not fit, a view. The slower statement takes them, or says what is wrong."""
-        text = csv_rows(table, columns, rows, self._zero_date)
+    def _copied(self, connection: Connection, statements: Sequence[str], text: bytes) -> bool:
+        """Whether the statements, of which a COPY takes the text, went well; where not, nothing is done. Why is not asked: rows that are
+        there already, a cell that does not fit, a view, no right to make temporary tables. The slower statement takes the rows, or says
+        what is wrong."""
         driver: Any = connection.connection.driver_connection
         connection.exec_driver_sql("SAVEPOINT cdcbus_copy")
         try:
-            with driver.cursor() as cursor, cursor.copy(copy_sql(table, columns)) as copy:
-                copy.write(text)
+            with driver.cursor() as cursor:
+                for sql in statements:
+                    if sql.startswith("COPY "):
+                        with cursor.copy(sql) as copy:
+                            copy.write(text)
+                    else:
+                        cursor.execute(sql)
         except psycopg.Error:
             connection.exec_driver_sql("ROLLBACK TO SAVEPOINT cdcbus_copy")
             return False
@@ -174,9 +199,13 @@ def displace_sql(table: TargetTable, unique_key: Sequence[str]) -> str:
 
 
 def upsert_sql(table: TargetTable, columns: Sequence[str]) -> str:
-    changes = ", ".join(f"{QUOTED.name(name)} = EXCLUDED.{QUOTED.name(name)}" for name in columns if name not in table.key)
+    return f"{insert_sql(table, columns)} {_on_conflict(table, columns, QUOTED)}"
+
+
+def _on_conflict(table: TargetTable, columns: Sequence[str], quoted: Quoting) -> str:
+    changes = ", ".join(f"{quoted.name(name)} = EXCLUDED.{quoted.name(name)}" for name in columns if name not in table.key)
     then = f"UPDATE SET {changes}" if changes else "NOTHING"
-    return f"{insert_sql(table, columns)} ON CONFLICT ({QUOTED.names(table.key)}) DO {then}"
+    return f"ON CONFLICT ({quoted.names(table.key)}) DO {then}"
 
 
 def insert_missing_sql(table: TargetTable, columns: Sequence[str]) -> str:
@@ -191,9 +220,22 @@ def insert_sql(table: TargetTable, columns: Sequence[str]) -> str:
     )
 
 
-def copy_sql(table: TargetTable, columns: Sequence[str]) -> str:
+def copy_sql(table: str, columns: Sequence[str]) -> str:
     """As `csv_rows` writes them: what is not quoted is NULL."""
-    return f"COPY {QUOTED.table(table.id)} ({QUOTED.names(columns)}) FROM STDIN (FORMAT csv)"
+    return f"COPY {table} ({COPIED.names(columns)}) FROM STDIN (FORMAT csv)"
+
+
+def merge_sqls(table: TargetTable, columns: Sequence[str]) -> list[str]:
+    """By way of a temporary table, made anew each time so that it always fits."""
+    types = ", ".join(f"{COPIED.name(name)} {table.columns[name].type}" for name in columns)
+    names = COPIED.names(columns)
+    insert = f"INSERT INTO {COPIED.table(table.id)} ({names}) OVERRIDING SYSTEM VALUE SELECT {names} FROM {STAGE}"
+    return [
+        f"CREATE TEMPORARY TABLE {STAGE} ({types})",
+        copy_sql(STAGE, columns),
+        f"{insert} {_on_conflict(table, columns, COPIED)}",
+        f"DROP TABLE {STAGE}",
+    ]
 
 
 def update_sql(table: TargetTable, columns: Sequence[str]) -> str:

@@ -46,7 +46,7 @@ def _children(pid: int) -> list[int]:
 
 def _cpu_seconds(pids: list[int]) -> float:
     fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
-    return sum(int(each[11]) + int(each[12]) for each in fields) / TICKS
+    return sum(int(ticks) for each in fields for ticks in each[11:15]) / TICKS  # user and system, with those of children that have ended
 
 
 def _rss_mb(pids: list[int]) -> float:

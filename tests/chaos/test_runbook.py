@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
@@ -17,7 +16,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.java_servers import zkcli
 from cdcbus.tasks.task_nodes import State
-from tests.support.bus import Bus, fetch_text, load_text, open_bus
+from tests.support.bus import Bus, fetch_text, load_text, open_bus, postgresql_schema
 from tests.support.changing import KEYS, changing
 from tests.support.waiting import wait_until
 
@@ -48,67 +47,61 @@ def test_a_task_is_cloned_moved_taken_over_and_split_and_the_tables_are_equal(
     stack: Addresses, source: Database, source_cursor: Cursor, name: str, make_topic: Callable[..., str], tmp_path: Path
 ) -> None:
     pg = stack.postgresql
-    (tmp_path / "cdcbus.properties").write_text("spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1\n")  # starts sooner
     make_topic(name)
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
     with (
-        psycopg.connect(host=pg.host, port=pg.port, user=pg.user, password=pg.password, dbname=pg.database, autocommit=True) as target,
+        postgresql_schema(stack, name) as run,
         open_bus(stack.zookeeper, name, tmp_path, SOURCE_PASSWORD=source.password, TARGET_PASSWORD=pg.password) as bus,
     ):
-        run: Callable[[str], Any] = lambda sql: target.execute(sql.encode())  # noqa: E731
         rows = f"SELECT id, n FROM {name}.t ORDER BY id"
-        run(f"CREATE SCHEMA {name}")
-        try:
-            run(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, n INT)")
-            bus.load(fetch_text("fetch", source, stack.kafka, name))
-            bus.load(load_text("242", stack, name))
-            node_a = bus.node("a")
-            bus("task", "start", "fetch", "242", "--timeout", PATIENCE_SECONDS)
-            with changing(source, name):
-                wait_until(lambda: bool(run(rows).fetchall()), "the first rows", PATIENCE_SECONDS)
-                # A new task, cloned from the running one; it takes over where that one was stopped.
-                bus("task", "clone", "242", "15242", "--to-node", "a,b")
-                cloned = zk_position(bus, "15242", name)
-                bus("task", "stop", "242")
-                stopped = zk_position(bus, "242", name)
-                assert cloned["offset"] <= stopped["offset"]
-                zk(bus, "set", f"/datas/task/15242/position/{name}", json.dumps(stopped, separators=(",", ":")))
-                assert zk_position(bus, "15242", name) == stopped
-                bus("task", "start", "15242", "--timeout", PATIENCE_SECONDS)
-                assert bus.status("15242").node_id == "a"
-                # Node A dies, B takes over.
-                bus.node("b")
-                os.kill(node_a.pid, signal.SIGKILL)
-                node_a.wait()
-                for task_id in ("fetch", "15242"):
-                    wait_until(
-                        lambda: bus.status(task_id).node_id == "b" and bus.status(task_id).state is State.WORKING,  # noqa: B023
-                        f"node b to run {task_id}",
-                        PATIENCE_SECONDS,
-                    )
-            # The topic is split, at lag 0.
-            bus("task", "stop", "fetch")
-            wait_until(lambda: lag(bus, "15242") == 0, "lag 0", PATIENCE_SECONDS)
-            bus("task", "stop", "15242")
-            admin = AdminClient({"bootstrap.servers": stack.kafka})  # lives until it has answered
-            admin.create_partitions([NewPartitions(name, 3)])[name].result(60)
-            for number, task_id in enumerate(PARTS):
-                bus.load(load_text(task_id, stack, name, **{"consumer.source.partition": str(number)}))
-            bus("offset", "copy", "15242", PARTS[0])
-            bus("task", "start", "fetch", *PARTS, "--timeout", PATIENCE_SECONDS)
-            with changing(source, name):
-                for task_id in PARTS:
-                    wait_until(
-                        lambda: bus.json("task", "status", task_id)["progress"]["rows"] > 0,  # noqa: B023
-                        f"rows of {task_id}",
-                        PATIENCE_SECONDS,
-                    )
-            source_cursor.execute("SELECT id, n FROM t ORDER BY id")
-            wanted = list(source_cursor.fetchall())
-            assert len(wanted) > KEYS // 4
-            wait_until(lambda: run(rows).fetchall() == wanted, "the target to be equal", PATIENCE_SECONDS)
-            bus("task", "stop", "fetch", *PARTS)
-            assert run(rows).fetchall() == wanted
-            assert [zk_position(bus, task_id, name)["partition"] for task_id in PARTS] == [0, 1, 2]
-        finally:
-            run(f"DROP SCHEMA {name} CASCADE")
+        run(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, n INT)")
+        bus.load(fetch_text("fetch", source, stack.kafka, name))
+        bus.load(load_text("242", stack, name))
+        node_a = bus.node("a")
+        bus("task", "start", "fetch", "242", "--timeout", PATIENCE_SECONDS)
+        with changing(source, name):
+            wait_until(lambda: bool(run(rows).fetchall()), "the first rows", PATIENCE_SECONDS)
+            # A new task, cloned from the running one; it takes over where that one was stopped.
+            bus("task", "clone", "242", "15242", "--to-node", "a,b")
+            cloned = zk_position(bus, "15242", name)
+            bus("task", "stop", "242")
+            stopped = zk_position(bus, "242", name)
+            assert cloned["offset"] <= stopped["offset"]
+            zk(bus, "set", f"/datas/task/15242/position/{name}", json.dumps(stopped, separators=(",", ":")))
+            assert zk_position(bus, "15242", name) == stopped
+            bus("task", "start", "15242", "--timeout", PATIENCE_SECONDS)
+            assert bus.status("15242").node_id == "a"
+            # Node A dies, B takes over.
+            bus.node("b")
+            os.kill(node_a.pid, signal.SIGKILL)
+            node_a.wait()
+            for task_id in ("fetch", "15242"):
+                wait_until(
+                    lambda: bus.status(task_id).node_id == "b" and bus.status(task_id).state is State.WORKING,  # noqa: B023
+                    f"node b to run {task_id}",
+                    PATIENCE_SECONDS,
+                )
+        # The topic is split, at lag 0.
+        bus("task", "stop", "fetch")
+        wait_until(lambda: lag(bus, "15242") == 0, "lag 0", PATIENCE_SECONDS)
+        bus("task", "stop", "15242")
+        admin = AdminClient({"bootstrap.servers": stack.kafka})  # lives until it has answered
+        admin.create_partitions([NewPartitions(name, 3)])[name].result(60)
+        for number, task_id in enumerate(PARTS):
+            bus.load(load_text(task_id, stack, name, **{"consumer.source.partition": str(number)}))
+        bus("offset", "copy", "15242", PARTS[0])
+        bus("task", "start", "fetch", *PARTS, "--timeout", PATIENCE_SECONDS)
+        with changing(source, name):
+            for task_id in PARTS:
+                wait_until(
+                    lambda: bus.json("task", "status", task_id)["progress"]["rows"] > 0,  # noqa: B023
+                    f"rows of {task_id}",
+                    PATIENCE_SECONDS,
+                )
+        source_cursor.execute("SELECT id, n FROM t ORDER BY id")
+        wanted = list(source_cursor.fetchall())
+        assert len(wanted) > KEYS // 4
+        wait_until(lambda: run(rows).fetchall() == wanted, "the target to be equal", PATIENCE_SECONDS)
+        bus("task", "stop", "fetch", *PARTS)
+        assert run(rows).fetchall() == wanted
+        assert [zk_position(bus, task_id, name)["partition"] for task_id in PARTS] == [0, 1, 2]

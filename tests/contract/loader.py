@@ -165,6 +165,9 @@ class LoaderContract:
         assert self.write(loader, table, missing) == Counts(written=1, missed=1)
         both = Writes(("a", "b", "v"), [("1", "x", None), ("3", "x", "30")])
         assert self.write(loader, table, both, deletes=[("1", "y"), ("1", "Q"), ("9", "y")]) == Counts(written=2, deleted=1, missed=2)
+        with loader.transaction() as transaction:
+            passing = TableBatch(table, deletes=[("7", "x"), ("8", "x")], passing=1)
+            assert transaction.write(passing) == Counts(missed=1)
         assert self.rows(server, "a, b, v, w") == [(1, "x", None, 5), (3, "x", 30, 7)]
 
     def test_an_update_that_changes_nothing_is_no_miss(self, server: TargetServer, loader: Loader) -> None:

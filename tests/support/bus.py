@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from click.testing import CliRunner, Result
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 from kazoo.client import KazooClient
@@ -22,6 +23,7 @@ from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.tasks.positions import connect
 from cdcbus.tasks.task_nodes import Status, TaskNodes, status_of
 
+Run = Callable[[str], Any]
 FETCH = """\
 taskId={task_id}
 {more}consumer.consumerName=CanalFetch
@@ -47,6 +49,17 @@ consumer.source.firstConsumeFrom=earliest
 loader.loaderName=JdbcBatch
 loader.source.userName={target.user}
 loader.source.password=${{env:TARGET_PASSWORD}}
+"""
+
+RESTING = """\
+taskId={task_id}
+{more}consumer.consumerName=KafkaFetch
+consumer.converter=canalRow
+consumer.source.servers={kafka}
+consumer.source.topics={topic}
+consumer.source.firstConsumeFrom=earliest
+loader.loaderName=JdbcBatch
+loader.source.url=jdbc:postgresql://127.0.0.1:1/none
 """
 
 
@@ -126,18 +139,38 @@ def open_bus(zookeeper: str, name: str, folder: Path, **environment: str) -> Ite
         client.close()
 
 
+@contextmanager
+def postgresql_schema(stack: Addresses, schema: str) -> Iterator[Run]:
+    """Runs SQL in the stack's PostgreSQL, beside an empty schema."""
+    pg = stack.postgresql
+    with psycopg.connect(host=pg.host, port=pg.port, user=pg.user, password=pg.password, dbname=pg.database, autocommit=True) as target:
+        run: Run = lambda sql: target.execute(sql.encode())  # noqa: E731
+        run(f"CREATE SCHEMA {schema}")
+        try:
+            yield run
+        finally:
+            run(f"DROP SCHEMA {schema} CASCADE")
+
+
 def fetch_text(task_id: str, source: Database, kafka: str, name: str, **keys: str) -> str:
     """A fetch task from the schema `name` to the topic `name`."""
-    more = "".join(f"{key}={value}\n" for key, value in keys.items())
-    return FETCH.format(task_id=task_id, source=source, kafka=kafka, name=name, topic=name, more=more)
+    return FETCH.format(task_id=task_id, source=source, kafka=kafka, name=name, topic=name, more=_lines(keys))
 
 
 def load_text(task_id: str, stack: Addresses, topic: str, **keys: str) -> str:
     """A consumer task from a topic to the stack's PostgreSQL."""
     target = stack.postgresql
     keys = {"loader.source.url": f"jdbc:postgresql://{target.host}:{target.port}/{target.database}", **keys}
-    more = "".join(f"{key}={value}\n" for key, value in keys.items())
-    return LOAD.format(task_id=task_id, kafka=stack.kafka, topic=topic, target=target, more=more)
+    return LOAD.format(task_id=task_id, kafka=stack.kafka, topic=topic, target=target, more=_lines(keys))
+
+
+def resting_text(task_id: str, kafka: str, topic: str, **keys: str) -> str:
+    """A consumer task that is not to run: its target is not there."""
+    return RESTING.format(task_id=task_id, kafka=kafka, topic=topic, more=_lines(keys))
+
+
+def _lines(keys: dict[str, str]) -> str:
+    return "".join(f"{key}={value}\n" for key, value in keys.items())
 
 
 def published(kafka: str, topic: str) -> list[dict[str, Any]]:

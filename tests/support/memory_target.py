@@ -94,7 +94,7 @@ class MemoryTransaction:
                 self._delete(table, key)
         for key in batch.deletes:
             counts.deleted += self._delete(table, key)
-        counts.missed = len(batch.deletes) - counts.deleted
+        counts.missed = batch.missed(counts.deleted)
         if batch.truncate or batch.deletes:
             self.target.statements.append(f"-{table.id.table}")
         for writes in batch.writes:

@@ -5,7 +5,13 @@ INSERT INTO "Shop"."order" ("k", "k2", "Group", "tags", "od""d %%") OVERRIDING S
 INSERT INTO "Shop"."order" ("k") OVERRIDING SYSTEM VALUE SELECT s."k" FROM unnest(%s::uuid[]) AS s("k") ON CONFLICT ("k") DO NOTHING;
 
 -- copy
-COPY "Shop"."order" ("k", "k2", "Group", "tags", "od""d %%") FROM STDIN (FORMAT csv);
+COPY "Shop"."order" ("k", "k2", "Group", "tags", "od""d %") FROM STDIN (FORMAT csv);
+
+-- copy and merge
+CREATE TEMPORARY TABLE pg_temp.cdcbus_stage ("k" bigint, "k2" "bit", "Group" character varying, "tags" integer[], "od""d %" bytea);
+COPY pg_temp.cdcbus_stage ("k", "k2", "Group", "tags", "od""d %") FROM STDIN (FORMAT csv);
+INSERT INTO "Shop"."order" ("k", "k2", "Group", "tags", "od""d %") OVERRIDING SYSTEM VALUE SELECT "k", "k2", "Group", "tags", "od""d %" FROM pg_temp.cdcbus_stage ON CONFLICT ("k", "k2") DO UPDATE SET "Group" = EXCLUDED."Group", "tags" = EXCLUDED."tags", "od""d %" = EXCLUDED."od""d %";
+DROP TABLE pg_temp.cdcbus_stage;
 
 -- insert what is missing
 INSERT INTO "Shop"."order" ("tags", "k2", "k") OVERRIDING SYSTEM VALUE SELECT s."tags"::integer[], s."k2", s."k" FROM unnest(%s::text[], %s::"bit"[], %s::bigint[]) AS s("tags", "k2", "k") WHERE NOT EXISTS (SELECT FROM "Shop"."order" AS t WHERE t."k" = s."k" AND t."k2" = s."k2");

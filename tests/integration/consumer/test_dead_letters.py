@@ -168,7 +168,10 @@ def test_drop_settles_letters_after_a_question(task: LoadTask, topic: DeadLetter
     topic.put([letter(task, 0, 0), letter(task, 0, 1)])
     assert run("drop", "--all", input="n\n").exit_code != 0
     assert len(topic.letters()) == 2
-    assert run("drop", "--all", input="y\n").exit_code == 0
+    assert [each["record"] for each in json.loads(run("drop", "--all", "--yes", "--json").stdout)] == [
+        f"{task.task_id}/0/0",
+        f"{task.task_id}/0/1",
+    ]
     assert topic.letters() == []
     assert last(task, 0).offset() == 1
 

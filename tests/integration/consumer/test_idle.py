@@ -79,9 +79,9 @@ IMPATIENT = """
 from cdcbus.consumer import batches, run
 from cdcbus.ops.cli import main
 
-def told(task, stores, progress, stop):
+def told(task, positions, progress, stop):
     print("rests behind", list(progress.next_offsets.values()), flush=True)
-    rest(task, stores, progress, stop)
+    rest(task, positions, progress, stop)
 
 rest, run._rest, batches.QUIET_SECONDS = run._rest, told, 0.5
 main()

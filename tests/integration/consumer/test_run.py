@@ -87,7 +87,7 @@ def test_changed_rows_arrive_in_both_targets(shop: Shop, ogg: str) -> None:
     assert not any("Traceback" in task.log.read_text() for task in (fetch, *loads))
 
 
-def test_a_position_set_by_hand_is_read_again_from_while_running_and_at_the_next_start(shop: Shop) -> None:
+def test_a_stop_stores_the_position_and_one_set_by_hand_is_read_from_while_running_and_at_the_next_start(shop: Shop) -> None:
     shop.create("orders", ORDERS)
     fetch = start_fetch(shop)
     load = shop.load("postgresql")
@@ -100,8 +100,11 @@ def test_a_position_set_by_hand_is_read_again_from_while_running_and_at_the_next
     wait_until(lambda: shop.is_applied(load), "the replay while running")
     assert shop.rows("orders")["postgresql"] == shop.rows("orders")["source"]
 
+    shop.cursor.execute("INSERT INTO orders (id, name) VALUES (-1, 'last')")
+    wait_until(lambda: shop.postgresql(f"SELECT id FROM {shop.name}.orders WHERE id = -1") != [], "the last row")
     load.ask_to_stop()
     assert load.await_stop() == 0
+    assert shop.is_applied(load)
     shop.postgresql(f"DELETE FROM {shop.name}.orders")
     shop.zookeeper.set(shop.path(load), beginning(shop))
     load.start()

@@ -132,7 +132,7 @@ def test_a_silent_task_is_told_of_when_the_silence_is_over(watched: Watched) -> 
     watch.look()
     assert watched.told == []
     assert f"task {TASK} is silent until" in watched.bus("alarm", "list").stdout
-    watched.bus("alarm", "silence", "--all", "--off")
+    assert watched.bus.json("alarm", "silence", "--all", "--off") == [{"task_id": TASK, "silent_until": None}]
     looks_until(watch, lambda: watched.told == [(LAG, "raised")], "the alarm after the silence")
     assert "there is no task 8" in watched.bus("alarm", "silence", "8", code=1).stderr
     watched.bus("alarm", "silence", code=2)
@@ -203,3 +203,7 @@ def test_the_ways_to_people_are_tried(zookeeper: str, name: str, tmp_path: Path)
         file.write_text("alarm.exec.command=cat\nalarm.smtp.host=127.0.0.1\nalarm.smtp.port=1\nalarm.smtp.to=a@example.com\n")
         tried = bus("alarm", "test", "--config", file, code=1)
         assert (tried.stdout, "mail: not accepted: mail server 127.0.0.1:1 cannot be reached" in tried.stderr) == ("exec: accepted\n", True)
+        mail, command = json.loads(bus("alarm", "test", "--config", file, "--json", code=1).stdout)
+        assert (mail["channel"], mail["is_accepted"]) == ("mail", False)
+        assert "cannot be reached" in mail["refused"]
+        assert command == {"channel": "exec", "is_accepted": True, "refused": ""}

@@ -7,18 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.bus import Bus, open_bus
+from tests.support.bus import Bus, open_bus, resting_text
 
 pytestmark = pytest.mark.integration
 
-LOAD = """\
-taskId=242
-consumer.consumerName=KafkaFetch
-consumer.source.servers=127.0.0.1:1
-consumer.source.topics=t
-loader.loaderName=JdbcBatch
-loader.source.url=jdbc:postgresql://127.0.0.1:1/none
-"""
 POSITION = '{"offset":7,"partition":0,"positionKey":"t_0","topic":"t"}'
 
 
@@ -30,7 +22,7 @@ def bus(zookeeper: str, name: str, tmp_path: Path) -> Iterator[Bus]:
 
 def test_every_command_that_changes_something_is_noted_and_no_other(bus: Bus) -> None:
     assert bus("audit").stderr == f"nobody has done anything yet at {bus.address}\n"
-    bus.load(LOAD)
+    bus.load(resting_text("242", "127.0.0.1:1", "t"))
     bus("task", "list")
     bus("task", "start", "242", "--timeout", "0.1", code=1)
     bus("task", "restart", "242", "--timeout", "0.1", code=1)

@@ -28,6 +28,7 @@ def test_all_that_the_tasks_of_zookeeper_name_is_looked_at_once(
     bus.load(fetch_text("5101", source, kafka, name))
     bus.load(fetch_text("5102", source, kafka, name))
     bus.load(load_text("5103", stack, name))
+    bus.load(fetch_text("5106", source, kafka, name).replace(f"topic={name}\n", f"topic={name}-nowhere\n"))
     BusNodes(bus.client).put_stat("north", {"status": "WORKING"})
     found = {seen["subject"]: seen for seen in bus.json("doctor")}
     assert len([subject for subject in found if subject.startswith("clock of source")]) == 1
@@ -41,6 +42,7 @@ def test_all_that_the_tasks_of_zookeeper_name_is_looked_at_once(
         "target of task 5103",
     ):
         assert found[subject]["outcome"] == "ok", found
+    assert found[f"Kafka topic {name}-nowhere"]["found"] == "not there, though a task names it"
     assert found["node north"]["outcome"] == "warning"  # it has told once, but no process holds its lock
     assert source.password not in str(found)
 

@@ -12,19 +12,9 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.tasks.swimlane_lock import lock_path
-from tests.support.bus import Bus, fetch_text, open_bus
+from tests.support.bus import Bus, fetch_text, open_bus, resting_text
 
 pytestmark = pytest.mark.integration
-
-LOAD = """\
-taskId={task_id}
-consumer.consumerName=KafkaFetch
-consumer.source.servers={kafka}
-consumer.source.topics={topic}
-consumer.source.firstConsumeFrom=earliest
-loader.loaderName=JdbcBatch
-loader.source.url=jdbc:postgresql://127.0.0.1:1/none
-"""
 
 
 @pytest.fixture
@@ -43,7 +33,7 @@ def load(bus: Bus, kafka: str, name: str, make_topic: Callable[..., str]) -> str
     for number in range(15):
         producer.produce(name, b"{}", partition=number // 10, timestamp=begin + number % 10 * 1000)
     assert producer.flush(30) == 0
-    bus.load(LOAD.format(task_id="242", kafka=kafka, topic=name))
+    bus.load(resting_text("242", kafka, name))
     return "242"
 
 
@@ -71,10 +61,26 @@ def test_a_reset_says_what_it_repeats_or_leaves_out_and_is_undone(bus: Bus, load
     assert [change["how"] for change in history] == [f"offset reset --to {to}" for to in ("latest", "2024-01-01T00:00:03", "5")]
     assert all("@" in change["by"] for change in history)
     assert history[0]["before"] is None
-    bus("offset", "undo", load, "--yes")
+    (undone,) = bus.json("offset", "undo", load, "--yes")
+    assert (undone["position"], undone["before"]) == (bus.text(f"/datas/task/{load}/position/{name}"), history[-1]["after"])
     assert stored(bus, load, name) == [2, 2]
     bus("offset", "undo", load, "--yes")
     assert stored(bus, load, name) == [5, 2]
+
+
+def test_a_reset_tells_a_script_what_it_does(bus: Bus, load: str, name: str) -> None:
+    (first,) = bus.json("offset", "reset", load, "--to", "latest", "--yes")
+    assert (first["swimlane"], first["before"], first["is_set"]) == (name, None, True)
+    assert first["position"] == bus.text(f"/datas/task/{load}/position/{name}")
+    (dry,) = bus.json("offset", "reset", load, "--to", "-3", "--dry-run")
+    assert (dry["before"], dry["is_set"]) == (first["position"], False)
+    assert [position["offset"] for position in json.loads(dry["position"])] == [6, 1]
+    assert "repeats 3 records" in dry["means"][0]
+    assert stored(bus, load, name) == [9, 4]
+    unsaid = bus("offset", "reset", load, "--to", "-3", "--json", code=130)  # nobody answers the question
+    assert unsaid.stdout == ""
+    assert "repeats 3 records" in unsaid.stderr
+    assert stored(bus, load, name) == [9, 4]
 
 
 @pytest.mark.parametrize(
@@ -113,8 +119,9 @@ def test_only_the_last_50_changes_are_kept(bus: Bus, load: str, name: str) -> No
 
 def test_a_position_is_copied_to_a_task_that_has_the_swimlane(bus: Bus, load: str, kafka: str, name: str) -> None:
     bus("offset", "reset", load, "--to", "latest", "--yes")
-    bus.load(LOAD.format(task_id="15242", kafka=kafka, topic=name))
-    bus("offset", "copy", load, "15242")
+    bus.load(resting_text("15242", kafka, name))
+    (copied,) = bus.json("offset", "copy", load, "15242")
+    assert (copied["swimlane"], copied["before"]) == (name, None)
     assert stored(bus, "15242", name) == [9, 4]
     assert "no swimlane is in both" in bus("offset", "copy", load, "7", code=1).stderr
     assert "the position is of topic other" in bus("offset", "set", load, '{"offset":1,"partition":0,"topic":"other"}', code=1).stderr

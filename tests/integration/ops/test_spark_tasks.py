@@ -4,47 +4,28 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import psycopg
 import pytest
 from confluent_kafka import Producer
 
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.tasks.task_nodes import State
-from tests.support.bus import Bus, load_text, open_bus
+from tests.support.bus import Bus, Run, load_text, open_bus, postgresql_schema
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 PATIENCE_SECONDS = 300.0  # a start of Spark on a busy machine
 
-Run = Callable[[str], Any]
-
-
-@contextmanager
-def postgresql(stack: Addresses, schema: str) -> Iterator[Run]:
-    """Runs SQL beside an empty schema."""
-    pg = stack.postgresql
-    with psycopg.connect(host=pg.host, port=pg.port, user=pg.user, password=pg.password, dbname=pg.database, autocommit=True) as target:
-        run: Run = lambda sql: target.execute(sql.encode())  # noqa: E731
-        run(f"CREATE SCHEMA {schema}")
-        try:
-            yield run
-        finally:
-            run(f"DROP SCHEMA {schema} CASCADE")
-
 
 @pytest.fixture
 def run(stack: Addresses, name: str) -> Iterator[Run]:
-    with postgresql(stack, name) as run:
+    with postgresql_schema(stack, name) as run:
         yield run
 
 
 @pytest.fixture
 def bus(zookeeper: str, stack: Addresses, name: str, tmp_path: Path) -> Iterator[Bus]:
-    (tmp_path / "cdcbus.properties").write_text("spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1\n")
     with open_bus(zookeeper, name, tmp_path, TARGET_PASSWORD=stack.postgresql.password) as opened:
         yield opened
 

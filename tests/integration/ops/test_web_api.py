@@ -20,22 +20,11 @@ from cdcbus.consumer.task import LoadTask
 from cdcbus.tasks.json_nodes import now
 from cdcbus.tasks.properties import read_task
 from cdcbus.tasks.task_nodes import Stat, State
-from tests.support.bus import Bus, open_bus
+from tests.support.bus import Bus, open_bus, resting_text
 from tests.support.web import BEARER, TOKEN, pages
 
 pytestmark = pytest.mark.integration
 
-LOAD = """\
-taskId={task_id}
-consumer.consumerName=KafkaFetch
-consumer.source.servers={kafka}
-consumer.source.topics={topic}
-consumer.source.firstConsumeFrom=earliest
-loader.loaderName=JdbcBatch
-loader.source.url=jdbc:postgresql://127.0.0.1:1/none
-loader.onError=deadletter
-loader.deadletterTopic={topic}-dead
-"""
 SECRET = "s3cret-of-the-target"
 # What stands in the OpenAPI document and asks other servers, or needs them to be there.
 GETS = (
@@ -71,7 +60,7 @@ def load(bus: Bus, kafka: str, name: str, make_topic: Callable[..., str]) -> str
     for _ in range(10):
         producer.produce(name, b"{}")
     assert producer.flush(30) == 0
-    bus.load(LOAD.format(task_id="242", kafka=kafka, topic=name))
+    bus.load(resting_text("242", kafka, name, **{"loader.onError": "deadletter", "loader.deadletterTopic": f"{name}-dead"}))
     return "242"
 
 
@@ -99,7 +88,7 @@ def tree(client: KazooClient, path: str = "/datas") -> dict[str, tuple[bytes, in
 def test_what_the_api_orders_is_wanted_and_in_the_audit(bus: Bus, web: httpx.Client, load: str) -> None:
     assert get(web, "/api/tasks")[0]["state"] == "NEW"
     started = post(web, f"/api/tasks/{load}/start")
-    assert (started["state"], started["reason"]) == ("STARTING", "no node has taken it")
+    assert (started["state"], started["reason"]) == ("STARTING", "no node is there to run it; start one: cdcbus node run")
     first = bus.tasks.wanted(load)
     assert first is not None
     assert (first.is_working, first.by) == (True, "ada@127.0.0.1 by HTTP")

@@ -17,33 +17,27 @@ from cdcbus.consumer.dead_letters import DeadLetter, DeadLetterTopic
 from cdcbus.consumer.task import LoadTask
 from cdcbus.ops.alarms.state import Alarm, Kind, Notice
 from cdcbus.ops.alarms.store import AlarmNodes, Sent, TaskAlarms
+from cdcbus.ops.letter_counts import LetterCounts
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.producer.too_large import LargeRecord, dead_letter
+from cdcbus.tasks.bus_settings import read_bus_settings
+from cdcbus.tasks.letters import drop_letters
 from cdcbus.tasks.minutes import Minute, Minutes, minute_of
 from cdcbus.tasks.properties import read_task
 from cdcbus.tasks.task_nodes import State
-from tests.support.bus import Bus, fetch_text, open_bus
+from tests.support.bus import Bus, fetch_text, open_bus, resting_text
 from tests.support.waiting import wait_until
 from tests.support.web import TOKEN, pages
 
 pytestmark = pytest.mark.integration
 
-LOAD = """\
-taskId=242
-consumer.consumerName=KafkaFetch
-consumer.converter=canalRow
-consumer.source.servers={kafka}
-consumer.source.topics={topic}
-consumer.source.firstConsumeFrom=earliest
-loader.loaderName=JdbcBatch
-loader.source.url=jdbc:postgresql://127.0.0.1:1/none
-loader.source.userName=u
-loader.source.password=${{env:TARGET_PASSWORD}}
-loader.onError=deadletter
-loader.deadletterTopic={topic}-dead
-"""
 CELL = "Ada's cell"
 PAGES = ("/", "/nodes", "/topics", "/lineage", "/letters", "/alarms")
+
+
+def keys(topic: str) -> dict[str, str]:
+    login = {"loader.source.userName": "u", "loader.source.password": "${env:TARGET_PASSWORD}"}
+    return {**login, "loader.onError": "deadletter", "loader.deadletterTopic": f"{topic}-dead"}
 
 
 def record(number: int) -> bytes:
@@ -66,8 +60,9 @@ def load(bus: Bus, kafka: str, name: str, make_topic: Callable[..., str]) -> str
     for number in range(10):
         producer.produce(name, record(number))
     assert producer.flush(30) == 0
-    bus.load(LOAD.format(kafka=kafka, topic=name))
-    task = read_task(bus.folder / "imported.properties", {"TARGET_PASSWORD": "s3cret"}).task
+    bus.load(resting_text("242", kafka, name, **keys(name)))
+    file = (bus.folder / "imported.properties").rename(bus.folder / "242.properties")
+    task = read_task(file, {"TARGET_PASSWORD": "s3cret"}).task
     assert isinstance(task, LoadTask)
     with DeadLetterTopic(task) as topic:
         topic.open()
@@ -120,6 +115,34 @@ def test_the_pages_show_a_task_and_hold_no_secret_and_no_cell(web: httpx.Client,
     assert re.search(r"242 .* 1 2\d{3}-", said["/letters"])
     log_in(web)
     assert "Ada&#39;s cell" in text(web, f"/letters/{load}").replace('"', "")  # the record itself, for those who may see rows
+
+
+def test_open_letters_are_counted_on_the_overview(web: httpx.Client, bus: Bus, load: str, name: str) -> None:
+    bus.load(resting_text("away", "127.0.0.1:1", "away", **keys("away")))
+    bus.client.create("/datas/task/broken/dist/x", b"{", makepath=True)
+    counts = LetterCounts(bus.client, read_bus_settings({"zookeeper": bus.address}, None, {"TARGET_PASSWORD": "s3cret"}))
+    assert "letters" not in bus("task", "list").stdout
+    counts.tell()
+    listed = {task["task_id"]: task["open_letters"] for task in bus.json("task", "list")}
+    assert listed == {"242": 1, "away": None, "broken": None}
+    heading, row = bus("task", "list").stdout.splitlines()[:2]
+    assert row[heading.index("letters") :].startswith("1 ")
+    assert "open dead letters: 1; cdcbus dlq list 242" in bus("task", "status", load).stdout
+    assert re.search(r"Dead letters 1 .* NEW 1 dead letter ", text(web, "/"))
+    task = read_task(bus.folder / "242.properties", {"TARGET_PASSWORD": "s3cret"}).task
+    assert isinstance(task, LoadTask)
+    with DeadLetterTopic(task) as topic:
+        topic.open()
+        topic.put([DeadLetter(name, 0, number, "the target refuses it") for number in (3, 4, 5)])
+        counts.tell()  # reads on from where it was
+        assert bus.status(load).open_letters == 3
+        drop_letters(bus.client, topic, load, topic.letters()[:2], "ada")
+        assert bus.status(load).open_letters == 1  # at once
+        counts.tell()
+        assert bus.status(load).open_letters == 1
+        topic.drop(topic.letters())
+    counts.tell()
+    assert bus.status(load).open_letters == 0
 
 
 def test_rows_of_a_topic_are_for_those_who_have_the_token(web: httpx.Client, load: str, name: str) -> None:

@@ -19,6 +19,7 @@ from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import Counts, JdbcTarget, Loader, Swaps, TableBatch, TargetTable, Writes, ZeroDate
 from cdcbus.plugins.errors import TargetRejected
 from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.loaders.postgresql import MERGE_ROWS
 from cdcbus.plugins.rowchange import Column, TableId
 from tests.contract.loader import LoaderContract
 from tests.support.waiting import wait_until
@@ -235,6 +236,39 @@ class TestPostgresql(LoaderContract):
             self.write(loader, table, writes(1000, "abcd"))
         with pytest.raises(TargetRejected, match=r"column v \(character varying\): a cell has the character U\+0000"):
             self.write(loader, table, writes(1000, "a\0b"))
+
+    def test_thousands_of_rows_are_merged_from_a_copy_and_what_does_not_fit_is_said_as_ever(
+        self, server: PostgresqlServer, loader: Loader
+    ) -> None:
+        server.execute("CREATE TYPE {schema}.\"Mood\" AS ENUM ('so so', 'good')")
+        server.execute("CREATE DOMAIN {schema}.short AS varchar(5)")
+        server.execute("CREATE TABLE {schema}.statements (sql text)")
+        server.execute(
+            "CREATE FUNCTION {schema}.note() RETURNS trigger LANGUAGE plpgsql AS "
+            "'BEGIN INSERT INTO {schema}.statements VALUES (current_query()); RETURN NULL; END'"
+        )
+        columns = 'm {schema}."Mood", n int[], d {schema}.short, r bytea, b bit(8), j json, "per %% ""cent""" timestamptz, w int default 7'
+        table = self.table(server, loader, f"id int generated always as identity primary key, {columns}")
+        server.execute("CREATE TRIGGER noted AFTER INSERT ON {schema}.t EXECUTE FUNCTION {schema}.note()")
+
+        def writes(*rows: tuple[str | None, ...]) -> Writes:
+            cells = zip(*rows * (MERGE_ROWS // len(rows)), strict=True)
+            columns = [pa.array(map(str, range(MERGE_ROWS))), *(pa.array(column, pa.string()) for column in cells)]
+            return Writes(tuple(table.columns)[:-1], ColumnRows(columns))
+
+        row = ("so so", "{1,NULL,3}", "a'\"\\", "\x00\xff", "5", '{"a":  1}', "2024-03-31 02:30:00.999999")
+        nothing = ("good", None, "", "", None, None, None)
+        assert self.write(loader, table, writes(row, nothing), writes(nothing, row)) == Counts(written=2 * MERGE_ROWS)
+        assert server.rows("SELECT count(*), bool_and(sql LIKE 'INSERT %FROM pg_temp.cdcbus_stage ON %') FROM {schema}.statements") == [
+            (2, True)
+        ]
+        found = "m::text, n, d, encode(r, 'hex'), b::int, j::text, w, count(*), min(id), max(id)"
+        assert server.rows(f"SELECT {found} FROM {{schema}}.t GROUP BY 1, 2, 3, 4, 5, 6, 7 ORDER BY 1") == [
+            ("good", None, "", "", None, None, 7, MERGE_ROWS // 2, 0, MERGE_ROWS - 2),
+            ("so so", [1, None, 3], "a'\"\\", "00ff", 5, '{"a":  1}', 7, MERGE_ROWS // 2, 1, MERGE_ROWS - 1),
+        ]
+        with pytest.raises(TargetRejected, match=r"SQLSTATE 22001: value too long for type character varying\(5\)"):
+            self.write(loader, table, writes((row[0], row[1], "abcdef", *row[3:])))
 
     @pytest.mark.parametrize(("type_", "cell"), [("varchar(3)", "abcd"), ("char(3)", "abcd"), ("bit(3)", "15")])
     def test_what_is_too_long_is_never_cut(self, server: PostgresqlServer, loader: Loader, type_: str, cell: str) -> None:

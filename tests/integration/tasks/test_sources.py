@@ -147,6 +147,8 @@ def test_what_answers_is_ok(run: Run, kafka: str, source: Database, postgresql: 
     for name, kind in (("TARGET", "JDBC"), ("DB", "CANAL"), ("BUS", "KAFKA")):
         result = run("test", name)
         assert (result.exit_code, result.stdout) == (0, f"{name}: ok, {kind} answers (ZooKeeper /datas/datesource/{name})\n"), result.stderr
+    fields = json.loads(run("test", "DB", "--json").stdout)
+    assert fields == {"name": "DB", "kind": "CANAL", "where": "ZooKeeper /datas/datesource/DB", "ok": True, "failure": ""}
 
 
 def test_what_does_not_answer_is_one_sentence_without_its_secret(
@@ -166,6 +168,10 @@ def test_what_does_not_answer_is_one_sentence_without_its_secret(
         assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (1, "", 1), result.output
         assert word in result.stderr
         assert "s3cret" not in result.output
+    failed = run("test", "BUS", "--json")
+    fields = json.loads(failed.stdout)
+    assert (failed.exit_code, fields["ok"], failed.stderr) == (1, False, "")
+    assert "no Kafka broker" in fields["failure"]
 
 
 def test_digest_auth_comes_from_the_settings(zookeeper: str, name: str, tmp_path: Path) -> None:

@@ -361,6 +361,15 @@ def test_a_report_counts_what_happened_at_the_source_and_what_the_target_missed(
     assert "shop.parents 4 rows (1 inserted, 2 updated, 1 deleted, 2 missed, merge " in str(report)
 
 
+def test_a_row_that_comes_and_goes_within_a_batch_is_not_missed() -> None:
+    came, gone = parent(Op.INSERT, row("1", "a")), parent(Op.DELETE, row("1"))
+    assert apply(target(), came, gone).tables[PARENTS].missed == 0
+    assert apply(target(), came, gone, parent(Op.DELETE, row("2"))).tables[PARENTS].missed == 1
+    assert apply(target(), gone, came, gone).tables[PARENTS].missed == 1  # it should have been there
+    moved = parent(Op.UPDATE, row("3", "a"), row("1"))
+    assert apply(target(), came, moved, parent(Op.DELETE, row("3"))).tables[PARENTS].missed == 0
+
+
 def test_whoever_began_before_lanes_were_taken_over_writes_nothing_any_more() -> None:
     other = ("shop", 1)
     loader = target(offsets={LANE: AppliedOffset(*LANE, 5, 7)})

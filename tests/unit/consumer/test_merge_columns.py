@@ -47,9 +47,9 @@ def grouped(changes: Sequence[RowChange]) -> list[RowGroup]:
     return groups
 
 
-def effect(batch: TableBatch) -> tuple[bool, set[tuple[str | None, ...]], dict[tuple[str, ...], set[tuple[str | None, ...]]]]:
+def effect(batch: TableBatch) -> tuple[bool, set[tuple[str | None, ...]], dict[tuple[str, ...], set[tuple[str | None, ...]]], int]:
     """A batch without the order of its rows."""
-    return batch.truncate, set(batch.deletes), {writes.columns: set(writes.rows) for writes in batch.writes}
+    return batch.truncate, set(batch.deletes), {writes.columns: set(writes.rows) for writes in batch.writes}, batch.passing
 
 
 CELLS = st.sampled_from([None, "", "a", "b", "null", "é'\"\\"])
@@ -99,13 +99,13 @@ def test_the_last_change_of_a_key_counts() -> None:
     changes = [change(Op.INSERT, "1"), change(Op.UPDATE, "1", "y"), change(Op.INSERT, "2"), change(Op.DELETE, "2"), change(Op.DELETE, "3")]
     batch = merge_columns(grouped([*changes, change(Op.INSERT, "3", None)]), WHOLE)
     assert batch is not None
-    assert effect(batch) == (False, {("2",)}, {("id", "a"): {("1", "y"), ("3", None)}})
+    assert effect(batch) == (False, {("2",)}, {("id", "a"): {("1", "y"), ("3", None)}}, 1)
 
 
 def test_deletes_alone_need_the_key_only() -> None:
     batch = merge_columns(grouped([change(Op.DELETE, "1"), change(Op.DELETE, "1")]), WHOLE)
     assert batch is not None
-    assert effect(batch) == (False, {("1",)}, {})
+    assert effect(batch) == (False, {("1",)}, {}, 0)
 
 
 def test_what_the_last_change_does_not_tell_is_left_to_the_plain_way() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from cdcbus.consumer.spark import is_cluster, with_attempts
+from cdcbus.consumer.spark import is_cluster, java_options, with_attempts
 
 
 @pytest.mark.parametrize("master", ["local", "local[*]", "local[2]", "local[2,3]"])
@@ -19,3 +19,19 @@ def test_all_other_masters_have(master: str) -> None:
 )
 def test_a_dead_worker_s_part_is_tried_again_with_local_masters_too(master: str, used: str) -> None:
     assert with_attempts(master) == used
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "is_ours"),
+    [
+        ("-XX:TieredStopAtLevel=4", {}, True),
+        ("-XX:+UseG1GC", {}, False),
+        ("-Xlog:gc -XX:+UseZGC -Dx=y", {}, False),
+        ("", {"JAVA_TOOL_OPTIONS": "-XX:+UseSerialGC"}, False),
+        ("", {"OTHER": "-XX:+UseSerialGC"}, True),
+    ],
+)
+def test_java_gets_one_collector_and_the_options_of_the_task_last(given: str, environment: dict[str, str], is_ours: bool) -> None:
+    options = java_options(given, environment)
+    assert ("-XX:+UseParallelGC" in options) is is_ours
+    assert options.endswith(given)

@@ -73,6 +73,20 @@ def test_each_command_and_option_has_help() -> None:
             assert not isinstance(parameter, click.Option) or parameter.help, f"{path} {parameter.name}"
 
 
+WITHOUT_JSON = {
+    *(f"task {name}" for name in ("run", "logs", "new", "import", "export", "clone", "rm")),
+    *(f"node {name}" for name in ("run", "spark")),
+    "source add",
+    "topic schema",  # is JSON
+}
+
+
+def test_each_command_that_tells_something_tells_it_as_json_too() -> None:
+    leaves = {path.removeprefix("cdcbus "): command for path, command in commands(main, "cdcbus") if not isinstance(command, click.Group)}
+    silent = {path for path, command in leaves.items() if not any("--json" in parameter.opts for parameter in command.params)}
+    assert {path for path in silent if not path.startswith("stack ")} == WITHOUT_JSON
+
+
 def test_help_answers_at_once_and_imports_nothing_slow() -> None:
     assert "Commands:" in process("--help").stdout
     fastest = min(_cpu_seconds("--help") for _ in range(3))

@@ -32,7 +32,7 @@ STAT = Stat(
     queued_bytes=8,
     kept_unread=0.5,
 )
-STATUS = Status("shop", State.WORKING, node_id="n1", run=Run(State.WORKING, restarts=2), stat=STAT)
+STATUS = Status("shop", State.WORKING, node_id="n1", run=Run(State.WORKING, restarts=2), stat=STAT, open_letters=4)
 
 
 def row(metric: Described) -> str:
@@ -92,7 +92,11 @@ def test_values_are_those_of_the_task() -> None:
 
 def test_what_is_not_known_of_a_task_is_not_told_as_zero() -> None:
     samples = list(of_task(Status("shop", State.NEW), []))
-    assert samples == [("cdcbus_task_state", ("shop", State.NEW), 1), ("cdcbus_task_restarts", ("shop",), 0)]
+    assert samples == [
+        ("cdcbus_task_state", ("shop", State.NEW), 1),
+        ("cdcbus_task_restarts", ("shop",), 0),
+        ("cdcbus_task_open_letters", ("shop",), None),
+    ]
     idle = {name: value for name, _, value in of_task(Status("shop", State.WORKING, stat=Stat(State.WORKING)), [])}
     assert idle["cdcbus_task_lag_records"] is None
     assert idle["cdcbus_task_queued_bytes"] is None

@@ -1,13 +1,16 @@
-"""What the progress of a consumer task says of its rows."""
+"""What the progress of a task says of its rows."""
 
 from __future__ import annotations
 
 import time
+from itertools import chain
 
 from cdcbus.consumer.progress import Progress
 from cdcbus.consumer.report import BatchReport
+from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.tasks.measures import LoadMeasures
+from cdcbus.producer.run import Progress as Done
+from cdcbus.tasks.measures import FetchMeasures, LoadMeasures
 from cdcbus.tasks.table_counts import TableCounts
 
 ORDERS = TableId("shop", "orders")
@@ -22,9 +25,17 @@ def batch(records: int, committed: float, came: float) -> BatchReport:
     return report
 
 
+def at_work() -> LoadMeasures:
+    """Of a task whose first batch was done 50 s ago."""
+    clock = chain([time.time() - 50], iter(time.time, None))
+    measures, progress = LoadMeasures(lambda: next(clock)), Progress()
+    progress.add(BatchReport(1), [])
+    measures.see(progress)
+    return measures
+
+
 def test_each_stage_is_timed_by_the_first_and_the_last_row_of_a_batch() -> None:
-    measures, progress = LoadMeasures(), Progress()
-    measures.see(progress)  # before the first batch
+    measures, progress = at_work(), Progress()
     assert measures.delays(None) == {}
     one = batch(10, committed=100.0, came=40.0)
     progress.add(one, [("t", one)])
@@ -38,8 +49,31 @@ def test_each_stage_is_timed_by_the_first_and_the_last_row_of_a_batch() -> None:
     assert measures.skew_seconds is None
 
 
-def test_a_source_whose_clock_is_ahead_is_noticed() -> None:
+def test_rows_that_came_before_the_first_batch_was_done_are_not_timed() -> None:
     measures, progress = LoadMeasures(), Progress()
+    measures.see(progress)  # reading begins
+    waiting = batch(10, committed=3600.0, came=3599.0)
+    progress.add(waiting, [("t", waiting)])
+    measures.see(progress)
+    came_meanwhile = batch(10, committed=5.0, came=4.0)
+    progress.add(came_meanwhile, [("t", came_meanwhile)])
+    measures.see(progress)
+    assert (measures.delays(None), len(measures.batches)) == ({}, 2)
+    later = batch(10, committed=3600.0, came=-5.0)  # late in Kafka: it did not wait for this task
+    progress.add(later, [("t", later)])
+    measures.see(progress)
+    assert measures.delays(None)["source_to_kafka"].p50 > 3600
+    fetch = FetchMeasures("shop")
+    fetch.see(Done(0, 0))
+    old, new = (BinlogPosition("bin.1", 4, timestamp_ms=int((time.time() + ago) * 1000)) for ago in (-3600, 0))
+    fetch.see(Done(900, 1, old))
+    assert fetch.delays(None) == {}
+    fetch.see(Done(1000, 2, new))
+    assert fetch.delays(None)["source_to_kafka"].p99 < 3600
+
+
+def test_a_source_whose_clock_is_ahead_is_noticed() -> None:
+    measures, progress = at_work(), Progress()
     one = batch(10, committed=-500.0, came=0.0)
     progress.add(one, [("t", one)])
     measures.see(progress)

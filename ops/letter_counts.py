@@ -1,0 +1,109 @@
+"""How many dead letters of each task are open: counted by the first of the nodes that are there, told in ZooKeeper for lists and pages."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+
+from kazoo.client import KazooClient
+
+from cdcbus.consumer.task import LoadTask, OnError
+from cdcbus.ops.topic_log import Access, TopicLog, access_of
+from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.producer.task import FetchTask
+from cdcbus.tasks.bus_nodes import BusNodes
+from cdcbus.tasks.bus_settings import BusSettings
+from cdcbus.tasks.dist_nodes import DistNodes
+from cdcbus.tasks.findings import Severity
+from cdcbus.tasks.properties import inspect_dist
+from cdcbus.tasks.task_nodes import TaskNodes
+
+LOG = logging.getLogger(__name__)
+COUNT_SECONDS = 15.0
+END_SECONDS = 5.0
+
+
+def dead_letter_topic_of(task: FetchTask | LoadTask) -> str:
+    """Empty where it leaves no dead letters."""
+    if isinstance(task, FetchTask):
+        return task.publish.dead_letter_topic
+    return "" if task.on_error is OnError.STOP else task.dead_letters.topic
+
+
+@contextmanager
+def counting_letters(client: KazooClient, bus: BusSettings, node_id: str) -> Iterator[None]:
+    """As long as the block lasts, on a thread of its own, which a Kafka that is away holds up."""
+    over = Event()
+
+    def count_on() -> None:
+        counts = LetterCounts(client, bus)
+        while not over.wait(COUNT_SECONDS):
+            try:
+                if BusNodes(client).is_first(node_id):
+                    counts.tell()
+                else:  # what is settled meanwhile may be compacted away before it is read
+                    counts = LetterCounts(client, bus)
+            except CdcError as error:
+                LOG.debug("dead letters are not counted: %s", error)
+
+    thread = Thread(target=count_on, name="letters", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(END_SECONDS)
+
+
+class LetterCounts:
+    """Reads each dead-letter topic once, then what has come since. Used on one thread."""
+
+    def __init__(self, client: KazooClient, bus: BusSettings) -> None:
+        self._client, self._bus = client, bus
+        self._seen: dict[tuple[str, str], tuple[dict[int, int], set[bytes]]] = {}  # by servers and topic: end offsets, keys of open letters
+
+    def tell(self) -> None:
+        """Of each task whose count is another than ZooKeeper has. Where Kafka does not answer it stays. Raises what ZooKeeper does."""
+        nodes, counted = TaskNodes(self._client), dict[tuple[str, str], Counter[str] | None]()
+        for task_id in nodes.ids():
+            task = self._task(task_id)
+            topic = dead_letter_topic_of(task) if task else ""
+            if not task or not topic:
+                continue
+            key = access_of(task).servers, topic
+            if key not in counted:
+                counted[key] = self._count(access_of(task), topic)
+            counts = counted[key]
+            if counts is not None and nodes.open_letters(task_id) != counts[task_id] and nodes.swimlanes(task_id):
+                nodes.put_open_letters(task_id, counts[task_id])
+
+    def _task(self, task_id: str) -> FetchTask | LoadTask | None:
+        """None where it keeps no letters, or its text makes no task."""
+        try:
+            dist = DistNodes(self._client).get(task_id)
+            if dist is None or "deadletter" not in str(dist):
+                return None
+            return inspect_dist(dist, self._bus.filling, Severity.NOTE, self._bus.source_lookup()).task
+        except ConfigError:
+            return None
+
+    def _count(self, access: Access, topic: str) -> Counter[str] | None:
+        """By task; None where Kafka does not tell."""
+        known, keys = self._seen.get((access.servers, topic), ({}, set()))
+        try:
+            with TopicLog(access) as log:
+                bounds = log.bounds(topic)
+                ends = {partition: end for partition, (_, end) in bounds.items()}
+                if any(known.get(partition, 0) > end for partition, end in ends.items()):  # the topic was made anew
+                    known, keys = {}, set()
+                starts = {partition: max(low, known.get(partition, 0)) for partition, (low, _) in bounds.items()}
+                for record in log.records(topic, starts, ends):
+                    (keys.discard if record.value is None else keys.add)(record.key or b"")
+        except CdcError as error:
+            LOG.debug("dead letters are not counted: %s", error)
+            return None
+        self._seen[access.servers, topic] = ends, keys
+        return Counter(key.partition(b"\n")[0].decode("utf-8", "replace") for key in keys)

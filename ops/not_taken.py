@@ -1,0 +1,45 @@
+"""Why no node has taken a task that is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from kazoo.client import KazooClient
+
+from cdcbus.ops.node.offer import read_offer
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.bus_nodes import BusNodes, NodeInfo
+from cdcbus.tasks.dist_nodes import DistNodes
+from cdcbus.tasks.task_nodes import State, Status, TaskNodes
+
+
+def explained(client: KazooClient, status: Status) -> Status:
+    """The same; of a task that is wanted and that no node has, the reason says what is missing. Raises what asking ZooKeeper does."""
+    if status.state is not State.STARTING or status.node_id or status.is_by_hand:
+        return status
+    try:
+        return replace(status, reason=_reason(client, status.task_id))
+    except ConfigError as error:
+        return replace(status, reason=f"no node takes it: {error}")
+
+
+def _reason(client: KazooClient, task_id: str) -> str:
+    buses = BusNodes(client)
+    offer = read_offer(DistNodes(client).get(task_id) or {}, TaskNodes(client).swimlanes(task_id))
+    known = [info for node_id in buses.ids() if (info := buses.seen(node_id)) is not None and info.is_there]
+    if not known:
+        return "no node is there to run it; start one: cdcbus node run"
+    reasons: list[tuple[str, Callable[[NodeInfo], bool]]] = [
+        (f"of its nodes (nodeId={','.join(offer.node_ids)}) none is there", lambda info: offer.is_for(info.node_id)),
+        ("the nodes that may run it are drained: cdcbus node resume NODE", lambda info: info.wish.is_taking),
+        (
+            f"the nodes that may run it are full, it needs {len(offer.swimlanes)} swimlanes: cdcbus node limit NODE SWIMLANES",
+            lambda info: info.used + len(offer.swimlanes) <= info.work_limit,
+        ),
+    ]
+    for sentence, allows in reasons:
+        known = [info for info in known if allows(info)]
+        if not known:
+            return sentence
+    return f"no node has taken it yet, though {known[0].node_id} could; look at the log of that node"

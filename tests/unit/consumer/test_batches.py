@@ -1,0 +1,321 @@
+"""When positions are written, and that a row is applied once whatever happens in between: two lanes, a table without a key in memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cdcbus.consumer import stored_positions
+from cdcbus.consumer.batch_size import BatchSize
+from cdcbus.consumer.batches import POOL, SMALL, Batches
+from cdcbus.consumer.executors import Outcome, Span
+from cdcbus.consumer.offsets import Lane, starting_offsets
+from cdcbus.consumer.progress import Progress
+from cdcbus.consumer.records import Records
+from cdcbus.consumer.report import BatchReport
+from cdcbus.consumer.stored_positions import StoredPositions
+from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget
+from cdcbus.plugins.errors import PositionConflict, PositionUnavailable, TargetUnavailable
+from cdcbus.plugins.position import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
+from cdcbus.plugins.start import Edge
+from cdcbus.tasks.positions import MemoryNode, MemoryPositions
+
+LANES: tuple[Lane, ...] = (("orders", 0), ("orders", 1), ("places", 0))
+TASK = LoadTask(
+    "7", TopicConfig("kafka:9092", ("orders", "places")), "canalRow", "JdbcBatch", JdbcTarget(""), first_consume_from=Edge.EARLIEST
+)
+
+
+class Logs:
+    """What TopicLogs tells of three lanes that hold a thousand records each."""
+
+    def partitions(self, topic: str) -> list[int]:
+        return [partition for name, partition in LANES if name == topic]
+
+    def bounds(self, _: Lane) -> tuple[int, int]:
+        return 0, 1000
+
+
+@dataclass
+class Table:
+    """A table without a key, and the target's applied offsets: an Applier that writes a lane's rows and its offset, or raises before.
+
+    `away`: lanes whose transactions fail."""
+
+    is_dry_run: bool = False
+    rows: list[tuple[Lane, int]] = field(default_factory=list)
+    seen: dict[Lane, AppliedOffset] = field(default_factory=dict)
+    away: frozenset[Lane] = frozenset()
+    lanes_at_once: int = 1
+
+    def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int) -> BatchReport:
+        if lane in self.away:
+            raise TargetUnavailable("the target is away")
+        self.rows += [(lane, offset) for offset, _ in records]
+        self.seen[lane] = AppliedOffset(*lane, end_offset, mzxid)
+        return BatchReport(records=len(records))
+
+
+@dataclass
+class World:
+    """What outlives a process: ZooKeeper's nodes and the target."""
+
+    nodes: Mapping[str, MemoryNode] = field(default_factory=lambda: {topic: MemoryNode() for topic in TASK.source.topics})
+    table: Table = field(default_factory=Table)
+
+    def stored(self) -> dict[Lane, int]:
+        """The next offsets that the nodes name."""
+        found = [position for node in self.nodes.values() for position in kafka_positions_from_json(node.node.data)]
+        return {(position.topic, position.partition): position.next_offset for position in found}
+
+    def versions(self) -> list[int]:
+        return [node.node.version for node in self.nodes.values()]
+
+    def edit(self, lane: Lane, next_offset: int) -> None:
+        """An operator's hand."""
+        others = [KafkaPosition(*other, offset - 1) for other, offset in self.stored().items() if other[0] == lane[0] and other != lane]
+        self.nodes[lane[0]].set(kafka_positions_to_json([*others, KafkaPosition(*lane, next_offset - 1)]).encode())
+
+
+class Run:
+    """A task that has begun to read, as `cdcbus.consumer.run` begins it."""
+
+    def __init__(self, world: World, store: Callable[[MemoryNode], Any] = MemoryPositions) -> None:
+        self.world, self.stop = world, Event()
+        self.stores = {topic: store(node) for topic, node in world.nodes.items()}
+        self.progress = Progress()
+        table, logs = world.table, Logs()
+        self.progress.next_offsets = starting_offsets(TASK, logs, self.stores, list(table.seen.values()))  # type: ignore[arg-type]
+        positions = StoredPositions(self.stores, is_dry_run=table.is_dry_run)
+        if not table.is_dry_run:
+            positions.begin(self.progress.next_offsets)
+            table.seen = {lane: AppliedOffset(*lane, end, positions.mzxid(lane)) for lane, end in self.progress.next_offsets.items()}
+        size = BatchSize(TASK.task_id, 100, is_streamed=False)
+        self.batches = Batches(TASK, table, None, positions, self.progress, self.stop, lambda _: None, size)  # type: ignore[arg-type]
+
+    def batch(self, counts: Sequence[int], away: frozenset[Lane] = frozenset()) -> None:
+        """So many more records of each lane."""
+        self.world.table.away = away
+        begins = self.progress.next_offsets
+        ends = {lane: min(begins[lane] + count, 1000) for lane, count in zip(LANES, counts, strict=True)}
+        found = [(*lane, offset) for lane in LANES for offset in range(begins[lane], ends[lane])]
+        columns = {
+            "topic": pa.array([topic for topic, _, _ in found], pa.string()),
+            "partition": pa.array([partition for _, partition, _ in found], pa.int32()),
+            "offset": pa.array([offset for _, _, offset in found], pa.int64()),
+            "value": pa.array([b"x"] * len(found), pa.binary()),
+            "kafka_ms": pa.array([1000] * len(found), pa.int64()),
+        }
+        self.batches._work(partial(self.batches._apply_here, pa.table(columns)), ends)
+
+
+@pytest.fixture
+def due(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
+    """Whether positions are due; at first they are not."""
+
+    def set_due(is_due: bool) -> None:
+        monkeypatch.setattr(stored_positions, "SAVE_SECONDS", 0.0 if is_due else math.inf)
+
+    set_due(False)
+    return set_due
+
+
+def ends(*offsets: int) -> dict[Lane, int]:
+    return dict(zip(LANES, offsets, strict=True))
+
+
+def test_positions_are_written_once_for_many_batches_and_only_those_that_have_moved(due: Callable[[bool], None]) -> None:
+    world = World()
+    run = Run(world)
+    assert (world.versions(), world.stored()) == ([0, 0], ends(0, 0, 0))
+    for _ in range(5):
+        run.batch((1, 2, 0))
+        run.batches.look_around()
+    assert world.versions() == [0, 0]
+    due(True)
+    run.batch((1, 0, 0))
+    assert (world.versions(), world.stored()) == ([1, 0], ends(6, 10, 0))
+    run.batches.look_around()
+    assert world.versions() == [1, 0]
+
+
+def test_what_is_due_when_no_batch_comes_is_written_all_the_same(due: Callable[[bool], None]) -> None:
+    world = World()
+    run = Run(world)
+    run.batch((3, 0, 1))
+    due(True)
+    run.batches.look_around()
+    assert world.stored() == ends(3, 0, 1)
+
+
+@pytest.mark.parametrize("is_told_to_stop", [False, True])
+def test_the_end_of_a_query_writes_all_that_was_applied(due: Callable[[bool], None], is_told_to_stop: bool) -> None:
+    world = World()
+    run = Run(world)
+    run.batch((3, 2, 1))
+    if is_told_to_stop:
+        run.stop.set()
+        run.batches.look_around()
+        assert run.batches.ended.is_set()
+    run.batches.end()
+    assert (run.batches.error, world.stored()) == (None, ends(3, 2, 1))
+
+
+def test_a_query_that_fails_between_batches_writes_all_that_was_applied(due: Callable[[bool], None]) -> None:
+    world = World()
+    run = Run(world)
+    run.batch((3, 2, 1))
+    run.batches.fail(TargetUnavailable("away"))
+    run.batches.end()
+    assert isinstance(run.batches.error, TargetUnavailable)
+    assert world.stored() == ends(3, 2, 1)
+
+
+def test_after_a_batch_of_which_one_lane_was_applied_the_next_start_goes_on_behind_that_lane(due: Callable[[bool], None]) -> None:
+    world = World()
+    run = Run(world)
+    run.batch((3, 2, 1))
+    run.batch((3, 2, 1), away=frozenset([("orders", 1)]))
+    assert isinstance(run.batches.error, TargetUnavailable)
+    due(True)
+    run.batches.look_around()
+    run.batches.end()
+    assert world.stored() == ends(0, 0, 0)
+    assert Run(world).progress.next_offsets == ends(6, 2, 2)
+
+
+def test_a_process_that_is_killed_behind_unwritten_batches_goes_on_where_the_target_is(due: Callable[[bool], None]) -> None:
+    world = World()
+    run = Run(world)
+    run.batch((3, 2, 1))
+    run.batch((0, 2, 0))
+    again = Run(world)
+    assert again.progress.next_offsets == ends(3, 4, 1)
+    assert world.stored() == ends(3, 4, 1)
+    again.batch((1, 0, 0))
+    assert len(world.table.rows) == len(set(world.table.rows)) == 9
+
+
+@pytest.mark.parametrize("is_batch_after", [False, True])
+def test_an_operators_edit_wins_over_unwritten_progress(due: Callable[[bool], None], is_batch_after: bool) -> None:
+    world = World()
+    run = Run(world)
+    run.batch((9, 9, 9))
+    world.edit(("orders", 1), 4)
+    if is_batch_after:
+        run.batch((1, 1, 1))
+    else:
+        run.batches.look_around()
+    assert run.batches.ended.is_set()
+    run.batches.end()
+    assert isinstance(run.batches.error, PositionConflict)
+    assert Run(world).progress.next_offsets == ends(0, 4, 10 if is_batch_after else 9)
+
+
+def test_an_edit_that_nobody_has_noticed_before_the_end_wins(due: Callable[[bool], None]) -> None:
+    world = World()
+    run = Run(world)
+    run.batch((9, 9, 9))
+    world.edit(("orders", 0), 4)
+    run.stop.set()
+    run.batches.end()
+    assert isinstance(run.batches.error, PositionConflict)
+    assert world.stored()["orders", 0] == 4
+
+
+def test_a_dry_run_writes_no_position(due: Callable[[bool], None]) -> None:
+    world = World(table=Table(is_dry_run=True))
+    run = Run(world)
+    due(True)
+    run.batch((3, 2, 1))
+    run.batches.look_around()
+    run.batches.end()
+    assert world.versions() == [-1, -1]
+
+
+class Silent(MemoryPositions):
+    """ZooKeeper goes away after so many saves."""
+
+    left = 1
+
+    def save(self, text: str) -> None:
+        if not self.left:
+            raise PositionUnavailable("ZooKeeper does not answer")
+        self.left -= 1
+        super().save(text)
+
+
+def test_zookeeper_away_ends_the_query_and_the_next_start_goes_on_where_the_target_is(due: Callable[[bool], None]) -> None:
+    world = World()
+    run = Run(world, Silent)
+    run.batch((3, 2, 1))
+    due(True)
+    run.batches.look_around()
+    run.batch((1, 1, 1))
+    run.batches.end()
+    assert isinstance(run.batches.error, PositionUnavailable)
+    assert Run(world).progress.next_offsets == ends(3, 2, 1)
+
+
+def test_executors_apply_a_large_batch_in_a_pool_of_its_task_and_small_ones_share_another(due: Callable[[bool], None]) -> None:
+    properties, pools = {POOL: SMALL}, list[str]()
+
+    class Executors:
+        def apply(self, _: object, spans: Mapping[Lane, Span]) -> list[Outcome]:
+            pools.append(properties[POOL])
+            return [Outcome(lane, span.end) for lane, span in spans.items()]
+
+    frame: Any = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=properties.__setitem__)))
+    executors: Any = Executors()
+    world = World()
+    run = Run(world)
+    run.batches._work(partial(run.batches._apply_there, executors, frame), ends(5, 6, 7))
+    run.batches.end()
+    assert TASK.task_id in pools[0] and pools != [SMALL]
+    assert properties[POOL] == SMALL
+    assert world.stored() == ends(5, 6, 7)
+
+
+# What can happen to a task, in any order
+
+COUNTS = st.tuples(*[st.integers(0, 3)] * len(LANES))
+STEPS = st.one_of(
+    st.tuples(st.just("batch"), COUNTS, st.just(frozenset[Lane]())),
+    st.tuples(st.just("batch"), COUNTS, st.frozensets(st.sampled_from(LANES), min_size=1)),
+    st.tuples(st.sampled_from(["due", "not due", "look", "restart", "crash"])),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(STEPS, max_size=12))
+def test_each_record_is_applied_once_and_the_position_is_exact_in_the_end(steps: list[tuple[Any, ...]]) -> None:
+    world = World()
+    run = Run(world)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stored_positions, "SAVE_SECONDS", math.inf)
+        for what, *with_what in steps:
+            if what == "batch":
+                run.batch(*with_what)
+            elif what == "look":
+                run.batches.look_around()
+            elif what in ("due", "not due"):
+                patch.setattr(stored_positions, "SAVE_SECONDS", 0.0 if what == "due" else math.inf)
+            if what == "restart" or run.batches.ended.is_set():
+                run.batches.end()
+            if what in ("restart", "crash") or run.batches.ended.is_set():
+                run = Run(world)
+    run.batch((1, 1, 1))
+    run.batches.end()
+    assert sorted(world.table.rows) == [(lane, offset) for lane in LANES for offset in range(run.progress.next_offsets[lane])]
+    assert world.stored() == run.progress.next_offsets
