@@ -87,19 +87,14 @@ def _tell_failures(ends: list[tuple[Status, bool]], verb: str, missing: dict[str
     if as_json:
         print_json(
             [
-                {
-                    "task_id": each.task_id,
-                    "state": each.state,
-                    "node_id": each.node_id,
-                    "ok": is_good,
-                    "missing": missing.get(each.task_id, ""),
-                }
-                for each, is_good in ends
+                {"task_id": each.task_id, "state": each.state, "node_id": each.node_id, "ok": ok, "missing": missing.get(each.task_id, "")}
+                for each, ok in ends
             ]
         )
-    for each, is_good in ends if not as_json else ():
-        if not is_good:
-            click.secho(f"task {each.task_id} {verb or f'is {each.state}'}: {missing[each.task_id]}", fg="red", err=True)
+    else:
+        for each, ok in ends:
+            if not ok:
+                click.secho(f"task {each.task_id} {verb or f'is {each.state}'}: {missing[each.task_id]}", fg="red", err=True)
     if missing:
         sys.exit(1)
 
