@@ -222,7 +222,7 @@ def test_a_zookeeper_that_is_away_is_one_sentence(tmp_path: Path) -> None:
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, cwd=tmp_path)
     (checked,) = json.loads(done.stdout)
     assert (done.returncode, done.stderr, len(checked["findings"])) == (1, "", 1)
-    assert "did not answer within 5 s" in checked["findings"][0]["sentence"]
+    assert "did not answer within 4 s" in checked["findings"][0]["sentence"]
 
 
 def test_several_tasks_are_stored_all_or_none(cdcbus: Cdcbus) -> None:
