@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Event, Thread
+from contextlib import AbstractContextManager
+from functools import partial
 
 from kazoo.client import KazooClient
 
 from cdcbus.consumer.task import LoadTask, OnError
+from cdcbus.ops.repeating import repeating
 from cdcbus.ops.topic_log import Access, TopicLog, access_of
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.producer.task import FetchTask
@@ -23,7 +23,6 @@ from cdcbus.tasks.task_nodes import TaskNodes
 
 LOG = logging.getLogger(__name__)
 COUNT_SECONDS = 15.0
-END_SECONDS = 5.0
 
 
 def dead_letter_topic_of(task: FetchTask | LoadTask) -> str:
@@ -33,29 +32,9 @@ def dead_letter_topic_of(task: FetchTask | LoadTask) -> str:
     return "" if task.on_error is OnError.STOP else task.dead_letters.topic
 
 
-@contextmanager
-def counting_letters(client: KazooClient, bus: BusSettings, node_id: str) -> Iterator[None]:
-    """As long as the block lasts, on a thread of its own, which a Kafka that is away holds up."""
-    over = Event()
-
-    def count_on() -> None:
-        counts = LetterCounts(client, bus)
-        while not over.wait(COUNT_SECONDS):
-            try:
-                if BusNodes(client).is_first(node_id):
-                    counts.tell()
-                else:  # what is settled meanwhile may be compacted away before it is read
-                    counts = LetterCounts(client, bus)
-            except CdcError as error:
-                LOG.debug("dead letters are not counted: %s", error)
-
-    thread = Thread(target=count_on, name="letters", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join(END_SECONDS)
+def counting_letters(client: KazooClient, bus: BusSettings, node_id: str) -> AbstractContextManager[None]:
+    """As long as the block lasts."""
+    return repeating("letters", COUNT_SECONDS, partial(LetterCounts(client, bus).look, node_id))
 
 
 class LetterCounts:
@@ -64,6 +43,16 @@ class LetterCounts:
     def __init__(self, client: KazooClient, bus: BusSettings) -> None:
         self._client, self._bus = client, bus
         self._seen: dict[tuple[str, str], tuple[dict[int, int], set[bytes]]] = {}  # by servers and topic: end offsets, keys of open letters
+
+    def look(self, node_id: str) -> None:
+        """Tells, if this node is to. Never raises a CdcError."""
+        try:
+            if BusNodes(self._client).is_first(node_id):
+                self.tell()
+            else:  # what is settled meanwhile may be compacted away before it is read
+                self._seen.clear()
+        except CdcError as error:
+            LOG.debug("dead letters are not counted: %s", error)
 
     def tell(self) -> None:
         """Of each task whose count is another than ZooKeeper has. Where Kafka does not answer it stays. Raises what ZooKeeper does."""
@@ -84,7 +73,7 @@ class LetterCounts:
         """None where it keeps no letters, or its text makes no task."""
         try:
             dist = DistNodes(self._client).get(task_id)
-            if dist is None or "deadletter" not in str(dist):
+            if dist is None or "deadletter" not in str(dist):  # most tasks: they need not be read each time
                 return None
             return inspect_dist(dist, self._bus.filling, Severity.NOTE, self._bus.source_lookup()).task
         except ConfigError:

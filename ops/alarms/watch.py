@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from threading import Event, Thread
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -23,6 +22,7 @@ from cdcbus.ops.alarms.rules import RECOVERED_BY_RESTART, Seen, conditions
 from cdcbus.ops.alarms.state import Kind, Notice, step
 from cdcbus.ops.alarms.store import SENT_KEPT, WAITING_KEPT, AlarmNodes, Sent, TaskAlarms
 from cdcbus.ops.not_taken import explained
+from cdcbus.ops.repeating import repeating
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.tasks.bus_nodes import BusNodes
 from cdcbus.tasks.bus_settings import BusSettings
@@ -33,26 +33,12 @@ from cdcbus.tasks.task_nodes import State, Status, TaskNodes, status_of
 LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 10.0
 AGAIN_SECONDS = 60.0  # after nobody has accepted a notice
-END_SECONDS = 5.0
 HOUR_SECONDS = 3600.0
 
 
-@contextmanager
-def watching(client: KazooClient, bus: BusSettings, node_id: str) -> Iterator[None]:
-    """As long as the block lasts, on a thread of its own. Raises ConfigError for settings that cannot be used."""
-    watch, over = Watch(client, bus, node_id), Event()
-
-    def look_on() -> None:
-        while not over.wait(LOOK_SECONDS):
-            watch.look()
-
-    thread = Thread(target=look_on, name="alarms", daemon=True)  # one that waits for a mail server does not keep the process
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join(END_SECONDS)
+def watching(client: KazooClient, bus: BusSettings, node_id: str) -> AbstractContextManager[None]:
+    """As long as the block lasts. Raises ConfigError for settings that cannot be used."""
+    return repeating("alarms", LOOK_SECONDS, Watch(client, bus, node_id).look)
 
 
 @dataclass(slots=True)

@@ -39,7 +39,7 @@ loader.source.topic={topic}
 loader.source.oggJson=false
 """
 
-LOAD = """\
+FROM_KAFKA = """\
 taskId={task_id}
 {more}consumer.consumerName=KafkaFetch
 consumer.converter=canalRow
@@ -47,20 +47,12 @@ consumer.source.servers={kafka}
 consumer.source.topics={topic}
 consumer.source.firstConsumeFrom=earliest
 loader.loaderName=JdbcBatch
+"""
+LOGIN = """\
 loader.source.userName={target.user}
 loader.source.password=${{env:TARGET_PASSWORD}}
 """
-
-RESTING = """\
-taskId={task_id}
-{more}consumer.consumerName=KafkaFetch
-consumer.converter=canalRow
-consumer.source.servers={kafka}
-consumer.source.topics={topic}
-consumer.source.firstConsumeFrom=earliest
-loader.loaderName=JdbcBatch
-loader.source.url=jdbc:postgresql://127.0.0.1:1/none
-"""
+NOWHERE = "loader.source.url=jdbc:postgresql://127.0.0.1:1/none\n"
 
 
 class Bus:
@@ -161,12 +153,12 @@ def load_text(task_id: str, stack: Addresses, topic: str, **keys: str) -> str:
     """A consumer task from a topic to the stack's PostgreSQL."""
     target = stack.postgresql
     keys = {"loader.source.url": f"jdbc:postgresql://{target.host}:{target.port}/{target.database}", **keys}
-    return LOAD.format(task_id=task_id, kafka=stack.kafka, topic=topic, target=target, more=_lines(keys))
+    return (FROM_KAFKA + LOGIN).format(task_id=task_id, kafka=stack.kafka, topic=topic, target=target, more=_lines(keys))
 
 
 def resting_text(task_id: str, kafka: str, topic: str, **keys: str) -> str:
     """A consumer task that is not to run: its target is not there."""
-    return RESTING.format(task_id=task_id, kafka=kafka, topic=topic, more=_lines(keys))
+    return (FROM_KAFKA + NOWHERE).format(task_id=task_id, kafka=kafka, topic=topic, more=_lines(keys))
 
 
 def _lines(keys: dict[str, str]) -> str:
