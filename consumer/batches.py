@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from threading import Event, Lock
 
@@ -28,6 +28,7 @@ from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.spark import end_offsets, spark_error
 from cdcbus.consumer.stored_positions import StoredPositions
 from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.turns import TURNS
 from cdcbus.plugins.errors import PositionError
 from cdcbus.plugins.start import Replay
 from cdcbus.plugins.task_at_work import TASK_AT_WORK
@@ -65,6 +66,7 @@ class Batches:
         self._is_started, self._working = Event(), Lock()
         self._is_torn = False  # a batch has failed: how much of it is in the target only the target knows
         self._applying = ThreadPoolExecutor(1, "apply", TASK_AT_WORK.set, (task.task_id,))
+        self._lanes = ThreadPoolExecutor(applier.lanes_at_once, "lane", TASK_AT_WORK.set, (task.task_id,))  # each needs a connection
         self._applied: Future[None] | None = None  # of the batch before
         self._fetched = progress.next_offsets
         self._quiet_since = time.monotonic()
@@ -80,6 +82,7 @@ class Batches:
     def __call__(self, frame: DataFrame, _: int) -> None:
         TASK_AT_WORK.set(self._task.task_id)
         self._quiet_since = time.monotonic()
+        TURNS.begin(self)
         try:
             self._is_started.wait()
             self._take(frame, end_offsets(self._query))
@@ -87,12 +90,14 @@ class Batches:
             self.fail(spark_error(self._task, error))
         except Exception as error:
             self.fail(error)
+        TURNS.wait(self, self.ended)
 
     def _take(self, frame: DataFrame, ends: dict[Lane, int]) -> None:
         """Brings the records here while the batch before is applied, unless they are many."""
         count = sum(end - self._fetched.get(lane, 0) for lane, end in ends.items())
         self._fetched = ends
         records = None if self._executors and self.size.is_large(count) else fetch(frame, count, self.size)
+        TURNS.give_back(self)
         if self._applied is not None:
             self._applied.result()
         if records is None and self._executors and not self.ended.is_set():
@@ -164,6 +169,7 @@ class Batches:
                 except PositionError as error:
                     self.error = self.error or error
         self._applying.shutdown()
+        self._lanes.shutdown()
 
     def _apply(self, apply: Callable[[dict[Lane, int]], list[Outcome]], ends: dict[Lane, int]) -> None:
         known = self.progress.next_offsets
@@ -180,9 +186,8 @@ class Batches:
 
     def _apply_here(self, records: Table, moved: dict[Lane, int]) -> list[Outcome]:
         lanes = by_lane(records)
-        threads = max(1, min(len(moved), self._applier.lanes_at_once))  # a lane needs a connection
-        with ThreadPoolExecutor(threads, "lane", TASK_AT_WORK.set, (self._task.task_id,)) as pool:
-            futures = {lane: pool.submit(self._apply_lane, lane, lanes.get(lane, NO_RECORDS), end) for lane, end in moved.items()}
+        futures = {lane: self._lanes.submit(self._apply_lane, lane, lanes.get(lane, NO_RECORDS), end) for lane, end in moved.items()}
+        wait(futures.values())  # also where one has failed: none is at work when its batch is given up
         outcomes = [Outcome(lane, moved[lane], future.result()) for lane, future in futures.items()]
         for outcome in outcomes:
             outcome.report.came(*kafka_times(records))

@@ -3,8 +3,8 @@
     .venv/bin/python -m tests.bench.node [--idle 50] [--active 20] [--rows 5] [--seconds 30] [--home STACK]
 
 First `--idle` tasks that have nothing to do: memory of the node's processes, and their CPU time beside what the broker and ZooKeeper
-use more than without them. Then `--rows` rows a second for each of `--active` of them: the time from a row's sending to Kafka to its insert
-into PostgreSQL, by the clock of this machine.
+use more than without them. Then `--rows` rows a second for each of `--active` of them, for a minute and `--seconds`: the time from the
+sending of a row of those `--seconds` to Kafka until its insert into PostgreSQL, by the clock of this machine.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from tests.support.waiting import wait_until
 
 PATIENCE_SECONDS = 900.0
 SETTLE_SECONDS = 40.0  # until tasks without rows rest
+WARM_SECONDS = 60.0  # until Java's compiler has seen what there is
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -142,7 +143,7 @@ def main(idle: int, active: int, rows: float, seconds: float, home: Path | None)
             console.print(table)
             busy = tasks[:active]
             producer = Producer({"bootstrap.servers": addresses.kafka, "linger.ms": 0})
-            first = _send(producer, schema, busy, rows, seconds, 0)  # wakes them, and lets the JVM learn
+            first = _send(producer, schema, busy, rows, WARM_SECONDS, 0)  # wakes them
             _delays(run, schema, busy, 0, first)
             result: list[int] = []
             thread = threading.Thread(target=lambda: result.append(_send(producer, schema, busy, rows, seconds, first)))
