@@ -43,8 +43,9 @@ POOL, SMALL, LARGE = "spark.scheduler.pool", "batch", "large-batch-of-"
 class Batches:
     """What Spark calls with each micro-batch, on a thread of its own. After the first error it takes no more.
 
-    A small batch is fetched while the one before it is applied. Spark goes on once a batch is fetched: what it believes to be done counts
-    for nothing, as its checkpoint is thrown away. The records of a large one never come here: executors apply their lanes.
+    A small batch is fetched while the one before it is applied. Spark goes on once a batch is fetched and the task has its next turn: what
+    it believes to be done counts for nothing, as its checkpoint is thrown away. The records of a large one never come here: executors apply
+    their lanes.
     """
 
     def __init__(

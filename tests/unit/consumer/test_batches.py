@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcbus.consumer import stored_positions
+from cdcbus.consumer import batches, stored_positions, turns
 from cdcbus.consumer.batch_size import BatchSize
 from cdcbus.consumer.batches import POOL, SMALL, Batches
 from cdcbus.consumer.executors import Outcome, Span
@@ -25,11 +26,13 @@ from cdcbus.consumer.records import Records
 from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.stored_positions import StoredPositions
 from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.consumer.turns import Turns
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget
 from cdcbus.plugins.errors import PositionConflict, PositionUnavailable, TargetUnavailable
 from cdcbus.plugins.position import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.plugins.start import Edge
 from cdcbus.tasks.positions import MemoryNode, MemoryPositions
+from tests.support.waiting import wait_until
 
 LANES: tuple[Lane, ...] = (("orders", 0), ("orders", 1), ("places", 0))
 TASK = LoadTask(
@@ -109,6 +112,11 @@ class Run:
         self.world.table.away = away
         begins = self.progress.next_offsets
         ends = {lane: min(begins[lane] + count, 1000) for lane, count in zip(LANES, counts, strict=True)}
+        self.batches._work(partial(self.batches._apply_here, self.records(ends)), ends)
+
+    def records(self, ends: Mapping[Lane, int]) -> pa.Table:
+        """Those from where the task is."""
+        begins = self.progress.next_offsets
         found = [(*lane, offset) for lane in LANES for offset in range(begins[lane], ends[lane])]
         columns = {
             "topic": pa.array([topic for topic, _, _ in found], pa.string()),
@@ -117,7 +125,7 @@ class Run:
             "value": pa.array([b"x"] * len(found), pa.binary()),
             "kafka_ms": pa.array([1000] * len(found), pa.int64()),
         }
-        self.batches._work(partial(self.batches._apply_here, pa.table(columns)), ends)
+        return pa.table(columns)
 
 
 @pytest.fixture
@@ -266,6 +274,38 @@ def test_zookeeper_away_ends_the_query_and_the_next_start_goes_on_where_the_targ
     run.batches.end()
     assert isinstance(run.batches.error, PositionUnavailable)
     assert Run(world).progress.next_offsets == ends(3, 2, 1)
+
+
+def test_others_have_their_turns_once_a_batch_is_fetched_and_the_next_one_waits(
+    due: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "monotonic", lambda: 0.0)
+    taken, run, over = Turns(1), Run(World()), Event()
+    monkeypatch.setattr(batches, "TURNS", taken)
+    monkeypatch.setattr(batches, "end_offsets", lambda _: ends(2, 1, 0))
+    run.batches.start(SimpleNamespace(start=lambda: None))  # type: ignore[arg-type]
+    run.batches._applied = before = Future[None]()
+    others = list[Future[None]]()
+    with ThreadPoolExecutor() as pool:
+
+        def fetched() -> pa.Table:
+            others.append(pool.submit(taken.wait, "another task", over))
+            wait_until(lambda: "another task" in taken._waiting, "the other task", 30)
+            return run.records(ends(2, 1, 0))
+
+        try:
+            called = pool.submit(run.batches, SimpleNamespace(toArrow=fetched), 0)  # type: ignore[arg-type]
+            wait_until(lambda: bool(others) and others[0].done(), "the other task's turn", 30)
+            before.set_result(None)
+            wait_until(lambda: run.progress.next_offsets == ends(2, 1, 0), "its records to be applied", 30)
+            wait_until(lambda: run.batches in taken._waiting, "it to wait", 30)
+            taken.give_back("another task")
+            called.result(30)
+        finally:
+            over.set()
+            run.batches.ended.set()
+            if not before.done():
+                before.set_result(None)
 
 
 def test_executors_apply_a_large_batch_in_a_pool_of_its_task_and_small_ones_share_another(due: Callable[[bool], None]) -> None:
