@@ -270,6 +270,25 @@ class TestPostgresql(LoaderContract):
         with pytest.raises(TargetRejected, match=r"SQLSTATE 22001: value too long for type character varying\(5\)"):
             self.write(loader, table, writes((row[0], row[1], "abcdef", *row[3:])))
 
+    @pytest.mark.parametrize("key", ["id", "id, twin"])
+    def test_many_rows_are_looked_up_by_their_key_however_large_the_table_is(
+        self, server: PostgresqlServer, loader: Loader, key: str
+    ) -> None:
+        server.execute("CREATE TABLE {schema}.scans (count int)")
+        server.execute(
+            "CREATE FUNCTION {schema}.note() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO {schema}.scans "
+            "SELECT seq_scan FROM pg_stat_xact_user_tables WHERE relid = TG_RELID; RETURN NULL; END'"
+        )
+        table = self.table(server, loader, f"id int, twin int, v int, primary key ({key})) WITH (fillfactor = 10")
+        server.execute("INSERT INTO {schema}.t SELECT i, i, i FROM generate_series(1, 100000) i")
+        server.execute("VACUUM ANALYZE {schema}.t")
+        server.execute("CREATE TRIGGER noted AFTER UPDATE OR DELETE ON {schema}.t EXECUTE FUNCTION {schema}.note()")
+        keys = [(str(i),) * len(table.key) for i in range(1, 100_000, 49)]
+        updates = Writes((*table.key, "v"), [(*cells, "0") for cells in keys], may_insert=False)
+        assert self.write(loader, table, updates) == Counts(written=len(keys))
+        assert self.write(loader, table, deletes=keys) == Counts(deleted=len(keys))
+        assert server.rows("SELECT count FROM {schema}.scans") == [(0,), (0,)]
+
     @pytest.mark.parametrize(("type_", "cell"), [("varchar(3)", "abcd"), ("char(3)", "abcd"), ("bit(3)", "15")])
     def test_what_is_too_long_is_never_cut(self, server: PostgresqlServer, loader: Loader, type_: str, cell: str) -> None:
         table = self.table(server, loader, f"id int primary key, v {type_}")
