@@ -31,6 +31,11 @@ class BatchSize:
         self._batch_bytes = TURN_BYTES if is_streamed else BATCH_BYTES
         self.records, self._steps, self._record_bytes = min(self._most, FIRST_RECORDS), self._most, 0
 
+    def expect(self, count: int, record_bytes: int) -> None:
+        """Before a query starts: so many records are ahead, and the first are of this size, 0 where nobody knows."""
+        if count >= self.records and record_bytes:
+            self.learn(self.records, self.records * record_bytes)
+
     def is_large(self, count: int) -> bool:
         """Whether a batch of so many offsets is to be streamed, as far as the records before tell."""
         return count > self._large or count * self._record_bytes > LARGE_BYTES

@@ -13,7 +13,7 @@ import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain
@@ -23,7 +23,8 @@ from traceback import walk_tb
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark import InheritableThread
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
@@ -76,13 +77,25 @@ class Executors:
         """`applier` is the driver's, which does what no executor has a part of."""
         self._task, self._applier = pickle.dumps(task), applier
 
+    @staticmethod
+    def warm_up(spark: SparkSession, lanes: int) -> None:
+        """Has Python workers started for so many lanes while Spark starts the query: each takes a second or two. Returns at once; what goes
+        wrong is for the first batch to find out."""
+        tasks = min(lanes, spark.sparkContext.defaultParallelism)
+
+        def start() -> None:
+            with suppress(Exception):
+                spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(no_outcome)._jrdd.count()
+
+        InheritableThread(start, name="warm-up", daemon=True).start()
+
     def apply(self, frame: DataFrame, spans: Mapping[Lane, Span]) -> list[Outcome]:
         """Of each lane. What the executors had to say is in the log then. Raises what one of them has met: nothing is known then of how
         far any lane has been applied, but by the target."""
         frame.sparkSession.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(ARROW_BYTES))
         self._applier.let_go()
         seen = {lane: offset for lane, offset in self._applier.seen.items() if lane in spans}
-        rows = _map_in_arrow(frame, partial(apply_lane, self._task, dict(spans), seen)).collect()
+        rows = map_in_arrow(frame, partial(apply_lane, self._task, dict(spans), seen)).collect()
         outcomes: list[Outcome] = [pickle.loads(row.outcome) for row in rows]
         for outcome in outcomes:
             for name, level, text in outcome.log:
@@ -98,13 +111,18 @@ class Executors:
         return outcomes
 
 
-def _map_in_arrow(frame: DataFrame, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> DataFrame:
+def map_in_arrow(frame: DataFrame, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> DataFrame:
     """What `DataFrame.mapInArrow` does, which asks for pandas though it has no need of it."""
     mapped: Any = UserDefinedFunction(function, "outcome binary", "apply_lane", PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     return DataFrame(frame._jdf.mapInArrow(mapped(*(frame[name] for name in frame.columns))._jc, False, None), frame.sparkSession)
 
 
 # In an executor's Python worker, which applies one lane after the other, of whichever task.
+
+
+def no_outcome(_: Iterable[int]) -> Iterator[bytes]:
+    """That a worker knows this function means that it has loaded what the next one needs."""
+    return iter(())
 
 
 def apply_lane(

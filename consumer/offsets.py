@@ -20,6 +20,7 @@ LOG = logging.getLogger(__name__)
 LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
 LIBRARY_LOG.setLevel(logging.CRITICAL)
 ASK_SECONDS = 10.0
+SAMPLE_RECORDS = 100
 
 MOVING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)  # soon another broker, or the same, has the group
 
@@ -132,6 +133,19 @@ class TopicLogs:
         finally:
             self._consumer.unassign()
         return None if message is None or message.error() is not None else (message.timestamp()[1], message.value())
+
+    def ahead(self, offsets: Mapping[Lane, int]) -> tuple[int, int]:
+        """How many offsets there are from these on, and the mean length in bytes of the first values in the lane with most of them; 0
+        where these are few. Raises BusUnavailable."""
+        counts = {lane: self.bounds(lane)[1] - offset for lane, offset in offsets.items()}
+        longest = max(counts, key=counts.__getitem__)
+        sizes: list[int] = []
+        if counts[longest] >= SAMPLE_RECORDS:
+            self._consumer.assign([TopicPartition(*longest, offsets[longest])])
+            while len(sizes) < SAMPLE_RECORDS and (message := self._consumer.poll(self._ask_seconds)) and message.error() is None:
+                sizes.append(len(message.value() or b""))
+            self._consumer.unassign()
+        return sum(counts.values()), sum(sizes) // max(1, len(sizes))
 
     def _unavailable(self, error: KafkaException) -> BusError:
         return self._refusals.unanswered(self._consumer, self._servers, error)

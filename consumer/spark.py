@@ -66,6 +66,8 @@ _SETTINGS = {
 # Without executors nobody else needs to reach the driver.
 _ALONE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
+    # Spark gives Python workers out by their environment, of which this is a part for SQL only: so that one serves for all.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 
 # Of a task: a session, and an empty folder for its checkpoints, during a block.
 OpenSpark = Callable[[LoadTask, Event], AbstractContextManager[tuple[SparkSession, Path]]]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import Producer
 
 from cdcbus.consumer.offsets import TopicLogs, starting_offsets
 from cdcbus.consumer.task import LoadTask, TopicConfig
@@ -33,6 +35,19 @@ def start(task: LoadTask, last_offset: int) -> int:
 @pytest.mark.parametrize("last_offset", [4, 9])
 def test_the_first_and_the_end_offset_are_held(task: LoadTask, last_offset: int) -> None:
     assert start(task, last_offset) == last_offset + 1
+
+
+def test_the_size_of_records_ahead_is_known_where_they_are_many(name: str, kafka: str, make_topic: Callable[..., str]) -> None:
+    make_topic(name, 2)
+    producer = Producer({"bootstrap.servers": kafka})
+    for number in range(300):
+        producer.produce(name, b"x" * (10 if number < 150 else 1000), partition=1)
+    producer.produce(name, b"x", partition=0)
+    assert producer.flush(30) == 0
+    with TopicLogs(LoadTask(name, TopicConfig(kafka, (name,)), "canalRow", "JdbcBatch", JdbcTarget(""))) as logs:
+        assert logs.ahead({(name, 0): 0, (name, 1): 20}) == (281, 10)
+        assert logs.ahead({(name, 0): 0, (name, 1): 150}) == (151, 1000)
+        assert logs.ahead({(name, 0): 0, (name, 1): 250}) == (51, 0)
 
 
 @pytest.mark.parametrize("last_offset", [3, 10])

@@ -12,6 +12,19 @@ def test_the_first_batch_is_small_as_nothing_is_known_of_the_records() -> None:
     assert BatchSize("7", 100, is_streamed=False).records == 100
 
 
+def test_where_many_records_of_a_known_size_are_ahead_the_first_batch_is_as_large_as_fits() -> None:
+    size = BatchSize("7", 50_000, is_streamed=True)
+    size.expect(FIRST_RECORDS - 1, KB)
+    assert size.records == FIRST_RECORDS
+    size.expect(FIRST_RECORDS, 0)
+    assert size.records == FIRST_RECORDS
+    size.expect(FIRST_RECORDS, KB)
+    assert size.records == TURN_BYTES // KB
+    assert size.is_large(TURN_BYTES // KB)
+    size.expect(TURN_BYTES, 10 * KB)
+    assert size.records == TURN_BYTES // KB // 10
+
+
 def test_full_batches_of_small_records_make_room_for_as_many_as_the_task_allows() -> None:
     size = BatchSize("7", 50_000, is_streamed=False)
     assert size.learn(FIRST_RECORDS - 2, FIRST_RECORDS * KB // 2)  # Spark's are a little smaller
