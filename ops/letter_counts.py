@@ -73,7 +73,7 @@ class LetterCounts:
         """None where it keeps no letters, or its text makes no task."""
         try:
             dist = DistNodes(self._client).get(task_id)
-            if dist is None or "deadletter" not in str(dist):  # most tasks: they need not be read each time
+            if dist is None or "onError" not in str(dist):  # most tasks: they need not be read each time
                 return None
             return inspect_dist(dist, self._bus.filling, Severity.NOTE, self._bus.source_lookup()).task
         except ConfigError:

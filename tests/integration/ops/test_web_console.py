@@ -117,14 +117,15 @@ def test_the_pages_show_a_task_and_hold_no_secret_and_no_cell(web: httpx.Client,
     assert "Ada&#39;s cell" in text(web, f"/letters/{load}").replace('"', "")  # the record itself, for those who may see rows
 
 
-def test_open_letters_are_counted_on_the_overview(web: httpx.Client, bus: Bus, load: str, name: str) -> None:
+def test_open_letters_are_counted_on_the_overview(web: httpx.Client, bus: Bus, load: str, name: str, kafka: str) -> None:
     bus.load(resting_text("away", "127.0.0.1:1", "away", **keys("away")))
+    bus.load(resting_text("none", kafka, name, **{**keys(name), "loader.onError": "${env:ON_ERROR}"}))
     bus.client.create("/datas/task/broken/dist/x", b"{", makepath=True)
-    counts = LetterCounts(bus.client, read_bus_settings({"zookeeper": bus.address}, None, {"TARGET_PASSWORD": "s3cret"}))
+    counts = LetterCounts(bus.client, read_bus_settings({"zookeeper": bus.address}, None, {"TARGET_PASSWORD": "s3cret", "ON_ERROR": "deadletter"}))
     assert "letters" not in bus("task", "list").stdout
     counts.tell()
     listed = {task["task_id"]: task["open_letters"] for task in bus.json("task", "list")}
-    assert listed == {"242": 1, "away": None, "broken": None}
+    assert listed == {"242": 1, "none": 0, "away": None, "broken": None}
     heading, row = bus("task", "list").stdout.splitlines()[:2]
     assert row[heading.index("letters") :].startswith("1 ")
     assert "open dead letters: 1; cdcbus dlq list 242" in bus("task", "status", load).stdout
