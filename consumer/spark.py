@@ -17,7 +17,7 @@ from threading import Event, Thread
 from typing import Any
 
 import orjson
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +27,7 @@ from cdcbus.consumer.jars import kafka_connector_jars
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.package_zip import package_zip
 from cdcbus.consumer.task import LoadTask
-from cdcbus.plugins.errors import BusRejected, BusUnavailable, CdcError
+from cdcbus.plugins.errors import BusRejected, BusUnavailable, CdcError, ConfigError
 from cdcbus.plugins.kafka.publish_config import PublishConfig
 
 LOG = logging.getLogger(__name__)
@@ -56,34 +56,41 @@ _SETTINGS = {
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.driver.memory": "1g",
+    # Clusters that watch a container's memory count in the Python worker, which needs more than the 384 MB that Spark expects.
+    "spark.executor.memoryOverhead": "1g",
+    # A task runs for months: what was lost long ago does not count against it.
+    "spark.executor.failuresValidityInterval": "1h",
+    "spark.yarn.am.attemptFailuresValidityInterval": "1h",
     # What Spark keeps of Kafka's clients, and of their last poll, for a query that has ended: 5 minutes by default.
     "spark.kafka.consumer.cache.timeout": "5s",
     "spark.kafka.consumer.cache.evictorThreadRunInterval": "2s",
     "spark.kafka.consumer.fetchedData.cache.timeout": "5s",
     "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "2s",
+    # Spark gives Python workers out by their environment, of which this is a part for SQL only: so that one serves for all.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.log.level": "FATAL",
 }
 # Without executors nobody else needs to reach the driver.
 _ALONE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
-    # Spark gives Python workers out by their environment, of which this is a part for SQL only: so that one serves for all.
-    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
 
 # Of a task: a session, and an empty folder for its checkpoints, during a block.
 OpenSpark = Callable[[LoadTask, Event], AbstractContextManager[tuple[SparkSession, Path]]]
 
 
 def spark_session(task: LoadTask, stop: Event) -> AbstractContextManager[tuple[SparkSession, Path]]:
-    """A Spark application of the task's own. Raises ConfigError when Java or the Kafka connector are missing."""
+    """A Spark application of the task's own. Raises ConfigError when Java, the Kafka connector or YARN's configuration are missing, and
+    CdcError when Spark does not start, or when its cluster has ended the application."""
     return _application(f"cdcbus task {task.task_id}", task.spark_options, stop)
 
 
 @contextmanager
 def shared_spark(name: str, options: Mapping[str, str], stop: Event, on_end: Callable[[], object]) -> Iterator[OpenSpark]:
-    """One Spark application for many tasks, between which it shares its cores fairly. To be called on the main thread. Raises ConfigError
-    when Java or the Kafka connector are missing.
+    """One Spark application for many tasks, between which it shares its cores fairly. To be called on the main thread. Raises as
+    `spark_session` does.
 
-    `on_end` is called, perhaps more than once, when its JVM has ended by itself: all that it was asked for is lost.
+    `on_end` is called, perhaps more than once, when its JVM has ended by itself, or its cluster has ended it: all that it was asked for is
+    lost.
     """
     with _application(name, {"spark.scheduler.mode": "FAIR", **options}, stop) as (spark, scratch):
         gateway: Any = spark.sparkContext._gateway
@@ -100,8 +107,12 @@ def shared_spark(name: str, options: Mapping[str, str], stop: Event, on_end: Cal
             folder = Path(tempfile.mkdtemp(dir=scratch))
             try:
                 yield spark.newSession(), folder
-            except JVM_ENDED:
-                watch(2)
+            except Exception as error:
+                if _is_ended(spark):
+                    LOG.error("%s", _ended(name, spark))
+                    on_end()
+                elif isinstance(error, JVM_ENDED):
+                    watch(2)
                 raise
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -117,6 +128,9 @@ def _application(name: str, options: Mapping[str, str], stop: Event) -> Iterator
     `options` override the settings above; Java options are added.
     """
     jars = kafka_connector_jars()
+    master = with_attempts(options.get("spark.master", _SETTINGS["spark.master"]))
+    if master == "yarn":
+        check_hadoop_configuration(os.environ)
     os.environ["PYSPARK_PYTHON"] = options.get("spark.pyspark.python", sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     _remove_leftovers()
@@ -126,26 +140,61 @@ def _application(name: str, options: Mapping[str, str], stop: Event) -> Iterator
         "spark.app.name": name,
         "spark.jars": ",".join(map(str, jars)),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        **({} if is_cluster(options.get("spark.master", "local")) else {**_ALONE, "spark.local.dir": str(scratch / "local")}),
+        **({} if is_cluster(master) else {**_ALONE, "spark.local.dir": str(scratch / "local")}),
         **options,
-        "spark.master": with_attempts(options.get("spark.master", _SETTINGS["spark.master"])),
+        "spark.master": master,
         _JAVA_OPTIONS: java_options(options.get(_JAVA_OPTIONS, ""), os.environ),
     }
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
     on_interrupt = signal.getsignal(signal.SIGINT)
+    if is_cluster(master):
+        LOG.info("%s asks for executors: spark.master=%s", name, master)  # which may take long, where nobody answers
     with _filtered_stderr(stop):
-        spark = builder.getOrCreate()
+        try:
+            spark = builder.getOrCreate()
+        except Py4JJavaError as error:
+            if stop.is_set():
+                raise
+            reasons = dict.fromkeys(str(cause.toString()).partition("\n")[0] for cause in _causes(error.java_exception))
+            cure = "; check that the cluster runs, can be reached from here and has room" if is_cluster(master) else ""
+            raise CdcError(f"{name}: Spark does not start with spark.master={master}: {': '.join(reasons)}{cure}") from error
     signal.signal(signal.SIGINT, on_interrupt)  # Spark has put its own in place; how a task stops is decided elsewhere
     if has_executors(spark):
         spark.sparkContext.addPyFile(str(package_zip(scratch)))
     try:
         yield spark, scratch
+    except Exception as error:
+        if not stop.is_set() and _is_ended(spark):
+            raise CdcError(_ended(name, spark)) from error
+        raise
     finally:
         with suppress(*JVM_ENDED):
             spark.stop()
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _is_ended(spark: SparkSession) -> bool:
+    """Whether the application has been ended by its cluster. Not where its JVM has, which cannot be asked any more."""
+    with suppress(*JVM_ENDED):
+        return bool(spark.sparkContext._jsc.sc().isStopped())
+    return False
+
+
+def _ended(name: str, spark: SparkSession) -> str:
+    context = spark.sparkContext
+    return f"{name}: its application {context.applicationId} was ended by spark.master={context.master}, whose logs say why"
+
+
+def check_hadoop_configuration(environment: Mapping[str, str]) -> None:
+    """Raises ConfigError when it names no folder that says where YARN is: then Spark looks for it on this machine, for a quarter of an
+    hour."""
+    named = {name: Path(folder) for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR") if (folder := environment.get(name))}
+    if not any((folder / "yarn-site.xml").is_file() for folder in named.values()):
+        found = " and ".join(f"{name} is {folder}, where there is none" for name, folder in named.items())
+        what = "needs HADOOP_CONF_DIR (or YARN_CONF_DIR) in its environment, the folder of the cluster's yarn-site.xml"
+        raise ConfigError(f"spark.master=yarn {what}: {found or 'neither is set'}")
 
 
 def java_options(given: str, environment: Mapping[str, str]) -> str:
@@ -189,13 +238,21 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-# What every JVM of Spark says at its start.
-_GREETINGS = (b"WARNING: Using incubator modules", b"Setting default log level", b"To adjust logging level", b"Setting Spark log level")
+# What every JVM of Spark says at its start, and where in Java something has failed.
+_UNTOLD = (
+    b"WARNING: Using incubator modules",
+    b"Setting default log level",
+    b"To adjust logging level",
+    b"Setting Spark log level",
+    b"\tat ",
+    b"\t... ",
+)
 
 
 @contextmanager
 def _filtered_stderr(stop: Event) -> Iterator[None]:
-    """A process started inside writes to our stderr through a filter, for as long as it lives: no greetings, nothing while it is ended."""
+    """A process started inside writes to our stderr through a filter, for as long as it lives: no greetings, no stack traces,
+    nothing while it is ended."""
     reading, writing = os.pipe()
     ours = os.dup(2)
     os.dup2(writing, 2)
@@ -210,7 +267,7 @@ def _filtered_stderr(stop: Event) -> Iterator[None]:
 def _copy_lines(reading: int, writing: int, stop: Event) -> None:
     with open(reading, "rb") as lines, open(writing, "wb", buffering=0) as stderr:
         for line in lines:
-            if line.strip() and not line.startswith(_GREETINGS) and not stop.is_set():
+            if line.strip() and not line.startswith(_UNTOLD) and not stop.is_set():
                 stderr.write(line)
 
 
@@ -300,14 +357,22 @@ def query_error(task: LoadTask, query: StreamingQuery) -> CdcError:
 def _java_error(task: LoadTask, java: Any) -> CdcError:
     """`java`: an exception as py4j shows it."""
     texts, classes = list[str](), list[str]()
-    while java is not None and len(texts) < 100:
-        texts.append(str(java.toString()))
-        ancestor = java.getClass()
+    for cause in _causes(java):
+        texts.append(str(cause.toString()))
+        ancestor = cause.getClass()
         while ancestor is not None:
             classes.append(str(ancestor.getName()))
             ancestor = ancestor.getSuperclass()
-        java = java.getCause()
     return classified(task, "\n".join(texts), classes)
+
+
+def _causes(java: Any) -> Iterator[Any]:
+    """The exception itself, what has caused it, and so on."""
+    for _ in range(100):
+        if java is None:
+            return
+        yield java
+        java = java.getCause()
 
 
 def classified(task: LoadTask, text: str, classes: Sequence[str]) -> CdcError:

@@ -1,6 +1,9 @@
+from pathlib import Path
+
 import pytest
 
-from cdcbus.consumer.spark import is_cluster, java_options, with_attempts
+from cdcbus.consumer.spark import check_hadoop_configuration, is_cluster, java_options, with_attempts
+from cdcbus.plugins.errors import ConfigError
 
 
 @pytest.mark.parametrize("master", ["local", "local[*]", "local[2]", "local[2,3]"])
@@ -35,3 +38,16 @@ def test_java_gets_one_collector_and_the_options_of_the_task_last(given: str, en
     options = java_options(given, environment)
     assert ("-XX:+UseParallelGC" in options) is is_ours
     assert options.endswith(given)
+
+
+@pytest.mark.parametrize("name", ["HADOOP_CONF_DIR", "YARN_CONF_DIR"])
+def test_yarn_is_where_one_of_two_variables_says(name: str, tmp_path: Path) -> None:
+    tmp_path.joinpath("yarn-site.xml").touch()
+    check_hadoop_configuration({"HADOOP_CONF_DIR": "/nowhere", name: str(tmp_path)})
+
+
+def test_without_its_configuration_nobody_looks_for_yarn(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"the folder of the cluster's yarn-site.xml: neither is set"):
+        check_hadoop_configuration({"HADOOP_CONF_DIR": ""})
+    with pytest.raises(ConfigError, match=f"YARN_CONF_DIR is {tmp_path}, where there is none"):
+        check_hadoop_configuration({"YARN_CONF_DIR": str(tmp_path)})

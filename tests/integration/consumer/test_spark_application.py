@@ -1,0 +1,41 @@
+"""How a Spark application begins and ends, and what is said where it does not as it should."""
+
+from __future__ import annotations
+
+from threading import Event
+
+import pytest
+
+from cdcbus.consumer.spark import shared_spark, spark_session
+from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.errors import CdcError
+
+pytestmark = pytest.mark.integration
+
+
+def task(master: str) -> LoadTask:
+    return LoadTask("7", TopicConfig("", ()), "canalRow", "JdbcBatch", JdbcTarget(""), spark_options={"spark.master": master})
+
+
+def test_spark_that_does_not_start_says_why() -> None:
+    why = r"task 7: Spark does not start with spark.master=local\[0,4\]: .*The number of cores"
+    with pytest.raises(CdcError, match=why), spark_session(task("local[0]"), Event()):
+        pass
+
+
+def test_an_application_that_its_cluster_ends_is_lost_to_all_its_tasks(caplog: pytest.LogCaptureFixture) -> None:
+    losses: list[str] = []
+    options, why = (
+        {"spark.master": "local[1]"},
+        r"node 1: its application local-\d+ was ended by spark.master=local\[1,4\], whose logs say why",
+    )
+    with (
+        pytest.raises(CdcError, match=why),
+        shared_spark("cdcbus node 1", options, Event(), lambda: losses.append("all")) as open_spark,
+        open_spark(task("local[1]"), Event()) as (spark, _),
+    ):
+        spark.sparkContext._jsc.sc().stop()  # as it is when a cluster has ended it
+        spark.range(1).collect()
+    assert losses == ["all"]
+    assert "was ended by" in caplog.text

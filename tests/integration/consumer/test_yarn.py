@@ -1,0 +1,90 @@
+"""A real YARN, whose containers run the executors; one of them is killed at work."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.stack.addresses import Addresses
+from tests.integration.consumer.test_executors import await_read, change_rows
+from tests.support.shop import Shop, open_shop
+from tests.support.waiting import wait_until
+from tests.support.yarn import SPARK_JARS, Yarn, kill, open_yarn
+
+pytestmark = pytest.mark.integration
+# Of each Python process that applies rows: where it works, and where it has cdcbus from.
+PROCESSOR = """
+import os
+from pathlib import Path
+
+from cdcbus.plugins import rowchange
+
+Path(__file__).with_name(f"{os.getpid()}.told").write_text(f"{os.getcwd()} {rowchange.__file__}")
+
+
+def unchanged(row):
+    return row
+"""
+
+
+@pytest.fixture
+def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Shop]:
+    make_topic(name, 2)
+    with open_shop(name, stack, source_cursor, tmp_path) as shop:
+        yield shop
+
+
+@pytest.fixture
+def yarn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Yarn]:
+    with open_yarn(tmp_path / "yarn") as yarn:
+        monkeypatch.setenv("HADOOP_CONF_DIR", str(yarn.configuration))
+        yield yarn
+
+
+def test_containers_apply_lanes_with_the_package_that_they_are_sent_and_one_is_killed(
+    shop: Shop, yarn: Yarn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.joinpath("teller.py").write_text(PROCESSOR)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # YARN hands it on
+    shop.create("orders", "id INT PRIMARY KEY, name VARCHAR(40)")
+    shop.create("log", "level INT, word VARCHAR(9)")
+    fetch = shop.fetch(shop.addresses.source)
+    fetch.start()
+    wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position", 120)
+    change_rows(shop.cursor, 1)
+    await_read(shop, fetch)
+    load = shop.load(
+        "postgresql",
+        consumer__source__maxRecordsPerBatch="100",
+        consumer__eventProcessor__className="teller:unchanged",
+        spark__master="yarn",
+        spark__executor__memory="640m",
+        spark__yarn__jars=f"local:{SPARK_JARS}/*",
+        spark__yarn__stagingDir=(yarn.folder / "staging").as_uri(),
+    )
+    target = shop.addresses.postgresql
+    with (
+        psycopg.connect(host=target.host, port=target.port, user=target.user, password=target.password, dbname=target.database) as holding,
+        holding.cursor() as cursor,
+    ):
+        cursor.execute(f'LOCK TABLE {shop.name}."orders", {shop.name}."log" IN SHARE MODE'.encode())
+        waiting = f"SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation::regclass::text LIKE '{shop.name}.%'"
+        load.start()
+        wait_until(lambda: shop.postgresql(waiting) == [(2,)], "both lanes to be written", 360)
+        kill(random.choice(yarn.executors()))
+    change_rows(shop.cursor, 2)
+    await_read(shop, fetch)
+    wait_until(lambda: shop.is_applied(load), "the consumer task to apply everything", 360)
+    for table in ("orders", "log"):
+        rows = shop.rows(table)
+        assert len(rows["source"]) > 500
+        assert rows["postgresql"] == rows["source"]
+    assert "Traceback" not in load.log.read_text()
+    in_containers = [told for file in tmp_path.glob("*.told") if (told := file.read_text()).startswith(str(yarn.folder))]
+    assert in_containers
+    assert all("cdcbus.zip/cdcbus/" in told for told in in_containers)
