@@ -121,7 +121,8 @@ def test_open_letters_are_counted_on_the_overview(web: httpx.Client, bus: Bus, l
     bus.load(resting_text("away", "127.0.0.1:1", "away", **keys("away")))
     bus.load(resting_text("none", kafka, name, **{**keys(name), "loader.onError": "${env:ON_ERROR}"}))
     bus.client.create("/datas/task/broken/dist/x", b"{", makepath=True)
-    counts = LetterCounts(bus.client, read_bus_settings({"zookeeper": bus.address}, None, {"TARGET_PASSWORD": "s3cret", "ON_ERROR": "deadletter"}))
+    environment = {"TARGET_PASSWORD": "s3cret", "ON_ERROR": "deadletter"}
+    counts = LetterCounts(bus.client, read_bus_settings({"zookeeper": bus.address}, None, environment))
     assert "letters" not in bus("task", "list").stdout
     counts.tell()
     listed = {task["task_id"]: task["open_letters"] for task in bus.json("task", "list")}
