@@ -11,8 +11,8 @@ import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Addresses
-from tests.integration.consumer.test_executors import await_read, change_rows
 from tests.support.shop import Shop, open_shop
+from tests.support.two_tables import TwoTables
 from tests.support.waiting import wait_until
 from tests.support.yarn import SPARK_JARS, Yarn, kill, open_yarn
 
@@ -51,13 +51,8 @@ def test_containers_apply_lanes_with_the_package_that_they_are_sent_and_one_is_k
 ) -> None:
     tmp_path.joinpath("teller.py").write_text(PROCESSOR)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # YARN hands it on
-    shop.create("orders", "id INT PRIMARY KEY, name VARCHAR(40)")
-    shop.create("log", "level INT, word VARCHAR(9)")
-    fetch = shop.fetch(shop.addresses.source)
-    fetch.start()
-    wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position", 120)
-    change_rows(shop.cursor, 1)
-    await_read(shop, fetch)
+    tables = TwoTables.make(shop)
+    tables.change(1)
     load = shop.load(
         "postgresql",
         consumer__source__maxRecordsPerBatch="100",
@@ -77,14 +72,8 @@ def test_containers_apply_lanes_with_the_package_that_they_are_sent_and_one_is_k
         load.start()
         wait_until(lambda: shop.postgresql(waiting) == [(2,)], "both lanes to be written", 360)
         kill(random.choice(yarn.executors()))
-    change_rows(shop.cursor, 2)
-    await_read(shop, fetch)
-    wait_until(lambda: shop.is_applied(load), "the consumer task to apply everything", 360)
-    for table in ("orders", "log"):
-        rows = shop.rows(table)
-        assert len(rows["source"]) > 500
-        assert rows["postgresql"] == rows["source"]
-    assert "Traceback" not in load.log.read_text()
+    tables.change(2)
+    tables.assert_arrived(load)
     in_containers = [told for file in tmp_path.glob("*.told") if (told := file.read_text()).startswith(str(yarn.folder))]
     assert in_containers
     assert all("cdcbus.zip/cdcbus/" in told for told in in_containers)
