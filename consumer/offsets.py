@@ -43,6 +43,7 @@ class TopicLogs:
                     "group.id": source.group or f"cdcbus-{task.task_id}",
                     "enable.auto.commit": False,
                     "enable.partition.eof": True,
+                    "queued.min.messages": SAMPLE_RECORDS,  # beyond which nothing is fetched ahead
                     "error_cb": self._refusals,
                     "logger": LIBRARY_LOG,
                 }

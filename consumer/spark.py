@@ -108,7 +108,7 @@ def shared_spark(name: str, options: Mapping[str, str], stop: Event, on_end: Cal
             try:
                 yield spark.newSession(), folder
             except Exception as error:
-                if _is_ended(spark):
+                if not stop.is_set() and _is_ended(spark):
                     LOG.error("%s", _ended(name, spark))
                     on_end()
                 elif isinstance(error, JVM_ENDED):
