@@ -60,17 +60,12 @@ def run(
     progress = Progress()
     try:
 
-        def start() -> int:
+        def start() -> None:
             with TopicLogs(task) as logs:
                 progress.next_offsets = starting_offsets(task, logs, stores, applier.applied_offsets())
-                count, record_bytes = logs.ahead(progress.next_offsets)
-            size.expect(count, record_bytes)
-            return count
 
         def attempt() -> None:
-            ahead = start()
-            if executors and size.is_large(ahead):
-                executors.warm_up(spark, len(progress.next_offsets))
+            start()
             if not applier.is_dry_run:
                 positions.begin(progress.next_offsets)
                 applier.take_over([AppliedOffset(*lane, offset, positions.mzxid(lane)) for lane, offset in progress.next_offsets.items()])
@@ -83,10 +78,15 @@ def run(
         with dead_letters_of(task) as put_dead_letters, closing(make_applier(task, stop, put_dead_letters)) as applier:
             applier.check_targets()
             positions = StoredPositions(stores, is_dry_run=applier.is_dry_run)
+            start()
             executors = None if applier.is_dry_run else Executors(task, applier)
             size = BatchSize(task.task_id, task.max_records_per_batch, is_streamed=executors is not None)
-            start()
+            with TopicLogs(task) as logs:
+                ahead, record_bytes = logs.ahead(progress.next_offsets)
+            size.expect(ahead, record_bytes)
             with open_spark(task, stop) as (spark, scratch):
+                if executors and size.is_large(ahead):
+                    executors.warm_up(spark, len(progress.next_offsets))
                 keep_trying(f"task {task.task_id}", attempt, lambda: progress.done, stop)
     except JVM_ENDED as error:
         if not stop.is_set():  # else the signal has gone to Spark as well, and nothing is lost

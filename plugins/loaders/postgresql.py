@@ -45,8 +45,7 @@ MERGE_ROWS: Final = 5000
 STAGE: Final = "pg_temp.cdcbus_stage"
 MANY_ROWS: Final = 1000
 """For as many PostgreSQL may come to believe that it is cheaper to read the whole table than to look each row up by its key. With its own
-estimate of what that costs, made for disks that turn, it does so where the table has some fifty times as many rows; it takes ten times as
-long then, and the longer the more the table has."""
+estimate of what a page costs, made for disks that turn, it did so for 19,000 rows of 1.3 million, and took four to nine times as long."""
 NEAR_PAGES: Final = "SET LOCAL random_page_cost = 1.1"
 
 QUOTED: Final = Quoting(PGDialect, paramstyle="pyformat")

@@ -21,10 +21,10 @@ from pymysql.cursors import Cursor
 from rich.console import Console
 
 from cdcbus.ops.demo.measure import is_at_least
-from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.ops.stack.stack import kill, up
 from cdcbus.plugins.position import BinlogPosition
+from tests.support.python_workers import python_workers
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
@@ -77,19 +77,6 @@ def shop(killable_home: Path, name: str, tmp_path: Path) -> Iterator[Shop]:
         cursor.execute(f"DROP DATABASE {name}")
 
 
-def workers(load: TaskProcess) -> list[int]:
-    """Process ids of the Python workers of the task's Spark, and of their parent."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        try:
-            is_worker = folder.name.isdigit() and b"pyspark.daemon" in (folder / "cmdline").read_bytes()
-            if is_worker and os.getsid(int(folder.name)) == load.pid:
-                found.append(int(folder.name))
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return found
-
-
 def test_source_and_target_are_equal_after_process_worker_and_database_were_killed(shop: Shop, killable_home: Path) -> None:
     seed = int(os.environ.get("CDCBUS_TEST_SEED", time.time_ns() % 2**32))
     print(f"CDCBUS_TEST_SEED={seed}")  # noqa: T201, shown by pytest when the test fails
@@ -107,8 +94,8 @@ def test_source_and_target_are_equal_after_process_worker_and_database_were_kill
         load.start()
 
     def kill_worker() -> None:
-        wait_until(lambda: len(workers(load)) > 0, "a Python worker", PATIENCE_SECONDS)
-        for pid in workers(load)[-1:]:
+        wait_until(lambda: len(python_workers(load.pid)) > 0, "a Python worker", PATIENCE_SECONDS)
+        for pid in python_workers(load.pid)[-1:]:
             os.kill(pid, signal.SIGKILL)
 
     def kill_database() -> None:

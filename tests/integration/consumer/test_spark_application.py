@@ -5,6 +5,8 @@ from __future__ import annotations
 from threading import Event
 
 import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from cdcbus.consumer.spark import shared_spark, spark_session
 from cdcbus.consumer.task import LoadTask, TopicConfig
@@ -26,16 +28,28 @@ def test_spark_that_does_not_start_says_why() -> None:
 
 def test_an_application_that_its_cluster_ends_is_lost_to_all_its_tasks(caplog: pytest.LogCaptureFixture) -> None:
     losses: list[str] = []
-    options, why = (
-        {"spark.master": "local[1]"},
-        r"node 1: its application local-\d+ was ended by spark.master=local\[1,4\], whose logs say why",
-    )
+    why = r"node 1: its application local-\d+ was ended by spark.master=local\[1,4\], whose logs say why"
     with (
         pytest.raises(CdcError, match=why),
-        shared_spark("cdcbus node 1", options, Event(), lambda: losses.append("all")) as open_spark,
+        shared_spark("cdcbus node 1", {"spark.master": "local[1]"}, Event(), lambda: losses.append("all")) as open_spark,
         open_spark(task("local[1]"), Event()) as (spark, _),
     ):
         spark.sparkContext._jsc.sc().stop()  # as it is when a cluster has ended it
         spark.range(1).collect()
     assert losses == ["all"]
     assert "was ended by" in caplog.text
+
+
+def test_an_application_that_ends_with_its_node_is_not_lost(caplog: pytest.LogCaptureFixture) -> None:
+    losses: list[str] = []
+    stop = Event()
+    with (
+        pytest.raises((PySparkException, Py4JError)),
+        shared_spark("cdcbus node 1", {"spark.master": "local[1]"}, stop, lambda: losses.append("all")) as open_spark,
+        open_spark(task("local[1]"), stop) as (spark, _),
+    ):
+        stop.set()
+        spark.sparkContext._jsc.sc().stop()
+        spark.range(1).collect()
+    assert losses == []
+    assert "was ended by" not in caplog.text

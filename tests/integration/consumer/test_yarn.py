@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
-from pymysql.cursors import Cursor
 
-from cdcbus.ops.stack.addresses import Addresses
-from tests.support.shop import Shop, open_shop
 from tests.support.two_tables import TwoTables
 from tests.support.waiting import wait_until
 from tests.support.yarn import SPARK_JARS, Yarn, kill, open_yarn
@@ -33,13 +30,6 @@ def unchanged(row):
 
 
 @pytest.fixture
-def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Shop]:
-    make_topic(name, 2)
-    with open_shop(name, stack, source_cursor, tmp_path) as shop:
-        yield shop
-
-
-@pytest.fixture
 def yarn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Yarn]:
     with open_yarn(tmp_path / "yarn") as yarn:
         monkeypatch.setenv("HADOOP_CONF_DIR", str(yarn.configuration))
@@ -47,12 +37,12 @@ def yarn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Yarn]:
 
 
 def test_containers_apply_lanes_with_the_package_that_they_are_sent_and_one_is_killed(
-    shop: Shop, yarn: Yarn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tables: TwoTables, yarn: Yarn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tmp_path.joinpath("teller.py").write_text(PROCESSOR)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # YARN hands it on
-    tables = TwoTables.make(shop)
     tables.change(1)
+    shop = tables.shop
     load = shop.load(
         "postgresql",
         consumer__source__maxRecordsPerBatch="100",

@@ -1,0 +1,19 @@
+"""The Python workers of Spark that run on this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def python_workers(session: int) -> list[int]:
+    """Process ids of those in a session of processes, and of their parent."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        try:
+            is_worker = folder.name.isdigit() and b"pyspark.daemon" in (folder / "cmdline").read_bytes()
+            if is_worker and os.getsid(int(folder.name)) == session:
+                found.append(int(folder.name))
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return found
