@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import logging
 
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-
 LOG = logging.getLogger(__name__)
 BATCH_BYTES = 32 << 20  # of values; on their way to the target each is held several times, by Spark and by Python
-MOST_BYTES = 2 * BATCH_BYTES  # beyond which not even one batch is fetched
 TURN_BYTES, TURN_TRANSACTIONS = 256 << 20, 10  # of a batch whose records only pass by; then the task looks around, and its position gets on
 LARGE_RECORDS, LARGE_BYTES = 10_000, 8 << 20  # from here on it is worth while to start an executor's work for a batch
 FIRST_RECORDS = 1_000
-FEW_RECORDS = 32
 
 
 class BatchSize:
@@ -57,21 +51,3 @@ class BatchSize:
             LOG.info("task %s: records of %d bytes, batches of %d from now on", self._task_id, self._record_bytes, records)
         self.records = records
         return is_new
-
-
-def fetch(frame: DataFrame, count: int, size: BatchSize) -> pa.Table | None:
-    """The records of a micro-batch of `count` offsets. None, and `size` has learned of it, where they need too much memory: then nothing
-    but their sizes has come."""
-    if count <= FEW_RECORDS:
-        return frame.toArrow()
-    longest = 1 << (max(1, MOST_BYTES // count).bit_length() - 1)  # a power of two, as Spark compiles each expression that is new to it
-    value = f"IF(length(value) <= {longest}, value, NULL) AS value"
-    others = [name for name in frame.columns if name != "value"]
-    records = frame.selectExpr(*others, value, "length(value) AS bytes").toArrow()
-    sizes = records.column("bytes")
-    if (pc.max(sizes).as_py() or 0) <= longest:
-        return records.drop_columns("bytes")
-    if (bytes_ := pc.sum(sizes).as_py()) <= MOST_BYTES:
-        return frame.toArrow()
-    size.learn(count, bytes_, is_too_large=True)
-    return None

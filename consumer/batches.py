@@ -18,9 +18,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from cdcbus.consumer.applier import Applier
-from cdcbus.consumer.batch_size import BatchSize, fetch
+from cdcbus.consumer.batch_size import BatchSize
 from cdcbus.consumer.executors import Executors, Outcome, Span
-from cdcbus.consumer.idle import is_quiet
+from cdcbus.consumer.fetch import Fetcher
+from cdcbus.consumer.idle import AWAIT, asleep, is_quiet
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.progress import Progress, is_done
 from cdcbus.consumer.records import NO_RECORDS, Records, by_lane, kafka_times
@@ -34,6 +35,7 @@ from cdcbus.plugins.start import Replay
 from cdcbus.plugins.task_at_work import TASK_AT_WORK
 
 LOG = logging.getLogger(__name__)
+LOOK_SECONDS = 0.05
 QUIET_SECONDS = 15.0  # without a record a query ends
 # Where many tasks share Spark's cores, a free one goes to the pool that has the fewest, and of those that have none to the first by name,
 # always. So small batches of all tasks share one pool, in which it is first come, first served; a large one is in a pool of its task's.
@@ -64,6 +66,7 @@ class Batches:
         self.ended = Event()
         self._task, self._applier, self._positions, self._stop, self._report = task, applier, positions, stop, report
         self._executors, self._is_there = executors, False
+        self._fetcher = Fetcher(size)
         self._is_started, self._working = Event(), Lock()
         self._is_torn = False  # a batch has failed: how much of it is in the target only the target knows
         self._applying = ThreadPoolExecutor(1, "apply", TASK_AT_WORK.set, (task.task_id,))
@@ -91,13 +94,16 @@ class Batches:
             self.fail(spark_error(self._task, error))
         except Exception as error:
             self.fail(error)
+        with asleep(self._task.source, self._fetched, AWAIT) as woken:
+            while not (self.ended.is_set() or woken.wait(LOOK_SECONDS)):
+                pass
         TURNS.wait(self, self.ended)
 
     def _take(self, frame: DataFrame, ends: dict[Lane, int]) -> None:
         """Brings the records here while the batch before is applied, unless they are many."""
         count = sum(end - self._fetched.get(lane, 0) for lane, end in ends.items())
         self._fetched = ends
-        records = None if self._executors and self.size.is_large(count) else fetch(frame, count, self.size)
+        records = None if self._executors and self.size.is_large(count) else self._fetcher.fetch(frame, count, self.ended)
         TURNS.give_back(self)
         if self._applied is not None:
             self._applied.result()
@@ -169,6 +175,7 @@ class Batches:
                     self._positions.save(self.progress.next_offsets)
                 except PositionError as error:
                     self.error = self.error or error
+        self._fetcher.close()
         self._applying.shutdown()
         self._lanes.shutdown()
 

@@ -1,6 +1,7 @@
-"""What wakes a task whose topics are quiet: one question a second to each Kafka, for all tasks of this process that rest.
+"""What wakes those who wait for records: one question to each Kafka again and again, for all tasks of this process that wait.
 
-A streaming query costs something also when nothing comes. So the query of a quiet task ends, and begins anew when its topics have more.
+A streaming query that looks for records itself costs a tenth of a core for each task, and finds them late. So it does not go on before
+there is something to read, and that of a task whose topics are quiet ends, and begins anew when they have more.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
+from time import monotonic
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
@@ -18,11 +20,22 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.task import TopicConfig
 
-ASK_SECONDS = 1.0
-ANSWER_SECONDS = 10.0
-ROUNDS_TO_PARTITIONS = 30  # they are asked for as seldom as this
+PARTITIONS_SECONDS = 30.0  # they are asked for as seldom as this
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often Kafka is asked: `pause_seconds` after each answer, where that comes fast. It counts as no answer after `answer_seconds`."""
+
+    pause_seconds: float
+    answer_seconds: float
+
+
+# A broker that is away is not to hold up the tasks whose lanes are elsewhere.
+AWAIT, REST = Pace(0.01, 1.0), Pace(0.25, 10.0)
+ASKING_PART = 0.1  # of the time, where many lanes are asked for
 
 
 @dataclass(slots=True, eq=False)
@@ -37,13 +50,14 @@ class _Sleeper:
 def is_quiet(source: TopicConfig, offsets: Mapping[Lane, int]) -> bool:
     """Whether the lanes end at these offsets, and there are no more of them. False also where Kafka does not answer as it should: what is
     wrong is for the query to find out."""
-    return not _watch_of(source).awake([_Sleeper(offsets, source.partition is None)], with_partitions=True)
+    return not _watch_of(source, REST).awake([_Sleeper(offsets, source.partition is None)], with_partitions=True)
 
 
 @contextmanager
-def asleep(source: TopicConfig, offsets: Mapping[Lane, int]) -> Iterator[Event]:
-    """An event that is set, during the block, when the lanes are quiet no longer."""
-    watch, sleeper = _watch_of(source), _Sleeper(dict(offsets), source.partition is None)
+def asleep(source: TopicConfig, offsets: Mapping[Lane, int], pace: Pace) -> Iterator[Event]:
+    """An event that is set, during the block, when the lanes are quiet no longer, or Kafka does not tell. It is asked at once, then at this
+    pace."""
+    watch, sleeper = _watch_of(source, pace), _Sleeper(dict(offsets), source.partition is None)
     watch.add(sleeper)
     try:
         yield sleeper.woken
@@ -52,13 +66,15 @@ def asleep(source: TopicConfig, offsets: Mapping[Lane, int]) -> Iterator[Event]:
 
 
 class _Watch:
-    """One Kafka, and who rests there. It is asked as long as anybody does."""
+    """One Kafka, and who waits for it. It is asked as long as anybody does."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
+    def __init__(self, options: Mapping[str, Any], pace: Pace) -> None:
         self._admin = AdminClient(dict(options), logger=_LIBRARY_LOG)
+        self._pace = pace
         self._sleepers: frozenset[_Sleeper] = frozenset()
         self._is_asking = False
         self._changing = Lock()
+        self._asked_for_partitions = 0.0
 
     def add(self, sleeper: _Sleeper) -> None:
         with self._changing:
@@ -78,27 +94,33 @@ class _Watch:
         topics = sorted({topic for topic, _ in lanes})
         with suppress(KafkaException):
             wanted = {TopicPartition(*lane): _LATEST for lane in lanes}
-            answers = self._admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ANSWER_SECONDS)
+            answers = self._admin.list_offsets(
+                wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._pace.answer_seconds
+            )
             for lane, answer in answers.items():
                 with suppress(KafkaException):
                     ends[lane.topic, lane.partition] = answer.result().offset
             if with_partitions:
-                described = self._admin.describe_topics(TopicCollection(topics), request_timeout=ANSWER_SECONDS)
+                described = self._admin.describe_topics(TopicCollection(topics), request_timeout=self._pace.answer_seconds)
                 counts = {topic: len(answer.result().partitions) for topic, answer in described.items()}
         return [sleeper for sleeper in sleepers if _has_more(sleeper, ends, counts if with_partitions else None)]
 
     def _ask_on(self) -> None:
-        pause, rounds = Event(), 0
+        pause = Event()
         while True:
-            pause.wait(ASK_SECONDS)
-            rounds += 1
             with self._changing:
                 sleepers = self._sleepers
                 self._is_asking = bool(sleepers)
             if not sleepers:
                 return
-            for sleeper in self.awake(sleepers, rounds % ROUNDS_TO_PARTITIONS == 0):
+            began = monotonic()
+            with_partitions = began - self._asked_for_partitions > PARTITIONS_SECONDS
+            if with_partitions:
+                self._asked_for_partitions = began
+            for sleeper in self.awake(sleepers, with_partitions):
                 sleeper.woken.set()
+            took = monotonic() - began
+            pause.wait(min(max(took / ASKING_PART, self._pace.pause_seconds), REST.pause_seconds))
 
 
 def _has_more(sleeper: _Sleeper, ends: Mapping[Lane, int], counts: Mapping[str, int] | None) -> bool:
@@ -108,14 +130,14 @@ def _has_more(sleeper: _Sleeper, ends: Mapping[Lane, int], counts: Mapping[str, 
     return sleeper.is_open and counts is not None and any(counts.get(topic) != topics.count(topic) for topic in topics)
 
 
-_WATCHES: dict[tuple[tuple[str, str], ...], _Watch] = {}
+_WATCHES: dict[tuple[Pace, tuple[tuple[str, str], ...]], _Watch] = {}
 _MAKING = Lock()
 
 
-def _watch_of(source: TopicConfig) -> _Watch:
+def _watch_of(source: TopicConfig, pace: Pace) -> _Watch:
     options = {**source.look_up_options, "bootstrap.servers": source.servers}
-    key = tuple(sorted(options.items()))
+    key = pace, tuple(sorted(options.items()))
     with _MAKING:
         if key not in _WATCHES:
-            _WATCHES[key] = _Watch(options)
+            _WATCHES[key] = _Watch(options, pace)
         return _WATCHES[key]

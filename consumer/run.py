@@ -27,7 +27,7 @@ from cdcbus.consumer.batch_size import BatchSize
 from cdcbus.consumer.batches import POOL, SMALL, Batches
 from cdcbus.consumer.dead_letters import dead_letters_of
 from cdcbus.consumer.executors import Executors
-from cdcbus.consumer.idle import asleep
+from cdcbus.consumer.idle import REST, asleep
 from cdcbus.consumer.offsets import TopicLogs, starting_offsets
 from cdcbus.consumer.progress import Progress, is_done, shown
 from cdcbus.consumer.spark import ASYNCHRONOUS_PROGRESS, JVM_ENDED, OpenSpark, kafka_stream, query_error, spark_session
@@ -124,7 +124,7 @@ def _stream(task: LoadTask, spark: SparkSession, scratch: Path, batches: Batches
 def _rest(task: LoadTask, positions: StoredPositions, progress: Progress, stop: Event) -> None:
     """Returns when there is something to do again: `stop` is set, the topics have more, or an operator has set a position, which raises
     PositionConflict."""
-    with asleep(task.source, progress.next_offsets) as woken:
+    with asleep(task.source, progress.next_offsets, REST) as woken:
         while not (stop.is_set() or woken.wait(REST_POLL_SECONDS)):
             if (edit := positions.edit()) is not None:
                 raise edit

@@ -44,7 +44,7 @@ _JVM = "-XX:+ExitOnOutOfMemoryError"
 # for classes that Spark fills at its start is no reason to collect.
 _COLLECTOR = "-XX:+UseParallelGC -XX:MaxNewSize=128m -XX:MetaspaceSize=256m"
 
-# Small plans, one output: no web page, no adaptive planning, no shuffles. A query without new records asks Kafka ten times a second.
+# Small plans, one output: no web page, no adaptive planning, no shuffles. Before its first batch a query asks Kafka ten times a second.
 _SETTINGS = {
     "spark.master": "local[*]",
     "spark.ui.enabled": "false",

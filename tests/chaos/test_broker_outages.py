@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Iterator
@@ -13,72 +12,28 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from cdcbus.ops.stack import processes
-from cdcbus.ops.stack.addresses import Database, Plan
-from cdcbus.ops.stack.java_servers import KAFKA
-from cdcbus.ops.stack.server import NotAnswering, Place
+from cdcbus.ops.stack.addresses import Database
 from cdcbus.tasks.positions import MemoryPositions
 from tests.integration.producer.reading import connect, fetch_task, position
 from tests.integration.producer.running import Running
 from tests.support.committed import committed_canal
-from tests.support.secure_servers import open_folder, place_of
+from tests.support.private_broker import PrivateBroker, private_broker
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
 AWAY_SECONDS = 30.0
 
 
-class Broker:
-    """A Kafka of the test's own."""
-
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        place.folder.mkdir()
-
-    @property
-    def address(self) -> str:
-        return self._place.plan.address("kafka")
-
-    def start(self) -> None:
-        with processes.umask(0o022):
-            command = KAFKA.prepare(self._place)
-        processes.start(self._place.folder, command, self._place.account)
-        deadline = time.monotonic() + 120
-        while not self._answers():
-            assert time.monotonic() < deadline, processes.log_file(self._place.folder).read_text(errors="replace")[-3000:]
-            time.sleep(0.1)
-
-    def _answers(self) -> bool:
-        try:
-            KAFKA.check(self._place)
-        except NotAnswering:
-            return False
-        return True
-
-    def kill(self) -> None:
-        processes.kill(self._place.folder)
-
-    def signal(self, number: signal.Signals) -> None:
-        pid = processes.pid(self._place.folder)
-        assert pid is not None
-        os.kill(pid, number)
-
-
 @pytest.fixture
-def broker() -> Iterator[Broker]:
-    with open_folder() as folder:
-        broker = Broker(place_of(KAFKA, folder, Plan.new()))
-        try:
-            broker.start()
-            yield broker
-        finally:
-            broker.kill()
+def broker() -> Iterator[PrivateBroker]:
+    with private_broker() as broker:
+        yield broker
 
 
 @pytest.mark.usefixtures("source_cursor")
 @pytest.mark.parametrize("transactional_id", ["", "cdcbus-outages"], ids=["idempotent", "transactional"])
 def test_a_broker_that_is_stopped_and_one_that_is_killed_for_half_a_minute(
-    source: Database, name: str, broker: Broker, transactional_id: str
+    source: Database, name: str, broker: PrivateBroker, transactional_id: str
 ) -> None:
     admin = AdminClient({"bootstrap.servers": broker.address})
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(timeout=30)

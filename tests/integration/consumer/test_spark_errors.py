@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
 import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
+from cdcbus.consumer.batch_size import BatchSize
+from cdcbus.consumer.fetch import Fetcher
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.spark import kafka_stream, query_error, spark_error, spark_session
 from cdcbus.consumer.task import LoadTask, TopicConfig
@@ -32,19 +37,28 @@ def task(cut_topic: str, kafka: str) -> LoadTask:
     return LoadTask("7", TopicConfig(kafka, (cut_topic,), kafka_options=SOON), "canalRow", "JdbcBatch", JdbcTarget(""))
 
 
-def ended(spark: SparkSession, task: LoadTask, offsets: dict[Lane, int], folder: Path, broken: bool = False) -> CdcError:
+Read = Callable[[DataFrame], object]
+
+
+def fetch(frame: DataFrame) -> None:
+    with closing(Fetcher(BatchSize("7", 1000, is_streamed=False))) as fetcher:
+        fetcher.fetch(frame, 1, Event())
+
+
+READS = pytest.mark.parametrize("read", [DataFrame.count, fetch])
+
+
+def ended(spark: SparkSession, task: LoadTask, offsets: dict[Lane, int], folder: Path, read: Read) -> CdcError:
     """What a query that reads from there ends with; as in a task, a batch hands on no error of its own."""
     inside: list[Exception] = []
 
-    def count(frame: DataFrame, _: int) -> None:
+    def take(frame: DataFrame, _: int) -> None:
         try:
-            frame.count()
-            if broken:
-                frame.selectExpr("raise_error('kafka')").collect()
+            read(frame)
         except Exception as error:
             inside.append(error)
 
-    writer = kafka_stream(spark, task, offsets, 1000).writeStream.foreachBatch(count).option("checkpointLocation", str(folder))
+    writer = kafka_stream(spark, task, offsets, 1000).writeStream.foreachBatch(take).option("checkpointLocation", str(folder))
     query = writer.start()
     try:
         wait_until(lambda: bool(inside) or not query.isActive, "the query to fail")
@@ -53,23 +67,36 @@ def ended(spark: SparkSession, task: LoadTask, offsets: dict[Lane, int], folder:
         query.stop()
 
 
-def test_offsets_that_are_gone_are_looked_at_again(spark: SparkSession, task: LoadTask, tmp_path: Path) -> None:
-    found = ended(spark, task, {(task.source.topics[0], 0): 2}, tmp_path)
+@READS
+def test_offsets_that_are_gone_are_looked_at_again(spark: SparkSession, task: LoadTask, tmp_path: Path, read: Read) -> None:
+    found = ended(spark, task, {(task.source.topics[0], 0): 2}, tmp_path, read)
+    assert type(found) is BusUnavailable, found
+
+
+@READS
+def test_offsets_that_go_while_a_batch_is_read_are_looked_at_again(spark: SparkSession, task: LoadTask, tmp_path: Path, read: Read) -> None:
+    def cut_and_read(frame: DataFrame) -> None:
+        topic = task.source.topics[0]
+        admin = AdminClient({"bootstrap.servers": task.source.servers})
+        admin.delete_records([TopicPartition(topic, 0, 9)])[TopicPartition(topic, 0)].result(60)
+        read(frame)
+
+    found = ended(spark, task, {(task.source.topics[0], 0): 5}, tmp_path, cut_and_read)
     assert type(found) is BusUnavailable, found
 
 
 def test_a_topic_that_is_missing_is_looked_at_again(spark: SparkSession, task: LoadTask, tmp_path: Path) -> None:
     missing = replace(task, source=replace(task.source, topics=("no-such-topic",)))
-    found = ended(spark, missing, {("no-such-topic", 0): 0}, tmp_path)
+    found = ended(spark, missing, {("no-such-topic", 0): 0}, tmp_path, fetch)
     assert type(found) is BusUnavailable, found
 
 
 def test_a_broker_that_is_away_is_waited_for(spark: SparkSession, task: LoadTask, tmp_path: Path) -> None:
     away = replace(task, source=replace(task.source, servers="127.0.0.1:9"))
-    found = ended(spark, away, {(task.source.topics[0], 0): 5}, tmp_path)
+    found = ended(spark, away, {(task.source.topics[0], 0): 5}, tmp_path, fetch)
     assert type(found) is BusUnavailable, found
 
 
 def test_a_fault_inside_a_batch_stops_even_if_it_speaks_of_kafka(spark: SparkSession, task: LoadTask, tmp_path: Path) -> None:
-    found = ended(spark, task, {(task.source.topics[0], 0): 5}, tmp_path, broken=True)
+    found = ended(spark, task, {(task.source.topics[0], 0): 5}, tmp_path, lambda frame: frame.selectExpr("raise_error('kafka')").collect())
     assert type(found) is CdcError, found

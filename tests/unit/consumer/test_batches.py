@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
@@ -20,6 +21,7 @@ from cdcbus.consumer import batches, stored_positions, turns
 from cdcbus.consumer.batch_size import BatchSize
 from cdcbus.consumer.batches import POOL, SMALL, Batches
 from cdcbus.consumer.executors import Outcome, Span
+from cdcbus.consumer.idle import Pace
 from cdcbus.consumer.offsets import Lane, starting_offsets
 from cdcbus.consumer.progress import Progress
 from cdcbus.consumer.records import Records
@@ -276,28 +278,39 @@ def test_zookeeper_away_ends_the_query_and_the_next_start_goes_on_where_the_targ
     assert Run(world).progress.next_offsets == ends(3, 2, 1)
 
 
-def test_others_have_their_turns_once_a_batch_is_fetched_and_the_next_one_waits(
+def test_others_have_their_turns_once_a_batch_is_fetched_and_the_next_one_waits_for_records_and_for_its_turn(
     due: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turns, "monotonic", lambda: 0.0)
-    taken, run, over = Turns(1), Run(World()), Event()
+    taken, run, over, more, behind = Turns(1), Run(World()), Event(), Event(), list[Mapping[Lane, int]]()
     monkeypatch.setattr(batches, "TURNS", taken)
+
+    @contextmanager
+    def asleep(_: TopicConfig, offsets: Mapping[Lane, int], _pace: Pace) -> Iterator[Event]:
+        behind.append(offsets)
+        yield more
+
+    monkeypatch.setattr(batches, "asleep", asleep)
     monkeypatch.setattr(batches, "end_offsets", lambda _: ends(2, 1, 0))
     run.batches.start(SimpleNamespace(start=lambda: None))  # type: ignore[arg-type]
     run.batches._applied = before = Future[None]()
     others = list[Future[None]]()
     with ThreadPoolExecutor() as pool:
 
-        def fetched() -> pa.Table:
+        def fetch(*_: object) -> pa.Table:
             others.append(pool.submit(taken.wait, "another task", over))
             wait_until(lambda: "another task" in taken._waiting, "the other task", 30)
             return run.records(ends(2, 1, 0))
 
         try:
-            called = pool.submit(run.batches, SimpleNamespace(toArrow=fetched), 0)  # type: ignore[arg-type]
+            monkeypatch.setattr(run.batches._fetcher, "fetch", fetch)
+            called = pool.submit(run.batches, SimpleNamespace(), 0)  # type: ignore[arg-type]
             wait_until(lambda: bool(others) and others[0].done(), "the other task's turn", 30)
             before.set_result(None)
             wait_until(lambda: run.progress.next_offsets == ends(2, 1, 0), "its records to be applied", 30)
+            wait_until(lambda: behind == [ends(2, 1, 0)], "it to wait for more records", 30)
+            assert run.batches not in taken._waiting
+            more.set()
             wait_until(lambda: run.batches in taken._waiting, "it to wait", 30)
             taken.give_back("another task")
             called.result(30)
