@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
+from pathlib import Path
 from threading import Event, Lock
 
 from py4j.protocol import Py4JJavaError
@@ -60,13 +61,15 @@ class Batches:
         stop: Event,
         report: Callable[[Progress], None],
         size: BatchSize,
+        scratch: Path,
     ) -> None:
+        """`scratch`: a folder of the task's own."""
         self.progress, self.size = progress, size
         self.error: Exception | None = None
         self.ended = Event()
         self._task, self._applier, self._positions, self._stop, self._report = task, applier, positions, stop, report
         self._executors, self._is_there = executors, False
-        self._fetcher = Fetcher(size)
+        self._fetcher = Fetcher(size, scratch / "batch")
         self._is_started, self._working = Event(), Lock()
         self._is_torn = False  # a batch has failed: how much of it is in the target only the target knows
         self._applying = ThreadPoolExecutor(1, "apply", TASK_AT_WORK.set, (task.task_id,))

@@ -1,17 +1,18 @@
 """The records of a small batch, brought to the driver.
 
 A Spark job takes some 40 ms, however few records it is for: planning, scheduling, a task. So a few records of few lanes are read without
-one: the driver's JVM computes the partitions of the batch itself, as a task would.
+one: the driver's JVM computes the partitions of the batch itself, as a task would, and writes them to a file: what py4j returns takes 40 ms
+where it is longer than 8 KB.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Iterator
 from concurrent.futures import Future, wait
-from contextlib import closing
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Event
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,9 +23,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from cdcbus.consumer.batch_size import BatchSize
 
 MOST_BYTES = 64 << 20  # of values, beyond which not even one batch is fetched
-HERE_RECORDS, HERE_LANES = 512, 3  # for more a job is faster
+HERE_RECORDS = 512  # for more there may not be the room, if they are large
+HERE_LANES = 3  # for more a job is faster
 FEW_RECORDS = 32  # they have room in memory whatever their size
 LOOK_SECONDS = 0.1
+LENGTH_BYTES = 4  # of a length, which Spark writes before each chunk
 
 
 class Fetcher:
@@ -34,21 +37,23 @@ class Fetcher:
     behind.
     """
 
-    def __init__(self, size: BatchSize) -> None:
-        self._size = size
-        self._asked = SimpleQueue[tuple[DataFrame, Future[pa.Table | None]] | None]()
-        self._has_thread = False
+    def __init__(self, size: BatchSize, file: Path) -> None:
+        """`file`: for the records of the batch at hand."""
+        self._size, self._file = size, file
+        self._asked = SimpleQueue[tuple[_Rows, int, Future[pa.Table | None]] | None]()
+        self._reader: _Reader | None = None
 
     def fetch(self, frame: DataFrame, count: int, ended: Event) -> pa.Table | None:
         """The records of a micro-batch of `count` offsets, in offset order in each lane. None when `ended` is set before they are here, and
         where they need too much memory: then the batch size has learned of it."""
-        if count > HERE_RECORDS or _rdd(frame).getNumPartitions() > HERE_LANES:
+        rows = _Rows(frame) if count <= HERE_RECORDS else None
+        if rows is None or len(rows.partitions) > HERE_LANES:
             return self._collect(frame, count)
-        if not self._has_thread:
-            self._has_thread = True
-            InheritableThread(self._read_all, args=(frame,), name="read", daemon=True).start()
+        if self._reader is None:
+            self._reader = _Reader(frame)
+            InheritableThread(self._read_all, args=(self._reader,), name="read", daemon=True).start()
         records = Future[pa.Table | None]()
-        self._asked.put((frame, records))
+        self._asked.put((rows, count, records))
         while not wait([records], LOOK_SECONDS).done:
             if ended.is_set():
                 return None
@@ -58,25 +63,21 @@ class Fetcher:
         """Nothing is fetched any more."""
         self._asked.put(None)
 
-    def _read_all(self, first: DataFrame) -> None:
-        reader = _Reader(first)
+    def _read_all(self, reader: _Reader) -> None:
         while (asked := self._asked.get()) is not None:
-            frame, records = asked
+            rows, count, records = asked
             try:
-                records.set_result(self._read(reader, frame))
+                reader.write(rows, self._file)
+                records.set_result(self._written(reader.schema, count))
             except Exception as error:
                 records.set_exception(error)
 
-    def _read(self, reader: _Reader, frame: DataFrame) -> pa.Table | None:
-        chunks, bytes_ = list[pa.RecordBatch](), 0
-        with closing(reader.chunks(frame)) as found:
-            for chunk in found:
-                chunks.append(chunk)
-                bytes_ += chunk.column("value").nbytes
-                if bytes_ > MOST_BYTES:
-                    self._size.learn(sum(map(len, chunks)), bytes_, is_too_large=True)
-                    return None
-        return pa.Table.from_batches(chunks, reader.schema)
+    def _written(self, schema: pa.Schema, count: int) -> pa.Table | None:
+        bytes_ = self._file.stat().st_size
+        if bytes_ > MOST_BYTES:
+            self._size.learn(count, bytes_, is_too_large=True)
+            return None
+        return pa.Table.from_batches([pa.ipc.read_record_batch(chunk, schema) for chunk in _chunks(self._file.read_bytes())], schema)
 
     def _collect(self, frame: DataFrame, count: int) -> pa.Table | None:
         """By a job. Nothing but their sizes comes first, where the records may need too much memory."""
@@ -95,9 +96,12 @@ class Fetcher:
         return None
 
 
-def _rdd(frame: DataFrame) -> Any:
-    """What a micro-batch is: the rows of each Spark partition, one lane's each, none of a lane without records."""
-    return frame._jdf.queryExecution().logical().rdd()
+class _Rows:
+    """What Spark's source gives of a micro-batch: each of the `partitions` of the `rdd` is a lane that may have records."""
+
+    def __init__(self, frame: DataFrame) -> None:
+        self.rdd: Any = frame._jdf.queryExecution().logical().rdd()
+        self.partitions: list[Any] = list(self.rdd.partitions())
 
 
 class _Reader:
@@ -105,26 +109,38 @@ class _Reader:
 
     def __init__(self, frame: DataFrame) -> None:
         """`frame`: any batch of the query."""
-        java: Any = frame.sparkSession._jvm
+        self._java = java = cast(Any, frame.sparkSession._jvm)
         self.schema = to_arrow_schema(frame.schema)
         self._java_schema, self._no_error = frame._jdf.schema(), java.scala.Option.empty()
         self._contexts = _object(java.org.apache.spark, "TaskContext")
         self._arrow = _object(java.org.apache.spark.sql.execution.arrow, "ArrowConverters")
 
-    def chunks(self, frame: DataFrame) -> Generator[pa.RecordBatch]:
-        """The rows, FEW_RECORDS at once. Spark's reader of a lane is given back when its task is said to be completed."""
-        rdd = _rdd(frame)
-        for partition in rdd.partitions():
-            context = self._contexts.empty()
-            self._contexts.setTaskContext(context)
-            try:
-                rows = rdd.iterator(partition, context)
-                chunks = self._arrow.toBatchIterator(rows, self._java_schema, FEW_RECORDS, "UTC", False, False, context)
-                while chunks.hasNext():
-                    yield pa.ipc.read_record_batch(pa.py_buffer(chunks.next()), self.schema)
-            finally:
-                context.markTaskCompleted(self._no_error)
-                self._contexts.unset()
+    def write(self, rows: _Rows, file: Path) -> None:
+        """FEW_RECORDS at once. Spark's reader of a lane is given back when its task is said to be completed."""
+        stream = self._java.java.io.DataOutputStream(
+            self._java.java.io.BufferedOutputStream(self._java.java.io.FileOutputStream(str(file)))
+        )
+        try:
+            for partition in rows.partitions:
+                context = self._contexts.empty()
+                self._contexts.setTaskContext(context)
+                try:
+                    found = rows.rdd.iterator(partition, context)
+                    chunks = self._arrow.toBatchIterator(found, self._java_schema, FEW_RECORDS, "UTC", False, False, context)
+                    self._java.PythonRDD.writeIteratorToStream(chunks, stream)
+                finally:
+                    context.markTaskCompleted(self._no_error)
+                    self._contexts.unset()
+        finally:
+            stream.close()
+
+
+def _chunks(data: bytes) -> Iterator[pa.Buffer]:
+    buffer, place = pa.py_buffer(data), 0
+    while place < len(data):
+        begin = place + LENGTH_BYTES
+        place = begin + int.from_bytes(data[place:begin])
+        yield buffer[begin:place]
 
 
 def _object(package: Any, name: str) -> Any:

@@ -72,7 +72,7 @@ def run(
             LOG.info("task %s reads %s", task.task_id, shown(progress.next_offsets))
             report(progress)
             while not (stop.is_set() or is_done(task, progress)):
-                if _stream(task, spark, scratch, Batches(task, applier, executors, positions, progress, stop, report, size)):
+                if _stream(task, spark, scratch, Batches(task, applier, executors, positions, progress, stop, report, size, scratch)):
                     _rest(task, positions, progress, stop)
 
         with dead_letters_of(task) as put_dead_letters, closing(make_applier(task, stop, put_dead_letters)) as applier:

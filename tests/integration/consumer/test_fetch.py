@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event, Timer
 from typing import TypeVar
 
@@ -82,7 +83,7 @@ def learning() -> BatchSize:
 
 
 def fetched(frame: DataFrame, count: int, size: BatchSize | None = None, ended: Event | None = None) -> pa.Table | None:
-    with closing(Fetcher(size or learning())) as fetcher:
+    with TemporaryDirectory() as folder, closing(Fetcher(size or learning(), Path(folder, "batch"))) as fetcher:
         return fetcher.fetch(frame, count, ended or Event())
 
 
@@ -113,6 +114,7 @@ def test_records_are_read_as_a_job_reads_them_and_without_one_where_lanes_are_fe
     name: str,
     kafka: str,
     make_topic: Callable[..., str],
+    tmp_path: Path,
     lanes: int,
     has_headers: bool,
 ) -> None:
@@ -124,7 +126,7 @@ def test_records_are_read_as_a_job_reads_them_and_without_one_where_lanes_are_fe
     def both(frame: DataFrame) -> tuple[pa.Table, pa.Table, int]:
         context = frame.sparkSession.sparkContext
         group = context.getLocalProperty("spark.jobGroup.id") or ""
-        with closing(Fetcher(learning())) as fetcher:
+        with closing(Fetcher(learning(), tmp_path / "batch")) as fetcher:
             first, second = (fetcher.fetch(frame, 100 * lanes + 4, Event()) for _ in range(2))
         jobs = len(context.statusTracker().getJobIdsForGroup(group))
         assert first is not None and first.equals(second)

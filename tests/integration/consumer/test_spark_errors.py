@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event
 
 import pytest
@@ -41,7 +42,7 @@ Read = Callable[[DataFrame], object]
 
 
 def fetch(frame: DataFrame) -> None:
-    with closing(Fetcher(BatchSize("7", 1000, is_streamed=False))) as fetcher:
+    with TemporaryDirectory() as folder, closing(Fetcher(BatchSize("7", 1000, is_streamed=False), Path(folder, "batch"))) as fetcher:
         fetcher.fetch(frame, 1, Event())
 
 

@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
@@ -107,7 +108,7 @@ class Run:
             positions.begin(self.progress.next_offsets)
             table.seen = {lane: AppliedOffset(*lane, end, positions.mzxid(lane)) for lane, end in self.progress.next_offsets.items()}
         size = BatchSize(TASK.task_id, 100, is_streamed=False)
-        self.batches = Batches(TASK, table, None, positions, self.progress, self.stop, lambda _: None, size)  # type: ignore[arg-type]
+        self.batches = Batches(TASK, table, None, positions, self.progress, self.stop, lambda _: None, size, Path())  # type: ignore[arg-type]
 
     def batch(self, counts: Sequence[int], away: frozenset[Lane] = frozenset()) -> None:
         """So many more records of each lane."""
