@@ -12,7 +12,7 @@ from concurrent.futures import Future, wait
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Event
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -68,7 +68,9 @@ class Fetcher:
             rows, count, records = asked
             try:
                 reader.write(rows, self._file)
-                records.set_result(self._written(reader.schema, count))
+                found = self._written(reader.schema, count)
+                self._file.unlink()  # before the system has brought it to a disk
+                records.set_result(found)
             except Exception as error:
                 records.set_exception(error)
 
@@ -108,18 +110,18 @@ class _Reader:
     """Computes the partitions of micro-batches as their tasks would, on the thread that asks."""
 
     def __init__(self, frame: DataFrame) -> None:
-        """`frame`: any batch of the query."""
-        self._java = java = cast(Any, frame.sparkSession._jvm)
+        """`frame`: any batch of the query. Each name here costs a question to the JVM, so none is looked up with a batch."""
+        java: Any = frame.sparkSession._jvm
         self.schema = to_arrow_schema(frame.schema)
         self._java_schema, self._no_error = frame._jdf.schema(), java.scala.Option.empty()
         self._contexts = _object(java.org.apache.spark, "TaskContext")
         self._arrow = _object(java.org.apache.spark.sql.execution.arrow, "ArrowConverters")
+        self._file_stream, self._data_stream = java.java.io.FileOutputStream, java.java.io.DataOutputStream
+        self._write = java.PythonRDD.writeIteratorToStream
 
     def write(self, rows: _Rows, file: Path) -> None:
         """FEW_RECORDS at once. Spark's reader of a lane is given back when its task is said to be completed."""
-        stream = self._java.java.io.DataOutputStream(
-            self._java.java.io.BufferedOutputStream(self._java.java.io.FileOutputStream(str(file)))
-        )
+        stream = self._data_stream(self._file_stream(str(file)))
         try:
             for partition in rows.partitions:
                 context = self._contexts.empty()
@@ -127,7 +129,7 @@ class _Reader:
                 try:
                     found = rows.rdd.iterator(partition, context)
                     chunks = self._arrow.toBatchIterator(found, self._java_schema, FEW_RECORDS, "UTC", False, False, context)
-                    self._java.PythonRDD.writeIteratorToStream(chunks, stream)
+                    self._write(chunks, stream)
                 finally:
                     context.markTaskCompleted(self._no_error)
                     self._contexts.unset()
