@@ -36,7 +36,7 @@ from cdcbus.plugins.start import Replay
 from cdcbus.plugins.task_at_work import TASK_AT_WORK
 
 LOG = logging.getLogger(__name__)
-LOOK_SECONDS = 0.05
+LOOK_SECONDS = 0.05  # whether the query is to end
 QUIET_SECONDS = 15.0  # without a record a query ends
 # Where many tasks share Spark's cores, a free one goes to the pool that has the fewest, and of those that have none to the first by name,
 # always. So small batches of all tasks share one pool, in which it is first come, first served; a large one is in a pool of its task's.
@@ -46,9 +46,9 @@ POOL, SMALL, LARGE = "spark.scheduler.pool", "batch", "large-batch-of-"
 class Batches:
     """What Spark calls with each micro-batch, on a thread of its own. After the first error it takes no more.
 
-    A small batch is fetched while the one before it is applied. Spark goes on once a batch is fetched and the task has its next turn: what
-    it believes to be done counts for nothing, as its checkpoint is thrown away. The records of a large one never come here: executors apply
-    their lanes.
+    A small batch is fetched while the one before it is applied. Spark goes on once a batch is fetched, Kafka has more, and the task has
+    its next turn: what it believes to be done counts for nothing, as its checkpoint is thrown away. The records of a large one never come
+    here: executors apply their lanes.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Batches:
         self.ended = Event()
         self._task, self._applier, self._positions, self._stop, self._report = task, applier, positions, stop, report
         self._executors, self._is_there = executors, False
-        self._fetcher = Fetcher(size, scratch / "batch")
+        self._fetcher = Fetcher(size, scratch)
         self._is_started, self._working = Event(), Lock()
         self._is_torn = False  # a batch has failed: how much of it is in the target only the target knows
         self._applying = ThreadPoolExecutor(1, "apply", TASK_AT_WORK.set, (task.task_id,))
@@ -97,10 +97,14 @@ class Batches:
             self.fail(spark_error(self._task, error))
         except Exception as error:
             self.fail(error)
+        self._await_more()
+        TURNS.wait(self, self.ended)
+
+    def _await_more(self) -> None:
+        """Returns when Kafka has more, or the query is to end: Spark itself would look ten times a second only."""
         with asleep(self._task.source, self._fetched, AWAIT) as woken:
             while not (self.ended.is_set() or woken.wait(LOOK_SECONDS)):
                 pass
-        TURNS.wait(self, self.ended)
 
     def _take(self, frame: DataFrame, ends: dict[Lane, int]) -> None:
         """Brings the records here while the batch before is applied, unless they are many."""

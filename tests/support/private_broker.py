@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cdcbus.ops.stack import processes
 from cdcbus.ops.stack.addresses import Plan
 from cdcbus.ops.stack.java_servers import KAFKA
-from cdcbus.ops.stack.server import NotAnswering, Place
-from tests.support.secure_servers import open_folder, place_of
+from cdcbus.ops.stack.server import Place
+from tests.support.secure_servers import answers, open_folder, place_of
+from tests.support.waiting import wait_until
 
 
 class PrivateBroker:
+    """Its data outlives a kill."""
+
     def __init__(self, place: Place) -> None:
         self._place = place
         place.folder.mkdir()
@@ -25,22 +27,14 @@ class PrivateBroker:
         return self._place.plan.address("kafka")
 
     def start(self) -> None:
+        """Returns when it answers."""
         with processes.umask(0o022):
             command = KAFKA.prepare(self._place)
         processes.start(self._place.folder, command, self._place.account)
-        deadline = time.monotonic() + 120
-        while not self._answers():
-            assert time.monotonic() < deadline, processes.log_file(self._place.folder).read_text(errors="replace")[-3000:]
-            time.sleep(0.1)
-
-    def _answers(self) -> bool:
-        try:
-            KAFKA.check(self._place)
-        except NotAnswering:
-            return False
-        return True
+        wait_until(lambda: answers(KAFKA, self._place), f"the server in {self._place.folder}")
 
     def kill(self) -> None:
+        """SIGKILL."""
         processes.kill(self._place.folder)
 
     def signal(self, number: signal.Signals) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 from cdcbus.ops.stack import processes
 from cdcbus.ops.stack.addresses import Database, Plan
 from cdcbus.ops.stack.databases import SOURCE
-from cdcbus.ops.stack.server import NotAnswering, Place
+from cdcbus.ops.stack.server import Place
 from cdcbus.plugins.position import BinlogPosition
 from tests.integration.producer.reading import connect, position
-from tests.support.secure_servers import open_folder, place_of
+from tests.support.secure_servers import answers, open_folder, place_of
 from tests.support.waiting import wait_until
 
 
@@ -32,14 +32,7 @@ class PrivateMariadb:
     def start(self) -> None:
         """Returns when it answers."""
         processes.start(self._place.folder, self._command, self._place.account)
-        wait_until(self._answers, f"the server in {self._place.folder}")
-
-    def _answers(self) -> bool:
-        try:
-            SOURCE.check(self._place)
-        except NotAnswering:
-            return False
-        return True
+        wait_until(lambda: answers(SOURCE, self._place), f"the server in {self._place.folder}")
 
     def kill(self) -> None:
         """SIGKILL."""

@@ -107,13 +107,14 @@ def running(server: Server, place: Place, *options: str, settings: Sequence[str]
     processes.start(place.folder, [*command, *options], place.account)
     try:
         log = processes.log_file(place.folder)
-        assert eventually(lambda: _answers(server, place), START_SECONDS), log.read_text(errors="replace")[-3000:]
+        assert eventually(lambda: answers(server, place), START_SECONDS), log.read_text(errors="replace")[-3000:]
         yield
     finally:
         processes.kill(place.folder)
 
 
-def _answers(server: Server, place: Place) -> bool:
+def answers(server: Server, place: Place) -> bool:
+    """Whether it serves clients."""
     try:
         server.check(place)
     except NotAnswering:

@@ -73,9 +73,8 @@ def in_batch(spark: SparkSession, tmp_path: Path) -> Callable[[LoadTask, int, Ca
     return in_batch
 
 
-def reading(topic: str, servers: str, **kafka_options: str) -> LoadTask:
-    source = TopicConfig(servers, (topic,), kafka_options={key.replace("_", "."): value for key, value in kafka_options.items()})
-    return LoadTask("7", source, "canalRow", "JdbcBatch", JdbcTarget(""))
+def reading(topic: str, servers: str) -> LoadTask:
+    return LoadTask("7", TopicConfig(servers, (topic,)), "canalRow", "JdbcBatch", JdbcTarget(""))
 
 
 def learning() -> BatchSize:
@@ -83,8 +82,16 @@ def learning() -> BatchSize:
 
 
 def fetched(frame: DataFrame, count: int, size: BatchSize | None = None, ended: Event | None = None) -> pa.Table | None:
-    with TemporaryDirectory() as folder, closing(Fetcher(size or learning(), Path(folder, "batch"))) as fetcher:
+    with TemporaryDirectory() as folder, closing(Fetcher(size or learning(), Path(folder))) as fetcher:
         return fetcher.fetch(frame, count, ended or Event())
+
+
+def jobs_of(frame: DataFrame) -> int:
+    """How many its query has had."""
+    context = frame.sparkSession.sparkContext
+    group = context.getLocalProperty("spark.jobGroup.id")
+    assert group
+    return len(context.statusTracker().getJobIdsForGroup(group))
 
 
 def put(servers: str, topic: str, lanes: int, values: int) -> None:
@@ -124,11 +131,9 @@ def test_records_are_read_as_a_job_reads_them_and_without_one_where_lanes_are_fe
         task = replace(task, target=PublishConfig(kafka, "", "canalRow"))
 
     def both(frame: DataFrame) -> tuple[pa.Table, pa.Table, int]:
-        context = frame.sparkSession.sparkContext
-        group = context.getLocalProperty("spark.jobGroup.id") or ""
-        with closing(Fetcher(learning(), tmp_path / "batch")) as fetcher:
+        with closing(Fetcher(learning(), tmp_path)) as fetcher:
             first, second = (fetcher.fetch(frame, 100 * lanes + 4, Event()) for _ in range(2))
-        jobs = len(context.statusTracker().getJobIdsForGroup(group))
+        jobs = jobs_of(frame)
         assert first is not None and first.equals(second)
         return first, frame.toArrow(), jobs
 
@@ -145,8 +150,7 @@ def test_a_large_count_goes_by_a_job(in_batch: Callable[..., int], name: str, ka
 
     def count(frame: DataFrame) -> int:
         records = fetched(frame, HERE_RECORDS + 4)
-        context = frame.sparkSession.sparkContext
-        assert context.statusTracker().getJobIdsForGroup(context.getLocalProperty("spark.jobGroup.id") or "")
+        assert jobs_of(frame)
         return 0 if records is None else len(records)
 
     assert in_batch(reading(name, kafka), 1, count) == HERE_RECORDS + 1

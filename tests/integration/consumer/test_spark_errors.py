@@ -42,7 +42,7 @@ Read = Callable[[DataFrame], object]
 
 
 def fetch(frame: DataFrame) -> None:
-    with TemporaryDirectory() as folder, closing(Fetcher(BatchSize("7", 1000, is_streamed=False), Path(folder, "batch"))) as fetcher:
+    with TemporaryDirectory() as folder, closing(Fetcher(BatchSize("7", 1000, is_streamed=False), Path(folder))) as fetcher:
         fetcher.fetch(frame, 1, Event())
 
 
