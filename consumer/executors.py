@@ -79,7 +79,7 @@ class Executors:
 
     @staticmethod
     def warm_up(spark: SparkSession, lanes: int) -> None:
-        """Has Python workers started for so many lanes while Spark starts the query: each takes a second or two. Returns at once; what goes
+        """Has Python workers started for so many lanes while Spark starts the query: that takes a second or two. Returns at once; what goes
         wrong is for the first batch to find out."""
         tasks = min(lanes, spark.sparkContext.defaultParallelism)
 

@@ -104,10 +104,15 @@ def resolve(coordinates: Sequence[Coordinate], *, without: Collection[str] = (),
 def kafka_connector_jars(console: "Console | None" = None) -> list[Path]:
     """The jars of Spark's Kafka source for the installed pyspark that pyspark does not have already."""
     source = Coordinate("org.apache.spark", "spark-sql-kafka-0-10_2.13", importlib.metadata.version("pyspark"))
-    shipped = sorted({_artifact(jar) for jar in _pyspark_jars().glob("*.jar")})
+    shipped = sorted({_artifact(jar) for jar in pyspark_jars()})
     jar_set = JarSet("Spark's Kafka source", (source,), tuple(shipped), megabytes=10)
     fetch([jar_set], console)
     return jar_set.jars()
+
+
+def pyspark_jars() -> list[Path]:
+    """Those that pyspark has, by name; raises ConfigError when it is not installed."""
+    return sorted(_pyspark_folder().glob("*.jar"))
 
 
 def java() -> Path:
@@ -269,9 +274,9 @@ def _module(jar_set: JarSet) -> str:
 
 
 def _command(work: Path, part: Path) -> list[str]:
-    ivy = next(_pyspark_jars().glob("ivy-*.jar"), None)
+    ivy = next((jar for jar in pyspark_jars() if jar.name.startswith("ivy-")), None)
     if ivy is None:
-        raise ConfigError(f"no Ivy in {_pyspark_jars()}: install pyspark again")
+        raise ConfigError(f"no Ivy in {_pyspark_folder()}: install pyspark again")
     return [
         *(str(java()), "-jar", str(ivy), "-settings", str(work / "settings.xml"), "-cache", str(work / "cache")),
         *("-ivy", str(work / "ivy.xml"), "-confs", "default", "-types", "jar", "bundle"),
@@ -279,7 +284,7 @@ def _command(work: Path, part: Path) -> list[str]:
     ]
 
 
-def _pyspark_jars() -> Path:
+def _pyspark_folder() -> Path:
     package = importlib.util.find_spec("pyspark")  # does not import it, which would take a while
     if package is None or package.origin is None:
         raise ConfigError("pyspark is not installed: install cdcbus with its dependencies")

@@ -23,7 +23,8 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from cdcbus.consumer.jars import kafka_connector_jars
+from cdcbus.consumer.class_archive import archive_option
+from cdcbus.consumer.jars import kafka_connector_jars, pyspark_jars
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.package_zip import package_zip
 from cdcbus.consumer.task import LoadTask
@@ -37,7 +38,7 @@ _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 _SCRATCH = "cdcbus-spark-"
 ATTEMPTS = 4  # Spark's own default on clusters
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_JAVA_OPTIONS, _CLASS_PATH, _JARS = "spark.driver.extraJavaOptions", "spark.driver.extraClassPath", "spark.jars"
 # A JVM whose threads died of lack of memory one by one would be silent for ever.
 _JVM = "-XX:+ExitOnOutOfMemoryError"
 # The default collector costs more processor time for each record; this one with a small young generation takes no more memory. And the room
@@ -70,8 +71,12 @@ _SETTINGS = {
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.log.level": "FATAL",
 }
-# Without executors nobody else needs to reach the driver.
-_ALONE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+# Without executors nobody else needs to reach the driver, and cdcbus is there before Spark sends it.
+_ALONE = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.python.daemon.module": "cdcbus.consumer.python_daemon",
+}
 
 
 # Of a task: a session, and an empty folder for its checkpoints, during a block.
@@ -127,7 +132,8 @@ def _application(name: str, options: Mapping[str, str], stop: Event) -> Iterator
 
     `options` override the settings above; Java options are added.
     """
-    jars = kafka_connector_jars()
+    connector = kafka_connector_jars()
+    jars = [*connector, *pyspark_jars()]  # Spark adds the latter itself, in the order of the folder, which is another one on each machine
     master = with_attempts(options.get("spark.master", _SETTINGS["spark.master"]))
     if master == "yarn":
         check_hadoop_configuration(os.environ)
@@ -138,12 +144,13 @@ def _application(name: str, options: Mapping[str, str], stop: Event) -> Iterator
     settings = {
         **_SETTINGS,
         "spark.app.name": name,
-        "spark.jars": ",".join(map(str, jars)),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         **({} if is_cluster(master) else {**_ALONE, "spark.local.dir": str(scratch / "local")}),
         **options,
         "spark.master": master,
-        _JAVA_OPTIONS: java_options(options.get(_JAVA_OPTIONS, ""), os.environ),
+        _CLASS_PATH: os.pathsep.join(filter(None, (*map(str, jars), options.get(_CLASS_PATH)))),
+        **({_JARS: ",".join(filter(None, (*map(str, connector), options.get(_JARS))))} if is_cluster(master) else {}),
+        _JAVA_OPTIONS: java_options(options.get(_JAVA_OPTIONS, ""), os.environ, archive_option(jars)),
     }
     builder = SparkSession.builder
     for key, value in settings.items():
@@ -197,11 +204,11 @@ def check_hadoop_configuration(environment: Mapping[str, str]) -> None:
         raise ConfigError(f"spark.master=yarn {what}: {found or 'neither is set'}")
 
 
-def java_options(given: str, environment: Mapping[str, str]) -> str:
-    """Ours, then the `given` ones. The collector is not named where these or the environment name one: Java takes no two."""
+def java_options(given: str, environment: Mapping[str, str], archive: str = "") -> str:
+    """Ours, `archive`, then the `given` ones. The collector is not named where these or the environment name one: Java takes no two."""
     chosen = " ".join((given, *(environment.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"))))
     collector = "" if re.search(r"-XX:\+Use\w*GC\b", chosen) else _COLLECTOR
-    return " ".join(filter(None, (_JVM, collector, f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}", given)))
+    return " ".join(filter(None, (_JVM, collector, archive, f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}", given)))
 
 
 def with_attempts(master: str) -> str:

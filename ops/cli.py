@@ -82,6 +82,7 @@ def _fail(ctx: click.Context, sentence: str) -> None:
         "node": ("cdcbus.ops.node_commands:node", "Run nodes, look at them, drain them."),
         "topic": ("cdcbus.ops.topic_commands:topic", "Look into Kafka topics: tables, row changes, lag, offsets of a time."),
         "doctor": ("cdcbus.ops.doctor_command:doctor", "Look at each part of this installation: what is wrong, and what to do."),
+        "prepare": ("cdcbus.ops.prepare_command:prepare", "Fetch and archive what Spark needs to start fast."),
         "audit": ("cdcbus.ops.audit_command:list_actions", "List what operators did."),
         "alarm": ("cdcbus.ops.alarm_commands:alarm", "List alarms, silence them, try the ways to people."),
         "lineage": ("cdcbus.ops.lineage_commands:lineage", "Show which source table goes where: topic, task, target table."),

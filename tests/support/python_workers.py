@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
+
+DAEMON = re.compile(rb"pyspark[.]daemon|cdcbus[.]consumer[.]python_daemon")
 
 
 def python_workers(session: int) -> list[int]:
@@ -11,7 +14,7 @@ def python_workers(session: int) -> list[int]:
     found = []
     for folder in Path("/proc").iterdir():
         try:
-            is_worker = folder.name.isdigit() and b"pyspark.daemon" in (folder / "cmdline").read_bytes()
+            is_worker = folder.name.isdigit() and DAEMON.search((folder / "cmdline").read_bytes())
             if is_worker and os.getsid(int(folder.name)) == session:
                 found.append(int(folder.name))
         except (FileNotFoundError, ProcessLookupError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from threading import Event
@@ -20,12 +21,22 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.integration
 
 
+TASK = LoadTask("warm-up", TopicConfig("", ()), "canalRow", "JdbcBatch", JdbcTarget(""))
+
+
+def test_a_worker_begins_with_what_applying_needs() -> None:
+    def has_executors(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_arrays([pa.array([b"yes" if "cdcbus.consumer.executors" in sys.modules else b"no"])], ["outcome"])
+
+    with spark_session(TASK, Event()) as (spark, _):
+        assert bytes(map_in_arrow(spark.range(0, 1, numPartitions=1), has_executors)._jdf.head().get(0)) == b"yes"
+
+
 def test_a_worker_that_was_started_ahead_does_the_work() -> None:
     def pid(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([pa.array([b"%d" % os.getpid()], pa.binary())], ["outcome"])
 
-    task = LoadTask("warm-up", TopicConfig("", ()), "canalRow", "JdbcBatch", JdbcTarget(""))
-    with spark_session(task, Event()) as (spark, _):
+    with spark_session(TASK, Event()) as (spark, _):
         before = python_workers(os.getsid(0))
         Executors.warm_up(spark, 1)
         wait_until(lambda: not any(thread.name == "warm-up" for thread in threading.enumerate()), "the worker to be started")

@@ -135,6 +135,25 @@ def test_the_jars_are_there_without_java_or_internet(image: Image) -> None:
     assert [jar for jar in jars if not jar.is_relative_to(image.variables["CDCBUS_CACHE"])] == []
 
 
+def test_spark_starts_with_archived_classes(image: Image) -> None:
+    """Also where a task has more on its class path."""
+    options = {"spark.driver.extraClassPath": "/nowhere/other.jar", "spark.driver.extraJavaOptions": "-Dx=y"}
+    program = f"""
+from pathlib import Path
+from threading import Event
+from cdcbus.consumer.spark import spark_session
+from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.plugins.contracts import JdbcTarget
+task = LoadTask("1", TopicConfig("", ()), "canalRow", "JdbcBatch", JdbcTarget(""), spark_options={options})
+with spark_session(task, Event()) as (spark, _):
+    java = spark.sparkContext._gateway.proc.pid
+    print(*(line.split()[-1] for line in Path(f"/proc/{{java}}/maps").read_text().splitlines()), sep="\\n")
+"""
+    (archive,) = Path(image.variables["CDCBUS_CACHE"]).rglob("classes.jsa")
+    assert str(archive) in image.run([str(image.python), "-c", program]).stdout.splitlines()
+    assert "already" in image.run(["cdcbus", "prepare"]).stdout
+
+
 @pytest.mark.parametrize("service", TASKS)
 def test_the_task_files_are_good_there(image: Image, service: str) -> None:
     (folder,) = mounts(service)

@@ -1,0 +1,71 @@
+"""Which archive of Spark's classes is whose, and what is left of one that cannot be made."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cdcbus.consumer.class_archive import archive_file, archive_option, make_archive
+from cdcbus.plugins.errors import ConfigError
+
+
+@pytest.fixture
+def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Two, and an empty cache."""
+    monkeypatch.setenv("CDCBUS_CACHE", str(tmp_path / "cache"))
+    found = [tmp_path / "a.jar", tmp_path / "b.jar"]
+    for jar in found:
+        jar.write_text(jar.name)
+        os.utime(jar, (1_000, 1_000))
+    return found
+
+
+def other_java(folder: Path) -> Path:
+    """The home of one that tells its version and can do nothing else."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "17.0.1"\' >&2 && exit\necho no room >&2\nexit 1\n')
+    program.chmod(0o755)
+    return folder
+
+
+def test_an_archive_is_for_these_jars_in_this_order(jars: list[Path]) -> None:
+    first = archive_file(jars)
+    assert archive_file(jars) == first
+    assert archive_file(jars[::-1]) != first
+    os.utime(jars[0], ns=(1_000 * 10**9, 1_000 * 10**9 + 5))
+    assert archive_file(jars) == first  # an image has kept the second only
+    os.utime(jars[0], (1_001, 1_001))
+    assert archive_file(jars) != first
+
+
+def test_an_archive_is_for_one_java(jars: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = archive_file(jars)
+    monkeypatch.setenv("JAVA_HOME", str(other_java(tmp_path / "java")))
+    assert archive_file(jars) != first
+
+
+def test_java_is_told_of_an_archive_that_is_there(jars: list[Path]) -> None:
+    assert archive_option(jars) == ""
+    file = archive_file(jars)
+    file.parent.mkdir(parents=True)
+    file.touch()
+    assert f"-XX:SharedArchiveFile={file} " in archive_option(jars)
+
+
+def test_an_archive_that_java_does_not_make_is_none_and_others_are_removed(
+    jars: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = archive_file(jars)
+    older, begun = (file.parent.with_name(name) for name in ("older", "another.part"))
+    for folder in (older, begun):
+        folder.mkdir(parents=True)
+    monkeypatch.setenv("JAVA_HOME", str(other_java(tmp_path / "java")))
+    with pytest.raises(ConfigError, match=r"^cannot archive Spark's classes: "):
+        make_archive(file)
+    assert not file.exists()
+    assert archive_option(jars) == ""
+    assert not older.exists()
+    assert begun.exists()
