@@ -77,6 +77,7 @@ WITHOUT_JSON = {
     *(f"task {name}" for name in ("run", "logs", "new", "import", "export", "clone", "rm")),
     *(f"node {name}" for name in ("run", "spark")),
     "source add",
+    "prepare",  # `doctor` tells whether it was done
     "topic schema",  # is JSON
 }
 
