@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcbus.consumer.class_archive import archive_option
-from cdcbus.consumer.jars import kafka_connector_jars, pyspark_jars
+from cdcbus.consumer.jars import kafka_connector_jars, spark_jars
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.package_zip import package_zip
 from cdcbus.consumer.task import LoadTask
@@ -132,8 +132,7 @@ def _application(name: str, options: Mapping[str, str], stop: Event) -> Iterator
 
     `options` override the settings above; Java options are added.
     """
-    connector = kafka_connector_jars()
-    jars = [*connector, *pyspark_jars()]  # Spark adds the latter itself, in the order of the folder, which is another one on each machine
+    jars = spark_jars()  # Spark adds most of them itself, but in the order of their folder, which is another one on each machine
     master = with_attempts(options.get("spark.master", _SETTINGS["spark.master"]))
     if master == "yarn":
         check_hadoop_configuration(os.environ)
@@ -149,7 +148,7 @@ def _application(name: str, options: Mapping[str, str], stop: Event) -> Iterator
         **options,
         "spark.master": master,
         _CLASS_PATH: os.pathsep.join(filter(None, (*map(str, jars), options.get(_CLASS_PATH)))),
-        **({_JARS: ",".join(filter(None, (*map(str, connector), options.get(_JARS))))} if is_cluster(master) else {}),
+        **({_JARS: ",".join(filter(None, (*map(str, kafka_connector_jars()), options.get(_JARS))))} if is_cluster(master) else {}),
         _JAVA_OPTIONS: java_options(options.get(_JAVA_OPTIONS, ""), os.environ, archive_option(jars)),
     }
     builder = SparkSession.builder

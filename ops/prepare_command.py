@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cdcbus.consumer.class_archive import archive_file, make_archive
-from cdcbus.consumer.jars import kafka_connector_jars, pyspark_jars
+from cdcbus.consumer.jars import spark_jars
 
 
 @click.command("prepare")
@@ -18,7 +18,7 @@ def prepare() -> None:
     from rich.console import Console
 
     console = Console(stderr=True)
-    archive = archive_file([*kafka_connector_jars(console), *pyspark_jars()])
+    archive = archive_file(spark_jars(console))
     if archive.is_file():
         click.echo(f"Spark's classes are archived already: {archive}")
         return

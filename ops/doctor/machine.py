@@ -38,7 +38,7 @@ def _connector() -> Iterator[Observation]:
 
 
 def _classes() -> Iterator[Observation]:
-    archive = archive_file([*jars.kafka_connector_jars(), *jars.pyspark_jars()])
+    archive = archive_file(jars.spark_jars())
     found = f"archived in {archive.parent}" if archive.is_file() else "not archived: with `cdcbus prepare` tasks start some seconds faster"
     yield ok("Spark's classes", found)
 
