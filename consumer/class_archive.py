@@ -36,15 +36,15 @@ def archive_option(jars: Sequence[Path]) -> str:
 
 
 def make_archive(file: Path) -> None:
-    """Makes what `archive_file` names, unless it is there, and removes those for other jars: it takes most of a minute, and some 190 MB.
+    """Makes what `archive_file` names, unless it is there, then removes those for other jars: it takes most of a minute, and some 190 MB.
     Raises ConfigError when Java does not make it."""
     with making(file.parent) as part:
         if part is None:
             return
+        _rehearse(part / file.name)
         for other in file.parent.parent.iterdir():
             if other.is_dir() and other.suffix != part.suffix:
                 shutil.rmtree(other, ignore_errors=True)
-        _rehearse(part / file.name)
 
 
 def _rehearse(file: Path) -> None:

@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from subprocess import TimeoutExpired
@@ -130,7 +130,7 @@ def shared_spark(name: str, options: Mapping[str, str], stop: Event, on_end: Cal
 def _application(name: str, options: Mapping[str, str], stop: Event) -> Iterator[tuple[SparkSession, Path]]:
     """A session, and an empty folder for checkpoints. Both are gone at the end.
 
-    `options` override the settings above; Java options are added.
+    `options` override the settings above; Java options and jars are added.
     """
     jars = spark_jars()  # Spark adds most of them itself, but in the order of their folder, which is another one on each machine
     master = with_attempts(options.get("spark.master", _SETTINGS["spark.master"]))
@@ -147,8 +147,8 @@ def _application(name: str, options: Mapping[str, str], stop: Event) -> Iterator
         **({} if is_cluster(master) else {**_ALONE, "spark.local.dir": str(scratch / "local")}),
         **options,
         "spark.master": master,
-        _CLASS_PATH: os.pathsep.join(filter(None, (*map(str, jars), options.get(_CLASS_PATH)))),
-        **({_JARS: ",".join(filter(None, (*map(str, kafka_connector_jars()), options.get(_JARS))))} if is_cluster(master) else {}),
+        _CLASS_PATH: _joined(os.pathsep, jars, options.get(_CLASS_PATH)),
+        _JARS: _joined(",", kafka_connector_jars() if is_cluster(master) else (), options.get(_JARS)),
         _JAVA_OPTIONS: java_options(options.get(_JAVA_OPTIONS, ""), os.environ, archive_option(jars)),
     }
     builder = SparkSession.builder
@@ -179,6 +179,10 @@ def _application(name: str, options: Mapping[str, str], stop: Event) -> Iterator
         with suppress(*JVM_ENDED):
             spark.stop()
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _joined(separator: str, jars: Iterable[Path], given: str | None) -> str:
+    return separator.join(filter(None, (*map(str, jars), given)))
 
 
 def _is_ended(spark: SparkSession) -> bool:

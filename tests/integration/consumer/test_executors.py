@@ -8,6 +8,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from tests.support.spark_cluster import Cluster, executors, open_cluster
@@ -26,7 +27,8 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 def test_lanes_are_applied_on_executors_of_which_one_is_killed(tables: TwoTables, cluster: Cluster) -> None:
     tables.change(1)
     shop = tables.shop
-    spark = {"spark.master": cluster.url, "spark.executor.memory": "640m", "spark.executor.cores": "1"}
+    [jar] = Path(pyspark.__file__).parent.glob("jars/py4j-*.jar")  # one of the task's own comes beside those that it cannot do without
+    spark = {"spark.jars": str(jar), "spark.master": cluster.url, "spark.executor.memory": "640m", "spark.executor.cores": "1"}
     load = shop.load("postgresql", consumer__source__maxRecordsPerBatch="100", **spark)
     load.start()
     begun = f'SELECT COUNT(*) FROM {shop.name}."orders"'

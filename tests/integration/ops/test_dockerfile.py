@@ -10,7 +10,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus import __version__
 from cdcbus.ops.stack.addresses import Database
+from tests.support.waiting import wait_until
 from tests.unit.ops.test_docker import ROOT, TASKS, environment, instructions, is_ignored, mounts, tables
 
 pytestmark = pytest.mark.integration
@@ -290,11 +290,12 @@ def script_input(service: str, client: str, folder: Path) -> tuple[list[str], st
 
 def wait_until_equal(cursor: Cursor, target: psycopg.Connection[Any], running: list[subprocess.Popen[bytes]]) -> None:
     """Every table of the shop holds the same rows on both sides; the tasks must go on running until then."""
-    deadline = time.monotonic() + 120
-    while (rows := (source_rows(cursor), target_rows(target)))[0] != rows[1]:
+
+    def are_equal() -> bool:
         assert [process.poll() for process in running] == [None, None]
-        assert time.monotonic() < deadline, rows
-        time.sleep(0.2)
+        return source_rows(cursor) == target_rows(target)
+
+    wait_until(are_equal, "equal tables")
 
 
 def source_rows(cursor: Cursor) -> dict[str, list[tuple[Any, ...]]]:

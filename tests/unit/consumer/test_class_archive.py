@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,17 +56,38 @@ def test_java_is_told_of_an_archive_that_is_there(jars: list[Path]) -> None:
     assert f"-XX:SharedArchiveFile={file} " in archive_option(jars)
 
 
-def test_an_archive_that_java_does_not_make_is_none_and_others_are_removed(
-    jars: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def older(jars: list[Path]) -> Path:
+    """The folder of an archive for other jars."""
+    folder = archive_file(jars).parent.with_name("older")
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_a_new_archive_takes_the_place_of_others_but_not_of_those_at_work(
+    jars: list[Path], older: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script stands in for the rehearsal."""
+    begun = older.with_name("another.part")
+    begun.mkdir()
+    program = tmp_path / "python"
+    program.write_text('#!/bin/sh\necho classes > "$3"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    file = archive_file(jars)
+    make_archive(file)
+    assert {entry.name for entry in file.parent.iterdir()} == {file.name}
+    assert not older.exists()
+    assert begun.exists()
+
+
+def test_an_archive_that_java_does_not_make_is_none_and_others_stay(
+    jars: list[Path], older: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = archive_file(jars)
-    older, begun = (file.parent.with_name(name) for name in ("older", "another.part"))
-    for folder in (older, begun):
-        folder.mkdir(parents=True)
     monkeypatch.setenv("JAVA_HOME", str(other_java(tmp_path / "java")))
     with pytest.raises(ConfigError, match=r"^cannot archive Spark's classes: "):
         make_archive(file)
     assert not file.exists()
     assert archive_option(jars) == ""
-    assert not older.exists()
-    assert begun.exists()
+    assert older.exists()
