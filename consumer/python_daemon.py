@@ -1,11 +1,31 @@
 """The process that Spark forks Python workers from, on this machine: they begin with all loaded that applying a lane needs.
 
-Else each loads it for itself, which takes most of its start.
+Else each loads it for itself, which takes most of its start. PySpark is loaded as it is installed: Spark puts it in front of that in
+archives, whose modules Python compiles at each start, and whose lists it reads again before each task.
 """
 
-from pyspark.daemon import manager
+import gc
+import re
+import sys
 
-import cdcbus.consumer.executors  # noqa: F401
+
+def leave_out_archives() -> None:
+    """Those of PySpark and py4j on Python's path."""
+    for place in [place for place in sys.path if re.search(r"/(pyspark|py4j-[^/]*)\.zip$", place)]:
+        sys.path.remove(place)
+        sys.path_importer_cache.pop(place, None)
+
+
+def main() -> None:
+    """Returns in each worker, when it has nothing to do any more."""
+    from pyspark.daemon import manager
+
+    import cdcbus.consumer.executors  # noqa: F401
+
+    gc.freeze()  # a worker collects garbage after each task, for which it need not look at all this
+    manager()  # type: ignore[no-untyped-call]
+
 
 if __name__ == "__main__":
-    manager()  # type: ignore[no-untyped-call]
+    leave_out_archives()
+    main()
