@@ -62,8 +62,9 @@ def _packed(size: int, zero: int, *parts: tuple[int, int]) -> SearchStrategy[byt
 
 
 def _fraction(digits: int) -> SearchStrategy[bytes]:
+    """As servers store it, in bytes of two digits each: behind an odd number of them stands a 0."""
     size = (digits + 1) // 2
-    return st.integers(0, 100**size - 1).map(lambda value: value.to_bytes(size, "big")) if size else st.just(b"")
+    return st.integers(0, 10**digits - 1).map(lambda value: (value * 10 ** (digits % 2)).to_bytes(size, "big")) if size else st.just(b"")
 
 
 def _joined(*parts: SearchStrategy[bytes]) -> SearchStrategy[bytes]:
