@@ -1,7 +1,7 @@
 """The process that Spark forks Python workers from, on this machine: they begin with all loaded that applying a lane needs.
 
-Else each loads it for itself, which takes most of its start. PySpark is loaded as it is installed: Spark puts it in front of that in
-archives, whose modules Python compiles at each start, and whose lists it reads again before each task.
+Else each loads it for itself, which takes most of its start. PySpark is loaded as it is installed: Spark puts archives of it in front of
+that, whose modules Python compiles at each start, and whose lists a worker reads again before each task.
 """
 
 import gc
@@ -17,7 +17,7 @@ def leave_out_archives() -> None:
 
 
 def main() -> None:
-    """Returns in each worker, when it has nothing to do any more."""
+    """Does not return: what it forks ends as a worker does, and it ends itself when Spark has no more need of it."""
     from pyspark.daemon import manager
 
     import cdcbus.consumer.executors  # noqa: F401
