@@ -36,7 +36,7 @@ def archive_option(jars: Sequence[Path]) -> str:
 
 
 def make_archive(file: Path) -> None:
-    """Makes what `archive_file` names, unless it is there, then removes those for other jars: it takes most of a minute, and some 190 MB.
+    """Makes what `archive_file` names, unless it is there, then removes those for other jars: it takes most of a minute, and some 170 MB.
     Raises ConfigError when Java does not make it."""
     with making(file.parent) as part:
         if part is None:

@@ -25,6 +25,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark import InheritableThread
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BinaryType, StructField, StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
@@ -43,6 +44,7 @@ SLICE_BYTES = 16 << 20
 SLICES_AHEAD = 1
 TURN_SECONDS = 10.0
 """After so long, or twice TURN_BYTES, a lane leaves the rest of the batch for later, so that its position gets on."""
+OUTCOME = StructType([StructField("outcome", BinaryType())])
 TASKS = 8
 """Whose connections a Python worker keeps."""
 
@@ -113,7 +115,7 @@ class Executors:
 
 def map_in_arrow(frame: DataFrame, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> DataFrame:
     """What `DataFrame.mapInArrow` does, which asks for pandas though it has no need of it."""
-    mapped: Any = UserDefinedFunction(function, "outcome binary", "apply_lane", PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+    mapped: Any = UserDefinedFunction(function, OUTCOME, "apply_lane", PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     return DataFrame(frame._jdf.mapInArrow(mapped(*(frame[name] for name in frame.columns))._jc, False, None), frame.sparkSession)
 
 

@@ -23,7 +23,7 @@ from cdcbus.consumer.class_archive import MUTE
 from cdcbus.consumer.executors import map_in_arrow
 from cdcbus.consumer.fetch import FEW_RECORDS, HERE_RECORDS, Fetcher
 from cdcbus.consumer.jars import kafka_connector_jars
-from cdcbus.consumer.spark import ASYNCHRONOUS_PROGRESS, kafka_stream, spark_session
+from cdcbus.consumer.spark import ASYNCHRONOUS_PROGRESS, begin_at, kafka_stream, spark_session
 from cdcbus.consumer.task import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError
@@ -69,7 +69,9 @@ def _outcome(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _look_for_kafka(spark: SparkSession, scratch: Path, task: LoadTask) -> None:
-    stream = kafka_stream(spark, task, {("rehearsal", 0): 0}, 1)
+    offsets = {("rehearsal", 0): 0}
+    begin_at(scratch / "kafka", offsets)
+    stream = kafka_stream(spark, task, offsets, 1)
     writer = stream.writeStream.foreachBatch(lambda frame, number: None).options(**ASYNCHRONOUS_PROGRESS)
     with suppress(StreamingQueryException):
         writer.option("checkpointLocation", (scratch / "kafka").as_uri()).start().awaitTermination()

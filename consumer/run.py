@@ -30,7 +30,7 @@ from cdcbus.consumer.executors import Executors
 from cdcbus.consumer.idle import REST, asleep
 from cdcbus.consumer.offsets import TopicLogs, starting_offsets
 from cdcbus.consumer.progress import Progress, is_done, shown
-from cdcbus.consumer.spark import ASYNCHRONOUS_PROGRESS, JVM_ENDED, OpenSpark, kafka_stream, query_error, spark_session
+from cdcbus.consumer.spark import ASYNCHRONOUS_PROGRESS, JVM_ENDED, OpenSpark, begin_at, kafka_stream, query_error, spark_session
 from cdcbus.consumer.stored_positions import StoredPositions
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.contracts import AppliedOffset, PositionStore
@@ -99,6 +99,7 @@ def _stream(task: LoadTask, spark: SparkSession, scratch: Path, batches: Batches
     stream = kafka_stream(spark, task, batches.progress.next_offsets, batches.size.records)
     looked_at, is_quiet = time.monotonic(), False
     with TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as checkpoint:  # gone with its query: there may be many in a day
+        begin_at(Path(checkpoint), batches.progress.next_offsets)
         writer = stream.writeStream.foreachBatch(batches).option("checkpointLocation", Path(checkpoint).as_uri())
         spark.sparkContext.setLocalProperty(POOL, SMALL)  # for what this thread starts
         query = batches.start(writer.options(**ASYNCHRONOUS_PROGRESS))

@@ -21,6 +21,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import unix_millis
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcbus.consumer.class_archive import archive_option
@@ -59,6 +60,8 @@ _SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.session.timeZone": "UTC",
+    # MLlib extends each session by functions for vectors, and to learn their types takes Spark most of a second.
+    "spark.sql.extensions.test.loadFromCp": "false",
     "spark.sql.streaming.pollingDelay": "100ms",
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.metricsEnabled": "false",
@@ -288,7 +291,7 @@ def _copy_lines(reading: int, writing: int, stop: Event) -> None:
 
 
 FETCH_BYTES = 64 << 20  # of all lanes
-COLUMNS = ("topic", "partition", "offset", "value", "unix_millis(timestamp) AS kafka_ms")
+COLUMNS = ("topic", "partition", "offset", "value")
 
 
 def kafka_stream(spark: SparkSession, task: LoadTask, offsets: Mapping[Lane, int], batch_records: int) -> DataFrame:
@@ -297,9 +300,6 @@ def kafka_stream(spark: SparkSession, task: LoadTask, offsets: Mapping[Lane, int
 
     With a chosen partition it is assigned, else new partitions of the topics are found and read from their beginning.
     """
-    starting: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in offsets.items():
-        starting.setdefault(topic, {})[str(partition)] = offset
     if task.source.partition is None:
         chosen = {"subscribe": ",".join(task.source.topics)}
     else:
@@ -309,14 +309,32 @@ def kafka_stream(spark: SparkSession, task: LoadTask, offsets: Mapping[Lane, int
         **{f"kafka.{key}": value for key, value in task.source.kafka_options.items()},
         "kafka.bootstrap.servers": task.source.servers,
         "kafka.isolation.level": "read_committed",
-        "startingOffsets": orjson.dumps(starting).decode(),
+        "startingOffsets": _offsets_json(offsets),
         "failOnDataLoss": "true",
         "maxOffsetsPerTrigger": str(batch_records),
         **chosen,
     }
     headers = {"includeHeaders": "true"} if isinstance(task.target, PublishConfig) else {}
     read = spark.readStream.format("kafka").options(**options, **headers).load()
-    return read.selectExpr(*COLUMNS, *(["headers"] if headers else []))
+    return read.select(*COLUMNS, unix_millis("timestamp").alias("kafka_ms"), *(["headers"] if headers else []))
+
+
+def begin_at(checkpoint: Path, offsets: Mapping[Lane, int]) -> None:
+    """Writes into a new checkpoint where the query begins, as Spark does at a first start; it counts more than what the stream says.
+
+    Spark itself would first ask Kafka which partitions there are, which takes a tenth of a second, and fail where they are not these. So it
+    finds others with its first batch.
+    """
+    file = checkpoint / "sources" / "0" / "0"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"\0v1\n" + _offsets_json(offsets).encode())
+
+
+def _offsets_json(offsets: Mapping[Lane, int]) -> str:
+    topics: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in offsets.items():
+        topics.setdefault(topic, {})[str(partition)] = offset
+    return orjson.dumps(topics).decode()
 
 
 def _fetching(lanes: int, batch_records: int) -> dict[str, str]:

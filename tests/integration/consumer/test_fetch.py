@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cdcbus.consumer.batch_size import BatchSize
 from cdcbus.consumer.fetch import HERE_LANES, HERE_RECORDS, MOST_BYTES, Fetcher
 from cdcbus.consumer.offsets import Lane
-from cdcbus.consumer.spark import kafka_stream, spark_session
+from cdcbus.consumer.spark import begin_at, kafka_stream, spark_session
 from cdcbus.consumer.task import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.kafka.publish_config import PublishConfig
@@ -143,6 +143,24 @@ def test_records_are_read_as_a_job_reads_them_and_without_one_where_lanes_are_fe
     assert sorted_by_lane(here).equals(sorted_by_lane(collected))
     assert len(here) == 100 * lanes + 1
     assert (jobs == 0) == (lanes <= HERE_LANES)
+
+
+def test_a_checkpoint_begins_as_spark_itself_writes_it(
+    in_batch: Callable[..., int], name: str, kafka: str, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    put(kafka, make_topic(name, 2), 2, 1)
+    assert in_batch(reading(name, kafka), 2, DataFrame.count) == 3
+    begin_at(tmp_path / "ours", {(name, 0): 0, (name, 1): 0})
+    begin = Path("sources", "0", "0")
+    assert (tmp_path / "ours" / begin).read_bytes() == (tmp_path / begin).read_bytes()
+
+
+def test_a_partition_that_has_come_since_the_look_at_kafka_is_read_from_its_beginning(
+    in_batch: Callable[..., int], name: str, kafka: str, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    put(kafka, make_topic(name, 2), 2, 1)
+    begin_at(tmp_path, {(name, 0): 0})
+    assert in_batch(reading(name, kafka), 1, DataFrame.count) == 3
 
 
 def test_a_large_count_goes_by_a_job(in_batch: Callable[..., int], name: str, kafka: str, make_topic: Callable[..., str]) -> None:

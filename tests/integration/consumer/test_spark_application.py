@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from threading import Event
 
 import pytest
@@ -18,6 +20,22 @@ pytestmark = pytest.mark.integration
 
 def task(master: str) -> LoadTask:
     return LoadTask("7", TopicConfig("", ()), "canalRow", "JdbcBatch", JdbcTarget(""), spark_options={"spark.master": master})
+
+
+FUNCTIONS = """
+from threading import Event
+from cdcbus.consumer.spark import spark_session
+from tests.integration.consumer.test_spark_application import task
+with spark_session(task("local[1]"), Event()) as (spark, _):
+    registry = getattr(spark.sparkContext._jvm.org.apache.spark.sql.catalyst.analysis, "FunctionRegistry$")
+    print(getattr(registry, "MODULE$").internal().listFunction().mkString(" "))
+"""
+
+
+def test_a_session_is_made_without_mllibs_functions() -> None:
+    functions = subprocess.run([sys.executable, "-c", FUNCTIONS], check=True, capture_output=True, text=True).stdout
+    assert "timestampadd" in functions
+    assert "vector_to_array" not in functions
 
 
 def test_spark_that_does_not_start_says_why() -> None:

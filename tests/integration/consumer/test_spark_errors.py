@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from cdcbus.consumer.batch_size import BatchSize
 from cdcbus.consumer.fetch import Fetcher
 from cdcbus.consumer.offsets import Lane
-from cdcbus.consumer.spark import kafka_stream, query_error, spark_error, spark_session
+from cdcbus.consumer.spark import ASYNCHRONOUS_PROGRESS, begin_at, kafka_stream, query_error, spark_error, spark_session
 from cdcbus.consumer.task import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable, CdcError
@@ -59,8 +59,9 @@ def ended(spark: SparkSession, task: LoadTask, offsets: dict[Lane, int], folder:
         except Exception as error:
             inside.append(error)
 
+    begin_at(folder, offsets)
     writer = kafka_stream(spark, task, offsets, 1000).writeStream.foreachBatch(take).option("checkpointLocation", str(folder))
-    query = writer.start()
+    query = writer.options(**ASYNCHRONOUS_PROGRESS).start()
     try:
         wait_until(lambda: bool(inside) or not query.isActive, "the query to fail")
         return spark_error(task, inside[0]) if inside else query_error(task, query)
@@ -69,8 +70,11 @@ def ended(spark: SparkSession, task: LoadTask, offsets: dict[Lane, int], folder:
 
 
 @READS
-def test_offsets_that_are_gone_are_looked_at_again(spark: SparkSession, task: LoadTask, tmp_path: Path, read: Read) -> None:
-    found = ended(spark, task, {(task.source.topics[0], 0): 2}, tmp_path, read)
+@pytest.mark.parametrize("offset", [2, 1000])
+def test_offsets_that_are_not_there_are_looked_at_again(
+    spark: SparkSession, task: LoadTask, tmp_path: Path, read: Read, offset: int
+) -> None:
+    found = ended(spark, task, {(task.source.topics[0], 0): offset}, tmp_path, read)
     assert type(found) is BusUnavailable, found
 
 
