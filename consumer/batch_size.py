@@ -6,7 +6,9 @@ import logging
 
 LOG = logging.getLogger(__name__)
 BATCH_BYTES = 32 << 20  # of values; on their way to the target each is held several times, by Spark and by Python
-TURN_BYTES, TURN_TRANSACTIONS = 256 << 20, 10  # of a batch whose records only pass by; then the task looks around, and its position gets on
+# Of a batch whose records only pass by; then the task looks around, and its position gets on. Between two of them the target waits for half
+# a second, so each has work for some seconds.
+TURN_BYTES, TURN_TRANSACTIONS, TURN_SECONDS = 640 << 20, 20, 10.0
 LARGE_RECORDS, LARGE_BYTES = 10_000, 8 << 20  # from here on it is worth while to start an executor's work for a batch
 FIRST_RECORDS = 1_000
 
@@ -34,10 +36,13 @@ class BatchSize:
         """Whether a batch of so many offsets is to be streamed, as far as the records before tell."""
         return count > self._large or count * self._record_bytes > LARGE_BYTES
 
-    def learn(self, count: int, bytes_: int, is_too_large: bool = False) -> bool:
-        """Whether `records` has changed after a batch of so many offsets and bytes, or after one of which as much was looked at."""
+    def learn(self, count: int, bytes_: int, is_too_large: bool = False, seconds: float = 0.0) -> bool:
+        """Whether `records` has changed after a batch of so many offsets and bytes, or after one of which as much was looked at. `seconds`
+        that it took, where that counts: half a turn's fit, so that the next ones are cut no more."""
         self._record_bytes = bytes_ // max(1, count)
         fitting = min(self._most, max(1, self._batch_bytes * count // max(1, bytes_)))
+        if seconds:
+            fitting = min(fitting, max(1, int(count * TURN_SECONDS / 2 / seconds)))
         is_full = count >= 0.9 * self.records  # Spark gives each lane a part, rounded down
         if is_too_large or bytes_ > 2 * self._batch_bytes:
             records = min(fitting, max(1, self.records // 2))

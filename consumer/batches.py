@@ -220,6 +220,7 @@ class Batches:
         count = sum(outcome.end - known.get(outcome.lane, 0) for outcome in outcomes)
         value_bytes = sum(outcome.value_bytes for outcome in outcomes)
         is_cut = any(outcome.end < moved[outcome.lane] for outcome in outcomes)
-        if self.size.learn(count, value_bytes, is_cut) or is_cut:
+        seconds = max((outcome.seconds for outcome in outcomes), default=0.0)
+        if self.size.learn(count, value_bytes, is_cut, seconds) or is_cut:
             self.ended.set()
         return outcomes

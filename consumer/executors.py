@@ -30,7 +30,7 @@ from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
 from cdcbus.consumer.applier import Applier, make_applier
-from cdcbus.consumer.batch_size import TURN_BYTES
+from cdcbus.consumer.batch_size import TURN_BYTES, TURN_SECONDS
 from cdcbus.consumer.dead_letters import DeadLetter, DeadLetterTopic
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.records import NO_RECORDS, Records, kafka_times
@@ -42,8 +42,6 @@ from cdcbus.plugins.errors import CdcError
 ARROW_BYTES = 4 << 20
 SLICE_BYTES = 16 << 20
 SLICES_AHEAD = 1
-TURN_SECONDS = 10.0
-"""After so long, or twice TURN_BYTES, a lane leaves the rest of the batch for later, so that its position gets on."""
 OUTCOME = StructType([StructField("outcome", BinaryType())])
 TASKS = 8
 """Whose connections a Python worker keeps."""
@@ -60,13 +58,14 @@ class Span:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a lane: applied up to `end`, in all `value_bytes`; the target holds what was `seen` last. `log`: what there is to say,
-    by logger, level and text."""
+    """What became of a lane: applied up to `end`, in all `value_bytes`, in so many `seconds`; the target holds what was `seen` last. `log`:
+    what there is to say, by logger, level and text."""
 
     lane: Lane
     end: int
     report: BatchReport = field(default_factory=BatchReport)
     value_bytes: int = 0
+    seconds: float = 0.0
     seen: AppliedOffset | None = None
     error: CdcError | None = None
     log: list[tuple[str, int, str]] = field(default_factory=list)
@@ -183,7 +182,8 @@ def _begin(applier: Applier, outcome: Outcome, span: Span, seen: Mapping[Lane, A
 
 
 def _apply_slices(applier: Applier, outcome: Outcome, span: Span, slices: Iterable[pa.Table]) -> None:
-    """One is written while the next is decoded and the one after that is read."""
+    """One is written while the next is decoded and the one after that is read. After TURN_SECONDS, or twice TURN_BYTES, the lane leaves the
+    rest of the batch for later."""
     lane, at, began = outcome.lane, outcome.end, monotonic()
 
     def write(prepared: Future[Callable[[int, int], BatchReport]], begin: int, end: int) -> None:
@@ -211,6 +211,7 @@ def _apply_slices(applier: Applier, outcome: Outcome, span: Span, slices: Iterab
                 written.append(writing.submit(write, preparing.submit(applier.prepare, lane, NO_RECORDS), at, span.end))
         for future in written:
             future.result()
+    outcome.seconds = monotonic() - began
 
 
 @lru_cache(TASKS)

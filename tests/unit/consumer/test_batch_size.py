@@ -2,7 +2,7 @@ import itertools
 
 import pytest
 
-from cdcbus.consumer.batch_size import BATCH_BYTES, FIRST_RECORDS, LARGE_RECORDS, TURN_BYTES, TURN_TRANSACTIONS, BatchSize
+from cdcbus.consumer.batch_size import BATCH_BYTES, FIRST_RECORDS, LARGE_RECORDS, TURN_BYTES, TURN_SECONDS, TURN_TRANSACTIONS, BatchSize
 
 KB = 1024
 
@@ -71,6 +71,19 @@ def test_batches_that_only_pass_by_may_have_several_transactions() -> None:
     small = BatchSize("7", 50_000, is_streamed=True)
     assert small.learn(FIRST_RECORDS, FIRST_RECORDS * 10)
     assert small.records == 50_000 * TURN_TRANSACTIONS
+
+
+def test_batches_that_last_too_long_become_as_large_as_fits_into_half_a_turn_and_stay_so() -> None:
+    size = BatchSize("7", 50_000, is_streamed=True)
+    size.learn(FIRST_RECORDS, FIRST_RECORDS * 10)
+    before, records_per_second = size.records, 60_000
+    assert before > records_per_second * TURN_SECONDS
+    count = int(records_per_second * TURN_SECONDS)
+    assert size.learn(count, count * 10, is_too_large=True, seconds=TURN_SECONDS)
+    assert size.records == count // 2
+    assert not size.learn(size.records, size.records * 10, seconds=size.records / records_per_second)
+    assert size.learn(size.records, size.records * 10, seconds=size.records / records_per_second / 8)
+    assert size.records == before
 
 
 def test_a_batch_is_large_by_its_records_its_bytes_or_where_transactions_are_to_be_small() -> None:
