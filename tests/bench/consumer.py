@@ -4,21 +4,23 @@
 
 The topic holds the producer benchmark's backlog as canalRow. A task's rate is taken from where it begins to read, with Spark running, to
 the end of its last batch: the start of the query, of a Python worker and of Java's compiler is part of it. A second rate is taken from the
-end of the first batch, a large one. Beside them stands the bare driver: per batch of as many changes, the net rows written with COPY and a
-merge (PostgreSQL) or with multi-row REPLACE (MariaDB), and deletes by key. Each task runs in a process of its own.
+first transaction that the target holds to the last one, by its offsets, which are looked at ten times a second. Beside them stands the
+bare driver: per batch of as many changes, the net rows written with COPY and a merge (PostgreSQL) or with multi-row REPLACE (MariaDB), and
+deletes by key. Each task runs in a process of its own.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -38,6 +40,8 @@ from cdcbus.consumer.run import run
 from cdcbus.consumer.task import LoadTask
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.ops.stack.stack import down, up
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.loaders import make_loader
 from cdcbus.tasks.positions import MemoryPositions
 from cdcbus.tasks.properties import read_task
 from tests.bench import backlog as backlogs
@@ -63,7 +67,7 @@ def _mariadb(addresses: Addresses) -> Any:
 
 
 def _empty(addresses: Addresses, target: str) -> None:
-    """The target table, new and empty."""
+    """The target table, new and empty; nothing is left to be written of what was before."""
     with _postgresql(addresses) if target == "postgresql" else _mariadb(addresses) as connection:
         cursor = connection.cursor()
         if target == "postgresql":
@@ -75,6 +79,10 @@ def _empty(addresses: Addresses, target: str) -> None:
             cursor.execute(f"DROP TABLE IF EXISTS {backlogs.TABLE}")
             cursor.execute(f"CREATE TABLE {backlogs.TABLE} ({backlogs.COLUMNS}) CHARACTER SET utf8mb4")
         connection.commit()
+        if target == "postgresql":
+            connection.autocommit = True
+            cursor.execute("CHECKPOINT")
+    os.sync()
 
 
 def _net_batches(kafka: str, topic: str, partitions: int) -> Iterator[tuple[int, dict[str, Row | None]]]:
@@ -181,22 +189,30 @@ def _measured(task: LoadTask, changes: int) -> dict[str, float]:
 
     run(task, {topic: MemoryPositions() for topic in task.source.topics}, stop, note)
     begun = reports[0][0]
-    done = [(at, count) for at, count in reports if count]
-    (first, before), (last, after) = done[0], done[-1]
+    last, done = reports[-1]
     return {
-        "rate": after / (last - begun),
-        "later": (after - before) / (last - first),
-        "batches": len(done),
+        "rate": done / (last - begun),
+        "batches": sum(count > 0 for _, count in reports),
         "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
 
 
-def _in_a_process(arguments: list[Any]) -> dict[str, float]:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.bench.consumer", "--measure", json.dumps(arguments)], check=True, stdout=subprocess.PIPE, text=True
-    )
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+def _in_a_process(file: Path, changes: int, target: JdbcTarget) -> dict[str, float]:
+    """What `_measured` gives, and the rate `later` of what the target's offsets tell."""
+    command = [sys.executable, "-m", "tests.bench.consumer", "--measure", json.dumps([str(file), changes])]
+    curve: list[tuple[float, int]] = []
+    with closing(make_loader("JdbcBatch", target)) as loader, subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        is_running = True
+        while is_running:
+            is_running = process.poll() is None  # one more look when it has ended
+            curve.append((time.perf_counter(), sum(offset.next_offset for offset in loader.applied_offsets())))
+            time.sleep(0.1)
+        output = process.communicate()[0]
+    if process.returncode:
+        raise click.ClickException(f"the task has ended with exit code {process.returncode}")
+    found: dict[str, float] = json.loads(output.splitlines()[-1])
+    (first, before), (last, after) = (next(at for at in curve if is_there(at[1])) for is_there in (bool, changes.__eq__))
+    return {**found, "later": (after - before) / (last - first)}
 
 
 def _checked(addresses: Addresses, target: str) -> None:
@@ -217,15 +233,16 @@ def _checked(addresses: Addresses, target: str) -> None:
 
 
 def _bench(addresses: Addresses, changes: int, topic: str, partitions: int, folder: Path, master: str, console: Console) -> None:
-    columns = ("what", "changes/s", "ratio to bare", "after the first batch", "ratio", "batches", "RSS MB")
+    columns = ("what", "changes/s", "ratio to bare", "after the first rows", "ratio", "batches", "RSS MB")
     table = Table(*columns, title=f"{changes:,} canalRow records, {partitions} partition(s)")
     for target in ("postgresql", "mariadb"):
         bare = _bare(addresses, target, topic, partitions)
         table.add_row(f"bare driver into {target}", f"{bare:,.0f}", "1.00", "", "", "", "")
         _empty(addresses, target)
         file = folder / f"{target}.properties"
-        _load_task(addresses, target, topic, folder, master)
-        found = _in_a_process([str(file), changes])
+        task = _load_task(addresses, target, topic, folder, master)
+        assert isinstance(task.target, JdbcTarget)
+        found = _in_a_process(file, changes, task.target)
         _checked(addresses, target)
         rates = [text for rate in (found["rate"], found["later"]) for text in (f"{rate:,.0f}", f"{rate / bare:.2f}")]
         table.add_row(f"cdcbus into {target}", *rates, f"{found['batches']:.0f}", f"{found['rss_mb']:.0f}")
