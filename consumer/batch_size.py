@@ -37,8 +37,8 @@ class BatchSize:
         return count > self._large or count * self._record_bytes > LARGE_BYTES
 
     def learn(self, count: int, bytes_: int, is_too_large: bool = False, seconds: float = 0.0) -> bool:
-        """Whether `records` has changed after a batch of so many offsets and bytes, or after one of which as much was looked at. `seconds`
-        that it took, where that counts: half a turn's fit, so that the next ones are cut no more."""
+        """Whether `records` has changed after a batch of so many offsets and bytes, or after one of which as much was looked at. `seconds`:
+        what it took, where that counts; then no more fit than are done in half a turn, so that the next ones are not cut as well."""
         self._record_bytes = bytes_ // max(1, count)
         fitting = min(self._most, max(1, self._batch_bytes * count // max(1, bytes_)))
         if seconds:

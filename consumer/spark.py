@@ -322,8 +322,8 @@ def kafka_stream(spark: SparkSession, task: LoadTask, offsets: Mapping[Lane, int
 def begin_at(checkpoint: Path, offsets: Mapping[Lane, int]) -> None:
     """Writes into a new checkpoint where the query begins, as Spark does at a first start; it counts more than what the stream says.
 
-    Spark itself would first ask Kafka which partitions there are, which takes a tenth of a second, and fail where they are not these. So it
-    finds others with its first batch.
+    Without it Spark first asks Kafka which partitions there are, which takes a tenth of a second, and fails where they are not these; with
+    it, Spark finds new ones with its first batch.
     """
     file = checkpoint / "sources" / "0" / "0"
     file.parent.mkdir(parents=True)

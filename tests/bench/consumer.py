@@ -5,7 +5,7 @@
 The topic holds the producer benchmark's backlog as canalRow. A task's rate is taken from where it begins to read, with Spark running, to
 the end of its last batch: the start of the query, of a Python worker and of Java's compiler is part of it. A second rate is taken from the
 first transaction that the target holds to the last one, by its offsets, which are looked at ten times a second. Beside them stands the
-bare driver: per batch of as many changes, the net rows written with COPY and a merge (PostgreSQL) or with multi-row REPLACE (MariaDB), and
+bare driver: per 50,000 changes, the net rows written with COPY and a merge (PostgreSQL) or with multi-row REPLACE (MariaDB), and
 deletes by key. Each task runs in a process of its own.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import resource
 import subprocess
@@ -202,17 +203,18 @@ def _in_a_process(file: Path, changes: int, target: JdbcTarget) -> dict[str, flo
     command = [sys.executable, "-m", "tests.bench.consumer", "--measure", json.dumps([str(file), changes])]
     curve: list[tuple[float, int]] = []
     with closing(make_loader("JdbcBatch", target)) as loader, subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        is_running = True
-        while is_running:
-            is_running = process.poll() is None  # one more look when it has ended
-            curve.append((time.perf_counter(), sum(offset.next_offset for offset in loader.applied_offsets())))
+        is_over = False
+        while not is_over:
             time.sleep(0.1)
+            is_over = process.poll() is not None  # before the look: the last one sees all
+            curve.append((time.perf_counter(), sum(offset.next_offset for offset in loader.applied_offsets())))
         output = process.communicate()[0]
     if process.returncode:
         raise click.ClickException(f"the task has ended with exit code {process.returncode}")
     found: dict[str, float] = json.loads(output.splitlines()[-1])
-    (first, before), (last, after) = (next(at for at in curve if is_there(at[1])) for is_there in (bool, changes.__eq__))
-    return {**found, "later": (after - before) / (last - first)}
+    first, before = next(look for look in curve if look[1])
+    last, after = next(look for look in curve if look[1] == curve[-1][1])
+    return {**found, "later": (after - before) / (last - first) if last > first else math.nan}  # so few changes were there at once
 
 
 def _checked(addresses: Addresses, target: str) -> None:

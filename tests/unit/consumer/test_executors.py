@@ -88,12 +88,16 @@ def test_nothing_is_written_where_the_target_does_not_hold_what_the_driver_has_s
     assert (outcome.end, loader.rows[PARENTS]) == (0, {})
 
 
-def test_a_lane_leaves_the_rest_for_later_after_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("limit", "value"), [("TURN_BYTES", 1), ("TURN_SECONDS", 0.0)])
+def test_a_lane_leaves_the_rest_for_later_after_many_bytes_or_a_long_time(
+    monkeypatch: pytest.MonkeyPatch, limit: str, value: float
+) -> None:
     loader = target()
     monkeypatch.setattr(executors, "SLICE_BYTES", 1)
-    monkeypatch.setattr(executors, "TURN_BYTES", 1)
+    monkeypatch.setattr(executors, limit, value)
     outcome = applied(monkeypatch, loader, batches((5, 5, 10)), Span(0, RECORDS, 7))
     assert (outcome.end, loader.applied_offsets()) == (5, [AppliedOffset(*LANE, 5, 7)])
+    assert outcome.seconds > 0
 
 
 def test_errors_come_back_with_the_log_and_what_was_committed_before_stays(monkeypatch: pytest.MonkeyPatch) -> None:
