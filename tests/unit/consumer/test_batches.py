@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcbus.consumer import batches, stored_positions, turns
-from cdcbus.consumer.batch_size import BatchSize
+from cdcbus.consumer.batch_size import TURN_SECONDS, BatchSize
 from cdcbus.consumer.batches import POOL, SMALL, Batches
 from cdcbus.consumer.executors import Outcome, Span
 from cdcbus.consumer.idle import Pace
@@ -339,6 +339,19 @@ def test_executors_apply_a_large_batch_in_a_pool_of_its_task_and_small_ones_shar
     assert TASK.task_id in pools[0] and pools != [SMALL]
     assert properties[POOL] == SMALL
     assert world.stored() == ends(5, 6, 7)
+
+
+def test_after_a_batch_that_was_cut_for_its_time_the_next_query_has_batches_of_half_a_turn(due: Callable[[bool], None]) -> None:
+    class Executors:
+        def apply(self, _: object, spans: Mapping[Lane, Span]) -> list[Outcome]:
+            return [Outcome(lane, span.start + 10, seconds=TURN_SECONDS) for lane, span in spans.items()]
+
+    frame: Any = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None)))
+    executors: Any = Executors()
+    run = Run(World())
+    run.batches._work(partial(run.batches._apply_there, executors, frame), ends(500, 500, 500))
+    assert run.batches.ended.is_set()
+    assert run.batches.size.records == 10 * len(LANES) // 2
 
 
 # What can happen to a task, in any order
