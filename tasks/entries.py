@@ -18,7 +18,7 @@ from cdcbus.tasks.keys import find_key, nearest_key
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 PREFIX = re.compile(r"porter\.task\[([0-9]+)\]\.")
 REMARK = re.compile(r"[ \t]+#.*", re.DOTALL)
-SECRET_NAME = re.compile(r"passw|passphrase|pwd|secret|jaas|credential|key\.pem$|keystore\.key$", re.IGNORECASE)
+SECRET_NAME = re.compile(r"passw|passphrase|pwd|secret|jaas|credential|token$|key\.pem$|keystore\.key$", re.IGNORECASE)
 SECRET_INSIDE = re.compile(
     r"[?&;][A-Za-z]*(?i:password|pwd)=(?!\$\{)[^&;]|^jdbc:oracle:thin:[^@/]+/(?!\$\{)[^@]+@|^jdbc:[a-z]+://[^/@:]*:(?!\$\{)[^/@]+@"
     r'|(?i:password)\s*=\s*"(?!\$\{)[^"]'

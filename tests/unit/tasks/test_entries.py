@@ -83,6 +83,7 @@ def test_a_secret_is_taken_as_it_stands() -> None:
         "consumer.source.url=jdbc:mysql://u:abc@h/db",
         'kafka.sasl.jaas.config=x required username="${env:U}" password="abc";',
         "kafka.ssl.key.pem=abc",
+        "spark.kubernetes.authenticate.oauthToken=abc",
     ],
 )
 def test_an_inline_secret_is_warned_of_with_the_safe_form_and_without_the_secret(line: str) -> None:
