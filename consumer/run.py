@@ -26,6 +26,7 @@ from cdcbus.consumer.applier import make_applier
 from cdcbus.consumer.batch_size import BatchSize
 from cdcbus.consumer.batches import POOL, SMALL, Batches
 from cdcbus.consumer.dead_letters import dead_letters_of
+from cdcbus.consumer.executor_watch import ExecutorWatch
 from cdcbus.consumer.executors import Executors
 from cdcbus.consumer.idle import REST, asleep
 from cdcbus.consumer.offsets import TopicLogs, starting_offsets
@@ -103,6 +104,7 @@ def _stream(task: LoadTask, spark: SparkSession, scratch: Path, batches: Batches
         writer = stream.writeStream.foreachBatch(batches).option("checkpointLocation", Path(checkpoint).as_uri())
         spark.sparkContext.setLocalProperty(POOL, SMALL)  # for what this thread starts
         query = batches.start(writer.options(**ASYNCHRONOUS_PROGRESS))
+        watch = ExecutorWatch(task.task_id, spark, query)
         try:
             while not batches.ended.wait(POLL_SECONDS):
                 batches.look_around()
@@ -113,12 +115,15 @@ def _stream(task: LoadTask, spark: SparkSession, scratch: Path, batches: Batches
                     elif batches.are_quiet():
                         is_quiet = True
                         batches.ended.set()
+                    else:
+                        watch.look()
         finally:
             batches.end()
             with suppress(*JVM_ENDED):
                 query.stop()
     if batches.error is not None:
         raise batches.error
+    watch.look()
     return is_quiet
 
 

@@ -28,7 +28,8 @@ from cdcbus.tasks.task_nodes import Stat, State, TaskNodes
 TELL_SECONDS = 5.0
 LOOK_SECONDS = 0.5
 LOG = logging.getLogger(__name__)
-_RUNS = ("cdcbus.producer.run", "cdcbus.consumer.run")
+# Warnings of these mean that the task tries again, or waits; what else they say that it works.
+_SPEAK_OF_STATE = (policy.__name__, "cdcbus.producer.run", "cdcbus.consumer.run", "cdcbus.consumer.executor_watch")
 
 
 class _Ear(logging.Handler):
@@ -40,11 +41,11 @@ class _Ear(logging.Handler):
         self.state, self.reason = State.STARTING, ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if TASK_AT_WORK.get() not in ("", self._task_id):
+        if record.name not in _SPEAK_OF_STATE or TASK_AT_WORK.get() not in ("", self._task_id):
             return
-        if record.name == policy.__name__ and record.levelno >= logging.WARNING:
+        if record.levelno >= logging.WARNING:
             self.state, self.reason = State.RETRYING, record.getMessage()
-        elif record.name in _RUNS and record.levelno == logging.INFO:
+        else:
             self.state, self.reason = State.WORKING, ""
 
 

@@ -18,10 +18,17 @@ from tests.support.waiting import wait_until
 
 @dataclass(frozen=True)
 class Cluster:
-    """A master and one worker with two cores. `worker` is the process whose session the executors belong to."""
+    """A master, and what belongs to it, in `folder`."""
 
     url: str
-    worker: int
+    folder: Path
+    processes: list[subprocess.Popen[bytes]]
+
+    def add_worker(self, memory: str) -> int:
+        """With two cores. Returns its process id, which is also that of the session to which its executors belong."""
+        log = _start(self.folder, self.processes, "worker.Worker", "--cores", "2", "--memory", memory, self.url)
+        wait_until(lambda: "Successfully registered with master" in log.read_text(), f"the worker: {log}")
+        return self.processes[-1].pid
 
 
 def executors(session: int) -> list[int]:
@@ -39,28 +46,27 @@ def executors(session: int) -> list[int]:
 
 @contextmanager
 def open_cluster(folder: Path) -> Iterator[Cluster]:
-    """`folder` is made, for logs and what executors need. All is killed at the end."""
-    home = Path(pyspark.__file__).parent
-    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(folder)}
+    """A master without workers. `folder` is made, for logs and what executors need. All is killed at the end."""
     folder.mkdir()
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(name: str, *words: str) -> Path:
-        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1", "--webui-port", "0", *words]
-        log = folder / f"{len(started)}.log"
-        with log.open("wb") as output:
-            started.append(subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True))
-        return log
-
+    processes: list[subprocess.Popen[bytes]] = []
     try:
-        master = start("master.Master", "--port", "0")
+        log = _start(folder, processes, "master.Master", "--port", "0")
         said = re.compile(r"Starting Spark master at (spark://\S+)")
-        wait_until(lambda: said.search(master.read_text()) is not None, f"the master: {master}")
-        [url] = said.findall(master.read_text())
-        worker = start("worker.Worker", "--cores", "2", "--memory", "2g", url)
-        wait_until(lambda: "Successfully registered with master" in worker.read_text(), f"the worker: {worker}")
-        yield Cluster(url, started[-1].pid)
+        wait_until(lambda: said.search(log.read_text()) is not None, f"the master: {log}")
+        [url] = said.findall(log.read_text())
+        yield Cluster(url, folder, processes)
     finally:
-        for process in started:
+        for process in processes:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def _start(folder: Path, processes: list[subprocess.Popen[bytes]], name: str, *words: str) -> Path:
+    """Of the log of what is started."""
+    home = Path(pyspark.__file__).parent
+    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(folder)}
+    command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1", "--webui-port", "0", *words]
+    log = folder / f"{len(processes)}.log"
+    with log.open("wb") as output:
+        processes.append(subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True))
+    return log

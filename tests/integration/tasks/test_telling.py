@@ -12,6 +12,7 @@ from time import time
 import pytest
 from kazoo.client import KazooClient
 
+from cdcbus.consumer import executor_watch
 from cdcbus.plugins import policy
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.position import BinlogPosition
@@ -89,6 +90,21 @@ def test_a_task_tells_of_lag_delays_tables_and_minutes_and_goes_on_where_another
     assert (sum(minute.rows for minute in minutes), minutes[-1].state) == (8, "STOPPED")
     porters = get_node(nodes.client, "/datas/task/7/stat/shop/SHOP.ORDERS")
     assert porters is not None and (porters.fields["insertRow"], porters.fields["schema"]) == (8, "SHOP")
+
+
+def test_a_task_that_waits_for_executors_says_so(nodes: TaskNodes, task: FetchTask, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "cdcbus")
+
+    def told(state: State, reason: str) -> bool:
+        stat = nodes.stat("7")
+        return stat is not None and (stat.state, stat.reason) == (state, reason)
+
+    log = logging.getLogger(executor_watch.__name__)
+    with telling.Teller(task, nodes, "n1").telling(Event()):
+        log.warning("task %s waits for executors", "7")
+        wait_until(lambda: told(State.RETRYING, "task 7 waits for executors"), "the reason")
+        log.info("task %s has executors again", "7")
+        wait_until(lambda: told(State.WORKING, ""), "its end")
 
 
 def test_a_stat_is_read_as_it_was_told(nodes: TaskNodes) -> None:

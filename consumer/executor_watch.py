@@ -1,0 +1,56 @@
+"""A cluster without room, or whose executors do not start, lets a task wait without a word. This says it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from cdcbus.consumer.spark import has_executors
+
+LOG = logging.getLogger(__name__)
+PATIENCE_SECONDS = 30.0
+
+
+class ExecutorWatch:
+    """Of one query."""
+
+    def __init__(self, task_id: str, spark: SparkSession, query: StreamingQuery) -> None:
+        self._task_id, self._context = task_id, spark.sparkContext
+        self._tracker: Any = self._context._jsc.sc().statusTracker()  # answers without asking anybody, also when Spark has ended
+        self._jobs = str(query.runId)
+        self._is_cluster = has_executors(spark)
+        self._since: float | None = None
+        self._is_told = False
+
+    def look(self) -> None:
+        """To be called every second or so. Warns in the log when a job of the query has waited so long without an executor; tells when
+        one is there."""
+        if not self._is_cluster:
+            return
+        if len(self._tracker.getExecutorInfos()) > 1:  # the driver is one of them
+            if self._is_told:
+                LOG.info("task %s has executors again", self._task_id)
+            self._since, self._is_told = None, False
+        elif self._is_told:
+            return
+        elif not self._has_job():  # an idle application may have given its executors back
+            self._since = None
+        elif self._since is None:
+            self._since = time.monotonic()
+        elif time.monotonic() - self._since >= PATIENCE_SECONDS:
+            LOG.warning(
+                "task %s waits for executors: spark.master=%s has given application %s none for %g s; look there for room, and for why "
+                "they do not start",
+                self._task_id,
+                self._context.master,
+                self._context.applicationId,
+                PATIENCE_SECONDS,
+            )
+            self._is_told = True
+
+    def _has_job(self) -> bool:
+        return not set(self._tracker.getActiveJobIds()).isdisjoint(self._tracker.getJobIdsForGroup(self._jobs))
