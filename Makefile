@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help demo test test-unit test-integration test-chaos test-source lint install clean
+.PHONY: help demo test test-unit test-integration test-chaos test-source test-kubernetes lint install clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -25,6 +25,9 @@ test-chaos: $(INSTALLED) ## The tests that kill processes at random moments
 
 test-source: $(INSTALLED) ## The tests that read a binlog, on the server named by CDCBUS_TEST_SOURCE
 	$(BIN)/pytest -m source
+
+test-kubernetes: $(INSTALLED) ## The tests on a real Kubernetes, built with Go; needs root, containerd and runc
+	$(BIN)/pytest tests/kubernetes
 
 lint: $(INSTALLED) .types ## Types and style
 	$(BIN)/mypy -p cdcbus

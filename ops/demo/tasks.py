@@ -23,7 +23,7 @@ class TaskProcess:
 
     def __init__(self, task_id: str, file: Path, log: Path, zookeeper: str, scratch: Path) -> None:
         self.task_id, self.file, self.log = task_id, file, log
-        self._environment = {**os.environ, "CDCBUS_ZOOKEEPER": zookeeper, "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1"}
+        self.environment = {**os.environ, "CDCBUS_ZOOKEEPER": zookeeper, "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1"}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -39,7 +39,7 @@ class TaskProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=self._environment,
+                env=self.environment,
                 start_new_session=True,
             )
 
