@@ -279,7 +279,7 @@ class LaneApplier:
         try:
             with work.transaction.savepoint():
                 for step in steps:
-                    self._write_row(work.transaction, step, report)
+                    self._write_row(work, step, report)
         except (DataError, TargetRejected) as error:
             self._refuse(work.lane, steps[0].offset, error, work.letters)
             report = BatchReport()
@@ -322,21 +322,33 @@ class LaneApplier:
         report.table(table.id).merge_ms += (perf_counter() - started) * 1000
         return batch
 
-    def _write_row(self, transaction: LoadTransaction, step: Step, report: BatchReport) -> None:
-        """One row. Another one that still holds a unique value which the source has given to this one makes way.
+    def _write_row(self, work: _Work, step: Step, report: BatchReport) -> None:
+        """One row. Another one that still holds a unique value which the source has given to this one makes way, and is counted.
 
         That happens when changes come again, from a position set back or a fetch task that was killed: the target is ahead of them. The row
         that makes way has changed at the source too, as both cannot hold the value, so its own change is among those that follow and
-        brings it back whole; where updates may not insert, it could not, and the violation stops the task.
+        brings it back whole; where updates may not insert, it could not, and the violation stops the task. It does not follow where it was
+        in another partition, which was ahead, nor where the unique key is the target's only: so an operator is told.
         """
-        batch = self._merged([step], report)
+        batch, transaction = self._merged([step], report), work.transaction
         started = perf_counter()
         try:
             with transaction.savepoint():
                 counts = transaction.write(batch)
         except UniqueViolation:
-            if not self._task.insert_on_update_error or not transaction.displace(batch):
+            if not self._task.insert_on_update_error or not (displaced := transaction.displace(batch)):
                 raise
+            LOG.warning(
+                "task %s: record %s[%d]@%d: %d rows of %s held a unique value that the source has given to another one, and were deleted; "
+                "changes of their own that follow bring them back, but not those that came before in another partition: compare the table "
+                "with its source, and keep rows that share unique values in one partition",
+                self._task.task_id,
+                *work.lane,
+                step.offset,
+                displaced,
+                batch.table.id,
+            )
+            report.table(batch.table.id).displaced += displaced
             counts = transaction.write(batch)
         report.table(batch.table.id).write_ms += (perf_counter() - started) * 1000
         _count(report, [step], counts)

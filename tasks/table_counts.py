@@ -25,7 +25,8 @@ TABLES_TOLD = 200
 @dataclass(frozen=True, slots=True)
 class TableCounts:
     """Row changes of a table since the task was started. `rows`: all; `inserted`, `updated`, `deleted`, `truncated`: by what happened at
-    the source. At a target also `failed`: went to dead letters; `missed`: updates and deletes that hit no row; `dropped`: lack a column."""
+    the source. At a target also `failed`: went to dead letters; `missed`: updates and deletes that hit no row; `dropped`: lack a column;
+    `displaced`: rows that were deleted, as they held a unique value of another one."""
 
     swimlane: str
     table: str
@@ -37,6 +38,7 @@ class TableCounts:
     failed: int = 0
     missed: int = 0
     dropped: int = 0
+    displaced: int = 0
 
 
 def counts_of_load(progress: LoadProgress) -> list[TableCounts]:

@@ -269,6 +269,19 @@ def test_a_violation_that_no_order_cures_stops_where_updates_may_not_insert() ->
         apply(loader, parent(Op.INSERT, row("2", "x")), task=replace(TASK, insert_on_update_error=False))
 
 
+def test_a_row_that_makes_way_is_counted_and_told_of_without_its_cells(caplog: pytest.LogCaptureFixture) -> None:
+    loader, made = target(), Made(parent(Op.INSERT, row("1", "secret")), parent(Op.INSERT, row("2", "secret")))
+    applier = LaneApplier(TASK, made, loader)
+    applier.apply(LANE, made.records[:1], 1, 5)
+    report = applier.apply(LANE, made.records[1:], 2, 5)
+    assert loader.rows[PARENTS] == {("2",): row("2", "secret")}
+    assert (report.tables[PARENTS].inserted, report.tables[PARENTS].displaced) == (1, 1)
+    assert "1 inserted, 1 displaced" in str(report)
+    [told] = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert told.startswith("task 7: record shop[0]@1: 1 rows of shop.parents held a unique value that the source has given to another one")
+    assert "secret" not in told
+
+
 def test_a_column_that_the_target_lacks_is_looked_for_again_next_time() -> None:
     wide = Table(PARENTS, (*PARENT_TABLE.columns, Column("new", "int")), ("id",))
     change = RowChange(wide, Op.INSERT, None, {**row("1"), "new": "5"})

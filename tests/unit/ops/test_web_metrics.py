@@ -28,7 +28,7 @@ STAT = Stat(
     retention_seconds=6.0,
     delays={"source_to_kafka": Percentiles(0.1, 0.2, 0.3)},
     stages_ms={"apply": 250.0},
-    tables=(TableCounts("t", "shop.orders", 10, 1, 2, 3, 4, 5, 6, 7),),
+    tables=(TableCounts("t", "shop.orders", 10, 1, 2, 3, 4, 5, 6, 7, 8),),
     queued_bytes=8,
     kept_unread=0.5,
 )
@@ -87,7 +87,8 @@ def test_values_are_those_of_the_task() -> None:
         3,
         4,
     ]
-    assert [values[f"cdcbus_table_{each}_rows_total", "shop", "t", "shop.orders"] for each in ("failed", "missed", "dropped")] == [5, 6, 7]
+    others = ("failed", "missed", "dropped", "displaced")
+    assert [values[f"cdcbus_table_{each}_rows_total", "shop", "t", "shop.orders"] for each in others] == [5, 6, 7, 8]
 
 
 def test_what_is_not_known_of_a_task_is_not_told_as_zero() -> None:
