@@ -29,7 +29,7 @@ from cdcbus.consumer.jars import kafka_connector_jars, spark_jars
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.package_zip import package_zip
 from cdcbus.consumer.task import LoadTask
-from cdcbus.plugins.errors import BusRejected, BusUnavailable, CdcError, ConfigError
+from cdcbus.plugins.errors import BusRejected, BusUnavailable, CdcError, ConfigError, SparkUnavailable
 from cdcbus.plugins.kafka.publish_config import PublishConfig
 
 LOG = logging.getLogger(__name__)
@@ -374,6 +374,8 @@ _PASSING = (
     "java.util.concurrent.TimeoutException",  # of a fetch
     "java.net.UnknownHostException",
 )
+# What Spark says of a job of which it has tried a part as often as it does.
+_LOST = ("ExecutorLostFailure", "Python worker exited unexpectedly")
 _UNRESOLVED = "No resolvable bootstrap urls"  # a ConfigException to Kafka's client, but the name service may be back soon
 
 
@@ -419,6 +421,8 @@ def classified(task: LoadTask, text: str, classes: Sequence[str]) -> CdcError:
         return BusRejected(f"Kafka at {task.source.servers} refuses Spark: {reason}; {cure}")
     if any(name in _PASSING for name in classes) or _UNRESOLVED in text:
         return BusUnavailable(f"Spark cannot read from Kafka at {task.source.servers}: {reason}")
+    if any(words in text for words in _LOST):
+        return SparkUnavailable(f"Spark's executors were lost again and again: {reason}")
     return CdcError(f"task {task.task_id}: Spark failed: {reason}")
 
 

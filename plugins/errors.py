@@ -16,6 +16,7 @@
     ├── BusError                 Kafka
     │   ├── BusUnavailable       not reachable just now: try again
     │   └── BusRejected          Kafka refuses: unknown topic, no rights, record too large
+    ├── SparkUnavailable         Spark's executors were lost again and again: try again
     ├── DataError                a record or row
     │   ├── ConversionError      bytes that the converter cannot read
     │   └── UnmappedColumn       the target lacks a table or column that the source has
@@ -93,6 +94,10 @@ class BusUnavailable(BusError):
 
 class BusRejected(BusError):
     """Kafka refuses the request, and would refuse it again."""
+
+
+class SparkUnavailable(CdcError):
+    """Executors of Spark, or their Python workers, were lost as often as Spark tries."""
 
 
 class DataError(CdcError):

@@ -26,6 +26,7 @@ from cdcbus.plugins.errors import (
     SourceMisconfigured,
     SourceRefused,
     SourceUnavailable,
+    SparkUnavailable,
     TargetError,
     TargetMisconfigured,
     TargetRejected,
@@ -74,6 +75,9 @@ POLICIES: Mapping[type[CdcError], Policy] = {
     BusError: Policy(Action.STOP, "Remove the cause at Kafka, then start the task again."),
     BusUnavailable: Policy(Action.RETRY, "Nothing to do unless it lasts: then check that the brokers run and can be reached from here."),
     BusRejected: Policy(Action.STOP, "Create the topic, grant the right or raise the limit named above, then start the task again."),
+    SparkUnavailable: Policy(
+        Action.RETRY, "Nothing to do unless it lasts: then see in the executors' logs what ends them; too little memory: docs/loading.md."
+    ),
     DataError: Policy(Action.STOP, "Look at the record named above with kafka-console-consumer; nothing was skipped."),
     ConversionError: Policy(Action.STOP, "Check that `consumer.converter` names the format of this topic; nothing was skipped."),
     UnmappedColumn: Policy(

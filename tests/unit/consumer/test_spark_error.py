@@ -9,7 +9,8 @@ import pytest
 from cdcbus.consumer.spark import classified, spark_error
 from cdcbus.consumer.task import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.plugins.errors import BusRejected, BusUnavailable, CdcError
+from cdcbus.plugins.errors import BusRejected, BusUnavailable, CdcError, SparkUnavailable
+from cdcbus.plugins.policy import Action, policy_of
 
 TASK = LoadTask("7", TopicConfig("kafka:9092", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget(""))
 OUTER = ["org.apache.spark.sql.streaming.StreamingQueryException", "java.lang.Exception", "org.apache.spark.SparkException"]
@@ -55,6 +56,20 @@ def test_the_unknown_stops_even_if_its_text_speaks_of_kafka(classes: list[str]) 
     error = classified(TASK, "kafka", [*OUTER, *classes])
     assert type(error) is CdcError
     assert str(error) == "task 7: Spark failed: kafka"
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "ExecutorLostFailure (executor 2 exited caused by one of the running tasks) Reason: Command exited with code 137",
+        "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)",
+    ],
+)
+def test_executors_that_are_lost_as_often_as_spark_tries_are_tried_again(loss: str) -> None:
+    text = f"Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent failure: Lost task 0.3 in stage 3.0: {loss}"
+    error = classified(TASK, text, OUTER)
+    assert type(error) is SparkUnavailable
+    assert policy_of(error).action is Action.RETRY
 
 
 def test_a_name_service_that_is_away_passes() -> None:
