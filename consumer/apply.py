@@ -27,7 +27,7 @@ from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.task import LoadTask, SchemaChange
 from cdcbus.consumer.wanted import Wanted
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Counts, Loader, LoadTransaction, TableBatch, TargetTable
-from cdcbus.plugins.errors import DataError, TargetRejected, UniqueViolation, UnmappedColumn
+from cdcbus.plugins.errors import DataError, TargetRejected, TargetUnavailable, UniqueViolation, UnmappedColumn
 from cdcbus.plugins.loaders.widen import lacking, too_narrow
 from cdcbus.plugins.rowchange import RowChange, Table, TableId
 
@@ -57,13 +57,21 @@ class _Prepared:
 
 @dataclass(slots=True)
 class _Work:
-    """A lane's part of a batch on its way."""
+    """A lane's part of a batch on its way. `is_sure`: the target's tables are known to be what the rows were made for."""
 
     lane: Lane
     transaction: LoadTransaction
     report: BatchReport
     letters: list[DeadLetter]
+    is_sure: bool
     is_halved: bool = False
+
+
+class _Doubt(Exception):
+    """Rows were refused by `tables`, which may be others by now than those that the rows were made for."""
+
+    def __init__(self, tables: Sequence[TargetTable]) -> None:
+        self.tables = tables
 
 
 class LaneApplier:
@@ -133,10 +141,26 @@ class LaneApplier:
         return partial(self._write, _Prepared(lane, records, net, steps, report, letters))
 
     def _write(self, prepared: _Prepared, end_offset: int, mzxid: int) -> BatchReport:
-        lane, net, letters, started = prepared.lane, prepared.net, prepared.letters, perf_counter()
+        try:
+            return self._write_once(prepared, end_offset, mzxid, is_sure=False)
+        except _Doubt as doubt:
+            self._look_again(doubt.tables)
+        return self._write_once(prepared, end_offset, mzxid, is_sure=True)
+
+    def _look_again(self, tables: Sequence[TargetTable]) -> None:
+        """At tables that have refused rows. Raises TargetUnavailable when one has been altered, and is known as it is now."""
+        for known in tables:
+            self._loader.refresh(known.id)
+            if self._loader.table(known.id) != known:
+                raise TargetUnavailable(f"target table {known.id} has been altered meanwhile, and is looked at again")
+
+    def _write_once(self, prepared: _Prepared, end_offset: int, mzxid: int, *, is_sure: bool) -> BatchReport:
+        """Raises _Doubt when a record is refused and not `is_sure`."""
+        lane, net, letters, started = prepared.lane, prepared.net, [*prepared.letters], perf_counter()
         with self._loader.transaction() as transaction:
-            work = _Work(lane, transaction, prepared.report, letters)
-            if net is None or not self._settle_columns(work, prepared.steps, net):
+            work = _Work(lane, transaction, BatchReport(), letters, is_sure, is_halved=is_sure)  # which was told the first time
+            work.report.add(prepared.report)
+            if net is None or is_sure or not self._settle_columns(work, prepared.steps, net):
                 steps = prepared.steps
                 if net is not None:
                     letters.clear()
@@ -281,6 +305,8 @@ class LaneApplier:
                 for step in steps:
                     self._write_row(work, step, report)
         except (DataError, TargetRejected) as error:
+            if isinstance(error, TargetRejected) and not work.is_sure:
+                raise _Doubt([step.plan.target for step in steps]) from error
             self._refuse(work.lane, steps[0].offset, error, work.letters)
             report = BatchReport()
             for step in steps:

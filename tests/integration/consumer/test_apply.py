@@ -15,7 +15,7 @@ from cdcbus.consumer.task import LoadTask, MapperRule, SchemaChange, TopicConfig
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.converters.canal_row import CanalRow
-from cdcbus.plugins.errors import TargetRejected, UnmappedColumn
+from cdcbus.plugins.errors import TargetRejected, TargetUnavailable, UnmappedColumn
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from tests.contract.target_server import TargetServer
@@ -105,6 +105,28 @@ def test_foreign_keys_hold_whatever_comes_first(server: TargetServer, task: Load
                 applier.apply(("shop", 0), records(part), len(part), 1)
         assert server.rows("SELECT id FROM {schema}.children ORDER BY id") == [(number,) for number in range(20) if number != 3]
         assert server.rows("SELECT id FROM {schema}.parents ORDER BY id") == [(number,) for number in range(20) if number != 3]
+
+
+@pytest.mark.parametrize("count", [1, 300])
+def test_a_table_that_is_altered_meanwhile_makes_no_letters_of_good_rows(server: TargetServer, task: LoadTask, count: int) -> None:
+    server.execute("CREATE TABLE {schema}.places (id INT PRIMARY KEY, place INT)")
+    letters: list[DeadLetter] = []
+
+    def inserts(start: int, new: str) -> Records:
+        rows = [(Op.INSERT, None, place(str(number), new)) for number in range(start, start + count)]
+        return records(changes("places", "id int, place varchar(9)", "id", *rows))
+
+    with applying(server, task, letters) as applier:
+        applier.apply(("shop", 0), inserts(0, "1"), count, 1)
+        server.execute("ALTER TABLE {schema}.places DROP COLUMN place")
+        with pytest.raises(TargetUnavailable, match=r"places has been altered meanwhile, and is looked at again$"):
+            applier.apply(("shop", 0), inserts(count, "2"), 2 * count, 1)
+        with pytest.raises(UnmappedColumn, match="place"):
+            applier.apply(("shop", 0), inserts(count, "2"), 2 * count, 1)
+        server.execute("ALTER TABLE {schema}.places ADD COLUMN place VARCHAR(9)")
+        applier.apply(("shop", 0), inserts(count, "x"), 2 * count, 1)
+    assert server.rows("SELECT COUNT(*) FROM {schema}.places WHERE place = 'x'") == [(count,)]
+    assert letters == []
 
 
 def test_the_rows_that_the_target_refuses_are_found_among_thousands(server: TargetServer, task: LoadTask) -> None:
