@@ -18,6 +18,7 @@ from kazoo.client import KazooClient
 
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import PositionUnavailable
+from cdcbus.plugins.policy import keep_trying
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.positions import ZooKeeperPositions, connect
 from cdcbus.tasks.schema_store import ZooKeeperSchemas
@@ -66,7 +67,7 @@ def run_guarded(
     """The same as one of several tasks of a process, which share client, guard and Spark. `open_spark` None: Spark of its own."""
     with guard.held(task.task_id, _swimlanes(task), node_id, stop) as is_held:
         if is_held:
-            _run(task, client, stop, Teller(task, TaskNodes(client), node_id), open_spark)
+            _run(task, client, stop, Teller(task, TaskNodes(client), node_id), open_spark, is_attended=not node_id)
     LOG.info("task %s has stopped", task.task_id)
 
 
@@ -87,9 +88,13 @@ def _swimlanes(task: FetchTask | LoadTask) -> tuple[str, ...]:
     return (task.swimlane,) if isinstance(task, FetchTask) else task.source.topics
 
 
-def _run(task: FetchTask | LoadTask, client: KazooClient, stop: Event, teller: Teller, open_spark: OpenSpark | None) -> None:
+def _run(
+    task: FetchTask | LoadTask, client: KazooClient, stop: Event, teller: Teller, open_spark: OpenSpark | None, *, is_attended: bool
+) -> None:
+    """What is away at the start is told to whoever has started it by hand (`is_attended`); a node's task waits for it, as it does later."""
     report = both(_Reporter(task.task_id), teller)
-    with teller.telling(stop):
+
+    def attempt() -> None:
         if isinstance(task, FetchTask):
             from cdcbus.producer import run as producer
 
@@ -105,6 +110,12 @@ def _run(task: FetchTask | LoadTask, client: KazooClient, stop: Event, teller: T
             finally:
                 for store in stores.values():
                     store.close()  # the client may live on, for other tasks
+
+    with teller.telling(stop):
+        if is_attended:
+            attempt()
+        else:
+            keep_trying(f"task {task.task_id}", attempt, lambda: 0, stop)
 
 
 @contextmanager

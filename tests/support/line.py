@@ -1,4 +1,4 @@
-"""A TCP line to ZooKeeper that tests can cut."""
+"""A TCP line to a server that tests can cut."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 
 
 class Line:
-    """A TCP line to ZooKeeper that can be cut, and can lose all answers from the question on that holds `loses_answers_from`."""
+    """A TCP line to a server that can be cut, and can lose all answers from the question on that holds `loses_answers_from`."""
 
     def __init__(self, target: str) -> None:
         host, port = target.rsplit(":", 1)

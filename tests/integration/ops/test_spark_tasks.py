@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from confluent_kafka import Producer
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.tasks.task_nodes import State
 from tests.support.bus import Bus, Run, load_text, open_bus, postgresql_schema
+from tests.support.line import Line
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -75,6 +77,25 @@ def jvms(pid: int) -> list[int]:
     """The Java processes that a process has started."""
     children = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
     return [child for child in children if Path(f"/proc/{child}/exe").readlink().name == "java"]
+
+
+@pytest.mark.parametrize("is_isolated", ["true", "false"])
+def test_a_target_that_is_away_when_a_node_starts_a_task_is_waited_for(bus: Bus, stack: Addresses, feed: Feed, is_isolated: str) -> None:
+    target = stack.postgresql
+    with closing(Line(f"{target.host}:{target.port}")) as line:
+        line.cut()
+        url = f"jdbc:postgresql://{line.address}/{target.database}"
+        feed.task("late", **{"loader.source.url": url, "spark.isolated": is_isolated})
+        feed.insert("late")
+        bus.node("n1")
+        started = bus("task", "start", "late", "--timeout", PATIENCE_SECONDS, code=1).stderr
+        assert "task late is RETRYING: " in started and line.address in started
+        line.mend()
+        feed.wait_applied("late")
+        wait_until(lambda: working(bus, "late"), "the task to say that it works")
+        run = bus.status("late").run
+        assert run is not None and run.restarts == 0
+        bus("task", "stop", "late")
 
 
 def test_tasks_share_one_application_and_nothing_else(bus: Bus, stack: Addresses, feed: Feed) -> None:
