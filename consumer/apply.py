@@ -33,6 +33,11 @@ from cdcbus.plugins.rowchange import RowChange, Table, TableId
 
 LOG = logging.getLogger(__name__)
 NOTHING_KNOWN: Mapping[TableId, NetTable] = {}
+DISPLACED = (
+    "task %s: %s[%d]: %d rows of %s held unique values that the source has given to others, and were deleted; changes of their own that "
+    "follow bring them back, but not those that came before in another partition: compare the table with its source, and keep rows that "
+    "share unique values in one partition"
+)
 
 
 class Step(NamedTuple):
@@ -68,10 +73,7 @@ class _Work:
 
 
 class _Doubt(Exception):
-    """Rows were refused by `tables`, which may be others by now than those that the rows were made for."""
-
-    def __init__(self, tables: Sequence[TargetTable]) -> None:
-        self.tables = tables
+    """A record was refused by a table that may have been altered since its rows were made for it."""
 
 
 class LaneApplier:
@@ -143,16 +145,21 @@ class LaneApplier:
     def _write(self, prepared: _Prepared, end_offset: int, mzxid: int) -> BatchReport:
         try:
             return self._write_once(prepared, end_offset, mzxid, is_sure=False)
-        except _Doubt as doubt:
-            self._look_again(doubt.tables)
+        except _Doubt:
+            self._look_again(prepared)
+        if prepared.net:  # row by row, then
+            lane, records, letters = prepared.lane, prepared.records, list[DeadLetter]()
+            report = BatchReport(records=len(records), decode_ms=prepared.report.decode_ms)
+            prepared = _Prepared(lane, records, None, self._steps(lane, records, report, letters), report, letters)
         return self._write_once(prepared, end_offset, mzxid, is_sure=True)
 
-    def _look_again(self, tables: Sequence[TargetTable]) -> None:
-        """At tables that have refused rows. Raises TargetUnavailable when one has been altered, and is known as it is now."""
-        for known in tables:
-            self._loader.refresh(known.id)
-            if self._loader.table(known.id) != known:
-                raise TargetUnavailable(f"target table {known.id} has been altered meanwhile, and is looked at again")
+    def _look_again(self, prepared: _Prepared) -> None:
+        """Raises TargetUnavailable when a table has been altered, which is forgotten then."""
+        known = {step.plan.target.id: step.plan.target for step in prepared.steps}
+        known |= {name: net.batch.table for name, net in (prepared.net.tables if prepared.net else NOTHING_KNOWN).items()}
+        for table in known.values():
+            if self._loader.is_altered(table):
+                raise TargetUnavailable(f"target table {table.id} has been altered meanwhile, and is looked at again")
 
     def _write_once(self, prepared: _Prepared, end_offset: int, mzxid: int, *, is_sure: bool) -> BatchReport:
         """Raises _Doubt when a record is refused and not `is_sure`."""
@@ -160,7 +167,7 @@ class LaneApplier:
         with self._loader.transaction() as transaction:
             work = _Work(lane, transaction, BatchReport(), letters, is_sure, is_halved=is_sure)  # which was told the first time
             work.report.add(prepared.report)
-            if net is None or is_sure or not self._settle_columns(work, prepared.steps, net):
+            if net is None or not self._settle_columns(work, prepared.steps, net):
                 steps = prepared.steps
                 if net is not None:
                     letters.clear()
@@ -172,6 +179,9 @@ class LaneApplier:
             transaction.store_offset(done := AppliedOffset(*lane, end_offset, mzxid), self.seen.get(lane))
             applied = perf_counter()
         self.seen[lane] = done
+        for table, counted in work.report.tables.items():
+            if counted.displaced:
+                LOG.warning(DISPLACED, self._task.task_id, *lane, counted.displaced, table)
         work.report.apply_ms, work.report.commit_ms = (applied - started) * 1000, (perf_counter() - applied) * 1000
         return work.report
 
@@ -306,7 +316,7 @@ class LaneApplier:
                     self._write_row(work, step, report)
         except (DataError, TargetRejected) as error:
             if isinstance(error, TargetRejected) and not work.is_sure:
-                raise _Doubt([step.plan.target for step in steps]) from error
+                raise _Doubt from error
             self._refuse(work.lane, steps[0].offset, error, work.letters)
             report = BatchReport()
             for step in steps:
@@ -364,16 +374,6 @@ class LaneApplier:
         except UniqueViolation:
             if not self._task.insert_on_update_error or not (displaced := transaction.displace(batch)):
                 raise
-            LOG.warning(
-                "task %s: record %s[%d]@%d: %d rows of %s held a unique value that the source has given to another one, and were deleted; "
-                "changes of their own that follow bring them back, but not those that came before in another partition: compare the table "
-                "with its source, and keep rows that share unique values in one partition",
-                self._task.task_id,
-                *work.lane,
-                step.offset,
-                displaced,
-                batch.table.id,
-            )
             report.table(batch.table.id).displaced += displaced
             counts = transaction.write(batch)
         report.table(batch.table.id).write_ms += (perf_counter() - started) * 1000

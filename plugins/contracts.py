@@ -246,6 +246,10 @@ class Loader(Protocol):
         """Forgets what `table` has cached of it."""
         ...
 
+    def is_altered(self, table: TargetTable) -> bool:
+        """Whether a table is not what `table` has given any more; then that is forgotten."""
+        ...
+
     def evolve(self, table: TargetTable, columns: Sequence[Column]) -> TargetTable:
         """Gives the table those of the source's `columns` (under the target's names) that it lacks, and widens types that are too narrow
         for them; never drops or narrows anything. Durable at once. The table as it is then: what somebody else has done meanwhile is no

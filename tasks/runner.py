@@ -10,7 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import Event
 from typing import TYPE_CHECKING, Protocol
 
@@ -98,8 +98,8 @@ def _run(
         if isinstance(task, FetchTask):
             from cdcbus.producer import run as producer
 
-            positions = ZooKeeperPositions(client, task.task_id, task.swimlane)
-            producer.run(task, positions, ZooKeeperSchemas(client, task.task_id, task.swimlane), stop, report)
+            with closing(ZooKeeperPositions(client, task.task_id, task.swimlane)) as positions:
+                producer.run(task, positions, ZooKeeperSchemas(client, task.task_id, task.swimlane), stop, report)
         else:
             from cdcbus.consumer import run as consumer  # starts slowly: it brings pyspark
             from cdcbus.consumer.spark import spark_session

@@ -39,18 +39,28 @@ class JdbcBatch:
 
     def table(self, name: TableId) -> TargetTable | None:
         """A missing table is looked for again each time."""
-        if name not in self._tables:
-            database = self._database
-            with database.reported(f"table {name}"), database.engine.connect() as connection:
-                table = reflect(connection, database.dialect.catalog, database.dialect.name, name)
-            if table is None:
-                return None
-            self._tables[name] = table
-        return self._tables[name]
+        if (known := self._tables.get(name)) is not None:
+            return known
+        if (found := self._reflected(name)) is not None:
+            self._tables[name] = found
+        return found
+
+    def _reflected(self, name: TableId) -> TargetTable | None:
+        database = self._database
+        with database.reported(f"table {name}"), database.engine.connect() as connection:
+            return reflect(connection, database.dialect.catalog, database.dialect.name, name)
 
     def refresh(self, name: TableId) -> None:
         """Whatever spelling it was asked for by."""
-        self._tables = {wanted: table for wanted, table in self._tables.items() if name not in (wanted, table.id)}
+        for wanted, table in list(self._tables.items()):  # to which other lanes may add
+            if name in (wanted, table.id):
+                self._tables.pop(wanted, None)
+
+    def is_altered(self, table: TargetTable) -> bool:
+        if self._reflected(table.id) == table:
+            return False
+        self.refresh(table.id)
+        return True
 
     def evolve(self, table: TargetTable, columns: Sequence[Column]) -> TargetTable:
         """One statement after the other, each by itself, as some targets commit with each."""

@@ -338,7 +338,7 @@ def in_statements(rows: Iterable[str]) -> Iterator[list[str]]:
 UNAVAILABLE: Final = frozenset(
     (
         *(1205, 1213, 1206, 1020, 3572, 3101, 1180),  # lock wait, deadlock, locks, changed row, no wait, commit
-        *(1412, 1615, 1114),  # a table was altered meanwhile, for the transaction or the statement; no room for more rows
+        *(1412, 1615),  # a table was altered meanwhile, for the transaction or the statement
         *(2002, 2003, 2006, 2013, 2014, 2055, 4031, 1927, 1152, 1158, 1159, 1160, 1161),  # no connection, lost, idle, killed, network
         *(1040, 1041, 1037, 1038, 1021, 1203, 1226),  # connections, memory, disk, per-user limits
         *(1053, 1079, 1290, 1792, 1836, 1047, 1317, 1969, 3024),  # shutdown, read-only (failover), cluster not ready, interrupted, timeouts

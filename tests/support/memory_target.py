@@ -47,6 +47,9 @@ class MemoryTarget:
     def refresh(self, name: TableId) -> None:
         self.refreshed.append(name)
 
+    def is_altered(self, table: TargetTable) -> bool:
+        return self.tables.get(table.id) != table
+
     def evolve(self, table: TargetTable, columns: Sequence[Column]) -> TargetTable:
         raise NotImplementedError
 

@@ -23,6 +23,7 @@ from cdcbus.plugins.errors import (
     DataError,
     OffsetConflict,
     TargetRejected,
+    TargetUnavailable,
     UniqueViolation,
     UnmappedColumn,
 )
@@ -269,6 +270,20 @@ def test_a_violation_that_no_order_cures_stops_where_updates_may_not_insert() ->
         apply(loader, parent(Op.INSERT, row("2", "x")), task=replace(TASK, insert_on_update_error=False))
 
 
+def test_a_refused_row_has_all_tables_of_its_batch_looked_at_again() -> None:
+    loader, letters = target(refused=frozenset({"bad"})), list[DeadLetter]()
+    made = Made(parent(Op.INSERT, row("1", "bad")), child(Op.INSERT, {"id": "1", "parent": None}))
+    applier = LaneApplier(TASK, made, loader, None, letters.extend)
+    write = applier.prepare(LANE, made.records)
+    before, loader.tables[CHILDREN] = loader.tables[CHILDREN], table(CHILDREN, "id", "parent", "new")
+    with pytest.raises(TargetUnavailable, match=r"^target table shop\.children has been altered meanwhile"):
+        write(2, 5)
+    assert (letters, loader.rows[CHILDREN]) == ([], {})
+    loader.tables[CHILDREN] = before
+    write(2, 5)
+    assert ([letter.offset for letter in letters], list(loader.rows[CHILDREN])) == ([0], [("1",)])
+
+
 def test_a_row_that_makes_way_is_counted_and_told_of_without_its_cells(caplog: pytest.LogCaptureFixture) -> None:
     loader, made = target(), Made(parent(Op.INSERT, row("1", "secret")), parent(Op.INSERT, row("2", "secret")))
     applier = LaneApplier(TASK, made, loader)
@@ -278,7 +293,7 @@ def test_a_row_that_makes_way_is_counted_and_told_of_without_its_cells(caplog: p
     assert (report.tables[PARENTS].inserted, report.tables[PARENTS].displaced) == (1, 1)
     assert "1 inserted, 1 displaced" in str(report)
     [told] = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert told.startswith("task 7: record shop[0]@1: 1 rows of shop.parents held a unique value that the source has given to another one")
+    assert told.startswith("task 7: shop[0]: 1 rows of shop.parents held unique values that the source has given to others")
     assert "secret" not in told
 
 

@@ -58,7 +58,6 @@ def test_cells_that_the_postgresql_driver_refuses_are_not_shown() -> None:
     [
         (1205, "Lock wait timeout exceeded", TargetUnavailable, "Lock wait timeout exceeded"),
         (1213, "Deadlock found", TargetUnavailable, "Deadlock found"),
-        (1114, "The table 't' is full", TargetUnavailable, None),
         (1412, "Table definition has changed, please retry transaction", TargetUnavailable, None),
         (1615, "Prepared statement needs to be re-prepared", TargetUnavailable, None),
         (1290, "The MySQL server is running with the --read-only option", TargetUnavailable, None),
