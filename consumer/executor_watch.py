@@ -20,9 +20,10 @@ class ExecutorWatch:
 
     def __init__(self, task_id: str, spark: SparkSession, query: StreamingQuery) -> None:
         self._task_id, self._context = task_id, spark.sparkContext
-        self._tracker: Any = self._context._jsc.sc().statusTracker()  # answers without asking anybody, also when Spark has ended
-        self._jobs = str(query.runId)
         self._is_cluster = has_executors(spark)
+        if self._is_cluster:
+            self._tracker: Any = self._context._jsc.sc().statusTracker()  # answers without asking anybody, also when Spark has ended
+            self._jobs = str(query.runId)
         self._since: float | None = None
         self._is_told = False
 
