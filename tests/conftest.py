@@ -21,6 +21,8 @@ from rich.console import Console
 
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.stack import down, up
+from tests.support.shop import open_shop
+from tests.support.two_tables import TwoTables
 from tests.support.waiting import wait_until
 
 # A busy machine is no reason to fail.
@@ -130,3 +132,10 @@ def make_topic(kafka: str) -> Callable[..., str]:
         return topic
 
     return make
+
+
+@pytest.fixture
+def tables(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[TwoTables]:
+    make_topic(name, 2)
+    with open_shop(name, stack, source_cursor, tmp_path) as shop:
+        yield TwoTables.make(shop)

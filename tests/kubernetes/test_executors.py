@@ -7,14 +7,10 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
-from pymysql.cursors import Cursor
 
 from cdcbus.ops.demo.tasks import TaskProcess
-from cdcbus.ops.stack.addresses import Addresses
 from tests.support.kubernetes import Kubernetes, missing, open_kubernetes
-from tests.support.shop import open_shop
 from tests.support.two_tables import TwoTables
 from tests.support.waiting import wait_until
 
@@ -39,13 +35,6 @@ def kubernetes(tmp_path: Path) -> Iterator[Kubernetes]:
     assert not missing(), f"this machine has no {', '.join(missing())}"
     with open_kubernetes(tmp_path / "kubernetes") as kubernetes:
         yield kubernetes
-
-
-@pytest.fixture
-def tables(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[TwoTables]:
-    make_topic(name, 2)
-    with open_shop(name, stack, source_cursor, tmp_path) as shop:
-        yield TwoTables.make(shop)
 
 
 def stop(load: TaskProcess, kubernetes: Kubernetes) -> None:
@@ -73,15 +62,7 @@ def test_pods_apply_lanes_with_the_package_that_they_are_sent_and_one_is_lost(
         **kubernetes.spark_options(modules),
         **kubernetes.login(),
     )
-    target = shop.addresses.postgresql
-    with (
-        psycopg.connect(host=target.host, port=target.port, user=target.user, password=target.password, dbname=target.database) as holding,
-        holding.cursor() as cursor,
-    ):
-        cursor.execute(f'LOCK TABLE {shop.name}."orders", {shop.name}."log" IN SHARE MODE'.encode())
-        waiting = f"SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation::regclass::text LIKE '{shop.name}.%'"
-        load.start()
-        wait_until(lambda: shop.postgresql(waiting) == [(2,)], "both lanes to be written", 360)
+    with tables.held_at_work(load):
         lost = random.choice(list(kubernetes.found("pods")))
         end(kubernetes, lost)
     tables.change(2)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+
+import psycopg
 
 from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.demo.tasks import TaskProcess
@@ -43,6 +47,22 @@ class TwoTables:
         written = BinlogPosition(file, end)
         read = self.shop.position
         wait_until(lambda: is_at_least(BinlogPosition.from_json(read(self.fetch) or ""), written), "the fetch task to read all", 240)
+
+    @contextmanager
+    def held_at_work(self, load: TaskProcess) -> Iterator[None]:
+        """Starts a consumer task; during the block both its lanes wait for locks in PostgreSQL."""
+        target, name = self.shop.addresses.postgresql, self.shop.name
+        with (
+            psycopg.connect(
+                host=target.host, port=target.port, user=target.user, password=target.password, dbname=target.database
+            ) as holding,
+            holding.cursor() as cursor,
+        ):
+            cursor.execute(f'LOCK TABLE {name}."orders", {name}."log" IN SHARE MODE'.encode())
+            waiting = f"SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation::regclass::text LIKE '{name}.%'"
+            load.start()
+            wait_until(lambda: self.shop.postgresql(waiting) == [(2,)], "both lanes to be written", 360)
+            yield
 
     def assert_arrived(self, load: TaskProcess) -> None:
         """That the consumer task applies everything, each change once, and meets nothing unforeseen."""

@@ -6,11 +6,9 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from tests.support.two_tables import TwoTables
-from tests.support.waiting import wait_until
 from tests.support.yarn import SPARK_JARS, Yarn, kill, open_yarn
 
 pytestmark = pytest.mark.integration
@@ -52,15 +50,7 @@ def test_containers_apply_lanes_with_the_package_that_they_are_sent_and_one_is_k
         spark__yarn__jars=f"local:{SPARK_JARS}/*",
         spark__yarn__stagingDir=(yarn.folder / "staging").as_uri(),
     )
-    target = shop.addresses.postgresql
-    with (
-        psycopg.connect(host=target.host, port=target.port, user=target.user, password=target.password, dbname=target.database) as holding,
-        holding.cursor() as cursor,
-    ):
-        cursor.execute(f'LOCK TABLE {shop.name}."orders", {shop.name}."log" IN SHARE MODE'.encode())
-        waiting = f"SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation::regclass::text LIKE '{shop.name}.%'"
-        load.start()
-        wait_until(lambda: shop.postgresql(waiting) == [(2,)], "both lanes to be written", 360)
+    with tables.held_at_work(load):
         kill(random.choice(yarn.executors()))
     tables.change(2)
     tables.assert_arrived(load)
