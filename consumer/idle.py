@@ -50,14 +50,14 @@ class _Sleeper:
 def is_quiet(source: TopicConfig, offsets: Mapping[Lane, int]) -> bool:
     """Whether the lanes end at these offsets, and there are no more of them. False also where Kafka does not answer as it should: what is
     wrong is for the query to find out."""
-    return not _watch_of(source, REST).awake([_Sleeper(offsets, source.partition is None)], with_partitions=True)
+    return not _watch_of(source, REST).awake([_Sleeper(offsets, not source.partitions)], with_partitions=True)
 
 
 @contextmanager
 def asleep(source: TopicConfig, offsets: Mapping[Lane, int], pace: Pace) -> Iterator[Event]:
     """An event that is set, during the block, when the lanes are quiet no longer, or Kafka does not tell. It is asked at once, then at this
     pace."""
-    watch, sleeper = _watch_of(source, pace), _Sleeper(dict(offsets), source.partition is None)
+    watch, sleeper = _watch_of(source, pace), _Sleeper(dict(offsets), not source.partitions)
     watch.add(sleeper)
     try:
         yield sleeper.woken

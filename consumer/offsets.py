@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import monotonic, sleep
 from types import TracebackType
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.task import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import AppliedOffset, PositionStore
 from cdcbus.plugins.errors import BusError, BusRejected, ConfigError, NoPosition, PositionError, PositionLost
 from cdcbus.plugins.kafka_refusal import Refusals
@@ -135,6 +135,22 @@ class TopicLogs:
             self._consumer.unassign()
         return None if message is None or message.error() is not None else (message.timestamp()[1], message.value())
 
+    def records(self, lane: Lane, offset: int) -> Iterator[tuple[int, int, bytes | None]]:
+        """The records from an offset up to the lane's present end: offset, when it came into Kafka in epoch milliseconds, value. Raises
+        BusError."""
+        self._consumer.assign([TopicPartition(*lane, offset)])
+        try:
+            while True:
+                message = self._consumer.poll(self._ask_seconds)
+                error = KafkaError(KafkaError._TIMED_OUT) if message is None else message.error()
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                    return
+                if message is None or error is not None:
+                    raise self._unavailable(KafkaException(error))
+                yield int(message.offset() or 0), message.timestamp()[1], message.value()
+        finally:
+            self._consumer.unassign()
+
     def ahead(self, offsets: Mapping[Lane, int]) -> tuple[int, int]:
         """How many offsets there are from these on, and the mean length in bytes of the first values in the lane with most of them; 0
         where these are few. Raises BusUnavailable."""
@@ -179,13 +195,16 @@ def starting_offsets(task: LoadTask, logs: TopicLogs, stores: Mapping[str, Posit
 
 
 def lanes_of(task: LoadTask, logs: TopicLogs, topic: str) -> list[Lane]:
-    """The partitions of a topic that the task reads. Raises ConfigError when the chosen one does not exist."""
-    partitions = logs.partitions(topic)
-    if task.source.partition is None:
-        return [(topic, partition) for partition in partitions]
-    if task.source.partition not in partitions:
-        raise ConfigError(f"consumer.source.partition: topic {topic} has no partition {task.source.partition}, only 0 to {partitions[-1]}")
-    return [(topic, task.source.partition)]
+    """The partitions of a topic that the task reads. Raises ConfigError when a chosen one does not exist."""
+    return [(topic, partition) for partition in chosen_partitions(task.source, topic, logs.partitions(topic))]
+
+
+def chosen_partitions(source: TopicConfig, topic: str, partitions: Sequence[int]) -> Sequence[int]:
+    """Those that are read of the partitions that a topic has. Raises ConfigError when a chosen one does not exist."""
+    missing = [str(chosen) for chosen in source.partitions if chosen not in partitions]
+    if missing:
+        raise ConfigError(f"consumer.source.partition: topic {topic} has no partition {', '.join(missing)}, only 0 to {partitions[-1]}")
+    return source.partitions or partitions
 
 
 def _stored(topic: str, store: PositionStore) -> dict[int, KafkaPosition]:
@@ -204,19 +223,19 @@ def _stored(topic: str, store: PositionStore) -> dict[int, KafkaPosition]:
 
 def _by_rule(task: LoadTask, logs: TopicLogs, lane: Lane, path: str) -> int:
     if task.start is not None:
-        return _by_start(task.start, logs, lane)
+        return _by_start(task, task.start, logs, lane)
     committed = logs.committed(lane) if task.source.group else None
     if committed is not None:
         return committed
     if task.first_consume_from is not None:
-        return _by_start(task.first_consume_from, logs, lane)
+        return _by_start(task, task.first_consume_from, logs, lane)
     raise NoPosition(
         f"task {task.task_id} has no position at {path}, and its file has neither consumer.offset nor consumer.source.firstConsumeFrom; "
         "give one of them, for example consumer.source.firstConsumeFrom=earliest"
     )
 
 
-def _by_start(start: KafkaStart, logs: TopicLogs, lane: Lane) -> int:
+def _by_start(task: LoadTask, start: KafkaStart, logs: TopicLogs, lane: Lane) -> int:
     low, high = logs.bounds(lane)
     if start is Edge.EARLIEST:
         return low
@@ -225,7 +244,8 @@ def _by_start(start: KafkaStart, logs: TopicLogs, lane: Lane) -> int:
     if isinstance(start, AtTime):
         found = logs.at_time(lane, start.epoch_ms)
         return high if found is None else found
-    if len(logs.partitions(lane[0])) > 1 and lane[1] == 0:
+    read = lanes_of(task, logs, lane[0])
+    if len(read) > 1 and lane == read[0]:
         LOG.warning("consumer.offset is one number; it is used for every partition of %s that the task reads", lane[0])
     return start.first if isinstance(start, Replay) else start.offset + 1
 

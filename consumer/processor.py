@@ -1,10 +1,11 @@
-"""Event processors: a Python function of the user's that sees each row between filter and mapping."""
+"""Event processors: a Python function of the user's that sees each row between filter and mapping, and says what is applied for it."""
 
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
+from types import GeneratorType
 
 from cdcbus.plugins.errors import ConfigError, DataError
 from cdcbus.plugins.rowchange import RowChange
@@ -12,8 +13,13 @@ from cdcbus.plugins.rowchange import RowChange
 PROCESSOR_GROUP = "cdcbus.processors"
 KEY = "consumer.eventProcessor.className"
 
-Processor = Callable[[RowChange], RowChange | None]
-"""Gives the row change to apply, changed or not; None leaves the row out. Called by several threads, in order within a lane."""
+Processor = Callable[[RowChange], Sequence[RowChange]]
+"""Gives the row changes to apply in place of one, in order; none leave it out. Called by several threads; within a lane in order, but for
+rows that are looked at again or ahead.
+
+The user's function may give a single RowChange, None, or a list, tuple or generator of RowChanges.
+"""
+EXPECTED = "expected a RowChange, None, or a list, tuple or generator of RowChanges"
 
 
 def is_python(name: str) -> bool:
@@ -32,19 +38,28 @@ def make_processor(name: str) -> Processor | None:
     except Exception as error:  # it is the user's code
         raise ConfigError(f"{KEY}={name} cannot be imported: {type(error).__name__}: {error}; it must be on Python's path") from error
     if not callable(made):
-        raise ConfigError(f"{KEY}={name} is no function: it is called with a RowChange and gives a RowChange or None")
+        raise ConfigError(f"{KEY}={name} is no function: it is called with a RowChange, and gives what is to be applied")
     return _guarded(name, made)
 
 
 def _guarded(name: str, process: Callable[[RowChange], object]) -> Processor:
-    def call(change: RowChange) -> RowChange | None:
+    def call(change: RowChange) -> Sequence[RowChange]:
         try:
-            processed = process(change)
+            rows = _listed(process(change))
         except Exception as error:  # its text may hold cell values
             raise DataError(f"event processor {name} raised {type(error).__name__} on a row of {change.table.id}") from error
-        if processed is not None and not isinstance(processed, RowChange):
-            found = f"gave a {type(processed).__name__} for a row of {change.table.id}"
-            raise DataError(f"event processor {name} {found}; expected a RowChange or None")
-        return processed
+        made: list[RowChange] = []
+        for row in rows:
+            if not isinstance(row, RowChange):
+                raise DataError(f"event processor {name} gave a {type(row).__name__} for a row of {change.table.id}; {EXPECTED}")
+            made.append(row)
+        return made
 
     return call
+
+
+def _listed(given: object) -> list[object]:
+    """A generator is run to its end: rows that it gives before it fails are not to be applied."""
+    if isinstance(given, list | tuple | GeneratorType):
+        return list(given)
+    return [] if given is None else [given]

@@ -298,12 +298,12 @@ def kafka_stream(spark: SparkSession, task: LoadTask, offsets: Mapping[Lane, int
     """A stream of topic, partition, offset, value and kafka_ms, when a record came into Kafka, and of headers where the task sends them on,
     from `offsets` on; only committed records.
 
-    With a chosen partition it is assigned, else new partitions of the topics are found and read from their beginning.
+    Chosen partitions are assigned, else new partitions of the topics are found and read from their beginning.
     """
-    if task.source.partition is None:
-        chosen = {"subscribe": ",".join(task.source.topics)}
+    if task.source.partitions:
+        chosen = {"assign": orjson.dumps(dict.fromkeys(task.source.topics, task.source.partitions)).decode()}
     else:
-        chosen = {"assign": orjson.dumps({topic: [task.source.partition] for topic in task.source.topics}).decode()}
+        chosen = {"subscribe": ",".join(task.source.topics)}
     options = {
         **_fetching(len(offsets), batch_records),
         **{f"kafka.{key}": value for key, value in task.source.kafka_options.items()},

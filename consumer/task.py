@@ -16,12 +16,12 @@ from cdcbus.plugins.start import Edge, KafkaStart
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """What is read. `partition` None = all partitions. `kafka_options` are the Java client's, passed through;
+    """What is read. `partitions`: only these, of each topic, in order; empty: all. `kafka_options` are the Java client's, passed through;
     `look_up_options` say librdkafka how to connect, for questions about the topics."""
 
     servers: str
     topics: tuple[str, ...]
-    partition: int | None = None
+    partitions: tuple[int, ...] = ()
     group: str = ""
     kafka_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     look_up_options: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -1,4 +1,4 @@
-"""What a task wants of a record: its row changes, filtered, as the event processor leaves them."""
+"""What a task wants of a record: its row changes, filtered, and what the event processor makes of them."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ class Wanted:
                     report.beat(*beat)
             elif self._process is None:
                 yield change
-            elif (processed := self._process(change)) is not None:
-                yield processed
+            else:
+                yield from self._process(change)

@@ -314,6 +314,7 @@ def lag(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
 
 
 def _lag(word: str, bus: BusSettings) -> Iterator[dict[str, Any]]:
+    from cdcbus.consumer.offsets import chosen_partitions
     from cdcbus.consumer.task import LoadTask
     from cdcbus.tasks.positions import connect, position_path, stored_positions
 
@@ -331,8 +332,7 @@ def _lag(word: str, bus: BusSettings) -> Iterator[dict[str, Any]]:
             text = stored.get(position_path(task.task_id, name), "")
             positions = {p.partition: p.next_offset for p in kafka_positions_from_json(text)} if text.strip() else {}
             bounds = log.bounds(name)
-            if task.source.partition is not None:
-                bounds = {task.source.partition: bounds[task.source.partition]}
+            bounds = {partition: bounds[partition] for partition in chosen_partitions(task.source, name, sorted(bounds))}
             waiting = {p: positions[p] for p, (_, end) in bounds.items() if p in positions and positions[p] < end}
             times, now_ms = first_times(log, name, waiting), time.time_ns() // 1_000_000
             for partition, (_, end) in bounds.items():

@@ -43,7 +43,7 @@ def _records(task: LoadTask, topic: str, starts: Mapping[Lane, int], samples: di
 
 
 def check_topics(task: LoadTask) -> list[Observation]:
-    """Whether the topics and the chosen partition are there; one topic's fault hides no other's."""
+    """Whether the topics and the chosen partitions are there; one topic's fault hides no other's."""
     seen: list[Observation] = []
     for topic in task.source.topics:
         seen += probe(f"Kafka topic {topic}", partial(_topic, task, topic))
@@ -54,7 +54,8 @@ def _topic(task: LoadTask, topic: str) -> Iterator[Observation]:
     with TopicLogs(task, ANSWER_SECONDS) as logs:
         partitions = logs.partitions(topic)
         read = [str(partition) for _, partition in lanes_of(task, logs, topic)]
-        lanes = "all are read" if task.source.partition is None else f"only partition {read[0]} is read"
+        only = f"only partition {read[0]} is read" if len(read) == 1 else f"only partitions {', '.join(read)} are read"
+        lanes = only if task.source.partitions else "all are read"
         yield ok(f"Kafka topic {topic}", f"{len(partitions)} {'partition' if len(partitions) == 1 else 'partitions'}, {lanes}")
 
 

@@ -17,7 +17,7 @@ from cdcbus.tasks.kinds import (
     FLAG,
     NAMES,
     NUMBER,
-    PARTITION,
+    PARTITIONS,
     PATH_NAME,
     POSITIVE,
     REGEXES,
@@ -168,10 +168,11 @@ KAFKA_SOURCE_KEYS = (
     ),
     Key(
         "consumer.source.partition",
-        PARTITION,
+        PARTITIONS,
         "",
-        "Only this partition, of one topic; absent: all. `0` beside several topics means all, as in porter.",
-        "0 is the default and means that none is chosen",
+        "Only these partitions of each topic, `0,2`; absent: all. A single number is for a single topic; `0` beside several topics means "
+        "all, as in porter.",
+        "one number; 0 is the default and means that none is chosen",
         Route.FROM_KAFKA,
     ),
     Key(

@@ -64,6 +64,13 @@ def _one_of(text: str, words: tuple[str, ...]) -> str:
     return text
 
 
+def _partitions(text: str) -> tuple[int, ...]:
+    numbers = sorted(_whole(element, 0, 2**31 - 1) for element in split_list(text))
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise ValueError("none, or one twice")
+    return tuple(numbers)
+
+
 def _flag(text: str) -> bool:
     lowered = text.lower()
     if lowered not in TRUE | FALSE:
@@ -161,7 +168,7 @@ NUMBER: Kind[int] = whole_number()
 NATURAL: Kind[int] = whole_number(0)
 POSITIVE: Kind[int] = whole_number(1, example="10")
 SERVER_ID: Kind[int] = whole_number(0, 2**32 - 1, "1484")
-PARTITION: Kind[int] = whole_number(0, 2**31 - 1, "2")
+PARTITIONS: Kind[tuple[int, ...]] = Kind("numbers", _partitions, "numbers from 0, each once, separated by commas", "0,2")
 BYTES: Kind[int] = Kind("bytes", lambda text: _whole(text, 1 << 20, 1 << 40), "a number of bytes, 1048576 (1 MiB) or more", "67108864")
 SECONDS: Kind[float] = Kind("seconds", _seconds, "seconds above 0", "1")
 WINDOWS: Kind[tuple[Window, ...]] = Kind("times of day", _windows, "HH:MM-HH:MM, several separated by commas", "08:00-20:00,22:00-02:00")

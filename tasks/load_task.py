@@ -23,7 +23,7 @@ from cdcbus.tasks.kinds import (
     NATURAL,
     NUMBER,
     ON_ERROR,
-    PARTITION,
+    PARTITIONS,
     POSITIVE,
     SCHEMA_CHANGE,
     SECRET,
@@ -84,7 +84,7 @@ def _source(settings: Settings) -> TopicConfig:
     return TopicConfig(
         servers=settings.servers("consumer.source.servers"),
         topics=topics,
-        partition=_partition(settings, topics),
+        partitions=_partitions(settings, topics),
         group=settings.get("consumer.source.group", TEXT) or "",
         kafka_options=options | given.of(Client.JAVA),
         look_up_options=given.of(Client.LOOK_UP),
@@ -98,18 +98,18 @@ def _publish(task_id: str, settings: Settings) -> PublishConfig:
     return publish_config(settings, replace(given, options=own), f"cdcbus-{task_id}")
 
 
-def _partition(settings: Settings, topics: tuple[str, ...]) -> int | None:
+def _partitions(settings: Settings, topics: tuple[str, ...]) -> tuple[int, ...]:
     name = "consumer.source.partition"
-    partition = settings.get(name, PARTITION)
-    if partition is None or len(topics) < 2:
-        if partition == 0:
+    partitions = settings.get(name, PARTITIONS) or ()
+    if len(partitions) != 1 or len(topics) < 2:
+        if partitions == (0,):
             settings.note(name, "only partition 0 is read; remove the line to read all")
-        return partition
-    if partition > 0:
-        settings.reject(name, f"partition {partition} of {len(topics)} topics; expected one topic; example: topics={topics[0]}")
+        return partitions
+    if partitions != (0,):
+        settings.reject(name, f"partition {partitions[0]} of {len(topics)} topics; expected one topic; example: topics={topics[0]}")
     else:
         settings.warn(name, "0 beside several topics is read as in porter: all partitions of all topics; remove the line")
-    return None
+    return ()
 
 
 def _start(settings: Settings, topics: tuple[str, ...]) -> KafkaStart | None:

@@ -16,6 +16,7 @@ from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.position import BinlogPosition, KafkaPosition, kafka_positions_to_json
+from cdcbus.producer.murmur2 import partition_of
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
@@ -125,6 +126,49 @@ def test_a_bounded_replay_ends_by_itself(shop: Shop) -> None:
     assert load._process.wait(60) == 0
     assert f'"offset":{end - 3},"partition":{partition}' in (shop.position(load) or "")
     assert len(shop.rows("orders")["postgresql"]) == end - 4
+
+
+def test_chosen_partitions_are_read_and_no_others(shop: Shop) -> None:
+    shop.create("orders", ORDERS)
+    fetch, load = start_fetch(shop), shop.load("postgresql", consumer__source__partition=" 2, 0 ")
+
+    def insert(begin: int, end: int) -> None:
+        shop.cursor.executemany("INSERT INTO orders (id, name) VALUES (%s, 'x')", [(number,) for number in range(begin, end)])
+        wait_applied(shop, fetch)
+
+    def position_at_ends() -> str:
+        ends = shop.ends()
+        return kafka_positions_to_json(KafkaPosition(shop.name, partition, ends[partition] - 1) for partition in (0, 2))
+
+    def applied_in(*partitions: int) -> bool:
+        ids = [number for number, *_ in shop.rows("orders")["source"] if partition_of(f"{number}_".encode(), 3) in partitions]
+        return [number for number, *_ in shop.rows("orders")["postgresql"]] == ids
+
+    insert(0, 40)
+    load.start()
+    wait_until(lambda: shop.position(load) == position_at_ends(), "the first rows")
+    assert applied_in(0, 2)
+    shop.postgresql(f"DELETE FROM {shop.name}.orders")
+    before = kafka_positions_to_json(KafkaPosition(shop.name, partition, -1) for partition in (0, 2))
+    shop.zookeeper.set(shop.path(load), before.encode())
+    wait_until(lambda: "set by somebody else" in load.log.read_text(), "the task to notice the edit")
+    wait_until(lambda: shop.position(load) == position_at_ends(), "the replay")
+    assert applied_in(0, 2)
+    load.ask_to_stop()
+    assert load.await_stop() == 0
+    insert(40, 80)
+    load.start()
+    wait_until(lambda: shop.position(load) == position_at_ends(), "the rows that came meanwhile")
+    assert applied_in(0, 2)
+    bus = CliRunner(env={"CDCBUS_ZOOKEEPER": shop.addresses.zookeeper})
+    lags = json.loads(bus.invoke(main, ["topic", "lag", str(load.file), "--json"]).stdout)
+    assert [(lag["partition"], lag["records"]) for lag in lags] == [(0, 0), (2, 0)]
+
+    other = shop.load("mariadb", consumer__source__partition="0,3,7")
+    other.start()
+    assert other._process is not None
+    assert other._process.wait(60) == 1
+    assert f"consumer.source.partition: topic {shop.name} has no partition 3, 7, only 0 to 2" in other.log.read_text()
 
 
 def test_a_value_of_a_second_unique_key_may_move_between_rows_in_one_batch(shop: Shop) -> None:

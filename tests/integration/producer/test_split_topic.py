@@ -69,7 +69,7 @@ def test_each_key_is_in_one_partition_in_order_and_the_tasks_of_all_partitions_t
     columns = {column: TargetColumn(column, "int") for column in ("id", "v")}
     target = MemoryTarget({table: TargetTable(table, columns, ("id",))})
     tasks = [
-        LoadTask(f"{name}-{number}", TopicConfig(kafka, (name,), partition=number), "canalRow", "JdbcBatch", JdbcTarget(""))
+        LoadTask(f"{name}-{number}", TopicConfig(kafka, (name,), partitions=(number,)), "canalRow", "JdbcBatch", JdbcTarget(""))
         for number in range(PARTITIONS)
     ]
     appliers = [LaneApplier(task, CanalRow(), target) for task in tasks]

@@ -104,6 +104,37 @@ def test_all_errors_are_told_at_once_each_with_file_line_and_key(tmp_path: Path)
     assert all("expected" in line and "example" in line for line in str(raised.value).splitlines())
 
 
+def topic_task(topics: str, partition: str) -> str:
+    return (
+        f"taskId=1\nconsumer.consumerName=KafkaFetch\nconsumer.source.servers=k:1\nconsumer.source.topics={topics}\n"
+        f"loader.loaderName=JdbcBatch\nloader.source.url=jdbc:mysql://h/db\nconsumer.source.partition={partition}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("topics", "written", "partitions"),
+    [("a", "", ()), ("a", "0", (0,)), ("a", "7", (7,)), ("a", " 10, 2 ,0 ", (0, 2, 10)), ("a,b", "0", ()), ("a,b", "0,1", (0, 1))],
+)
+def test_partitions_are_chosen_by_one_number_or_several(topics: str, written: str, partitions: tuple[int, ...], tmp_path: Path) -> None:
+    file = tmp_path / "task.properties"
+    file.write_text(topic_task(topics, written), encoding="utf-8")
+    task = read_task(file, {}).task
+    assert isinstance(task, LoadTask)
+    assert task.source.partitions == partitions
+
+
+@pytest.mark.parametrize("written", ["x", "-1", "0,-1", "1,1", "1,01", "0,b", "0;2", "1.5", "0-2", ",", "2147483648"])
+def test_what_is_no_choice_of_partitions_is_refused_by_file_line_and_key(written: str, tmp_path: Path) -> None:
+    file = tmp_path / "task.properties"
+    file.write_text(topic_task("a", written), encoding="utf-8")
+    with pytest.raises(ConfigError) as raised:
+        read_task(file, {})
+    assert str(raised.value) == (
+        f"{file}:7: consumer.source.partition: wrong value '{written}'; expected numbers from 0, each once, separated by commas; "
+        "example: consumer.source.partition=0,2"
+    )
+
+
 def test_a_missing_secret_stops_a_run_and_is_noted_by_a_check(tmp_path: Path) -> None:
     file = tmp_path / "task.properties"
     file.write_text(
