@@ -91,8 +91,10 @@ class SchemaStore(Protocol):
 @dataclass(frozen=True, slots=True)
 class TargetColumn:
     """A target column. `type` is the target's own type name as a cast spells it, without length (`varchar`, `bytea`, `"bit"`);
-    `length` is its declared length, a decimal's digits, where it has one; `scale` a decimal's digits behind the point. `is_generated`: the
-    target computes it, so it is never written. `is_required`: an insert must name it, as it is neither nullable nor has a default."""
+    `length` is its declared length, a decimal's digits, a time's behind the point, where it has one; `scale` a decimal's digits behind the
+    point. `is_generated`: the target computes it, so it is never written. `is_required`: an insert must name it, as it is neither nullable
+    nor has a default. `declared`: the type as MySQL spells it whole (`int(10) unsigned auto_increment`), or as it would an enum type of
+    PostgreSQL (`enum('a','b')`)."""
 
     name: str
     type: str
@@ -101,6 +103,7 @@ class TargetColumn:
     is_generated: bool = False
     is_required: bool = False
     scale: int | None = None
+    declared: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,13 +208,8 @@ class LoadTransaction(Protocol):
     """One open transaction of a target. Durable when its context ends without an error, undone otherwise."""
 
     def write(self, batch: TableBatch) -> Counts:
-        """Applies a table's batch. Raises UniqueViolation, TargetRejected, TargetUnavailable; TargetMisconfigured for a table without a key
+        """Applies a table's batch. Raises RowConflict, TargetRejected, TargetUnavailable; TargetMisconfigured for a table without a key
         in a target without an offset table, where a batch that comes twice would repeat rows."""
-        ...
-
-    def displace(self, batch: TableBatch) -> int:
-        """Deletes the rows of other keys that hold a unique value of the batch's rows; how many. For a row whose own change is still to
-        come."""
         ...
 
     def savepoint(self) -> AbstractContextManager[None]:

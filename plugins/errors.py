@@ -25,7 +25,7 @@
         ├── OffsetConflict       somebody else has applied records of the lane meanwhile: read positions again
         ├── TargetMisconfigured  wrong password, missing rights
         └── TargetRejected       the target refuses these rows
-            └── UniqueViolation  a unique key other than the one merged by
+            └── RowConflict      another row forbids it: a unique value that it holds, a foreign key
 
 What a task does on each (retry, stop) is one table: `cdcbus.plugins.policy`. Messages never hold cell values or secrets.
 All are picklable, as Spark sends them between processes.
@@ -132,5 +132,5 @@ class TargetRejected(TargetError):
     """The target refuses the rows, and would refuse them again."""
 
 
-class UniqueViolation(TargetRejected):
-    """A unique key of the target refuses a row of a merged batch."""
+class RowConflict(TargetRejected):
+    """Another row forbids it: one that holds its unique value, or that a foreign key asks for. Changes of that row may cure it."""

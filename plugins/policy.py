@@ -22,6 +22,7 @@ from cdcbus.plugins.errors import (
     PositionError,
     PositionLost,
     PositionUnavailable,
+    RowConflict,
     SourceError,
     SourceMisconfigured,
     SourceRefused,
@@ -31,7 +32,6 @@ from cdcbus.plugins.errors import (
     TargetMisconfigured,
     TargetRejected,
     TargetUnavailable,
-    UniqueViolation,
     UnmappedColumn,
     UnreadableEvent,
     UnusableHistory,
@@ -88,7 +88,7 @@ POLICIES: Mapping[type[CdcError], Policy] = {
     OffsetConflict: Policy(Action.RETRY, "Nothing to do unless it lasts: then look for a second process that runs the same task."),
     TargetMisconfigured: Policy(Action.STOP, "Correct user, password or rights at the target, then start the task again."),
     TargetRejected: Policy(Action.STOP, "Compare the table named above at source and target; nothing was skipped."),
-    UniqueViolation: Policy(Action.STOP, "Compare the unique keys of the table at source and target; nothing was skipped."),
+    RowConflict: Policy(Action.STOP, "Compare the unique and foreign keys of the table at source and target; nothing was skipped."),
 }
 
 

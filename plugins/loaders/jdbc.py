@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 
 from sqlalchemy import Connection
 
 from cdcbus.plugins.contracts import AppliedOffset, Counts, LoadTransaction, OffsetTable, Swaps, TableBatch, TargetTable, Writes
-from cdcbus.plugins.errors import OffsetConflict, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable, UniqueViolation
+from cdcbus.plugins.errors import OffsetConflict, RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders import offsets
 from cdcbus.plugins.loaders.add_column import add_column
 from cdcbus.plugins.loaders.engine import Database
@@ -103,7 +103,7 @@ class JdbcBatch:
     def transaction(self) -> Iterator[LoadTransaction]:
         offset_table = self._open_offset_table()
         with self._database.reported("transaction"), self._database.engine.begin() as connection:
-            yield JdbcTransaction(self._database, connection, self._task_id, offset_table)
+            yield JdbcTransaction(self._database, connection, self._task_id, offset_table, self.refresh)
 
     def applied_offsets(self) -> list[AppliedOffset]:
         if self._open_offset_table() is None:
@@ -152,24 +152,33 @@ class JdbcSingle(JdbcBatch):
 class JdbcTransaction:
     """A LoadTransaction."""
 
-    def __init__(self, database: Database, connection: Connection, task_id: str, offset_table: TargetTable | None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        connection: Connection,
+        task_id: str,
+        offset_table: TargetTable | None,
+        forget: Callable[[TableId], None],
+    ) -> None:
+        """`forget`: what is known of a table."""
         self._database = database
         self._connection = connection
         self._task_id = task_id
         self._offset_table = offset_table
+        self._forget = forget
         self._depth = 0
 
     def write(self, batch: TableBatch) -> Counts:
         table, dialect, connection = batch.table, self._database.dialect, self._connection
         counts = Counts()
-        with self._database.reported(f"table {table.id}", table.key):
+        with self._reported(table, table.key):
             if batch.truncate:
                 dialect.truncate(connection, table)
             if batch.deletes:
                 counts.deleted = dialect.delete(connection, table, batch.deletes)
                 counts.missed = batch.missed(counts.deleted)
         for writes in batch.writes:
-            with self._database.reported(f"table {table.id}", writes.columns):
+            with self._reported(table, writes.columns):
                 if writes.may_insert:
                     dialect.upsert(connection, table, writes)
                     hit = len(writes.rows)
@@ -177,9 +186,19 @@ class JdbcTransaction:
                     hit = dialect.update(connection, table, writes)
             counts.add(Counts(written=hit, missed=len(writes.rows) - hit))
         for swaps in batch.swaps:
-            with self._database.reported(f"table {table.id}", swaps.columns):
+            with self._reported(table, swaps.columns):
                 counts.add(self._swap(table, swaps))
         return counts
+
+    @contextmanager
+    def _reported(self, table: TargetTable, columns: Sequence[str]) -> Iterator[None]:
+        """A table that could not be written just now may have been altered: the next attempt looks at it again."""
+        try:
+            with self._database.reported(f"table {table.id}", columns):
+                yield
+        except TargetUnavailable:
+            self._forget(table.id)
+            raise
 
     def _swap(self, table: TargetTable, swaps: Swaps) -> Counts:
         """What goes, row by row, then all that comes."""
@@ -200,15 +219,6 @@ class JdbcTransaction:
             self._database.dialect.insert(self._connection, table, Writes(swaps.columns, coming))
         counts.written += len(coming)
         return counts
-
-    def displace(self, batch: TableBatch) -> int:
-        table, count = batch.table, 0
-        for writes in batch.writes:
-            for unique_key in table.unique_keys:
-                if unique_key and set(unique_key) <= set(writes.columns):
-                    with self._database.reported(f"table {table.id}", writes.columns):
-                        count += self._database.dialect.displace(self._connection, table, writes, unique_key)
-        return count
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
@@ -244,7 +254,7 @@ class JdbcTransaction:
         try:
             with self._database.reported(f"table {offsets.TABLE}"):
                 is_stored = offsets.store(self._connection, self._task_id, offset, seen)
-        except UniqueViolation:
+        except RowConflict:
             is_stored = False
         if not is_stored:
             expected = "no offset" if seen is None else f"offset {seen.next_offset}"

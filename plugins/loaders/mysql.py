@@ -1,7 +1,7 @@
 """MySQL and MariaDB: multi-row statements with the cells as literals; by way of a temporary table only where other rows could be hit.
 
 ON DUPLICATE KEY UPDATE would update whichever row collides on any unique key, so tables with further unique keys are updated by primary key
-through a join, and only then get the rows that are not there.
+through a join, and only then get the rows that are not there. A unique key that is not known yet makes the statement fail (`upsert_sql`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sqlalchemy import Connection, text
 
 from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes
-from cdcbus.plugins.errors import TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable, UniqueViolation
+from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders.column_cells import are_numbers, number_literals, rows_of, text_literals
 from cdcbus.plugins.loaders.reflect import Catalog
 from cdcbus.plugins.loaders.sql import QUOTING, Cells, Diagnosis, Statement, assigned, can_insert, hexadecimal, unfit
@@ -37,10 +37,12 @@ CATALOG: Final = Catalog(
         WHERE LOWER(table_schema) = LOWER(:schema) AND LOWER(table_name) = LOWER(:table)""",
     columns="""
         SELECT column_name, data_type,
-            CASE WHEN data_type IN ('bit', 'decimal') THEN numeric_precision ELSE character_maximum_length END,
+            CASE WHEN data_type IN ('bit', 'decimal') THEN numeric_precision
+                WHEN data_type IN ('time', 'datetime', 'timestamp') THEN datetime_precision ELSE character_maximum_length END,
             is_nullable = 'YES', extra REGEXP 'VIRTUAL|STORED|PERSISTENT',
             is_nullable = 'NO' AND column_default IS NULL AND extra NOT REGEXP 'auto_increment|VIRTUAL|STORED|PERSISTENT',
-            CASE data_type WHEN 'decimal' THEN numeric_scale END
+            CASE data_type WHEN 'decimal' THEN numeric_scale END,
+            CONCAT(column_type, CASE WHEN extra LIKE '%auto_increment%' THEN ' auto_increment' ELSE '' END)
         FROM information_schema.columns WHERE table_schema = :schema AND table_name = :table ORDER BY ordinal_position""",
     unique_keys="""
         SELECT index_name = 'PRIMARY', index_name, CASE WHEN sub_part IS NULL THEN column_name END
@@ -85,13 +87,6 @@ class Mysql:
         with _staged(connection, table, writes):
             if _execute(connection, update_sql(table, writes.columns), table) < len(writes.rows):
                 _execute(connection, insert_missing_sql(table, writes.columns), table)
-
-    def displace(self, connection: Connection, table: TargetTable, writes: Writes, unique_key: Sequence[str]) -> int:
-        if len(writes.rows) <= FEW_ROWS:
-            rows = literal_rows(table, writes.columns, writes.rows)
-            return sum(_execute(connection, displace_row_sql(table, writes.columns, row, unique_key), table) for row in rows)
-        with _staged(connection, table, writes):
-            return _execute(connection, displace_sql(table, unique_key), table)
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         if len(writes.rows) <= FEW_ROWS:
@@ -193,8 +188,13 @@ def insert_sql(table: TableId, columns: Sequence[str], rows: Iterable[str]) -> s
 
 
 def upsert_sql(table: TargetTable, columns: Sequence[str], rows: Iterable[str]) -> str:
-    changes = ", ".join(f"{QUOTED.name(name)} = VALUES({QUOTED.name(name)})" for name in assigned(table, columns))
-    return f"{insert_sql(table.id, columns, rows)} ON DUPLICATE KEY UPDATE {changes}"
+    """Updates rows with the same key only. The server would take any row that holds a unique value, and the table may have got a unique key
+    since it was looked at: so the first column of the key is set to itself, which overflows where it is in another row. That is an error in
+    every SQL mode, whereas NULL would be none in a column that counts up."""
+    first, same = QUOTED.name(table.key[0]), " AND ".join(f"{QUOTED.name(name)} = VALUES({QUOTED.name(name)})" for name in table.key)
+    guard = f"{first} = IF(IF({same}, 1, ~0 + 1), {first}, {first})"
+    changes = [f"{QUOTED.name(name)} = VALUES({QUOTED.name(name)})" for name in columns if name not in table.key]
+    return f"{insert_sql(table.id, columns, rows)} ON DUPLICATE KEY UPDATE {', '.join([guard, *changes])}"
 
 
 def update_sql(table: TargetTable, columns: Sequence[str]) -> str:
@@ -208,11 +208,6 @@ def update_row_sql(table: TargetTable, columns: Sequence[str], row: Sequence[str
     cells = dict(zip(columns, row, strict=True))
     changes = ", ".join(f"{QUOTED.name(name)} = {cells[name]}" for name in assigned(table, columns))
     return f"UPDATE {QUOTED.table(table.id)} SET {changes} WHERE {_has(table.key, cells)}"
-
-
-def displace_row_sql(table: TargetTable, columns: Sequence[str], row: Sequence[str], unique_key: Sequence[str]) -> str:
-    cells = dict(zip(columns, row, strict=True))
-    return f"DELETE FROM {QUOTED.table(table.id)} WHERE {_has(unique_key, cells)} AND NOT ({_has(table.key, cells)})"
 
 
 def _has(names: Sequence[str], cells: Mapping[str, str]) -> str:
@@ -241,16 +236,26 @@ def _equals(column: TargetColumn, literal: str) -> str:
 
 
 def widen_sql(table: TargetTable, column: str, type_: str, old_type: str, printed: str) -> str:
-    """`printed`: what SHOW CREATE TABLE prints; `old_type` stands there behind the column's name."""
+    """`printed`: what SHOW CREATE TABLE prints; `old_type` stands there behind the column's name. The moment at which a row is written is
+    asked for with as many digits as the column has, else it is no default for it."""
     begin = f"  {QUOTED.name(column)} {old_type}"
-    [rest] = [line.removeprefix(begin).removesuffix(",") for line in printed.splitlines() if line.startswith(begin)]
-    return f"ALTER TABLE {QUOTED.table(table.id)} MODIFY COLUMN {QUOTED.name(column)} {type_}{rest}"
+    [rest] = [line.removeprefix(begin).removesuffix(",") for line in printed.split("\n") if line.startswith(begin)]
+    digits = re.fullmatch(r"(?:datetime|timestamp)(\([0-9]\))?", type_)
+    parts = [
+        _unescaped(part) if part.startswith("'") else NOW.sub(f"CURRENT_TIMESTAMP{digits[1] or ''}", part) if digits else part
+        for part in QUOTED_TEXT.split(rest)
+    ]
+    return f"ALTER TABLE {QUOTED.table(table.id)} MODIFY COLUMN {QUOTED.name(column)} {type_}{''.join(parts)}"
 
 
-def displace_sql(table: TargetTable, unique_key: Sequence[str]) -> str:
-    same = " AND ".join(f"t.{QUOTED.name(name)} = s.{QUOTED.name(name)}" for name in unique_key)
-    join = f"{QUOTED.table(stage_of(table))} AS s STRAIGHT_JOIN {QUOTED.table(table.id)} AS t ON {same}"
-    return f"DELETE t FROM {join} WHERE NOT ({_same_key(table)})"
+QUOTED_TEXT: Final = re.compile(r"('(?:[^']|'')*')")
+NOW: Final = re.compile(r"\bcurrent_timestamp(\([0-9]?\))?", re.IGNORECASE)
+ESCAPES: Final = {"n": "\n", "r": "\r", "0": "\0"}
+
+
+def _unescaped(text: str) -> str:
+    """A text as the session reads it, which has no backslash escapes; SHOW CREATE TABLE prints them all the same."""
+    return re.sub(r"\\(.)", lambda match: ESCAPES.get(match[1], match[1]), text)
 
 
 def insert_missing_sql(table: TargetTable, columns: Sequence[str]) -> str:
@@ -347,8 +352,16 @@ UNAVAILABLE: Final = frozenset(
 MISCONFIGURED: Final = frozenset(
     (1044, 1045, 1046, 1049, 1129, 1130, 1142, 1143, 1227, 1251, 1370, 1524, 1665, 1698, 1820, 1862, 2059, 3118, *TLS_ERRORS)
 )  # rights, unknown database, host, login method, account, binlog format
-QUOTABLE: Final = UNAVAILABLE | MISCONFIGURED | {1048, 1054, 1060, 1118, 1146, 1264, 1265, 1364, 1406, 1451, 1452, 1792, 3819, 4025}
+QUOTABLE: Final = (
+    UNAVAILABLE
+    | MISCONFIGURED
+    | frozenset((1048, 1054, 1060, 1118, 1146, 1264, 1265, 1364, 1406, 1451, 1452, 1792, 1832, 1833, 3780, 3819, 4025))
+)
 DUPLICATE: Final = 1062
+OUT_OF_RANGE: Final = 1690
+OTHER_ROW: Final = re.compile(r"'(~0 \+ 1|\(~\(0\) \+ 1\))'$")
+"""What `upsert_sql` does where it meets a row with another key, as servers print it."""
+CONFLICTS: Final = frozenset((DUPLICATE, 1216, 1217, 1451, 1452, 1761, 1762))  # and foreign keys
 
 
 def diagnose(error: BaseException, columns: Collection[str]) -> Diagnosis:
@@ -358,6 +371,8 @@ def diagnose(error: BaseException, columns: Collection[str]) -> Diagnosis:
     message = str(message)
     if is_tls_refusal(cause):
         return Diagnosis(TargetMisconfigured, f"no TLS connection: {message}")
+    if number == OUT_OF_RANGE and OTHER_ROW.search(message):
+        return Diagnosis(TargetUnavailable, "it has got a unique key meanwhile, and is looked at again")
     if not isinstance(number, int) or number == 0:  # from the driver: the connection is closed already
         return Diagnosis(TargetUnavailable, f"the connection is lost ({type(cause).__name__})")
     return Diagnosis(_class_of(number), f"errno {number}: {_safe_text(number, message, columns)}")
@@ -368,7 +383,7 @@ def _class_of(number: int) -> type[TargetError]:
         return TargetUnavailable
     if number in MISCONFIGURED:
         return TargetMisconfigured
-    return UniqueViolation if number == DUPLICATE else TargetRejected
+    return RowConflict if number in CONFLICTS else TargetRejected
 
 
 def _safe_text(number: int, message: str, columns: Collection[str]) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes, ZeroDate
-from cdcbus.plugins.errors import TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable, UniqueViolation
+from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders.reflect import Catalog
 from cdcbus.plugins.loaders.sql import QUOTING, Cells, Diagnosis, Statement, assigned, unfit, without_zero_dates
 from cdcbus.plugins.rowchange import Cell
@@ -32,7 +32,7 @@ CATALOG: Final = Catalog(
                 WHEN char_length > 0 THEN char_length END,
             CASE nullable WHEN 'Y' THEN 1 ELSE 0 END, CASE virtual_column WHEN 'YES' THEN 1 ELSE 0 END,
             CASE WHEN nullable = 'N' AND default_length IS NULL AND virtual_column = 'NO' THEN 1 ELSE 0 END,
-            CASE data_type WHEN 'NUMBER' THEN data_scale END
+            CASE data_type WHEN 'NUMBER' THEN data_scale END, ''
         FROM all_tab_cols WHERE owner = :schema AND table_name = :table AND hidden_column = 'NO' ORDER BY column_id""",
     # The primary key is the constraint's: the index behind it may be one that is not unique.
     unique_keys="""
@@ -71,10 +71,6 @@ class Oracle:
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
         self._execute(connection, merge_sql(table, writes.columns), table, writes.columns, writes.rows)
-
-    def displace(self, connection: Connection, table: TargetTable, writes: Writes, unique_key: Sequence[str]) -> int:
-        columns = (*unique_key, *table.key)
-        return self._execute(connection, displace_sql(table, unique_key), table, columns, _chosen(writes, columns))
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         columns = (*assigned(table, writes.columns), *table.key)
@@ -166,10 +162,6 @@ def update_sql(table: TargetTable, columns: Sequence[str]) -> str:
     names = assigned(table, columns)
     changes = ", ".join(f"{QUOTED.name(name)} = :{place}" for place, name in enumerate(names, 1))
     return f"UPDATE {QUOTED.table(table.id)} SET {changes} WHERE {_has(table.key, len(names))}"
-
-
-def displace_sql(table: TargetTable, unique_key: Sequence[str]) -> str:
-    return f"DELETE FROM {QUOTED.table(table.id)} WHERE {_has(unique_key)} AND NOT ({_has(table.key, len(unique_key))})"
 
 
 def insert_sql(table: TargetTable, columns: Sequence[str]) -> str:
@@ -285,7 +277,7 @@ UNAVAILABLE: Final = frozenset(
 MISCONFIGURED: Final = frozenset((1004, 1005, 1017, 1031, 1035, 1045, 1536, 1950, 28000, 28001, 28040, 28759, 28860, 29024))
 # Messages whose first line names objects and sizes only. Those of conversions quote the cell, from version 23 on.
 QUOTABLE: Final = UNAVAILABLE | MISCONFIGURED | {1, 904, 942, 1400, 1407, 2290, 2291, 2292, 12899, 30926, 32795, 54013}
-DUPLICATE: Final = 1
+CONFLICTS: Final = frozenset((1, 2291, 2292))  # unique and foreign keys
 LOST: Final = re.compile(r"DPY-(1001|4011|4024|6000|6001|6003|6005|6010)|DPI-(1010|1067|1080)")
 LOGIN: Final = re.compile(r"DPY-(3001|3010|3015|4000|4001|4022|4026|4027|6002|6006)|certificate", re.IGNORECASE)
 
@@ -310,7 +302,7 @@ def _class_of(code: int) -> type[TargetError]:
         return TargetUnavailable
     if code in MISCONFIGURED:
         return TargetMisconfigured
-    return UniqueViolation if code == DUPLICATE else TargetRejected
+    return RowConflict if code in CONFLICTS else TargetRejected
 
 
 def _safe_text(message: str, columns: Collection[str]) -> str:

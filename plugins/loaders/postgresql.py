@@ -21,7 +21,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError
 
 from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes, ZeroDate
-from cdcbus.plugins.errors import TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable, UniqueViolation
+from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders.column_cells import array_literal, has_any
 from cdcbus.plugins.loaders.reflect import Catalog
 from cdcbus.plugins.loaders.sql import (
@@ -36,6 +36,7 @@ from cdcbus.plugins.loaders.sql import (
     unfit,
     without_zero_dates,
 )
+from cdcbus.plugins.loaders.widen import labels_of
 from cdcbus.plugins.rowchange import Cell
 
 COPY_ROWS: Final = 500
@@ -61,9 +62,12 @@ CATALOG: Final = Catalog(
         SELECT a.attname, format_type(b.oid, -1),
             CASE WHEN b.typname IN ('bit', 'varbit') THEN nullif(m.typmod, -1)
                 WHEN b.typname IN ('varchar', 'bpchar') THEN nullif(m.typmod, -1) - 4
+                WHEN b.typname IN ('timestamp', 'timestamptz', 'time', 'timetz') THEN nullif(m.typmod, -1)
                 WHEN b.typname = 'numeric' THEN (nullif(m.typmod, -1) - 4) >> 16 END,
             NOT a.attnotnull, a.attgenerated <> '', a.attnotnull AND NOT a.atthasdef AND a.attidentity = '',
-            CASE b.typname WHEN 'numeric' THEN (nullif(m.typmod, -1) - 4) & 2047 END
+            CASE b.typname WHEN 'numeric' THEN (nullif(m.typmod, -1) - 4) & 2047 END,
+            (SELECT 'enum(' || string_agg('''' || replace(enumlabel, '''', '''''') || '''', ',' ORDER BY enumsortorder) || ')'
+                FROM pg_enum WHERE enumtypid = b.oid)
         FROM pg_attribute a
             JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
             JOIN pg_type t ON t.oid = a.atttypid
@@ -81,6 +85,13 @@ CATALOG: Final = Catalog(
         ORDER BY i.indexrelid, k.place""",
     may_create="SELECT has_schema_privilege(current_schema(), 'CREATE')",
 )
+DEFAULT: Final = """
+    SELECT pg_get_expr(d.adbin, d.adrelid)
+    FROM pg_attrdef d
+        JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+        JOIN pg_class c ON c.oid = d.adrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = %s AND c.relname = %s AND a.attname = %s"""
+"""A column's, as SQL."""
 
 
 class Postgresql:
@@ -138,12 +149,6 @@ class Postgresql:
         connection.exec_driver_sql("RELEASE SAVEPOINT cdcbus_copy")
         return True
 
-    def displace(self, connection: Connection, table: TargetTable, writes: Writes, unique_key: Sequence[str]) -> int:
-        columns = (*table.key, *unique_key)
-        cells = [dict(zip(writes.columns, row, strict=True)) for row in writes.rows]
-        rows = [tuple(row[name] for name in columns) for row in cells]
-        return connection.exec_driver_sql(displace_sql(table, unique_key), self._arrays(table, columns, rows)).rowcount
-
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         cells = self._arrays(table, writes.columns, writes.rows)
         return self._changed_by_key(connection, update_sql(table, writes.columns), cells, len(writes.rows))
@@ -180,7 +185,9 @@ class Postgresql:
                 yield Statement(insert_sql(table, swaps.columns), count)
 
     def widen(self, connection: Connection, table: TargetTable, column: str, type_: str) -> None:
-        connection.exec_driver_sql(widen_sql(table, column, type_))
+        default = connection.exec_driver_sql(DEFAULT, (*table.id, column)).scalar()
+        for sql in widen_sqls(table, column, type_, default):
+            connection.exec_driver_sql(sql, execution_options={"no_parameters": True})
 
     def diagnose(self, error: BaseException, columns: Collection[str]) -> Diagnosis:
         return diagnose(error, tuple(columns))
@@ -205,12 +212,6 @@ def delete_sql(table: TargetTable) -> str:
         key = table.key[0]
         return f"DELETE FROM {QUOTED.table(table.id)} WHERE {QUOTED.name(key)} = ANY (%s::{table.columns[key].type}[])"
     return f"DELETE FROM {QUOTED.table(table.id)} AS t USING {_rows(table, table.key)} WHERE {_same_key(table)}"
-
-
-def displace_sql(table: TargetTable, unique_key: Sequence[str]) -> str:
-    same = " AND ".join(f"t.{QUOTED.name(name)} = {_cell(table, name)}" for name in unique_key)
-    rows = _rows(table, (*table.key, *unique_key))
-    return f"DELETE FROM {QUOTED.table(table.id)} AS t USING {rows} WHERE {same} AND NOT ({_same_key(table)})"
 
 
 def upsert_sql(table: TargetTable, columns: Sequence[str]) -> str:
@@ -275,8 +276,29 @@ def _equals(table: TargetTable, name: str) -> str:
     return f"{QUOTED.name(name)}::text = %s" if type_ in COMPARED_AS_TEXT else f"{QUOTED.name(name)} = %s::{type_}"
 
 
-def widen_sql(table: TargetTable, column: str, type_: str) -> str:
-    return f"ALTER TABLE {QUOTED.table(table.id)} ALTER COLUMN {QUOTED.name(column)} TYPE {type_}"
+def widen_sqls(table: TargetTable, column: str, type_: str, default: str | None = None) -> list[str]:
+    """Of an enum type new labels are added behind the others. Bits come before those that are there, where PostgreSQL would append them;
+    `default` is the column's, which it would leave as short as it is."""
+    if labels := labels_of(type_):
+        own = table.columns[column]
+        new = [label for label in labels if label not in labels_of(own.declared)]
+        return [f"ALTER TYPE {own.type} ADD VALUE IF NOT EXISTS {_literal(label)}" for label in new]
+    name = COPIED.name(column)
+    change = f"ALTER COLUMN {name} TYPE {type_}"
+    if bits := re.fullmatch(r"bit\(([0-9]+)\)", type_):
+        change += f" USING {_lengthened(name, bits[1])}"
+        if default is not None:
+            change = f"ALTER COLUMN {name} DROP DEFAULT, {change}, ALTER COLUMN {name} SET DEFAULT {_lengthened(default, bits[1])}"
+    return [f"ALTER TABLE {COPIED.table(table.id)} {change}"]
+
+
+def _lengthened(bits: str, length: str) -> str:
+    return f"lpad(({bits})::text, {length}, '0')::bit({length})"
+
+
+def _literal(cell: str) -> str:
+    """Backslashes stand for themselves: that is the server's default."""
+    return "'" + cell.replace("'", "''") + "'"
 
 
 def _rows(table: TargetTable, columns: Sequence[str]) -> str:
@@ -374,6 +396,7 @@ def _bits(table: TargetTable, column: TargetColumn, cells: Sequence[Cell]) -> Se
 
 UNAVAILABLE: Final = ("08", "40", "53", "55P03", "57", "58", "25006")
 MISCONFIGURED: Final = ("28", "3D000", "42501")
+CONFLICTS: Final = ("23505", "23503", "23001", "23P01")  # unique and foreign keys, exclusion
 # Classes whose primary message names objects only. Others, and triggers, may quote cells.
 QUOTABLE: Final = (*UNAVAILABLE, *MISCONFIGURED, "23", "25", "42", "54", "22001", "0A")
 # A server that refuses the connection sends no SQLSTATE through the driver.
@@ -402,7 +425,7 @@ def _class_of(state: str) -> type[TargetError]:
         return TargetUnavailable
     if state.startswith(MISCONFIGURED):
         return TargetMisconfigured
-    return UniqueViolation if state == "23505" else TargetRejected
+    return RowConflict if state in CONFLICTS else TargetRejected
 
 
 def _without_state(error: BaseException, cause: BaseException) -> Diagnosis:

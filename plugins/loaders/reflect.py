@@ -35,8 +35,10 @@ def reflect(connection: Connection, catalog: Catalog, dialect: str, name: TableI
 def _exact(connection: Connection, catalog: Catalog, dialect: str, name: TableId) -> TargetTable | None:
     parameters = name._asdict()
     columns = [
-        TargetColumn(column, type_, length, bool(is_nullable), bool(is_generated), bool(is_required), scale)
-        for column, type_, length, is_nullable, is_generated, is_required, scale in connection.execute(text(catalog.columns), parameters)
+        TargetColumn(column, type_, length, bool(is_nullable), bool(is_generated), bool(is_required), scale, declared or "")
+        for column, type_, length, is_nullable, is_generated, is_required, scale, declared in connection.execute(
+            text(catalog.columns), parameters
+        )
     ]
     if not columns:
         return None

@@ -86,10 +86,6 @@ class SqlDialect(Protocol):
         """Updates the rows whose key exists, inserts the others; never touches a row with another key."""
         ...
 
-    def displace(self, connection: Connection, table: TargetTable, writes: Writes, unique_key: Sequence[str]) -> int:
-        """Deletes the rows that hold a value of this unique key that one of `writes` has under another primary key; how many."""
-        ...
-
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         """Updates only; how many rows were there, changed or not."""
         ...

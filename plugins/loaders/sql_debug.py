@@ -52,9 +52,6 @@ class DryTransaction:
         gone = sum(new is None for _, new in pairs)
         return Counts(sum(len(writes.rows) for writes in batch.writes) + len(pairs) - gone, len(batch.deletes) + gone)
 
-    def displace(self, batch: TableBatch) -> int:
-        return 0
-
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         yield

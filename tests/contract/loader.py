@@ -15,11 +15,11 @@ from cdcbus.plugins.contracts import AppliedOffset, Counts, Loader, OffsetTable,
 from cdcbus.plugins.errors import (
     ConfigError,
     OffsetConflict,
+    RowConflict,
     TargetError,
     TargetMisconfigured,
     TargetRejected,
     TargetUnavailable,
-    UniqueViolation,
 )
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.rowchange import Cell, Column, TableId
@@ -234,19 +234,27 @@ class LoaderContract:
     def test_a_row_never_touches_another_by_a_second_unique_key(self, server: TargetServer, loader: Loader) -> None:
         table = self.table(server, loader, "id int primary key, v varchar(9) unique")
         self.write(loader, table, Writes(("id", "v"), [("1", "a"), ("2", "b")]))
-        with pytest.raises(UniqueViolation, match=rf"table {server.schema}\.t: .*unique"):
+        with pytest.raises(RowConflict, match=rf"table {server.schema}\.t: .*unique"):
             self.write(loader, table, Writes(("id", "v"), [("3", "a")]))
         assert self.rows(server) == [(1, "a"), (2, "b")]
 
-    def test_rows_that_hold_unique_values_of_others_make_way_and_no_others_do(self, server: TargetServer, loader: Loader) -> None:
-        table = self.table(server, loader, "id int primary key, v varchar(9) unique, a int, b int, unique (a, b)")
-        cells = [("1", "a", "1", "1"), ("2", "b", "1", "2"), ("3", "c", "2", "1"), ("4", None, None, "9"), ("5", "e", "5", "5")]
-        self.write(loader, table, Writes(("id", "v", "a", "b"), cells))
-        moved = TableBatch(table, writes=[Writes(("id", "v", "a", "b"), [("3", "a", "1", "2"), ("4", None, None, "9")])])
-        with loader.transaction() as transaction:
-            assert transaction.displace(moved) == 2
-            transaction.write(moved)
-        assert self.rows(server, "id, v, a, b") == [(3, "a", 1, 2), (4, None, None, 9), (5, "e", 5, 5)]
+    def test_a_row_never_touches_another_by_a_unique_key_that_the_table_has_got_meanwhile(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
+        for kind in ("int", server.types["short"][0], server.types["moment"][0]):
+            table = self.table(server, loader, f"id {kind} not null, k int, v varchar(9), primary key (id, k)")
+            one, other = ("2024-03-31 02:30:00.5", "2024-03-31 02:30:01") if "time" in kind else ("1", "2")
+            self.write(loader, table, Writes(("id", "k", "v"), [(one, "1", "a"), (one, "2", "b")]))
+            server.execute("CREATE UNIQUE INDEX one ON {schema}.t (v)")
+            again = Writes(("id", "k", "v"), [(one, "1", "a"), (one, "2", "c"), (one, "3", None)])
+            assert self.write(loader, table, again) == Counts(written=3)
+            for known in (table, loader.table(table.id)):
+                with pytest.raises(RowConflict if known is not table else (RowConflict, TargetUnavailable)):
+                    self.write(loader, known or table, Writes(("id", "k", "v"), [(one, "2", "d"), (other, "1", "a")]))
+                loader.is_altered(table)
+            assert self.rows(server, "k, v") == [(1, "a"), (2, "c"), (3, None)]
+            server.execute("DROP TABLE {schema}.t")
+            loader.refresh(table.id)
 
     def test_a_unique_key_without_nullable_columns_is_the_key_where_there_is_no_other(self, server: TargetServer, loader: Loader) -> None:
         table = self.table(server, loader, "v int unique, a int not null, b int not null, unique (b, a)")
@@ -338,6 +346,36 @@ class LoaderContract:
         self.write(loader, table, Writes(("id",), [("3",)]))
         assert self.rows(server, f"id, v, {q('N%')}") == [(1, "abc", 7), (2, "y" * 40, 2**63 - 1), (3, "x", 7)]
 
+    def test_columns_made_wider_keep_what_they_hold_and_take_what_the_source_s_do(self, server: TargetServer, loader: Loader) -> None:
+        """Each with a default, which keeps its meaning as well."""
+        rows = [
+            ("whole", "int unsigned", "-5", "4294967295", "7"),
+            ("large", "bigint unsigned", "-9223372036854775808", "18446744073709551615", "7"),
+            ("moment", "datetime(6)", "2024-02-29 23:59:59.000000", "2024-02-29 23:59:59.123456", "2001-01-01 00:00:00.000000"),
+            ("instant", "timestamp(6)", "2024-02-29 23:59:59.500000", "2024-02-29 23:59:59.123456", None),
+            ("clock", "time(6)", "23:59:59.000000", "23:59:59.999999", "01:02:03.000000"),
+            ("day", "datetime(6)", "2024-02-29 00:00:00.000000", "2024-02-29 23:59:59.123456", "2001-01-01 00:00:00.000000"),
+            ("bits", "bit(8)", "5", "255", "5"),
+            ("more bits", "bit(64)", "3", "18446744073709551615", "3"),
+        ]
+        kinds, types, before, after, defaults = zip(*rows, strict=True)
+        names = [f"c{number}" for number in range(len(rows))]
+        narrow, wide = ([server.types[f"{size} {kind}"] for kind in kinds] for size in ("narrow", "wide"))
+        columns = ", ".join(f"{name} {type_}" for name, (type_, _) in zip(names, narrow, strict=True))
+        table = self.table(server, loader, f"id int primary key, {columns}")
+        cells = [cell.removesuffix(" 00:00:00.000000") if kind == "day" else cell for kind, cell in zip(kinds, before, strict=True)]
+        self.write(loader, table, Writes(("id", *names), [("1", *cells)]))
+        source = [Column(name, type_) for name, type_ in zip(names, types, strict=True)]
+        for _ in range(2):  # the second time there is nothing left to do
+            table = loader.evolve(table, source)
+        assert loader.table(table.id) is table
+        self.write(loader, table, Writes(("id", *names), [("2", *after)]), Writes(("id",), [("3",)]))
+        read = ", ".join(expression.format(name) for name, (_, expression) in zip(names, wide, strict=True))
+        first, second, third = self.rows(server, f"id, {read}")
+        assert (first[1:], second[1:]) == (before, after)
+        assert [cell for cell, default in zip(third[1:], defaults, strict=True) if default] == [cell for cell in defaults if cell]
+        assert third[4] is not None
+
     def test_a_column_that_somebody_else_adds_at_the_same_moment_is_no_error(self, server: TargetServer, loader: Loader) -> None:
         table = self.table(server, loader, "id int primary key")
         others = [make_loader("JdbcBatch", server.target(task_id=f"task {number}")) for number in range(4)]
@@ -417,7 +455,7 @@ class LoaderContract:
         table = self.table(server, loader, "id int primary key, v varchar(9) unique")
         self.write(loader, table, Writes(("id", "v"), [("1", "a"), ("2", "b")]))
         with loader.transaction() as transaction:
-            with pytest.raises(UniqueViolation), transaction.savepoint():
+            with pytest.raises(RowConflict), transaction.savepoint():
                 transaction.write(TableBatch(table, deletes=[("2",)]))
                 transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [("3", "a")])]))
             for key, cell in (("1", "c"), ("3", "a")):

@@ -13,9 +13,6 @@ UPDATE "Shop"."order" SET "k" = :1 WHERE "k" = :2;
 -- delete
 DELETE FROM "Shop"."order" WHERE "k" = :1 AND "k2" = :2;
 
--- displace
-DELETE FROM "Shop"."order" WHERE "Group" = :1 AND NOT ("k" = :2 AND "k2" = :3);
-
 -- truncate
 DELETE FROM "Shop"."order";
 

@@ -25,9 +25,6 @@ UPDATE "Shop"."order" AS t SET "k" = s."k" FROM unnest(%s::uuid[]) AS s("k") WHE
 -- delete
 DELETE FROM "Shop"."order" AS t USING unnest(%s::bigint[], %s::"bit"[]) AS s("k", "k2") WHERE t."k" = s."k" AND t."k2" = s."k2";
 
--- displace
-DELETE FROM "Shop"."order" AS t USING unnest(%s::bigint[], %s::"bit"[], %s::character varying[]) AS s("k", "k2", "Group") WHERE t."Group" = s."Group" AND NOT (t."k" = s."k" AND t."k2" = s."k2");
-
 -- truncate
 TRUNCATE TABLE "Shop"."order";
 
@@ -42,4 +39,14 @@ UPDATE "Shop"."order" AS t SET "k" = %s::bigint, "Group" = %s::character varying
 
 -- widen
 ALTER TABLE "Shop"."order" ALTER COLUMN "Group" TYPE varchar(40);
+
+-- widen bits
+ALTER TABLE "Shop"."order" ALTER COLUMN "k2" TYPE bit(8) USING lpad(("k2")::text, 8, '0')::bit(8);
+
+-- widen bits that have a default
+ALTER TABLE "Shop"."order" ALTER COLUMN "k2" DROP DEFAULT, ALTER COLUMN "k2" TYPE bit(8) USING lpad(("k2")::text, 8, '0')::bit(8), ALTER COLUMN "k2" SET DEFAULT lpad(('101'::"bit")::text, 8, '0')::bit(8);
+
+-- add labels
+ALTER TYPE shop."Mood" ADD VALUE IF NOT EXISTS 'it''s %';
+ALTER TYPE shop."Mood" ADD VALUE IF NOT EXISTS 'new';
 

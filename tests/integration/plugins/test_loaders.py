@@ -17,7 +17,7 @@ import pytest
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import Counts, JdbcTarget, Loader, Swaps, TableBatch, TargetTable, Writes, ZeroDate
-from cdcbus.plugins.errors import TargetRejected
+from cdcbus.plugins.errors import RowConflict, TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.postgresql import MERGE_ROWS
 from cdcbus.plugins.rowchange import Column, TableId
@@ -51,6 +51,22 @@ class PostgresqlServer:
         "short binary": ("bytea", ""),
         "document": ("jsonb", "{}::text"),
         "label": ("text", "{}"),
+        "narrow whole": ("int default 7 not null", ""),
+        "narrow large": ("bigint default 7", ""),
+        "narrow moment": ("timestamp(0) default '2001-01-01'", ""),
+        "narrow instant": ("timestamptz(3) default now() not null", ""),
+        "narrow clock": ("time(0) default '01:02:03'", ""),
+        "narrow day": ("date default '2001-01-01'", ""),
+        "narrow bits": ("bit(3) default B'101' not null", ""),
+        "narrow more bits": ("bit(2) default B'11'", ""),
+        "wide whole": ("", "{}::text"),
+        "wide large": ("", "{}::text"),
+        "wide moment": ("", "to_char({}, 'YYYY-MM-DD HH24:MI:SS.US')"),
+        "wide instant": ("", "to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"),
+        "wide clock": ("", "to_char({}, 'HH24:MI:SS.US')"),
+        "wide day": ("", "to_char({}, 'YYYY-MM-DD HH24:MI:SS.US')"),
+        "wide bits": ("", "{}::int::text"),
+        "wide more bits": ("", "({0}::bigint::numeric + CASE WHEN {0}::bigint < 0 THEN 18446744073709551616 ELSE 0 END)::text"),
         "widen v": ("ALTER v TYPE text", ""),
         "widen d": ("ALTER d TYPE numeric(9, 4)", ""),
     }
@@ -127,6 +143,16 @@ class MysqlServer:
         "short binary": ("varbinary(20)", ""),
         "document": ("json", "CAST({} AS char)"),
         "label": ("enum('small', 'it''s')", "{}"),
+        "narrow whole": ("int default 7 not null", ""),
+        "narrow large": ("bigint default 7", ""),
+        "narrow moment": ("datetime default '2001-01-01 00:00:00'", ""),
+        "narrow instant": ("timestamp(3) not null default current_timestamp(3) on update current_timestamp(3) comment 'a\\\\'", ""),
+        "narrow clock": ("time default '01:02:03'", ""),
+        "narrow day": ("date default '2001-01-01'", ""),
+        "narrow bits": ("bit(3) default b'101' not null", ""),
+        "narrow more bits": ("bit(2) default b'11'", ""),
+        **dict.fromkeys(("wide whole", "wide large", "wide moment", "wide instant", "wide clock", "wide day"), ("", "CAST({} AS char)")),
+        **dict.fromkeys(("wide bits", "wide more bits"), ("", "CAST({} + 0 AS char)")),
         "widen v": ("MODIFY v varchar(30)", ""),
         "widen d": ("MODIFY d decimal(9, 4)", ""),
     }
@@ -213,6 +239,19 @@ class TestPostgresql(LoaderContract):
             (7, "so so", [1, None, 3], row[3], "abcde", "00ff", "ab  ", "101", "z"),
             (8, *[None] * 8),
         ]
+
+    def test_an_enum_type_gets_the_source_s_labels_behind_its_own(self, server: PostgresqlServer, loader: Loader) -> None:
+        server.execute("CREATE TYPE {schema}.\"Mood x\" AS ENUM ('so so', 'it''s')")
+        server.execute('CREATE DOMAIN {schema}.felt AS {schema}."Mood x"')
+        columns = "m {schema}.\"Mood x\" DEFAULT 'so so', d {schema}.felt, t text, s varchar(3)"
+        table = self.table(server, loader, f"id int primary key, {columns}")
+        self.write(loader, table, Writes(("id", "m"), [("1", "it's")]))
+        labels = "enum('%new%','it''s','SO SO')"
+        for _ in range(2):
+            table = loader.evolve(table, [Column(name, labels) for name in ("m", "d", "t", "s")])
+        self.write(loader, table, Writes(("id", "m", "d", "t"), [("2", "%new%", "SO SO", "%new%")]))
+        assert self.rows(server, "id, m::text, d::text, t") == [(1, "it's", None, None), (2, "%new%", "SO SO", "%new%")]
+        assert table.columns["m"].declared == "enum('so so','it''s','%new%','SO SO')"
 
     def test_many_new_rows_are_copied_and_what_cannot_be_is_said_as_ever(self, server: PostgresqlServer, loader: Loader) -> None:
         server.execute("CREATE TABLE {schema}.statements (sql text)")
@@ -374,6 +413,32 @@ class MysqlContract(LoaderContract):
             self.write(loader, table, Writes(tuple(table.columns), [row]))
         assert self.rows(server, "id, CAST(d AS char), CAST(t AS char), CAST(s AS char), CAST(y AS char)") == [(0, *row[1:4], "0000")]
 
+    def test_a_unique_key_cannot_come_while_a_transaction_writes_and_is_known_to_the_next_attempt(
+        self, server: MysqlServer, loader: Loader
+    ) -> None:
+        table = self.table(server, loader, "id int auto_increment primary key, v int")
+        waiting = "SELECT 1 FROM information_schema.processlist WHERE state = 'Waiting for table metadata lock' AND info LIKE '%{schema}%'"
+        with ThreadPoolExecutor(1) as pool:
+            with loader.transaction() as transaction:
+                transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [("1", "1"), ("2", "1")])]))
+                altered = pool.submit(server.execute, "ALTER TABLE {schema}.t ADD UNIQUE (v)")
+                wait_until(lambda: bool(server.rows(waiting)), "the other waits")
+                transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [("2", "2")])]))
+                assert not altered.done()
+            altered.result(timeout=30)
+        taken = Writes(("id", "v"), [("1", "5"), ("3", "2")])
+        with pytest.raises(
+            TargetUnavailable, match=rf"table {server.schema}\.t: it has got a unique key meanwhile, and is looked at again"
+        ):
+            self.write(loader, table, taken)
+        assert self.rows(server) == [(1, 1), (2, 2)]
+        known = loader.table(table.id)
+        assert known is not None
+        assert known.unique_keys == (("v",),)
+        with pytest.raises(RowConflict):
+            self.write(loader, known, taken)
+        assert self.rows(server) == [(1, 1), (2, 2)]
+
     def test_a_column_made_wider_keeps_its_character_set_and_comment(self, server: MysqlServer, loader: Loader) -> None:
         definition = "varchar(3) CHARACTER SET latin1 COLLATE latin1_bin NOT NULL DEFAULT 'a,)' COMMENT 'it''s `v`, (x)'"
         table = self.table(server, loader, f"id int primary key, v {definition}, e enum('a)','b') NULL, f float, u int unsigned")
@@ -383,11 +448,32 @@ class MysqlContract(LoaderContract):
         of_t = "table_schema = '{schema}' AND table_name = 't'"
         [_, v, e, f, u] = server.rows(f"SELECT {facts} FROM information_schema.columns WHERE {of_t} ORDER BY ordinal_position")
         assert v == ("varchar(30)", "latin1_bin", "NO", "it's `v`, (x)")
-        assert e[0] == "enum('a)','b')"
+        assert e[0] == "enum('a)','b','c')"
         assert f[0] == "double"
         assert str(u[0]).startswith("bigint") and str(u[0]).endswith("unsigned")
         self.write(loader, loader.table(table.id) or table, Writes(("id",), [("1",)]))
         assert self.rows(server) == [(1, "a,)")]
+
+    def test_labels_come_behind_those_that_are_there(self, server: MysqlServer, loader: Loader) -> None:
+        definition = "e enum('b','it''s','C') NOT NULL DEFAULT 'C' COMMENT 'a\\\\b', s set('x','y') CHARACTER SET latin1 DEFAULT 'x,y'"
+        table = self.table(server, loader, f"id int primary key, {definition}, u int unsigned, y year, o enum('?'), d double unsigned")
+        self.write(loader, table, Writes(("id", "e", "s", "y"), [("1", "it's", "y", "2024"), ("2", "b", "x", "0000")]))
+        source = [
+            *(Column("e", "enum('new','c','b','ü (,)''')"), Column("s", "set('z','x')"), Column("u", "int")),
+            *(Column("y", "smallint"), Column("o", "enum('?','a')"), Column("d", "double")),
+        ]
+        for _ in range(2):
+            table = loader.evolve(table, source)
+        row = ("3", "ü (,)'", "x,z", "-1", "-5", "-1.5")
+        self.write(loader, table, Writes(("id", "e", "s", "u", "y", "d"), [row]), Writes(("id",), [("4",)]))
+        assert [column.declared.replace("(20)", "").replace("(6)", "") for column in table.columns.values()][1:] == [
+            "enum('b','it''s','C','new','ü (,)''')", "set('x','y','z')", "bigint", "smallint", "enum('?')", "double",
+        ]  # fmt: skip
+        assert self.rows(server, "id, e, CAST(s AS char), y, e + 0, CAST(s + 0 AS char)") == [
+            (1, "it's", "y", 2024, 2, "2"), (2, "b", "x", 0, 1, "1"), (3, "ü (,)'", "x,z", -5, 5, "5"), (4, "C", "x,y", None, 3, "3"),
+        ]  # fmt: skip
+        comment = "SELECT column_comment FROM information_schema.columns WHERE table_schema = '{schema}' AND column_name = 'e'"
+        assert server.rows(comment) == [("a\\b",)]
 
     def test_times_years_and_bytes_of_a_geometry(self, server: MysqlServer, loader: Loader) -> None:
         table = self.table(server, loader, "id int primary key, t time(6), y year, g geometry")

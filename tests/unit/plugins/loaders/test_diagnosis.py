@@ -6,7 +6,7 @@ import pymysql
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from cdcbus.plugins.errors import TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable, UniqueViolation
+from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders import mysql, oracle, postgresql
 
 
@@ -20,8 +20,8 @@ def wrapped(error: Exception, base: type[Exception]) -> BaseException:
     [
         ("08006 40001 40P01 53100 53300 55P03 57014 57P01 57P02 57P03 58030 25006", TargetUnavailable),
         ("28000 28P01 3D000 42501", TargetMisconfigured),
-        ("23505", UniqueViolation),
-        ("22001 22P02 23502 23503 23514 23P01 42P01 42703 0A000 54000 P0001 XX000", TargetRejected),
+        ("23505 23503 23001 23P01", RowConflict),
+        ("22001 22P02 23502 23514 42P01 42703 0A000 54000 P0001 XX000", TargetRejected),
     ],
 )
 def test_postgresql_states(states: str, error: type[TargetError]) -> None:
@@ -68,8 +68,8 @@ def test_cells_that_the_postgresql_driver_refuses_are_not_shown() -> None:
         (1045, "Access denied for user 'u'@'h'", TargetMisconfigured, None),
         (1142, "INSERT command denied to user 'u'", TargetMisconfigured, None),
         (1049, "Unknown database 'd'", TargetMisconfigured, None),
-        (1062, "Duplicate entry 'SECRET' for key 't.one'", UniqueViolation, "a value that must be unique is there already, key t.one"),
-        (1062, "Duplicate entry 'SECRET for key 'x'' for key 'one'", UniqueViolation,
+        (1062, "Duplicate entry 'SECRET' for key 't.one'", RowConflict, "a value that must be unique is there already, key t.one"),
+        (1062, "Duplicate entry 'SECRET for key 'x'' for key 'one'", RowConflict,
          "a value that must be unique is there already, key one"),
         (1366, "Incorrect integer value: 'SECRET' for column `d`.`t`.`v` at row 1", TargetRejected, "a cell does not fit column v"),
         (1366, "Incorrect integer value: 'a column v' for column 'other' at row 1", TargetRejected, "the server refuses the rows"),
@@ -106,7 +106,7 @@ class OracleDetail:
     ("said", "error", "text"),
     [
         ("ORA-00001: unique constraint (S.ONE) violated on table S.T columns (V)\nORA-03301: row with column values (V:'SECRET')",
-         UniqueViolation, "ORA-00001: unique constraint (S.ONE) violated on table S.T columns (V)"),
+         RowConflict, "ORA-00001: unique constraint (S.ONE) violated on table S.T columns (V)"),
         ("ORA-00060: deadlock detected while waiting for resource", TargetUnavailable, None),
         ("ORA-30006: resource busy; acquire with WAIT timeout expired", TargetUnavailable, None),
         ("ORA-01653: unable to extend table S.T by 128", TargetUnavailable, None),
@@ -117,7 +117,7 @@ class OracleDetail:
         ("ORA-01031: insufficient privileges", TargetMisconfigured, None),
         ('ORA-12899: value too large for column "S"."T"."V" (actual: 5, maximum: 3)', TargetRejected, None),
         ('ORA-01400: cannot insert NULL into ("S"."T"."V")', TargetRejected, None),
-        ("ORA-02291: integrity constraint (S.HAS_PARENT) violated - parent key not found", TargetRejected, None),
+        ("ORA-02291: integrity constraint (S.HAS_PARENT) violated - parent key not found", RowConflict, None),
         ("ORA-00942: table or view does not exist", TargetRejected, None),
         ("ORA-01438: value 4242 greater than specified precision (2, 0) for column V", TargetRejected,
          "ORA-01438: a cell does not fit column V"),

@@ -22,6 +22,7 @@ def table(dialect: str, **types: str) -> TargetTable:
 
 PG = table("postgresql", k="bigint", k2='"bit"', Group="character varying", tags="integer[]", **{'od"d %': "bytea"})
 PG_KEY_ONLY = table("postgresql", k="uuid")
+PG_LABELS = TargetTable(PG.id, {"e%": TargetColumn("e%", 'shop."Mood"', declared="enum('a')")}, ("e%",), dialect="postgresql")
 MY = table("mysql", k="bigint", k2="bit", Group="varchar", **{"od`d %": "varbinary"})
 MY_KEY_ONLY = table("mysql", k="char")
 MY_TYPES = table("mysql", n="int", x="varchar", f="float", j="json", g="point", b="blob")
@@ -40,12 +41,14 @@ STATEMENTS = {
         "update": postgresql.update_sql(PG, ["tags", "k2", "k"]),
         "update of key columns only": postgresql.update_sql(PG_KEY_ONLY, ["k"]),
         "delete": postgresql.delete_sql(PG),
-        "displace": postgresql.displace_sql(PG, ["Group"]),
         "truncate": postgresql.truncate_sql(PG),
         "insert": postgresql.insert_sql(PG, ["tags", "k2", "k"]),
         "one of equal rows goes": postgresql.swap_sql(PG, ["k", "Group", "tags"], ["tags"], is_update=False),
         "one of equal rows becomes another": postgresql.swap_sql(PG, ["k", "Group", "tags"], [], is_update=True),
-        "widen": postgresql.widen_sql(PG, "Group", "varchar(40)"),
+        "widen": ";\n".join(postgresql.widen_sqls(PG, "Group", "varchar(40)")),
+        "widen bits": ";\n".join(postgresql.widen_sqls(PG, "k2", "bit(8)")),
+        "widen bits that have a default": ";\n".join(postgresql.widen_sqls(PG, "k2", "bit(8)", "'101'::\"bit\"")),
+        "add labels": ";\n".join(postgresql.widen_sqls(PG_LABELS, "e%", "enum('a','it''s %','new')")),
     },
     "mysql": {
         "upsert": mysql.upsert_sql(MY, list(MY.columns), mysql.row_literals(MY, list(MY.columns), ROWS)),
@@ -55,16 +58,22 @@ STATEMENTS = {
         "update": mysql.update_sql(MY, ["k2", "k", "Group"]),
         "update of key columns only": mysql.update_sql(MY_KEY_ONLY, ["k"]),
         "insert what is missing": mysql.insert_missing_sql(MY, ["k2", "k", "Group"]),
-        "displace": mysql.displace_sql(MY, ["Group"]),
         "delete": mysql.delete_sql(MY, mysql.row_literals(MY, MY.key, [row[:2] for row in ROWS])),
         "delete of one key": mysql.delete_sql(MY_KEY_ONLY, ["('a')"]),
         "truncate": mysql.truncate_sql(MY),
         "update of one row": mysql.update_row_sql(MY, ["k2", "k", "Group"], ["5", "1", "'a'"]),
-        "displace of one row": mysql.displace_row_sql(MY, ["k2", "k", "Group"], ["5", "1", "'a'"], ["Group"]),
         "one of equal rows goes": mysql.swap_sql(MY_TYPES, list(MY_TYPES.columns), ["1", "'a'", "0.1", "'[]'", "x'00'", "NULL"]),
         "one of equal rows becomes another": mysql.swap_sql(MY, ["k", "Group"], ["1", "'a'"], ["2", "NULL"]),
         "widen": mysql.widen_sql(
             MY, "Group", "varchar(40)", "varchar(3)", "CREATE TABLE `t` (\n  `Group` varchar(3) NOT NULL,\n  `v` int\n)"
+        ),
+        "widen a moment": mysql.widen_sql(
+            MY,
+            "Group",
+            "timestamp(6)",
+            "timestamp",
+            "(\n  `Group` timestamp NOT NULL DEFAULT current_timestamp() ON UPDATE CURRENT_TIMESTAMP COMMENT 'it''s \\\\ "
+            "current_timestamp()',\n)",
         ),
     },
     "oracle": {
@@ -73,7 +82,6 @@ STATEMENTS = {
         "update": oracle.update_sql(ORA, ["Group", "k2", "k"]),
         "update of key columns only": oracle.update_sql(ORA_KEY_ONLY, ["k"]),
         "delete": oracle.delete_sql(ORA),
-        "displace": oracle.displace_sql(ORA, ["Group"]),
         "truncate": oracle.truncate_sql(ORA),
         "insert": oracle.insert_sql(ORA, ["Group", "k"]),
         "one of equal rows goes": oracle.swap_sql(ORA, ["k", "Group", "long"], ["Group"], is_update=False),

@@ -1,5 +1,7 @@
 """Which columns of a target are too narrow for the source's."""
 
+import re
+
 import pytest
 
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
@@ -8,10 +10,19 @@ from cdcbus.plugins.rowchange import Column, TableId
 
 
 def wider(dialect: str, target: str, source: str) -> str | None:
-    """`target`: a type with its length and scale, as `numeric(9,2)`."""
-    name, _, numbers = target.removesuffix(")").partition("(")
-    length, scale = [*(int(number) for number in numbers.split(",") if number), None, None][:2]
-    table = TargetTable(TableId("shop", "t"), {"Name": TargetColumn("Name", name, length, scale=scale)}, (), dialect=dialect)
+    """`target`: a type with its length and scale, as `numeric(9,2)`; in MySQL as it is declared."""
+    match = re.fullmatch(r"([^(]+)(?:\(([0-9]+)(?:,([0-9]+))?\))?(.*)", target)
+    assert match
+    name = match[1]
+    length, scale = (int(number) if number else None for number in match.groups()[1:3])
+    declared = target if dialect == "mysql" or name == "enum" else ""
+    if dialect == "mysql":
+        name = name.split()[0]
+        length = length or (0 if name in ("time", "datetime", "timestamp") else None)
+    if name.startswith(("TIMESTAMP", "INTERVAL")):
+        name = target
+    column = TargetColumn("Name", name, length, scale=scale, declared=declared)
+    table = TargetTable(TableId("shop", "t"), {"Name": column}, (), dialect=dialect)
     return too_narrow(table, [Column("NAME", source)]).get("Name")
 
 
@@ -36,7 +47,25 @@ def wider(dialect: str, target: str, source: str) -> str | None:
         ("character varying", "longtext", None),
         ("text", "longtext", None),
         ("character varying(3)", "enum('long label')", None),
-        ("date", "datetime(6)", None),
+        ("date", "datetime(6)", "timestamp(6)"),
+        ("date", "timestamp", "timestamp(0)"),
+        ("date", "date", None),
+        ("timestamp without time zone(0)", "datetime(6)", "timestamp(6) without time zone"),
+        ("timestamp without time zone", "datetime(6)", None),
+        ("timestamp with time zone(3)", "timestamp(6)", "timestamp(6) with time zone"),
+        ("timestamp with time zone(3)", "timestamp(2)", None),
+        ("timestamp with time zone(3)", "time(6)", None),
+        ("time without time zone(0)", "time(3)", "time(3) without time zone"),
+        ("interval", "time(3)", None),
+        ('"bit"(3)', "bit(8)", "bit(8)"),
+        ('"bit"(8)', "bit", None),
+        ("bit varying(3)", "bit(8)", "varbit(8)"),
+        ("boolean", "bit(8)", None),
+        ("numeric(3,0)", "bit(64)", "numeric(20,0)"),
+        ("enum('a','it''s')", "ENUM('new','it''s','A','a')", "enum('a','it''s','new','A')"),
+        ("enum('a','b')", "enum('b')", None),
+        ("enum('a','b')", "set('a','c')", None),
+        ("enum('a')", f"enum('{'x' * 64}')", None),
         ("smallint", "", None),
     ],
 )
@@ -47,9 +76,46 @@ def test_postgresql(target: str, source: str, expected: str | None) -> None:
 @pytest.mark.parametrize(
     ("target", "source", "expected"),
     [
-        ("int", "bigint(20) unsigned", "bigint(20) unsigned"),
-        ("int", "int unsigned", None),
+        ("int", "bigint(20)", "bigint(20)"),
+        ("int(10) unsigned", "bigint(20) unsigned", "bigint(20) unsigned"),
+        ("int", "int unsigned", "bigint"),
+        ("tinyint(4)", "tinyint(3) unsigned", "smallint"),
+        ("int(11)", "smallint unsigned", None),
+        ("int(11)", "mediumint unsigned zerofill", None),
+        ("int unsigned", "int", "bigint"),
+        ("smallint unsigned", "int(11)", "int(11)"),
+        ("tinyint(1) unsigned", "tinyint(1)", "smallint"),
+        ("int", "bigint(20) unsigned", "decimal(20)"),
+        ("bigint unsigned", "tinyint", "decimal(20)"),
+        ("bigint auto_increment", "bigint unsigned", None),
+        ("int(11) auto_increment", "int unsigned", "bigint"),
         ("bigint", "tinyint", None),
+        ("year(4)", "tinyint", "smallint"),
+        ("year(4)", "int unsigned", "int unsigned"),
+        ("decimal(5,2) unsigned", "decimal(5,2)", "decimal(5,2)"),
+        ("decimal(5,2)", "decimal(5,2) unsigned", None),
+        ("decimal(60,0)", "decimal(30,10)", None),
+        ("decimal(2,0)", "year", "decimal(4,0)"),
+        ("float unsigned", "double", "double"),
+        ("float unsigned", "double unsigned", "double unsigned"),
+        ("float unsigned", "float", "float"),
+        ("double", "float unsigned", None),
+        ("date", "datetime", "datetime"),
+        ("date", "timestamp(3)", "datetime(3)"),
+        ("datetime", "datetime(6)", "datetime(6)"),
+        ("datetime(3)", "timestamp(6)", "datetime(6)"),
+        ("timestamp(6)", "timestamp", None),
+        ("timestamp", "datetime", None),
+        ("time", "time(3)", "time(3)"),
+        ("time", "datetime(3)", None),
+        ("enum('a','it''s','(,)')", "enum('it''s','new')", "enum('a','it''s','(,)','new')"),
+        ("enum('a')", "enum('a','A')", None),
+        ("enum('a?')", "enum('new')", None),
+        ("enum('a')", r"enum('a','b\\c')", None),
+        ("set('a','b')", "set('c','a')", "set('a','b','c')"),
+        ("set('a')", "set(" + ",".join(f"'{number}'" for number in range(64)) + ")", None),
+        ("enum('a')", "set('b')", None),
+        ("enum('a')", "varchar(9)", None),
         ("decimal(5,2)", "decimal(7,3)", "decimal(7,3)"),
         ("float", "double", "double"),
         ("varchar(3)", "VARCHAR(40)", "varchar(40)"),
@@ -58,7 +124,8 @@ def test_postgresql(target: str, source: str, expected: str | None) -> None:
         ("longtext(4294967295)", "text", None),
         ("varbinary(8)", "blob", "blob"),
         ("varchar(3)", "varbinary(40)", None),
-        ("bit(1)", "bit(8)", None),
+        ("bit(1)", "bit(8)", "bit(8)"),
+        ("bit(8)", "bit(1)", None),
     ],
 )
 def test_mysql(target: str, source: str, expected: str | None) -> None:
@@ -76,6 +143,14 @@ def test_mysql(target: str, source: str, expected: str | None) -> None:
         ("VARCHAR2(3)", "varchar(4001)", None),
         ("RAW(3)", "varbinary(9)", "RAW(9)"),
         ("RAW(3)", "blob", None),
+        ("NUMBER(3,0)", "bit(64)", "NUMBER(20,0)"),
+        ("DATE", "datetime", None),
+        ("DATE", "datetime(6)", "TIMESTAMP(6)"),
+        ("TIMESTAMP(0)", "timestamp(6)", "TIMESTAMP(6)"),
+        ("TIMESTAMP(3) WITH LOCAL TIME ZONE", "timestamp(6)", "TIMESTAMP(6) WITH LOCAL TIME ZONE"),
+        ("TIMESTAMP(6)", "datetime(3)", None),
+        ("INTERVAL DAY(2) TO SECOND(0)", "time(3)", "INTERVAL DAY(2) TO SECOND(3)"),
+        ("VARCHAR2(3)", "enum('long label')", None),
     ],
 )
 def test_oracle(target: str, source: str, expected: str | None) -> None:
