@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from threading import Event
 from typing import Protocol
 
@@ -10,6 +11,7 @@ from cdcbus.consumer.apply import LaneApplier
 from cdcbus.consumer.dead_letters import DeadLetter
 from cdcbus.consumer.forward import Forwarder
 from cdcbus.consumer.offsets import Lane
+from cdcbus.consumer.other_lanes import read_on
 from cdcbus.consumer.processor import make_processor
 from cdcbus.consumer.records import Records
 from cdcbus.consumer.report import BatchReport
@@ -58,12 +60,13 @@ class Applier(Protocol):
         somebody has, since `applied_offsets` was called."""
         ...
 
-    def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int) -> BatchReport:
+    def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int, settled_before: int = 0) -> BatchReport:
         """Applies a lane's part of a batch, which began while ZooKeeper's node of the position was at `mzxid`; returns once it is
-        durable."""
+        durable. Raises LaneWaits when it has applied a part and the rest is to wait for other lanes, but never for a record before
+        `settled_before`."""
         ...
 
-    def prepare(self, lane: Lane, records: Records) -> Callable[[int, int], BatchReport]:
+    def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int], BatchReport]:
         """The same in two halves: what can be done before the records before these are applied, and, as its result, the rest."""
         ...
 
@@ -76,5 +79,6 @@ def make_applier(task: LoadTask, stop: Event, put_dead_letters: Callable[[Sequen
     """A task's applier, made of the task alone; it connects at first use. `put_dead_letters`: see there. Raises ConfigError."""
     converter, process = make_converter(task.converter), make_processor(task.processor)
     if isinstance(task.target, JdbcTarget):
-        return LaneApplier(task, converter, make_loader(task.loader, task.target), process, put_dead_letters, task.target.pool_size)
+        loader, lanes_at_once = make_loader(task.loader, task.target), task.target.pool_size
+        return LaneApplier(task, converter, loader, process, put_dead_letters, lanes_at_once, partial(read_on, task))
     return Forwarder(task, task.target, converter, process, put_dead_letters, stop)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from cdcbus.consumer.dead_letters import DeadLetter
+from cdcbus.consumer.look_ahead import LookAhead, ReadOn, nothing
 from cdcbus.consumer.mapper import Mapper, Plan, Route
 from cdcbus.consumer.merge import merge
 from cdcbus.consumer.net_columns import MIN_RECORDS, NetColumns, NetTable, net_columns
@@ -24,28 +25,16 @@ from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.processor import Processor
 from cdcbus.consumer.records import Records
 from cdcbus.consumer.report import BatchReport
+from cdcbus.consumer.steps import SameRow, Step
 from cdcbus.consumer.task import LoadTask, SchemaChange
 from cdcbus.consumer.wanted import Wanted
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Counts, Loader, LoadTransaction, TableBatch, TargetTable
-from cdcbus.plugins.errors import DataError, TargetRejected, TargetUnavailable, UniqueViolation, UnmappedColumn
+from cdcbus.plugins.errors import DataError, RowConflict, TargetRejected, TargetUnavailable, UnmappedColumn
 from cdcbus.plugins.loaders.widen import lacking, too_narrow
-from cdcbus.plugins.rowchange import RowChange, Table, TableId
+from cdcbus.plugins.rowchange import Op, Table, TableId
 
 LOG = logging.getLogger(__name__)
 NOTHING_KNOWN: Mapping[TableId, NetTable] = {}
-DISPLACED = (
-    "task %s: %s[%d]: %d rows of %s held unique values that the source has given to others, and were deleted; changes of their own that "
-    "follow bring them back, but not those that came before in another partition: compare the table with its source, and keep rows that "
-    "share unique values in one partition"
-)
-
-
-class Step(NamedTuple):
-    """A mapped row change, the plan that mapped it, and the offset of its record."""
-
-    offset: int
-    plan: Plan
-    change: RowChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +49,71 @@ class _Prepared:
     letters: list[DeadLetter]
 
 
+@dataclass(frozen=True, slots=True)
+class _Goal:
+    """Up to where a lane is to be applied: see `LaneApplier.apply`."""
+
+    end_offset: int
+    mzxid: int
+    settled_before: int
+
+
 @dataclass(slots=True)
 class _Work:
-    """A lane's part of a batch on its way. `is_sure`: the target's tables are known to be what the rows were made for."""
+    """A lane's part of a batch on its way. `is_sure`: the target's tables are known to be what the rows were made for. `put_off`: what
+    another row has forbidden, and is tried again behind all other steps."""
 
     lane: Lane
+    goal: _Goal
     transaction: LoadTransaction
     report: BatchReport
     letters: list[DeadLetter]
+    steps: list[Step]
     is_sure: bool
     is_halved: bool = False
+    put_off: list[_Forbidden] = field(default_factory=list)
+    _same_row: SameRow | None = None
+
+    def next_of_row(self, place: int, step: Step) -> int | None:
+        """The place of the next step of the same row."""
+        if self._same_row is None:
+            self._same_row = SameRow(self.steps)
+        return self._same_row.after(place, step)
+
+    def first_open(self, step: Step) -> int:
+        """The offset before which all is applied, though this step and those put off are not, nor perhaps what others hold."""
+        waiting = (step, *(other for other, _ in self.put_off), *(held for each in self.steps for held in each.held))
+        return min(offset for each in waiting for offset in each.offsets)
 
 
 class _Doubt(Exception):
     """A record was refused by a table that may have been altered since its rows were made for it."""
+
+
+class _Forbidden(NamedTuple):
+    """A step, and why another row forbids it."""
+
+    step: Step
+    reason: RowConflict
+
+
+class _Wait(Exception):
+    """Another row forbids a change, and another lane may cure that: nothing from an offset on is applied."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(offset, reason)
+        self.offset, self.reason = offset, reason
+
+
+class LaneWaits(TargetUnavailable):
+    """A lane has been applied up to `end` only, as told by `report`: another row forbids the change there, which another lane may cure."""
+
+    def __init__(self, reason: str, end: int, report: BatchReport) -> None:
+        super().__init__(reason, end, report)
+        self.end, self.report = end, report
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class LaneApplier:
@@ -87,9 +127,10 @@ class LaneApplier:
         process: Processor | None = None,
         put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None = None,
         lanes_at_once: int = 1,
+        read_on: ReadOn = nothing,
     ) -> None:
         """`put_dead_letters` returns when they are durable; None: whatever cannot be applied is raised, as in a dry run. `lanes_at_once`:
-        the loader's connections."""
+        the loader's connections. `read_on` tells what a lane has behind a batch."""
         self._task = task
         self.lanes_at_once = lanes_at_once
         self._converter = converter
@@ -103,6 +144,7 @@ class LaneApplier:
         self._mapper = Mapper(task.rules)
         self._wanted = Wanted(task, converter, process)
         self._is_merging = task.merge and loader.is_merging
+        self._look_ahead = LookAhead(read_on, self._steps_to, may_insert=task.insert_on_update_error)
 
     def applied_offsets(self) -> list[AppliedOffset]:
         """The offsets stored by this task; `apply` expects that nobody else moves them after the last call."""
@@ -124,15 +166,17 @@ class LaneApplier:
                 transaction.store_offset(offset, self.seen.get((offset.topic, offset.partition)))
         self.seen = {(offset.topic, offset.partition): offset for offset in offsets}
 
-    def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int) -> BatchReport:
+    def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int, settled_before: int = 0) -> BatchReport:
         """Everything or nothing: rows, dead letters, and that the lane has been applied up to `end_offset`.
 
         Raises UnmappedColumn, and what needs no person but time; OffsetConflict when somebody else has applied records of the lane since
-        `applied_offsets` was called; DataError and TargetRejected, naming the record, unless they become dead letters.
+        `applied_offsets` was called; DataError and TargetRejected, naming the record, unless they become dead letters. Raises LaneWaits,
+        once a part has been applied, for a change that another row forbids, unless it is `settled_before` which offset other lanes
+        cannot cure that.
         """
-        return self.prepare(lane, records)(end_offset, mzxid)
+        return self.prepare(lane, records)(end_offset, mzxid, settled_before)
 
-    def prepare(self, lane: Lane, records: Records) -> Callable[[int, int], BatchReport]:
+    def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int], BatchReport]:
         """What needs no transaction: decodes, maps, and merges columns. What it returns does the rest, once the records before are applied.
         Together they are `apply`."""
         report, letters = BatchReport(records=len(records)), list[DeadLetter]()
@@ -142,16 +186,25 @@ class LaneApplier:
         report.decode_ms = (perf_counter() - started) * 1000
         return partial(self._write, _Prepared(lane, records, net, steps, report, letters))
 
-    def _write(self, prepared: _Prepared, end_offset: int, mzxid: int) -> BatchReport:
+    def _write(self, prepared: _Prepared, end_offset: int, mzxid: int, settled_before: int) -> BatchReport:
         try:
-            return self._write_once(prepared, end_offset, mzxid, is_sure=False)
+            return self._write_surely(prepared, _Goal(end_offset, mzxid, settled_before))
+        except _Wait as wait:
+            end, reason = wait.offset, wait.reason
+        before = prepared.records.before(end)
+        report = self.apply(prepared.lane, before, end, mzxid, settled_before) if len(before) else BatchReport()
+        raise LaneWaits(reason, end, report)
+
+    def _write_surely(self, prepared: _Prepared, goal: _Goal) -> BatchReport:
+        try:
+            return self._write_once(prepared, goal, is_sure=False)
         except _Doubt:
             self._look_again(prepared)
         if prepared.net:  # row by row, then
             lane, records, letters = prepared.lane, prepared.records, list[DeadLetter]()
             report = BatchReport(records=len(records), decode_ms=prepared.report.decode_ms)
             prepared = _Prepared(lane, records, None, self._steps(lane, records, report, letters), report, letters)
-        return self._write_once(prepared, end_offset, mzxid, is_sure=True)
+        return self._write_once(prepared, goal, is_sure=True)
 
     def _look_again(self, prepared: _Prepared) -> None:
         """Raises TargetUnavailable when a table has been altered, which is forgotten then."""
@@ -161,27 +214,24 @@ class LaneApplier:
             if self._loader.is_altered(table):
                 raise TargetUnavailable(f"target table {table.id} has been altered meanwhile, and is looked at again")
 
-    def _write_once(self, prepared: _Prepared, end_offset: int, mzxid: int, *, is_sure: bool) -> BatchReport:
-        """Raises _Doubt when a record is refused and not `is_sure`."""
+    def _write_once(self, prepared: _Prepared, goal: _Goal, *, is_sure: bool) -> BatchReport:
+        """Raises _Doubt when a record is refused and not `is_sure`, _Wait when the lane is to wait."""
         lane, net, letters, started = prepared.lane, prepared.net, [*prepared.letters], perf_counter()
         with self._loader.transaction() as transaction:
-            work = _Work(lane, transaction, BatchReport(), letters, is_sure, is_halved=is_sure)  # which was told the first time
+            work = _Work(lane, goal, transaction, BatchReport(), letters, [*prepared.steps], is_sure)
+            work.is_halved = is_sure  # which was told the first time
             work.report.add(prepared.report)
-            if net is None or not self._settle_columns(work, prepared.steps, net):
-                steps = prepared.steps
+            if net is None or not self._settle_columns(work, net):
                 if net is not None:
                     letters.clear()
                     work.report = BatchReport(records=len(prepared.records), decode_ms=prepared.report.decode_ms)
-                    steps = self._steps(lane, prepared.records, work.report, letters)
-                self._settle(work, steps)
+                    work.steps = self._steps(lane, prepared.records, work.report, letters)
+                self._settle(work)
             if letters and self._put_dead_letters:
                 self._put_dead_letters(letters)  # before the offset moves past them
-            transaction.store_offset(done := AppliedOffset(*lane, end_offset, mzxid), self.seen.get(lane))
+            transaction.store_offset(done := AppliedOffset(*lane, goal.end_offset, goal.mzxid), self.seen.get(lane))
             applied = perf_counter()
         self.seen[lane] = done
-        for table, counted in work.report.tables.items():
-            if counted.displaced:
-                LOG.warning(DISPLACED, self._task.task_id, *lane, counted.displaced, table)
         work.report.apply_ms, work.report.commit_ms = (applied - started) * 1000, (perf_counter() - applied) * 1000
         return work.report
 
@@ -208,9 +258,9 @@ class LaneApplier:
                 sources.update(change.table.id for change in self._converter.from_bytes(value or b""))
         return {route.target for source in sources for route in self._mapper.routes(source)}
 
-    def _settle_columns(self, work: _Work, steps: Sequence[Step], net: NetColumns) -> bool:
+    def _settle_columns(self, work: _Work, net: NetColumns) -> bool:
         """Applies the net effects of columns and steps together; False, with nothing done, where the target does not take them."""
-        steps = [step for step in steps if step.plan.target.id not in net.tables]
+        steps = [step for step in work.steps if step.plan.target.id not in net.tables]
         try:
             with work.transaction.savepoint():
                 report = self._write_merged(work.transaction, steps, net.tables)
@@ -255,6 +305,19 @@ class LaneApplier:
             steps += [Step(offset, plan, plan.map(change)) for plan in known[id(table)][1]]
         return steps
 
+    def _steps_to(self, target: TableId, offset: int, value: bytes) -> list[Step]:
+        """What a record brings to a target table; nothing where it cannot be read, which is for its own batch to say."""
+        wanted, steps = str(target).lower(), list[Step]()
+        try:
+            for change in self._wanted.changes(value, BatchReport()):
+                routes = [route for route in self._mapper.routes(change.table.id) if str(route.target).lower() == wanted]
+                steps += [Step(offset, plan, plan.map(change)) for plan in (self._plan(route, change.table) for route in routes)]
+        except UnmappedColumn:
+            raise
+        except DataError:
+            return []
+        return steps
+
     def _plan(self, route: Route, table: Table) -> Plan:
         target = self._target(route)
         if plan := route.known_plan(table, target):
@@ -283,46 +346,124 @@ class LaneApplier:
 
     # Steps to the target
 
-    def _settle(self, work: _Work, steps: Sequence[Step]) -> None:
+    def _settle(self, work: _Work) -> None:
         """Applies all that the target takes; the rest is raised or becomes dead letters."""
-        if not steps:
+        if self._is_merging:
+            self._settle_part(work, 0, len(work.steps))
+        else:
+            begin = 0
+            for _, record in groupby(work.steps, attrgetter("offset")):
+                end = begin + len(list(record))
+                self._settle_record(work, begin, end)
+                begin = end
+        self._settle_put_off(work)
+
+    def _settle_part(self, work: _Work, begin: int, end: int) -> None:
+        if begin == end:
             return
-        if not self._is_merging:
-            for _, record in groupby(steps, attrgetter("offset")):
-                self._settle_record(work, list(record))
-            return
+        steps = work.steps[begin:end]
         try:
             with work.transaction.savepoint():
                 report = self._write_merged(work.transaction, steps)
         except (DataError, TargetRejected) as error:
             middle = _middle(steps)
             if middle == 0:
-                self._settle_record(work, steps)
+                self._settle_record(work, begin, end)
                 return
             if not work.is_halved:
                 LOG.info("task %s: %s[%d] is applied in halves: %s", self._task.task_id, *work.lane, error)
                 work.is_halved = True
-            self._settle(work, steps[:middle])
-            self._settle(work, steps[middle:])
+            self._settle_part(work, begin, begin + middle)
+            self._settle_part(work, begin + middle, end)
             return
         work.report.add(report)
 
-    def _settle_record(self, work: _Work, steps: Sequence[Step]) -> None:
-        """One record, row by row: all of it or nothing."""
+    def _settle_record(self, work: _Work, begin: int, end: int) -> None:
+        """One record, row by row: all of it or nothing, but for what other rows forbid. That is done with the next change of its row, or
+        behind all other steps."""
+        report, forbidden = BatchReport(), list[tuple[int, _Forbidden]]()
+        try:
+            with work.transaction.savepoint():
+                for place in range(begin, end):
+                    forbidden += [(place, each) for each in self._write_row(work, work.steps[place], report)]
+        except (DataError, TargetRejected) as error:
+            self._give_up(work, work.steps[begin:end], error)
+            return
+        work.report.add(report)
+        for place, each in forbidden:
+            if (at := work.next_of_row(place, each.step)) is None:
+                work.put_off.append(each)
+            else:
+                work.steps[at] = work.steps[at].behind(each.step)
+
+    def _write_row(self, work: _Work, step: Step, report: BatchReport) -> list[_Forbidden]:
+        """One row. What of it another row forbids, where it can wait for that one to change: a truncate cannot, nor a row without a key.
+
+        That happens when changes come again, from a position set back or a fetch task that was killed: the target is ahead of them, and
+        then a later change of this row follows. Or the other row's change is in another lane.
+        """
+        batch = self._merged([step], report)
+        started = perf_counter()
+        try:
+            with work.transaction.savepoint():
+                counts = work.transaction.write(batch)
+        except RowConflict as reason:
+            parts = [*step.parts()]
+            if len(parts) > 1:
+                return [left for part in parts for left in self._write_row(work, part, report)]
+            if not step.keys:
+                raise
+            return [_Forbidden(step, reason)]
+        report.table(batch.table.id).write_ms += (perf_counter() - started) * 1000
+        _count(report, [step], counts)
+        return []
+
+    def _settle_put_off(self, work: _Work) -> None:
+        """What other rows have forbidden, again and again until it helps no more. Then a change is left out where the lane has a later one
+        of the same row behind the batch; else it waits for other lanes, or is refused."""
+        while put_off := work.put_off:
+            work.put_off = [left for each in put_off for left in self._retry(work, each.step)]
+            if len(work.put_off) == len(put_off) and not any(self._leave_out(work, each) for each in [*work.put_off]):
+                given_up = work.put_off.pop(0)
+                self._give_up(work, [given_up.step], given_up.reason)
+
+    def _retry(self, work: _Work, step: Step) -> list[_Forbidden]:
         report = BatchReport()
         try:
             with work.transaction.savepoint():
-                for step in steps:
-                    self._write_row(work, step, report)
+                forbidden = self._write_row(work, step, report)
         except (DataError, TargetRejected) as error:
-            if isinstance(error, TargetRejected) and not work.is_sure:
-                raise _Doubt from error
-            self._refuse(work.lane, steps[0].offset, error, work.letters)
-            report = BatchReport()
-            for step in steps:
-                failed = report.table(step.plan.target.id)
-                failed.rows, failed.failed = failed.rows + 1, failed.failed + 1
+            self._give_up(work, [step], error)
+            return []
         work.report.add(report)
+        return forbidden
+
+    def _leave_out(self, work: _Work, forbidden: _Forbidden) -> bool:
+        """Whether that is right. The row becomes what it will be then, if that is possible, as it may hold what other rows need."""
+        step = forbidden.step
+        if (later := self._look_ahead.later(work.lane, work.goal.end_offset, step)) is None:
+            return False
+        work.put_off.remove(forbidden)
+        report = work.report.table(step.plan.target.id)
+        report.add_applied(step.changes, Counts())
+        report.superseded += len(step.changes)
+        if later.change.op is not Op.TRUNCATE:
+            with suppress(DataError, TargetRejected), work.transaction.savepoint():
+                work.transaction.write(self._merged([later], BatchReport()))
+        return True
+
+    def _give_up(self, work: _Work, steps: Sequence[Step], error: DataError | TargetRejected) -> None:
+        """Steps of one record."""
+        if isinstance(error, RowConflict) and steps[0].offset >= work.goal.settled_before:
+            record = f"record {work.lane[0]}[{work.lane[1]}]@{steps[0].offset}"
+            raise _Wait(work.first_open(steps[0]), f"{record}: {error}; it waits for records that may change that")
+        if isinstance(error, TargetRejected) and not work.is_sure:
+            raise _Doubt from error
+        for offset in sorted({offset for step in steps for offset in step.offsets}):
+            self._refuse(work.lane, offset, error, work.letters)
+        for step in steps:
+            failed, count = work.report.table(step.plan.target.id), len(step.changes)
+            failed.rows, failed.failed = failed.rows + count, failed.failed + count
 
     def _refuse(self, lane: Lane, offset: int, error: DataError | TargetRejected, letters: list[DeadLetter]) -> None:
         if self._put_dead_letters is None:
@@ -354,30 +495,10 @@ class LaneApplier:
 
     def _merged(self, steps: Sequence[Step], report: BatchReport) -> TableBatch:
         started, table = perf_counter(), steps[-1].plan.target
-        batch = merge([step.change for step in steps], table, insert_on_update=self._task.insert_on_update_error)
+        changes = [change for step in steps for change in step.changes]
+        batch = merge(changes, table, insert_on_update=self._task.insert_on_update_error)
         report.table(table.id).merge_ms += (perf_counter() - started) * 1000
         return batch
-
-    def _write_row(self, work: _Work, step: Step, report: BatchReport) -> None:
-        """One row. Another one that still holds a unique value which the source has given to this one makes way, and is counted.
-
-        That happens when changes come again, from a position set back or a fetch task that was killed: the target is ahead of them. The row
-        that makes way has changed at the source too, as both cannot hold the value, so its own change is among those that follow and
-        brings it back whole; where updates may not insert, it could not, and the violation stops the task. It does not follow where it was
-        in another partition, which was ahead, nor where the unique key is the target's only: so an operator is told.
-        """
-        batch, transaction = self._merged([step], report), work.transaction
-        started = perf_counter()
-        try:
-            with transaction.savepoint():
-                counts = transaction.write(batch)
-        except UniqueViolation:
-            if not self._task.insert_on_update_error or not (displaced := transaction.displace(batch)):
-                raise
-            report.table(batch.table.id).displaced += displaced
-            counts = transaction.write(batch)
-        report.table(batch.table.id).write_ms += (perf_counter() - started) * 1000
-        _count(report, [step], counts)
 
 
 def _middle(steps: Sequence[Step]) -> int:
@@ -401,5 +522,5 @@ def _phases(batches: Sequence[TableBatch]) -> Iterator[TableBatch]:
 
 def _count(report: BatchReport, steps: Sequence[Step], counts: Counts) -> None:
     table = report.table(steps[0].plan.target.id)
-    table.add_applied((step.change for step in steps), counts)
-    table.dropped += sum(bool(step.plan.dropped) for step in steps)
+    table.add_applied((change for step in steps for change in step.changes), counts)
+    table.dropped += sum(len(step.changes) for step in steps if step.plan.dropped)

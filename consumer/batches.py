@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from cdcbus.consumer.executors import Executors, Outcome, Span
 from cdcbus.consumer.fetch import Fetcher
 from cdcbus.consumer.idle import AWAIT, asleep, is_quiet
 from cdcbus.consumer.offsets import Lane
+from cdcbus.consumer.other_lanes import settled_before
 from cdcbus.consumer.progress import Progress, is_done
 from cdcbus.consumer.records import NO_RECORDS, Records, by_lane, kafka_times
 from cdcbus.consumer.report import BatchReport
@@ -31,7 +32,7 @@ from cdcbus.consumer.spark import end_offsets, spark_error
 from cdcbus.consumer.stored_positions import StoredPositions
 from cdcbus.consumer.task import LoadTask
 from cdcbus.consumer.turns import TURNS
-from cdcbus.plugins.errors import PositionError
+from cdcbus.plugins.errors import PositionError, TargetUnavailable
 from cdcbus.plugins.start import Replay
 from cdcbus.plugins.task_at_work import TASK_AT_WORK
 
@@ -188,7 +189,8 @@ class Batches:
 
     def _apply(self, apply: Callable[[dict[Lane, int]], list[Outcome]], ends: dict[Lane, int]) -> None:
         known = self.progress.next_offsets
-        outcomes = apply({lane: end for lane, last in ends.items() if (end := min(last, self._limit)) > known.get(lane, -1)})
+        goals = {lane: end for lane, last in ends.items() if (end := min(last, self._limit)) > known.get(lane, -1)}
+        outcomes = apply(goals)
         batch = BatchReport()
         for outcome in outcomes:
             batch.add(outcome.report)
@@ -198,28 +200,54 @@ class Batches:
         moved = {outcome.lane: outcome.end for outcome in outcomes}
         self.progress.next_offsets = {**known, **moved}
         self._report(self.progress)
+        if waiting := [outcome for outcome in outcomes if outcome.waits]:
+            self._wait_for_others(waiting, has_moved=any(end > known.get(lane, 0) for lane, end in moved.items()))
 
-    def _apply_here(self, records: Table, moved: dict[Lane, int]) -> list[Outcome]:
-        lanes = by_lane(records)
-        futures = {lane: self._lanes.submit(self._apply_lane, lane, lanes.get(lane, NO_RECORDS), end) for lane, end in moved.items()}
-        wait(futures.values())  # also where one has failed: none is at work when its batch is given up
-        outcomes = [Outcome(lane, moved[lane], future.result()) for lane, future in futures.items()]
-        for outcome in outcomes:
+    def _wait_for_others(self, waiting: Sequence[Outcome], *, has_moved: bool) -> None:
+        """The rest of the batch is read again. Raises TargetUnavailable when that does not help at once: no lane got on, and what these
+        wait for may still come."""
+        progress, is_settled = self.progress, False
+        for outcome in waiting:
+            LOG.info("task %s: %s", self._task.task_id, outcome.waits)
+            if outcome.is_forbidden:
+                before = progress.settled.get(outcome.lane, 0)
+                now = progress.settled[outcome.lane] = max(before, settled_before(self._task, outcome.lane, progress.next_offsets))
+                is_settled |= before <= outcome.end < now
+        if not (has_moved or is_settled):
+            raise TargetUnavailable(waiting[0].waits)
+        self.ended.set()
+
+    def _apply_here(self, records: Table, goals: dict[Lane, int]) -> list[Outcome]:
+        """Lanes that wait for others, or were in each other's way in the target, are applied again once the others are, as long as one of
+        them gets on."""
+        lanes, outcomes = by_lane(records), {lane: Outcome(lane, self.progress.next_offsets.get(lane, 0)) for lane in goals}
+        before: list[int] | None = None
+        while goals and before != (now := [outcomes[lane].end for lane in goals]):
+            futures = [self._lanes.submit(self._apply_lane, outcomes[lane], lanes.get(lane, NO_RECORDS), goals[lane]) for lane in goals]
+            wait(futures)  # also where one has failed: none is at work when its batch is given up
+            for future in futures:
+                future.result()
+            before, goals = now, {lane: end for lane, end in goals.items() if outcomes[lane].waits}
+        for outcome in outcomes.values():
             outcome.report.came(*kafka_times(records))
-        return outcomes
+        return [*outcomes.values()]
 
-    def _apply_lane(self, lane: Lane, records: Records, end: int) -> BatchReport:
+    def _apply_lane(self, outcome: Outcome, records: Records, end: int) -> None:
         """`end` lies inside the batch where a bounded replay ends."""
-        return self._applier.apply(lane, records.before(end), end, self._positions.mzxid(lane))
+        left = records.before(end)[len(records.before(outcome.end)) :]
+        mzxid, settled_before = self._positions.mzxid(outcome.lane), self.progress.settled.get(outcome.lane, 0)
+        outcome.take(partial(self._applier.apply, outcome.lane, left, end, mzxid, settled_before), end)
 
     def _apply_there(self, executors: Executors, frame: DataFrame, moved: dict[Lane, int]) -> list[Outcome]:
         known, spark = self.progress.next_offsets, frame.sparkSession.sparkContext
         spark.setLocalProperty(POOL, LARGE + self._task.task_id)
-        outcomes = executors.apply(frame, {lane: Span(known.get(lane, 0), end, self._positions.mzxid(lane)) for lane, end in moved.items()})
+        settled = self.progress.settled
+        spans = {lane: Span(known.get(lane, 0), end, self._positions.mzxid(lane), settled.get(lane, 0)) for lane, end in moved.items()}
+        outcomes = executors.apply(frame, spans)
         spark.setLocalProperty(POOL, SMALL)
         count = sum(outcome.end - known.get(outcome.lane, 0) for outcome in outcomes)
         value_bytes = sum(outcome.value_bytes for outcome in outcomes)
-        is_cut = any(outcome.end < moved[outcome.lane] for outcome in outcomes)
+        is_cut = any(outcome.end < moved[outcome.lane] and not outcome.waits for outcome in outcomes)
         seconds = max((outcome.seconds for outcome in outcomes), default=0.0)
         if self.size.learn(count, value_bytes, is_cut, seconds) or is_cut:
             self.ended.set()

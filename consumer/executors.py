@@ -30,6 +30,7 @@ from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
 from cdcbus.consumer.applier import Applier, make_applier
+from cdcbus.consumer.apply import LaneWaits
 from cdcbus.consumer.batch_size import TURN_BYTES, TURN_SECONDS
 from cdcbus.consumer.dead_letters import DeadLetter, DeadLetterTopic
 from cdcbus.consumer.offsets import Lane
@@ -37,7 +38,7 @@ from cdcbus.consumer.records import NO_RECORDS, Records, kafka_times
 from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.task import LoadTask, OnError
 from cdcbus.plugins.contracts import AppliedOffset
-from cdcbus.plugins.errors import CdcError
+from cdcbus.plugins.errors import CdcError, TargetUnavailable
 
 ARROW_BYTES = 4 << 20
 SLICE_BYTES = 16 << 20
@@ -49,17 +50,19 @@ TASKS = 8
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A lane's offsets from `start` to before `end`, as the node of its position is at `mzxid`."""
+    """A lane's offsets from `start` to before `end`, as the node of its position is at `mzxid`; `settled_before`: see Applier."""
 
     start: int
     end: int
     mzxid: int
+    settled_before: int = 0
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a lane: applied up to `end`, in all `value_bytes`, in so many `seconds`; the target holds what was `seen` last. `log`:
-    what there is to say, by logger, level and text."""
+    """What became of a lane: applied up to `end`, in all `value_bytes`, in so many `seconds`; the target holds what was `seen` last.
+    `waits`: why it is to wait there; `is_forbidden`: another row forbids what comes next. `log`: what there is to say, by logger, level and
+    text."""
 
     lane: Lane
     end: int
@@ -67,8 +70,22 @@ class Outcome:
     value_bytes: int = 0
     seconds: float = 0.0
     seen: AppliedOffset | None = None
+    waits: str = ""
+    is_forbidden: bool = False
     error: CdcError | None = None
     log: list[tuple[str, int, str]] = field(default_factory=list)
+
+    def take(self, apply: Callable[[], BatchReport], end: int) -> None:
+        """Applies what comes next, up to `end` or to where the lane waits: for others, or for the target, where others are in its way."""
+        self.waits, self.is_forbidden = "", False
+        try:
+            self.report.add(apply())
+            self.end = end
+        except LaneWaits as waiting:
+            self.report.add(waiting.report)
+            self.end, self.waits, self.is_forbidden = waiting.end, str(waiting), True
+        except TargetUnavailable as error:
+            self.waits = str(error)
 
 
 class Executors:
@@ -186,10 +203,9 @@ def _apply_slices(applier: Applier, outcome: Outcome, span: Span, slices: Iterab
     rest of the batch for later."""
     lane, at, began = outcome.lane, outcome.end, monotonic()
 
-    def write(prepared: Future[Callable[[int, int], BatchReport]], begin: int, end: int) -> None:
-        if outcome.end == begin:  # else the one before has failed, and says why
-            outcome.report.add(prepared.result()(end, span.mzxid))
-            outcome.end = end
+    def write(prepared: Future[Callable[[int, int, int], BatchReport]], begin: int, end: int) -> None:
+        if outcome.end == begin and not outcome.waits:  # else the one before has failed, and says why
+            outcome.take(partial(prepared.result(), end, span.mzxid, span.settled_before), end)
 
     with ThreadPoolExecutor(1, "prepare") as preparing, ThreadPoolExecutor(1, "write") as writing:
         written: deque[Future[None]] = deque()
@@ -204,7 +220,7 @@ def _apply_slices(applier: Applier, outcome: Outcome, span: Span, slices: Iterab
             outcome.value_bytes += part.column("value").nbytes
             if len(written) > SLICES_AHEAD:
                 written.popleft().result()
-            if outcome.value_bytes >= 2 * TURN_BYTES or monotonic() - began > TURN_SECONDS:
+            if outcome.waits or outcome.value_bytes >= 2 * TURN_BYTES or monotonic() - began > TURN_SECONDS:
                 break
         else:
             if at < span.end:  # transaction markers, which are no records

@@ -140,12 +140,13 @@ class Forwarder:
         with ThreadPoolExecutor(LANES_AT_ONCE) as pool:
             return [offset for offset in pool.map(lambda lane: look(self._outlet(lane)), lanes) if offset]
 
-    def prepare(self, lane: Lane, records: Records) -> Callable[[int, int], BatchReport]:
+    def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int], BatchReport]:
         """Nothing comes before the sending."""
         return partial(self.apply, lane, records)
 
-    def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int) -> BatchReport:
-        """Returns once all is acknowledged, and dead letters are put. In transactions everything or nothing becomes visible.
+    def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int, _settled_before: int = 0) -> BatchReport:
+        """Returns once all is acknowledged, and dead letters are put; no lane waits for another. In transactions everything or nothing
+        becomes visible.
 
         Raises DataError, naming the record, unless it becomes a dead letter; OffsetConflict when somebody else has sent records of the lane
         since `seen` was; BusRejected, BusUnavailable, ConfigError.

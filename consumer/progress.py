@@ -16,8 +16,9 @@ from cdcbus.plugins.start import Replay
 class Progress:
     """What a consumer task has done since it started, in all and by swimlane, how far each lane is, and the report of its last batch.
 
-    `batch_since`: since when, in epoch seconds, the batch at hand is applied; 0 between batches. `lag_seconds`: from the source's clock
-    when it wrote the last heartbeat to this machine's when the target had committed all before it; None without one.
+    `settled`: of a lane that has waited for others, the offset before which it waits no more. `batch_since`: since when, in epoch seconds,
+    the batch at hand is applied; 0 between batches. `lag_seconds`: from the source's clock when it wrote the last heartbeat to this
+    machine's when the target had committed all before it; None without one.
     """
 
     total: BatchReport = field(default_factory=BatchReport)
@@ -25,6 +26,7 @@ class Progress:
     swimlanes: dict[str, BatchReport] = field(default_factory=dict)
     batch_since: float = 0.0
     next_offsets: dict[Lane, int] = field(default_factory=dict)
+    settled: dict[Lane, int] = field(default_factory=dict)
     lag_seconds: float | None = None
 
     @property

@@ -15,9 +15,9 @@ class TableReport:
     """Row changes that came for one table: `rows` is the sum of those that were applied, by what happened at the source (`inserted`,
     `updated`, `deleted`, `truncated`), and of those that went to dead letters (`failed`).
 
-    `missed`: updates and deletes that hit no row; `dropped`: rows of which the target lacks a column, which was left out; `displaced`: rows
-    of the target that were deleted, as they held a unique value of another one. `merge_ms` and `write_ms`: milliseconds for the net effect,
-    and for the statements.
+    `missed`: updates and deletes that hit no row; `dropped`: rows of which the target lacks a column, which was left out; `superseded`:
+    changes that another row forbade and a later change of the same row has made void. `merge_ms` and `write_ms`: milliseconds for the net
+    effect, and for the statements.
     """
 
     rows: int = 0
@@ -28,7 +28,7 @@ class TableReport:
     failed: int = 0
     missed: int = 0
     dropped: int = 0
-    displaced: int = 0
+    superseded: int = 0
     merge_ms: float = 0.0
     write_ms: float = 0.0
 
@@ -54,7 +54,7 @@ class TableReport:
         return f"{self.rows} rows ({', '.join((*shown, f'merge {self.merge_ms:.0f} ms', f'write {self.write_ms:.0f} ms'))})"
 
 
-COUNTERS = ("inserted", "updated", "deleted", "truncated", "failed", "missed", "dropped", "displaced")
+COUNTERS = ("inserted", "updated", "deleted", "truncated", "failed", "missed", "dropped", "superseded")
 
 
 def earliest(one_ms: int, other_ms: int) -> int:

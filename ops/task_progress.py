@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 TABLES_SHOWN, FAILURES_SHOWN = 20, 5
-_COUNTERS = ("rows", "inserted", "updated", "deleted", "truncated", "failed", "missed", "dropped", "displaced")
+_COUNTERS = ("rows", "inserted", "updated", "deleted", "truncated", "failed", "missed", "dropped", "superseded")
 
 
 def sparkline(numbers: Sequence[int]) -> str:

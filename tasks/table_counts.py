@@ -26,7 +26,7 @@ TABLES_TOLD = 200
 class TableCounts:
     """Row changes of a table since the task was started. `rows`: all; `inserted`, `updated`, `deleted`, `truncated`: by what happened at
     the source. At a target also `failed`: went to dead letters; `missed`: updates and deletes that hit no row; `dropped`: lack a column;
-    `displaced`: rows that were deleted, as they held a unique value of another one."""
+    `superseded`: another row forbade them, and a later change of the same row has made them void."""
 
     swimlane: str
     table: str
@@ -38,7 +38,7 @@ class TableCounts:
     failed: int = 0
     missed: int = 0
     dropped: int = 0
-    displaced: int = 0
+    superseded: int = 0
 
 
 def counts_of_load(progress: LoadProgress) -> list[TableCounts]:

@@ -76,7 +76,7 @@ METRICS = {
         Described("cdcbus_table_failed_rows_total", _TABLE, "Of these, those that went to dead letters."),
         Described("cdcbus_table_missed_rows_total", _TABLE, "Updates and deletes that hit no row of the target."),
         Described("cdcbus_table_dropped_rows_total", _TABLE, "Rows of which a column was left out."),
-        Described("cdcbus_table_displaced_rows_total", _TABLE, "Rows that were deleted, as they held a unique value of another one."),
+        Described("cdcbus_table_superseded_rows_total", _TABLE, "Changes that another row forbade and a later one made void."),
     )
 }
 Sample = tuple[str, tuple[str, ...], float | None]
@@ -150,7 +150,7 @@ def _of_stat(task_id: str, stat: Stat) -> Iterator[Sample]:
         yield "cdcbus_table_failed_rows_total", table, counts.failed
         yield "cdcbus_table_missed_rows_total", table, counts.missed
         yield "cdcbus_table_dropped_rows_total", table, counts.dropped
-        yield "cdcbus_table_displaced_rows_total", table, counts.displaced
+        yield "cdcbus_table_superseded_rows_total", table, counts.superseded
 
 
 class _Families(Collector):

@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 from cdcbus.plugins.contracts import AppliedOffset, Counts, OffsetTable, TableBatch, TargetTable
-from cdcbus.plugins.errors import OffsetConflict, TargetRejected, UniqueViolation
+from cdcbus.plugins.errors import OffsetConflict, RowConflict, TargetRejected
 from cdcbus.plugins.rowchange import Cell, Column, TableId
 
 Key = tuple[Cell, ...]
@@ -112,21 +112,11 @@ class MemoryTransaction:
                     counts.missed += 1
         return counts
 
-    def displace(self, batch: TableBatch) -> int:
-        table, count = batch.table, 0
-        rows = self.target.rows[table.id]
-        for writes in batch.writes:
-            for cells in writes.rows:
-                image = dict(zip(writes.columns, cells, strict=True))
-                for key in [key for key, row in rows.items() if self._clash(table, key, row, image)]:
-                    count += self._delete(table, key)
-        return count
-
     def _delete(self, table: TargetTable, key: Key) -> int:
         rows = self.target.rows[table.id]
         for each in self.target.foreign_keys:
             if each.parent == table.id and key in rows and any((row[each.column],) == key for row in self.target.rows[each.child].values()):
-                raise TargetRejected(f"{each.child} still names a row of {table.id}")
+                raise RowConflict(f"{each.child} still names a row of {table.id}")
         return rows.pop(key, None) is not None
 
     def _put(self, table: TargetTable, key: Key, row: dict[str, Cell]) -> None:
@@ -134,10 +124,10 @@ class MemoryTransaction:
         if any(cell in self.target.refused for cell in row.values()):
             raise TargetRejected(f"table {table.id}: a cell does not fit")
         if any(self._clash(table, other, held, row) for other, held in rows.items()):
-            raise UniqueViolation(f"table {table.id}: a value that must be unique is there already")
+            raise RowConflict(f"table {table.id}: a value that must be unique is there already")
         for each in self.target.foreign_keys:
             if each.child == table.id and row[each.column] is not None and (row[each.column],) not in self.target.rows[each.parent]:
-                raise TargetRejected(f"{table.id} names a row that {each.parent} does not have")
+                raise RowConflict(f"{table.id} names a row that {each.parent} does not have")
         rows[key] = row
 
     @staticmethod

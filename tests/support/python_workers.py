@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-DAEMON = re.compile(rb"pyspark[.]daemon|cdcbus[.]consumer[.]python_daemon")
+DAEMON = re.compile(rb"\0-m\0(pyspark[.]daemon|cdcbus[.]consumer[.]python_daemon)\0")  # Spark's JVM has the name in an option
 
 
 def python_workers(session: int) -> list[int]:

@@ -88,27 +88,28 @@ class Shop:
             },
         )
 
-    def path(self, task: TaskProcess) -> str:
-        return position_path(task.task_id, self.name)
+    def path(self, task: TaskProcess, swimlane: str = "") -> str:
+        return position_path(task.task_id, swimlane or self.name)
 
-    def position(self, task: TaskProcess) -> str | None:
-        """The stored JSON of a task."""
-        path = self.path(task)
+    def position(self, task: TaskProcess, swimlane: str = "") -> str | None:
+        """The stored JSON of a task; of the topic called as the schema unless told."""
+        path = self.path(task, swimlane)
         return self.zookeeper.get(path)[0].decode() if self.zookeeper.exists(path) else None
 
-    def ends(self) -> dict[int, int]:
-        """The topic's end offsets."""
+    def ends(self, topic: str = "") -> dict[int, int]:
+        """A topic's end offsets."""
+        topic = topic or self.name
         consumer = Consumer({"bootstrap.servers": self.addresses.kafka, "group.id": "look"})
         try:
-            partitions = consumer.list_topics(self.name).topics[self.name].partitions
-            return {number: consumer.get_watermark_offsets(TopicPartition(self.name, number))[1] for number in partitions}
+            partitions = consumer.list_topics(topic).topics[topic].partitions
+            return {number: consumer.get_watermark_offsets(TopicPartition(topic, number))[1] for number in partitions}
         finally:
             consumer.close()
 
-    def is_applied(self, task: TaskProcess) -> bool:
-        """Whether a consumer task's stored position is the end of the topic."""
-        stored = self.position(task)
-        return stored is not None and {p.partition: p.next_offset for p in kafka_positions_from_json(stored)} == self.ends()
+    def is_applied(self, task: TaskProcess, topic: str = "") -> bool:
+        """Whether a consumer task's stored position is the end of a topic."""
+        stored = self.position(task, topic)
+        return stored is not None and {p.partition: p.next_offset for p in kafka_positions_from_json(stored)} == self.ends(topic)
 
     def rows(self, table: str) -> dict[str, list[tuple[Any, ...]]]:
         """A table's rows everywhere, sorted."""
@@ -125,9 +126,6 @@ def open_shop(name: str, addresses: Addresses, cursor: Cursor, folder: Path) -> 
     """The shop's schemas are gone and its processes dead at the end."""
     pg, my = addresses.postgresql, addresses.mariadb
     with ExitStack() as stack:
-        mariadb = stack.enter_context(
-            pymysql.connect(host=my.host, port=my.port, user=my.user, password=my.password, charset="utf8mb4", autocommit=True)
-        )
         zookeeper = connect(addresses.zookeeper)
         stack.callback(zookeeper.close)
         stack.callback(zookeeper.stop)
@@ -139,7 +137,13 @@ def open_shop(name: str, addresses: Addresses, cursor: Cursor, folder: Path) -> 
                 return found.fetchall() if found.description else []
 
         def run_mariadb(sql: str) -> list[Any]:
-            with mariadb.cursor() as on:
+            """As well."""
+            with (
+                pymysql.connect(
+                    host=my.host, port=my.port, user=my.user, password=my.password, charset="utf8mb4", autocommit=True
+                ) as connection,
+                connection.cursor() as on,
+            ):
                 on.execute(sql)
                 return list(on.fetchall())
 

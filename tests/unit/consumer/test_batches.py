@@ -31,7 +31,7 @@ from cdcbus.consumer.stored_positions import StoredPositions
 from cdcbus.consumer.task import LoadTask, TopicConfig
 from cdcbus.consumer.turns import Turns
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget
-from cdcbus.plugins.errors import PositionConflict, PositionUnavailable, TargetUnavailable
+from cdcbus.plugins.errors import OffsetConflict, PositionConflict, PositionUnavailable, TargetUnavailable
 from cdcbus.plugins.position import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.plugins.start import Edge
 from cdcbus.tasks.positions import MemoryNode, MemoryPositions
@@ -57,15 +57,18 @@ class Logs:
 class Table:
     """A table without a key, and the target's applied offsets: an Applier that writes a lane's rows and its offset, or raises before.
 
-    `away`: lanes whose transactions fail."""
+    `taken`: lanes that somebody else has applied; `away`: lanes whose transactions fail."""
 
     is_dry_run: bool = False
     rows: list[tuple[Lane, int]] = field(default_factory=list)
     seen: dict[Lane, AppliedOffset] = field(default_factory=dict)
+    taken: frozenset[Lane] = frozenset()
     away: frozenset[Lane] = frozenset()
     lanes_at_once: int = 1
 
-    def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int) -> BatchReport:
+    def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int, _settled_before: int = 0) -> BatchReport:
+        if lane in self.taken:
+            raise OffsetConflict("somebody else has applied it")
         if lane in self.away:
             raise TargetUnavailable("the target is away")
         self.rows += [(lane, offset) for offset, _ in records]
@@ -197,13 +200,38 @@ def test_after_a_batch_of_which_one_lane_was_applied_the_next_start_goes_on_behi
     world = World()
     run = Run(world)
     run.batch((3, 2, 1))
-    run.batch((3, 2, 1), away=frozenset([("orders", 1)]))
-    assert isinstance(run.batches.error, TargetUnavailable)
+    world.table.taken = frozenset([("orders", 1)])
+    run.batch((3, 2, 1))
+    assert isinstance(run.batches.error, OffsetConflict)
     due(True)
     run.batches.look_around()
     run.batches.end()
     assert world.stored() == ends(0, 0, 0)
     assert Run(world).progress.next_offsets == ends(6, 2, 2)
+
+
+def test_a_lane_that_others_were_in_the_way_of_is_applied_once_they_are_and_else_left_for_the_next_query(
+    due: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    run = Run(world)
+    tried = list[Lane]()
+
+    def apply(lane: Lane, records: Records, end_offset: int, mzxid: int, settled_before: int = 0) -> BatchReport:
+        tried.append(lane)
+        world.table.away = frozenset([("orders", 0)] if tried.count(("orders", 0)) < 2 else [])
+        return Table.apply(world.table, lane, records, end_offset, mzxid, settled_before)
+
+    monkeypatch.setattr(world.table, "apply", apply)
+    run.batches._applier = world.table  # type: ignore[assignment]
+    run.batch((3, 2, 1))
+    assert (run.progress.next_offsets, tried) == (ends(3, 2, 1), [*LANES, ("orders", 0)])
+    monkeypatch.undo()
+    run.batch((3, 2, 1), away=frozenset([("orders", 1)]))
+    assert (run.batches.error, run.batches.ended.is_set(), run.progress.next_offsets) == (None, True, ends(6, 2, 2))
+    run = Run(world)
+    run.batch((0, 2, 0), away=frozenset([("orders", 1)]))
+    assert isinstance(run.batches.error, TargetUnavailable)
 
 
 def test_a_process_that_is_killed_behind_unwritten_batches_goes_on_where_the_target_is(due: Callable[[bool], None]) -> None:

@@ -87,7 +87,7 @@ def test_values_are_those_of_the_task() -> None:
         3,
         4,
     ]
-    others = ("failed", "missed", "dropped", "displaced")
+    others = ("failed", "missed", "dropped", "superseded")
     assert [values[f"cdcbus_table_{each}_rows_total", "shop", "t", "shop.orders"] for each in others] == [5, 6, 7, 8]
 
 

@@ -1,0 +1,39 @@
+"""What other lanes may still bring to one that waits for them, and what it has in store itself."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+
+from cdcbus.consumer.offsets import Lane, TopicLogs
+from cdcbus.consumer.records import Record
+from cdcbus.consumer.task import LoadTask
+
+IN_FLIGHT_SECONDS = 30.0
+"""How much later than those of other partitions a record may come into Kafka, as its partition's broker was slow or away."""
+
+
+def settled_before(task: LoadTask, lane: Lane, next_offsets: Mapping[Lane, int]) -> int:
+    """The offset of a lane before which nothing can be cured by others any more: all of them have been read beyond the time at which its
+    records came into Kafka. 0 where other tasks read some of them, as nobody knows then. Raises BusError."""
+    now_ms = time.time() * 1000
+
+    def read_up_to_ms(other: Lane) -> float:
+        return next((came_ms for _, came_ms, _ in logs.records(other, next_offsets[other])), now_ms)
+
+    with TopicLogs(task) as logs:
+        others = [(topic, partition) for topic in task.source.topics for partition in logs.partitions(topic) if (topic, partition) != lane]
+        if not others:
+            return sys.maxsize
+        if not next_offsets.keys() >= set(others):
+            return 0
+        found = logs.at_time(lane, int(min(map(read_up_to_ms, others)) - IN_FLIGHT_SECONDS * 1000))
+        return logs.bounds(lane)[1] if found is None else found
+
+
+def read_on(task: LoadTask, lane: Lane, offset: int) -> Iterator[Record]:
+    """The records of a lane from an offset on, up to its present end. Raises BusError."""
+    with TopicLogs(task) as logs:
+        for at, _, value in logs.records(lane, offset):
+            yield at, value
