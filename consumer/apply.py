@@ -31,7 +31,7 @@ from cdcbus.consumer.wanted import Wanted
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Counts, Loader, LoadTransaction, TableBatch, TargetTable
 from cdcbus.plugins.errors import DataError, RowConflict, TargetRejected, TargetUnavailable, UnmappedColumn
 from cdcbus.plugins.loaders.widen import lacking, too_narrow
-from cdcbus.plugins.rowchange import Op, Table, TableId
+from cdcbus.plugins.rowchange import Op, RowChange, Table, TableId
 
 LOG = logging.getLogger(__name__)
 NOTHING_KNOWN: Mapping[TableId, NetTable] = {}
@@ -144,7 +144,7 @@ class LaneApplier:
         self._mapper = Mapper(task.rules)
         self._wanted = Wanted(task, converter, process)
         self._is_merging = task.merge and loader.is_merging
-        self._look_ahead = LookAhead(read_on, self._steps_to, may_insert=task.insert_on_update_error)
+        self._look_ahead = LookAhead(read_on, self._steps_to)
 
     def applied_offsets(self) -> list[AppliedOffset]:
         """The offsets stored by this task; `apply` expects that nobody else moves them after the last call."""
@@ -266,6 +266,7 @@ class LaneApplier:
                 report = self._write_merged(work.transaction, steps, net.tables)
         except (DataError, TargetRejected) as error:
             LOG.info("task %s: %s[%d] is applied row by row: %s", self._task.task_id, *work.lane, error)
+            work.is_halved = True
             return False
         work.report.add(report)
         work.report.committed(net.first_commit_ms, net.last_commit_ms)
@@ -408,6 +409,9 @@ class LaneApplier:
             with work.transaction.savepoint():
                 counts = work.transaction.write(batch)
         except RowConflict as reason:
+            if step.held and step.is_full:  # what it leaves does not depend on them
+                _count_superseded(report, step, step.changes[:-1])
+                return self._write_row(work, step._replace(held=()), report)
             parts = [*step.parts()]
             if len(parts) > 1:
                 return [left for part in parts for left in self._write_row(work, part, report)]
@@ -439,17 +443,24 @@ class LaneApplier:
         return forbidden
 
     def _leave_out(self, work: _Work, forbidden: _Forbidden) -> bool:
-        """Whether that is right. The row becomes what it will be then, if that is possible, as it may hold what other rows need."""
+        """Whether that is right: the row becomes what later changes make of it, if that is possible, as it may hold what other rows need.
+        A full one makes this change void even where it is not."""
         step = forbidden.step
-        if (later := self._look_ahead.later(work.lane, work.goal.end_offset, step)) is None:
+        for later in self._look_ahead.later(work.lane, work.goal.end_offset, step):
+            needs_insert = step.change.op is Op.INSERT and later[0].change.op is Op.UPDATE and not self._task.insert_on_update_error
+            is_void = later[0].is_full and not needs_insert
+            if later[0].change.op is Op.TRUNCATE or self._becomes(work, later if is_void else [step, *later]) or is_void:
+                work.put_off.remove(forbidden)
+                _count_superseded(work.report, step, step.changes)
+                return True
+        return False
+
+    def _becomes(self, work: _Work, later: Sequence[Step]) -> bool:
+        try:
+            with work.transaction.savepoint():
+                work.transaction.write(self._merged(later, BatchReport()))
+        except (DataError, TargetRejected):
             return False
-        work.put_off.remove(forbidden)
-        report = work.report.table(step.plan.target.id)
-        report.add_applied(step.changes, Counts())
-        report.superseded += len(step.changes)
-        if later.change.op is not Op.TRUNCATE:
-            with suppress(DataError, TargetRejected), work.transaction.savepoint():
-                work.transaction.write(self._merged([later], BatchReport()))
         return True
 
     def _give_up(self, work: _Work, steps: Sequence[Step], error: DataError | TargetRejected) -> None:
@@ -497,7 +508,8 @@ class LaneApplier:
         started, table = perf_counter(), steps[-1].plan.target
         changes = [change for step in steps for change in step.changes]
         batch = merge(changes, table, insert_on_update=self._task.insert_on_update_error)
-        report.table(table.id).merge_ms += (perf_counter() - started) * 1000
+        told = report.table(table.id)
+        told.missed, told.merge_ms = told.missed + batch.left_out, told.merge_ms + (perf_counter() - started) * 1000
         return batch
 
 
@@ -518,6 +530,12 @@ def _phases(batches: Sequence[TableBatch]) -> Iterator[TableBatch]:
     for batch in batches:
         if batch.writes or batch.swaps:
             yield replace(batch, truncate=False, deletes=())
+
+
+def _count_superseded(report: BatchReport, step: Step, changes: Sequence[RowChange]) -> None:
+    table = report.table(step.plan.target.id)
+    table.add_applied(changes, Counts())
+    table.superseded += len(changes)
 
 
 def _count(report: BatchReport, steps: Sequence[Step], counts: Counts) -> None:

@@ -27,56 +27,61 @@ def nothing(_lane: Lane, _offset: int) -> Iterator[Record]:
 
 @dataclass(slots=True)
 class _Seen:
-    """The last full change of each row of a table, by its key, among the records from `begin` to before `next_offset`, which have so many
-    `value_bytes`. `asked`: keys and offset of whom it was for last."""
+    """The changes of each row of a table, by its key, from the last full one on, among the records from `begin` to before `next_offset`,
+    which have so many `value_bytes`. `asked`: keys and offset of whom it was for last."""
 
     begin: int
     next_offset: int
-    last: dict[tuple[Key, ...], Step] = field(default_factory=dict)
+    rows: dict[tuple[Key, ...], list[Step]] = field(default_factory=dict)
     value_bytes: int = 0
     asked: tuple[tuple[Key, ...], int] = TRUNCATED, -1
+
+    def add(self, step: Step) -> None:
+        """As a change of one row, or of all."""
+        if step.is_full:
+            self.rows[step.keys] = [step]
+        else:
+            self.rows.setdefault(step.keys, []).append(step)
+
+    def behind(self, step: Step) -> list[Step]:
+        """What comes behind a step of the same row; a truncate alone, where there is one."""
+        found = (self.rows.get(keys, ()) for keys in (TRUNCATED, step.keys))
+        return next((later for steps in found if (later := [each for each in steps if each.offset > step.offset])), [])
 
 
 class LookAhead:
     """Looks for later changes of rows. Different lanes may be asked for side by side."""
 
-    def __init__(self, read_on: ReadOn, steps_to: Callable[[TableId, int, bytes], list[Step]], *, may_insert: bool) -> None:
-        """`steps_to`: what a record brings to a target table. `may_insert`: whether an update brings back a row that is not there."""
-        self._read_on, self._steps_to, self._may_insert = read_on, steps_to, may_insert
+    def __init__(self, read_on: ReadOn, steps_to: Callable[[TableId, int, bytes], list[Step]]) -> None:
+        """`steps_to`: what a record brings to a target table."""
+        self._read_on, self._steps_to = read_on, steps_to
         self._seen: dict[tuple[Lane, TableId], _Seen] = {}
 
-    def later(self, lane: Lane, end_offset: int, step: Step) -> Step | None:
-        """A change at or behind `end_offset` that leaves the step's row as it should be, whatever was there before; None when the lane has
-        none yet. What was read is kept for the next one who asks. Raises TargetUnavailable when LOOK_SECONDS were not enough: the next
-        call goes on from there; DataError, BusError."""
+    def later(self, lane: Lane, end_offset: int, step: Step) -> Iterator[list[Step]]:
+        """What a lane has of the step's row at or behind `end_offset`, in order from its last full change on: as soon as there is
+        something, and again with each change more; or a truncate. What was read is kept for the next one who asks. Raises
+        TargetUnavailable when LOOK_SECONDS were not enough: the next call goes on from there; DataError, BusError."""
         if len(step.keys) != 1:
-            return None
+            return
         place, asked = (lane, step.plan.target.id), (step.keys, step.offset)
         seen = self._seen.get(place)
         if seen is None or (seen.asked != asked and not seen.begin <= end_offset <= seen.next_offset):
             seen = self._seen[place] = _Seen(end_offset, end_offset)
         seen.asked = asked
-        if found := self._cure(seen, step):
-            return found
+        if found := seen.behind(step):
+            yield found
         began = monotonic()
         for offset, value in self._read_on(lane, seen.next_offset):
-            if value and (steps := self._steps_to(step.plan.target.id, offset, value)):
-                parts = [part for later in steps for part in later.parts()]
-                seen.last |= {part.keys: part for part in parts if part.is_full and (part.keys or part.change.op is Op.TRUNCATE)}
-                seen.value_bytes += len(value)
+            parts = [part for each in self._steps_to(step.plan.target.id, offset, value or b"") for part in each.parts()] if value else []
+            for part in parts:
+                if part.keys or part.change.op is Op.TRUNCATE:
+                    seen.add(part)
+                    seen.value_bytes += len(value or b"")
             seen.next_offset = offset + 1
-            if found := self._cure(seen, step):
-                return found
+            if any(part.keys in (step.keys, TRUNCATED) for part in parts):
+                yield seen.behind(step)
             if seen.value_bytes > MOST_BYTES:
-                seen.last, seen.begin, seen.value_bytes = {}, seen.next_offset, 0
+                seen.rows, seen.begin, seen.value_bytes = {}, seen.next_offset, 0
             if monotonic() - began > LOOK_SECONDS:
                 text = f"record {lane[0]}[{lane[1]}]@{step.offset} changes a row of table {step.plan.target.id} that another one forbids"
                 raise TargetUnavailable(f"{text}; whether a later record cures that is looked for, up to {offset} so far")
-        return None
-
-    def _cure(self, seen: _Seen, step: Step) -> Step | None:
-        found = seen.last.get(step.keys) or seen.last.get(TRUNCATED)
-        if found is None or found.offset <= step.offset:
-            return None
-        may_insert = self._may_insert or step.change.op is not Op.INSERT or found.change.op is not Op.UPDATE
-        return found if may_insert else None

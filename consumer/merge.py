@@ -46,6 +46,7 @@ class _Fold:
     table: TargetTable
     insert_on_update: bool
     truncate: bool = False
+    left_out: int = 0
     nets: dict[Key, _Net] = field(default_factory=dict)
     key_of: Callable[[Row], Key] = field(init=False)
 
@@ -94,6 +95,8 @@ class _Fold:
             known.row = {**known.row, **after}
         elif self.insert_on_update:
             self.nets[key] = _Net(after, is_cleared=True, is_born=known.is_born)
+        else:
+            self.left_out += 1
 
     def move(self, change: RowChange, old_key: Key, key: Key, row: Row) -> None:
         """A key change: the old key is deleted, the row written whole under the new one."""
@@ -129,7 +132,7 @@ class _Fold:
             if net.row is not None:
                 groups.setdefault((net.may_insert, tuple(net.row)), []).append(net.row)
         passing = sum(self.nets[key].is_born for key in deletes)
-        return TableBatch(self.table, self.truncate, deletes, self.writes(groups), passing=passing)
+        return TableBatch(self.table, self.truncate, deletes, self.writes(groups), passing=passing, left_out=self.left_out)
 
     def writes(self, groups: dict[tuple[bool, tuple[str, ...]], list[Row]]) -> list[Writes]:
         """Groups that differ in the order of their columns only become one, in the table's order."""

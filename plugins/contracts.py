@@ -152,7 +152,7 @@ class TableBatch:
     Merged: a key stands at most once in `deletes` and once in `writes`, so the order inside each part is free. A key in both is a row
     that comes back with columns left open: they get the target's defaults. Column names are the target's; every `columns` holds the key
     columns. `passing`: of the keys in `deletes`, how many the batch has inserted first, so that the target hardly has them; it may, after a
-    replay.
+    replay. `left_out`: updates of rows that the batch itself has deleted, where an update may not insert.
     """
 
     table: TargetTable
@@ -161,6 +161,7 @@ class TableBatch:
     writes: Sequence[Writes] = ()
     swaps: Sequence[Swaps] = ()
     passing: int = 0
+    left_out: int = 0
 
     def missed(self, deleted: int) -> int:
         """How many deletes should have hit a row and have not, when so many rows were deleted."""

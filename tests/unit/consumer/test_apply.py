@@ -432,6 +432,14 @@ def test_a_report_counts_what_happened_at_the_source_and_what_the_target_missed(
     assert "shop.parents 4 rows (1 inserted, 2 updated, 1 deleted, 2 missed, merge " in str(report)
 
 
+@pytest.mark.parametrize("merge", [True, False])
+def test_an_update_of_a_row_that_the_batch_has_deleted_is_missed_where_it_may_not_insert(merge: bool) -> None:
+    loader = target()
+    changes = parent(Op.INSERT, row("1")), parent(Op.DELETE, row("1")), parent(Op.UPDATE, row("1", "a"), row("1"))
+    counted = apply(loader, *changes, task=replace(TASK, insert_on_update_error=False, merge=merge)).tables[PARENTS]
+    assert (loader.rows[PARENTS], counted.updated, counted.missed) == ({}, 1, 1)
+
+
 def test_a_row_that_comes_and_goes_within_a_batch_is_not_missed() -> None:
     came, gone = parent(Op.INSERT, row("1", "a")), parent(Op.DELETE, row("1"))
     assert apply(target(), came, gone).tables[PARENTS].missed == 0
