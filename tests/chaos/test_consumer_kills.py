@@ -11,7 +11,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Event, Thread
 
 import pymysql
 import pytest
@@ -24,6 +23,7 @@ from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.ops.stack.stack import kill, up
 from cdcbus.plugins.position import BinlogPosition
+from tests.support.entangled_load import TABLES, EntangledLoad, create_tables, fetch_keys, scratch_topic
 from tests.support.python_workers import python_workers
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
@@ -40,35 +40,12 @@ def connect(source: Database, schema: str | None = None) -> pymysql.Connection[C
     return pymysql.connect(host=source.host, port=source.port, user=source.user, password=source.password, database=schema, autocommit=True)
 
 
-class Load(Thread):
-    """Rows with a key come, change and go, and so do rows that are equal to each other and have none, in a few hundred statements a second
-    at most; every now and then thousands at once."""
-
-    def __init__(self, source: Database, schema: str, seed: int) -> None:
-        super().__init__(daemon=True)
-        self._source, self._schema, self._choose, self.done = source, schema, random.Random(seed), Event()
-
-    def run(self) -> None:
-        with connect(self._source, self._schema) as connection, connection.cursor() as cursor:
-            number = 0
-            while not self.done.is_set():
-                count = 3000 if number % 100 == 0 else 10
-                rows = [(number * 10_000 + row, self._choose.choice("abc")) for row in range(count)]
-                cursor.executemany("INSERT INTO orders VALUES (%s, %s)", rows)
-                cursor.execute("UPDATE orders SET name = CONCAT(name, 'x') WHERE id %% 97 = %s", (self._choose.randrange(97),))
-                cursor.execute("DELETE FROM orders WHERE id %% 89 = %s", (self._choose.randrange(89),))
-                cursor.executemany("INSERT INTO log VALUES (%s, %s)", [(self._choose.randrange(5), "a") for _ in range(10)])
-                cursor.execute("UPDATE log SET level = level + 5 WHERE level < 5 LIMIT 6")
-                cursor.execute("DELETE FROM log WHERE level >= %s LIMIT 4", (self._choose.randrange(10),))
-                number += 1
-                time.sleep(0.05)
-
-
 @pytest.fixture
 def shop(killable_home: Path, name: str, tmp_path: Path) -> Iterator[Shop]:
     addresses = up(killable_home, QUIET)
     admin = AdminClient({"bootstrap.servers": addresses.kafka})
-    admin.create_topics([NewTopic(name, 2, 1)])[name].result(60)
+    for created in admin.create_topics([NewTopic(name, 2, 1), NewTopic(scratch_topic(name), 1, 1)]).values():
+        created.result(60)
     with connect(addresses.source) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {name}")
         cursor.execute(f"USE {name}")
@@ -77,16 +54,19 @@ def shop(killable_home: Path, name: str, tmp_path: Path) -> Iterator[Shop]:
         cursor.execute(f"DROP DATABASE {name}")
 
 
-def test_source_and_target_are_equal_after_process_worker_and_database_were_killed(shop: Shop, killable_home: Path) -> None:
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+def test_source_and_target_are_equal_after_process_worker_and_database_were_killed(shop: Shop, killable_home: Path, target: str) -> None:
     seed = int(os.environ.get("CDCBUS_TEST_SEED", time.time_ns() % 2**32))
     print(f"CDCBUS_TEST_SEED={seed}")  # noqa: T201, shown by pytest when the test fails
     choose = random.Random(seed)
-    shop.create("orders", "id INT PRIMARY KEY, name VARCHAR(40)")
-    shop.create("log", "level INT, word VARCHAR(9)")
-    fetch = shop.fetch(shop.addresses.source)
+    create_tables(shop)
+    topics = (shop.name, scratch_topic(shop.name))
+    fetch = shop.fetch(shop.addresses.source, **fetch_keys(shop.name))
     fetch.start()
     wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position", PATIENCE_SECONDS)
-    load = shop.load("postgresql", consumer__source__maxRecordsPerBatch="200", spark__master="local[2]")
+    load = shop.load(
+        target, consumer__source__topics=",".join(topics), consumer__source__maxRecordsPerBatch="200", spark__master="local[2]"
+    )
     load.start()
 
     def kill_process() -> None:
@@ -99,16 +79,25 @@ def test_source_and_target_are_equal_after_process_worker_and_database_were_kill
             os.kill(pid, signal.SIGKILL)
 
     def kill_database() -> None:
-        kill(killable_home, "postgresql")
+        kill(killable_home, target)
         up(killable_home, QUIET)
+
+    def await_from_load(holds: Callable[[], bool], what: str) -> None:
+        """Of a task that has not ended by itself."""
+
+        def is_there() -> bool:
+            load.check()
+            return holds()
+
+        wait_until(is_there, f"the consumer task to {what}: {load.log}", PATIENCE_SECONDS)
 
     victims: list[Callable[[], None]] = [kill_process, kill_worker, kill_database] * KILLS
     choose.shuffle(victims)
-    changes = Load(shop.addresses.source, shop.name, seed)
+    changes = EntangledLoad(shop.addresses.source, shop.name, seed)
     changes.start()
     for victim in victims:
         before = shop.position(load)
-        wait_until(lambda: shop.position(load) != before, f"the consumer task to get on: {load.log}", PATIENCE_SECONDS)  # noqa: B023
+        await_from_load(lambda: shop.position(load) != before, "get on")  # noqa: B023
         time.sleep(choose.uniform(0, MOST_SECONDS_BEFORE_A_KILL))  # the random moment itself
         load.check()
         victim()
@@ -120,9 +109,10 @@ def test_source_and_target_are_equal_after_process_worker_and_database_were_kill
     wait_until(
         lambda: is_at_least(BinlogPosition.from_json(shop.position(fetch) or ""), written), "the fetch task to read all", PATIENCE_SECONDS
     )
-    wait_until(lambda: shop.is_applied(load), f"the consumer task to apply everything: {load.log}", PATIENCE_SECONDS)
+    for topic in topics:
+        await_from_load(lambda: shop.is_applied(load, topic), "apply everything")  # noqa: B023
     load.check()
-    for table in ("orders", "log"):
-        rows = shop.rows(table)
-        assert len(rows["source"]) > 100
-        assert rows["postgresql"] == rows["source"]
+    rows = {table: shop.rows(table) for table in TABLES}
+    assert {table: found[target] for table, found in rows.items()} == {table: found["source"] for table, found in rows.items()}
+    assert min(len(rows[table]["source"]) for table in ("orders", "log")) > 100
+    assert all(rows[table]["source"] for table in TABLES)
