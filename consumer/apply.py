@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from cdcbus.consumer.dead_letters import DeadLetter
-from cdcbus.consumer.look_ahead import LookAhead, ReadOn, nothing
+from cdcbus.consumer.look_ahead import LookAhead, NotYet, ReadOn, nothing
 from cdcbus.consumer.mapper import Mapper, Plan, Route
 from cdcbus.consumer.merge import merge
 from cdcbus.consumer.net_columns import MIN_RECORDS, NetColumns, NetTable, net_columns
@@ -60,8 +60,8 @@ class _Goal:
 
 @dataclass(slots=True)
 class _Work:
-    """A lane's part of a batch on its way. `is_sure`: the target's tables are known to be what the rows were made for. `put_off`: what
-    another row has forbidden, and is tried again behind all other steps."""
+    """A lane's part of a batch on its way, which begins at offset `begin`. `is_sure`: the target's tables are known to be what the rows
+    were made for. `put_off`: what another row has forbidden, and is tried again behind all other steps."""
 
     lane: Lane
     goal: _Goal
@@ -71,6 +71,7 @@ class _Work:
     steps: list[Step]
     is_sure: bool
     is_halved: bool = False
+    begin: int = 0
     put_off: list[_Forbidden] = field(default_factory=list)
     _same_row: SameRow | None = None
 
@@ -101,6 +102,14 @@ class _Wait(Exception):
     """Another row forbids a change, and another lane may cure that: nothing from an offset on is applied."""
 
     def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(offset, reason)
+        self.offset, self.reason = offset, reason
+
+
+class _Again(Exception):
+    """A record is refused of which other rows are applied already."""
+
+    def __init__(self, offset: int, reason: RowConflict) -> None:
         super().__init__(offset, reason)
         self.offset, self.reason = offset, reason
 
@@ -196,15 +205,19 @@ class LaneApplier:
         raise LaneWaits(reason, end, report)
 
     def _write_surely(self, prepared: _Prepared, goal: _Goal) -> BatchReport:
-        try:
-            return self._write_once(prepared, goal, is_sure=False)
-        except _Doubt:
-            self._look_again(prepared)
-        if prepared.net:  # row by row, then
-            lane, records, letters = prepared.lane, prepared.records, list[DeadLetter]()
-            report = BatchReport(records=len(records), decode_ms=prepared.report.decode_ms)
-            prepared = _Prepared(lane, records, None, self._steps(lane, records, report, letters), report, letters)
-        return self._write_once(prepared, goal, is_sure=True)
+        is_sure, refused = False, dict[int, RowConflict]()
+        while True:
+            try:
+                return self._write_once(prepared, goal, refused, is_sure=is_sure)
+            except _Doubt:
+                self._look_again(prepared)
+                is_sure = True
+            except _Again as again:
+                refused[again.offset] = again.reason
+            if prepared.net:  # row by row, then
+                lane, records, letters = prepared.lane, prepared.records, list[DeadLetter]()
+                report = BatchReport(records=len(records), decode_ms=prepared.report.decode_ms)
+                prepared = _Prepared(lane, records, None, self._steps(lane, records, report, letters), report, letters)
 
     def _look_again(self, prepared: _Prepared) -> None:
         """Raises TargetUnavailable when a table has been altered, which is forgotten then."""
@@ -214,12 +227,17 @@ class LaneApplier:
             if self._loader.is_altered(table):
                 raise TargetUnavailable(f"target table {table.id} has been altered meanwhile, and is looked at again")
 
-    def _write_once(self, prepared: _Prepared, goal: _Goal, *, is_sure: bool) -> BatchReport:
-        """Raises _Doubt when a record is refused and not `is_sure`, _Wait when the lane is to wait."""
+    def _write_once(self, prepared: _Prepared, goal: _Goal, refused: Mapping[int, RowConflict], *, is_sure: bool) -> BatchReport:
+        """`refused`: offsets of records that are, and why. Raises _Doubt when another one is and not `is_sure`, _Again when it is not only
+        that one's row, _Wait when the lane is to wait."""
         lane, net, letters, started = prepared.lane, prepared.net, [*prepared.letters], perf_counter()
         with self._loader.transaction() as transaction:
-            work = _Work(lane, goal, transaction, BatchReport(), letters, [*prepared.steps], is_sure)
-            work.is_halved = is_sure  # which was told the first time
+            steps = [step for step in prepared.steps if step.offset not in refused]
+            work = _Work(lane, goal, transaction, BatchReport(), letters, steps, is_sure)
+            work.is_halved = is_sure or bool(refused)  # which was told the first time
+            work.begin = prepared.records.offsets[0].as_py() if len(prepared.records) else goal.end_offset
+            for offset, reason in refused.items():
+                self._bury(work, [step for step in prepared.steps if step.offset == offset], reason)
             work.report.add(prepared.report)
             if net is None or not self._settle_columns(work, net):
                 if net is not None:
@@ -382,17 +400,22 @@ class LaneApplier:
     def _settle_record(self, work: _Work, begin: int, end: int) -> None:
         """One record, row by row: all of it or nothing, but for what other rows forbid. That is done with the next change of its row, or
         behind all other steps."""
-        report, forbidden = BatchReport(), list[tuple[int, _Forbidden]]()
+        report, forbidden = BatchReport(), list[tuple[int | None, _Forbidden]]()
         try:
             with work.transaction.savepoint():
                 for place in range(begin, end):
-                    forbidden += [(place, each) for each in self._write_row(work, work.steps[place], report)]
+                    for each in self._write_row(work, work.steps[place], report):
+                        at = work.next_of_row(place, each.step)
+                        if at is not None and at < end:
+                            work.steps[at] = work.steps[at].behind(each.step)
+                        else:
+                            forbidden.append((at, each))
         except (DataError, TargetRejected) as error:
             self._give_up(work, work.steps[begin:end], error)
             return
         work.report.add(report)
-        for place, each in forbidden:
-            if (at := work.next_of_row(place, each.step)) is None:
+        for at, each in forbidden:
+            if at is None:
                 work.put_off.append(each)
             else:
                 work.steps[at] = work.steps[at].behind(each.step)
@@ -409,7 +432,7 @@ class LaneApplier:
             with work.transaction.savepoint():
                 counts = work.transaction.write(batch)
         except RowConflict as reason:
-            if step.held and step.is_full:  # what it leaves does not depend on them
+            if step.held and self._makes_void(step, step):
                 _count_superseded(report, step, step.changes[:-1])
                 return self._write_row(work, step._replace(held=()), report)
             parts = [*step.parts()]
@@ -427,9 +450,27 @@ class LaneApplier:
         of the same row behind the batch; else it waits for other lanes, or is refused."""
         while put_off := work.put_off:
             work.put_off = [left for each in put_off for left in self._retry(work, each.step)]
-            if len(work.put_off) == len(put_off) and not any(self._leave_out(work, each) for each in [*work.put_off]):
-                given_up = work.put_off.pop(0)
-                self._give_up(work, [given_up.step], given_up.reason)
+            before, now = ([id(each.step.change) for each in steps] for steps in (put_off, work.put_off))
+            if now == before and not self._leave_out_any(work):
+                self._give_up_put_off(work, work.put_off.pop(0))
+
+    def _leave_out_any(self, work: _Work) -> bool:
+        """Not before other lanes have had their time: often all that is needed is on its way there."""
+        first, reason = work.put_off[0]
+        begin = work.first_open(first)
+        if begin > work.begin and first.offset >= work.goal.settled_before:
+            return False
+        try:
+            return any(self._leave_out(work, each) for each in [*work.put_off])
+        except NotYet:
+            raise _Wait(begin, self._waits(work, first, reason)) from None
+
+    def _give_up_put_off(self, work: _Work, forbidden: _Forbidden) -> None:
+        step, reason = forbidden
+        is_alone = [each.change for each in work.steps if each.offset == step.offset] == [step.change]
+        if work.is_sure and self._put_dead_letters and step.offset < work.goal.settled_before and not is_alone:
+            raise _Again(step.offset, reason)
+        self._give_up(work, [step], reason)
 
     def _retry(self, work: _Work, step: Step) -> list[_Forbidden]:
         report = BatchReport()
@@ -446,14 +487,18 @@ class LaneApplier:
         """Whether that is right: the row becomes what later changes make of it, if that is possible, as it may hold what other rows need.
         A full one makes this change void even where it is not."""
         step = forbidden.step
-        for later in self._look_ahead.later(work.lane, work.goal.end_offset, step):
-            needs_insert = step.change.op is Op.INSERT and later[0].change.op is Op.UPDATE and not self._task.insert_on_update_error
-            is_void = later[0].is_full and not needs_insert
+        for later in self._look_ahead.later(work.lane, work.goal.end_offset, step, (other.step for other in work.put_off)):
+            is_void = self._makes_void(later[0], step)
             if later[0].change.op is Op.TRUNCATE or self._becomes(work, later if is_void else [step, *later]) or is_void:
                 work.put_off.remove(forbidden)
                 _count_superseded(work.report, step, step.changes)
                 return True
         return False
+
+    def _makes_void(self, later: Step, step: Step) -> bool:
+        """Whether a row is as it should be after its later change, whatever was there before."""
+        is_enough = self._task.insert_on_update_error or later.change.op is not Op.UPDATE or not step.has_insert
+        return later.is_full and is_enough
 
     def _becomes(self, work: _Work, later: Sequence[Step]) -> bool:
         try:
@@ -466,15 +511,20 @@ class LaneApplier:
     def _give_up(self, work: _Work, steps: Sequence[Step], error: DataError | TargetRejected) -> None:
         """Steps of one record."""
         if isinstance(error, RowConflict) and steps[0].offset >= work.goal.settled_before:
-            record = f"record {work.lane[0]}[{work.lane[1]}]@{steps[0].offset}"
-            raise _Wait(work.first_open(steps[0]), f"{record}: {error}; it waits for records that may change that")
+            raise _Wait(work.first_open(steps[0]), self._waits(work, steps[0], error))
         if isinstance(error, TargetRejected) and not work.is_sure:
             raise _Doubt from error
+        self._bury(work, steps, error)
+
+    def _bury(self, work: _Work, steps: Sequence[Step], error: DataError | TargetRejected) -> None:
         for offset in sorted({offset for step in steps for offset in step.offsets}):
             self._refuse(work.lane, offset, error, work.letters)
         for step in steps:
             failed, count = work.report.table(step.plan.target.id), len(step.changes)
             failed.rows, failed.failed = failed.rows + count, failed.failed + count
+
+    def _waits(self, work: _Work, step: Step, reason: RowConflict) -> str:
+        return f"record {work.lane[0]}[{work.lane[1]}]@{step.offset}: {reason}; it waits for records that may change that"
 
     def _refuse(self, lane: Lane, offset: int, error: DataError | TargetRejected, letters: list[DeadLetter]) -> None:
         if self._put_dead_letters is None:

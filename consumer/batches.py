@@ -209,17 +209,16 @@ class Batches:
         progress, is_settled = self.progress, False
         for outcome in waiting:
             LOG.info("task %s: %s", self._task.task_id, outcome.waits)
-            if outcome.is_forbidden:
-                before = progress.settled.get(outcome.lane, 0)
-                now = progress.settled[outcome.lane] = max(before, settled_before(self._task, outcome.lane, progress.next_offsets))
-                is_settled |= before <= outcome.end < now
+            before = progress.settled.get(outcome.lane, 0)
+            now = progress.settled[outcome.lane] = max(before, settled_before(self._task, outcome.lane, progress.next_offsets))
+            is_settled |= before <= outcome.end < now
         if not (has_moved or is_settled):
             raise TargetUnavailable(waiting[0].waits)
         self.ended.set()
 
     def _apply_here(self, records: Table, goals: dict[Lane, int]) -> list[Outcome]:
-        """Lanes that wait for others, or were in each other's way in the target, are applied again once the others are, as long as one of
-        them gets on."""
+        """Lanes that wait for others, or that the target has not taken as others were in the way, are applied again once the others are, as
+        long as one of them gets on."""
         lanes, outcomes = by_lane(records), {lane: Outcome(lane, self.progress.next_offsets.get(lane, 0)) for lane in goals}
         before: list[int] | None = None
         while goals and before != (now := [outcomes[lane].end for lane in goals]):
@@ -227,8 +226,10 @@ class Batches:
             wait(futures)  # also where one has failed: none is at work when its batch is given up
             for future in futures:
                 future.result()
-            before, goals = now, {lane: end for lane, end in goals.items() if outcomes[lane].waits}
+            before, goals = now, {lane: end for lane, end in goals.items() if outcomes[lane].waits or outcomes[lane].error}
         for outcome in outcomes.values():
+            if outcome.error:
+                raise outcome.error
             outcome.report.came(*kafka_times(records))
         return [*outcomes.values()]
 
@@ -236,7 +237,11 @@ class Batches:
         """`end` lies inside the batch where a bounded replay ends."""
         left = records.before(end)[len(records.before(outcome.end)) :]
         mzxid, settled_before = self._positions.mzxid(outcome.lane), self.progress.settled.get(outcome.lane, 0)
-        outcome.take(partial(self._applier.apply, outcome.lane, left, end, mzxid, settled_before), end)
+        outcome.error = None
+        try:
+            outcome.take(partial(self._applier.apply, outcome.lane, left, end, mzxid, settled_before), end)
+        except TargetUnavailable as error:
+            outcome.error = error
 
     def _apply_there(self, executors: Executors, frame: DataFrame, moved: dict[Lane, int]) -> list[Outcome]:
         known, spark = self.progress.next_offsets, frame.sparkSession.sparkContext
@@ -247,7 +252,9 @@ class Batches:
         spark.setLocalProperty(POOL, SMALL)
         count = sum(outcome.end - known.get(outcome.lane, 0) for outcome in outcomes)
         value_bytes = sum(outcome.value_bytes for outcome in outcomes)
-        is_cut = any(outcome.end < moved[outcome.lane] and not outcome.waits for outcome in outcomes)
+        if any(outcome.waits for outcome in outcomes):
+            return outcomes
+        is_cut = any(outcome.end < moved[outcome.lane] for outcome in outcomes)
         seconds = max((outcome.seconds for outcome in outcomes), default=0.0)
         if self.size.learn(count, value_bytes, is_cut, seconds) or is_cut:
             self.ended.set()

@@ -38,7 +38,7 @@ from cdcbus.consumer.records import NO_RECORDS, Records, kafka_times
 from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.task import LoadTask, OnError
 from cdcbus.plugins.contracts import AppliedOffset
-from cdcbus.plugins.errors import CdcError, TargetUnavailable
+from cdcbus.plugins.errors import CdcError
 
 ARROW_BYTES = 4 << 20
 SLICE_BYTES = 16 << 20
@@ -61,8 +61,7 @@ class Span:
 @dataclass(slots=True)
 class Outcome:
     """What became of a lane: applied up to `end`, in all `value_bytes`, in so many `seconds`; the target holds what was `seen` last.
-    `waits`: why it is to wait there; `is_forbidden`: another row forbids what comes next. `log`: what there is to say, by logger, level and
-    text."""
+    `waits`: why it is to wait there for other lanes. `log`: what there is to say, by logger, level and text."""
 
     lane: Lane
     end: int
@@ -71,21 +70,18 @@ class Outcome:
     seconds: float = 0.0
     seen: AppliedOffset | None = None
     waits: str = ""
-    is_forbidden: bool = False
     error: CdcError | None = None
     log: list[tuple[str, int, str]] = field(default_factory=list)
 
     def take(self, apply: Callable[[], BatchReport], end: int) -> None:
-        """Applies what comes next, up to `end` or to where the lane waits: for others, or for the target, where others are in its way."""
-        self.waits, self.is_forbidden = "", False
+        """Applies what comes next, up to `end` or to where the lane waits."""
+        self.waits = ""
         try:
             self.report.add(apply())
             self.end = end
         except LaneWaits as waiting:
             self.report.add(waiting.report)
-            self.end, self.waits, self.is_forbidden = waiting.end, str(waiting), True
-        except TargetUnavailable as error:
-            self.waits = str(error)
+            self.end, self.waits = waiting.end, str(waiting)
 
 
 class Executors:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from time import monotonic
 
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.records import Record
 from cdcbus.consumer.steps import Key, Step
-from cdcbus.plugins.errors import TargetUnavailable
 from cdcbus.plugins.rowchange import Op, TableId
 
-MOST_BYTES = 32 << 20  # of records whose rows are kept
+MOST_BYTES = 4 << 20  # of records whose rows are kept
 TRUNCATED: tuple[Key, ...] = ()  # the keys of a truncate
 LOOK_SECONDS = 5.0
 
@@ -25,16 +24,29 @@ def nothing(_lane: Lane, _offset: int) -> Iterator[Record]:
     return iter(())
 
 
+class NotYet(Exception):
+    """Whether a lane has a later change is not known yet."""
+
+
 @dataclass(slots=True)
 class _Seen:
     """The changes of each row of a table, by its key, from the last full one on, among the records from `begin` to before `next_offset`,
-    which have so many `value_bytes`. `asked`: keys and offset of whom it was for last."""
+    which have so many `value_bytes`. `asked`: the keys of rows that are kept whatever comes."""
 
     begin: int
     next_offset: int
     rows: dict[tuple[Key, ...], list[Step]] = field(default_factory=dict)
     value_bytes: int = 0
-    asked: tuple[tuple[Key, ...], int] = TRUNCATED, -1
+    asked: set[tuple[Key, ...]] = field(default_factory=lambda: {TRUNCATED})
+
+    def has_all(self, step: Step, end_offset: int) -> bool:
+        """Whether all is there that is known of its row from an offset on."""
+        return self.begin <= end_offset <= self.next_offset or step.keys in self.asked
+
+    def make_room(self) -> None:
+        """Forgets the others."""
+        self.rows = {keys: steps for keys, steps in self.rows.items() if keys in self.asked}
+        self.begin, self.value_bytes = self.next_offset, 0
 
     def add(self, step: Step) -> None:
         """As a change of one row, or of all."""
@@ -57,17 +69,17 @@ class LookAhead:
         self._read_on, self._steps_to = read_on, steps_to
         self._seen: dict[tuple[Lane, TableId], _Seen] = {}
 
-    def later(self, lane: Lane, end_offset: int, step: Step) -> Iterator[list[Step]]:
+    def later(self, lane: Lane, end_offset: int, step: Step, others: Iterable[Step] = ()) -> Iterator[list[Step]]:
         """What a lane has of the step's row at or behind `end_offset`, in order from its last full change on: as soon as there is
-        something, and again with each change more; or a truncate. What was read is kept for the next one who asks. Raises
-        TargetUnavailable when LOOK_SECONDS were not enough: the next call goes on from there; DataError, BusError."""
+        something, and again with each change more; or a truncate. What was read is kept for the next one who asks, and of `others`, who
+        will. Raises NotYet when LOOK_SECONDS were not enough: the next call goes on from there; DataError, BusError."""
         if len(step.keys) != 1:
             return
-        place, asked = (lane, step.plan.target.id), (step.keys, step.offset)
+        place = lane, step.plan.target.id
         seen = self._seen.get(place)
-        if seen is None or (seen.asked != asked and not seen.begin <= end_offset <= seen.next_offset):
+        if seen is None or not seen.has_all(step, end_offset):
             seen = self._seen[place] = _Seen(end_offset, end_offset)
-        seen.asked = asked
+        seen.asked |= {step.keys, *(other.keys for other in others if other.plan.target.id == step.plan.target.id)}
         if found := seen.behind(step):
             yield found
         began = monotonic()
@@ -81,7 +93,6 @@ class LookAhead:
             if any(part.keys in (step.keys, TRUNCATED) for part in parts):
                 yield seen.behind(step)
             if seen.value_bytes > MOST_BYTES:
-                seen.rows, seen.begin, seen.value_bytes = {}, seen.next_offset, 0
+                seen.make_room()
             if monotonic() - began > LOOK_SECONDS:
-                text = f"record {lane[0]}[{lane[1]}]@{step.offset} changes a row of table {step.plan.target.id} that another one forbids"
-                raise TargetUnavailable(f"{text}; whether a later record cures that is looked for, up to {offset} so far")
+                raise NotYet

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from cdcbus.consumer.offsets import Lane, TopicLogs
 from cdcbus.consumer.records import Record
 from cdcbus.consumer.task import LoadTask
+from cdcbus.plugins.start import Replay
 
-IN_FLIGHT_SECONDS = 30.0
-"""How much later than those of other partitions a record may come into Kafka, as its partition's broker was slow or away."""
+IN_FLIGHT_SECONDS = 120.0
+"""How much later than those of other partitions a record may come into Kafka, as its partition's broker was away, or the fetch task."""
 
 
 def settled_before(task: LoadTask, lane: Lane, next_offsets: Mapping[Lane, int]) -> int:
@@ -20,7 +21,8 @@ def settled_before(task: LoadTask, lane: Lane, next_offsets: Mapping[Lane, int])
     now_ms = time.time() * 1000
 
     def read_up_to_ms(other: Lane) -> float:
-        return next((came_ms for _, came_ms, _ in logs.records(other, next_offsets[other])), now_ms)
+        left = () if is_beyond(task, next_offsets[other]) else logs.records(other, next_offsets[other])
+        return next((came_ms for _, came_ms, _ in left), now_ms)
 
     with TopicLogs(task) as logs:
         others = [(topic, partition) for topic in task.source.topics for partition in logs.partitions(topic) if (topic, partition) != lane]
@@ -33,7 +35,14 @@ def settled_before(task: LoadTask, lane: Lane, next_offsets: Mapping[Lane, int])
 
 
 def read_on(task: LoadTask, lane: Lane, offset: int) -> Iterator[Record]:
-    """The records of a lane from an offset on, up to its present end. Raises BusError."""
+    """The records of a lane from an offset on, up to its present end, or that of a bounded replay. Raises BusError."""
     with TopicLogs(task) as logs:
         for at, _, value in logs.records(lane, offset):
+            if is_beyond(task, at):
+                return
             yield at, value
+
+
+def is_beyond(task: LoadTask, offset: int) -> bool:
+    """Whether it is behind the end of a bounded replay."""
+    return isinstance(task.start, Replay) and offset > task.start.last

@@ -64,6 +64,7 @@ def run(
         def start() -> None:
             with TopicLogs(task) as logs:
                 progress.next_offsets = starting_offsets(task, logs, stores, applier.applied_offsets())
+            progress.settled = {}  # by where lanes were before
 
         def attempt() -> None:
             start()

@@ -46,6 +46,11 @@ class Step(NamedTuple):
         return (old,) if old == new else (old, new)
 
     @property
+    def has_insert(self) -> bool:
+        """Whether it may bring a row where updates may not."""
+        return any(change.op is Op.INSERT for change in self.changes)
+
+    @property
     def is_full(self) -> bool:
         """Whether what it leaves of its row does not depend on what was there before."""
         return self.change.after is None or all(column.name in self.change.after for column in self.change.table.columns)
@@ -55,12 +60,12 @@ class Step(NamedTuple):
         return self._replace(held=(*step.held, step._replace(held=()), *self.held))
 
     def parts(self) -> Iterator[Step]:
-        """A change of the key as the delete and the insert that it comes to; any other as it is."""
+        """A change of the key as the delete and the insert that it comes to; any other as it is, and one that lacks a column."""
         before, after = self.change.before or {}, self.change.after or {}
-        if len(self.keys) < 2:
+        table, origin = self.change.table, self.change.origin
+        if len(self.keys) < 2 or any(column.name not in before and column.name not in after for column in table.columns):
             yield self
             return
-        table, origin = self.change.table, self.change.origin
         yield self._replace(change=RowChange(table, Op.DELETE, {**after, **before}, None, origin))
         yield self._replace(change=RowChange(table, Op.INSERT, None, {**before, **after}, origin), held=())
 

@@ -137,9 +137,9 @@ def test_a_lane_waits_for_what_another_one_is_still_to_bring(shop: Shop) -> None
 
 def test_what_no_other_lane_can_cure_any_more_stops_the_task_or_becomes_a_letter(shop: Shop) -> None:
     lanes = Lanes(shop)
-    lanes.put(0, Op.INSERT, None, user(1, "x"), age_seconds=99)
-    lanes.put(1, Op.INSERT, None, user(2, "x"), age_seconds=98)
-    lanes.put(1, Op.INSERT, None, user(4, "z"), age_seconds=97)
+    lanes.put(0, Op.INSERT, None, user(1, "x"), age_seconds=399)
+    lanes.put(1, Op.INSERT, None, user(2, "x"), age_seconds=398)
+    lanes.put(1, Op.INSERT, None, user(4, "z"), age_seconds=397)
     lanes.put(2, Op.INSERT, None, user(3, "y"))  # lately: all before it has been read
     load = shop.load("postgresql")
     load.start()

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cdcbus.consumer import look_ahead
 from cdcbus.consumer.apply import LaneApplier, LaneWaits
 from cdcbus.consumer.dead_letters import DeadLetter
 from cdcbus.consumer.offsets import Lane
@@ -323,6 +324,66 @@ def test_what_another_row_forbids_and_no_later_change_cures_is_refused_where_no_
     with pytest.raises(RowConflict, match=r"^record shop\[0\]@0: "):
         apply(loader, parent(Op.INSERT, row("2", "x")))
     assert loader.rows[PARENTS] == {("1",): row("1", "x")}
+
+
+NO_INSERT = replace(TASK, insert_on_update_error=False)
+
+
+def test_an_insert_that_is_forbidden_is_not_lost_where_updates_may_not_insert() -> None:
+    loader = target()
+    apply(loader, parent(Op.INSERT, row("8", "y")), parent(Op.INSERT, row("9", "x")))
+    changes = [parent(Op.INSERT, row("1", "x")), parent(Op.UPDATE, row("1", "y"), row("1", "x"))]
+    later = parent(Op.UPDATE, row("1", "z"), row("1", "y"))
+    made = Made(*changes, later)
+    applier = LaneApplier(NO_INSERT, made, loader, read_on=made.read_on)
+    applier.seen = dict(loader.offsets)
+    report = applier.apply(LANE, made.records[:2], 2, 5, ALONE)
+    assert (loader.rows[PARENTS]["1",], report.tables[PARENTS].superseded) == (row("1", "z"), 2)
+
+
+@pytest.mark.parametrize("merge", [True, False])
+def test_changes_of_a_row_within_a_record_stay_in_order_though_the_first_is_forbidden(merge: bool) -> None:
+    loader = target()
+    apply(loader, parent(Op.INSERT, row("9", "x")))
+    record = [parent(Op.INSERT, row("1", "x")), parent(Op.UPDATE, row("1", "y"), row("1", "x"))]
+    made = Made(record)
+    applier = LaneApplier(replace(NO_INSERT, merge=merge), made, loader)
+    applier.seen = dict(loader.offsets)
+    applier.apply(LANE, made.records, 1, 5, ALONE)
+    assert loader.rows[PARENTS] == {("1",): row("1", "y"), ("9",): row("9", "x")}
+
+
+def test_a_record_is_refused_whole_with_one_letter_though_its_other_rows_were_applied_before_that_was_known() -> None:
+    loader, letters = target(), list[DeadLetter]()
+    apply(loader, parent(Op.INSERT, row("9", "x")), parent(Op.INSERT, row("8", "y")))
+    made = Made(
+        [parent(Op.INSERT, row("1", "a")), parent(Op.INSERT, row("2", "x")), parent(Op.INSERT, row("3", "y"))], parent(Op.INSERT, row("4"))
+    )
+    applier = LaneApplier(TASK, made, loader, None, letters.extend)
+    applier.seen = dict(loader.offsets)
+    report = applier.apply(LANE, made.records, 2, 5, ALONE).tables[PARENTS]
+    assert ([letter.offset for letter in letters], sorted(loader.rows[PARENTS])) == ([0], [("4",), ("8",), ("9",)])
+    assert (report.rows, report.failed, report.inserted) == (4, 3, 1)
+
+
+def test_a_later_change_is_found_however_far_it_is_and_whoever_else_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(look_ahead, "MOST_BYTES", 2)
+    monkeypatch.setattr(look_ahead, "LOOK_SECONDS", -1.0)
+    loader = target()
+    apply(loader, parent(Op.INSERT, row("8", "y")), parent(Op.INSERT, row("9", "x")))
+    between = [parent(Op.INSERT, row(str(number))) for number in range(10, 30)]
+    last = parent(Op.UPDATE, row("1", "a"), row("1", "x")), parent(Op.UPDATE, row("2", "b"), row("2", "y"))
+    made = Made(parent(Op.INSERT, row("7")), parent(Op.INSERT, row("1", "x")), parent(Op.INSERT, row("2", "y")), *between, *last)
+    applier, end, waits = LaneApplier(TASK, made, loader, read_on=made.read_on), 0, 0
+    applier.seen = dict(loader.offsets)
+    while end < 3:
+        try:
+            applier.apply(LANE, made.records[end:3], 3, 5, ALONE)
+            end = 3
+        except LaneWaits as waiting:
+            end, waits = waiting.end, waits + 1
+            assert (end, waits) <= (1, 99)
+    assert (sorted(loader.rows[PARENTS]), waits > 9) == ([("1",), ("2",), ("7",), ("8",), ("9",)], True)
 
 
 def test_a_refused_row_has_all_tables_of_its_batch_looked_at_again() -> None:
