@@ -90,8 +90,8 @@ class LookAhead:
                     seen.add(part)
                     seen.value_bytes += len(value or b"")
             seen.next_offset = offset + 1
-            if any(part.keys in (step.keys, TRUNCATED) for part in parts):
-                yield seen.behind(step)
+            if any(part.keys in (step.keys, TRUNCATED) for part in parts) and (found := seen.behind(step)):
+                yield found
             if seen.value_bytes > MOST_BYTES:
                 seen.make_room()
             if monotonic() - began > LOOK_SECONDS:
