@@ -28,7 +28,7 @@ from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.steps import SameRow, Step
 from cdcbus.consumer.task import LoadTask, SchemaChange
 from cdcbus.consumer.wanted import Wanted
-from cdcbus.plugins.contracts import AppliedOffset, Converter, Counts, Loader, LoadTransaction, TableBatch, TargetTable
+from cdcbus.plugins.contracts import AppliedOffset, Converter, Counts, Loader, LoadTransaction, TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import DataError, RowConflict, TargetRejected, TargetUnavailable, UnmappedColumn
 from cdcbus.plugins.loaders.widen import lacking, too_narrow
 from cdcbus.plugins.rowchange import Op, RowChange, Table, TableId
@@ -61,7 +61,8 @@ class _Goal:
 @dataclass(slots=True)
 class _Work:
     """A lane's part of a batch on its way, which begins at offset `begin`. `is_sure`: the target's tables are known to be what the rows
-    were made for. `put_off`: what another row has forbidden, and is tried again behind all other steps."""
+    were made for. So many steps are `done`, but for those `put_off`: what another row has forbidden, and is tried again behind all others.
+    """
 
     lane: Lane
     goal: _Goal
@@ -72,6 +73,7 @@ class _Work:
     is_sure: bool
     is_halved: bool = False
     begin: int = 0
+    done: int = 0
     put_off: list[_Forbidden] = field(default_factory=list)
     _same_row: SameRow | None = None
 
@@ -82,8 +84,8 @@ class _Work:
         return self._same_row.after(place, step)
 
     def first_open(self, step: Step) -> int:
-        """The offset before which all is applied, though this step and those put off are not, nor perhaps what others hold."""
-        waiting = (step, *(other for other, _ in self.put_off), *(held for each in self.steps for held in each.held))
+        """The offset before which all is applied, though this step, those put off and those to come are not."""
+        waiting = (step, *(other for other, _ in self.put_off), *(held for each in self.steps[self.done :] for held in each.held))
         return min(offset for each in waiting for offset in each.offsets)
 
 
@@ -109,7 +111,7 @@ class _Wait(Exception):
 class _Again(Exception):
     """A record is refused of which other rows are applied already."""
 
-    def __init__(self, offset: int, reason: RowConflict) -> None:
+    def __init__(self, offset: int, reason: DataError | TargetRejected) -> None:
         super().__init__(offset, reason)
         self.offset, self.reason = offset, reason
 
@@ -188,24 +190,33 @@ class LaneApplier:
     def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int], BatchReport]:
         """What needs no transaction: decodes, maps, and merges columns. What it returns does the rest, once the records before are applied.
         Together they are `apply`."""
+        return partial(self._write, self._prepared(lane, records))
+
+    def _prepared(self, lane: Lane, records: Records) -> _Prepared:
         report, letters = BatchReport(records=len(records)), list[DeadLetter]()
         started = perf_counter()
         net = self._net_columns(records)
         steps = self._steps(lane, records.take(net.plain), report, letters) if net else self._steps(lane, records, report, letters)
         report.decode_ms = (perf_counter() - started) * 1000
-        return partial(self._write, _Prepared(lane, records, net, steps, report, letters))
+        return _Prepared(lane, records, net, steps, report, letters)
 
     def _write(self, prepared: _Prepared, end_offset: int, mzxid: int, settled_before: int) -> BatchReport:
-        try:
-            return self._write_surely(prepared, _Goal(end_offset, mzxid, settled_before))
-        except _Wait as wait:
-            end, reason = wait.offset, wait.reason
-        before = prepared.records.before(end)
-        report = self.apply(prepared.lane, before, end, mzxid, settled_before) if len(before) else BatchReport()
-        raise LaneWaits(reason, end, report)
+        end, reason = end_offset, ""
+        while True:
+            try:
+                report = self._write_surely(prepared, _Goal(end, mzxid, settled_before))
+            except _Wait as wait:
+                end, reason = wait.offset, wait.reason
+                if before := prepared.records.before(end):
+                    prepared = self._prepared(prepared.lane, before)
+                    continue
+                report = BatchReport()
+            if reason:
+                raise LaneWaits(reason, end, report)
+            return report
 
     def _write_surely(self, prepared: _Prepared, goal: _Goal) -> BatchReport:
-        is_sure, refused = False, dict[int, RowConflict]()
+        is_sure, refused = False, dict[int, DataError | TargetRejected]()
         while True:
             try:
                 return self._write_once(prepared, goal, refused, is_sure=is_sure)
@@ -227,7 +238,9 @@ class LaneApplier:
             if self._loader.is_altered(table):
                 raise TargetUnavailable(f"target table {table.id} has been altered meanwhile, and is looked at again")
 
-    def _write_once(self, prepared: _Prepared, goal: _Goal, refused: Mapping[int, RowConflict], *, is_sure: bool) -> BatchReport:
+    def _write_once(
+        self, prepared: _Prepared, goal: _Goal, refused: Mapping[int, DataError | TargetRejected], *, is_sure: bool
+    ) -> BatchReport:
         """`refused`: offsets of records that are, and why. Raises _Doubt when another one is and not `is_sure`, _Again when it is not only
         that one's row, _Wait when the lane is to wait."""
         lane, net, letters, started = prepared.lane, prepared.net, [*prepared.letters], perf_counter()
@@ -327,14 +340,12 @@ class LaneApplier:
     def _steps_to(self, target: TableId, offset: int, value: bytes) -> list[Step]:
         """What a record brings to a target table; nothing where it cannot be read, which is for its own batch to say."""
         wanted, steps = str(target).lower(), list[Step]()
-        try:
+        with suppress(DataError):
             for change in self._wanted.changes(value, BatchReport()):
-                routes = [route for route in self._mapper.routes(change.table.id) if str(route.target).lower() == wanted]
-                steps += [Step(offset, plan, plan.map(change)) for plan in (self._plan(route, change.table) for route in routes)]
-        except UnmappedColumn:
-            raise
-        except DataError:
-            return []
+                for route in self._mapper.routes(change.table.id):
+                    if str(route.target).lower() == wanted:
+                        plan = route.passing_plan(change.table, self._target(route))
+                        steps.append(Step(offset, plan, plan.map(change)))
         return steps
 
     def _plan(self, route: Route, table: Table) -> Plan:
@@ -396,6 +407,7 @@ class LaneApplier:
             self._settle_part(work, begin + middle, end)
             return
         work.report.add(report)
+        work.done = end
 
     def _settle_record(self, work: _Work, begin: int, end: int) -> None:
         """One record, row by row: all of it or nothing, but for what other rows forbid. That is done with the next change of its row, or
@@ -412,8 +424,10 @@ class LaneApplier:
                             forbidden.append((at, each))
         except (DataError, TargetRejected) as error:
             self._give_up(work, work.steps[begin:end], error)
+            work.done = end
             return
         work.report.add(report)
+        work.done = end
         for at, each in forbidden:
             if at is None:
                 work.put_off.append(each)
@@ -438,7 +452,7 @@ class LaneApplier:
             parts = [*step.parts()]
             if len(parts) > 1:
                 return [left for part in parts for left in self._write_row(work, part, report)]
-            if not step.keys:
+            if len(step.keys) != 1:
                 raise
             return [_Forbidden(step, reason)]
         report.table(batch.table.id).write_ms += (perf_counter() - started) * 1000
@@ -449,10 +463,12 @@ class LaneApplier:
         """What other rows have forbidden, again and again until it helps no more. Then a change is left out where the lane has a later one
         of the same row behind the batch; else it waits for other lanes, or is refused."""
         while put_off := work.put_off:
-            work.put_off = [left for each in put_off for left in self._retry(work, each.step)]
+            work.put_off = []
+            for each in put_off:
+                work.put_off += self._retry(work, each.step)
             before, now = ([id(each.step.change) for each in steps] for steps in (put_off, work.put_off))
-            if now == before and not self._leave_out_any(work):
-                self._give_up_put_off(work, work.put_off.pop(0))
+            if now == before and not self._make_room(work) and not self._leave_out_any(work):
+                self._give_up_put_off(work, *work.put_off.pop(0))
 
     def _leave_out_any(self, work: _Work) -> bool:
         """Not before other lanes have had their time: often all that is needed is on its way there."""
@@ -465,10 +481,26 @@ class LaneApplier:
         except NotYet:
             raise _Wait(begin, self._waits(work, first, reason)) from None
 
-    def _give_up_put_off(self, work: _Work, forbidden: _Forbidden) -> None:
-        step, reason = forbidden
+    def _make_room(self, work: _Work) -> bool:
+        """Whether rows that wait for each other could be written: what must be unique of them is NULL for a moment, where it may be."""
+        report, put_off = BatchReport(), work.put_off
+        try:
+            with work.transaction.savepoint():
+                for step, _ in put_off:
+                    work.transaction.write(_without_unique(step))
+                for step, reason in put_off:
+                    if self._write_row(work, step, report):
+                        raise reason
+        except (DataError, TargetRejected):
+            return False
+        work.report.add(report)
+        work.put_off = []
+        return True
+
+    def _give_up_put_off(self, work: _Work, step: Step, reason: DataError | TargetRejected) -> None:
         is_alone = [each.change for each in work.steps if each.offset == step.offset] == [step.change]
-        if work.is_sure and self._put_dead_letters and step.offset < work.goal.settled_before and not is_alone:
+        is_curable = isinstance(reason, RowConflict) and step.offset >= work.goal.settled_before
+        if work.is_sure and self._put_dead_letters and not is_curable and not is_alone:
             raise _Again(step.offset, reason)
         self._give_up(work, [step], reason)
 
@@ -478,7 +510,7 @@ class LaneApplier:
             with work.transaction.savepoint():
                 forbidden = self._write_row(work, step, report)
         except (DataError, TargetRejected) as error:
-            self._give_up(work, [step], error)
+            self._give_up_put_off(work, step, error)
             return []
         work.report.add(report)
         return forbidden
@@ -497,8 +529,11 @@ class LaneApplier:
 
     def _makes_void(self, later: Step, step: Step) -> bool:
         """Whether a row is as it should be after its later change, whatever was there before."""
-        is_enough = self._task.insert_on_update_error or later.change.op is not Op.UPDATE or not step.has_insert
-        return later.is_full and is_enough
+        if later.change.after is None:
+            return True
+        brought = {name for change in step.changes for name in change.after or ()}
+        may_bring = self._task.insert_on_update_error or later.change.op is not Op.UPDATE or not step.has_insert
+        return later.is_full and brought <= later.change.after.keys() and may_bring
 
     def _becomes(self, work: _Work, later: Sequence[Step]) -> bool:
         try:
@@ -515,13 +550,14 @@ class LaneApplier:
         if isinstance(error, TargetRejected) and not work.is_sure:
             raise _Doubt from error
         self._bury(work, steps, error)
+        held = (each for step in steps for each in step.held if each.offset != step.offset)  # which are not to blame
+        work.put_off += [_Forbidden(each, RowConflict(str(error))) for each in held]
 
     def _bury(self, work: _Work, steps: Sequence[Step], error: DataError | TargetRejected) -> None:
-        for offset in sorted({offset for step in steps for offset in step.offsets}):
-            self._refuse(work.lane, offset, error, work.letters)
+        self._refuse(work.lane, steps[0].offset, error, work.letters)
         for step in steps:
-            failed, count = work.report.table(step.plan.target.id), len(step.changes)
-            failed.rows, failed.failed = failed.rows + count, failed.failed + count
+            failed = work.report.table(step.plan.target.id)
+            failed.rows, failed.failed = failed.rows + 1, failed.failed + 1
 
     def _waits(self, work: _Work, step: Step, reason: RowConflict) -> str:
         return f"record {work.lane[0]}[{work.lane[1]}]@{step.offset}: {reason}; it waits for records that may change that"
@@ -561,6 +597,16 @@ class LaneApplier:
         told = report.table(table.id)
         told.missed, told.merge_ms = told.missed + batch.left_out, told.merge_ms + (perf_counter() - started) * 1000
         return batch
+
+
+def _without_unique(step: Step) -> TableBatch:
+    """The step's row with NULL for each nullable column of a unique key that the step brings anew."""
+    table, after = step.plan.target, step.change.after or {}
+    nullable = (name for unique in table.unique_keys for name in unique if name in table.columns and table.columns[name].is_nullable)
+    emptied = tuple(dict.fromkeys(name for name in nullable if name in after and name not in table.key))
+    if not emptied or len(step.keys) != 1:
+        return TableBatch(table)
+    return TableBatch(table, writes=[Writes((*table.key, *emptied), [(*step.keys[0], *[None] * len(emptied))], may_insert=False)])
 
 
 def _middle(steps: Sequence[Step]) -> int:

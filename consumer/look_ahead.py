@@ -31,17 +31,20 @@ class NotYet(Exception):
 @dataclass(slots=True)
 class _Seen:
     """The changes of each row of a table, by its key, from the last full one on, among the records from `begin` to before `next_offset`,
-    which have so many `value_bytes`. `asked`: the keys of rows that are kept whatever comes."""
+    which have so many `value_bytes`. `asked`: the keys of rows that are kept whatever comes, and from which offset on."""
 
     begin: int
     next_offset: int
     rows: dict[tuple[Key, ...], list[Step]] = field(default_factory=dict)
     value_bytes: int = 0
-    asked: set[tuple[Key, ...]] = field(default_factory=lambda: {TRUNCATED})
+    asked: dict[tuple[Key, ...], int] = field(default_factory=dict)
+
+    def keep(self, keys: tuple[Key, ...]) -> None:
+        self.asked.setdefault(keys, self.begin)
 
     def has_all(self, step: Step, end_offset: int) -> bool:
         """Whether all is there that is known of its row from an offset on."""
-        return self.begin <= end_offset <= self.next_offset or step.keys in self.asked
+        return self.begin <= end_offset <= self.next_offset or self.asked.get(step.keys, end_offset + 1) <= end_offset
 
     def make_room(self) -> None:
         """Forgets the others."""
@@ -79,7 +82,10 @@ class LookAhead:
         seen = self._seen.get(place)
         if seen is None or not seen.has_all(step, end_offset):
             seen = self._seen[place] = _Seen(end_offset, end_offset)
-        seen.asked |= {step.keys, *(other.keys for other in others if other.plan.target.id == step.plan.target.id)}
+        for each in (step, *others):
+            if each.plan.target.id == step.plan.target.id:
+                seen.keep(each.keys)
+        seen.keep(TRUNCATED)
         if found := seen.behind(step):
             yield found
         began = monotonic()

@@ -82,6 +82,10 @@ class Route:
         plan = self._plans.get(id(source))
         return plan if plan and plan.source is source and plan.target is target else None
 
+    def passing_plan(self, source: Table, target: TargetTable) -> Plan:
+        """The plan for rows that are only looked at: the known one, else one that leaves out what the target lacks and is not kept."""
+        return self.known_plan(source, target) or self._new_plan(source, target, is_dropping=True)
+
     def wanted(self, column: str) -> str | None:
         """The target's name of a source column, as the task file has it; the target may lack it. None: it is left out."""
         lower, rule = column.lower(), self.rule

@@ -17,12 +17,14 @@ IN_FLIGHT_SECONDS = 120.0
 
 def settled_before(task: LoadTask, lane: Lane, next_offsets: Mapping[Lane, int]) -> int:
     """The offset of a lane before which nothing can be cured by others any more: all of them have been read beyond the time at which its
-    records came into Kafka. 0 where other tasks read some of them, as nobody knows then. Raises BusError."""
-    now_ms = time.time() * 1000
+    records came into Kafka, or to their end IN_FLIGHT_SECONDS later. 0 where other tasks read some of them, as nobody knows then. Raises
+    BusError."""
+    all_there_ms = int((time.time() - IN_FLIGHT_SECONDS) * 1000)
 
-    def read_up_to_ms(other: Lane) -> float:
+    def read_up_to_ms(other: Lane) -> int:
+        """Records of a partition are in order; of two that came at once the one of the first lane is the earlier one."""
         left = () if is_beyond(task, next_offsets[other]) else logs.records(other, next_offsets[other])
-        return next((came_ms for _, came_ms, _ in left), now_ms)
+        return next((came_ms + (other > lane) for _, came_ms, _ in left), all_there_ms)
 
     with TopicLogs(task) as logs:
         others = [(topic, partition) for topic in task.source.topics for partition in logs.partitions(topic) if (topic, partition) != lane]
@@ -30,8 +32,9 @@ def settled_before(task: LoadTask, lane: Lane, next_offsets: Mapping[Lane, int])
             return sys.maxsize
         if not next_offsets.keys() >= set(others):
             return 0
-        found = logs.at_time(lane, int(min(map(read_up_to_ms, others)) - IN_FLIGHT_SECONDS * 1000))
-        return logs.bounds(lane)[1] if found is None else found
+        end = logs.bounds(lane)[1]
+        found = logs.at_time(lane, min(map(read_up_to_ms, others)))
+        return end if found is None else found
 
 
 def read_on(task: LoadTask, lane: Lane, offset: int) -> Iterator[Record]:

@@ -366,6 +366,63 @@ def test_a_record_is_refused_whole_with_one_letter_though_its_other_rows_were_ap
     assert (report.rows, report.failed, report.inserted) == (4, 3, 1)
 
 
+def lane_applier(loader: MemoryTarget, made: Made, letters: list[DeadLetter] | None = None) -> LaneApplier:
+    """One that knows what the target holds."""
+    applier = LaneApplier(TASK, made, loader, None, None if letters is None else letters.extend, read_on=made.read_on)
+    applier.seen = dict(loader.offsets)
+    return applier
+
+
+def update(key: str, v: Cell, before: Cell) -> RowChange:
+    return parent(Op.UPDATE, row(key, v), row(key, before))
+
+
+def filled(**held: str) -> MemoryTarget:
+    loader = target()
+    apply(loader, *(parent(Op.INSERT, row(key[1:], v)) for key, v in held.items()))
+    return loader
+
+
+def test_rows_that_exchange_values_need_no_third_one() -> None:
+    """Their own third one was taken by a row of another lane, which is ahead."""
+    loader, made = filled(_1="u", _5="z", _9="y"), Made(update("1", "y", "u"), update("5", "u", "z"), update("1", "z", "y"))
+    lane_applier(loader, made).apply(LANE, made.records, 3, 5)
+    assert {key: each["v"] for (key,), each in loader.rows[PARENTS].items()} == {"1": "z", "5": "u", "9": "y"}
+
+
+def test_a_forbidden_change_is_not_refused_for_the_fault_of_the_next_one_of_its_row() -> None:
+    loader, letters = filled(_9="x"), list[DeadLetter]()
+    loader.refused = frozenset({"refused"})
+    made = Made(parent(Op.INSERT, row("1", "x")), update("1", "refused", "x"), parent(Op.DELETE, row("9", "x")))
+    lane_applier(loader, made, letters).apply(LANE, made.records, 3, 5, ALONE)
+    assert ([letter.offset for letter in letters], loader.rows[PARENTS]) == ([1], {("1",): row("1", "x")})
+
+
+def test_what_a_change_held_and_has_brought_does_not_keep_the_lane_from_its_place() -> None:
+    loader = filled(_9="x", _8="w")
+    changes = ("1", "x"), ("3", "y"), ("5", "t")
+    made = Made(
+        *(parent(Op.INSERT, row(*each)) for each in changes),
+        update("1", "q", "x"),
+        *(parent(Op.INSERT, row(*each)) for each in (("7", "s"), ("4", "w"))),
+    )
+    with pytest.raises(LaneWaits) as waits:
+        lane_applier(loader, made).apply(LANE, made.records, 6, 5)
+    assert (waits.value.end, ("7",) in loader.rows[PARENTS]) == (5, True)
+
+
+def test_a_look_ahead_knows_from_which_offset_on_it_has_looked() -> None:
+    """The second batch is smaller than the first one, which waited."""
+    loader = filled(_9="x", _8="y")
+    made = Made(
+        *(parent(Op.INSERT, row(*each)) for each in (("1", "x"), ("5", "e"))), update("1", "y", "x"), parent(Op.INSERT, row("6", "f"))
+    )
+    applier = lane_applier(loader, made)
+    with pytest.raises(LaneWaits):
+        applier.apply(LANE, made.records, 4, 5)
+    assert applier.apply(LANE, made.records[:2], 2, 5, ALONE).tables[PARENTS].superseded == 1
+
+
 def test_a_later_change_is_found_however_far_it_is_and_whoever_else_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(look_ahead, "MOST_BYTES", 2)
     monkeypatch.setattr(look_ahead, "LOOK_SECONDS", -1.0)
