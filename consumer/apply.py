@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from cdcbus.consumer.dead_letters import DeadLetter
-from cdcbus.consumer.look_ahead import LookAhead, NotYet, ReadOn, nothing
+from cdcbus.consumer.look_ahead import LookAhead, NotYet, ReadOn, no_future
 from cdcbus.consumer.mapper import Mapper, Plan, Route
 from cdcbus.consumer.merge import merge
 from cdcbus.consumer.net_columns import MIN_RECORDS, NetColumns, NetTable, net_columns
@@ -65,6 +65,7 @@ class _Work:
     """
 
     lane: Lane
+    begin: int
     goal: _Goal
     transaction: LoadTransaction
     report: BatchReport
@@ -72,7 +73,6 @@ class _Work:
     steps: list[Step]
     is_sure: bool
     is_halved: bool = False
-    begin: int = 0
     done: int = 0
     put_off: list[_Forbidden] = field(default_factory=list)
     _same_row: SameRow | None = None
@@ -116,7 +116,7 @@ class _Again(Exception):
         self.offset, self.reason = offset, reason
 
 
-class LaneWaits(TargetUnavailable):
+class LaneWaits(Exception):
     """A lane has been applied up to `end` only, as told by `report`: another row forbids the change there, which another lane may cure."""
 
     def __init__(self, reason: str, end: int, report: BatchReport) -> None:
@@ -138,7 +138,7 @@ class LaneApplier:
         process: Processor | None = None,
         put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None = None,
         lanes_at_once: int = 1,
-        read_on: ReadOn = nothing,
+        read_on: ReadOn = no_future,
     ) -> None:
         """`put_dead_letters` returns when they are durable; None: whatever cannot be applied is raised, as in a dry run. `lanes_at_once`:
         the loader's connections. `read_on` tells what a lane has behind a batch."""
@@ -246,9 +246,9 @@ class LaneApplier:
         lane, net, letters, started = prepared.lane, prepared.net, [*prepared.letters], perf_counter()
         with self._loader.transaction() as transaction:
             steps = [step for step in prepared.steps if step.offset not in refused]
-            work = _Work(lane, goal, transaction, BatchReport(), letters, steps, is_sure)
-            work.is_halved = is_sure or bool(refused)  # which was told the first time
-            work.begin = prepared.records.offsets[0].as_py() if len(prepared.records) else goal.end_offset
+            begin = prepared.records.offsets[0].as_py() if len(prepared.records) else goal.end_offset
+            is_told = is_sure or bool(refused)
+            work = _Work(lane, begin, goal, transaction, BatchReport(), letters, steps, is_sure, is_halved=is_told)
             for offset, reason in refused.items():
                 self._bury(work, [step for step in prepared.steps if step.offset == offset], reason)
             work.report.add(prepared.report)
@@ -346,7 +346,8 @@ class LaneApplier:
                     if str(route.target).lower() == wanted:
                         plan = route.passing_plan(change.table, self._target(route))
                         steps.append(Step(offset, plan, plan.map(change)))
-        return steps
+            return steps
+        return []
 
     def _plan(self, route: Route, table: Table) -> Plan:
         target = self._target(route)
@@ -419,7 +420,7 @@ class LaneApplier:
                     for each in self._write_row(work, work.steps[place], report):
                         at = work.next_of_row(place, each.step)
                         if at is not None and at < end:
-                            work.steps[at] = work.steps[at].behind(each.step)
+                            work.steps[at] = work.steps[at].holding(each.step)
                         else:
                             forbidden.append((at, each))
         except (DataError, TargetRejected) as error:
@@ -432,7 +433,7 @@ class LaneApplier:
             if at is None:
                 work.put_off.append(each)
             else:
-                work.steps[at] = work.steps[at].behind(each.step)
+                work.steps[at] = work.steps[at].holding(each.step)
 
     def _write_row(self, work: _Work, step: Step, report: BatchReport) -> list[_Forbidden]:
         """One row. What of it another row forbids, where it can wait for that one to change: a truncate cannot, nor a row without a key.
@@ -479,7 +480,7 @@ class LaneApplier:
         try:
             return any(self._leave_out(work, each) for each in [*work.put_off])
         except NotYet:
-            raise _Wait(begin, self._waits(work, first, reason)) from None
+            raise _Wait(begin, _waits(work, first, reason)) from None
 
     def _make_room(self, work: _Work) -> bool:
         """Whether rows that wait for each other could be written: what must be unique of them is NULL for a moment, where it may be."""
@@ -546,7 +547,7 @@ class LaneApplier:
     def _give_up(self, work: _Work, steps: Sequence[Step], error: DataError | TargetRejected) -> None:
         """Steps of one record."""
         if isinstance(error, RowConflict) and steps[0].offset >= work.goal.settled_before:
-            raise _Wait(work.first_open(steps[0]), self._waits(work, steps[0], error))
+            raise _Wait(work.first_open(steps[0]), _waits(work, steps[0], error))
         if isinstance(error, TargetRejected) and not work.is_sure:
             raise _Doubt from error
         self._bury(work, steps, error)
@@ -558,9 +559,6 @@ class LaneApplier:
         for step in steps:
             failed = work.report.table(step.plan.target.id)
             failed.rows, failed.failed = failed.rows + 1, failed.failed + 1
-
-    def _waits(self, work: _Work, step: Step, reason: RowConflict) -> str:
-        return f"record {work.lane[0]}[{work.lane[1]}]@{step.offset}: {reason}; it waits for records that may change that"
 
     def _refuse(self, lane: Lane, offset: int, error: DataError | TargetRejected, letters: list[DeadLetter]) -> None:
         if self._put_dead_letters is None:
@@ -597,6 +595,10 @@ class LaneApplier:
         told = report.table(table.id)
         told.missed, told.merge_ms = told.missed + batch.left_out, told.merge_ms + (perf_counter() - started) * 1000
         return batch
+
+
+def _waits(work: _Work, step: Step, reason: RowConflict) -> str:
+    return f"record {work.lane[0]}[{work.lane[1]}]@{step.offset}: {reason}; it waits for records that may change that"
 
 
 def _without_unique(step: Step) -> TableBatch:

@@ -61,7 +61,8 @@ class Span:
 @dataclass(slots=True)
 class Outcome:
     """What became of a lane: applied up to `end`, in all `value_bytes`, in so many `seconds`; the target holds what was `seen` last.
-    `waits`: why it is to wait there for other lanes. `log`: what there is to say, by logger, level and text."""
+    `waits`: why it is to wait there for other lanes; `error`: why it was not applied. `log`: what there is to say, by logger, level and
+    text."""
 
     lane: Lane
     end: int
@@ -200,7 +201,7 @@ def _apply_slices(applier: Applier, outcome: Outcome, span: Span, slices: Iterab
     lane, at, began = outcome.lane, outcome.end, monotonic()
 
     def write(prepared: Future[Callable[[int, int, int], BatchReport]], begin: int, end: int) -> None:
-        if outcome.end == begin and not outcome.waits:  # else the one before has failed, and says why
+        if outcome.end == begin and not outcome.waits:  # else the one before has failed, or waits, and says why
             outcome.take(partial(prepared.result(), end, span.mzxid, span.settled_before), end)
 
     with ThreadPoolExecutor(1, "prepare") as preparing, ThreadPoolExecutor(1, "write") as writing:

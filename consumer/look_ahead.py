@@ -9,6 +9,7 @@ from time import monotonic
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.records import Record
 from cdcbus.consumer.steps import Key, Step
+from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.rowchange import Op, TableId
 
 MOST_BYTES = 4 << 20  # of records whose rows are kept
@@ -19,8 +20,8 @@ ReadOn = Callable[[Lane, int], Iterator[Record]]
 """The records of a lane from an offset on, up to its present end."""
 
 
-def nothing(_lane: Lane, _offset: int) -> Iterator[Record]:
-    """For a lane without a future."""
+def no_future(_lane: Lane, _offset: int) -> Iterator[Record]:
+    """Of no lane anything is known."""
     return iter(())
 
 
@@ -30,9 +31,10 @@ class NotYet(Exception):
 
 @dataclass(slots=True)
 class _Seen:
-    """The changes of each row of a table, by its key, from the last full one on, among the records from `begin` to before `next_offset`,
-    which have so many `value_bytes`. `asked`: the keys of rows that are kept whatever comes, and from which offset on."""
+    """The changes of each row of the table `target`, by its key, from the last full one on, among the records from `begin` to before
+    `next_offset`, which have so many `value_bytes`. `asked`: the keys of rows that are kept whatever comes, and from which offset on."""
 
+    target: TargetTable
     begin: int
     next_offset: int
     rows: dict[tuple[Key, ...], list[Step]] = field(default_factory=dict)
@@ -43,8 +45,9 @@ class _Seen:
         self.asked.setdefault(keys, self.begin)
 
     def has_all(self, step: Step, end_offset: int) -> bool:
-        """Whether all is there that is known of its row from an offset on."""
-        return self.begin <= end_offset <= self.next_offset or self.asked.get(step.keys, end_offset + 1) <= end_offset
+        """Whether all is there that is known of its row from an offset on, for the target as it is."""
+        is_there = self.begin <= end_offset <= self.next_offset or self.asked.get(step.keys, end_offset + 1) <= end_offset
+        return is_there and self.target is step.plan.target
 
     def make_room(self) -> None:
         """Forgets the others."""
@@ -58,10 +61,10 @@ class _Seen:
         else:
             self.rows.setdefault(step.keys, []).append(step)
 
-    def behind(self, step: Step) -> list[Step]:
-        """What comes behind a step of the same row; a truncate alone, where there is one."""
+    def after(self, step: Step, end_offset: int) -> list[Step]:
+        """What comes behind the batch of a step for its row; a truncate alone, where there is one."""
         found = (self.rows.get(keys, ()) for keys in (TRUNCATED, step.keys))
-        return next((later for steps in found if (later := [each for each in steps if each.offset > step.offset])), [])
+        return next((later for steps in found if (later := [each for each in steps if each.offset >= end_offset])), [])
 
 
 class LookAhead:
@@ -75,18 +78,18 @@ class LookAhead:
     def later(self, lane: Lane, end_offset: int, step: Step, others: Iterable[Step] = ()) -> Iterator[list[Step]]:
         """What a lane has of the step's row at or behind `end_offset`, in order from its last full change on: as soon as there is
         something, and again with each change more; or a truncate. What was read is kept for the next one who asks, and of `others`, who
-        will. Raises NotYet when LOOK_SECONDS were not enough: the next call goes on from there; DataError, BusError."""
+        will. Raises NotYet when LOOK_SECONDS were not enough: the next call goes on from there; TargetError, BusError."""
         if len(step.keys) != 1:
             return
         place = lane, step.plan.target.id
         seen = self._seen.get(place)
         if seen is None or not seen.has_all(step, end_offset):
-            seen = self._seen[place] = _Seen(end_offset, end_offset)
+            seen = self._seen[place] = _Seen(step.plan.target, end_offset, end_offset)
         for each in (step, *others):
             if each.plan.target.id == step.plan.target.id:
                 seen.keep(each.keys)
         seen.keep(TRUNCATED)
-        if found := seen.behind(step):
+        if found := seen.after(step, end_offset):
             yield found
         began = monotonic()
         for offset, value in self._read_on(lane, seen.next_offset):
@@ -96,7 +99,7 @@ class LookAhead:
                     seen.add(part)
                     seen.value_bytes += len(value or b"")
             seen.next_offset = offset + 1
-            if any(part.keys in (step.keys, TRUNCATED) for part in parts) and (found := seen.behind(step)):
+            if any(part.keys in (step.keys, TRUNCATED) for part in parts) and (found := seen.after(step, end_offset)):
                 yield found
             if seen.value_bytes > MOST_BYTES:
                 seen.make_room()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator, Mapping
 
@@ -17,8 +16,8 @@ IN_FLIGHT_SECONDS = 120.0
 
 def settled_before(task: LoadTask, lane: Lane, next_offsets: Mapping[Lane, int]) -> int:
     """The offset of a lane before which nothing can be cured by others any more: all of them have been read beyond the time at which its
-    records came into Kafka, or to their end IN_FLIGHT_SECONDS later. 0 where other tasks read some of them, as nobody knows then. Raises
-    BusError."""
+    records came into Kafka, or to their end IN_FLIGHT_SECONDS later. 0 where the task does not read all of them, as nobody knows
+    then. Raises BusError."""
     all_there_ms = int((time.time() - IN_FLIGHT_SECONDS) * 1000)
 
     def read_up_to_ms(other: Lane) -> int:
@@ -28,11 +27,11 @@ def settled_before(task: LoadTask, lane: Lane, next_offsets: Mapping[Lane, int])
 
     with TopicLogs(task) as logs:
         others = [(topic, partition) for topic in task.source.topics for partition in logs.partitions(topic) if (topic, partition) != lane]
+        end = logs.bounds(lane)[1]
         if not others:
-            return sys.maxsize
+            return end
         if not next_offsets.keys() >= set(others):
             return 0
-        end = logs.bounds(lane)[1]
         found = logs.at_time(lane, min(map(read_up_to_ms, others)))
         return end if found is None else found
 

@@ -55,7 +55,7 @@ class Step(NamedTuple):
         """Whether what it leaves of its row does not depend on what was there before."""
         return self.change.after is None or all(column.name in self.change.after for column in self.change.table.columns)
 
-    def behind(self, step: Step) -> Step:
+    def holding(self, step: Step) -> Step:
         """The same once an earlier one of the row, and all that it holds, is applied."""
         return self._replace(held=(*step.held, step._replace(held=()), *self.held))
 

@@ -104,8 +104,8 @@ CONSUMER_KEYS = (
         "consumer.eventProcessor.className",
         TEXT,
         "",
-        "What sees and changes rows between filter and mapping: a Python function, `module:function` or the name of an entry point, see "
-        "[event processors](loading.md#event-processors). A Java class is not run.",
+        "What sees, changes, leaves out and adds rows between filter and mapping: a Python function, `module:function` or the name of an "
+        "entry point, see [event processors](loading.md#event-processors). A Java class is not run.",
         "a Java class",
         Route.FROM_KAFKA,
         answer="accepted; a fetch task changes no rows: give it to the consumer task",
@@ -170,8 +170,8 @@ KAFKA_SOURCE_KEYS = (
         "consumer.source.partition",
         PARTITIONS,
         "",
-        "Only these partitions of each topic, `0,2`; absent: all. A single number is for a single topic; `0` beside several topics means "
-        "all, as in porter.",
+        "Only these partitions of each topic, `0,2`; absent: all. Beside several topics a single number is an error, but "
+        "for `0`, which means all there, as in porter.",
         "one number; 0 is the default and means that none is chosen",
         Route.FROM_KAFKA,
     ),

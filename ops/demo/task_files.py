@@ -89,10 +89,10 @@ loader.source.servers={addresses.kafka}
 loader.source.topic={TOPIC}
 # false: canalRow (canal's form, with types), true: oggJson (GoldenGate's form).
 loader.source.oggJson=false
-# A row's primary key decides its partition, and so what it is kept in order with. Two tables need more than that:
+# A row's primary key decides its partition, and so what it is kept in order with. Two tables are faster with more than that:
 # all lines of an order stay together,
 loader.source.partitionKey.{SCHEMA.upper()}.ORDER_LINES=ORDER_ID
-# and things that change places with each other, as (aisle, place) is a unique key: in partitions of their own they could overtake.
+# and things that change places with each other, as (aisle, place) is a unique key: in several partitions they would wait.
 loader.source.partitionKey.{SCHEMA.upper()}.SHELF_PLACES=AISLE
 """
 

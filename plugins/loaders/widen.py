@@ -181,11 +181,12 @@ def _mysql_whole(target: _Type, source: _Type) -> str | None:
 
 
 def _mysql_decimal(column: TargetColumn, target: _Type, source: _Type) -> str | None:
-    """A sign is kept to where both have one."""
+    """UNSIGNED stays where both have it."""
     wider = _decimal(column, source)
     if wider is None and source.decimals() and target.is_unsigned and not source.is_unsigned and source.name not in ("bit", "year"):
         wider = column.length or 0, column.scale or 0
-    return f"decimal({wider[0]},{wider[1]})" if wider and wider[0] <= MYSQL_DIGITS else None
+    unsigned = " unsigned" * (target.is_unsigned and source.is_unsigned)
+    return f"decimal({wider[0]},{wider[1]}){unsigned}" if wider and wider[0] <= MYSQL_DIGITS else None
 
 
 def _oracle(column: TargetColumn, source: _Type) -> str | None:

@@ -94,6 +94,7 @@ def test_postgresql(target: str, source: str, expected: str | None) -> None:
         ("year(4)", "int unsigned", "int unsigned"),
         ("decimal(5,2) unsigned", "decimal(5,2)", "decimal(5,2)"),
         ("decimal(5,2)", "decimal(5,2) unsigned", None),
+        ("decimal(5,2) unsigned", "decimal(8,2) unsigned", "decimal(8,2) unsigned"),
         ("decimal(60,0)", "decimal(30,10)", None),
         ("decimal(2,0)", "year", "decimal(4,0)"),
         ("float unsigned", "double", "double"),
