@@ -126,12 +126,11 @@ def describe_table(source: str, table: TargetTable) -> list[Observation]:
     if not table.key:
         found = f"no key; a row of {source} that goes is looked for by all its columns, which takes long in a large table"
         return [warning(subject, found, "Give it a primary key, or a unique key without nullable columns.")]
-    seen = [ok(subject, f"for {source}: {len(table.columns)} columns, key {', '.join(table.key)}")]
+    found = f"for {source}: {len(table.columns)} columns, key {', '.join(table.key)}"
     if table.unique_keys:
         keys = ", ".join(f"({', '.join(key) or 'an expression, a prefix or a condition'})" for key in table.unique_keys)
-        found = f"further unique keys: {keys}; rows that exchange such a value wait for each other where they are in several partitions"
-        seen.append(ok(subject, found))
-    return seen
+        found += f"; further unique keys: {keys}; rows that exchange such a value wait for each other where they are in several partitions"
+    return [ok(subject, found)]
 
 
 def _start(task: LoadTask, stores: Mapping[str, PositionStore], table: OffsetTable, found: dict[Lane, int]) -> Sequence[Observation]:

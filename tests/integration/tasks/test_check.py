@@ -236,7 +236,7 @@ def test_a_target_table_without_key_and_one_with_a_second(shop: Shop) -> None:
     names = f"{shop.name}.bare,{shop.name}.twice".upper()
     seen = check(shop, shop.load("postgresql", consumer__includes=names))
     assert odd(seen) == {f"target table {shop.name}.bare": "warning"}
-    assert seen[f"target table {shop.name}.twice"][1].startswith("further unique keys: (mail); rows that exchange such a value wait")
+    assert "further unique keys: (mail); rows that exchange" in seen[f"target table {shop.name}.twice"][1]
 
 
 @pytest.fixture

@@ -151,7 +151,7 @@ def test_keys_of_a_target_table() -> None:
     columns = {"id": TargetColumn("id", "int")}
     assert odd(describe_table("S.A", TargetTable(A, columns, ("id",)))) == []
     assert odd(describe_table("S.A", TargetTable(A, columns, ()))) == [("warning", "target table s.a")]
-    _, seen = describe_table("S.A", TargetTable(A, columns, ("id",), (("mail",), ())))
+    [seen] = describe_table("S.A", TargetTable(A, columns, ("id",), (("mail",), ())))
     assert seen.outcome == "ok"
     assert "(mail), (an expression" in seen.found
 
