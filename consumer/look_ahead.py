@@ -41,8 +41,10 @@ class _Seen:
     value_bytes: int = 0
     asked: dict[tuple[Key, ...], int] = field(default_factory=dict)
 
-    def keep(self, keys: tuple[Key, ...]) -> None:
-        self.asked.setdefault(keys, self.begin)
+    def ask(self, steps: Iterable[Step]) -> None:
+        """For the rows of these, and of nobody who has asked before."""
+        of_table = (step.keys for step in steps if step.plan.target.id == self.target.id)
+        self.asked = {keys: self.asked.get(keys, self.begin) for keys in (TRUNCATED, *of_table)}
 
     def has_all(self, step: Step, end_offset: int) -> bool:
         """Whether all is there that is known of its row from an offset on, for the target as it is."""
@@ -85,10 +87,7 @@ class LookAhead:
         seen = self._seen.get(place)
         if seen is None or not seen.has_all(step, end_offset):
             seen = self._seen[place] = _Seen(step.plan.target, end_offset, end_offset)
-        for each in (step, *others):
-            if each.plan.target.id == step.plan.target.id:
-                seen.keep(each.keys)
-        seen.keep(TRUNCATED)
+        seen.ask((step, *others))
         if found := seen.after(step, end_offset):
             yield found
         began = monotonic()
