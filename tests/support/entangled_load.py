@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import time
 from threading import Event, Thread
 
 import pymysql
@@ -16,6 +15,7 @@ from tests.support.shop import Shop
 HALLS = (1, 2, 3)
 SEATS = 15  # rows of a hall
 FAMILIES = 60
+PAUSE_SECONDS = 0.05  # between rounds, so that servers keep up
 TABLES = {
     "orders": "id INT PRIMARY KEY, name VARCHAR(40)",
     "log": "level INT, word VARCHAR(9)",
@@ -70,9 +70,8 @@ class EntangledLoad(Thread):
                 self._change_seats(cursor)
                 self._change_families(cursor)
                 self._change_scratch(cursor, number)
-                if self.done.is_set():
+                if self.done.wait(PAUSE_SECONDS):
                     return
-                time.sleep(0.05)
 
     def _change_orders(self, cursor: Cursor, number: int) -> None:
         """Rows with a key, which changes."""
