@@ -21,8 +21,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.task import LoadTask, OnError
-from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, DataError
+from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, DataError, TargetRejected
 from cdcbus.plugins.kafka_refusal import Refusals
 
 LOG = logging.getLogger(__name__)
@@ -56,6 +57,13 @@ class OpenLetter:
     key: bytes | None
     value: bytes
     headers: Headers
+
+
+def refuse(letters: list[DeadLetter] | None, lane: Lane, offset: int, error: DataError | TargetRejected) -> None:
+    """Makes a letter of a record. Raises the error, naming the record, where there are to be no letters."""
+    if letters is None:
+        raise type(error)(f"record {lane[0]}[{lane[1]}]@{offset}: {error}") from error
+    letters.append(DeadLetter(*lane, offset, str(error)))
 
 
 class DeadLetterTopic:

@@ -108,7 +108,7 @@ def test_errors_come_back_with_the_log_and_what_was_committed_before_stays(monke
     assert str(outcome.error).startswith("record shop[0]@15: ")
     assert (loader.applied_offsets(), len(loader.rows[PARENTS])) == ([AppliedOffset(*LANE, 10, 7)], 10)
     [(name, level, text)] = outcome.log
-    assert (name, level) == ("cdcbus.consumer.apply", logging.INFO)
+    assert (name, level) == ("cdcbus.consumer.settle", logging.INFO)
     assert "shop[0] is applied in halves" in text
 
 
