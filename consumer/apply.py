@@ -27,7 +27,7 @@ from cdcbus.consumer.task import LoadTask, SchemaChange
 from cdcbus.consumer.wanted import Wanted
 from cdcbus.consumer.write_net import NOTHING_KNOWN, write_net
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Loader, LoadTransaction, TargetTable
-from cdcbus.plugins.errors import DataError, TargetRejected, TargetUnavailable, UnmappedColumn
+from cdcbus.plugins.errors import DataError, RowConflict, TargetRejected, TargetUnavailable, UnmappedColumn
 from cdcbus.plugins.loaders.widen import lacking, too_narrow
 from cdcbus.plugins.rowchange import Table, TableId
 
@@ -49,15 +49,20 @@ class _Prepared:
 @dataclass(slots=True)
 class _Attempt:
     """What attempts before have shown. `refused`: offsets of records, and why. `is_sure`: the target's tables are known to be what the rows
-    were made for."""
+    were made for. `is_checked_at_once`: a constraint that is checked at the commit has been broken."""
 
     refused: dict[int, DataError | TargetRejected] = field(default_factory=dict)
     is_sure: bool = False
+    is_checked_at_once: bool = False
 
     @property
     def is_told(self) -> bool:
         """Whether the log says already that the net effect is refused."""
         return self.is_sure or bool(self.refused)
+
+
+class _TooLate(Exception):
+    """The target has refused at the commit what it took before."""
 
 
 class LaneWaits(Exception):
@@ -178,6 +183,8 @@ class LaneApplier:
                 attempt.is_sure = True
             except Again as again:
                 attempt.refused[again.offset] = again.reason
+            except _TooLate:
+                attempt.is_checked_at_once = True
             if prepared.net:
                 prepared = self._in_rows(prepared)
 
@@ -190,14 +197,21 @@ class LaneApplier:
                 raise TargetUnavailable(f"target table {table.id} has been altered meanwhile, and is looked at again")
 
     def _write_once(self, prepared: _Prepared, part: LanePart, attempt: _Attempt) -> BatchReport:
-        """Raises Doubt and Again of Settling, Wait when the lane is to wait."""
-        started, done = perf_counter(), AppliedOffset(*part.lane, part.end_offset, part.mzxid)
-        with self._loader.transaction() as transaction:
-            report, letters = self._written(transaction, prepared, part, attempt)
-            if letters and self._put_dead_letters:
-                self._put_dead_letters(letters)  # before the offset moves past them
-            transaction.store_offset(done, self.seen.get(part.lane))
-            applied = perf_counter()
+        """Raises Doubt and Again of Settling, Wait when the lane is to wait, _TooLate."""
+        started, is_written, done = perf_counter(), False, AppliedOffset(*part.lane, part.end_offset, part.mzxid)
+        try:
+            with self._loader.transaction() as transaction:
+                if attempt.is_checked_at_once:
+                    transaction.check_at_once()
+                report, letters = self._written(transaction, prepared, part, attempt)
+                if letters and self._put_dead_letters:
+                    self._put_dead_letters(letters)  # before the offset moves past them
+                transaction.store_offset(done, self.seen.get(part.lane))
+                applied, is_written = perf_counter(), True
+        except RowConflict as error:
+            if is_written and not attempt.is_checked_at_once:
+                raise _TooLate from error
+            raise
         self.seen[part.lane] = done
         report.apply_ms, report.commit_ms = (applied - started) * 1000, (perf_counter() - applied) * 1000
         return report

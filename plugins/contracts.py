@@ -217,6 +217,10 @@ class LoadTransaction(Protocol):
         """What is written inside is undone when the block raises; the transaction itself stays usable."""
         ...
 
+    def check_at_once(self) -> None:
+        """Constraints that the target would check at the commit are checked with each statement from here on."""
+        ...
+
     def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:
         """Keeps the applied offset beside the rows, in place of the one that was `seen`, None where there was none; does nothing where the
         target has no offset table. Raises OffsetConflict where another one stands there: somebody else has applied records since. Two
@@ -256,7 +260,8 @@ class Loader(Protocol):
         ...
 
     def transaction(self) -> AbstractContextManager[LoadTransaction]:
-        """A new transaction; commits at the end of the block. Raises TargetUnavailable, TargetMisconfigured."""
+        """A new transaction; commits at the end of the block. Raises TargetUnavailable, TargetMisconfigured; RowConflict where the target
+        checks a constraint at the commit."""
         ...
 
     def applied_offsets(self) -> list[AppliedOffset]:

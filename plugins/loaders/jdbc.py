@@ -248,6 +248,11 @@ class JdbcTransaction:
     def _run(self, sql: str) -> None:
         self._connection.exec_driver_sql(sql)
 
+    def check_at_once(self) -> None:
+        if self._database.dialect.name != "mysql":  # which knows no other way
+            with self._database.reported("transaction"):
+                self._run("SET CONSTRAINTS ALL IMMEDIATE")
+
     def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:
         if self._offset_table is None:
             return

@@ -278,15 +278,19 @@ MISCONFIGURED: Final = frozenset((1004, 1005, 1017, 1031, 1035, 1045, 1536, 1950
 # Messages whose first line names objects and sizes only. Those of conversions quote the cell, from version 23 on.
 QUOTABLE: Final = UNAVAILABLE | MISCONFIGURED | {1, 904, 942, 1400, 1407, 2290, 2291, 2292, 12899, 30926, 32795, 54013}
 CONFLICTS: Final = frozenset((1, 2291, 2292))  # unique and foreign keys
+ROLLED_BACK: Final = 2091  # by the commit; the second line says why
 LOST: Final = re.compile(r"DPY-(1001|4011|4024|6000|6001|6003|6005|6010)|DPI-(1010|1067|1080)")
 LOGIN: Final = re.compile(r"DPY-(3001|3010|3015|4000|4001|4022|4026|4027|6002|6006)|certificate", re.IGNORECASE)
 
 
 def diagnose(error: BaseException, columns: Collection[str]) -> Diagnosis:
-    """Of a driver's text only the first line is ever passed on: the others may quote the row."""
+    """Of a driver's text only one line is ever passed on, and only where its code tells that it does not quote the row."""
     cause: BaseException = getattr(error, "orig", None) or error
     detail = cause.args[0] if cause.args else cause
-    code, message = getattr(detail, "code", 0), str(detail).partition("\n")[0]
+    message, _, more = str(detail).partition("\n")
+    code = getattr(detail, "code", 0)
+    if code == ROLLED_BACK and (inner := re.match(r"ORA-(\d+).*", more)):
+        code, message = int(inner[1]), inner[0]
     if LOST.search(message):
         return Diagnosis(TargetMisconfigured if LOGIN.search(str(detail)) else TargetUnavailable, message)
     if LOGIN.search(message):

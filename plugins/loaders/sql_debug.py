@@ -56,5 +56,8 @@ class DryTransaction:
     def savepoint(self) -> Iterator[None]:
         yield
 
+    def check_at_once(self) -> None:
+        pass
+
     def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:
         """Not: the next start begins where this one began."""

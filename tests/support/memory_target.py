@@ -26,10 +26,12 @@ class ForeignKey:
 
 @dataclass
 class MemoryTarget:
-    """A Loader. `refused`: cells that no column takes. `statements`: the tables written to, in order, with `-` before deletes."""
+    """A Loader. `is_deferred`: foreign keys are checked at the commit. `refused`: cells that no column takes. `statements`: the tables
+    written to, in order, with `-` before deletes."""
 
     tables: dict[TableId, TargetTable]
     foreign_keys: Sequence[ForeignKey] = ()
+    is_deferred: bool = False
     refused: frozenset[str] = frozenset()
     is_merging: bool = True
     is_dry_run: bool = False
@@ -55,9 +57,10 @@ class MemoryTarget:
 
     @contextmanager
     def transaction(self) -> Iterator[MemoryTransaction]:
-        transaction = MemoryTransaction(self)
+        transaction = MemoryTransaction(self, self.is_deferred)
         with transaction.savepoint():
             yield transaction
+            transaction.check_at_once()
 
     def applied_offsets(self) -> list[AppliedOffset]:
         return list(self.offsets.values())
@@ -71,9 +74,10 @@ class MemoryTarget:
 
 @dataclass
 class MemoryTransaction:
-    """A LoadTransaction; statements are checked row by row, as MySQL does."""
+    """A LoadTransaction; statements are checked row by row, as MySQL does, foreign keys later where that `is_deferred`."""
 
     target: MemoryTarget
+    is_deferred: bool
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
@@ -83,6 +87,12 @@ class MemoryTransaction:
         except BaseException:
             self.target.rows, self.target.offsets = kept
             raise
+
+    def check_at_once(self) -> None:
+        self.is_deferred = False
+        for each in self.target.foreign_keys:
+            for row in self.target.rows[each.child].values():
+                self._check_parent(each, row)
 
     def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:
         if self.target.offsets.get((offset.topic, offset.partition)) != seen:
@@ -114,7 +124,7 @@ class MemoryTransaction:
 
     def _delete(self, table: TargetTable, key: Key) -> int:
         rows = self.target.rows[table.id]
-        for each in self.target.foreign_keys:
+        for each in () if self.is_deferred else self.target.foreign_keys:
             if each.parent == table.id and key in rows and any((row[each.column],) == key for row in self.target.rows[each.child].values()):
                 raise RowConflict(f"{each.child} still names a row of {table.id}")
         return rows.pop(key, None) is not None
@@ -125,10 +135,14 @@ class MemoryTransaction:
             raise TargetRejected(f"table {table.id}: a cell does not fit")
         if any(self._clash(table, other, held, row) for other, held in rows.items()):
             raise RowConflict(f"table {table.id}: a value that must be unique is there already")
-        for each in self.target.foreign_keys:
-            if each.child == table.id and row[each.column] is not None and (row[each.column],) not in self.target.rows[each.parent]:
-                raise RowConflict(f"{table.id} names a row that {each.parent} does not have")
+        for each in () if self.is_deferred else self.target.foreign_keys:
+            if each.child == table.id:
+                self._check_parent(each, row)
         rows[key] = row
+
+    def _check_parent(self, key: ForeignKey, row: dict[str, Cell]) -> None:
+        if row[key.column] is not None and (row[key.column],) not in self.target.rows[key.parent]:
+            raise RowConflict(f"{key.child} names a row that {key.parent} does not have")
 
     @staticmethod
     def _clash(table: TargetTable, key: Key, held: dict[str, Cell], image: dict[str, Cell]) -> bool:

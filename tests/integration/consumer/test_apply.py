@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from cdcbus.consumer.apply import LaneApplier
+from cdcbus.consumer.apply import LaneApplier, LaneWaits
 from cdcbus.consumer.dead_letters import DeadLetter
 from cdcbus.consumer.records import Records
 from cdcbus.consumer.task import LoadTask, MapperRule, SchemaChange, TopicConfig
@@ -105,6 +105,28 @@ def test_foreign_keys_hold_whatever_comes_first(server: TargetServer, task: Load
                 applier.apply(("shop", 0), records(part), len(part), 1)
         assert server.rows("SELECT id FROM {schema}.children ORDER BY id") == [(number,) for number in range(20) if number != 3]
         assert server.rows("SELECT id FROM {schema}.parents ORDER BY id") == [(number,) for number in range(20) if number != 3]
+
+
+@pytest.mark.parametrize("server", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("count", [1, 300])
+def test_what_is_checked_at_the_commit_only_makes_a_lane_wait_as_well(server: TargetServer, task: LoadTask, count: int) -> None:
+    server.execute("CREATE TABLE {schema}.parents (id INT PRIMARY KEY)")
+    foreign_key = "FOREIGN KEY (parent) REFERENCES {schema}.parents (id) DEFERRABLE INITIALLY DEFERRED"
+    server.execute(f"CREATE TABLE {{schema}}.children (id INT PRIMARY KEY, parent INT, {foreign_key})")
+    parents = changes("parents", "id int", "id", (Op.INSERT, None, {"id": "7"}))
+    rows = [(Op.INSERT, None, {"id": str(number), "parent": None}) for number in range(count)]
+    first = changes("children", "id int, parent int", "id", *rows)
+    orphan = changes("children", "id int, parent int", "id", (Op.INSERT, None, {"id": str(count), "parent": "7"}))
+    made = records([*first, *orphan])
+    with applying(server, task) as applier:
+        with pytest.raises(LaneWaits, match=rf"^record shop\[0\]@{count}: .*SQLSTATE 23503.*; it waits for records") as waiting:
+            applier.apply(("shop", 0), made, count + 1, 1)
+        assert (waiting.value.end, server.rows("SELECT COUNT(*) FROM {schema}.children")) == (count, [(count,)])
+        with pytest.raises(TargetRejected, match=rf"^record shop\[0\]@{count}: .*SQLSTATE 23503"):
+            applier.apply(("shop", 0), made[count:], count + 1, 1, count + 1)
+        applier.apply(("shop", 1), records(parents), 1, 1)
+        applier.apply(("shop", 0), made[count:], count + 1, 1)
+    assert server.rows("SELECT COUNT(*), MAX(parent) FROM {schema}.children") == [(count + 1, 7)]
 
 
 @pytest.mark.parametrize("count", [1, 300])

@@ -158,11 +158,17 @@ FOREIGN = (ForeignKey(CHILDREN, "parent", PARENTS),)
 
 
 @settings(max_examples=300, deadline=None)
-@given(histories(), st.lists(st.integers(1, 25), max_size=3), st.sampled_from([{}, {"PARENTS": 1, "SHOP.CHILDREN": 2}]), st.booleans())
+@given(
+    histories(),
+    st.lists(st.integers(1, 25), max_size=3),
+    st.sampled_from([{}, {"PARENTS": 1, "SHOP.CHILDREN": 2}]),
+    st.booleans(),
+    st.booleans(),
+)
 def test_batches_of_any_size_leave_the_source_s_rows_whatever_its_keys_forbid_on_the_way(
-    source: Source, cuts: list[int], weights: dict[str, int], merge: bool
+    source: Source, cuts: list[int], weights: dict[str, int], merge: bool, is_deferred: bool
 ) -> None:
-    loader = target(foreign_keys=FOREIGN)
+    loader = target(foreign_keys=FOREIGN, is_deferred=is_deferred)
     made = Made(*source.changes)
     applier = LaneApplier(replace(TASK, weights=weights, merge=merge), made, loader)
     edges = [0, *sorted(cut for cut in cuts if cut < len(source.changes)), len(source.changes)]
@@ -186,14 +192,18 @@ def test_changes_of_rows_with_unique_values_may_come_again(source: Source, data:
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.booleans().flatmap(lambda has_children: histories(KINDS[: -1 if has_children else 3])), st.integers(1, 4), st.data())
-def test_lanes_that_are_applied_in_any_order_and_come_again_wait_for_each_other(source: Source, count: int, data: st.DataObject) -> None:
+@given(
+    st.booleans().flatmap(lambda has_children: histories(KINDS[: -1 if has_children else 3])), st.integers(1, 4), st.booleans(), st.data()
+)
+def test_lanes_that_are_applied_in_any_order_and_come_again_wait_for_each_other(
+    source: Source, count: int, is_deferred: bool, data: st.DataObject
+) -> None:
     """Each row in its lane, as the key says; a change of the key in two."""
     lanes = [list[RowChange]() for _ in range(count)]
     for change in source.changes:
         for part in split(change):
             lanes[int((part.before or part.after or {})["id"] or 0) * (1 if part.table is PARENT_TABLE else 3) % count].append(part)
-    loader, made = target(foreign_keys=FOREIGN), [Made(*changes) for changes in lanes]
+    loader, made = target(foreign_keys=FOREIGN, is_deferred=is_deferred), [Made(*changes) for changes in lanes]
     appliers = [LaneApplier(TASK, each, loader, read_on=each.read_on) for each in made]
     at = [0] * count
 

@@ -118,6 +118,8 @@ class OracleDetail:
         ('ORA-12899: value too large for column "S"."T"."V" (actual: 5, maximum: 3)', TargetRejected, None),
         ('ORA-01400: cannot insert NULL into ("S"."T"."V")', TargetRejected, None),
         ("ORA-02291: integrity constraint (S.HAS_PARENT) violated - parent key not found", RowConflict, None),
+        ("ORA-02091: transaction rolled back\nORA-00001: unique constraint (S.ONE) violated\nORA-03301: row with (V:'SECRET')",
+         RowConflict, "ORA-00001: unique constraint (S.ONE) violated"),
         ("ORA-00942: table or view does not exist", TargetRejected, None),
         ("ORA-01438: value 4242 greater than specified precision (2, 0) for column V", TargetRejected,
          "ORA-01438: a cell does not fit column V"),
