@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -12,6 +13,7 @@ from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
 
 Key = tuple[Cell, ...]
+_Group = tuple[bool, tuple[str, ...]]  # whether its rows may be inserted, and their columns
 
 
 def merge(changes: Sequence[RowChange], table: TargetTable, *, insert_on_update: bool) -> TableBatch:
@@ -126,21 +128,25 @@ class _Fold:
     def batch(self) -> TableBatch:
         """Deletes keys that are gone, and those deleted on the way whose new row leaves columns open: the old row may have filled them."""
         width = sum(not column.is_generated for column in self.table.columns.values())
-        deletes = [key for key, net in self.nets.items() if net.is_cleared and (net.row is None or len(net.row) < width)]
-        groups: dict[tuple[bool, tuple[str, ...]], list[Row]] = {}
-        for net in self.nets.values():
+        deletes = {key: net for key, net in self.nets.items() if net.is_cleared and (net.row is None or len(net.row) < width)}
+        groups: dict[_Group, list[Row]] = {}
+        expected = Counter[_Group]()
+        for key, net in self.nets.items():
             if net.row is not None:
-                groups.setdefault((net.may_insert, tuple(net.row)), []).append(net.row)
-        passing = sum(self.nets[key].is_born for key in deletes)
-        return TableBatch(self.table, self.truncate, deletes, self.writes(groups), passing=passing, left_out=self.left_out)
+                groups.setdefault(group := (net.may_insert, tuple(net.row)), []).append(net.row)
+                expected[group] += not (net.is_born or self.truncate or key in deletes)
+        passing = sum(net.is_born for net in deletes.values())
+        return TableBatch(self.table, self.truncate, [*deletes], self.writes(groups, expected), passing=passing, left_out=self.left_out)
 
-    def writes(self, groups: dict[tuple[bool, tuple[str, ...]], list[Row]]) -> list[Writes]:
+    def writes(self, groups: dict[_Group, list[Row]], expected: Counter[_Group]) -> list[Writes]:
         """Groups that differ in the order of their columns only become one, in the table's order."""
-        rows: dict[tuple[bool, tuple[str, ...]], list[Key]] = {}
+        rows: dict[_Group, list[Key]] = {}
+        should_be_there = Counter[_Group]()
         for (may_insert, names), members in groups.items():
             columns = tuple(name for name in self.table.columns if name in names)
             rows.setdefault((may_insert, columns), []).extend(map(_cells(columns), members))
-        return [Writes(columns, cells, may_insert) for (may_insert, columns), cells in rows.items()]
+            should_be_there[may_insert, columns] += expected[may_insert, names]
+        return [Writes(columns, cells, may_insert, should_be_there[may_insert, columns]) for (may_insert, columns), cells in rows.items()]
 
 
 def _cells(columns: Sequence[str]) -> Callable[[Row], Key]:

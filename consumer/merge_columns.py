@@ -29,13 +29,14 @@ def merge_columns(groups: Sequence[RowGroup], table: TargetTable) -> TableBatch 
     has_open_columns = len(names) < sum(not column.is_generated for column in table.columns.values())
     if has_open_columns and written and any(group.after is None for group in groups):
         return None  # a row that comes back gets the target's defaults there
-    last, passing = _last_of_each_key(groups, table, names)
+    last, passing, expected = _last_of_each_key(groups, table, names)
     is_delete = last.column("is_delete")
     gone, kept = last.filter(is_delete), last.filter(pc.invert(is_delete))
     deletes = ColumnRows([gone.column(str(names.index(name))).combine_chunks() for name in table.key])
     writes = ColumnRows([kept.column(str(i)).combine_chunks() for i in range(len(names))])
     are_new = all(group.op is Op.INSERT for group in groups)
-    return TableBatch(table, deletes=deletes, writes=[Writes(names, writes, are_new=are_new)] if len(writes) else [], passing=passing)
+    parts = [Writes(names, writes, expected=expected, are_new=are_new)] if len(writes) else []
+    return TableBatch(table, deletes=deletes, writes=parts, passing=passing)
 
 
 def _keeps_key(group: RowGroup, table: TargetTable) -> bool:
@@ -46,9 +47,9 @@ def _keeps_key(group: RowGroup, table: TargetTable) -> bool:
     return group.op is not Op.UPDATE or (len(images) == 2 and all(images[0][name].equals(images[1][name]) for name in table.key))
 
 
-def _last_of_each_key(groups: Sequence[RowGroup], table: TargetTable, names: Sequence[str]) -> tuple[pa.Table, int]:
+def _last_of_each_key(groups: Sequence[RowGroup], table: TargetTable, names: Sequence[str]) -> tuple[pa.Table, int, int]:
     """Whether it is a delete, and the cells, numbered as in `names`, of the last change of each key; a delete has the key's only. And how
-    many keys begin with an insert and end with a delete."""
+    many keys begin with an insert and end with a delete, and how many do neither."""
     parts = []
     for group in groups:
         image = (group.before if group.after is None else group.after) or {}
@@ -58,14 +59,15 @@ def _last_of_each_key(groups: Sequence[RowGroup], table: TargetTable, names: Seq
         parts.append(pa.table([group.records, is_delete, *cells], ["place", "is_delete", *map(str, range(len(names)))]))
     rows = pa.concat_tables(parts)
     by_key = rows.group_by([str(names.index(name)) for name in table.key], use_threads=False)
-    inserts, gone = ([group.records for group in groups if group.op is op] for op in (Op.INSERT, Op.DELETE))
-    may_pass = bool(inserts and gone)
-    places = by_key.aggregate([("place", "max"), ("place", "min")] if may_pass else [("place", "max")])
-    passing = _count_in(places.column("place_min"), inserts, places.column("place_max"), gone) if may_pass else 0
-    return rows.filter(pc.is_in(rows.column("place"), value_set=places.column("place_max").combine_chunks())), passing
+    may_differ = any(group.op is not groups[0].op for group in groups)
+    places = by_key.aggregate([("place", "max"), ("place", "min")] if may_differ else [("place", "max")])
+    lasts = places.column("place_max")
+    is_born = _is_of(places.column("place_min") if may_differ else lasts, groups, Op.INSERT)
+    is_gone = _is_of(lasts, groups, Op.DELETE)
+    passing, expected = (len(places.filter(chosen)) for chosen in (pc.and_(is_born, is_gone), pc.invert(pc.or_(is_born, is_gone))))
+    return rows.filter(pc.is_in(rows.column("place"), value_set=lasts.combine_chunks())), passing, expected
 
 
-def _count_in(firsts: pa.ChunkedArray, inserts: Sequence[pa.Array], lasts: pa.ChunkedArray, deletes: Sequence[pa.Array]) -> int:
-    """How many of the pairs of a first and a last place are an insert and a delete."""
-    is_born, is_gone = (pc.is_in(places, value_set=pa.concat_arrays(of_op)) for places, of_op in ((firsts, inserts), (lasts, deletes)))
-    return int(pc.sum(pc.and_(is_born, is_gone)).as_py() or 0)
+def _is_of(places: pa.ChunkedArray, groups: Sequence[RowGroup], op: Op) -> pa.ChunkedArray:
+    """Whether a change is of that operation, by its place."""
+    return pc.is_in(places, value_set=pa.concat_arrays([pa.array([], places.type), *(group.records for group in groups if group.op is op)]))

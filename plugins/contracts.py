@@ -122,13 +122,19 @@ class TargetTable:
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """Rows of one table with the same columns. `may_insert`: a row that the target lacks is inserted, else left out and counted missed.
-    `are_new`: the source has inserted each of them and done no more with it, so the target hardly has them; it may, after a replay."""
+    """Rows of one table with the same columns. `may_insert`: a row that the target lacks is inserted, else left out. `expected`: how many
+    of the rows the target should have, as the first change that the batch has of them is no insert. `are_new`: the source has inserted each
+    of them and done no more with it, so the target hardly has them; it may, after a replay."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[Cell, ...]]
     may_insert: bool = True
+    expected: int = 0
     are_new: bool = field(default=False, compare=False)
+
+    def missed(self, inserted: int) -> int:
+        """How many rows should have been there and were not, when so many were inserted."""
+        return max(0, inserted + self.expected - len(self.rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +142,7 @@ class Swaps:
     """Rows of a table without a key, with the same columns: pairs of the row that goes and the row that comes.
 
     No row that goes: an insert; none that comes: a delete. What goes is ONE row that is equal in all `columns`, whichever it is.
-    `may_insert`: where no such row is there, the one that comes is inserted, else left out and counted missed.
+    `may_insert`: where no such row is there, which is counted missed, the one that comes is inserted, else left out.
     """
 
     columns: tuple[str, ...]

@@ -180,11 +180,11 @@ class JdbcTransaction:
         for writes in batch.writes:
             with self._reported(table, writes.columns):
                 if writes.may_insert:
-                    dialect.upsert(connection, table, writes)
-                    hit = len(writes.rows)
+                    missed = writes.missed(dialect.upsert(connection, table, writes))
+                    counts.add(Counts(written=len(writes.rows), missed=missed))
                 else:
                     hit = dialect.update(connection, table, writes)
-            counts.add(Counts(written=hit, missed=len(writes.rows) - hit))
+                    counts.add(Counts(written=hit, missed=len(writes.rows) - hit))
         for swaps in batch.swaps:
             with self._reported(table, swaps.columns):
                 counts.add(self._swap(table, swaps))
@@ -211,10 +211,10 @@ class JdbcTransaction:
         for old, new in swaps.rows:
             if old is not None and self._database.dialect.swap(self._connection, table, swaps.columns, old, new):
                 counts.add(Counts(deleted=1) if new is None else Counts(written=1))
-            elif new is not None and (old is None or swaps.may_insert):
+                continue
+            counts.missed += old is not None
+            if new is not None and (old is None or swaps.may_insert):
                 coming.append(new)
-            else:
-                counts.missed += 1
         if coming:
             self._database.dialect.insert(self._connection, table, Writes(swaps.columns, coming))
         counts.written += len(coming)

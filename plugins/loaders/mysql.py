@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from sqlalchemy import Connection, text
@@ -28,6 +28,8 @@ STATEMENT_CHARACTERS: Final = 500_000
 """How long a statement may grow; at most four times as many bytes, below every server's default max_allowed_packet."""
 FEW_ROWS: Final = 8
 """Up to so many rows cost less one by one than the statements around a temporary table."""
+RECORDS: Final = re.compile(rb"([0-9]+)[^0-9]+([0-9]+)")
+"""In `Records: 7  Duplicates: 2  Warnings: 0`, in the server's language."""
 KEYS_PER_DELETE: Final = 500
 """Below the sizes at which MariaDB turns an IN list into a join and MySQL gives up looking up its members by index."""
 
@@ -75,18 +77,20 @@ class Mysql:
         slices = (rows[start : start + KEYS_PER_DELETE] for start in range(0, len(rows), KEYS_PER_DELETE))
         return sum(_execute(connection, delete_sql(table, part), table) for part in slices)
 
-    def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
-        if _is_direct(table, writes):
-            _insert(connection, table, writes, lambda rows: upsert_sql(table, writes.columns, rows))
-            return
+    def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
+        """A lone row that is expected to be there is updated first, as the server does not tell what became of it otherwise."""
+        if _is_direct(table, writes) and (len(writes.rows) > 1 or not writes.expected):
+            return _insert(connection, table, writes, lambda rows: upsert_sql(table, writes.columns, rows))
         if len(writes.rows) <= FEW_ROWS:
+            inserted = 0
             for row in literal_rows(table, writes.columns, writes.rows):
                 if not _execute(connection, update_row_sql(table, writes.columns, row), table):
-                    _execute(connection, insert_sql(table.id, writes.columns, [_row(row)]), table)
-            return
+                    inserted += _execute(connection, insert_sql(table.id, writes.columns, [_row(row)]), table)
+            return inserted
         with _staged(connection, table, writes):
             if _execute(connection, update_sql(table, writes.columns), table) < len(writes.rows):
-                _execute(connection, insert_missing_sql(table, writes.columns), table)
+                return _execute(connection, insert_missing_sql(table, writes.columns), table)
+        return 0
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         if len(writes.rows) <= FEW_ROWS:
@@ -153,9 +157,15 @@ def _staged(connection: Connection, table: TargetTable, writes: Writes) -> Itera
     _execute(connection, drop, table)
 
 
-def _insert(connection: Connection, table: TargetTable, writes: Writes, sql: Callable[[Iterable[str]], str]) -> None:
+def _insert(connection: Connection, table: TargetTable, writes: Writes, sql: Callable[[Iterable[str]], str]) -> int:
+    """How many rows are new, as far as the server tells: of a statement with one row it does not."""
+    inserted = 0
     for rows in in_statements(row_literals(table, writes.columns, writes.rows)):
         _execute(connection, sql(rows), table)
+        driver: Any = connection.connection.driver_connection
+        if told := RECORDS.search(driver._result.message):  # what PyMySQL shows of it: a count in which changed rows are two
+            inserted += int(told[1]) - int(told[2])
+    return inserted
 
 
 def _execute(connection: Connection, sql: str, table: TargetTable) -> int:

@@ -69,8 +69,13 @@ class Oracle:
     def delete(self, connection: Connection, table: TargetTable, keys: Sequence[Cells]) -> int:
         return self._execute(connection, delete_sql(table), table, table.key, keys)
 
-    def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
-        self._execute(connection, merge_sql(table, writes.columns), table, writes.columns, writes.rows)
+    def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
+        """MERGE does not tell what it has inserted, so rows that should all be there are updated first."""
+        count = len(writes.rows)
+        hit = self.update(connection, table, writes) if writes.expected == count else 0
+        if hit < count:
+            self._execute(connection, merge_sql(table, writes.columns), table, writes.columns, writes.rows)
+        return count - hit if writes.expected == count else 0
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         columns = (*assigned(table, writes.columns), *table.key)

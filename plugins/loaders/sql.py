@@ -82,8 +82,9 @@ class SqlDialect(Protocol):
         """Deletes by primary key; how many rows were there."""
         ...
 
-    def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
-        """Updates the rows whose key exists, inserts the others; never touches a row with another key."""
+    def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
+        """Updates the rows whose key exists, inserts the others; never touches a row with another key. How many were inserted, as far as
+        the target tells; asked only where rows are expected to be there."""
         ...
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:

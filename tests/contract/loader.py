@@ -170,6 +170,29 @@ class LoaderContract:
             assert transaction.write(passing) == Counts(missed=1)
         assert self.rows(server, "a, b, v, w") == [(1, "x", None, 5), (3, "x", 30, 7)]
 
+    @pytest.mark.parametrize("columns", ["v int", "v int unique", "v int, w int not null"])
+    @pytest.mark.parametrize("count", [1, 5, 3000])
+    def test_rows_that_should_have_been_there_are_counted_though_they_are_inserted(
+        self, server: TargetServer, loader: Loader, columns: str, count: int
+    ) -> None:
+        table = self.table(server, loader, f"id int primary key, {columns}")
+        names = tuple(table.columns)
+
+        def rows(*, first: int, new: int) -> ColumnRows:
+            cells = [[str(first + at) for at in range(count)], *[[str(new + at) for at in range(count)]] * (len(names) - 1)]
+            return ColumnRows([pa.array(column) for column in cells])
+
+        assert self.write(loader, table, Writes(names, rows(first=0, new=0), expected=count)) == Counts(written=count, missed=count)
+        for _ in range(2):  # the second time they are equal
+            assert self.write(loader, table, Writes(names, rows(first=0, new=count), expected=count)) == Counts(written=count)
+        if count > 1:
+            half = count // 2
+            late = Writes(names, rows(first=half, new=2 * count), expected=count - half + 1)
+            assert self.write(loader, table, late) == Counts(written=count, missed=1)
+            everything = [row for part in (0, half) for row in rows(first=part, new=3 * count + part)]
+            there = {row[0]: row for row in everything}
+            assert self.write(loader, table, Writes(names, [*there.values()], expected=len(there))) == Counts(written=len(there))
+
     def test_an_update_that_changes_nothing_is_no_miss(self, server: TargetServer, loader: Loader) -> None:
         table = self.table(server, loader, "id int primary key, v int")
         rows = [("1", "1"), ("2", "2")]
@@ -275,7 +298,7 @@ class LoaderContract:
         pairs = (("1", "a"), None), (("1", "a"), ("1", "b")), (("2", None), ("2", "c")), (("9", "a"), None), (("9", "b"), ("9", "c"))
         assert self.swap(loader, table, *pairs, may_insert=False) == Counts(written=2, deleted=1, missed=2)
         assert sorted(self.rows(server), key=str) == [(1, "a"), (1, "b"), (2, "c")]
-        assert self.swap(loader, table, (("9", "b"), ("9", "c"))) == Counts(written=1)
+        assert self.swap(loader, table, (("9", "b"), ("9", "c"))) == Counts(written=1, missed=1)
         with loader.transaction() as transaction:
             transaction.write(TableBatch(table, truncate=True, swaps=[Swaps(("id", "v"), [(None, ("3", "x"))])]))
         assert self.rows(server) == [(3, "x")]

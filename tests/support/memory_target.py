@@ -112,14 +112,17 @@ class MemoryTransaction:
             self.target.statements.append(f"-{table.id.table}")
         for writes in batch.writes:
             self.target.statements.append(table.id.table)
+            inserted = 0
             for cells in writes.rows:
                 image = dict(zip(writes.columns, cells, strict=True))
                 key = tuple(image[name] for name in table.key)
                 if key in rows or writes.may_insert:
+                    inserted += key not in rows
                     self._put(table, key, {**rows.get(key, dict.fromkeys(table.columns)), **image})
                     counts.written += 1
                 else:
                     counts.missed += 1
+            counts.missed += writes.missed(inserted) if writes.may_insert else 0
         return counts
 
     def _delete(self, table: TargetTable, key: Key) -> int:

@@ -253,6 +253,14 @@ class TestPostgresql(LoaderContract):
         assert self.rows(server, "id, m::text, d::text, t") == [(1, "it's", None, None), (2, "%new%", "SO SO", "%new%")]
         assert table.columns["m"].declared == "enum('so so','it''s','%new%','SO SO')"
 
+    def test_rows_that_should_have_been_there_are_counted_in_a_partitioned_table(self, server: PostgresqlServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int primary key, v int) PARTITION BY RANGE (id")
+        server.execute("CREATE TABLE {schema}.low PARTITION OF {schema}.t FOR VALUES FROM (0) TO (10)")
+        server.execute("CREATE TABLE {schema}.high PARTITION OF {schema}.t FOR VALUES FROM (10) TO (20)")
+        rows = [("5", "1"), ("15", "1")]
+        assert self.write(loader, table, Writes(("id", "v"), rows[:1])) == Counts(written=1)
+        assert self.write(loader, table, Writes(("id", "v"), rows, expected=2)) == Counts(written=2, missed=1)
+
     def test_many_new_rows_are_copied_and_what_cannot_be_is_said_as_ever(self, server: PostgresqlServer, loader: Loader) -> None:
         server.execute("CREATE TABLE {schema}.statements (sql text)")
         server.execute(

@@ -90,6 +90,9 @@ def test_rows_are_merged_updated_deleted_and_counted(database: Database, loader:
     assert write(loader, table, Writes(("V", "K"), [("b", "2"), ("c", "9")], may_insert=False)) == Counts(written=1, missed=1)
     assert write(loader, table, deletes=[("1",), ("8",)]) == Counts(deleted=1, missed=1)
     assert rows(database) == [(2, "b", 7)]
+    late = Writes(("K", "V"), [("2", "d"), ("5", "e")], expected=2)
+    assert [write(loader, table, late) for _ in range(2)] == [Counts(written=2, missed=1), Counts(written=2)]
+    assert rows(database) == [(2, "d", 7), (5, "e", 7)]
     assert write(loader, table, Writes(("K",), [("2",), ("3",)])) == Counts(written=2)
     assert write(loader, table, both, truncate=True) == Counts(written=2)
     assert rows(database, "K, V") == [(1, "a"), (2, None)]

@@ -561,6 +561,19 @@ def test_a_report_counts_what_happened_at_the_source_and_what_the_target_missed(
 
 
 @pytest.mark.parametrize("merge", [True, False])
+def test_an_update_that_becomes_an_insert_is_missed(merge: bool) -> None:
+    changes = [
+        parent(Op.INSERT, row("1", "a")), parent(Op.UPDATE, row("1", "b"), row("1", "a")), parent(Op.UPDATE, row("8", "c"), row("8")),
+        parent(Op.UPDATE, row("9", "d"), row("9")), parent(Op.UPDATE, row("7", "d"), row("9", "d")),
+    ]  # fmt: skip
+    loader = target(rows={PARENTS: {("8",): row("8")}})
+    assert apply(loader, *changes, task=replace(TASK, merge=merge)).tables[PARENTS].missed == 1
+    assert set(loader.rows[PARENTS]) == {("1",), ("8",), ("7",)}
+    born = [parent(Op.TRUNCATE, None), parent(Op.INSERT, row("8", "a")), parent(Op.DELETE, row("8", "a")), parent(Op.INSERT, row("8", "b"))]
+    assert apply(target(), *born, task=replace(TASK, merge=merge)).tables[PARENTS].missed == 0
+
+
+@pytest.mark.parametrize("merge", [True, False])
 def test_an_update_of_a_row_that_the_batch_has_deleted_is_missed_where_it_may_not_insert(merge: bool) -> None:
     loader = target()
     changes = parent(Op.INSERT, row("1")), parent(Op.DELETE, row("1")), parent(Op.UPDATE, row("1", "a"), row("1"))
