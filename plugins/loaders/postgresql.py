@@ -123,7 +123,7 @@ class Postgresql:
         return self._inserted(connection, table) - before
 
     def _inserted(self, connection: Connection, table: TargetTable) -> int:
-        return int(connection.exec_driver_sql(INSERTED, (QUOTED.table(table.id),)).scalar_one())
+        return int(connection.exec_driver_sql(INSERTED, (COPIED.table(table.id),)).scalar_one())
 
     def _upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
         columns, rows, can_merge = writes.columns, writes.rows, can_insert(table, writes.columns)
