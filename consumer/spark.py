@@ -338,15 +338,15 @@ def _offsets_json(offsets: Mapping[Lane, int]) -> str:
 
 
 def _fetching(lanes: int, batch_records: int) -> dict[str, str]:
-    """How Kafka's clients fetch, one for each lane: the larger the pieces the faster, above all as Spark asks for a lane's first and last
-    offset with each poll. A poll unpacks its records, however well they were packed, so what all clients hold is to stay small: 64 polls of
-    2 MB have room in 1 GB, and so has one of the longest records that 2 MB unpack to.
+    """How Kafka's clients fetch, one for each lane: the more records in a poll the faster, as Spark asks for a lane's first and last offset
+    with each. A poll unpacks its records, which LZ4 may have packed 250 times smaller, so what all clients hold is to stay small: 64 MB
+    have room in 1 GB, and so have the records that 512 KB unpack to.
 
     A client asks for more as soon as it has some, and those two questions wait behind that one, so it is not to wait for long.
     """
     return {
         "kafka.fetch.max.wait.ms": "1",
-        "kafka.max.partition.fetch.bytes": str(min(2 << 20, max(1 << 20, FETCH_BYTES // max(1, lanes)))),
+        "kafka.max.partition.fetch.bytes": str(min(512 << 10, max(256 << 10, FETCH_BYTES // max(1, lanes)))),
         "kafka.max.poll.records": str(min(2000, max(16, batch_records // 128))),
     }
 
