@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from cdcbus.consumer.whole_row import lacking
 from cdcbus.plugins.contracts import Swaps, TableBatch, TargetTable
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
@@ -35,9 +36,9 @@ def merge_keyless(changes: Sequence[RowChange], table: TargetTable, *, insert_on
 
 def _whole(change: RowChange, table: TargetTable) -> Row:
     before = change.before or {}
-    if lacking := [column.name for column in change.table.columns if column.name not in before]:
+    if missing := lacking(change, table, before):
         raise DataError(
-            f"table {table.id}: it has no key, and {change.op} comes without column {', '.join(lacking)} of the old row: "
+            f"table {table.id}: it has no key, and {change.op} comes without column {', '.join(missing)} of the old row: "
             "give it a primary key, or let the source log full row images"
         )
     return before

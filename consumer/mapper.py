@@ -136,7 +136,7 @@ class Route:
         _refuse_twice(source.id, target.id, names)
         masks = self._masks(source, target, names)
         is_same = not computed and not masks and all(name == column for column, name in names.items())
-        table = Table(target.id, tuple(columns), target.key)
+        table = Table(target.id, tuple(columns), target.key, source.is_described)
         return Plan(source, target, table, None if is_same else names, computed, masks, tuple(dropped), self.is_shared)
 
     def _cure(self, key: str, column: Column, target: TargetTable) -> str:

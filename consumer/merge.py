@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 
 from cdcbus.consumer.keyless import merge_keyless
+from cdcbus.consumer.whole_row import lacking
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
@@ -109,10 +110,9 @@ class _Fold:
         if not has_swapped:
             row = {**(known or {}), **row}
             self.clear(old_key)
-        lacking = [column.name for column in change.table.columns if column.name not in row]
-        if lacking:
+        if missing := lacking(change, self.table, row):
             raise DataError(
-                f"table {self.table.id}: a row's primary key changes, but the change lacks column {', '.join(lacking)}: "
+                f"table {self.table.id}: a row's primary key changes, but the change lacks column {', '.join(missing)}: "
                 "it cannot be written whole under its new key; the source must log full row images"
             )
         replaced = self.nets.get(key)

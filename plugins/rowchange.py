@@ -65,11 +65,13 @@ BINARY_TYPES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longbl
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as it was when the row was written: columns in order, and the names of its primary key's columns (empty: none)."""
+    """A table as it was when the row was written: columns in order, and the names of its primary key's columns (empty: none).
+    `is_described`: these are all columns that it has; else those that the record brings, as the wire format tells of no others."""
 
     id: TableId
     columns: tuple[Column, ...]
     key: tuple[str, ...]
+    is_described: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,7 +172,7 @@ def _parts(text: str) -> list[str]:
 @lru_cache(maxsize=10_000)
 def _known_table(name: TableId, columns: tuple[str, ...], key: tuple[str, ...]) -> Table:
     """One object per table and shape: what is planned for a table is kept by it."""
-    return Table(name, tuple(map(Column, columns)), key)
+    return Table(name, tuple(map(Column, columns)), key, is_described=False)
 
 
 def _json(value: Any) -> str:

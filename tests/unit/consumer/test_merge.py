@@ -276,6 +276,16 @@ def test_a_key_of_which_only_a_part_was_sent_is_completed_from_the_other_image()
     assert written(batch) == [{**row("1"), "part": "q"}]
 
 
+def test_without_a_list_of_the_source_s_columns_a_whole_row_has_those_of_the_target() -> None:
+    brought = Table(SOURCE.id, (Column("k"), Column("part"), Column("a")), (), is_described=False)
+    before, after = {"k": "1", "part": "p", "a": "x"}, {"k": "2", "part": "p", "a": "y"}
+    with pytest.raises(DataError, match="the change lacks column b, own: it cannot be written whole under its new key"):
+        merged(RowChange(brought, Op.UPDATE, before, after))
+    whole = {"b": None, "own": "mine"}
+    batch = merged(RowChange(brought, Op.UPDATE, {**before, **whole}, {**after, **whole}))
+    assert (batch.deletes, written(batch)) == ([("1", "p")], [{**after, **whole}])
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
