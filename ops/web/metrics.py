@@ -74,7 +74,9 @@ METRICS = {
         ),
         Described("cdcbus_table_rows_total", (*_TABLE, "operation"), "Row changes of a table, by operation at the source."),
         Described("cdcbus_table_failed_rows_total", _TABLE, "Of these, those that went to dead letters."),
-        Described("cdcbus_table_missed_rows_total", _TABLE, "Updates and deletes that hit no row of the target."),
+        Described(
+            "cdcbus_table_missed_rows_total", _TABLE, "Updates and deletes that hit no row of the target, also those that became inserts."
+        ),
         Described("cdcbus_table_dropped_rows_total", _TABLE, "Rows of which a column was left out."),
         Described("cdcbus_table_superseded_rows_total", _TABLE, "Changes that another row forbade and a later one made void."),
     )
