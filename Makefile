@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help demo test test-unit test-integration test-chaos test-source test-kubernetes lint install clean
+.PHONY: help demo test test-unit test-integration test-chaos chaos test-source test-kubernetes lint install clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -22,6 +22,9 @@ test-integration: $(INSTALLED) ## The tests on real servers
 
 test-chaos: $(INSTALLED) ## The tests that kill processes at random moments
 	$(BIN)/pytest -m chaos
+
+chaos: $(INSTALLED) ## The same, with twenty kills of each kind
+	CDCBUS_TEST_KILLS=20 $(BIN)/pytest -m chaos
 
 test-source: $(INSTALLED) ## The tests that read a binlog, on the server named by CDCBUS_TEST_SOURCE
 	$(BIN)/pytest -m source
