@@ -1,8 +1,9 @@
-"""The ALTER TABLE statement that gives a target a source's column. Pure."""
+"""The ALTER TABLE statement that gives a target a source's columns. Pure."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from cdcbus.plugins.contracts import TargetTable
@@ -14,7 +15,7 @@ POSTGRESQL: Final = {
     "tinyint": "smallint", "tinyint unsigned": "smallint", "smallint": "smallint", "smallint unsigned": "integer",
     "mediumint": "integer", "mediumint unsigned": "integer", "int": "integer", "int unsigned": "bigint",
     "bigint": "bigint", "bigint unsigned": "numeric(20)", "decimal": "numeric{}", "float": "real", "double": "double precision",
-    "bit": "bit{}", "year": "smallint", "date": "date", "time": "time{}", "datetime": "timestamp{}", "timestamp": "timestamptz{}",
+    "bit": "bit{}", "year": "smallint", "date": "date", "time": "interval", "datetime": "timestamp{}", "timestamp": "timestamptz{}",
     "char": "char{}", "varchar": "varchar{}", "json": "jsonb",
     "binary": "bytea", "varbinary": "bytea", "tinyblob": "bytea", "blob": "bytea", "mediumblob": "bytea", "longblob": "bytea",
     "geometry": "bytea", "vector": "bytea",
@@ -33,10 +34,19 @@ TYPE: Final = re.compile(r"(\w+)\s*(\([^)]*\))?(.*)", re.DOTALL)
 
 
 def add_column(table: TargetTable, column: Column) -> str:
+    """`add_columns` for a single one."""
+    return add_columns(table, [column])
+
+
+def add_columns(table: TargetTable, columns: Sequence[Column]) -> str:
     """ALTER TABLE for the target's dialect; nullable, as older rows have no value. A column whose type is not known becomes long text."""
-    add = "ADD" if table.dialect == "oracle" else "ADD COLUMN"
     quoting = QUOTING[table.dialect]
-    return f"ALTER TABLE {quoting.table(table.id)} {add} {quoting.name(column.name)} {_type(column.mysql_type, table.dialect)}"
+    added = [f"{quoting.name(column.name)} {_type(column.mysql_type, table.dialect)}" for column in columns]
+    if table.dialect == "oracle":
+        adds = f"ADD {added[0]}" if len(added) == 1 else f"ADD ({', '.join(added)})"
+    else:
+        adds = ", ".join(f"ADD COLUMN {each}" for each in added)
+    return f"ALTER TABLE {quoting.table(table.id)} {adds}"
 
 
 def _type(mysql_type: str, dialect: str) -> str:

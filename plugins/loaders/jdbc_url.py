@@ -212,7 +212,9 @@ def _postgresql(rest: str, target: JdbcTarget) -> JdbcUrl:
 
 # Zero dates, zero ids and backslashes pass as the source wrote them; what does not fit is an error, never cut.
 MYSQL_MODE: Final = "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_BACKSLASH_ESCAPES"
-MYSQL_SESSION: Final = f"time_zone='+00:00', sql_mode='{MYSQL_MODE}'"
+# MariaDB cuts digits of seconds that a column has no room for where MySQL rounds them, which has no such mode: to it this is a remark.
+MARIADB_MODE: Final = "/*M!100401 ',TIME_ROUND_FRACTIONAL'*/"
+MYSQL_SESSION: Final = f"time_zone='+00:00', sql_mode='{MYSQL_MODE}'{MARIADB_MODE}"
 
 
 JAVA_STORES: Final = (

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
 
 from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes
@@ -174,7 +175,12 @@ def _execute(connection: Connection, sql: str, table: TargetTable) -> int:
         limit = connection.exec_driver_sql("SELECT @@max_allowed_packet").scalar_one()
         if (size := len(sql.encode())) >= limit:
             raise TargetRejected(f"target table {table.id}: a row takes {size} bytes, but max_allowed_packet is {limit}: raise it")
-    return connection.exec_driver_sql(sql, execution_options={"no_parameters": True}).rowcount
+    try:
+        return connection.exec_driver_sql(sql, execution_options={"no_parameters": True}).rowcount
+    except DBAPIError as error:
+        if (column := _enum_without_label(error, table)) is None:
+            raise
+    raise unfit(table, column, NO_LABEL)
 
 
 # SQL text
@@ -371,6 +377,11 @@ DUPLICATE: Final = 1062
 OUT_OF_RANGE: Final = 1690
 OTHER_ROW: Final = re.compile(r"'(~0 \+ 1|\(~\(0\) \+ 1\))'$")
 """What `upsert_sql` does where it meets a row with another key, as servers print it."""
+TRUNCATED: Final = 1265
+NO_LABEL: Final = (
+    "none of its labels; an empty one is MySQL's mark of an invalid value, which strict mode refuses: correct it at the source, or give "
+    "the target's column the label ''"
+)
 CONFLICTS: Final = frozenset((DUPLICATE, 1216, 1217, 1451, 1452, 1761, 1762))  # and foreign keys
 
 
@@ -386,6 +397,14 @@ def diagnose(error: BaseException, columns: Collection[str]) -> Diagnosis:
     if not isinstance(number, int) or number == 0:  # from the driver: the connection is closed already
         return Diagnosis(TargetUnavailable, f"the connection is lost ({type(cause).__name__})")
     return Diagnosis(_class_of(number), f"errno {number}: {_safe_text(number, message, columns)}")
+
+
+def _enum_without_label(error: DBAPIError, table: TargetTable) -> TargetColumn | None:
+    """The ENUM column of which the server says that a cell does not fit it."""
+    number, message = (*error.orig.args, "", "")[:2] if error.orig else ("", "")
+    named = re.search("'(.+)'", str(message)) if number == TRUNCATED else None
+    column = table.columns.get(named[1]) if named else None
+    return column if column and column.type == "enum" else None
 
 
 def _class_of(number: int) -> type[TargetError]:

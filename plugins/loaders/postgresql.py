@@ -8,7 +8,9 @@ a sixth less.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
 from io import BytesIO
 from typing import Any, Final
 
@@ -17,7 +19,7 @@ import pyarrow as pa
 from pyarrow import csv
 from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql.base import PGDialect
-from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes, ZeroDate
@@ -134,10 +136,11 @@ class Postgresql:
             if can_merge and len(rows) >= MERGE_ROWS and self._copied(connection, merge_sqls(table, columns), text):
                 return
         cells = self._arrays(table, columns, rows)
-        if can_merge:
-            connection.exec_driver_sql(upsert_sql(table, columns), cells)
-        elif self._changed_by_key(connection, update_sql(table, columns), cells, len(rows)) < len(rows):
-            connection.exec_driver_sql(insert_missing_sql(table, columns), cells)
+        with _naming(table, columns, rows):
+            if can_merge:
+                connection.exec_driver_sql(upsert_sql(table, columns), cells)
+            elif self._changed_by_key(connection, update_sql(table, columns), cells, len(rows)) < len(rows):
+                connection.exec_driver_sql(insert_missing_sql(table, columns), cells)
 
     def _changed_by_key(self, connection: Connection, sql: str, cells: tuple[str, ...], count: int) -> int:
         """How many of so many rows are there."""
@@ -167,16 +170,20 @@ class Postgresql:
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         cells = self._arrays(table, writes.columns, writes.rows)
-        return self._changed_by_key(connection, update_sql(table, writes.columns), cells, len(writes.rows))
+        with _naming(table, writes.columns, writes.rows):
+            return self._changed_by_key(connection, update_sql(table, writes.columns), cells, len(writes.rows))
 
     def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
-        connection.exec_driver_sql(insert_sql(table, writes.columns), self._arrays(table, writes.columns, writes.rows))
+        cells = self._arrays(table, writes.columns, writes.rows)
+        with _naming(table, writes.columns, writes.rows):
+            connection.exec_driver_sql(insert_sql(table, writes.columns), cells)
 
     def swap(self, connection: Connection, table: TargetTable, columns: Sequence[str], old: Cells, new: Cells | None) -> int:
-        old, new = self._row(table, columns, old), new and self._row(table, columns, new)
-        nulls = [name for name, cell in zip(columns, old, strict=True) if cell is None]
-        parameters = (*(new or ()), *(cell for cell in old if cell is not None))
-        return connection.exec_driver_sql(swap_sql(table, columns, nulls, is_update=new is not None), parameters).rowcount
+        gone, come = self._row(table, columns, old), new and self._row(table, columns, new)
+        nulls = [name for name, cell in zip(columns, gone, strict=True) if cell is None]
+        parameters = (*(come or ()), *(cell for cell in gone if cell is not None))
+        with _naming(table, columns, [new or old]):
+            return connection.exec_driver_sql(swap_sql(table, columns, nulls, is_update=new is not None), parameters).rowcount
 
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
         table = batch.table
@@ -415,6 +422,8 @@ MISCONFIGURED: Final = ("28", "3D000", "42501")
 CONFLICTS: Final = ("23505", "23503", "23001", "23P01")  # unique and foreign keys, exclusion
 # Classes whose primary message names objects only. Others, and triggers, may quote cells.
 QUOTABLE: Final = (*UNAVAILABLE, *MISCONFIGURED, "23", "25", "42", "54", "22001", "0A")
+PARAMETER: Final = re.compile(r"parameter \$(\d+)")
+NUMBER: Final = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
 # A server that refuses the connection sends no SQLSTATE through the driver.
 LOGIN_REFUSED: Final = re.compile(
     r"password authentication failed|no password supplied|no pg_hba\.conf entry|(database|role) \"[^\"]*\" does not exist"
@@ -430,10 +439,50 @@ def diagnose(error: BaseException, columns: Sequence[str]) -> Diagnosis:
     if state is None:
         return _without_state(error, cause)
     text = str(cause.diag.message_primary) if state.startswith(QUOTABLE) else "a cell does not fit"
-    parameter = re.search(r"parameter \$(\d+)", cause.diag.context or "")
+    parameter = PARAMETER.search(cause.diag.context or "")
     if parameter and int(parameter[1]) <= len(columns):
         text += f", column {columns[int(parameter[1]) - 1]}"
     return Diagnosis(_class_of(state), f"SQLSTATE {state}: {text}")
+
+
+@contextmanager
+def _naming(table: TargetTable, columns: Sequence[str], rows: Sequence[Cells]) -> Iterator[None]:
+    """Raises TargetRejected with the column that a server's error is about, or with those that it may be about, where it names none."""
+    try:
+        yield
+    except DBAPIError as error:
+        cause: Any = error.orig
+        is_about = UNNAMED.get(cause.sqlstate)
+        if is_about is None or PARAMETER.search(cause.diag.context or ""):
+            raise
+        cells = zip(columns, zip(*rows, strict=True), strict=True)
+        named = [name for name, column in cells if any(cell is not None and is_about(table.columns[name], cell) for cell in column)]
+        if not named:
+            raise
+        which = f"column {named[0]}" if len(named) == 1 else f"one of the columns {', '.join(named)}"
+        raise TargetRejected(f"target table {table.id}, {which}: {diagnose(error, ()).text}") from None
+
+
+def _is_too_long(column: TargetColumn, cell: str) -> bool:
+    """Blanks at the end are no matter to PostgreSQL, digits behind the point are rounded."""
+    if column.length is None:
+        return False
+    match column.type:
+        case "character varying" | "bpchar":
+            return len(cell.rstrip(" ")) > column.length
+        case '"bit"' | "bit varying":
+            return int(cell).bit_length() > column.length
+        case "numeric":
+            scale = column.scale or 0
+            return NUMBER.fullmatch(cell) is not None and abs(round(Fraction(cell), scale)) >= 10 ** (column.length - scale)
+    return False
+
+
+UNNAMED: Final[Mapping[str, Callable[[TargetColumn, str], bool]]] = {
+    **dict.fromkeys(("22001", "22003", "22026"), _is_too_long),
+    "22P02": lambda column, _: column.type.endswith("[]"),  # which are read after all others
+}
+"""Errors that come without a column, and the cells that they may be about."""
 
 
 def _class_of(state: str) -> type[TargetError]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -336,11 +336,50 @@ class TestPostgresql(LoaderContract):
         assert self.write(loader, table, deletes=keys) == Counts(deleted=len(keys))
         assert server.rows("SELECT count FROM {schema}.scans") == [(0,), (0,)]
 
-    @pytest.mark.parametrize(("type_", "cell"), [("varchar(3)", "abcd"), ("char(3)", "abcd"), ("bit(3)", "15")])
-    def test_what_is_too_long_is_never_cut(self, server: PostgresqlServer, loader: Loader, type_: str, cell: str) -> None:
-        table = self.table(server, loader, f"id int primary key, v {type_}")
-        with pytest.raises(TargetRejected):
-            self.write(loader, table, Writes(("id", "v"), [("1", cell)]))
+    @pytest.mark.parametrize(
+        ("type_", "state", "cell", "fits"),
+        [
+            ("varchar(3)", "22001", "SECR", "éé漢"),
+            ("char(3)", "22001", "SECR", "abc  "),
+            ("short", "22001", "SECRET", "ab"),
+            ("bit(3)", "22026", "15", "5"),
+            ("bit varying(3)", "22001", "15", "5"),
+            ("numeric(5, 2)", "22003", "-999.996", "-999.994"),
+        ],
+    )
+    def test_what_is_too_long_is_never_cut_and_its_column_is_named(
+        self, server: PostgresqlServer, loader: Loader, type_: str, state: str, cell: str, fits: str
+    ) -> None:
+        """PostgreSQL itself does not name it."""
+        server.execute("CREATE DOMAIN {schema}.short AS varchar(5)")
+        type_ = type_.replace("short", f"{server.schema}.short")
+        table = self.table(server, loader, f"id int primary key, v {type_}, w {type_}, x {type_}, y text")
+        names, rows = tuple(table.columns), [("1", fits, fits, None, "SECRET"), ("2", None, cell, fits, "SECRET")]
+        unkeyed = self.table(server, loader, f"w {type_}, n int", name="u")
+        self.swap(loader, unkeyed, (None, (fits, "1")), (None, (None, "2")))
+        ways: list[Callable[[], Counts]] = [
+            lambda: self.write(loader, table, Writes(names, rows)),
+            lambda: self.write(loader, table, Writes(names, rows, may_insert=False)),
+            lambda: self.write(loader, table, Writes(names, rows, expected=2)),
+            lambda: self.write(loader, table, Writes(names, ColumnRows([pa.array(cells) for cells in zip(*rows * 300, strict=True)]))),
+            lambda: self.swap(loader, unkeyed, (None, (cell, "1"))),
+            lambda: self.swap(loader, unkeyed, ((fits, "1"), (cell, "1"))),
+        ]
+        self.write(loader, table, Writes(("id",), [("2",)]))
+        for way in ways:
+            with pytest.raises(TargetRejected, match=rf"^target table {server.schema}\.[tu], column w: SQLSTATE {state}: ") as refused:
+                way()
+            assert cell not in str(refused.value).partition("SQLSTATE")[2]
+        with pytest.raises(TargetRejected, match="one of the columns v, x: SQLSTATE"):
+            self.write(loader, table, Writes(names, [("2", cell, fits, cell, None)]))
+        assert self.rows(server, "id, v") == [(2, None)]
+        self.write(loader, table, Writes(names, rows[:1]))
+
+    def test_a_cell_that_is_no_array_is_refused_by_its_column(self, server: PostgresqlServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id int primary key, v int[], w text")
+        for cell in ("[1]", "{SECRET}"):
+            with pytest.raises(TargetRejected, match=rf"target table {server.schema}\.t, column v: SQLSTATE 22P02: a cell does not fit$"):
+                self.write(loader, table, Writes(("id", "v", "w"), [("1", cell, "a")]))
 
     def test_a_zero_character_is_named(self, server: PostgresqlServer, loader: Loader) -> None:
         table = self.table(server, loader, "id int primary key, v text")
@@ -369,6 +408,25 @@ class TestPostgresql(LoaderContract):
         assert self.rows(server, "id, v::text") == [(1, "838:59:59"), (2, "-00:00:01.5")]
         with pytest.raises(TargetRejected, match="a cell does not fit, column w"):
             self.write(loader, table, Writes(("id", "w"), [("1", "24:00:01")]))
+
+    def test_a_column_that_is_added_for_a_time_takes_all_of_them(self, server: PostgresqlServer, loader: Loader) -> None:
+        """By each of the ways in which rows are written and found."""
+        table = self.table(server, loader, "id int primary key")
+        unkeyed = self.table(server, loader, "id int", name="u")
+        for _ in range(2):  # the second time it is wide enough
+            table, unkeyed = (loader.evolve(each, [Column("id", "int"), Column("v", "time(6)")]) for each in (table, unkeyed))
+        cells = ["-838:59:59.000000", "838:59:59.000000", "12:00:00.123456", "-00:00:00.000001", "00:00:00.000000"]
+        expected = ["-838:59:59", "838:59:59", "12:00:00.123456", "-00:00:00.000001", "00:00:00"]
+        for copies in (1, 200, 2000):
+            ids = pa.array(map(str, range(5 * copies)))
+            rows = Writes(("id", "v"), ColumnRows([ids, pa.array(cells * copies)]), are_new=copies == 200)
+            self.write(loader, table, rows)
+            assert [cell for _, cell in self.rows(server, "id, v::text")] == expected * copies
+            self.write(loader, table, truncate=True)
+        self.swap(loader, unkeyed, *((None, ("1", cell)) for cell in cells))
+        pairs = [(("1", cell), ("2", cell) if cell in cells[:2] else None) for cell in cells]
+        assert self.swap(loader, unkeyed, *pairs) == Counts(written=2, deleted=3)
+        assert server.rows("SELECT id, v::text FROM {schema}.u ORDER BY v") == [(2, "-838:59:59"), (2, "838:59:59")]
 
     def test_bytes_of_a_geometry_fit_bytea(self, server: PostgresqlServer, loader: Loader) -> None:
         table = self.table(server, loader, "id int primary key, v bytea, p point")
@@ -490,6 +548,23 @@ class MysqlContract(LoaderContract):
         for column, cell in (("t", "839:00:00"), ("y", "2156"), ("g", "SECRET")):
             with pytest.raises(TargetRejected, match=f"column '?{column}|the server refuses the rows"):
                 self.write(loader, table, Writes(("id", column), [("1", cell)]))
+
+    @pytest.mark.parametrize("unique", ["", ", u int unique"])
+    @pytest.mark.parametrize("copies", [1, 20])
+    def test_an_invalid_value_of_an_enum_is_refused_by_its_column_and_fits_one_with_an_empty_label(
+        self, server: MysqlServer, loader: Loader, unique: str, copies: int
+    ) -> None:
+        table = self.table(server, loader, f"id int primary key, e enum('a','b'){unique}")
+        rows = [(str(number), "") for number in range(copies)]
+        columns = ColumnRows([pa.array(cells) for cells in zip(*rows, strict=True)])
+        refused = rf"target table {server.schema}\.t, column e \(enum\): a cell has none of its labels; an empty one"
+        for writes in (Writes(("id", "e"), rows), Writes(("id", "e"), columns)):
+            with pytest.raises(TargetRejected, match=refused):
+                self.write(loader, table, writes)
+        server.execute("ALTER TABLE {schema}.t MODIFY e enum('a','b','')")
+        assert loader.is_altered(table)
+        self.write(loader, loader.table(table.id) or table, Writes(("id", "e"), rows))
+        assert {cell for _, cell in self.rows(server, "id, e")} == {""}
 
     def test_spatial_rows_without_a_key_are_found(self, server: MysqlServer, loader: Loader) -> None:
         table = self.table(server, loader, "id int, v point")

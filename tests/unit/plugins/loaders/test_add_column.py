@@ -3,7 +3,7 @@
 import pytest
 
 from cdcbus.plugins.contracts import TargetTable
-from cdcbus.plugins.loaders.add_column import add_column
+from cdcbus.plugins.loaders.add_column import add_column, add_columns
 from cdcbus.plugins.rowchange import Column, TableId
 
 
@@ -30,6 +30,8 @@ def statement(dialect: str, mysql_type: str) -> str:
         ("enum('a(b','c')", "text", "VARCHAR2(255)"),
         ("datetime", "timestamp(0)", "TIMESTAMP(0)"),
         ("timestamp(6)", "timestamptz(6)", "TIMESTAMP(6)"),
+        ("time", "interval", "VARCHAR2(17)"),
+        ("time(6)", "interval", "VARCHAR2(17)"),
         ("json", "jsonb", "CLOB"),
         ("varbinary(16)", "bytea", "RAW(16)"),
         ("bit(5)", "bit(5)", "NUMBER(20)"),
@@ -40,6 +42,19 @@ def statement(dialect: str, mysql_type: str) -> str:
 def test_types(mysql_type: str, postgresql: str, oracle: str) -> None:
     assert statement("postgresql", mysql_type) == f'ALTER TABLE "shop"."Order" ADD COLUMN "new" {postgresql}'
     assert statement("oracle", mysql_type) == f'ALTER TABLE "shop"."Order" ADD "new" {oracle}'
+
+
+@pytest.mark.parametrize(
+    ("dialect", "expected"),
+    [
+        ("postgresql", 'ALTER TABLE "shop"."Order" ADD COLUMN "new" integer, ADD COLUMN "more" text'),
+        ("mysql", "ALTER TABLE `shop`.`Order` ADD COLUMN `new` int, ADD COLUMN `more` longtext"),
+        ("oracle", 'ALTER TABLE "shop"."Order" ADD ("new" NUMBER(10), "more" CLOB)'),
+    ],
+)
+def test_several_columns_take_one_statement(dialect: str, expected: str) -> None:
+    table = TargetTable(TableId("shop", "Order"), {}, (), dialect=dialect)
+    assert add_columns(table, [Column("new", "int"), Column("more")]) == expected
 
 
 @pytest.mark.parametrize(("mysql_type", "same"), [("enum('A','b')", "enum('A','b')"), ("", "longtext")])

@@ -12,7 +12,7 @@ from cdcbus.plugins.loaders.jdbc_url import ORACLE_FORMS, read_url
 from cdcbus.plugins.mysql_tls import MysqlTls, TlsMode
 
 KNOWN = "jdbc:postgresql:, jdbc:mysql:, jdbc:mariadb:, jdbc:oracle:thin:"
-MODE = "time_zone='+00:00', sql_mode='STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_BACKSLASH_ESCAPES'"
+MODE = "time_zone='+00:00', sql_mode='STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_BACKSLASH_ESCAPES'/*M!100401 ',TIME_ROUND_FRACTIONAL'*/"
 
 
 DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY = (MysqlTls(mode) for mode in TlsMode)
