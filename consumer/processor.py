@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from types import GeneratorType
 
 from cdcbus.plugins.errors import ConfigError, DataError
-from cdcbus.plugins.rowchange import RowChange
+from cdcbus.plugins.rowchange import Row, RowChange
 
 PROCESSOR_GROUP = "cdcbus.processors"
 KEY = "consumer.eventProcessor.className"
@@ -20,6 +20,7 @@ rows that are looked at again or ahead.
 The user's function may give a single RowChange, None, or a list, tuple or generator of RowChanges.
 """
 EXPECTED = "expected a RowChange, None, or a list, tuple or generator of RowChanges"
+CELLS = frozenset({str, type(None)})
 
 
 def is_python(name: str) -> bool:
@@ -52,10 +53,22 @@ def _guarded(name: str, process: Callable[[RowChange], object]) -> Processor:
         for row in rows:
             if not isinstance(row, RowChange):
                 raise DataError(f"event processor {name} gave a {type(row).__name__} for a row of {change.table.id}; {EXPECTED}")
+            for image in (row.before, row.after):
+                if image and not CELLS.issuperset(map(type, image.values())):
+                    _check_cells(name, row, image)
             made.append(row)
         return made
 
     return call
+
+
+def _check_cells(name: str, row: RowChange, image: Row) -> None:
+    """Raises DataError for a cell that is neither text, of a subclass of str perhaps, nor NULL."""
+    for column, cell in image.items():
+        if not (cell is None or isinstance(cell, str)):
+            raise DataError(
+                f"event processor {name} gave a {type(cell).__name__} in column {column} of a row of {row.table.id}; expected text or None"
+            )
 
 
 def _listed(given: object) -> list[object]:

@@ -1,6 +1,7 @@
 """Functions of the user's between filter and mapping."""
 
 from collections.abc import Iterator
+from enum import StrEnum
 
 import pytest
 
@@ -64,6 +65,30 @@ def give_cells(change: RowChange) -> dict[str, str]:
     return {"id": "secret"}
 
 
+def give_number(change: RowChange) -> RowChange:
+    return RowChange(OTHER.table, Op.UPDATE, {"id": "secret", "n": None}, {"id": "secret", "n": 5})  # type: ignore[dict-item]
+
+
+def give_number_before(change: RowChange) -> Iterator[RowChange]:
+    yield change
+    yield RowChange(OTHER.table, Op.DELETE, {"n": 5.5}, None)  # type: ignore[dict-item]
+
+
+def change_in_place(change: RowChange) -> RowChange:
+    row: dict[str, object] = {"id": "secret"}
+    change = RowChange(change.table, Op.INSERT, None, row)  # type: ignore[arg-type]
+    row["raw"] = b"secret"
+    return change
+
+
+class Word(StrEnum):
+    NEW = "new"
+
+
+def give_text_of_another_class(change: RowChange) -> RowChange:
+    return RowChange(change.table, Op.INSERT, None, {"id": Word.NEW, "v": None})
+
+
 class Buffering:
     """Gives the same list again and again."""
 
@@ -120,6 +145,13 @@ def test_a_class_is_made_once() -> None:
     assert second.after == {"seen": "2"}
 
 
+def test_text_may_be_of_a_class_of_the_processor_s_own() -> None:
+    process = make_processor(named("give_text_of_another_class"))
+    assert process is not None
+    [row] = process(CHANGE)
+    assert row.after == {"id": "new", "v": None}
+
+
 def test_no_name_is_no_processor() -> None:
     assert make_processor("") is None
 
@@ -139,6 +171,9 @@ def test_what_cannot_be_called_is_refused_by_key(name: str) -> None:
         ("give_text_behind_a_row", f"gave a str for a row of shop.t; {EXPECTED}"),
         ("give_nothing_behind_a_row", f"gave a NoneType for a row of shop.t; {EXPECTED}"),
         ("give_cells", f"gave a dict for a row of shop.t; {EXPECTED}"),
+        ("give_number", "gave a int in column n of a row of shop.other; expected text or None"),
+        ("give_number_before", "gave a float in column n of a row of shop.other; expected text or None"),
+        ("change_in_place", "gave a bytes in column raw of a row of shop.t; expected text or None"),
     ],
 )
 def test_what_goes_wrong_inside_is_told_without_cells(name: str, sentence: str) -> None:
