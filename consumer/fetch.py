@@ -79,7 +79,7 @@ class Fetcher:
         if bytes_ > MOST_BYTES:
             self._size.learn(count, bytes_, is_too_large=True)
             return None
-        return pa.Table.from_batches([pa.ipc.read_record_batch(chunk, schema) for chunk in _chunks(self._file.read_bytes())], schema)
+        return pa.Table.from_batches([pa.ipc.read_record_batch(chunk, schema) for chunk in _chunks(self._file)], schema)
 
     def _collect(self, frame: DataFrame, count: int) -> pa.Table | None:
         """By a job. Nothing but their sizes comes first, where the records may need too much memory."""
@@ -137,13 +137,12 @@ class _Reader:
             stream.close()
 
 
-def _chunks(data: bytes) -> Iterator[pa.Buffer]:
-    """Each is preceded by its length."""
-    buffer, place = pa.py_buffer(data), 0
-    while place < len(data):
-        begin = place + LENGTH_BYTES
-        place = begin + int.from_bytes(data[place:begin])
-        yield buffer[begin:place]
+def _chunks(file: Path) -> Iterator[pa.Buffer]:
+    """Each is preceded by its length. Read by itself each begins at a multiple of 8 in memory, as Arrow wants it for numbers: of others it
+    complains on stderr, with every batch."""
+    with file.open("rb") as stream:
+        while length := stream.read(LENGTH_BYTES):
+            yield pa.py_buffer(stream.read(int.from_bytes(length)))
 
 
 def _object(package: Any, name: str) -> Any:
