@@ -89,8 +89,8 @@ class LaneApplier:
         lanes_at_once: int = 1,
         read_on: ReadOn = no_future,
     ) -> None:
-        """`put_dead_letters` returns when they are durable; None: whatever cannot be applied is raised, as in a dry run. `lanes_at_once`:
-        the loader's connections. `read_on` tells what a lane has behind a batch."""
+        """`put_dead_letters` returns when they are durable, and a dry run only says what it would put; None: whatever cannot be applied is
+        raised. `lanes_at_once`: the loader's connections. `read_on` tells what a lane has behind a batch."""
         self._task = task
         self.lanes_at_once = lanes_at_once
         self._converter = converter
@@ -100,7 +100,7 @@ class LaneApplier:
         self.close = loader.close
         self.seen: dict[Lane, AppliedOffset] = {}
         """The offsets in the target, as far as they are known: each transaction is undone where its lane's is another one there."""
-        self._put_dead_letters = None if loader.is_dry_run else put_dead_letters
+        self._put_dead_letters = self._tell_dead_letters if loader.is_dry_run and put_dead_letters else put_dead_letters
         self._mapper = Mapper(task.rules)
         self._wanted = Wanted(task, converter, process)
         self._is_merging = task.merge and loader.is_merging
@@ -156,6 +156,10 @@ class LaneApplier:
 
     def _letters(self) -> list[DeadLetter] | None:
         return None if self._put_dead_letters is None else []
+
+    def _tell_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
+        for letter in letters:
+            LOG.warning("task %s: record %s would become a dead letter: %s", self._task.task_id, letter.record, letter.reason)
 
     def _write(self, prepared: _Prepared, end_offset: int, mzxid: int, settled_before: int) -> BatchReport:
         end, reason = end_offset, ""

@@ -8,10 +8,12 @@ that open letters never expire.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import itemgetter
 from threading import Lock
 from time import monotonic
 from types import TracebackType
@@ -29,6 +31,7 @@ from cdcbus.plugins.kafka_refusal import Refusals
 LOG = logging.getLogger(__name__)
 _LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
 WAIT_SECONDS: Final = 30.0
+NEAR_BYTES: Final = 1 << 20  # what is fetched at once anyway
 PREFIX: Final = "cdcbus."
 REPLAYED: Final = f"{PREFIX}replayed"
 
@@ -205,14 +208,26 @@ class DeadLetterTopic:
 
     def _originals(self, letters: Sequence[DeadLetter]) -> list[Message]:
         """The records themselves. Raises BusError when one is not there any more."""
-        found = []
+        found: dict[str, Message] = {}
+        ordered = sorted({letter.record: letter for letter in letters}.values())
         with self._consumer() as consumer:
-            for letter in letters:
+            for _, lane in groupby(ordered, key=itemgetter(0, 1)):
+                found |= self._originals_of(consumer, lane)
+        return [found[letter.record] for letter in letters]
+
+    def _originals_of(self, consumer: Consumer, letters: Iterable[DeadLetter]) -> dict[str, Message]:
+        """Of letters of one partition, by offset. What lies between near ones is read as well: to go to another place costs a fetch."""
+        found: dict[str, Message] = {}
+        records: Iterator[Message] = iter(())
+        for letter in letters:
+            message = _skip_to(records, letter.offset)
+            if message is None:
                 consumer.assign([TopicPartition(letter.topic, letter.partition, letter.offset)])
-                message = next(self._read(consumer, letter.topic), None)
-                if message is None or message.offset() != letter.offset:
-                    raise BusUnavailable(f"record {letter.record}, a dead letter, cannot be read once more from Kafka at {self._servers}")
-                found.append(message)
+                records = self._read(consumer, letter.topic)
+                message = next(records, None)
+            if message is None or message.offset() != letter.offset:
+                raise BusUnavailable(f"record {letter.record}, a dead letter, cannot be read once more from Kafka at {self._servers}")
+            found[letter.record] = message
         return found
 
     def _all(self, topic: str) -> Iterator[Message]:
@@ -244,22 +259,30 @@ class DeadLetterTopic:
     @contextmanager
     def _consumer(self) -> Iterator[Consumer]:
         options = {"group.id": f"cdcbus-{self._task_id}", "enable.auto.commit": False, "enable.partition.eof": True}
-        consumer = Consumer({**self._options, **options, "auto.offset.reset": "earliest", "isolation.level": "read_committed"})
+        # A fetch at a partition's end is waited for before another place can be read.
+        options |= {"auto.offset.reset": "earliest", "isolation.level": "read_committed", "fetch.wait.max.ms": 10}
+        consumer = Consumer({**self._options, **options})
         try:
             yield consumer
         finally:
             consumer.close()
 
 
-@contextmanager
-def dead_letters_of(task: LoadTask) -> Iterator[Callable[[Sequence[DeadLetter]], None] | None]:
-    """How the task puts dead letters; None where it stops instead. Raises ConfigError, BusError."""
-    if task.on_error is OnError.STOP:
-        yield None
-    else:
-        with DeadLetterTopic(task) as topic:
-            topic.open()
-            yield topic.put
+def dead_letters_of(task: LoadTask) -> AbstractContextManager[DeadLetterTopic | None]:
+    """Where the task puts dead letters, once that is opened; None where it stops instead. Raises ConfigError."""
+    return nullcontext() if task.on_error is OnError.STOP else DeadLetterTopic(task)
+
+
+def _skip_to(records: Iterator[Message], offset: int) -> Message | None:
+    """The first record at or behind an offset; None where it is not near."""
+    skipped = 0
+    for message in records:
+        if (message.offset() or 0) >= offset:
+            return message
+        skipped += 1024 + len(message)  # a small one takes its time, too
+        if skipped > NEAR_BYTES:
+            break
+    return None
 
 
 def _open_letter(message: Message) -> OpenLetter:

@@ -77,7 +77,9 @@ def run(
                 if _stream(task, spark, scratch, Batches(task, applier, executors, positions, progress, stop, report, size, scratch)):
                     _rest(task, positions, progress, stop)
 
-        with dead_letters_of(task) as put_dead_letters, closing(make_applier(task, stop, put_dead_letters)) as applier:
+        with dead_letters_of(task) as letters, closing(make_applier(task, stop, letters.put if letters else None)) as applier:
+            if letters and not applier.is_dry_run:
+                letters.open()
             applier.check_targets()
             positions = StoredPositions(stores, is_dry_run=applier.is_dry_run)
             start()

@@ -78,6 +78,61 @@ def test_a_letter_that_is_put_twice_is_one(task: LoadTask, topic: DeadLetterTopi
     assert [each.letter.offset for each in topic.letters()] == [0]
 
 
+@pytest.fixture
+def places(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Where Kafka is asked to read from, partition and offset."""
+    asked: list[tuple[int, int]] = []
+
+    class Noting(Consumer):
+        def assign(self, partitions: list[TopicPartition]) -> None:
+            asked.extend((each.partition, each.offset) for each in partitions)
+            super().assign(partitions)
+
+    monkeypatch.setattr("cdcbus.consumer.dead_letters.Consumer", Noting)
+    return asked
+
+
+@pytest.mark.parametrize("is_far", [False, True])
+def test_records_that_are_near_each_other_are_read_at_once(
+    task: LoadTask, kafka: str, places: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch, is_far: bool
+) -> None:
+    if is_far:
+        monkeypatch.setattr("cdcbus.consumer.dead_letters.NEAR_BYTES", 0)
+    producer = Producer({"bootstrap.servers": kafka})
+    for number in range(100):
+        producer.produce(task.task_id, b"%d" % number, partition=1)
+    assert producer.flush(30) == 0
+    task = replace(task, dead_letters=replace(task.dead_letters, limit=100))
+    wanted = [letter(task, 1, offset) for offset in (100, 3, 99, 50, 3)]
+    with DeadLetterTopic(task) as topic:
+        topic.open()
+        places.clear()
+        topic.put([*wanted, letter(task, 0, 1)])
+        assert places == [(0, 1), (1, 3), *([(1, 50), (1, 99)] if is_far else [])]
+        found = {each.letter[1:3]: each.value for each in topic.letters()}
+    assert found == {(0, 1): b"\xff\x00", (1, 3): b"2", (1, 50): b"49", (1, 99): b"98", (1, 100): b"99"}
+
+
+@pytest.mark.parametrize("others", [[], [0]])
+def test_a_record_that_is_gone_is_told_and_no_letter_is_put(task: LoadTask, name: str, kafka: str, others: list[int]) -> None:
+    writer = Producer({"bootstrap.servers": kafka, "transactional.id": name})
+    writer.init_transactions(60)
+    for is_committed in (False, True, False):  # at 1, 3, 5 with a marker behind each
+        writer.begin_transaction()
+        writer.produce(name, b"written", partition=1)
+        assert writer.flush(60) == 0
+        (writer.commit_transaction if is_committed else writer.abort_transaction)(60)
+    task = replace(task, dead_letters=replace(task.dead_letters, limit=100))
+    with DeadLetterTopic(task) as topic:
+        topic.open()
+        for gone in (1, 2, 4, 5, 6, 7):
+            with pytest.raises(BusUnavailable, match=rf"record {name}/1/\d+, a dead letter, cannot be read once more"):
+                topic.put([letter(task, 1, gone), *(letter(task, 1, other) for other in others)])
+        assert topic.letters() == []
+        topic.put([letter(task, 1, 3), letter(task, 1, 0)])
+        assert [each.value for each in topic.letters()] == [b"other", b"written"]
+
+
 def test_letters_of_other_tasks_are_not_seen(task: LoadTask, topic: DeadLetterTopic) -> None:
     topic.put([letter(task, 0, 0)])
     with DeadLetterTopic(replace(task, task_id="other")) as other:
@@ -86,21 +141,22 @@ def test_letters_of_other_tasks_are_not_seen(task: LoadTask, topic: DeadLetterTo
 
 def test_more_open_letters_than_the_limit_stop_the_task_until_some_are_settled(task: LoadTask, topic: DeadLetterTopic) -> None:
     topic.put([letter(task, 0, 0), letter(task, 0, 1)])
-    with dead_letters_of(task) as put:
-        assert put is not None
+    with dead_letters_of(task) as again:
+        assert again is not None
+        again.open()
         with pytest.raises(
             DataError, match=r"3 dead letters would be open, loader\.deadletterLimit is 2; the last is record .*/1/0: no JSON"
         ):
-            put([letter(task, 1, 0)])
+            again.put([letter(task, 1, 0)])
         assert len(topic.letters()) == 2
         topic.drop(topic.letters()[:1])
-        put([letter(task, 1, 0)])
+        again.put([letter(task, 1, 0)])
     assert [each.letter[1:3] for each in topic.letters()] == [(0, 1), (1, 0)]
 
 
 def test_a_task_that_stops_on_errors_needs_no_topic(task: LoadTask) -> None:
-    with dead_letters_of(replace(task, on_error=OnError.STOP)) as put:
-        assert put is None
+    with dead_letters_of(replace(task, on_error=OnError.STOP)) as topic:
+        assert topic is None
 
 
 def test_the_topic_is_compacted_so_that_letters_do_not_expire(task: LoadTask, topic: DeadLetterTopic) -> None:

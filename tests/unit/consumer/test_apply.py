@@ -321,11 +321,23 @@ def test_nothing_is_committed_unless_the_dead_letters_are_put() -> None:
     assert (loader.rows[PARENTS], loader.offsets) == ({}, {})
 
 
-def test_a_dry_run_puts_no_dead_letters() -> None:
-    made, letters = Made(ConversionError("no JSON")), list[DeadLetter]()
-    with pytest.raises(ConversionError):
-        LaneApplier(TASK, made, target(is_dry_run=True), put_dead_letters=letters.extend).apply(LANE, made.records, 1, 5)
-    assert letters == []
+def test_a_dry_run_goes_on_past_what_would_become_a_dead_letter_and_puts_none(caplog: pytest.LogCaptureFixture) -> None:
+    without_key = RowChange(PARENT_TABLE, Op.INSERT, None, {"v": "secret"})
+    made = Made(ConversionError("no JSON"), parent(Op.INSERT, row("1")), without_key, parent(Op.INSERT, row("2")))
+    loader, letters = target(is_dry_run=True), list[DeadLetter]()
+    report = LaneApplier(TASK, made, loader, put_dead_letters=letters.extend).apply(LANE, made.records, 4, 5)
+    assert (letters, list(loader.rows[PARENTS])) == ([], [("1",), ("2",)])
+    assert (report.unread, report.tables[PARENTS].failed) == (1, 1)
+    unread, refused = (record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
+    assert unread == "task 7: record shop/0/0 would become a dead letter: no JSON"
+    assert refused.startswith("task 7: record shop/0/2 would become a dead letter: ")
+    assert "secret" not in caplog.text
+
+
+def test_a_dry_run_of_a_task_that_is_to_stop_stops() -> None:
+    made = Made(parent(Op.INSERT, row("1")), ConversionError("no JSON"))
+    with pytest.raises(ConversionError, match=r"^record shop\[0\]@1: no JSON$"):
+        LaneApplier(TASK, made, target(is_dry_run=True)).apply(LANE, made.records, 2, 5)
 
 
 def test_what_another_row_forbids_and_no_later_change_cures_is_refused_where_no_other_lane_can() -> None:
