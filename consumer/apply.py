@@ -101,7 +101,7 @@ class LaneApplier:
         self.seen: dict[Lane, AppliedOffset] = {}
         """The offsets in the target, as far as they are known: each transaction is undone where its lane's is another one there."""
         self._put_dead_letters = self._tell_dead_letters if loader.is_dry_run and put_dead_letters else put_dead_letters
-        self._mapper = Mapper(task.rules)
+        self._mapper = Mapper(task.rules, task.includes, task.excludes)
         self._wanted = Wanted(task, converter, process)
         self._is_merging = task.merge and loader.is_merging
         self._look_ahead = LookAhead(read_on, self._steps_to)

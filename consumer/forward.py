@@ -19,6 +19,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from cdcbus.consumer.dead_letters import DeadLetter
+from cdcbus.consumer.mapper import Mapper
 from cdcbus.consumer.offsets import Lane, TopicLogs, lanes_of
 from cdcbus.consumer.processor import Processor
 from cdcbus.consumer.records import Header, Records
@@ -83,7 +84,7 @@ class Forwarder:
         self._task, self._config, self._stop = task, config, stop
         self._put_dead_letters = put_dead_letters
         self._wanted = Wanted(task, converter, process)
-        self._rewriter = Rewriter(task.rules, config)
+        self._rewriter = Rewriter(Mapper(task.rules, task.includes, task.excludes), config)
         self._outlets: dict[Lane, _Outlet] = {}
         self._opening = Lock()
         self.seen: dict[Lane, AppliedOffset] = {}

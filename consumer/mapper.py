@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from cdcbus.consumer.expression import Expression
 from cdcbus.consumer.mask import Mask
 from cdcbus.consumer.task import MapperRule
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import ConfigError, ConversionError, DataError, UnmappedColumn
-from cdcbus.plugins.loaders.add_column import add_column
+from cdcbus.plugins.loaders.add_column import add_columns
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId, Unclear
 
 ANYTHING = MapperRule()
@@ -24,19 +25,21 @@ Selector = tuple[str | None, str | None]
 class Mapper:
     """The rules of one task. Thread-safe."""
 
-    def __init__(self, rules: Sequence[MapperRule]) -> None:
-        """Several rules that select the same send rows to several tables; of those that also name the same target, the first counts."""
+    def __init__(self, rules: Sequence[MapperRule], includes: frozenset[str] = frozenset(), excludes: frozenset[str] = frozenset()) -> None:
+        """Several rules that select the same send rows to several tables; of those that also name the same target, the first counts.
+        `includes`, `excludes`: the task's, which tell which source tables can share a target."""
+        self._includes, self._excludes = includes, excludes
         self._rules: dict[Selector, dict[tuple[str | None, str | None], MapperRule]] = {}
         for rule in rules:
             self._rules.setdefault(selector(rule), {}).setdefault(targets(rule), rule)
         self._routes: dict[TableId, tuple[Route, ...]] = {}
 
     def routes(self, source: TableId) -> tuple[Route, ...]:
-        """Where rows of this table go, by the rules of the most telling selector: schema and table, table only, schema only, any; a name
-        before a pattern."""
+        """Where rows of this table go, by the rules of the most telling selector: schema and table, table only, schema only, any; within
+        one of these a name before a pattern."""
         routes = self._routes.get(source)
         if routes is None:
-            routes = tuple(Route(source, rule, self._is_shared(rule)) for rule in self._selected(source))
+            routes = tuple(Route(source, rule, self._is_shared(source, _target(rule, source))) for rule in self._selected(source))
             self._routes[source] = routes
         return routes
 
@@ -44,15 +47,34 @@ class Mapper:
         matching = [found for found in self._rules if _matches(found[0], source.schema) and _matches(found[1], source.table)]
         if not matching:
             return [ANYTHING]
-        # The first of the most telling ones, as `max` gives it; the table weighs more than the schema.
-        return self._rules[max(matching, key=lambda found: (_telling(found[1]), _telling(found[0])))].values()
+        return self._rules[max(matching, key=_telling)].values()  # the first of the most telling ones, as `max` gives it
 
-    def _is_shared(self, rule: MapperRule) -> bool:
-        """Whether rows of other source tables go to the rule's target too, as far as rules tell."""
-        if any(pair and is_pattern(pair[0]) for pair in (rule.schema, rule.table)):
+    def _is_shared(self, source: TableId, target: TableId) -> bool:
+        """Whether rows of another source table go to the target too, as far as rules and filter tell: of `includes` where there are some,
+        else of the tables that rules name, each pattern standing for several. A table without a rule counts only in `includes`: else any
+        new name could be that of a further source table."""
+        if self._includes:
+            return bool(self._included_by_target.get(_lower(target), set()) - {_lower(source)})
+        leading = [rule for rules in self._rules.values() for rule in rules.values() if _lower(_target(rule, target)) == _lower(target)]
+        if any(pair and is_pattern(pair[0]) for rule in leading for pair in (rule.schema, rule.table)):
             return True
-        others = (other for key, rules in self._rules.items() if key != selector(rule) for other in rules)
-        return rule.table is not None and targets(rule) in others
+        others = {_lower(_source(rule, target)) for rule in leading if rule.schema or rule.table} - {_lower(source)}
+        return any(
+            _lower(_target(rule, other)) == _lower(target)
+            for other in others
+            if str(other).upper() not in self._excludes
+            for rule in self._selected(other)
+        )
+
+    @cached_property
+    def _included_by_target(self) -> dict[TableId, set[TableId]]:
+        """The source tables of `includes`, in lower case as their targets are."""
+        found: dict[TableId, set[TableId]] = {}
+        for name in self._includes:
+            source = _lower(TableId(*name.partition(".")[::2]))
+            for rule in self._selected(source):
+                found.setdefault(_lower(_target(rule, source)), set()).add(source)
+        return found
 
 
 class Route:
@@ -60,14 +82,14 @@ class Route:
 
     def __init__(self, source: TableId, rule: MapperRule, is_shared: bool) -> None:
         self.source, self.rule, self.is_shared = source, rule, is_shared
-        self.target = TableId(rule.schema[1] if rule.schema else source.schema, rule.table[1] if rule.table else source.table)
+        self.target = _target(rule, source)
         self._plans: dict[int, Plan] = {}
 
     def plan(self, source: Table, target: TargetTable, is_dropping: bool = False) -> Plan:
         """How rows of `source` become rows of `target`. `is_dropping`: columns that the target lacks are left out, whatever the rule says.
 
-        Raises UnmappedColumn for a source column that the target lacks, unless it is to be left out; ConversionError for cells that may
-        mean something else than they read; ConfigError.
+        Raises UnmappedColumn for source columns that the target lacks, unless they are to be left out, and for a column of the target's key
+        that the source lacks; ConversionError for cells that may mean something else than they read; ConfigError.
         """
         plan = self.known_plan(source, target)
         if plan is None:
@@ -91,8 +113,11 @@ class Route:
         lower, rule = column.lower(), self.rule
         if lower in rule.ignored or (rule.included and lower not in rule.included):
             return None
-        renamed = any_case(rule.columns, column)
-        return column if renamed is None else rule.columns[renamed]
+        return self._renamed(column)
+
+    def _renamed(self, column: str) -> str:
+        renamed = any_case(self.rule.columns, column)
+        return column if renamed is None else self.rule.columns[renamed]
 
     def columns(self, source: Table) -> list[Column]:
         """The columns, under their target names, that a target must have for rows of `source`."""
@@ -118,11 +143,11 @@ class Route:
         dropped: list[str] = []
         columns: list[Column] = []
         spelled = {column.name.lower(): column.name for column in source.columns}
+        there = {key: any_case(target.columns, column.name) for key, column in wanted.items()}
+        if not is_dropping and (missing := {key: column for key, column in wanted.items() if there[key] is None}):
+            raise UnmappedColumn(self._cure(missing, target))
         for key, column in wanted.items():
-            found = any_case(target.columns, column.name)
-            if found is None:
-                if not is_dropping:
-                    raise UnmappedColumn(self._cure(key, column, target))
+            if (found := there[key]) is None:
                 dropped.append(column.name)
                 continue
             if target.columns[found].is_generated:
@@ -134,19 +159,59 @@ class Route:
             else:
                 computed[found] = self.rule.computed[column.name].bound(spelled)
         _refuse_twice(source.id, target.id, names)
+        wrong = self._without_key(source, target, {*names.values(), *computed}) or self._unknown_column(computed, spelled)
+        if wrong and source.is_described and source.columns:  # a TRUNCATE may come without
+            raise wrong
         masks = self._masks(source, target, names)
         is_same = not computed and not masks and all(name == column for column, name in names.items())
         table = Table(target.id, tuple(columns), target.key, source.is_described)
-        return Plan(source, target, table, None if is_same else names, computed, masks, tuple(dropped), self.is_shared)
-
-    def _cure(self, key: str, column: Column, target: TargetTable) -> str:
-        cure = add_column(target, column)
-        if key.startswith("["):
-            return f"mapper[i] computes column {column.name}, which target table {target.id} lacks: add it ({cure}), or remove the line"
-        return (
-            f"column {key} of source table {self.source} has no column {column.name} in target table {target.id}: add it ({cure}), "
-            "rename it with mapper[i].column, or set mapper[i].forceMatched=false to drop it"
+        return Plan(
+            source, target, table, names, frozenset(names), is_same, computed, masks, tuple(dropped), self.is_shared, str(wrong or "")
         )
+
+    def _cure(self, missing: Mapping[str, Column], target: TargetTable) -> str:
+        """One sentence, and one statement, for all: each look that finds one more would cost the operator a round. `missing`: as of
+        `_wanted_columns`."""
+        copied = {key: column.name for key, column in missing.items() if not key.startswith("[")}
+        computed = [column.name for key, column in missing.items() if key.startswith("[")]
+        it, s = ("it", "") if len(missing) == 1 else ("them", "s")
+        cure = f"add {it} ({add_columns(target, list({column.name: column for column in missing.values()}.values()))})"
+        computing = f"mapper[i] computes column{'s' * (len(computed) > 1)} {', '.join(computed)}"
+        if not copied:
+            return f"{computing}, which target table {target.id} lacks: {cure}, or remove the line{s}"
+        it, s, have = ("it", "", "has") if len(copied) == 1 else ("them", "s", "have")
+        return (
+            f"column{s} {', '.join(copied)} of source table {self.source} {have} no column{s} {', '.join(copied.values())} in target table "
+            f"{target.id}{f', and {computing}, which it lacks too' if computed else ''}: {cure}, "
+            f"rename {it} with mapper[i].column, or set mapper[i].forceMatched=false to drop {it}"
+        )
+
+    def _without_key(self, source: Table, target: TargetTable, brought: Collection[str | None]) -> UnmappedColumn | None:
+        """What is wrong where no row can have the target's whole key. Raises ConfigError where it is the rule that leaves a part of it
+        out."""
+        lacking = [name for name in target.key if name in target.columns and name not in brought]
+        left_out = [c.name for c in source.columns if self.wanted(c.name) is None and any_case(lacking, self._renamed(c.name)) is not None]
+        if left_out:
+            raise ConfigError(
+                f"mapper[i] leaves out column {', '.join(left_out)} of source table {source.id}, which is part of the key of target table "
+                f"{target.id}: rows could not be told apart; keep it, or compute it with mapper[i].expression"
+            )
+        if not lacking:
+            return None
+        return UnmappedColumn(
+            f"source table {source.id} brings nothing for column {', '.join(lacking)}, which is part of the key of target table "
+            f"{target.id}: map a column to it with mapper[i].column or mapper[i].expression, or give the target another key"
+        )
+
+    def _unknown_column(self, computed: Mapping[str, Expression], spelled: Mapping[str, str]) -> ConfigError | None:
+        """What is wrong where no row can have what an expression takes. `spelled`: the source's columns by their names in lower case."""
+        for name, made in computed.items():
+            if unknown := sorted(made.columns - {*spelled.values()}):
+                return ConfigError(
+                    f"mapper[i].expression.{name} takes column {', '.join(unknown)}, which source table {self.source} does not have: "
+                    "correct the name, or remove the line"
+                )
+        return None
 
     def _masks(self, source: Table, target: TargetTable, names: Mapping[str, str | None]) -> dict[str, Mask]:
         masks = {name: mask for name in names if (mask := self.rule.masks.get(name.lower()))}
@@ -163,28 +228,38 @@ class Route:
 class Plan:
     """How rows of `source` become rows of `target`.
 
-    `names`: source column -> target column, None = left out; None for `names` itself where rows are taken as they are. `computed`: target
-    column -> what it holds; `masks` are by source column. `dropped`: columns that the target lacks. `table` is what the mapped rows are of.
-    `is_shared`: rows of other source tables go to the target too.
+    `names`: source column -> target column, None = left out; `known`: the source columns. `is_same`: rows are taken as they are.
+    `computed`: target column -> what it holds; `masks` are by source column. `dropped`: columns that the target lacks. `table` is what the
+    mapped rows are of. `is_shared`: rows of other source tables go to the target too. `wrong`: why no whole row fits, where the record may
+    be of a part of one; empty if it does.
     """
 
     source: Table
     target: TargetTable
     table: Table
-    names: Mapping[str, str | None] | None
+    names: Mapping[str, str | None]
+    known: frozenset[str]
+    is_same: bool
     computed: Mapping[str, Expression]
     masks: Mapping[str, Mask]
     dropped: tuple[str, ...]
     is_shared: bool = False
+    wrong: str = ""
+
+    def describes(self, image: Mapping[str, object] | None) -> bool:
+        """Whether all columns of a row, or of many, are of the source table as its record describes it."""
+        return image is None or self.known.issuperset(image)
 
     def map(self, change: RowChange) -> RowChange:
         """The same change under the target's names. Raises DataError for a row that does not fit its own table, or that lacks what an
-        expression takes; for a truncate of a table that shares its target."""
+        expression takes; for a truncate of a table that shares its target. Raises ConfigError where no whole row fits."""
         if self.is_shared and change.op is Op.TRUNCATE:
             raise DataError(
                 f"TRUNCATE of {self.source.id}: target table {self.target.id} holds rows of other source tables too, and would lose them; "
                 "delete the rows of this one there, then set the position behind the record"
             )
+        if self.wrong and change.op is Op.INSERT:  # which is whole in all forms
+            raise ConfigError(self.wrong)
         before, after = self._row(change.before), self._row(change.after)
         if self.computed:
             before, after = self._with_computed(change, before, after)
@@ -192,7 +267,7 @@ class Plan:
 
     def _row(self, row: Row | None) -> Row | None:
         names = self.names
-        if row is None or names is None:
+        if row is None or (self.is_same and self.known.issuperset(row)):
             return row
         try:
             if self.masks:
@@ -250,9 +325,23 @@ def _matches(name: str | None, found: str) -> bool:
     return re.fullmatch(name, found, re.IGNORECASE) is not None if is_pattern(name) else name == found.lower()
 
 
-def _telling(name: str | None) -> int:
-    """0 for any, then patterns, then names."""
-    return 0 if name is None else 1 if is_pattern(name) else 2
+def _telling(found: Selector) -> tuple[bool, bool, bool, bool]:
+    """Which of schema and table it has, as porter compares them; then whether these are names. The table weighs more than the schema."""
+    schema, table = found
+    return table is not None, schema is not None, not is_pattern(table or ""), not is_pattern(schema or "")
+
+
+def _target(rule: MapperRule, source: TableId) -> TableId:
+    return TableId(rule.schema[1] if rule.schema else source.schema, rule.table[1] if rule.table else source.table)
+
+
+def _source(rule: MapperRule, target: TableId) -> TableId:
+    """The source table, as the rule spells it, whose rows the rule sends to a target that it leads to."""
+    return TableId(rule.schema[0] if rule.schema else target.schema, rule.table[0] if rule.table else target.table)
+
+
+def _lower(table: TableId) -> TableId:
+    return TableId(table.schema.lower(), table.table.lower())
 
 
 def any_case(names: Iterable[str], wanted: str) -> str | None:

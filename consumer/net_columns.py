@@ -61,7 +61,7 @@ def net_columns(
     plain = set(others)
     for group in (*found.groups, *few):
         plans = plans_of(group.table)
-        if plans is None or any(plan.computed or plan.masks for plan in plans):
+        if plans is None or any(_needs_look(group, plan) for plan in plans):
             plain.update(group.records.to_pylist())
             continue
         for plan in plans:
@@ -114,9 +114,14 @@ def _columns(rows: Sequence[Row | None]) -> dict[str, pa.Array] | None:
     return None if first is None else {name: pa.array([row[name] for row in rows if row is not None], pa.string()) for name in first}
 
 
+def _needs_look(group: RowGroup, plan: Plan) -> bool:
+    """Whether rows are to be mapped one by one: also those with a column that their records do not describe, which are refused there."""
+    return bool(plan.computed or plan.masks or plan.wrong) or not (plan.describes(group.before) and plan.describes(group.after))
+
+
 def _mapped(group: RowGroup, plan: Plan) -> RowGroup:
     names = plan.names
-    if names is None:
+    if plan.is_same:
         return group
     return replace(group, before=_renamed(group.before, names), after=_renamed(group.after, names))
 

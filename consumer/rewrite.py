@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 from cdcbus.consumer.mapper import Mapper, Plan, Route
-from cdcbus.consumer.task import MapperRule
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.publish_config import PublishConfig
@@ -39,8 +38,8 @@ class Written(NamedTuple):
 class Rewriter:
     """The mapper, keys, topics and form of one task. Thread-safe."""
 
-    def __init__(self, rules: Sequence[MapperRule], config: PublishConfig) -> None:
-        self._mapper, self._config = Mapper(rules), config
+    def __init__(self, mapper: Mapper, config: PublishConfig) -> None:
+        self._mapper, self._config = mapper, config
         self._converter = make_converter(config.converter)
         self._ways = lru_cache(maxsize=TABLES)(self._new_ways)
         self._last: tuple[Table, tuple[Way, ...]] | None = None

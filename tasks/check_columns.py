@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cdcbus.consumer.mapper import Route
 from cdcbus.plugins.contracts import TargetTable
-from cdcbus.plugins.loaders.add_column import add_column
+from cdcbus.plugins.loaders.add_column import add_columns
 from cdcbus.plugins.rowchange import Column
 from cdcbus.tasks.check_records import Sample, Seen
 from cdcbus.tasks.observations import Observation, error, ok, warning
@@ -17,14 +17,11 @@ def describe_columns(route: Route, sample: Sample | None, table: TargetTable) ->
     subject, source, rule = f"target table {table.id}", route.source, route.rule
     there = {name.lower() for name in table.columns}
     renamed = rule.columns if rule.table else {}  # a rule for any table may name columns that only others have
-    for name in rule.computed:
-        if name.lower() not in there:
-            cure = f"{add_column(table, Column(name))}; or remove the line."
-            yield error(subject, f"has no column {name}, which mapper[i] computes", cure)
+    if made := [name for name in rule.computed if name.lower() not in there]:
+        cure = f"{add_columns(table, [Column(name) for name in made])}; or remove the line{_s(made)}."
+        yield error(subject, f"has no column{_s(made)} {', '.join(made)}, which mapper[i] computes", cure)
     if sample is None:
-        for column, name in renamed.items():
-            if name.lower() not in there:
-                yield _lacking(subject, route, Seen(Column(column), "", True), table)
+        yield from _lacking(subject, route, [Seen(Column(c), "", True) for c, name in renamed.items() if name.lower() not in there], table)
         return
     known = {name.lower() for name in sample.columns}
     for column in renamed:
@@ -32,8 +29,8 @@ def describe_columns(route: Route, sample: Sample | None, table: TargetTable) ->
             found = f"mapper[i].column.{column}: the newest rows of {source} have no such column"
             yield warning(subject, found, "Correct the column's name in the task file, or remove the line.")
     lacking = [seen for name, seen in sample.columns.items() if (wanted := route.wanted(name)) and wanted.lower() not in there]
-    for seen in lacking:
-        yield _lacking(subject, route, seen, table)
+    for is_ahead in (True, False):
+        yield from _lacking(subject, route, [seen for seen in lacking if seen.is_ahead is is_ahead], table)
     if not lacking:
         yield ok(subject, f"has all {len(sample.columns)} columns of the newest rows of {source}")
     yield from _keys(subject, route, sample, table)
@@ -58,13 +55,29 @@ def _keys(subject: str, route: Route, sample: Sample, table: TargetTable) -> Ite
         yield warning(subject, found, cure)
 
 
-def _lacking(subject: str, route: Route, seen: Seen, table: TargetTable) -> Observation:
-    source, column, name = route.source, seen.column, route.wanted(seen.column.name) or seen.column.name
-    alter = add_column(table, Column(name, column.mysql_type, column.sql_type))
-    alter += ";" if column.mysql_type else "; with the type that it has at the source;"
-    found = f"has no column {name} for column {column.name} of {source}" + (f", which record {seen.record} has" if seen.record else "")
+def _lacking(subject: str, route: Route, lacking: Sequence[Seen], table: TargetTable) -> Iterator[Observation]:
+    """One for all of them, which are ahead alike, with the one statement that adds them."""
+    if not lacking:
+        return
+    columns, is_one = [seen.column for seen in lacking], len(lacking) == 1
+    wanted = [Column(route.wanted(column.name) or column.name, column.mysql_type, column.sql_type) for column in columns]
+    it, s = ("it", "") if is_one else ("them", "s")
+    alter = add_columns(table, list({column.name: column for column in wanted}.values())) + ";"
+    if untyped := [column.name for column in columns if not column.mysql_type]:
+        alter += " with the type that it has at the source;" if is_one else f" with the source's types for {', '.join(untyped)};"
+    records = sorted({seen.record for seen in lacking if seen.record})
+    names, sources = (", ".join(column.name for column in each) for each in (wanted, columns))
+    found = f"has no column{s} {names} for column{s} {sources} of {route.source}"
+    if records:
+        found += f", which record{_s(records)} {', '.join(records)} {'has' if len(records) == 1 else 'have'}"
     if not route.rule.force_matched:
-        return warning(subject, f"{found}; mapper[i].forceMatched=false leaves it out", alter)
-    if not seen.is_ahead:
-        return warning(subject, f"{found}; that record is before the start", alter)
-    return error(subject, found, f"{alter} or rename it with mapper[i].column.{column.name}, or drop it with mapper[i].forceMatched=false.")
+        yield warning(subject, f"{found}; mapper[i].forceMatched=false leaves {it} out", alter)
+    elif not lacking[0].is_ahead:
+        yield warning(subject, f"{found}; {'that record is' if len(records) == 1 else 'those records are'} before the start", alter)
+    else:
+        name = columns[0].name if is_one else "X"
+        yield error(subject, found, f"{alter} or rename {it} with mapper[i].column.{name}, or drop {it} with mapper[i].forceMatched=false.")
+
+
+def _s(names: Sequence[str]) -> str:
+    return "" if len(names) == 1 else "s"

@@ -78,7 +78,10 @@ class EntangledLoad(Thread):
         count = 3000 if number % 100 == 0 else 10
         rows = [(number * 10_000 + row + 1, self._choose.choice("abc")) for row in range(count)]
         cursor.executemany("INSERT INTO orders VALUES (%s, %s)", rows)
-        cursor.execute("UPDATE orders SET name = RIGHT(CONCAT(name, %s), 40) WHERE id %% 97 = %s", (self._choose.choice("xyz"), self._choose.randrange(97)))
+        cursor.execute(
+            "UPDATE orders SET name = RIGHT(CONCAT(name, %s), 40) WHERE id %% 97 = %s",
+            (self._choose.choice("xyz"), self._choose.randrange(97)),
+        )
         cursor.execute("UPDATE orders SET id = -id WHERE id > 0 AND id %% 101 = %s", (self._choose.randrange(101),))
         cursor.execute("DELETE FROM orders WHERE id %% 89 = %s", (self._choose.randrange(89),))
 

@@ -1,4 +1,4 @@
-"""Everything that a mapper and an event processor do to rows, the whole way from the source to both targets, with few rows and with many."""
+"""All that mappers and event processors do to rows, the whole way from the source to both targets, with few rows and with many."""
 
 from __future__ import annotations
 

@@ -529,12 +529,15 @@ def test_sharded_tables_are_merged_into_one() -> None:
     assert list(loader.rows[PARENTS]) == [("0",), ("1",), ("2",)]
 
 
-def test_a_truncate_of_a_shard_does_not_empty_what_others_share() -> None:
-    loader = target()
-    rules = (MapperRule(table=("parents_[0-9]+", "parents")),)
-    apply(loader, RowChange(shard(0), Op.INSERT, None, row("0")), task=replace(TASK, rules=rules))
+@pytest.mark.parametrize(
+    ("name", "includes"),
+    [("parents_[0-9]+", frozenset[str]()), ("parents_1", frozenset({"SHOP.PARENTS", "SHOP.PARENTS_0", "SHOP.PARENTS_1"}))],
+)
+def test_a_truncate_of_a_shard_does_not_empty_what_others_share(name: str, includes: frozenset[str]) -> None:
+    loader = target(rows={PARENTS: {("0",): row("0")}})
+    task = replace(TASK, rules=(MapperRule(table=(name, "parents")),), includes=includes)
     with pytest.raises(DataError, match=r"TRUNCATE of shop\.parents_1: target table shop\.parents holds rows of other source tables too"):
-        apply(loader, RowChange(shard(1), Op.TRUNCATE, None, None), task=replace(TASK, rules=rules))
+        apply(loader, RowChange(shard(1), Op.TRUNCATE, None, None), task=task)
     assert list(loader.rows[PARENTS]) == [("0",)]
 
 

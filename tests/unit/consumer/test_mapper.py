@@ -95,6 +95,26 @@ def test_a_column_that_the_target_lacks_is_refused_with_its_cure() -> None:
     )
 
 
+def test_all_columns_that_the_target_lacks_are_refused_at_once_with_one_cure() -> None:
+    rule = MapperRule(columns={"note": "Remark"}, computed={"made": read_expression("x")})
+    with pytest.raises(UnmappedColumn) as refused:
+        map_row(rule, update({}, {}), target("id"))
+    assert str(refused.value) == (
+        "columns Note, extra of source table Shop.Orders have no columns Remark, extra in target table shop.orders, "
+        "and mapper[i] computes column made, which it lacks too: add them "
+        '(ALTER TABLE "shop"."orders" ADD COLUMN "Remark" varchar(40), ADD COLUMN "extra" integer, ADD COLUMN "made" text), '
+        "rename them with mapper[i].column, or set mapper[i].forceMatched=false to drop them"
+    )
+    sentence = r'^mapper\[i\] computes columns a, b, .*: add them \(.* ADD COLUMN "b" text\), or remove the lines$'
+    with pytest.raises(UnmappedColumn, match=sentence):
+        map_row(computing(a="x", b="y"), update({}, {}), target("id"))
+
+
+def test_two_columns_for_one_that_the_target_lacks_are_added_once() -> None:
+    with pytest.raises(UnmappedColumn, match=r'add them \(ALTER TABLE "shop"\."orders" ADD COLUMN "both" integer\)'):
+        map_row(MapperRule(columns={"note": "both", "extra": "both"}), update({}, {}), target("id"))
+
+
 def test_a_column_that_the_target_lacks_is_dropped_where_the_rule_says_so() -> None:
     mapped = map_row(MapperRule(force_matched=False), update({"ID": "1", "extra": "5"}, {"extra": "6"}), target("id", "note"))
     assert (mapped.before, mapped.after) == ({"id": "1"}, {})
@@ -109,6 +129,13 @@ def test_a_column_that_the_target_computes_is_left_out() -> None:
 def test_a_column_that_the_record_does_not_describe_is_refused() -> None:
     with pytest.raises(DataError, match=r"^a row of Shop\.Orders holds column new, which its record does not describe$"):
         map_row(None, update({}, {"ID": "1", "new": "x"}), target("id", "note", "extra"))
+
+
+@pytest.mark.parametrize("row", [{"ID": "1", "Note": "x", "extra": "5", "new": "x"}, {"ID": "1", "new": "x"}])
+def test_a_column_that_the_record_does_not_describe_is_refused_where_nothing_is_renamed_too(row: Row) -> None:
+    for change in (update({}, row), update(row, {}), RowChange(SOURCE, Op.DELETE, row, None)):
+        with pytest.raises(DataError, match=r"^a row of Shop\.Orders holds column new, which its record does not describe$"):
+            map_row(None, change, target("ID", "Note", "extra", "new"))
 
 
 def test_two_columns_cannot_go_to_one() -> None:
@@ -141,7 +168,7 @@ def test_a_target_that_has_changed_is_looked_at_again() -> None:
 
 
 def test_a_source_that_has_changed_is_looked_at_again() -> None:
-    [route], table = Mapper(()).routes(SOURCE.id), target("id", "note")
+    [route], table = Mapper(()).routes(SOURCE.id), target("note")
     for name in ("note", "Note", "NOTE"):
         source = Table(SOURCE.id, (Column(name),), ())
         assert route.known_plan(source, table) is None
@@ -172,17 +199,78 @@ def test_a_pattern_for_a_table_comes_before_a_name_of_a_schema() -> None:
     assert names(rules[:2], SOURCE.id) == [TableId("Shop", "t")]
 
 
+def test_schema_and_table_come_before_a_table_alone_whichever_is_a_pattern() -> None:
+    """As porter has it, which knows names only."""
+    rules = [
+        MapperRule(table=("orders", "table")),
+        MapperRule(schema=("sh.*", "s"), table=("ord.*", "patterns")),
+        MapperRule(schema=("shop", "s"), table=("ord.*", "schema")),
+        MapperRule(schema=("sh.*", "s"), table=("orders", "name")),
+        MapperRule(schema=("shop", "s"), table=("orders", "names")),
+    ]
+    for number, expected in enumerate(["table", "patterns", "schema", "name", "names"]):
+        assert [found.table for found in names(rules[: number + 1], SOURCE.id)] == [expected]
+
+
+def pairs(*rules: tuple[str, str]) -> tuple[MapperRule, ...]:
+    """As `schema` and `table` of a task file, empty without the line."""
+    made = [tuple(tuple(text.split(",")) if text else None for text in rule) for rule in rules]
+    return tuple(MapperRule(schema=schema, table=table) for schema, table in made)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("rules", "is_shared"),
     [
-        ((MapperRule(table=("orders", "t")),), False),
-        ((MapperRule(schema=("shop", "s")), MapperRule(schema=("other", "s"))), False),
-        ((MapperRule(table=("ord.*", "t")),), True),
-        ((MapperRule(table=("orders", "t")), MapperRule(table=("others", "T"))), True),
+        ((), False),
+        (pairs(("", "")), False),
+        (pairs(("", "orders,t")), False),
+        (pairs(("shop,s", "")), False),
+        (pairs(("shop,s", "orders,t")), False),
+        (pairs(("shop,s", ""), ("shop,s2", "")), False),  # one to several
+        (pairs(("shop,s", ""), ("other,s2", "")), False),
+        (pairs(("shop,s", ""), ("other,s", "items,items")), False),
+        (pairs(("shop,s", ""), ("other,s", ""), ("other,s2", "orders,orders")), False),  # other.orders goes elsewhere
+        (pairs(("shop,s", ""), ("OTHER,S", "")), True),
+        (pairs(("shop,s", "orders,orders"), ("other,s", "")), True),
+        (pairs(("shop,s", "orders,t"), ("other,s", "t,T")), True),
+        (pairs(("shop,s", "orders,t"), ("other,s", "")), True),  # other.t
+        (pairs(("other,SHOP", "")), True),  # what has no rule goes to its own name
+        (pairs(("", "others,Orders")), True),
+        (pairs(("", "orders,t"), ("", "others,T")), True),
+        (pairs(("", "ord.*,t")), True),
+        (pairs(("sh.*,s", "")), True),
+        (pairs(("", "orders,t"), ("", "t_[0-9]+,T")), True),
     ],
 )
-def test_a_target_that_several_rules_or_a_pattern_fill_is_shared(rules: tuple[MapperRule, ...], is_shared: bool) -> None:
-    assert [route.is_shared for route in Mapper(rules).routes(SOURCE.id)] == [is_shared]
+def test_a_target_that_another_source_table_reaches_by_the_rules_is_shared(rules: tuple[MapperRule, ...], is_shared: bool) -> None:
+    assert {route.is_shared for route in Mapper(rules).routes(SOURCE.id)} == {is_shared}
+
+
+@pytest.mark.parametrize(
+    ("rules", "includes", "excludes", "is_shared"),
+    [
+        (pairs(("shop,s", ""), ("other,s", "")), "SHOP.ORDERS OTHER.ITEMS", "", False),
+        (pairs(("shop,s", ""), ("other,s", "")), "SHOP.ORDERS OTHER.ORDERS", "", True),
+        (pairs(("shop,s", ""), ("other,s", "")), "", "OTHER.ORDERS", False),
+        (pairs(("shop,s", "")), "SHOP.ORDERS S.ORDERS", "", True),
+        (pairs(("", "orders,t")), "SHOP.ORDERS SHOP.T", "", True),
+        (pairs(("", "orders,t")), "SHOP.ORDERS OTHER.T", "", False),
+        (pairs(("", "orders,t"), ("", "t,t2")), "SHOP.ORDERS SHOP.T", "", False),
+        (pairs(("", "ord.*,t")), "SHOP.ORDERS SHOP.ITEMS", "", False),
+        (pairs(("", "ord.*,t")), "SHOP.ORDERS SHOP.ORDERS_1", "", True),
+    ],
+)
+def test_the_filter_tells_which_source_tables_share_a_target(
+    rules: tuple[MapperRule, ...], includes: str, excludes: str, is_shared: bool
+) -> None:
+    mapper = Mapper(rules, frozenset(includes.split()), frozenset(excludes.split()))
+    assert [route.is_shared for route in mapper.routes(SOURCE.id)] == [is_shared]
+
+
+def test_a_truncate_is_refused_where_the_target_is_shared() -> None:
+    [route] = Mapper(pairs(("shop,s", ""), ("other,s", ""))).routes(SOURCE.id)
+    with pytest.raises(DataError, match=r"^TRUNCATE of Shop\.Orders: target table shop\.orders holds rows of other source tables too"):
+        route.plan(SOURCE, target("id", "note", "extra")).map(RowChange(SOURCE, Op.TRUNCATE, None, None))
 
 
 # Cells
@@ -239,6 +327,58 @@ def test_a_key_may_be_hashed_but_not_cut() -> None:
     assert hashed.after == {"id": hashlib.sha256(b"salt1").hexdigest()}
     with pytest.raises(ConfigError, match=r"^mapper\[i\]\.mask\.ID: column id is part of the key of target table shop\.orders"):
         map_row(MapperRule(masks={"id": read_mask("truncate:1")}), update({}, {"ID": "1"}), table)
+
+
+# What is wrong with every row
+
+LEFT_OUT = [MapperRule(ignored=frozenset({"id"})), MapperRule(included=frozenset({"note"}))]
+
+
+@pytest.mark.parametrize("rule", LEFT_OUT)
+def test_the_target_s_key_must_not_be_left_out(rule: MapperRule) -> None:
+    with pytest.raises(ConfigError) as refused:
+        map_row(rule, update({}, {"ID": "1"}), target("id", "note", "extra"))
+    assert str(refused.value) == (
+        "mapper[i] leaves out column ID of source table Shop.Orders, which is part of the key of target table shop.orders: "
+        "rows could not be told apart; keep it, or compute it with mapper[i].expression"
+    )
+
+
+@pytest.mark.parametrize("rule", LEFT_OUT)
+def test_what_is_the_source_s_key_only_may_be_left_out(rule: MapperRule) -> None:
+    row = {"ID": "1", "Note": "x"}
+    columns = {name: TargetColumn(name, "text") for name in ("id", "note", "extra")}
+    for key in ((), ("note",)):
+        assert map_row(rule, update({}, row), TargetTable(TableId("shop", "orders"), columns, key)).after == {"note": "x"}
+    computed = MapperRule(ignored=frozenset({"id"}), computed={"ID": read_expression("{id}-{note}")})
+    assert map_row(computed, update({}, row), target("id", "note", "extra")).after == {"note": "x", "id": "1-x"}
+
+
+def keyed(*key: str) -> TargetTable:
+    return TargetTable(TableId("shop", "orders"), {name: TargetColumn(name, "text") for name in ("ID", "Note", "extra", *key)}, key)
+
+
+def test_a_key_column_that_the_source_lacks_is_waited_for() -> None:
+    with pytest.raises(UnmappedColumn, match=r"^source table Shop\.Orders brings nothing for column shard, which is part of the key"):
+        map_row(MapperRule(force_matched=False), update({}, {"ID": "1"}), keyed("ID", "shard"))
+    assert map_row(MapperRule(computed={"SHARD": read_expression("1")}), update({}, {"ID": "1"}), keyed("shard")).after == {
+        "ID": "1",
+        "shard": "1",
+    }
+
+
+def test_an_expression_with_a_column_that_the_source_lacks_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^mapper\[i\]\.expression\.made takes column nte, which source table Shop\.Orders does"):
+        map_row(computing(made="{nte}"), update({}, {"Note": "x"}), target("id", "made"))
+
+
+@pytest.mark.parametrize(("rule", "key"), [(MapperRule(), "shard"), (computing(Note="{nte}"), "ID")])
+def test_a_record_that_may_be_of_a_part_of_a_row_tells_by_its_inserts_what_is_wrong_with_all(rule: MapperRule, key: str) -> None:
+    source = Table(SOURCE.id, (Column("ID"), Column("Note"), Column("extra")), ("ID",), is_described=False)
+    row = {"ID": "1", "Note": "x", "extra": "5"}
+    assert map_row(rule, RowChange(source, Op.UPDATE, row, {"Note": "y"}), keyed(key)).op is Op.UPDATE
+    with pytest.raises(ConfigError, match=r"brings nothing for column shard|takes column nte"):
+        map_row(rule, RowChange(source, Op.INSERT, None, row), keyed(key))
 
 
 # Columns without a type

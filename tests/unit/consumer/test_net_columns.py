@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -10,9 +12,12 @@ from hypothesis import strategies as st
 
 from cdcbus.consumer import apply, net_columns
 from cdcbus.consumer.apply import LaneApplier
+from cdcbus.consumer.dead_letters import DeadLetter
+from cdcbus.consumer.expression import read_expression
 from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget, TargetColumn, TargetTable
+from cdcbus.plugins.errors import ConfigError, UnmappedColumn
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from tests.support.memory_target import MemoryTarget
@@ -105,6 +110,39 @@ def test_whole_tables_are_read_by_columns(monkeypatch: pytest.MonkeyPatch) -> No
     report = applied(loader, changes, "oggJson")
     assert report.tables[TableId("shop", "orders")].rows == len(changes)
     assert report.last_commit_ms == changes[-1].origin.commit_ms
+
+
+@pytest.mark.parametrize("changes_of", ["orders", "notes"])  # taken as they are, and renamed
+def test_a_column_that_records_do_not_describe_is_refused_in_many_records_too(changes_of: str) -> None:
+    wire, letters = make_converter("canalRow"), list[DeadLetter]()
+    changes = [change for change in history(1, 3000, 0.0) if change.table.id.table == changes_of and change.op is Op.INSERT][:300]
+    values = [json.loads(wire.to_bytes(change)) for change in (changes * 30)[:300]]
+    for value in values[40:290]:
+        value["data"][0]["zz"] = "x"
+    records = records_of([(number, json.dumps(value, separators=(",", ":")).encode()) for number, value in enumerate(values)])
+    LaneApplier(task("canalRow"), wire, target(), put_dead_letters=letters.extend).apply(LANE, records, len(records), 5)
+    assert [letter.offset for letter in letters] == list(range(40, 290))
+    assert all("holds column zz, which its record does not describe" in letter.reason for letter in letters)
+
+
+@pytest.mark.parametrize("converter", ["canalRow", "oggJson"])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        MapperRule(ignored=frozenset({"id"})),
+        MapperRule(computed={"b": read_expression("{bb}")}),
+        MapperRule(columns={"id": "a"}, ignored=frozenset({"a"})),
+    ],
+)
+def test_a_mapper_that_is_wrong_for_every_row_stops_the_task_and_makes_no_letters(converter: str, rule: MapperRule) -> None:
+    wire, letters, loader = make_converter(converter), list[DeadLetter](), target()
+    changes = [change for change in history(1, 900, 0.0) if change.table.id.table == "orders"]
+    records = records_of([(number, wire.to_bytes(change)) for number, change in enumerate(changes)])
+    applier = LaneApplier(replace(task(converter), rules=(rule,)), wire, loader, put_dead_letters=letters.extend)
+    for count in (len(records), 50):
+        with pytest.raises((ConfigError, UnmappedColumn)):
+            applier.apply(LANE, records[:count], count, 5)
+    assert (letters, loader.rows[TableId("shop", "orders")]) == ([], {})
 
 
 def test_a_few_changes_of_a_kind_do_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

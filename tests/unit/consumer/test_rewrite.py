@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cdcbus.consumer.expression import constant
+from cdcbus.consumer.mapper import Mapper
 from cdcbus.consumer.mask import Mask
 from cdcbus.consumer.rewrite import Rewriter
 from cdcbus.consumer.task import MapperRule
@@ -39,7 +40,7 @@ def written(rewriter: Rewriter, one: RowChange) -> list[tuple[str, bytes, dict[s
 
 def test_tables_and_columns_get_their_new_names_also_in_the_key() -> None:
     rule = MapperRule(("SHOP", "store"), ("orders", "sales"), {"ID": "no", "NAME": "customer"}, ignored=frozenset({"region"}))
-    [(topic, key, value)] = written(Rewriter([rule], config()), change())
+    [(topic, key, value)] = written(Rewriter(Mapper([rule]), config()), change())
     assert (topic, key) == ("out", b"7_")
     assert (value["database"], value["table"], value["pkNames"], value["data"]) == (
         "store",
@@ -52,13 +53,13 @@ def test_tables_and_columns_get_their_new_names_also_in_the_key() -> None:
 
 def test_computed_and_masked_columns_are_written() -> None:
     rule = MapperRule(computed={"origin": constant("EU")}, masks={"name": Mask("truncate", 1)})
-    [(_, _, value)] = written(Rewriter([rule], config()), change())
+    [(_, _, value)] = written(Rewriter(Mapper([rule]), config()), change())
     assert value["data"] == [{**ROW, "name": "A", "origin": "EU"}]
 
 
 @pytest.mark.parametrize("converter", ["oggJson", "porterCompat", "canalRow"])
 def test_time_and_place_of_the_change_stay_the_source_s(converter: str) -> None:
-    [(_, _, value)] = written(Rewriter([], config(converter)), change())
+    [(_, _, value)] = written(Rewriter(Mapper([]), config(converter)), change())
     if converter == "canalRow":
         assert (value["es"], value["file"], value["pos"], value["row"], value["txLast"]) == (1_700_000_000_123, ORIGIN.file, 120, 2, True)
         assert value["ts"] > value["es"]
@@ -70,7 +71,7 @@ def test_time_and_place_of_the_change_stay_the_source_s(converter: str) -> None:
 def test_a_record_of_one_form_becomes_the_same_change_in_the_other() -> None:
     update = change(Op.UPDATE, ROW, {**ROW, "name": None})
     [read] = CanalRow().from_bytes(CanalRow().to_bytes(update))
-    [(_, _, value)] = written(Rewriter([], config("oggJson")), read)
+    [(_, _, value)] = written(Rewriter(Mapper([]), config("oggJson")), read)
     [again] = OggJson().from_bytes(json.dumps(value).encode())
     assert (again.op, again.before, again.after, again.table.key) == (Op.UPDATE, update.before, update.after, ("id",))
     assert again.origin.commit_us == ORIGIN.commit_us
@@ -78,12 +79,12 @@ def test_a_record_of_one_form_becomes_the_same_change_in_the_other() -> None:
 
 def test_the_key_is_made_of_the_columns_that_the_task_file_names_after_mapping() -> None:
     rule = MapperRule(table=("orders", "sales"), columns={"region": "area"})
-    rewriter = Rewriter([rule], config(partition_keys={"SHOP.SALES": ("AREA",), "SHOP.ORDERS": ("name",)}))
+    rewriter = Rewriter(Mapper([rule]), config(partition_keys={"SHOP.SALES": ("AREA",), "SHOP.ORDERS": ("name",)}))
     assert [key for _, key, _ in written(rewriter, change())] == [b"eu_"]
 
 
 def test_a_change_of_the_new_key_is_a_delete_and_an_insert_that_name_each_other() -> None:
-    rewriter = Rewriter([], config(partition_keys={"SHOP.ORDERS": ("region",)}))
+    rewriter = Rewriter(Mapper([]), config(partition_keys={"SHOP.ORDERS": ("region",)}))
     [moved] = rewriter.records(change(Op.UPDATE, ROW, {**ROW, "region": "us"}))
     delete, insert = moved.records
     assert [(json.loads(record["value"])["type"], record["key"]) for record in moved.records] == [("DELETE", b"eu_"), ("INSERT", b"us_")]
@@ -92,37 +93,37 @@ def test_a_change_of_the_new_key_is_a_delete_and_an_insert_that_name_each_other(
 
 
 def test_an_update_without_the_columns_of_the_key_stops() -> None:
-    rewriter = Rewriter([], config(partition_keys={"SHOP.ORDERS": ("region",)}))
+    rewriter = Rewriter(Mapper([]), config(partition_keys={"SHOP.ORDERS": ("region",)}))
     with pytest.raises(UnreadableEvent, match="the record key needs column region"):
         list(rewriter.records(change(Op.UPDATE, {"id": "7"}, {"id": "7", "name": "B"})))
 
 
 def test_topics_follow_the_new_names() -> None:
     rules = [MapperRule(("shop", "store"), ("orders", "sales")), MapperRule(("shop", "store"), ("orders", "archive"))]
-    rewriter = Rewriter(rules, config(topic_rules=(TopicRule(r"store\.sales", True), TopicRule(r"shop\..*", True, "old"))))
+    rewriter = Rewriter(Mapper(rules), config(topic_rules=(TopicRule(r"store\.sales", True), TopicRule(r"shop\..*", True, "old"))))
     assert [(topic, value["table"]) for topic, _, value in written(rewriter, change())] == [("store_sales", "sales"), ("out", "archive")]
 
 
 @pytest.mark.parametrize("rule", [MapperRule(ignored=frozenset({"id"})), MapperRule(included=frozenset({"name"}))])
 def test_a_key_column_must_not_be_left_out(rule: MapperRule) -> None:
     with pytest.raises(ConfigError, match=r"leaves out column id, which is part of the key of shop\.orders"):
-        list(Rewriter([rule], config()).records(change()))
+        list(Rewriter(Mapper([rule]), config()).records(change()))
 
 
 def test_a_key_column_must_not_lose_what_tells_rows_apart() -> None:
     with pytest.raises(ConfigError, match=r"rows of shop\.orders would become one"):
-        list(Rewriter([MapperRule(masks={"id": Mask("truncate", 1)})], config()).records(change()))
+        list(Rewriter(Mapper([MapperRule(masks={"id": Mask("truncate", 1)})]), config()).records(change()))
 
 
 @pytest.mark.parametrize("converter", [CanalRow(), OggJson()])
 def test_a_truncate_has_no_key_whatever_the_task_file_names(converter: CanalRow | OggJson) -> None:
     [truncate] = converter.from_bytes(converter.to_bytes(change(Op.TRUNCATE, None, None)))
-    [(_, key, value)] = written(Rewriter([], config(partition_keys={"SHOP.ORDERS": ("region",)})), truncate)
+    [(_, key, value)] = written(Rewriter(Mapper([]), config(partition_keys={"SHOP.ORDERS": ("region",)})), truncate)
     assert (key, value["type"]) == (b"", "TRUNCATE")
 
 
 def test_tables_of_one_name_with_other_columns_are_told_apart() -> None:
     wider = Table(ORDERS.id, (*COLUMNS, Column("note")), ("id",))
-    rewriter = Rewriter([], config())
+    rewriter = Rewriter(Mapper([]), config())
     rows = [written(rewriter, one)[0][2]["data"] for one in (change(), change(after={**ROW, "note": "x"}, table=wider), change())]
     assert rows == [[ROW], [{**ROW, "note": "x"}], [ROW]]

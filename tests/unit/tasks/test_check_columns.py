@@ -70,8 +70,32 @@ def test_a_form_without_types_says_so() -> None:
     assert cure.startswith('ALTER TABLE "copy"."orders" ADD COLUMN "NOTE" text; with the type that it has at the source; or rename')
 
 
-def test_all_lacking_columns_are_told_at_once() -> None:
-    assert len(odd(look(sample(ID, NAME, COUNT), target("id")))) == 2
+def test_all_lacking_columns_are_told_at_once_with_one_statement() -> None:
+    seen = sample(ID, NAME, COUNT, Column("NOTE"))
+    old = Column("OLD", "int")
+    seen.add(RowChange(Table(SOURCE, (ID, old), ("ID",)), Op.INSERT, None, {"ID": "1", "OLD": "1"}), "t[1]@3", False)
+    assert odd(look(seen, target("id"))) == [
+        (
+            "error",
+            "has no columns NAME, COUNT, NOTE for columns NAME, COUNT, NOTE of SHOP.ORDERS, which record t[0]@7 has",
+            'ALTER TABLE "copy"."orders" ADD COLUMN "NAME" varchar(40), ADD COLUMN "COUNT" bigint, ADD COLUMN "NOTE" text; '
+            "with the source's types for NOTE; "
+            "or rename them with mapper[i].column.X, or drop them with mapper[i].forceMatched=false.",
+        ),
+        (
+            "warning",
+            "has no column OLD for column OLD of SHOP.ORDERS, which record t[1]@3 has; that record is before the start",
+            'ALTER TABLE "copy"."orders" ADD COLUMN "OLD" integer;',
+        ),
+    ]
+    rule = MapperRule(computed={"a": constant("1"), "b": constant("2")})
+    assert odd(look(sample(ID), target("id", dialect="oracle"), rule)) == [
+        (
+            "error",
+            "has no columns a, b, which mapper[i] computes",
+            'ALTER TABLE "copy"."orders" ADD ("a" CLOB, "b" CLOB); or remove the lines.',
+        )
+    ]
 
 
 def test_a_renamed_column_is_looked_for_by_its_new_name() -> None:
