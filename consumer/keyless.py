@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from cdcbus.consumer.whole_row import lacking
 from cdcbus.plugins.contracts import Swaps, TableBatch, TargetTable
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
@@ -36,7 +35,7 @@ def merge_keyless(changes: Sequence[RowChange], table: TargetTable, *, insert_on
 
 def _whole(change: RowChange, table: TargetTable) -> Row:
     before = change.before or {}
-    if missing := lacking(change, table, before):
+    if missing := [column.name for column in change.table.columns if column.name not in before]:
         raise DataError(
             f"table {table.id}: it has no key, and {change.op} comes without column {', '.join(missing)} of the old row: "
             "give it a primary key, or let the source log full row images"

@@ -80,13 +80,17 @@ class Mysql:
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         """A lone row that is expected to be there is updated first, as the server does not tell what became of it otherwise."""
-        if _is_direct(table, writes) and (len(writes.rows) > 1 or not writes.expected):
+        is_direct = _is_direct(table, writes)
+        if is_direct and (len(writes.rows) > 1 or not writes.expected):
             return _insert(connection, table, writes, lambda rows: upsert_sql(table, writes.columns, rows))
         if len(writes.rows) <= FEW_ROWS:
             inserted = 0
             for row in literal_rows(table, writes.columns, writes.rows):
                 if not _execute(connection, update_row_sql(table, writes.columns, row), table):
-                    inserted += _execute(connection, insert_sql(table.id, writes.columns, [_row(row)]), table)
+                    rows = [_row(row)]
+                    # Where it is there all the same, its key is one that the server rounds.
+                    sql = upsert_sql(table, writes.columns, rows) if is_direct else insert_sql(table.id, writes.columns, rows)
+                    inserted += _execute(connection, sql, table) == 1
             return inserted
         with _staged(connection, table, writes):
             if _execute(connection, update_sql(table, writes.columns), table) < len(writes.rows):

@@ -120,6 +120,11 @@ class Postgresql:
         if not writes.expected:
             self._upsert(connection, table, writes)
             return 0
+        if len(writes.rows) == 1:  # which costs one statement where it is there
+            hit = self.update(connection, table, writes)
+            if not hit:
+                self._upsert(connection, table, writes)
+            return 1 - hit
         before = self._inserted(connection, table)
         self._upsert(connection, table, writes)
         return self._inserted(connection, table) - before
