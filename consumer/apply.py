@@ -27,7 +27,7 @@ from cdcbus.consumer.task import LoadTask, SchemaChange
 from cdcbus.consumer.wanted import Wanted
 from cdcbus.consumer.write_net import NOTHING_KNOWN, write_net
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Loader, LoadTransaction, TargetTable
-from cdcbus.plugins.errors import DataError, RowConflict, TargetRejected, TargetUnavailable, UnmappedColumn
+from cdcbus.plugins.errors import ConfigError, DataError, RowConflict, TargetRejected, TargetUnavailable, UnmappedColumn
 from cdcbus.plugins.loaders.widen import lacking, too_narrow
 from cdcbus.plugins.rowchange import Table, TableId
 
@@ -322,7 +322,7 @@ class LaneApplier:
     def _steps_to(self, target: TableId, offset: int, value: bytes) -> list[Step]:
         """What a record brings to a target table; nothing where it cannot be read, which is for its own batch to say."""
         wanted, steps = str(target).lower(), list[Step]()
-        with suppress(DataError):
+        with suppress(DataError, ConfigError):
             for change in self._wanted.changes(value, BatchReport()):
                 for route in self._mapper.routes(change.table.id):
                     if str(route.target).lower() == wanted:

@@ -88,8 +88,8 @@ class Route:
     def plan(self, source: Table, target: TargetTable, is_dropping: bool = False) -> Plan:
         """How rows of `source` become rows of `target`. `is_dropping`: columns that the target lacks are left out, whatever the rule says.
 
-        Raises UnmappedColumn for source columns that the target lacks, unless they are to be left out, and for a column of the target's key
-        that the source lacks; ConversionError for cells that may mean something else than they read; ConfigError.
+        Raises UnmappedColumn for source columns that the target lacks, unless they are to be left out; ConversionError for cells that may
+        mean something else than they read; ConfigError.
         """
         plan = self.known_plan(source, target)
         if plan is None:
@@ -159,15 +159,11 @@ class Route:
             else:
                 computed[found] = self.rule.computed[column.name].bound(spelled)
         _refuse_twice(source.id, target.id, names)
-        wrong = self._without_key(source, target, {*names.values(), *computed}) or self._unknown_column(computed, spelled)
-        if wrong and source.is_described and source.columns:  # a TRUNCATE may come without
-            raise wrong
+        self._refuse_without_key(source, target, {*names.values(), *computed})
         masks = self._masks(source, target, names)
         is_same = not computed and not masks and all(name == column for column, name in names.items())
         table = Table(target.id, tuple(columns), target.key, source.is_described)
-        return Plan(
-            source, target, table, names, frozenset(names), is_same, computed, masks, tuple(dropped), self.is_shared, str(wrong or "")
-        )
+        return Plan(source, target, table, names, frozenset(names), is_same, computed, masks, tuple(dropped), self.is_shared)
 
     def _cure(self, missing: Mapping[str, Column], target: TargetTable) -> str:
         """One sentence, and one statement, for all: each look that finds one more would cost the operator a round. `missing`: as of
@@ -186,9 +182,8 @@ class Route:
             f"rename {it} with mapper[i].column, or set mapper[i].forceMatched=false to drop {it}"
         )
 
-    def _without_key(self, source: Table, target: TargetTable, brought: Collection[str | None]) -> UnmappedColumn | None:
-        """What is wrong where no row can have the target's whole key. Raises ConfigError where it is the rule that leaves a part of it
-        out."""
+    def _refuse_without_key(self, source: Table, target: TargetTable, brought: Collection[str | None]) -> None:
+        """Raises ConfigError where the rule leaves out a part of the target's key: no row could be told from another."""
         lacking = [name for name in target.key if name in target.columns and name not in brought]
         left_out = [c.name for c in source.columns if self.wanted(c.name) is None and any_case(lacking, self._renamed(c.name)) is not None]
         if left_out:
@@ -196,22 +191,6 @@ class Route:
                 f"mapper[i] leaves out column {', '.join(left_out)} of source table {source.id}, which is part of the key of target table "
                 f"{target.id}: rows could not be told apart; keep it, or compute it with mapper[i].expression"
             )
-        if not lacking:
-            return None
-        return UnmappedColumn(
-            f"source table {source.id} brings nothing for column {', '.join(lacking)}, which is part of the key of target table "
-            f"{target.id}: map a column to it with mapper[i].column or mapper[i].expression, or give the target another key"
-        )
-
-    def _unknown_column(self, computed: Mapping[str, Expression], spelled: Mapping[str, str]) -> ConfigError | None:
-        """What is wrong where no row can have what an expression takes. `spelled`: the source's columns by their names in lower case."""
-        for name, made in computed.items():
-            if unknown := sorted(made.columns - {*spelled.values()}):
-                return ConfigError(
-                    f"mapper[i].expression.{name} takes column {', '.join(unknown)}, which source table {self.source} does not have: "
-                    "correct the name, or remove the line"
-                )
-        return None
 
     def _masks(self, source: Table, target: TargetTable, names: Mapping[str, str | None]) -> dict[str, Mask]:
         masks = {name: mask for name in names if (mask := self.rule.masks.get(name.lower()))}
@@ -230,8 +209,7 @@ class Plan:
 
     `names`: source column -> target column, None = left out; `known`: the source columns. `is_same`: rows are taken as they are.
     `computed`: target column -> what it holds; `masks` are by source column. `dropped`: columns that the target lacks. `table` is what the
-    mapped rows are of. `is_shared`: rows of other source tables go to the target too. `wrong`: why no whole row fits, where the record may
-    be of a part of one; empty if it does.
+    mapped rows are of. `is_shared`: rows of other source tables go to the target too.
     """
 
     source: Table
@@ -244,7 +222,6 @@ class Plan:
     masks: Mapping[str, Mask]
     dropped: tuple[str, ...]
     is_shared: bool = False
-    wrong: str = ""
 
     def describes(self, image: Mapping[str, object] | None) -> bool:
         """Whether all columns of a row, or of many, are of the source table as its record describes it."""
@@ -252,14 +229,12 @@ class Plan:
 
     def map(self, change: RowChange) -> RowChange:
         """The same change under the target's names. Raises DataError for a row that does not fit its own table, or that lacks what an
-        expression takes; for a truncate of a table that shares its target. Raises ConfigError where no whole row fits."""
+        expression takes; for a truncate of a table that shares its target."""
         if self.is_shared and change.op is Op.TRUNCATE:
             raise DataError(
                 f"TRUNCATE of {self.source.id}: target table {self.target.id} holds rows of other source tables too, and would lose them; "
                 "delete the rows of this one there, then set the position behind the record"
             )
-        if self.wrong and change.op is Op.INSERT:  # which is whole in all forms
-            raise ConfigError(self.wrong)
         before, after = self._row(change.before), self._row(change.after)
         if self.computed:
             before, after = self._with_computed(change, before, after)

@@ -116,7 +116,7 @@ def _columns(rows: Sequence[Row | None]) -> dict[str, pa.Array] | None:
 
 def _needs_look(group: RowGroup, plan: Plan) -> bool:
     """Whether rows are to be mapped one by one: also those with a column that their records do not describe, which are refused there."""
-    return bool(plan.computed or plan.masks or plan.wrong) or not (plan.describes(group.before) and plan.describes(group.after))
+    return bool(plan.computed or plan.masks) or not (plan.describes(group.before) and plan.describes(group.after))
 
 
 def _mapped(group: RowGroup, plan: Plan) -> RowGroup:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
 from types import GeneratorType
 
 from cdcbus.plugins.errors import ConfigError, DataError
-from cdcbus.plugins.rowchange import Row, RowChange
+from cdcbus.plugins.rowchange import RowChange
 
 PROCESSOR_GROUP = "cdcbus.processors"
 KEY = "consumer.eventProcessor.className"
@@ -54,7 +54,7 @@ def _guarded(name: str, process: Callable[[RowChange], object]) -> Processor:
             if not isinstance(row, RowChange):
                 raise DataError(f"event processor {name} gave a {type(row).__name__} for a row of {change.table.id}; {EXPECTED}")
             for image in (row.before, row.after):
-                if image and not CELLS.issuperset(map(type, image.values())):
+                if image is not None and not (isinstance(image, Mapping) and CELLS.issuperset(map(type, image.values()))):
                     _check_cells(name, row, image)
             made.append(row)
         return made
@@ -62,8 +62,10 @@ def _guarded(name: str, process: Callable[[RowChange], object]) -> Processor:
     return call
 
 
-def _check_cells(name: str, row: RowChange, image: Row) -> None:
-    """Raises DataError for a cell that is neither text, of a subclass of str perhaps, nor NULL."""
+def _check_cells(name: str, row: RowChange, image: object) -> None:
+    """Raises DataError for what is no row, and for a cell that is neither text, of a subclass of str perhaps, nor NULL."""
+    if not isinstance(image, Mapping):
+        raise DataError(f"event processor {name} gave a {type(image).__name__} as a row of {row.table.id}; expected a dict of cells")
     for column, cell in image.items():
         if not (cell is None or isinstance(cell, str)):
             raise DataError(

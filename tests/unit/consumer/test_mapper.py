@@ -354,33 +354,6 @@ def test_what_is_the_source_s_key_only_may_be_left_out(rule: MapperRule) -> None
     assert map_row(computed, update({}, row), target("id", "note", "extra")).after == {"note": "x", "id": "1-x"}
 
 
-def keyed(*key: str) -> TargetTable:
-    return TargetTable(TableId("shop", "orders"), {name: TargetColumn(name, "text") for name in ("ID", "Note", "extra", *key)}, key)
-
-
-def test_a_key_column_that_the_source_lacks_is_waited_for() -> None:
-    with pytest.raises(UnmappedColumn, match=r"^source table Shop\.Orders brings nothing for column shard, which is part of the key"):
-        map_row(MapperRule(force_matched=False), update({}, {"ID": "1"}), keyed("ID", "shard"))
-    assert map_row(MapperRule(computed={"SHARD": read_expression("1")}), update({}, {"ID": "1"}), keyed("shard")).after == {
-        "ID": "1",
-        "shard": "1",
-    }
-
-
-def test_an_expression_with_a_column_that_the_source_lacks_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"^mapper\[i\]\.expression\.made takes column nte, which source table Shop\.Orders does"):
-        map_row(computing(made="{nte}"), update({}, {"Note": "x"}), target("id", "made"))
-
-
-@pytest.mark.parametrize(("rule", "key"), [(MapperRule(), "shard"), (computing(Note="{nte}"), "ID")])
-def test_a_record_that_may_be_of_a_part_of_a_row_tells_by_its_inserts_what_is_wrong_with_all(rule: MapperRule, key: str) -> None:
-    source = Table(SOURCE.id, (Column("ID"), Column("Note"), Column("extra")), ("ID",), is_described=False)
-    row = {"ID": "1", "Note": "x", "extra": "5"}
-    assert map_row(rule, RowChange(source, Op.UPDATE, row, {"Note": "y"}), keyed(key)).op is Op.UPDATE
-    with pytest.raises(ConfigError, match=r"brings nothing for column shard|takes column nte"):
-        map_row(rule, RowChange(source, Op.INSERT, None, row), keyed(key))
-
-
 # Columns without a type
 
 

@@ -65,6 +65,10 @@ def give_cells(change: RowChange) -> dict[str, str]:
     return {"id": "secret"}
 
 
+def give_list_for_a_row(change: RowChange) -> RowChange:
+    return RowChange(change.table, Op.INSERT, None, ["1"])  # type: ignore[arg-type]
+
+
 def give_number(change: RowChange) -> RowChange:
     return RowChange(OTHER.table, Op.UPDATE, {"id": "secret", "n": None}, {"id": "secret", "n": 5})  # type: ignore[dict-item]
 
@@ -171,6 +175,7 @@ def test_what_cannot_be_called_is_refused_by_key(name: str) -> None:
         ("give_text_behind_a_row", f"gave a str for a row of shop.t; {EXPECTED}"),
         ("give_nothing_behind_a_row", f"gave a NoneType for a row of shop.t; {EXPECTED}"),
         ("give_cells", f"gave a dict for a row of shop.t; {EXPECTED}"),
+        ("give_list_for_a_row", "gave a list as a row of shop.t; expected a dict of cells"),
         ("give_number", "gave a int in column n of a row of shop.other; expected text or None"),
         ("give_number_before", "gave a float in column n of a row of shop.other; expected text or None"),
         ("change_in_place", "gave a bytes in column raw of a row of shop.t; expected text or None"),
