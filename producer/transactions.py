@@ -8,6 +8,7 @@ the task died between the commit and the write to ZooKeeper. Else somebody has s
 from __future__ import annotations
 
 import logging
+import math
 import time
 from dataclasses import replace
 from typing import Protocol
@@ -75,7 +76,7 @@ class Transactions:
     def __init__(self, publisher: KafkaPublisher, config: PublishConfig, positions: PositionStore) -> None:
         self._publisher, self._positions = publisher, positions
         self._transaction = Transaction(publisher, config, config.transactional_id, config.topic, 0)
-        self._committed_at = 0.0
+        self._committed_at = -math.inf
         self._forget()
 
     def _forget(self) -> None:
