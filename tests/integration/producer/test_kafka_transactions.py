@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from kazoo.client import KazooClient
 from pymysql.cursors import Cursor
 
@@ -191,7 +192,9 @@ def test_a_transaction_that_takes_too_long_is_begun_anew(
     with Running(slow, positions) as running:
         insert(source_cursor, 1, 2)
         running.until(lambda: ids(kafka, name) == [1, 2])  # the first commit is not held back
+        before = sum(ends(kafka, name, "read_uncommitted"))
         insert(source_cursor, 3, 4)
+        running.until(lambda: sum(ends(kafka, name, "read_uncommitted")) >= before + 2)
         running.until(lambda: is_aborted(kafka, name))
         monkeypatch.setattr(transactions, "COMMIT_SECONDS", 0.0)
         insert(source_cursor, 5, 6)
@@ -217,15 +220,13 @@ def limit_topic(kafka: str, topic: str, most_bytes: int) -> None:
 
 def is_aborted(kafka: str, topic: str) -> bool:
     """Whether the brokers have ended the open transaction: what follows it can be read."""
-    from confluent_kafka import Consumer, TopicPartition
+    return ends(kafka, topic, "read_committed") == ends(kafka, topic, "read_uncommitted")
 
-    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "look", "isolation.level": "read_committed"})
+
+def ends(kafka: str, topic: str, isolation: str) -> list[int]:
+    """Of each partition, as a reader with that isolation sees it."""
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "look", "isolation.level": isolation})
     try:
-        ends = [consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1] for number in range(3)]
-    finally:
-        consumer.close()
-    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "look", "isolation.level": "read_uncommitted"})
-    try:
-        return ends == [consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1] for number in range(3)]
+        return [consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1] for number in range(3)]
     finally:
         consumer.close()
