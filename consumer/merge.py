@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 
 from cdcbus.consumer.keyless import merge_keyless
-from cdcbus.consumer.whole_row import lacking
+from cdcbus.consumer.whole_row import columns_missing
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
@@ -110,7 +110,7 @@ class _Fold:
         if not has_swapped:
             row = {**(known or {}), **row}
             self.clear(old_key)
-        if missing := lacking(change, self.table, row):
+        if missing := columns_missing(change, self.table, row):
             raise DataError(
                 f"table {self.table.id}: a row's primary key changes, but the change lacks column {', '.join(missing)}: "
                 "it cannot be written whole under its new key; the source must log full row images"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from cdcbus.consumer.mapper import Plan
-from cdcbus.consumer.whole_row import lacking
+from cdcbus.consumer.whole_row import columns_missing
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange, TableId
 
 Key = tuple[Cell, ...]
@@ -54,7 +54,7 @@ class Step(NamedTuple):
     @property
     def is_full(self) -> bool:
         """Whether what it leaves of its row does not depend on what was there before."""
-        return self.change.after is None or not lacking(self.change, self.plan.target, self.change.after)
+        return self.change.after is None or not columns_missing(self.change, self.plan.target, self.change.after)
 
     def holding(self, step: Step) -> Step:
         """The same once an earlier one of the row, and all that it holds, is applied."""
@@ -64,7 +64,7 @@ class Step(NamedTuple):
         """A change of the key as the delete and the insert that it comes to; any other as it is, and one that lacks a column."""
         before, after = self.change.before or {}, self.change.after or {}
         table, origin = self.change.table, self.change.origin
-        if len(self.keys) < 2 or lacking(self.change, self.plan.target, {**before, **after}):
+        if len(self.keys) < 2 or columns_missing(self.change, self.plan.target, {**before, **after}):
             yield self
             return
         yield self._replace(change=RowChange(table, Op.DELETE, {**after, **before}, None, origin))

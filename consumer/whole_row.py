@@ -6,7 +6,7 @@ from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.rowchange import Row, RowChange
 
 
-def lacking(change: RowChange, target: TargetTable, row: Row) -> list[str]:
+def columns_missing(change: RowChange, target: TargetTable, row: Row) -> list[str]:
     """The columns that a row of a mapped change lacks to be whole: of the source's, or, where records do not tell of them all, of those
     that can be written to the target."""
     if change.table.is_described:
