@@ -347,7 +347,7 @@ def _fetching(lanes: int, batch_records: int) -> dict[str, str]:
     return {
         "kafka.fetch.max.wait.ms": "1",
         "kafka.max.partition.fetch.bytes": str(min(512 << 10, max(256 << 10, FETCH_BYTES // max(1, lanes)))),
-        "kafka.max.poll.records": str(min(2000, max(16, batch_records // 128))),
+        "kafka.max.poll.records": str(min(8000, max(16, batch_records // 128))),
     }
 
 

@@ -125,7 +125,7 @@ CONSUMER_KEYS = (
         "consumer.source.oncePollSize",
         POSITIVE,
         "",
-        "Kafka's `max.poll.records`; absent: about 2 MB of records, 2,000 at most.",
+        "Kafka's `max.poll.records`; absent: about 5 MB of records, 8,000 at most.",
         "default 1000, and how far a restart steps back",
         Route.FROM_KAFKA,
         answer="accepted; the binlog is read as it comes",
