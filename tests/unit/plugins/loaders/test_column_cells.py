@@ -13,6 +13,7 @@ from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.errors import TargetRejected
 from cdcbus.plugins.loaders import mysql, postgresql
+from cdcbus.plugins.loaders.column_cells import has_any
 from cdcbus.plugins.rowchange import TableId
 
 TEXT = st.none() | st.text(max_size=6) | st.sampled_from(["", "null", "NULL", "\\", '"', "'", "''", "a,b", "{}", "\n", "\0", "é漢😀"])
@@ -52,6 +53,22 @@ def test_columns_and_cells_give_the_same_sql(dialect: str, data: st.DataObject) 
     write: Any = postgresql.arrays if dialect == "postgresql" else mysql.row_literals
     names = tuple(target.columns)
     assert result(lambda: write(target, names, columns)) == result(lambda: write(target, names, rows))
+
+
+@pytest.mark.parametrize(
+    ("cells", "is_there"),
+    [
+        (pa.array(["a", None, "b'c"]), True),
+        (pa.array(["a", "b"]), False),
+        (pa.array(["'", "b", "c'"])[1:2], False),
+        (pa.array(["a", "'"])[1:], True),
+        (pa.nulls(2, pa.string()), False),
+        (pa.array([], pa.string()), False),
+    ],
+    ids=["in a cell", "in none", "around a slice", "in a slice", "NULLs", "no cells"],
+)
+def test_what_is_looked_for_is_found_in_the_cells_alone(cells: pa.Array, is_there: bool) -> None:
+    assert has_any(cells, "\0", "'") is is_there
 
 
 def test_rows_of_columns_are_rows() -> None:
