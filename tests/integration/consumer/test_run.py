@@ -15,7 +15,7 @@ from cdcbus.ops.cli import main
 from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
-from cdcbus.plugins.position import BinlogPosition, KafkaPosition, kafka_positions_to_json
+from cdcbus.plugins.position import BinlogPosition, KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.producer.murmur2 import partition_of
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
@@ -126,6 +126,21 @@ def test_a_bounded_replay_ends_by_itself(shop: Shop) -> None:
     assert load._process.wait(60) == 0
     assert f'"offset":{end - 3},"partition":{partition}' in (shop.position(load) or "")
     assert len(shop.rows("orders")["postgresql"]) == end - 4
+
+
+def test_a_bounded_replay_goes_on_while_one_partition_has_reached_its_end_and_has_more(shop: Shop) -> None:
+    shop.create("orders", ORDERS)
+    fetch = start_fetch(shop)
+    in_partition = [[number for number in range(40_000) if partition_of(f"{number}_".encode(), 3) == partition] for partition in range(3)]
+    ids = [*in_partition[0][:10_000], *in_partition[1][:400], *in_partition[2][:400]]
+    shop.cursor.executemany("INSERT INTO orders VALUES (%s, 'x', 1)", [(number,) for number in ids])
+    wait_applied(shop, fetch)
+    load = shop.load("postgresql", consumer__offset="0-199", consumer__source__maxRecordsPerBatch="20")
+    load.start()
+    assert load._process is not None
+    assert load._process.wait(120) == 0, load.log.read_text()
+    assert kafka_positions_from_json(shop.position(load) or "") == [KafkaPosition(shop.name, partition, 199) for partition in range(3)]
+    assert [row[0] for row in shop.rows("orders")["postgresql"]] == sorted(number for numbers in in_partition for number in numbers[:200])
 
 
 def test_chosen_partitions_are_read_and_no_others(shop: Shop) -> None:
