@@ -1,4 +1,5 @@
-"""A consumer task under load, whose process, Python workers and database are killed at random moments: the copy is equal in the end.
+"""A consumer task under load; its process, Python workers, database, Kafka and ZooKeeper are killed at random moments: the copy is equal
+in the end.
 
 CDCBUS_TEST_KILLS says how often each; the default is what has time in every run.
 """
@@ -10,6 +11,7 @@ import random
 import signal
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pymysql
@@ -55,7 +57,7 @@ def shop(killable_home: Path, name: str, tmp_path: Path) -> Iterator[Shop]:
 
 
 @pytest.mark.parametrize("target", ["postgresql", "mariadb"])
-def test_source_and_target_are_equal_after_process_worker_and_database_were_killed(shop: Shop, killable_home: Path, target: str) -> None:
+def test_source_and_target_are_equal_after_task_and_servers_were_killed(shop: Shop, killable_home: Path, target: str) -> None:
     seed = int(os.environ.get("CDCBUS_TEST_SEED", time.time_ns() % 2**32))
     print(f"CDCBUS_TEST_SEED={seed}")  # noqa: T201, shown by pytest when the test fails
     choose = random.Random(seed)
@@ -78,8 +80,8 @@ def test_source_and_target_are_equal_after_process_worker_and_database_were_kill
         for pid in python_workers(load.pid)[-1:]:
             os.kill(pid, signal.SIGKILL)
 
-    def kill_database() -> None:
-        kill(killable_home, target)
+    def kill_server(name: str) -> None:
+        kill(killable_home, name)
         up(killable_home, QUIET)
 
     def await_from_load(holds: Callable[[], bool], what: str) -> None:
@@ -91,7 +93,8 @@ def test_source_and_target_are_equal_after_process_worker_and_database_were_kill
 
         wait_until(is_there, f"the consumer task to {what}: {load.log}", PATIENCE_SECONDS)
 
-    victims: list[Callable[[], None]] = [kill_process, kill_worker, kill_database] * KILLS
+    kill_servers = [partial(kill_server, name) for name in (target, "kafka", "zookeeper")]
+    victims: list[Callable[[], None]] = [kill_process, kill_worker, *kill_servers] * KILLS
     choose.shuffle(victims)
     changes = EntangledLoad(shop.addresses.source, shop.name, seed)
     changes.start()

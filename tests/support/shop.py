@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pymysql
 from confluent_kafka import Consumer, TopicPartition
+from kazoo.retry import KazooRetry
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.demo.tasks import TaskProcess
@@ -92,9 +93,9 @@ class Shop:
         return position_path(task.task_id, swimlane or self.name)
 
     def position(self, task: TaskProcess, swimlane: str = "") -> str | None:
-        """The stored JSON of a task; of the topic called as the schema unless told."""
-        path = self.path(task, swimlane)
-        return self.zookeeper.get(path)[0].decode() if self.zookeeper.exists(path) else None
+        """The stored JSON of a task; of the topic called as the schema unless told. Some tests kill ZooKeeper."""
+        patient, path = KazooRetry(max_tries=-1, max_delay=1, deadline=60), self.path(task, swimlane)
+        return patient(self.zookeeper.get, path)[0].decode() if patient(self.zookeeper.exists, path) else None
 
     def ends(self, topic: str = "") -> dict[int, int]:
         """A topic's end offsets."""
