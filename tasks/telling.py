@@ -33,11 +33,16 @@ _SPEAK_OF_STATE = (policy.__name__, "cdcbus.producer.run", "cdcbus.consumer.run"
 
 
 class _Ear(logging.Handler):
-    """What the task says in the log of its own state: that it reads, or that it tries again, and why. Deaf for others of the process."""
+    """What the task says in the log of its own state: that it reads, or that it tries again, and why. Deaf for others of the process.
 
-    def __init__(self, task_id: str) -> None:
+    One that tries again reads again each time, which is not yet to work: it has to get on from its `place`, or have nothing left to do.
+    """
+
+    def __init__(self, task_id: str, place: Callable[[], Hashable]) -> None:
         super().__init__(logging.INFO)
-        self._task_id = task_id
+        self._task_id, self._place = task_id, place
+        self._failed_at: Hashable = None
+        self._reads_again = False
         self.state, self.reason = State.STARTING, ""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -45,8 +50,18 @@ class _Ear(logging.Handler):
             return
         if record.levelno >= logging.WARNING:
             self.state, self.reason = State.RETRYING, record.getMessage()
+            self._failed_at, self._reads_again = self._place(), False
+        elif self.state is State.RETRYING:
+            self._reads_again = True
         else:
             self.state, self.reason = State.WORKING, ""
+
+    def see(self, *, is_behind: bool) -> None:
+        """How the task is doing."""
+        self.acquire()  # as whoever logs does
+        if self._reads_again and (self._place() != self._failed_at or not is_behind):
+            self.state, self.reason, self._reads_again = State.WORKING, "", False
+        self.release()
 
 
 class _Moves:
@@ -69,10 +84,10 @@ class Teller:
 
     def __init__(self, task: FetchTask | LoadTask, nodes: TaskNodes, node_id: str) -> None:
         self._task, self._nodes, self._node_id = task, nodes, node_id
-        self._ear = _Ear(task.task_id)
         self._progress: Any = None
         self._over = Event()
         self._measures = measures_of(task)
+        self._ear = _Ear(task.task_id, lambda: self._measures.place)
         self._moves = _Moves()
         self._minutes = MinuteWriter(task.task_id, Minutes(nodes.client))
         self._tables: dict[tuple[str, str], TableCounts] = {}  # as porter's nodes have them
@@ -110,12 +125,14 @@ class Teller:
         measure, told, told_at, rows = lag_meter(self._task), State.NEW, 0.0, 0
         self._go_on()
         while not self._over.wait(LOOK_SECONDS):
+            self._ear.see(is_behind=True)
             seconds = time.monotonic() - told_at
             if self._ear.state is not told or seconds >= TELL_SECONDS:
                 done = self._done()
                 rate = (done - rows) / seconds if told_at else 0.0
-                told, told_at, rows = self._ear.state, time.monotonic(), done
                 lag = Lag() if self._progress is None else measure(self._progress)
+                self._ear.see(is_behind=lag.is_behind)
+                told, told_at, rows = self._ear.state, time.monotonic(), done
                 self._moves.see(done, self._measures.place, lag.is_behind)
                 self._tell(rate, lag)
                 self._tell_failure()

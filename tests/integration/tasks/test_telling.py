@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import groupby
 from threading import Event
 from time import time
 
@@ -17,6 +18,7 @@ from cdcbus.plugins import policy
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.rowchange import Op, TableId
+from cdcbus.producer import run as producer_run
 from cdcbus.producer.run import Progress
 from cdcbus.producer.task import FetchTask, FilterConfig, SourceConfig
 from cdcbus.tasks import telling
@@ -94,17 +96,53 @@ def test_a_task_tells_of_lag_delays_tables_and_minutes_and_goes_on_where_another
 
 def test_a_task_that_waits_for_executors_says_so(nodes: TaskNodes, task: FetchTask, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "cdcbus")
-
-    def told(state: State, reason: str) -> bool:
-        stat = nodes.stat("7")
-        return stat is not None and (stat.state, stat.reason) == (state, reason)
-
     log = logging.getLogger(executor_watch.__name__)
     with telling.Teller(task, nodes, "n1").telling(Event()):
         log.warning("task %s waits for executors", "7")
-        wait_until(lambda: told(State.RETRYING, "task 7 waits for executors"), "the reason")
+        wait_until(lambda: told(nodes) == (State.RETRYING, "task 7 waits for executors"), "the reason")
         log.info("task %s has executors again", "7")
-        wait_until(lambda: told(State.WORKING, ""), "its end")
+        wait_until(lambda: told(nodes) == (State.WORKING, ""), "its end")
+
+
+def told(nodes: TaskNodes) -> tuple[State, str] | None:
+    return (stat.state, stat.reason) if (stat := nodes.stat("7")) else None
+
+
+def test_a_task_that_fails_each_time_it_has_begun_to_read_is_retrying_until_it_gets_on(
+    nodes: TaskNodes, task: FetchTask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "cdcbus")
+    ahead, seen, put = [700], list[State](), nodes.put_stat
+    monkeypatch.setattr(telling, "lag_meter", lambda _: lambda _: Lag(bytes=ahead[0]))
+    nodes.put_stat = lambda task_id, stat: (seen.append(stat.state), put(task_id, stat))[1]  # type: ignore[method-assign, func-returns-value]
+    teller = telling.Teller(task, nodes, "n1")
+
+    def fail(reason: str) -> None:
+        logging.getLogger(policy.__name__).warning("%s; trying again in %g s", reason, 0.5)
+        wait_until(lambda: told(nodes) == (State.RETRYING, f"{reason}; trying again in 0.5 s"), "the failure")
+
+    def read(progress: Progress) -> None:
+        logging.getLogger(producer_run.__name__).info("task %s reads", "7")
+        teller(progress)
+
+    def await_work(times: int) -> None:
+        wait_until(lambda: told(nodes) == (State.WORKING, ""), "work")
+        assert [state for state, _ in groupby(seen)].count(State.WORKING) == times
+
+    with teller.telling(Event()):
+        read(Progress())
+        await_work(1)
+        for reason in ("one", "two"):
+            fail(reason)
+            read(Progress())
+            count = len(seen)
+            wait_until(lambda: len(seen) > count + 1, "it to be told again")  # noqa: B023
+        teller(Progress(1))
+        await_work(2)
+        fail("three")
+        read(Progress(1))
+        ahead[0] = 0
+        await_work(3)
 
 
 def test_a_stat_is_read_as_it_was_told(nodes: TaskNodes) -> None:
