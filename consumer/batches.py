@@ -117,6 +117,8 @@ class Batches:
             self._applied.result()
         if records is None and self._executors and not self.ended.is_set():
             self._is_there = True
+            if len(ends) == 1:  # what is the same in each record need not pass by with each
+                frame = frame.drop("topic", "partition")
             self._work(partial(self._apply_there, self._executors, frame), ends)
             self._is_there = False
             return

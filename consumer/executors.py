@@ -105,8 +105,8 @@ class Executors:
         InheritableThread(start, name="warm-up", daemon=True).start()
 
     def apply(self, frame: DataFrame, spans: Mapping[Lane, Span]) -> list[Outcome]:
-        """Of each lane. What the executors had to say is in the log then. Raises what one of them has met: nothing is known then of how
-        far any lane has been applied, but by the target."""
+        """Of each lane; a frame without topic and partition is of the only one. What the executors had to say is in the log then. Raises
+        what one of them has met: nothing is known then of how far any lane has been applied, but by the target."""
         frame.sparkSession.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(ARROW_BYTES))
         self._applier.let_go()
         seen = {lane: offset for lane, offset in self._applier.seen.items() if lane in spans}
@@ -148,7 +148,10 @@ def apply_lane(
     first = next(slices, None)
     if first is None:
         return
-    lane = first.column("topic")[0].as_py(), first.column("partition")[0].as_py()
+    if "topic" in first.column_names:
+        lane = first.column("topic")[0].as_py(), first.column("partition")[0].as_py()
+    else:
+        [lane] = spans
     if lane not in spans:  # a bounded replay has all it wants of this one, while others go on
         return
     outcome = Outcome(lane, spans[lane].start)

@@ -59,6 +59,17 @@ def test_a_lane_is_applied_in_slices_each_with_its_offset(monkeypatch: pytest.Mo
     assert loader.applied_offsets() == [AppliedOffset(*LANE, RECORDS, 7)]
 
 
+def test_records_without_topic_and_partition_are_of_the_only_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = target()
+    read = [batch.select(["offset", "value", "kafka_ms"]) for batch in batches((10, 10))]
+    assert applied(monkeypatch, loader, read, Span(0, RECORDS, 7)).lane == LANE
+    assert loader.applied_offsets() == [AppliedOffset(*LANE, RECORDS, 7)]
+
+
+def test_a_lane_that_nothing_is_wanted_of_has_no_outcome() -> None:
+    assert list(apply_lane(pickle.dumps(TASK), {("other", 0): Span(0, RECORDS, 7)}, {}, batches((5,)))) == []
+
+
 def test_the_offset_goes_to_the_end_where_no_records_are_left_but_transaction_markers(monkeypatch: pytest.MonkeyPatch) -> None:
     loader = target()
     assert applied(monkeypatch, loader, batches((5,)), Span(0, 8, 7)).end == 8
