@@ -63,7 +63,7 @@ def test_source_and_target_are_equal_after_task_and_servers_were_killed(shop: Sh
     choose = random.Random(seed)
     create_tables(shop)
     topics = (shop.name, scratch_topic(shop.name))
-    # A fetch task that loses ZooKeeper for too long starts anew: only in transactions it then repeats no row, of which one table has no key.
+    # A fetch task that loses ZooKeeper for too long starts anew: only in transactions it then repeats no row, and one table has no key.
     fetch = shop.fetch(shop.addresses.source, loader__source__transaction="true", **fetch_keys(shop.name))
     fetch.start()
     wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position", PATIENCE_SECONDS)
