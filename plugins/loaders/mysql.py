@@ -19,6 +19,7 @@ from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes
 from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders.column_cells import are_numbers, number_literals, rows_of, text_literals
+from cdcbus.plugins.loaders.enum_marks import marks_held_back
 from cdcbus.plugins.loaders.reflect import Catalog
 from cdcbus.plugins.loaders.sql import QUOTING, Cells, Diagnosis, Statement, assigned, can_insert, hexadecimal, unfit
 from cdcbus.plugins.mysql_tls import TLS_ERRORS, is_tls_refusal
@@ -31,8 +32,10 @@ FEW_ROWS: Final = 8
 """Up to so many rows cost less one by one than the statements around a temporary table."""
 RECORDS: Final = re.compile(rb"([0-9]+)[^0-9]+([0-9]+)")
 """In `Records: 7  Duplicates: 2  Warnings: 0`, in the server's language."""
-KEYS_PER_DELETE: Final = 500
+KEYS_PER_STATEMENT: Final = 500
 """Below the sizes at which MariaDB turns an IN list into a join and MySQL gives up looking up its members by index."""
+LENIENT: Final = "NO_BACKSLASH_ESCAPES"
+"""The SQL mode in which an invalid value may be written."""
 
 CATALOG: Final = Catalog(
     names="""
@@ -74,11 +77,15 @@ class Mysql:
         _execute(connection, truncate_sql(table), table)
 
     def delete(self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> int:
-        rows = row_literals(table, table.key, keys)
-        slices = (rows[start : start + KEYS_PER_DELETE] for start in range(0, len(rows), KEYS_PER_DELETE))
-        return sum(_execute(connection, delete_sql(table, part), table) for part in slices)
+        return sum(_execute(connection, delete_sql(table, part), table) for part in _key_literals(table, keys))
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
+        writes, marks = marks_held_back(table, writes)
+        inserted = self._upsert(connection, table, writes)
+        _mark(connection, table, marks)
+        return inserted
+
+    def _upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         """A lone row that is expected to be there is updated first, as the server does not tell what became of it otherwise."""
         is_direct = _is_direct(table, writes)
         if is_direct and (len(writes.rows) > 1 or not writes.expected):
@@ -98,6 +105,12 @@ class Mysql:
         return 0
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
+        writes, marks = marks_held_back(table, writes)
+        hit = self._update(connection, table, writes)
+        _mark(connection, table, marks)
+        return hit
+
+    def _update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         if len(writes.rows) <= FEW_ROWS:
             rows = literal_rows(table, writes.columns, writes.rows)
             return sum(_execute(connection, update_row_sql(table, writes.columns, row), table) for row in rows)
@@ -149,6 +162,18 @@ class Mysql:
 def _is_direct(table: TargetTable, writes: Writes) -> bool:
     """Whether ON DUPLICATE KEY UPDATE can only meet the row with the same key."""
     return can_insert(table, writes.columns) and not table.unique_keys
+
+
+def _key_literals(table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> Iterator[list[str]]:
+    """In parts for one statement each."""
+    rows = row_literals(table, table.key, keys)
+    return (rows[start : start + KEYS_PER_STATEMENT] for start in range(0, len(rows), KEYS_PER_STATEMENT))
+
+
+def _mark(connection: Connection, table: TargetTable, marks: Mapping[str, Sequence[tuple[Cell, ...]]]) -> None:
+    for column, keys in marks.items():
+        for part in _key_literals(table, keys):
+            _execute(connection, mark_sql(table, column, part), table)
 
 
 @contextmanager
@@ -287,9 +312,25 @@ def insert_missing_sql(table: TargetTable, columns: Sequence[str]) -> str:
 
 
 def delete_sql(table: TargetTable, keys: Sequence[str]) -> str:
-    """`keys` are row literals. A lone one is named twice: MariaDB reads the whole table for `(a, b) IN ((1, 2))`."""
+    """`keys` are row literals."""
+    return f"DELETE FROM {QUOTED.table(table.id)} WHERE {_is_one_of(table, keys)}"
+
+
+def mark_sql(table: TargetTable, column: str, keys: Sequence[str]) -> str:
+    """`keys` are row literals. Without strict mode for this statement only, as MariaDB says it and as MySQL does, from 8.0 on. A moment is
+    set to itself, as it may follow updates by itself."""
+    moments = [QUOTED.name(name) for name, its in table.columns.items() if its.type in ("datetime", "timestamp") and not its.is_generated]
+    changes = ", ".join([f"{QUOTED.name(column)} = 0", *(f"{name} = {name}" for name in moments)])
+    return (
+        f"/*M! SET STATEMENT sql_mode = '{LENIENT}' FOR */ UPDATE /*+ SET_VAR(sql_mode = '{LENIENT}') */ {QUOTED.table(table.id)} "
+        f"SET {changes} WHERE {_is_one_of(table, keys)}"
+    )
+
+
+def _is_one_of(table: TargetTable, keys: Sequence[str]) -> str:
+    """A lone key is named twice: MariaDB reads the whole table for `(a, b) IN ((1, 2))`."""
     keys = keys if len(keys) > 1 else [*keys, *keys]
-    return f"DELETE FROM {QUOTED.table(table.id)} WHERE ({QUOTED.names(table.key)}) IN ({', '.join(keys)})"
+    return f"({QUOTED.names(table.key)}) IN ({', '.join(keys)})"
 
 
 def _same_key(table: TargetTable) -> str:
@@ -383,8 +424,8 @@ OTHER_ROW: Final = re.compile(r"'(~0 \+ 1|\(~\(0\) \+ 1\))'$")
 """What `upsert_sql` does where it meets a row with another key, as servers print it."""
 TRUNCATED: Final = 1265
 NO_LABEL: Final = (
-    "none of its labels; an empty one is MySQL's mark of an invalid value, which strict mode refuses: correct it at the source, or give "
-    "the target's column the label ''"
+    "none of its labels; an empty one is MySQL's mark of an invalid value, which cannot be written in columns of keys, nor in tables "
+    "without a key: correct it at the source, or give the target's column the label ''"
 )
 CONFLICTS: Final = frozenset((DUPLICATE, 1216, 1217, 1451, 1452, 1761, 1762))  # and foreign keys
 

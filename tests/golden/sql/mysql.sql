@@ -25,6 +25,9 @@ DELETE FROM `Shop`.`order` WHERE (`k`, `k2`) IN ((1, 5), (-2, 0));
 -- delete of one key
 DELETE FROM `Shop`.`order` WHERE (`k`) IN (('a'), ('a'));
 
+-- mark invalid labels
+/*M! SET STATEMENT sql_mode = 'NO_BACKSLASH_ESCAPES' FOR */ UPDATE /*+ SET_VAR(sql_mode = 'NO_BACKSLASH_ESCAPES') */ `Shop`.`order` SET `e` = 0, `at` = `at`, `since` = `since` WHERE (`k`, `k2`) IN ((1, 2), (3, 4));
+
 -- truncate
 DELETE FROM `Shop`.`order`;
 

@@ -550,21 +550,49 @@ class MysqlContract(LoaderContract):
                 self.write(loader, table, Writes(("id", column), [("1", cell)]))
 
     @pytest.mark.parametrize("unique", ["", ", u int unique"])
-    @pytest.mark.parametrize("copies", [1, 20])
-    def test_an_invalid_value_of_an_enum_is_refused_by_its_column_and_fits_one_with_an_empty_label(
+    @pytest.mark.parametrize("copies", [1, 20, 1200])
+    def test_an_invalid_value_of_an_enum_is_written_and_nothing_else_of_its_row_touched(
         self, server: MysqlServer, loader: Loader, unique: str, copies: int
     ) -> None:
-        table = self.table(server, loader, f"id int primary key, e enum('a','b'){unique}")
-        rows = [(str(number), "") for number in range(copies)]
-        columns = ColumnRows([pa.array(cells) for cells in zip(*rows, strict=True)])
-        refused = rf"target table {server.schema}\.t, column e \(enum\): a cell has none of its labels; an empty one"
-        for writes in (Writes(("id", "e"), rows), Writes(("id", "e"), columns)):
-            with pytest.raises(TargetRejected, match=refused):
-                self.write(loader, table, writes)
-        server.execute("ALTER TABLE {schema}.t MODIFY e enum('a','b','')")
+        columns = "e enum('a','b') NOT NULL, f enum('c',''), v varchar(2), "
+        follows = "at timestamp(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)"
+        table = self.table(server, loader, f"id int primary key, {columns}{follows}{unique}")
+        names, moment = ("id", "e", "f", "v", "at"), "2001-02-03 04:05:06.789"
+        rows = [(str(number), ("", "b")[number % 2], "", "v", moment) for number in range(copies)]
+        arrays = ColumnRows([pa.array(cells) for cells in zip(*rows, strict=True)])
+        expected = [(number, row[1], 2 * (number % 2), "", 2, "v", moment) for number, row in enumerate(rows)]
+        forms: tuple[dict[str, Any], ...] = (
+            {"rows": rows},
+            {"rows": arrays},
+            {"rows": rows, "may_insert": False},
+            {"rows": rows, "expected": copies},
+        )
+        for form in forms:
+            self.write(loader, table, Writes(names, **form))
+            assert self.rows(server, "id, e, e + 0, f, f + 0, v, CAST(at AS char)") == expected
+            server.execute("UPDATE {schema}.t SET e = 'a', f = 'c'")
+        with pytest.raises(TargetRejected, match="column 'v'"):  # strict mode is there for all other statements
+            self.write(loader, table, Writes(names, [("0", "", "", "long", moment)]))
+
+    @pytest.mark.parametrize("keys", ["primary key (e, id)", "primary key (id), unique (e, id)", "index (id)"])
+    def test_an_invalid_value_of_an_enum_is_refused_where_it_cannot_be_written_and_fits_an_empty_label(
+        self, server: MysqlServer, loader: Loader, keys: str
+    ) -> None:
+        table = self.table(server, loader, f"id int not null, e enum('a','b') not null, {keys}")
+
+        def write(table: TargetTable) -> None:
+            if table.key:
+                self.write(loader, table, Writes(("id", "e"), [("1", "")]))
+            else:
+                self.swap(loader, table, (None, ("1", "")))
+
+        refused = rf"target table {server.schema}\.t, column e \(enum\): a cell has none of its labels; an empty one is MySQL's mark"
+        with pytest.raises(TargetRejected, match=refused):
+            write(table)
+        server.execute("ALTER TABLE {schema}.t MODIFY e enum('a','b','') not null")
         assert loader.is_altered(table)
-        self.write(loader, loader.table(table.id) or table, Writes(("id", "e"), rows))
-        assert {cell for _, cell in self.rows(server, "id, e")} == {""}
+        write(loader.table(table.id) or table)
+        assert self.rows(server, "id, e") == [(1, "")]
 
     def test_spatial_rows_without_a_key_are_found(self, server: MysqlServer, loader: Loader) -> None:
         table = self.table(server, loader, "id int, v point")

@@ -25,6 +25,7 @@ PG_KEY_ONLY = table("postgresql", k="uuid")
 PG_LABELS = TargetTable(PG.id, {"e%": TargetColumn("e%", 'shop."Mood"', declared="enum('a')")}, ("e%",), dialect="postgresql")
 MY = table("mysql", k="bigint", k2="bit", Group="varchar", **{"od`d %": "varbinary"})
 MY_KEY_ONLY = table("mysql", k="char")
+MY_MOMENTS = table("mysql", k="int", k2="int", e="enum", at="timestamp", since="datetime")
 MY_TYPES = table("mysql", n="int", x="varchar", f="float", j="json", g="point", b="blob")
 ORA = table("oracle", k="NUMBER", k2="CHAR", Group="VARCHAR2", long="CLOB")
 ORA_KEY_ONLY = table("oracle", k="RAW")
@@ -60,6 +61,7 @@ STATEMENTS = {
         "insert what is missing": mysql.insert_missing_sql(MY, ["k2", "k", "Group"]),
         "delete": mysql.delete_sql(MY, mysql.row_literals(MY, MY.key, [row[:2] for row in ROWS])),
         "delete of one key": mysql.delete_sql(MY_KEY_ONLY, ["('a')"]),
+        "mark invalid labels": mysql.mark_sql(MY_MOMENTS, "e", ["(1, 2)", "(3, 4)"]),
         "truncate": mysql.truncate_sql(MY),
         "update of one row": mysql.update_row_sql(MY, ["k2", "k", "Group"], ["5", "1", "'a'"]),
         "one of equal rows goes": mysql.swap_sql(MY_TYPES, list(MY_TYPES.columns), ["1", "'a'", "0.1", "'[]'", "x'00'", "NULL"]),
