@@ -44,6 +44,8 @@ VALUES: list[tuple[str, list[Cell]]] = [
     ("document", ['{"a": [1, "é😀", null]}', "[]"]),
     ("label", ["small", "it's"]),
 ]
+SIGNS: list[tuple[str, list[Cell]]] = [("text", [sign]) for sign in ("", "\t", "\n", "\r", "\\", "\\N", '"', "'", ",", " ", "a b, 'c'")]
+"""Each of which may stand for something, where many rows are written as text."""
 
 
 class LoaderContract:
@@ -121,7 +123,7 @@ class LoaderContract:
             assert self.write(loader, table, Writes(("id", "v"), rows)) == Counts(written=len(rows))
             assert [cell for _, cell in self.rows(server, f"id, {read.format('v')}")] == cells
 
-    @pytest.mark.parametrize(("kind", "cells"), [*VALUES, ("text", ["a\n\\.\nb", "\\."]), ("binary", [ALL_BYTES, "\\x00"])])
+    @pytest.mark.parametrize(("kind", "cells"), [*VALUES, *SIGNS, ("text", ["a\n\\.\nb", "\\."]), ("binary", [ALL_BYTES, "\\x00"])])
     def test_many_new_rows_arrive_whether_they_are_new_or_not(
         self, server: TargetServer, loader: Loader, kind: str, cells: list[Cell]
     ) -> None:

@@ -9,7 +9,7 @@ COPY "Shop"."order" ("k", "k2", "Group", "tags", "od""d %") FROM STDIN (FORMAT c
 
 -- copy and merge
 CREATE TEMPORARY TABLE pg_temp.cdcbus_stage ("k" bigint, "k2" "bit", "Group" character varying, "tags" integer[], "od""d %" bytea);
-COPY pg_temp.cdcbus_stage ("k", "k2", "Group", "tags", "od""d %") FROM STDIN (FORMAT csv);
+COPY pg_temp.cdcbus_stage ("k", "k2", "Group", "tags", "od""d %") FROM STDIN (FORMAT text, NULL '');
 INSERT INTO "Shop"."order" ("k", "k2", "Group", "tags", "od""d %") OVERRIDING SYSTEM VALUE SELECT "k", "k2", "Group", "tags", "od""d %" FROM pg_temp.cdcbus_stage ON CONFLICT ("k", "k2") DO UPDATE SET "Group" = EXCLUDED."Group", "tags" = EXCLUDED."tags", "od""d %" = EXCLUDED."od""d %";
 DROP TABLE pg_temp.cdcbus_stage;
 

@@ -55,6 +55,16 @@ def test_columns_and_cells_give_the_same_sql(dialect: str, data: st.DataObject) 
     assert result(lambda: write(target, names, columns)) == result(lambda: write(target, names, rows))
 
 
+@given(rows=st.lists(st.tuples(*[st.none() | st.text("ab ,'é😀\t\n\r\"\\", max_size=3)] * 2), min_size=1, max_size=4))
+def test_rows_are_copied_as_plain_text_where_nothing_in_them_stands_for_something_else(rows: list[tuple[str | None, ...]]) -> None:
+    columns = ColumnRows([pa.array(cells, pa.string()) for cells in zip(*rows, strict=True)])
+    form, text = postgresql.copied_rows(table(["text", "text"]), ("c0", "c1"), columns)
+    cells = [cell for row in rows for cell in row]
+    assert (form == postgresql.PLAIN) == (not any(cell == "" or (cell and set(cell) & set('\t\n\r"\\')) for cell in cells))
+    if form == postgresql.PLAIN:
+        assert [cell or None for line in text.decode().splitlines() for cell in line.split("\t")] == cells
+
+
 @pytest.mark.parametrize(
     ("cells", "is_there"),
     [

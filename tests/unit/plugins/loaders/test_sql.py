@@ -36,8 +36,8 @@ STATEMENTS = {
     "postgresql": {
         "upsert": postgresql.upsert_sql(PG, list(PG.columns)),
         "upsert of key columns only": postgresql.upsert_sql(PG_KEY_ONLY, ["k"]),
-        "copy": postgresql.copy_sql(postgresql.COPIED.table(PG.id), list(PG.columns)),
-        "copy and merge": ";\n".join(postgresql.merge_sqls(PG, list(PG.columns))),
+        "copy": postgresql.copy_sql(postgresql.COPIED.table(PG.id), list(PG.columns), postgresql.CSV),
+        "copy and merge": ";\n".join(postgresql.merge_sqls(PG, list(PG.columns), postgresql.PLAIN)),
         "insert what is missing": postgresql.insert_missing_sql(PG, ["tags", "k2", "k"]),
         "update": postgresql.update_sql(PG, ["tags", "k2", "k"]),
         "update of key columns only": postgresql.update_sql(PG_KEY_ONLY, ["k"]),
