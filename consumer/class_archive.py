@@ -19,7 +19,9 @@ from pathlib import Path
 from cdcbus.consumer.jars import cache_folder, java, making
 from cdcbus.plugins.errors import ConfigError
 
-MUTE = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+# Without a word, and where the archive expects to be: Java would map it elsewhere, and write all its addresses anew, 110 MB for each JVM.
+# A Java that knows no such option makes no archive.
+MAPPED = "-Xlog:cds=off -Xlog:cds+dynamic=off -XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
 
 
 def archive_file(jars: Sequence[Path]) -> Path:
@@ -32,7 +34,7 @@ def archive_file(jars: Sequence[Path]) -> Path:
 def archive_option(jars: Sequence[Path]) -> str:
     """Java's options to use the archive; none where it was not made."""
     file = archive_file(jars)
-    return f"-XX:SharedArchiveFile={file} {MUTE}" if file.is_file() else ""
+    return f"-XX:SharedArchiveFile={file} {MAPPED}" if file.is_file() else ""
 
 
 def make_archive(file: Path) -> None:

@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from cdcbus.consumer.batch_size import BatchSize
-from cdcbus.consumer.class_archive import MUTE
+from cdcbus.consumer.class_archive import MAPPED
 from cdcbus.consumer.executors import map_in_arrow
 from cdcbus.consumer.fetch import FEW_RECORDS, HERE_RECORDS, Fetcher
 from cdcbus.consumer.jars import kafka_connector_jars
@@ -35,7 +35,7 @@ COLUMNS = ("'topic' AS topic", "0 AS partition", "value AS offset", "binary(stri
 
 def main(file: Path) -> None:
     """Returns when Java has written the archive and ended. Raises CdcError, PySparkException."""
-    options = {"spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={file} {MUTE}"}
+    options = {"spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={file} {MAPPED}"}
     source = TopicConfig(NOBODY, ("rehearsal",), kafka_options=AT_ONCE)
     task = LoadTask("rehearsal", source, "canalRow", "JdbcBatch", JdbcTarget(""), spark_options=options)
     with spark_session(task, Event()) as (spark, scratch):
