@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -80,8 +81,8 @@ class Mysql:
         return sum(_execute(connection, delete_sql(table, part), table) for part in _key_literals(table, keys))
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
-        writes, marks = marks_held_back(table, writes)
-        inserted = self._upsert(connection, table, writes)
+        held, marks = marks_held_back(table, writes)
+        inserted = self._upsert(connection, table, held)
         _mark(connection, table, marks)
         return inserted
 
@@ -105,9 +106,12 @@ class Mysql:
         return 0
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
-        writes, marks = marks_held_back(table, writes)
-        hit = self._update(connection, table, writes)
-        _mark(connection, table, marks)
+        held, marks = marks_held_back(table, writes)
+        if marks and len(writes.rows) > 1:  # which of them are there, only each by itself tells
+            return sum(self.update(connection, table, replace(writes, rows=[row])) for row in writes.rows)
+        hit = self._update(connection, table, held)
+        if hit:
+            _mark(connection, table, marks)
         return hit
 
     def _update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
@@ -171,9 +175,10 @@ def _key_literals(table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> Itera
 
 
 def _mark(connection: Connection, table: TargetTable, marks: Mapping[str, Sequence[tuple[Cell, ...]]]) -> None:
+    """Of rows that are there. One that is not found has a key that the server has rounded: it must not keep the label in its place."""
     for column, keys in marks.items():
-        for part in _key_literals(table, keys):
-            _execute(connection, mark_sql(table, column, part), table)
+        if sum(_execute(connection, mark_sql(table, column, part), table) for part in _key_literals(table, keys)) < len(keys):
+            raise unfit(table, table.columns[column], NO_LABEL)
 
 
 @contextmanager
@@ -425,7 +430,7 @@ OTHER_ROW: Final = re.compile(r"'(~0 \+ 1|\(~\(0\) \+ 1\))'$")
 TRUNCATED: Final = 1265
 NO_LABEL: Final = (
     "none of its labels; an empty one is MySQL's mark of an invalid value, which cannot be written in columns of keys, nor in tables "
-    "without a key: correct it at the source, or give the target's column the label ''"
+    "without a key or with one that is rounded: correct it at the source, or give the target's column the label ''"
 )
 CONFLICTS: Final = frozenset((DUPLICATE, 1216, 1217, 1451, 1452, 1761, 1762))  # and foreign keys
 

@@ -574,6 +574,26 @@ class MysqlContract(LoaderContract):
         with pytest.raises(TargetRejected, match="column 'v'"):  # strict mode is there for all other statements
             self.write(loader, table, Writes(names, [("0", "", "", "long", moment)]))
 
+    @pytest.mark.parametrize("copies", [3, 20])
+    def test_an_invalid_value_of_an_enum_is_written_to_rows_that_are_there_only(
+        self, server: MysqlServer, loader: Loader, copies: int
+    ) -> None:
+        table = self.table(server, loader, "id int primary key, e enum('a','b')")
+        server.execute("INSERT INTO {schema}.t VALUES (1, 'b'), (3, 'b')")
+        rows = [(str(number), "") for number in range(2, 2 + copies)]
+        assert self.write(loader, table, Writes(("id", "e"), rows, may_insert=False)) == Counts(written=1, missed=copies - 1)
+        assert self.write(loader, table, Writes(("id", "e"), [("4", "")], may_insert=False)) == Counts(missed=1)
+        assert self.rows(server, "id, e, e + 0") == [(1, "b", 2), (3, "", 0)]
+
+    def test_an_invalid_value_of_an_enum_leaves_no_label_where_its_key_is_rounded(self, server: MysqlServer, loader: Loader) -> None:
+        table = self.table(server, loader, "id decimal(3,1) primary key, e enum('a','b')")
+        server.execute("INSERT INTO {schema}.t VALUES (1, 'b')")
+        rows = [(f"{number}.04", "") for number in range(1, 12)]
+        with pytest.raises(TargetRejected, match=r"column e \(enum\): a cell has .* with one that is rounded"):
+            self.write(loader, table, Writes(("id", "e"), rows))
+        assert self.write(loader, table, Writes(("id", "e"), rows, may_insert=False)) == Counts(missed=11)
+        assert self.rows(server, "id + 0e0, e") == [(1, "b")]
+
     @pytest.mark.parametrize("keys", ["primary key (e, id)", "primary key (id), unique (e, id)", "index (id)"])
     def test_an_invalid_value_of_an_enum_is_refused_where_it_cannot_be_written_and_fits_an_empty_label(
         self, server: MysqlServer, loader: Loader, keys: str
