@@ -26,7 +26,7 @@ from cdcbus.consumer.idle import AWAIT, asleep, is_quiet
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.other_lanes import settled_before
 from cdcbus.consumer.progress import Progress, is_done
-from cdcbus.consumer.records import NO_RECORDS, Records, by_lane, kafka_times
+from cdcbus.consumer.records import NO_RECORDS, Records, by_lane, kafka_times, same_in_all
 from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.spark import end_offsets, spark_error
 from cdcbus.consumer.stored_positions import StoredPositions
@@ -117,9 +117,7 @@ class Batches:
             self._applied.result()
         if records is None and self._executors and not self.ended.is_set():
             self._is_there = True
-            if len(ends) == 1:  # what is the same in each record need not pass by with each
-                frame = frame.drop("topic", "partition")
-            self._work(partial(self._apply_there, self._executors, frame), ends)
+            self._work(partial(self._apply_there, self._executors, frame.drop(*same_in_all(ends))), ends)
             self._is_there = False
             return
         if records is not None and not self.ended.is_set():

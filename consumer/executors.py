@@ -34,7 +34,7 @@ from cdcbus.consumer.apply import LaneWaits
 from cdcbus.consumer.batch_size import TURN_BYTES, TURN_SECONDS
 from cdcbus.consumer.dead_letters import DeadLetter, DeadLetterTopic
 from cdcbus.consumer.offsets import Lane
-from cdcbus.consumer.records import NO_RECORDS, Records, kafka_times
+from cdcbus.consumer.records import NO_RECORDS, Records, kafka_times, lane_of
 from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.task import LoadTask, OnError
 from cdcbus.plugins.contracts import AppliedOffset
@@ -105,8 +105,8 @@ class Executors:
         InheritableThread(start, name="warm-up", daemon=True).start()
 
     def apply(self, frame: DataFrame, spans: Mapping[Lane, Span]) -> list[Outcome]:
-        """Of each lane; a frame without topic and partition is of the only one. What the executors had to say is in the log then. Raises
-        what one of them has met: nothing is known then of how far any lane has been applied, but by the target."""
+        """Of each lane; what is `same_in_all` of them may be left out of the frame. What the executors had to say is in the log then.
+        Raises what one of them has met: nothing is known then of how far any lane has been applied, but by the target."""
         frame.sparkSession.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(ARROW_BYTES))
         self._applier.let_go()
         seen = {lane: offset for lane, offset in self._applier.seen.items() if lane in spans}
@@ -148,10 +148,7 @@ def apply_lane(
     first = next(slices, None)
     if first is None:
         return
-    if "topic" in first.column_names:
-        lane = first.column("topic")[0].as_py(), first.column("partition")[0].as_py()
-    else:
-        [lane] = spans
+    lane = lane_of(first, spans)
     if lane not in spans:  # a bounded replay has all it wants of this one, while others go on
         return
     outcome = Outcome(lane, spans[lane].start)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 import pyarrow as pa
@@ -66,6 +66,21 @@ def kafka_times(batch: pa.Table) -> tuple[int, int]:
     """When the first and the last record of a table came into Kafka, by its column `kafka_ms`; 0 without one."""
     times = pc.min_max(batch.column("kafka_ms")).as_py()
     return max(0, times["min"] or 0), max(0, times["max"] or 0)
+
+
+def same_in_all(lanes: Iterable[Lane]) -> list[str]:
+    """The columns that are the same in each record of these lanes: they need not pass by with each."""
+    return [name for name, values in zip(("topic", "partition"), zip(*lanes, strict=True), strict=True) if len({*values}) == 1]
+
+
+def lane_of(batch: pa.Table, lanes: Iterable[Lane]) -> Lane:
+    """The lane of a table's records, which are of one; what the table does not tell is `same_in_all` of these lanes."""
+    topic, partition = next(iter(lanes))
+    if "topic" in batch.column_names:
+        topic = batch.column("topic")[0].as_py()
+    if "partition" in batch.column_names:
+        partition = batch.column("partition")[0].as_py()
+    return topic, partition
 
 
 def by_lane(batch: pa.Table) -> dict[Lane, Records]:

@@ -12,6 +12,8 @@ import pytest
 from cdcbus.consumer import executors
 from cdcbus.consumer.apply import LaneApplier
 from cdcbus.consumer.executors import Outcome, Span, apply_lane
+from cdcbus.consumer.offsets import Lane
+from cdcbus.consumer.records import same_in_all
 from cdcbus.plugins.contracts import AppliedOffset
 from cdcbus.plugins.errors import OffsetConflict, TargetRejected
 from cdcbus.plugins.rowchange import Op
@@ -38,12 +40,18 @@ def batches(sizes: Iterable[int], first: int = 0) -> list[pa.RecordBatch]:
 
 
 def applied(
-    monkeypatch: pytest.MonkeyPatch, loader: MemoryTarget, read: Iterable[pa.RecordBatch], span: Span, seen: AppliedOffset | None = None
+    monkeypatch: pytest.MonkeyPatch,
+    loader: MemoryTarget,
+    read: Iterable[pa.RecordBatch],
+    span: Span,
+    seen: AppliedOffset | None = None,
+    others: Iterable[Lane] = (),
 ) -> Outcome:
     made = Made(*(parent(Op.INSERT, row(str(number), f"v{number}")) for number in range(RECORDS)))
     applier = LaneApplier(TASK, made, loader)
     monkeypatch.setattr(executors, "_applier", lambda _: applier)
-    [batch] = apply_lane(pickle.dumps(TASK), {LANE: span}, {LANE: seen} if seen else {}, read)
+    spans = {**dict.fromkeys(others, Span(0, 1, 7)), LANE: span}
+    [batch] = apply_lane(pickle.dumps(TASK), spans, {LANE: seen} if seen else {}, read)
     outcome = pickle.loads(batch.column("outcome")[0].as_py())
     assert isinstance(outcome, Outcome)
     return outcome
@@ -59,10 +67,13 @@ def test_a_lane_is_applied_in_slices_each_with_its_offset(monkeypatch: pytest.Mo
     assert loader.applied_offsets() == [AppliedOffset(*LANE, RECORDS, 7)]
 
 
-def test_records_without_topic_and_partition_are_of_the_only_lane(monkeypatch: pytest.MonkeyPatch) -> None:
-    loader = target()
-    read = [batch.select(["offset", "value", "kafka_ms"]) for batch in batches((10, 10))]
-    assert applied(monkeypatch, loader, read, Span(0, RECORDS, 7)).lane == LANE
+@pytest.mark.parametrize(
+    "others", [[], [(LANE[0], 7)], [("other", LANE[1])], [("other", 7)]], ids=["alone", "one topic", "one partition", "nothing"]
+)
+def test_what_is_the_same_in_all_lanes_need_not_be_in_their_records(monkeypatch: pytest.MonkeyPatch, others: list[Lane]) -> None:
+    loader, lanes = target(), [*others, LANE]
+    read = [batch.drop_columns(same_in_all(lanes)) for batch in batches((10, 10))]
+    assert applied(monkeypatch, loader, read, Span(0, RECORDS, 7), others=others).lane == LANE
     assert loader.applied_offsets() == [AppliedOffset(*LANE, RECORDS, 7)]
 
 
