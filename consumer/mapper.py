@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from cdcbus.plugins.errors import ConfigError, ConversionError, DataError, Unmap
 from cdcbus.plugins.loaders.add_column import add_columns
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId, Unclear
 
-LOG = logging.getLogger(__name__)
 ANYTHING = MapperRule()
 MAX_PLANS = 10_000
 PATTERN = re.compile(r"[\\\[\](){}*+?|^]")
@@ -43,21 +41,13 @@ class Mapper:
         if routes is None:
             routes = tuple(Route(source, rule, self._is_shared(source, _target(rule, source))) for rule in self._selected(source))
             self._routes[source] = routes
-            if len(found := self._most_telling(source)) > 1:
-                LOG.warning(
-                    "source table %s is matched by several patterns of mapper[i], of which the first counts: %s", source, _shown(found)
-                )
         return routes
 
     def _selected(self, source: TableId) -> Iterable[MapperRule]:
-        found = self._most_telling(source)
-        return self._rules[found[0]].values() if found else [ANYTHING]
-
-    def _most_telling(self, source: TableId) -> list[Selector]:
-        """Of the selectors that match, in the order of the task file: several where these are patterns."""
         matching = [found for found in self._rules if _matches(found[0], source.schema) and _matches(found[1], source.table)]
-        most = max(map(_telling, matching), default=None)
-        return [found for found in matching if _telling(found) == most]
+        if not matching:
+            return [ANYTHING]
+        return self._rules[max(matching, key=_telling)].values()  # the first of the most telling ones, as `max` gives it
 
     def _is_shared(self, source: TableId, target: TableId) -> bool:
         """Whether rows of another source table go to the target too, as far as rules and filter tell: of `includes` where there are some,
@@ -314,10 +304,6 @@ def _telling(found: Selector) -> tuple[bool, bool, bool, bool]:
     """Which of schema and table it has, as porter compares them; then whether these are names. The table weighs more than the schema."""
     schema, table = found
     return table is not None, schema is not None, not is_pattern(table or ""), not is_pattern(schema or "")
-
-
-def _shown(found: Sequence[Selector]) -> str:
-    return ", ".join(f"{schema or '*'}.{table or '*'}" for schema, table in found)
 
 
 def _target(rule: MapperRule, source: TableId) -> TableId:

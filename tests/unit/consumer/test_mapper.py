@@ -193,18 +193,6 @@ def test_a_pattern_is_matched_whole_in_any_case_and_a_name_comes_before_it(sourc
     assert names(rules, TableId("shop", source)) == [TableId("shop", expected)]
 
 
-def test_of_several_patterns_that_match_a_table_the_first_counts_and_the_log_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
-    mapper = Mapper([MapperRule(table=(pattern, pattern[:3])) for pattern in ("ord.*", "[a-z]+_[0-9]+", "o_[0-9]+")])
-    assert [route.target.table for table in ("orders_7", "x_7", "orders_7") for route in mapper.routes(TableId("shop", table))] == [
-        "ord",
-        "[a-",
-        "ord",
-    ]
-    assert caplog.messages == [
-        "source table shop.orders_7 is matched by several patterns of mapper[i], of which the first counts: *.ord.*, *.[a-z]+_[0-9]+"
-    ]
-
-
 def test_a_pattern_for_a_table_comes_before_a_name_of_a_schema() -> None:
     rules = (MapperRule(schema=("shop", "s")), MapperRule(table=("o.*", "t")), MapperRule(schema=("sh.*", "both"), table=("o.*", "both")))
     assert names(rules, SOURCE.id) == [TableId("both", "both")]
