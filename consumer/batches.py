@@ -190,7 +190,7 @@ class Batches:
     def _apply(self, apply: Callable[[dict[Lane, int]], list[Outcome]], ends: dict[Lane, int]) -> None:
         known = self.progress.next_offsets
         goals = {lane: end for lane, last in ends.items() if (end := min(last, self._limit)) > known.get(lane, -1)}
-        outcomes = apply(goals)
+        outcomes = apply(goals) if goals else []  # of a bounded replay whose other lanes wait for records
         batch = BatchReport()
         for outcome in outcomes:
             batch.add(outcome.report)

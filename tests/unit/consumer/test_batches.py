@@ -196,6 +196,21 @@ def test_a_query_that_fails_between_batches_writes_all_that_was_applied(due: Cal
     assert world.stored() == ends(3, 2, 1)
 
 
+def test_of_a_batch_that_has_nothing_but_what_a_bounded_replay_leaves_out_nothing_is_asked(due: Callable[[bool], None]) -> None:
+    run = Run(World())
+    run.batches._limit = 3
+    run.batch((3, 2, 0))
+    asked: list[Mapping[Lane, int]] = []
+
+    def apply(goals: dict[Lane, int]) -> list[Outcome]:
+        asked.append(goals)
+        return []
+
+    run.batches._work(apply, ends(900, 2, 0))
+    assert (asked, run.batches.error, run.batches.ended.is_set()) == ([], None, False)
+    assert run.progress.next_offsets == ends(3, 2, 0)
+
+
 def test_after_a_batch_of_which_one_lane_was_applied_the_next_start_goes_on_behind_that_lane(due: Callable[[bool], None]) -> None:
     world = World()
     run = Run(world)
