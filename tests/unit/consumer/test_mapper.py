@@ -193,6 +193,11 @@ def test_a_pattern_is_matched_whole_in_any_case_and_a_name_comes_before_it(sourc
     assert names(rules, TableId("shop", source)) == [TableId("shop", expected)]
 
 
+def test_of_several_patterns_that_match_a_table_the_first_counts() -> None:
+    rules = [MapperRule(table=(pattern, target)) for pattern, target in (("o_[0-9]+", "o"), ("ord.*", "ord"), ("[a-z]+_[0-9]+", "all"))]
+    assert [names(rules, TableId("shop", table))[0].table for table in ("o_7", "orders_7", "x_7")] == ["o", "ord", "all"]
+
+
 def test_a_pattern_for_a_table_comes_before_a_name_of_a_schema() -> None:
     rules = (MapperRule(schema=("shop", "s")), MapperRule(table=("o.*", "t")), MapperRule(schema=("sh.*", "both"), table=("o.*", "both")))
     assert names(rules, SOURCE.id) == [TableId("both", "both")]
