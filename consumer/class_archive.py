@@ -23,6 +23,8 @@ from cdcbus.plugins.errors import ConfigError
 # A Java that knows no such option makes no archive.
 MAPPED = "-Xlog:cds=off -Xlog:cds+dynamic=off -XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
 
+KEPT = 3  # of all archives
+
 
 def archive_file(jars: Sequence[Path]) -> Path:
     """Where the archive for a class path that begins with these jars is, or would be. Raises ConfigError when there is no Java."""
@@ -38,15 +40,15 @@ def archive_option(jars: Sequence[Path]) -> str:
 
 
 def make_archive(file: Path) -> None:
-    """Makes what `archive_file` names, unless it is there, then removes those for other jars: it takes most of a minute, and some 170 MB.
-    Raises ConfigError when Java does not make it."""
+    """Makes what `archive_file` names, unless it is there: it takes most of a minute, and some 170 MB. The newest KEPT of all stay, as
+    installations may share a cache. Raises ConfigError when Java does not make it."""
     with making(file.parent) as part:
         if part is None:
             return
         _rehearse(part / file.name)
-        for other in file.parent.parent.iterdir():
-            if other.is_dir() and other.suffix != part.suffix:
-                shutil.rmtree(other, ignore_errors=True)
+        others = [other for other in file.parent.parent.iterdir() if other.is_dir() and other.suffix != part.suffix]
+        for other in sorted(others, key=lambda folder: folder.stat().st_mtime)[: 1 - KEPT]:
+            shutil.rmtree(other, ignore_errors=True)
 
 
 def _rehearse(file: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcbus.consumer.class_archive import archive_file, archive_option, make_archive
+from cdcbus.consumer.class_archive import KEPT, archive_file, archive_option, make_archive
 from cdcbus.plugins.errors import ConfigError
 
 
@@ -64,10 +64,15 @@ def older(jars: list[Path]) -> Path:
     return folder
 
 
-def test_a_new_archive_takes_the_place_of_others_but_not_of_those_at_work(
+def test_of_all_archives_the_newest_stay_and_so_does_what_is_at_work(
     jars: list[Path], older: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A script stands in for the rehearsal."""
+    """Installations that share a cache keep theirs. A script stands in for the rehearsal."""
+    newer = [older.with_name(f"newer {number}") for number in range(1, KEPT)]
+    for number, folder in enumerate(newer, 1):
+        folder.mkdir()
+        os.utime(folder, (number, number))
+    os.utime(older, (0, 0))
     begun = older.with_name("another.part")
     begun.mkdir()
     program = tmp_path / "python"
@@ -78,6 +83,7 @@ def test_a_new_archive_takes_the_place_of_others_but_not_of_those_at_work(
     make_archive(file)
     assert {entry.name for entry in file.parent.iterdir()} == {file.name}
     assert not older.exists()
+    assert all(folder.exists() for folder in newer)
     assert begun.exists()
 
 
