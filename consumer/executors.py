@@ -41,7 +41,7 @@ from cdcbus.plugins.contracts import AppliedOffset
 from cdcbus.plugins.errors import CdcError
 
 ARROW_BYTES = 4 << 20
-SLICE_BYTES = 16 << 20
+FIRST_SLICE_BYTES, SLICE_BYTES = 3 << 20, 16 << 20
 SLICES_AHEAD = 1
 OUTCOME = StructType([StructField("outcome", BinaryType())])
 TASKS = 8
@@ -165,14 +165,15 @@ def apply_lane(
 
 
 def _slices(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
-    """The records in order, as many at once as may be one transaction."""
+    """The records in order, as many at once as may be one transaction. The first are few, so that all hands are soon at work."""
     parts: list[pa.RecordBatch] = []
+    size = FIRST_SLICE_BYTES
     for batch in batches:
         for start in range(0, len(batch), most):
             parts.append(batch.slice(start, most))
-            if sum(map(len, parts)) >= most or sum(part.nbytes for part in parts) >= SLICE_BYTES:
+            if sum(map(len, parts)) >= most or sum(part.nbytes for part in parts) >= min(size, SLICE_BYTES):
                 yield pa.Table.from_batches(parts)
-                parts = []
+                parts, size = [], 2 * size
     if parts:
         yield pa.Table.from_batches(parts)
 

@@ -67,6 +67,14 @@ def test_a_lane_is_applied_in_slices_each_with_its_offset(monkeypatch: pytest.Mo
     assert loader.applied_offsets() == [AppliedOffset(*LANE, RECORDS, 7)]
 
 
+def test_the_first_slices_are_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader, [one] = target(), batches((1,))
+    monkeypatch.setattr(executors, "FIRST_SLICE_BYTES", one.nbytes)
+    monkeypatch.setattr(executors, "SLICE_BYTES", 4 * one.nbytes)
+    applied(monkeypatch, loader, batches([1] * RECORDS), Span(0, RECORDS, 7))
+    assert loader.statements.count("parents") == len([1, 2, 4, 4, 4, 4, 1])
+
+
 @pytest.mark.parametrize(
     "others", [[], [(LANE[0], 7)], [("other", LANE[1])], [("other", 7)]], ids=["alone", "one topic", "one partition", "nothing"]
 )
