@@ -6,6 +6,7 @@ import click
 
 from cdcbus.consumer.class_archive import archive_file, make_archive
 from cdcbus.consumer.jars import spark_jars
+from cdcbus.consumer.unsigned_jars import make_unsigned, unsigned
 
 
 @click.command("prepare")
@@ -18,7 +19,9 @@ def prepare() -> None:
     from rich.console import Console
 
     console = Console(stderr=True)
-    archive = archive_file(spark_jars(console))
+    jars = spark_jars(console)
+    make_unsigned(jars)
+    archive = archive_file(unsigned(jars))
     if archive.is_file():
         click.echo(f"Spark's classes are archived already: {archive}")
         return
