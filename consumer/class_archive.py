@@ -47,8 +47,9 @@ def make_archive(file: Path) -> None:
             return
         _rehearse(part / file.name)
         others = [other for other in file.parent.parent.iterdir() if other.is_dir() and other.suffix != part.suffix]
-        for other in sorted(others, key=lambda folder: folder.stat().st_mtime)[: 1 - KEPT]:
-            shutil.rmtree(other, ignore_errors=True)
+        with suppress(FileNotFoundError):  # another installation has made one at the same time, and removes them
+            for other in sorted(others, key=lambda folder: folder.stat().st_mtime)[: 1 - KEPT]:
+                shutil.rmtree(other, ignore_errors=True)
 
 
 def _rehearse(file: Path) -> None:

@@ -104,15 +104,10 @@ def resolve(coordinates: Sequence[Coordinate], *, without: Collection[str] = (),
 def kafka_connector_jars(console: "Console | None" = None) -> list[Path]:
     """The jars of Spark's Kafka source for the installed pyspark that pyspark does not have already."""
     source = Coordinate("org.apache.spark", "spark-sql-kafka-0-10_2.13", importlib.metadata.version("pyspark"))
-    shipped = sorted({_artifact(jar) for jar in _pyspark_jars()})
+    shipped = sorted({_artifact(jar) for jar in pyspark_jars()})
     jar_set = JarSet("Spark's Kafka source", (source,), tuple(shipped), megabytes=10)
     fetch([jar_set], console)
     return jar_set.jars()
-
-
-def spark_jars(console: "Console | None" = None) -> list[Path]:
-    """All that Spark's driver has on its class path, in this order."""
-    return [*kafka_connector_jars(console), *_pyspark_jars()]
 
 
 def java() -> Path:
@@ -274,7 +269,7 @@ def _module(jar_set: JarSet) -> str:
 
 
 def _command(work: Path, part: Path) -> list[str]:
-    ivy = next((jar for jar in _pyspark_jars() if jar.name.startswith("ivy-")), None)
+    ivy = next((jar for jar in pyspark_jars() if jar.name.startswith("ivy-")), None)
     if ivy is None:
         raise ConfigError(f"no Ivy in {_pyspark_folder()}: install pyspark again")
     return [
@@ -284,7 +279,8 @@ def _command(work: Path, part: Path) -> list[str]:
     ]
 
 
-def _pyspark_jars() -> list[Path]:
+def pyspark_jars() -> list[Path]:
+    """The jars that the installed pyspark has, by name. Raises ConfigError when there is none."""
     return sorted(_pyspark_folder().glob("*.jar"))
 
 

@@ -25,11 +25,11 @@ from pyspark.sql.functions import unix_millis
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcbus.consumer.class_archive import archive_option
-from cdcbus.consumer.jars import kafka_connector_jars, spark_jars
+from cdcbus.consumer.class_path import class_path
+from cdcbus.consumer.jars import kafka_connector_jars
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.package_zip import package_zip
 from cdcbus.consumer.task import LoadTask
-from cdcbus.consumer.unsigned_jars import unsigned
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, CdcError, ConfigError, SparkUnavailable
 from cdcbus.plugins.kafka.publish_config import PublishConfig
 
@@ -142,7 +142,7 @@ def _application(name: str, options: Mapping[str, str], stop: Event) -> Iterator
 
     `options` override the settings above; Java options and jars are added.
     """
-    jars = unsigned(spark_jars())  # Spark adds most of them itself, but in the order of their folder, which is another one on each machine
+    jars = class_path()  # Spark adds most of them itself, but in the order of their folder, which is another one on each machine
     master = with_attempts(options.get("spark.master", _SETTINGS["spark.master"]))
     if master == "yarn":
         check_hadoop_configuration(os.environ)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from cdcbus.consumer.class_archive import archive_file, make_archive
-from cdcbus.consumer.jars import spark_jars
-from cdcbus.consumer.unsigned_jars import make_unsigned, unsigned
+from cdcbus.consumer.class_path import class_path, make_unsigned
 
 
 @click.command("prepare")
@@ -19,9 +18,8 @@ def prepare() -> None:
     from rich.console import Console
 
     console = Console(stderr=True)
-    jars = spark_jars(console)
-    make_unsigned(jars)
-    archive = archive_file(unsigned(jars))
+    make_unsigned()
+    archive = archive_file(class_path(console))
     if archive.is_file():
         click.echo(f"Spark's classes are archived already: {archive}")
         return

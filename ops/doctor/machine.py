@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cdcbus.consumer import jars
 from cdcbus.consumer.class_archive import archive_file
-from cdcbus.consumer.unsigned_jars import unsigned
+from cdcbus.consumer.class_path import class_path
 from cdcbus.tasks.observations import Observation, ok, probe, warning
 
 FREE_BYTES = 2 << 30
@@ -39,7 +39,7 @@ def _connector() -> Iterator[Observation]:
 
 
 def _classes() -> Iterator[Observation]:
-    archive = archive_file(unsigned(jars.spark_jars()))
+    archive = archive_file(class_path())
     found = f"archived in {archive.parent}" if archive.is_file() else "not archived: with `cdcbus prepare` tasks start some seconds faster"
     yield ok("Spark's classes", found)
 
