@@ -79,6 +79,11 @@ _SETTINGS = {
     "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "2s",
     # Spark gives Python workers out by their environment, of which this is a part for SQL only: so that one serves for all.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+    # A Python worker takes tens of megabytes for each slice, and gives them back: to Linux each time, that would be a seventh of its work.
+    # The last two are the most that the C library would come to by itself.
+    "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(64 << 20),
     "spark.log.level": "FATAL",
 }
 # Without executors nobody else needs to reach the driver, and cdcbus is there before Spark sends it.
