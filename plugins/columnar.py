@@ -35,7 +35,10 @@ SLOT, NULL, BACKSLASH, QUOTE, LONG_TEXT = (bytes([code]) for code in range(5))
 ESCAPES: Final = ((rb"\\", BACKSLASH), (rb"\"", QUOTE))
 ANY_ESCAPE: Final = "[\\\\\x02\x03]"
 NUMBER: Final = "^:(-?(0|[1-9][0-9]*)|true|false),$"
-OP_TS_CHARACTERS: Final = 26  # more digits than these are not read
+# Of a bare Python value Arrow asks first whether it is one of dateutil's, which Python looks for each time where it is not installed.
+NOTHING, LINE_BREAK, NO_BYTES = pa.scalar("", pa.string()), pa.scalar("\n", pa.string()), pa.scalar(b"", pa.binary())
+OP_TS_CHARACTERS: Final = pa.scalar(26, pa.int32())  # more digits than these are not read
+MS_US: Final = pa.scalar(1000, pa.int64())
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,7 @@ class _Wire:
 
 
 def _epoch_ms(numbers: pa.Array) -> pa.Array:
-    return pc.multiply_checked(pc.cast(pc.ascii_trim(numbers, ":,"), pa.int64()), 1000)
+    return pc.multiply_checked(pc.cast(pc.ascii_trim(numbers, ":,"), pa.int64()), MS_US)
 
 
 def _utc_times(times: pa.Array) -> pa.Array:
@@ -136,7 +139,7 @@ def _utc_times(times: pa.Array) -> pa.Array:
 
 def _canal_marks(records: pa.BinaryArray) -> pa.BinaryArray:
     """Some 50 bytes up to the table's name, while `ts` has 13 digits, until the year 2286; and from `txLast` on."""
-    return pc.binary_join_element_wise(pc.binary_slice(records, -100, -51), pc.binary_slice(records, -31), b"")
+    return pc.binary_join_element_wise(pc.binary_slice(records, -100, -51), pc.binary_slice(records, -31), NO_BYTES)
 
 
 _CANAL_ROW: Final = _Wire(
@@ -295,8 +298,8 @@ def _pieces(shape: _Shape, values: pa.BinaryArray, places: pa.Array) -> tuple[pa
     if skipped:
         lines, places = _filtered(pa.array([i not in skipped for i in range(len(lines))]), lines, places)
     first, *others = fields
-    parts = [part for text, field in zip(pa.array([text.decode() for text in texts]), others, strict=True) for part in (text, field)]
-    again = pc.binary_join_element_wise(first, *parts, "", null_handling="replace", null_replacement=NULL.decode())
+    parts = [part for text, field in zip(pa.array(texts, pa.string()), others, strict=True) for part in (text, field)]
+    again = pc.binary_join_element_wise(first, *parts, NOTHING, null_handling="replace", null_replacement=NULL.decode())
     masks = [pc.match_substring_regex(field, NUMBER) for slot, field in zip(shape.slots, fields, strict=True) if not slot.is_text]
     places, *fields = _filtered(reduce(pc.and_, masks, pc.equal(again, lines)), places, *fields)
     return places, [_unescaped(field) for field in fields] if has_escapes else fields
@@ -321,7 +324,7 @@ def _fields(lines: pa.StringArray, texts: Sequence[bytes]) -> tuple[set[int], li
 
     counts = [0, *accumulate(text.count(b'"') for text in texts)]
     names = [f"f{count}" for count in counts]
-    data = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines), "\n")[0].as_buffer()
+    data = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines), LINE_BREAK)[0].as_buffer()
     table = csv.read_csv(
         data,
         csv.ReadOptions(use_threads=False, column_names=[f"f{i}" for i in range(counts[-1] + 1)], block_size=data.size + 1),

@@ -28,15 +28,15 @@ def array_literal(cells: pa.Array) -> str:
     """PostgreSQL's text of an array."""
     if has_any(cells, "\\", '"'):
         cells = pc.replace_substring(pc.replace_substring(cells, "\\", "\\\\"), '"', '\\"')
-    quoted = pc.fill_null(pc.binary_join_element_wise('"', cells, '"', ""), "NULL")
-    return "{" + _joined(quoted, ",") + "}"
+    quoted = pc.fill_null(pc.binary_join_element_wise(_text('"'), cells, _text('"'), _text("")), "NULL")
+    return "{" + _joined(quoted) + "}"
 
 
 def text_literals(cells: pa.Array) -> pa.Array:
     """SQL text literals, for a session without backslash escapes."""
     if has_any(cells, "'"):
         cells = pc.replace_substring(cells, "'", "''")
-    return pc.fill_null(pc.binary_join_element_wise("'", cells, "'", ""), "NULL")
+    return pc.fill_null(pc.binary_join_element_wise(_text("'"), cells, _text("'"), _text("")), "NULL")
 
 
 def number_literals(cells: pa.Array) -> pa.Array:
@@ -46,11 +46,16 @@ def number_literals(cells: pa.Array) -> pa.Array:
 
 def rows_of(literals: Sequence[pa.Array]) -> list[str]:
     """`(1, 'a', NULL)` of each row."""
-    joined = pc.binary_join_element_wise(*literals, ", ")
-    rows: list[str] = pc.binary_join_element_wise("(", joined, ")", "").to_pylist()
+    joined = pc.binary_join_element_wise(*literals, _text(", "))
+    rows: list[str] = pc.binary_join_element_wise(_text("("), joined, _text(")"), _text("")).to_pylist()
     return rows
 
 
-def _joined(cells: pa.Array, separator: str) -> str:
-    whole: str = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(cells)], pa.int32()), cells), separator)[0].as_py()
+def _joined(cells: pa.Array) -> str:
+    whole: str = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(cells)], pa.int32()), cells), _text(","))[0].as_py()
     return whole
+
+
+def _text(text: str) -> pa.Scalar:
+    """What it is is said: see `plugins.columnar`."""
+    return pa.scalar(text, pa.string())

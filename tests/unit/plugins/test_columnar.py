@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from cdcbus.plugins.columnar import BLOCK_ROWS, LONG_TEXT_BYTES, MIN_ROWS, Columns, RowGroup, read_columns
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
+from tests.support.module_searches import module_searches
 from tests.unit.plugins.converters.rows import CELLS, changes
 
 FORMATS = ["canalRow", "oggJson"]
@@ -233,3 +234,12 @@ def test_few_rows_and_records_without_a_value_are_left() -> None:
     few = [changed("oggJson")] * (MIN_ROWS - 1)
     assert len(check([*few, None], "oggJson").rest) == MIN_ROWS
     assert check([], "oggJson") == Columns([], [])
+
+
+@pytest.mark.parametrize("converter", FORMATS)
+def test_no_module_is_looked_for(converter: str) -> None:
+    value = make_converter(converter).to_bytes(insert())
+    read([value] * MIN_ROWS, converter)
+    with module_searches() as names:
+        assert read([value] * MIN_ROWS, converter).groups
+    assert names == []

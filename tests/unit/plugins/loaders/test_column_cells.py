@@ -15,6 +15,7 @@ from cdcbus.plugins.errors import TargetRejected
 from cdcbus.plugins.loaders import mysql, postgresql
 from cdcbus.plugins.loaders.column_cells import has_any
 from cdcbus.plugins.rowchange import TableId
+from tests.support.module_searches import module_searches
 
 TEXT = st.none() | st.text(max_size=6) | st.sampled_from(["", "null", "NULL", "\\", '"', "'", "''", "a,b", "{}", "\n", "\0", "é漢😀"])
 NUMBERS = st.none() | st.integers().map(str) | st.sampled_from(["1.50", "-.5", "1e5", "1\n", " 1", "0x1", "1.", "٣"])
@@ -53,6 +54,15 @@ def test_columns_and_cells_give_the_same_sql(dialect: str, data: st.DataObject) 
     write: Any = postgresql.arrays if dialect == "postgresql" else mysql.row_literals
     names = tuple(target.columns)
     assert result(lambda: write(target, names, columns)) == result(lambda: write(target, names, rows))
+
+
+@pytest.mark.parametrize("write", [postgresql.arrays, mysql.row_literals, postgresql.copied_rows])
+def test_no_module_is_looked_for(write: Any) -> None:
+    columns = ColumnRows([pa.array(["1", "2"]), pa.array(["a", None])])
+    write(table(["text", "integer"]), ("c0", "c1"), columns)
+    with module_searches() as names:
+        write(table(["text", "integer"]), ("c0", "c1"), columns)
+    assert names == []
 
 
 @given(rows=st.lists(st.tuples(*[st.none() | st.text("ab ,'é😀\t\n\r\"\\", max_size=3)] * 2), min_size=1, max_size=4))
