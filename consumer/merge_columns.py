@@ -31,7 +31,7 @@ def merge_columns(groups: Sequence[RowGroup], table: TargetTable) -> TableBatch 
         return None  # a row that comes back gets the target's defaults there
     last, passing, expected = _last_of_each_key(groups, table, names)
     is_delete = last.column("is_delete")
-    gone, kept = last.filter(is_delete), last.filter(pc.invert(is_delete))
+    gone, kept = _those(last, is_delete), _those(last, pc.invert(is_delete))
     deletes = ColumnRows([gone.column(str(names.index(name))).combine_chunks() for name in table.key])
     writes = ColumnRows([kept.column(str(i)).combine_chunks() for i in range(len(names))])
     are_new = all(group.op is Op.INSERT for group in groups)
@@ -55,17 +55,24 @@ def _last_of_each_key(groups: Sequence[RowGroup], table: TargetTable, names: Seq
         image = (group.before if group.after is None else group.after) or {}
         count = len(group.records)
         cells = [image[name] if group.after is not None or name in table.key else pa.nulls(count, pa.string()) for name in names]
-        is_delete = pa.repeat(group.after is None, count)
+        is_delete = pa.repeat(pa.scalar(group.after is None, pa.bool_()), count)
         parts.append(pa.table([group.records, is_delete, *cells], ["place", "is_delete", *map(str, range(len(names)))]))
     rows = pa.concat_tables(parts)
     by_key = rows.group_by([str(names.index(name)) for name in table.key], use_threads=False)
-    may_differ = any(group.op is not groups[0].op for group in groups)
-    places = by_key.aggregate([("place", "max"), ("place", "min")] if may_differ else [("place", "max")])
-    lasts = places.column("place_max")
-    is_born = _is_of(places.column("place_min") if may_differ else lasts, groups, Op.INSERT)
-    is_gone = _is_of(lasts, groups, Op.DELETE)
-    passing, expected = (len(places.filter(chosen)) for chosen in (pc.and_(is_born, is_gone), pc.invert(pc.or_(is_born, is_gone))))
-    return rows.filter(pc.is_in(rows.column("place"), value_set=lasts.combine_chunks())), passing, expected
+    if all(group.op is groups[0].op for group in groups):
+        lasts = by_key.aggregate([("place", "max")]).column("place_max")
+        passing, expected = 0, len(lasts) if groups[0].op is Op.UPDATE else 0
+    else:
+        places = by_key.aggregate([("place", "max"), ("place", "min")])
+        lasts = places.column("place_max")
+        is_born, is_gone = _is_of(places.column("place_min"), groups, Op.INSERT), _is_of(lasts, groups, Op.DELETE)
+        passing, expected = (pc.sum(those).as_py() or 0 for those in (pc.and_(is_born, is_gone), pc.invert(pc.or_(is_born, is_gone))))
+    return _those(rows, pc.is_in(rows.column("place"), value_set=lasts.combine_chunks())), passing, expected
+
+
+def _those(rows: pa.Table, are_chosen: pa.ChunkedArray) -> pa.Table:
+    """The chosen rows; all of them are not copied."""
+    return rows if pc.all(are_chosen).as_py() else rows.filter(are_chosen)
 
 
 def _is_of(places: pa.ChunkedArray, groups: Sequence[RowGroup], op: Op) -> pa.ChunkedArray:

@@ -14,6 +14,7 @@ from cdcbus.consumer.merge_columns import merge_columns
 from cdcbus.plugins.columnar import RowGroup
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
+from tests.support.module_searches import module_searches
 
 ID = TableId("shop", "orders")
 
@@ -47,9 +48,10 @@ def grouped(changes: Sequence[RowChange]) -> list[RowGroup]:
     return groups
 
 
-def effect(batch: TableBatch) -> tuple[bool, set[tuple[str | None, ...]], dict[tuple[str, ...], set[tuple[str | None, ...]]], int]:
+def effect(batch: TableBatch) -> tuple[bool, set[tuple[str | None, ...]], dict[tuple[str, ...], set[tuple[str | None, ...]]], int, int]:
     """A batch without the order of its rows."""
-    return batch.truncate, set(batch.deletes), {writes.columns: set(writes.rows) for writes in batch.writes}, batch.passing
+    expected = sum(writes.expected for writes in batch.writes)
+    return batch.truncate, set(batch.deletes), {writes.columns: set(writes.rows) for writes in batch.writes}, batch.passing, expected
 
 
 CELLS = st.sampled_from([None, "", "a", "b", "null", "é'\"\\"])
@@ -99,13 +101,29 @@ def test_the_last_change_of_a_key_counts() -> None:
     changes = [change(Op.INSERT, "1"), change(Op.UPDATE, "1", "y"), change(Op.INSERT, "2"), change(Op.DELETE, "2"), change(Op.DELETE, "3")]
     batch = merge_columns(grouped([*changes, change(Op.INSERT, "3", None)]), WHOLE)
     assert batch is not None
-    assert effect(batch) == (False, {("2",)}, {("id", "a"): {("1", "y"), ("3", None)}}, 1)
+    assert effect(batch) == (False, {("2",)}, {("id", "a"): {("1", "y"), ("3", None)}}, 1, 1)
 
 
 def test_deletes_alone_need_the_key_only() -> None:
     batch = merge_columns(grouped([change(Op.DELETE, "1"), change(Op.DELETE, "1")]), WHOLE)
     assert batch is not None
-    assert effect(batch) == (False, {("1",)}, {}, 0)
+    assert effect(batch) == (False, {("1",)}, {}, 0, 0)
+
+
+def test_changes_of_one_kind_tell_which_rows_should_be_there() -> None:
+    updates = merge_columns(grouped([change(Op.UPDATE, "1", "y"), change(Op.UPDATE, "1", "z"), change(Op.UPDATE, "2")]), WHOLE)
+    inserts = merge_columns(grouped([change(Op.INSERT, "1"), change(Op.INSERT, "2")]), WHOLE)
+    assert updates is not None
+    assert inserts is not None
+    assert [writes.expected for writes in (*updates.writes, *inserts.writes)] == [2, 0]
+
+
+def test_no_module_is_looked_for() -> None:
+    groups = grouped([change(Op.INSERT, "1"), change(Op.UPDATE, "1", "y"), change(Op.DELETE, "2")])
+    merge_columns(groups, WHOLE)
+    with module_searches() as names:
+        assert merge_columns(groups, WHOLE)
+    assert names == []
 
 
 def test_what_the_last_change_does_not_tell_is_left_to_the_plain_way() -> None:
