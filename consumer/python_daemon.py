@@ -18,6 +18,7 @@ def leave_out_archives() -> None:
 
 def main() -> None:
     """Does not return: what it forks ends as a worker does, and it ends itself when Spark has no more need of it."""
+    import pyarrow.acero  # noqa: F401  # which Arrow else loads when it first groups rows
     from pyspark.daemon import manager
 
     import cdcbus.consumer.executors  # noqa: F401
