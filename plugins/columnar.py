@@ -330,7 +330,11 @@ def _fields(lines: pa.StringArray, texts: Sequence[bytes]) -> tuple[set[int], li
         csv.ReadOptions(use_threads=False, column_names=[f"f{i}" for i in range(counts[-1] + 1)], block_size=data.size + 1),
         csv.ParseOptions(delimiter='"', quote_char=False, double_quote=False, invalid_row_handler=skip, ignore_empty_lines=False),
         csv.ConvertOptions(
-            include_columns=names, column_types=dict.fromkeys(names, pa.string()), null_values=[NULL.decode()], strings_can_be_null=True
+            check_utf8=False,  # which the lines have been
+            include_columns=names,
+            column_types=dict.fromkeys(names, pa.string()),
+            null_values=[NULL.decode()],
+            strings_can_be_null=True,
         ),
     )
     return skipped, [table.column(name).combine_chunks() for name in names]
