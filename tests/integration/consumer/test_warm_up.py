@@ -28,12 +28,13 @@ TASK = LoadTask("warm-up", TopicConfig("", ()), "canalRow", "JdbcBatch", JdbcTar
 def test_a_worker_begins_with_what_applying_needs_and_nothing_of_it_from_an_archive() -> None:
     def loaded(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from_archives = any(".zip/" in (getattr(module, "__file__", None) or "") for module in sys.modules.values())
-        found = "cdcbus.consumer.executors" in sys.modules, from_archives, gc.get_freeze_count() > len(gc.get_objects())
+        are_loaded = {"cdcbus.consumer.executors", "pyarrow.acero"} <= sys.modules.keys()
+        found = are_loaded, from_archives, gc.get_freeze_count() > len(gc.get_objects()), pa.default_memory_pool().backend_name
         yield pa.RecordBatch.from_arrays([pa.array([repr(found).encode()])], ["outcome"])
 
     with spark_session(TASK, Event()) as (spark, _):
         found = bytes(map_in_arrow(spark.range(0, 1, numPartitions=1), loaded)._jdf.head().get(0))
-    assert found == b"(True, False, True)"
+    assert found == b"(True, False, True, 'system')"
 
 
 def test_a_worker_that_was_started_ahead_does_the_work() -> None:
