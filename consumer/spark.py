@@ -44,7 +44,7 @@ _JAVA_OPTIONS, _CLASS_PATH, _JARS = "spark.driver.extraJavaOptions", "spark.driv
 # A JVM whose threads died of lack of memory one by one would be silent for ever.
 _JVM = "-XX:+ExitOnOutOfMemoryError"
 # Java's second compiler has a task's first minute cost 3 s more of a core, most of it for what is called at the start only. So it takes
-# what is called ten times as often as by its own measure, and the first compiler, for which the same holds, what is called twice as often.
+# what is called ten times as often as by its own measure, and the first compiler what is called twice as often.
 _COMPILER = (
     "-XX:Tier3InvocationThreshold=400 -XX:Tier3MinInvocationThreshold=200 -XX:Tier3CompileThreshold=4000 "
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
