@@ -27,7 +27,15 @@ from cdcbus.consumer.task import LoadTask, SchemaChange
 from cdcbus.consumer.wanted import Wanted
 from cdcbus.consumer.write_net import NOTHING_KNOWN, write_net
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Loader, LoadTransaction, TargetTable
-from cdcbus.plugins.errors import ConfigError, DataError, RowConflict, TargetRejected, TargetUnavailable, UnmappedColumn
+from cdcbus.plugins.errors import (
+    ConfigError,
+    DataError,
+    RowConflict,
+    TargetMisconfigured,
+    TargetRejected,
+    TargetUnavailable,
+    UnmappedColumn,
+)
 from cdcbus.plugins.loaders.widen import lacking, too_narrow
 from cdcbus.plugins.rowchange import Table, TableId
 
@@ -355,4 +363,7 @@ class LaneApplier:
             raise UnmappedColumn(
                 f"the target has no table {route.target} for {route.source}: create it, or map it with mapper[i].schema and mapper[i].table"
             )
+        if table.unsafe:
+            self._loader.refresh(route.target)  # the next attempt looks again
+            raise TargetMisconfigured(table.unsafe)
         return table

@@ -111,13 +111,14 @@ class TargetTable:
     """A target table as reflected: columns by name in order, key, other unique keys. The key is the primary key, or where there is none a
     unique key without nullable columns; empty where there is neither. A unique key that is more than its columns (an expression, a prefix,
     a condition) is an empty tuple. `dialect` is SQLAlchemy's name of the target's kind (`postgresql`, `mysql`,
-    `oracle`)."""
+    `oracle`). `unsafe`: why nothing may be written to it, as a sentence with the cure; else empty."""
 
     id: TableId
     columns: Mapping[str, TargetColumn]
     key: tuple[str, ...]
     unique_keys: tuple[tuple[str, ...], ...] = ()
     dialect: str = ""
+    unsafe: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,9 @@
     └── TargetError              the database written to
         ├── TargetUnavailable    not reachable just now, deadlock, lock timeout: try again
         ├── OffsetConflict       somebody else has applied records of the lane meanwhile: read positions again
-        ├── TargetMisconfigured  wrong password, missing rights
+        ├── TargetMisconfigured  wrong password, missing rights, an engine without transactions
+        │   └── UnsafeOffsetTable    the target's table of offsets has no transactions
+        ├── TargetTableUnfit     the table's definition does not take what is written: try again, it may be altered
         └── TargetRejected       the target refuses these rows
             └── RowConflict      another row forbids it: a unique value that it holds, a foreign key
 
@@ -126,6 +128,14 @@ class OffsetConflict(TargetError):
 
 class TargetMisconfigured(TargetError):
     """The target answers, but login or rights are missing."""
+
+
+class UnsafeOffsetTable(TargetMisconfigured):
+    """The target's table of offsets is in an engine without transactions."""
+
+
+class TargetTableUnfit(TargetError):
+    """The definition of the target table does not take what is written, whatever the rows hold: a column, a type, a key of it."""
 
 
 class TargetRejected(TargetError):

@@ -31,9 +31,11 @@ from cdcbus.plugins.errors import (
     TargetError,
     TargetMisconfigured,
     TargetRejected,
+    TargetTableUnfit,
     TargetUnavailable,
     UnmappedColumn,
     UnreadableEvent,
+    UnsafeOffsetTable,
     UnusableHistory,
 )
 
@@ -87,6 +89,10 @@ POLICIES: Mapping[type[CdcError], Policy] = {
     TargetUnavailable: Policy(Action.RETRY, "Nothing to do unless it lasts: then check the target and what holds locks there."),
     OffsetConflict: Policy(Action.RETRY, "Nothing to do unless it lasts: then look for a second process that runs the same task."),
     TargetMisconfigured: Policy(Action.STOP, "Correct user, password or rights at the target, then start the task again."),
+    UnsafeOffsetTable: Policy(Action.STOP, "Run the statement named above at the target, then start the task again."),
+    TargetTableUnfit: Policy(
+        Action.RETRY, "Alter the table named above at the target, and the task goes on by itself; or correct the mapper and start it again."
+    ),
     TargetRejected: Policy(Action.STOP, "Compare the table named above at source and target; nothing was skipped."),
     RowConflict: Policy(Action.STOP, "Compare the unique and foreign keys of the table at source and target; nothing was skipped."),
 }

@@ -123,6 +123,8 @@ def _table(route: Route, sample: Sample | None, loader: Loader) -> list[Observat
 def describe_table(source: str, table: TargetTable) -> list[Observation]:
     """The keys of a target table, and what they mean for the task."""
     subject = f"target table {table.id}"
+    if table.unsafe:
+        return [error(subject, table.unsafe, "Until then the task does not write to it.")]
     if not table.key:
         found = f"no key; a row of {source} that goes is looked for by all its columns, which takes long in a large table"
         return [warning(subject, found, "Give it a primary key, or a unique key without nullable columns.")]

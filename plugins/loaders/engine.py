@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection, Dialect
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError, InvalidRequestError, OperationalError, ResourceClosedError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from cdcbus.plugins.contracts import JdbcTarget
@@ -60,6 +60,8 @@ class Database:
             diagnosis = self.dialect.diagnose(error, columns)
             cure = "; check loader.source.userName, its password and its rights" if diagnosis.error is TargetMisconfigured else ""
             raise diagnosis.error(f"{self.shown}, {what}: {diagnosis.text}{cure}") from None
+        except (InvalidRequestError, ResourceClosedError):  # a statement behind one that has lost the connection
+            raise TargetUnavailable(f"{self.shown}, {what}: the connection was lost within the transaction") from None
         except PoolTimeout:
             busy = f"all {self.target.pool_size} connections stayed busy for {self.target.max_wait_seconds:g} s (loader.source.maxWait)"
             raise TargetUnavailable(f"{self.shown}, {what}: {busy}; raise loader.source.maxPoolSize") from None

@@ -10,7 +10,16 @@ from threading import Lock
 from sqlalchemy import Connection
 
 from cdcbus.plugins.contracts import AppliedOffset, Counts, LoadTransaction, OffsetTable, Swaps, TableBatch, TargetTable, Writes
-from cdcbus.plugins.errors import OffsetConflict, RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable
+from cdcbus.plugins.errors import (
+    OffsetConflict,
+    RowConflict,
+    TargetError,
+    TargetMisconfigured,
+    TargetRejected,
+    TargetTableUnfit,
+    TargetUnavailable,
+    UnsafeOffsetTable,
+)
 from cdcbus.plugins.loaders import offsets
 from cdcbus.plugins.loaders.add_column import add_column
 from cdcbus.plugins.loaders.engine import Database
@@ -67,10 +76,11 @@ class JdbcBatch:
         with self._evolving:
             table = self._fresh(table)
             while lacking(table, columns) or too_narrow(table, columns):
-                before, error = table, None
+                before = table
+                error: TargetError | None = None
                 try:
                     self._alter(table, columns)
-                except TargetRejected as refused:
+                except (TargetRejected, TargetTableUnfit) as refused:
                     error = refused
                 table = self._fresh(table)
                 if table == before:  # nobody else has changed it meanwhile, so it will not be better the next time
@@ -135,7 +145,7 @@ class JdbcBatch:
                 try:
                     with self._database.reported(f"table {offsets.TABLE}"):
                         self._offset_table = offsets.open_table(self._database)
-                except TargetUnavailable:
+                except (TargetUnavailable, UnsafeOffsetTable):
                     raise
                 except TargetError as error:
                     LOG.warning("task %s keeps no offsets in the target: %s", self._task_id, error)
@@ -196,7 +206,7 @@ class JdbcTransaction:
         try:
             with self._database.reported(f"table {table.id}", columns):
                 yield
-        except TargetUnavailable:
+        except (TargetUnavailable, TargetTableUnfit):
             self._forget(table.id)
             raise
 

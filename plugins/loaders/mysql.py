@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes
-from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable
+from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetTableUnfit, TargetUnavailable
 from cdcbus.plugins.loaders.column_cells import are_numbers, number_literals, rows_of, text_literals
 from cdcbus.plugins.loaders.enum_marks import marks_held_back
 from cdcbus.plugins.loaders.reflect import Catalog
@@ -27,8 +27,11 @@ from cdcbus.plugins.mysql_tls import TLS_ERRORS, is_tls_refusal
 from cdcbus.plugins.rowchange import Cell, TableId
 
 QUOTED: Final = QUOTING["mysql"]
-STATEMENT_CHARACTERS: Final = 500_000
-"""How long a statement may grow; at most four times as many bytes, below every server's default max_allowed_packet."""
+STATEMENT_BYTES: Final = 500_000
+"""How long a statement may grow, where the server takes as much."""
+PACKET_INFO: Final = "cdcbus max_allowed_packet"
+AROUND_BYTES: Final = 64
+"""What the protocol adds to a statement, and more."""
 FEW_ROWS: Final = 8
 """Up to so many rows cost less one by one than the statements around a temporary table."""
 RECORDS: Final = re.compile(rb"([0-9]+)[^0-9]+([0-9]+)")
@@ -55,6 +58,9 @@ CATALOG: Final = Catalog(
         SELECT index_name = 'PRIMARY', index_name, CASE WHEN sub_part IS NULL THEN column_name END
         FROM information_schema.statistics WHERE table_schema = :schema AND table_name = :table AND non_unique = 0
         ORDER BY index_name, seq_in_index""",
+    engine="""
+        SELECT t.engine FROM information_schema.tables AS t JOIN information_schema.engines AS e ON e.engine = t.engine
+        WHERE t.table_schema = :schema AND t.table_name = :table AND COALESCE(e.transactions, 'NO') <> 'YES'""",
     # Two plain queries: MySQL writes a condition on a UNION anew and spells its quotes with backslashes, which the session does not have.
     may_create="""
         SELECT
@@ -78,7 +84,8 @@ class Mysql:
         _execute(connection, truncate_sql(table), table)
 
     def delete(self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> int:
-        return sum(_execute(connection, delete_sql(table, part), table) for part in _key_literals(table, keys))
+        parts = _key_literals(connection, table, keys, delete_sql(table, []))
+        return sum(_execute(connection, delete_sql(table, part), table) for part in parts)
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         held, marks = marks_held_back(table, writes)
@@ -168,16 +175,18 @@ def _is_direct(table: TargetTable, writes: Writes) -> bool:
     return can_insert(table, writes.columns) and not table.unique_keys
 
 
-def _key_literals(table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> Iterator[list[str]]:
-    """In parts for one statement each."""
+def _key_literals(connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]], around: str) -> Iterator[list[str]]:
+    """In parts for one statement each, which has `around` beside them."""
     rows = row_literals(table, table.key, keys)
-    return (rows[start : start + KEYS_PER_STATEMENT] for start in range(0, len(rows), KEYS_PER_STATEMENT))
+    for start in range(0, len(rows), KEYS_PER_STATEMENT):
+        yield from in_statements(rows[start : start + KEYS_PER_STATEMENT], _room(connection, around) // 2)  # a lone key is named twice
 
 
 def _mark(connection: Connection, table: TargetTable, marks: Mapping[str, Sequence[tuple[Cell, ...]]]) -> None:
     """Of rows that are there. One that is not found has a key that the server has rounded: it must not keep the label in its place."""
     for column, keys in marks.items():
-        if sum(_execute(connection, mark_sql(table, column, part), table) for part in _key_literals(table, keys)) < len(keys):
+        parts = _key_literals(connection, table, keys, mark_sql(table, column, []))
+        if sum(_execute(connection, mark_sql(table, column, part), table) for part in parts) < len(keys):
             raise unfit(table, table.columns[column], NO_LABEL)
 
 
@@ -195,7 +204,7 @@ def _staged(connection: Connection, table: TargetTable, writes: Writes) -> Itera
 def _insert(connection: Connection, table: TargetTable, writes: Writes, sql: Callable[[Iterable[str]], str]) -> int:
     """How many rows are new, as far as the server tells: of a statement with one row it does not."""
     inserted = 0
-    for rows in in_statements(row_literals(table, writes.columns, writes.rows)):
+    for rows in in_statements(row_literals(table, writes.columns, writes.rows), _room(connection, sql([]))):
         _execute(connection, sql(rows), table)
         driver: Any = connection.connection.driver_connection
         if told := RECORDS.search(driver._result.message):  # what PyMySQL shows of it: a count in which changed rows are two
@@ -203,12 +212,24 @@ def _insert(connection: Connection, table: TargetTable, writes: Writes, sql: Cal
     return inserted
 
 
+def _largest_packet(connection: Connection) -> int:
+    """The server's max_allowed_packet, asked once per connection."""
+    if PACKET_INFO not in connection.info:
+        connection.info[PACKET_INFO] = int(connection.exec_driver_sql("SELECT @@max_allowed_packet").scalar_one())
+    return int(connection.info[PACKET_INFO])
+
+
+def _room(connection: Connection, around: str) -> int:
+    """How many bytes of rows a statement takes that has `around` beside them."""
+    return min(STATEMENT_BYTES, _largest_packet(connection) - len(around.encode()) - AROUND_BYTES)
+
+
 def _execute(connection: Connection, sql: str, table: TargetTable) -> int:
     """How many rows it hit. A row too long for the server is refused here: the server would just hang up, as if it were away."""
-    if len(sql) > STATEMENT_CHARACTERS:
-        limit = connection.exec_driver_sql("SELECT @@max_allowed_packet").scalar_one()
-        if (size := len(sql.encode())) >= limit:
-            raise TargetRejected(f"target table {table.id}: a row takes {size} bytes, but max_allowed_packet is {limit}: raise it")
+    if len(sql) * 4 >= (limit := _largest_packet(connection) - AROUND_BYTES) and (size := len(sql.encode())) >= limit:
+        raise TargetRejected(
+            f"target table {table.id}: a row takes {size} bytes, but max_allowed_packet of the server is {limit + AROUND_BYTES}: raise it"
+        )
     try:
         return connection.exec_driver_sql(sql, execution_options={"no_parameters": True}).rowcount
     except DBAPIError as error:
@@ -390,40 +411,63 @@ def _literals(table: TargetTable, column: TargetColumn, cells: Sequence[Cell]) -
     return ["NULL" if cell is None else "'" + cell.replace("'", "''") + "'" for cell in cells]
 
 
-def in_statements(rows: Iterable[str]) -> Iterator[list[str]]:
-    """The rows in parts that make statements of about STATEMENT_CHARACTERS; a longer row goes alone."""
+def in_statements(rows: Iterable[str], most_bytes: int = STATEMENT_BYTES) -> Iterator[list[str]]:
+    """The rows in parts of about so many bytes of UTF-8 each; a longer row goes alone."""
     part: list[str] = []
     size = 0
     for row in rows:
-        if part and size + len(row) > STATEMENT_CHARACTERS:
+        row_bytes = (len(row) if row.isascii() else len(row.encode())) + 2
+        if part and size + row_bytes > most_bytes:
             yield part
             part, size = [], 0
         part.append(row)
-        size += len(row)
+        size += row_bytes
     if part:
         yield part
 
 
 # Errors
 
+# Which error is about what: only those of one row may ever become a dead letter, and one that is not named here stops the task.
+# docs/targets.md has the same table.
 UNAVAILABLE: Final = frozenset(
     (
-        *(1205, 1213, 1206, 1020, 3572, 3101, 1180),  # lock wait, deadlock, locks, changed row, no wait, commit
+        *(1205, 1213, 1206, 1020, 3572, 3101, 1180, 1099, 1100, 1223),  # locks, deadlock, changed row, no wait, commit
         *(1412, 1615),  # a table was altered meanwhile, for the transaction or the statement
         *(2002, 2003, 2006, 2013, 2014, 2055, 4031, 1927, 1152, 1158, 1159, 1160, 1161),  # no connection, lost, idle, killed, network
-        *(1040, 1041, 1037, 1038, 1021, 1203, 1226),  # connections, memory, disk, per-user limits
+        *(1040, 1041, 1037, 1038, 1203, 1226),  # connections, memory, per-user limits
+        *(1021, 1114, 1026, 1030, 3, 1016, 1023),  # disk or table full, errors of files and of the storage engine
         *(1053, 1079, 1290, 1792, 1836, 1047, 1317, 1969, 3024),  # shutdown, read-only (failover), cluster not ready, interrupted, timeouts
     )
 )
 MISCONFIGURED: Final = frozenset(
     (1044, 1045, 1046, 1049, 1129, 1130, 1142, 1143, 1227, 1251, 1370, 1524, 1665, 1698, 1820, 1862, 2059, 3118, *TLS_ERRORS)
 )  # rights, unknown database, host, login method, account, binlog format
+UNFIT: Final = frozenset(
+    (
+        *(1054, 1136, 1146, 1051, 1072, 1091, 1176),  # no such column, table or key
+        *(1288, 1471, 1347, 1356, 1394),  # a view that takes no rows, or that is broken
+        *(3105, 1906, 1907, 3750, 1173),  # generated columns; a primary key is asked for
+        *(1060, 1061, 1067, 1068, 1075, 1101, 1118, 1166, 1170, 1171, 3780),  # what ALTER TABLE refuses
+        *(1832, 1833, 1846, 1845),
+    )
+)
+OF_ROW: Final = frozenset(
+    (
+        *(1048, 1364, 1263),  # NULL, or nothing, where something must stand
+        *(1264, 1265, 1292, 1366, 1367, 1406, 1411, 1416, 1441, 1690, 1365, 1300),  # what its column cannot hold
+        *(3140, 3141, 3144, 3156, 3158, 3037, 3055, 3516, 3643, 3616, 3617, 4038),  # JSON, geometries
+        *(3819, 4025, 1369, 1526, 1748, 1591, 1514),  # checks, partitions
+        *(1153, 1301, 139, 1713),  # too large
+    )
+)
 QUOTABLE: Final = (
     UNAVAILABLE
     | MISCONFIGURED
     | frozenset((1048, 1054, 1060, 1118, 1146, 1264, 1265, 1364, 1406, 1451, 1452, 1792, 1832, 1833, 3780, 3819, 4025))
 )
 DUPLICATE: Final = 1062
+SIGNAL: Final = 1644
 OUT_OF_RANGE: Final = 1690
 OTHER_ROW: Final = re.compile(r"'(~0 \+ 1|\(~\(0\) \+ 1\))'$")
 """What `upsert_sql` does where it meets a row with another key, as servers print it."""
@@ -462,19 +506,25 @@ def _class_of(number: int) -> type[TargetError]:
         return TargetUnavailable
     if number in MISCONFIGURED:
         return TargetMisconfigured
-    return RowConflict if number in CONFLICTS else TargetRejected
+    if number in UNFIT:
+        return TargetTableUnfit
+    if number in CONFLICTS:
+        return RowConflict
+    return TargetRejected if number in OF_ROW else TargetError
 
 
 def _safe_text(number: int, message: str, columns: Collection[str]) -> str:
     if number in QUOTABLE:
         return message
+    if number == SIGNAL:
+        return "a trigger or a check of the target's own refuses the statement (SIGNAL)"
     if number == DUPLICATE:
         key = re.search(r"for key '([^']*)'$", message)
         return f"a value that must be unique is there already{f', key {key[1]}' if key else ''}"
     # The column's name comes last, after the cell; only a name that the batch has is believed.
     named = [word for word in re.findall(r"[^`'. ]+", message.rpartition("olumn ")[2]) if word in columns]
     if not named:
-        return "the server refuses the rows"
+        return "the server refuses the rows" if number in OF_ROW else "the server refuses the statement, and not for what a row holds"
     if message.startswith("Incorrect string value"):
         return f"text has characters that column {named[0]} cannot hold: check its character set"
     return f"a cell does not fit column {named[0]}"

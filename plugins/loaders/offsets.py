@@ -9,7 +9,7 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import DBAPIError
 
 from cdcbus.plugins.contracts import AppliedOffset, TargetTable
-from cdcbus.plugins.errors import TargetMisconfigured
+from cdcbus.plugins.errors import TargetMisconfigured, UnsafeOffsetTable
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.reflect import reflect
 from cdcbus.plugins.loaders.sql import SqlDialect
@@ -41,6 +41,8 @@ def open_table(database: Database) -> TargetTable | None:
     where the table cannot be made."""
     table = find_table(database)
     if table is not None:
+        if table.unsafe:
+            raise UnsafeOffsetTable(table.unsafe)
         return table
     try:
         with database.engine.begin() as connection:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes, ZeroDate
-from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable
+from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetTableUnfit, TargetUnavailable
 from cdcbus.plugins.loaders.reflect import Catalog
 from cdcbus.plugins.loaders.sql import QUOTING, Cells, Diagnosis, Statement, assigned, unfit, without_zero_dates
 from cdcbus.plugins.rowchange import Cell
@@ -280,6 +280,16 @@ UNAVAILABLE: Final = frozenset(
     )
 )
 MISCONFIGURED: Final = frozenset((1004, 1005, 1017, 1031, 1035, 1045, 1536, 1950, 28000, 28001, 28040, 28759, 28860, 29024))
+UNFIT: Final = frozenset(
+    (904, 913, 932, 942, 947, 1732, 1733, 1747, 1776, 1779, 4063, 4098, 32795, 54013, 54017)
+)  # columns, types, views, triggers
+OF_ROW: Final = frozenset(
+    (
+        *(1400, 1407, 2290, 12899, 12900, 1401, 14400, 14402, 30926),  # NULL, checks, lengths, partitions
+        *(1426, 1438, 1461, 1476, 1480, 1481, 1489, 1722, 1790, 6502, 22835, 22922, 22923, 40441, 40478, 40479),  # numbers, texts, JSON
+        *(1801, 1810, 1821, 1830, *range(1839, 1868), 1870, 1873, 1877, 1878, 1881, 1882, 1891),  # moments
+    )
+)
 # Messages whose first line names objects and sizes only. Those of conversions quote the cell, from version 23 on.
 QUOTABLE: Final = UNAVAILABLE | MISCONFIGURED | {1, 904, 942, 1400, 1407, 2290, 2291, 2292, 12899, 30926, 32795, 54013}
 CONFLICTS: Final = frozenset((1, 2291, 2292))  # unique and foreign keys
@@ -303,7 +313,7 @@ def diagnose(error: BaseException, columns: Collection[str]) -> Diagnosis:
     if not code:
         name = message[:8] if message.startswith("DPY-") else type(cause).__name__
         return Diagnosis(TargetRejected, f"the driver refuses the cells ({name})")
-    return Diagnosis(_class_of(code), message if code in QUOTABLE else f"ORA-{code:05}: {_safe_text(message, columns)}")
+    return Diagnosis(_class_of(code), message if code in QUOTABLE else f"ORA-{code:05}: {_safe_text(code, message, columns)}")
 
 
 def _class_of(code: int) -> type[TargetError]:
@@ -311,9 +321,17 @@ def _class_of(code: int) -> type[TargetError]:
         return TargetUnavailable
     if code in MISCONFIGURED:
         return TargetMisconfigured
-    return RowConflict if code in CONFLICTS else TargetRejected
+    if code in UNFIT:
+        return TargetTableUnfit
+    if code in CONFLICTS:
+        return RowConflict
+    return TargetRejected if code in OF_ROW else TargetError
 
 
-def _safe_text(message: str, columns: Collection[str]) -> str:
+def _safe_text(code: int, message: str, columns: Collection[str]) -> str:
+    if 20000 <= code < 21000:
+        return "a trigger or a procedure of the target's own refuses the statement"
+    if code not in OF_ROW:
+        return "the server refuses the statement, and not for what a row holds"
     named = [word for word in re.findall(r"[^\s\"'.,()]+", message.rpartition("column")[2]) if word in columns]
     return f"a cell does not fit{f' column {named[-1]}' if named else ''}"

@@ -24,7 +24,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes, ZeroDate
-from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable
+from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetTableUnfit, TargetUnavailable
 from cdcbus.plugins.loaders.column_cells import array_literal, has_any
 from cdcbus.plugins.loaders.reflect import Catalog
 from cdcbus.plugins.loaders.sql import (
@@ -443,9 +443,18 @@ def _bits(table: TargetTable, column: TargetColumn, cells: Sequence[Cell]) -> Se
 
 # Errors
 
-UNAVAILABLE: Final = ("08", "40", "53", "55P03", "57", "58", "25006")
-MISCONFIGURED: Final = ("28", "3D000", "42501")
+# Which error is about what, by the longest beginning of its SQLSTATE: only those of one row may ever become a dead letter, and one that is
+# not named here stops the task. docs/targets.md has the same table.
+UNAVAILABLE: Final = ("08", "40", "53", "55P03", "57", "58", "25006", "25P03", "25P04")
+MISCONFIGURED: Final = ("28", "3D000", "3F000", "42501")
+UNFIT: Final = ("0A", "42", "428C9", "55000", "55006", "2BP01")  # no such column, table or key; a view that takes no rows
+OF_ROW: Final = ("21000", "22", "23", "44", "54000")  # what its columns cannot hold, constraints, too large for an index
 CONFLICTS: Final = ("23505", "23503", "23001", "23P01")  # unique and foreign keys, exclusion
+OWN_REFUSAL: Final = "P0"
+RAISE: Final = "exec_stmt_raise"
+"""The server's function that raises what a function in PL/pgSQL says."""
+SYNTAX: Final = "42601"
+"""Of a statement of ours."""
 # Classes whose primary message names objects only. Others, and triggers, may quote cells.
 QUOTABLE: Final = (*UNAVAILABLE, *MISCONFIGURED, "23", "25", "42", "54", "22001", "0A")
 PARAMETER: Final = re.compile(r"parameter \$(\d+)")
@@ -464,11 +473,20 @@ def diagnose(error: BaseException, columns: Sequence[str]) -> Diagnosis:
     state: str | None = getattr(cause, "sqlstate", None)
     if state is None:
         return _without_state(error, cause)
-    text = str(cause.diag.message_primary) if state.startswith(QUOTABLE) else "a cell does not fit"
+    text = _text_of(state, cause)
     parameter = PARAMETER.search(cause.diag.context or "")
     if parameter and int(parameter[1]) <= len(columns):
         text += f", column {columns[int(parameter[1]) - 1]}"
     return Diagnosis(_class_of(state), f"SQLSTATE {state}: {text}")
+
+
+def _text_of(state: str, cause: Any) -> str:
+    """The server's own words where they name objects only, which those of a RAISE may not."""
+    if state.startswith(OWN_REFUSAL) or cause.diag.source_function == RAISE:
+        return "a trigger or a function of the target's own refuses the statement (RAISE)"
+    if state.startswith(QUOTABLE):
+        return str(cause.diag.message_primary)
+    return "a cell does not fit" if state.startswith(OF_ROW) else "the server refuses the statement, and not for what a row holds"
 
 
 @contextmanager
@@ -516,7 +534,11 @@ def _class_of(state: str) -> type[TargetError]:
         return TargetUnavailable
     if state.startswith(MISCONFIGURED):
         return TargetMisconfigured
-    return RowConflict if state in CONFLICTS else TargetRejected
+    if state.startswith(UNFIT) and state != SYNTAX:
+        return TargetTableUnfit
+    if state in CONFLICTS:
+        return RowConflict
+    return TargetRejected if state.startswith(OF_ROW) else TargetError
 
 
 def _without_state(error: BaseException, cause: BaseException) -> Diagnosis:

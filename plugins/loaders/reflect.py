@@ -18,12 +18,14 @@ class Catalog:
 
     `names`: schema and table of all that match in any case. `columns`: the fields of TargetColumn, in order.
     `unique_keys`: is primary, name of the key, column; one line per column of each unique key, in order; the column is NULL where the key
-    is more than its columns. `may_create`: whether the user may make tables in the default schema; empty: cannot be asked.
+    is more than its columns. `engine`: the storage engine, where it has no transactions; empty: all have. `may_create`: whether the user
+    may make tables in the default schema; empty: cannot be asked.
     """
 
     names: str
     columns: str
     unique_keys: str
+    engine: str = ""
     may_create: str = ""
 
 
@@ -49,7 +51,18 @@ def _exact(connection: Connection, catalog: Catalog, dialect: str, name: TableId
     by_name = {column.name: column for column in columns}
     others = [() if None in key else tuple(filter(None, key)) for key in unique.values()]
     key = tuple(primary) or next((key for key in others if key and not any(by_name[column].is_nullable for column in key)), ())
-    return TargetTable(name, by_name, key, tuple(other for other in others if other != key), dialect)
+    engine = connection.execute(text(catalog.engine), parameters).scalar() if catalog.engine else None
+    return TargetTable(name, by_name, key, tuple(other for other in others if other != key), dialect, without_transactions(name, engine))
+
+
+def without_transactions(table: TableId, engine: str | None) -> str:
+    """Why nothing is written to a table of such an engine: what is undone would stay, and come again. Empty where there is no engine."""
+    if not engine:
+        return ""
+    return (
+        f"target table {table} has the engine {engine}, which knows no transactions: rows could not be undone, nor written together with "
+        f"their offset, so that they would be lost or come twice. Run there: ALTER TABLE {table} ENGINE=InnoDB"
+    )
 
 
 def _any_case(connection: Connection, catalog: Catalog, dialect: str, name: TableId) -> TargetTable | None:

@@ -22,7 +22,12 @@ ERRORS: list[type[CdcError]] = sorted(tree(), key=lambda error: error.__name__)
 
 @pytest.mark.parametrize("error", ERRORS)
 def test_what_is_unavailable_or_may_be_added_is_tried_again_and_all_else_stops(error: type[CdcError]) -> None:
-    retried = error.__name__.endswith("Unavailable") or error in (errors.PositionConflict, errors.OffsetConflict, errors.UnmappedColumn)
+    retried = error.__name__.endswith("Unavailable") or error in (
+        errors.PositionConflict,
+        errors.OffsetConflict,
+        errors.UnmappedColumn,
+        errors.TargetTableUnfit,
+    )
     assert policy_of(error("x")).action is (Action.RETRY if retried else Action.STOP)
 
 

@@ -6,7 +6,7 @@ import pymysql
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable
+from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetTableUnfit, TargetUnavailable
 from cdcbus.plugins.loaders import mysql, oracle, postgresql
 
 
@@ -18,10 +18,12 @@ def wrapped(error: Exception, base: type[Exception]) -> BaseException:
 @pytest.mark.parametrize(
     ("states", "error"),
     [
-        ("08006 40001 40P01 53100 53300 55P03 57014 57P01 57P02 57P03 58030 25006", TargetUnavailable),
+        ("08006 40001 40P01 53100 53300 55P03 57014 57P01 57P02 57P03 58030 25006 25P03", TargetUnavailable),
         ("28000 28P01 3D000 42501", TargetMisconfigured),
         ("23505 23503 23001 23P01", RowConflict),
-        ("22001 22P02 23502 23514 42P01 42703 0A000 54000 P0001 XX000", TargetRejected),
+        ("22001 22P02 23502 23514 44000 54000", TargetRejected),
+        ("42P01 42703 42P10 428C9 0A000 55000", TargetTableUnfit),
+        ("P0001 XX000 XX001 42601 25P02 38000", TargetError),
     ],
 )
 def test_postgresql_states(states: str, error: type[TargetError]) -> None:
@@ -77,8 +79,13 @@ def test_cells_that_the_postgresql_driver_refuses_are_not_shown() -> None:
          "text has characters that column v cannot hold: check its character set"),
         (3140, "Invalid JSON text: \"SECRET\" at position 0 in value for column 't.v'.", TargetRejected, "a cell does not fit column v"),
         (1406, "Data too long for column 'v' at row 1", TargetRejected, "Data too long for column 'v' at row 1"),
-        (1064, "You have an error in your SQL syntax near 'SECRET'", TargetRejected, "the server refuses the rows"),
-        (1644, "a trigger says SECRET", TargetRejected, "the server refuses the rows"),
+        (1064, "You have an error in your SQL syntax near 'SECRET'", TargetError,
+         "the server refuses the statement, and not for what a row holds"),
+        (1644, "a trigger says SECRET", TargetError, "a trigger or a check of the target's own refuses the statement (SIGNAL)"),
+        (1114, "The table 't' is full", TargetUnavailable, "The table 't' is full"),
+        (1030, "Got error 28 from storage engine", TargetUnavailable, "Got error 28 from storage engine"),
+        (3105, "The value specified for generated column 'g' in table 't' is not allowed.", TargetTableUnfit,
+         "the server refuses the statement, and not for what a row holds"),
     ],
 )  # fmt: skip
 def test_mysql_errors(number: int, message: str, error: type[TargetError], text: str | None) -> None:
@@ -120,11 +127,12 @@ class OracleDetail:
         ("ORA-02291: integrity constraint (S.HAS_PARENT) violated - parent key not found", RowConflict, None),
         ("ORA-02091: transaction rolled back\nORA-00001: unique constraint (S.ONE) violated\nORA-03301: row with (V:'SECRET')",
          RowConflict, "ORA-00001: unique constraint (S.ONE) violated"),
-        ("ORA-00942: table or view does not exist", TargetRejected, None),
+        ("ORA-00942: table or view does not exist", TargetTableUnfit, None),
         ("ORA-01438: value 4242 greater than specified precision (2, 0) for column V", TargetRejected,
          "ORA-01438: a cell does not fit column V"),
         ("ORA-01722: unable to convert string value containing 'SECRET' to a number", TargetRejected, "ORA-01722: a cell does not fit"),
-        ("ORA-20001: a trigger says SECRET", TargetRejected, "ORA-20001: a cell does not fit"),
+        ("ORA-20001: a trigger says SECRET", TargetError, "ORA-20001: a trigger or a procedure of the target's own refuses the statement"),
+        ("ORA-00600: internal error", TargetError, "ORA-00600: the server refuses the statement, and not for what a row holds"),
         ("DPY-6005: cannot connect to database (CONNECTION_ID=x).\n[Errno 111] Connection refused", TargetUnavailable,
          "DPY-6005: cannot connect to database (CONNECTION_ID=x)."),
         ("DPY-6005: cannot connect to database (CONNECTION_ID=x).\ncertificate verify failed", TargetMisconfigured,
