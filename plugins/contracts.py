@@ -92,7 +92,8 @@ class SchemaStore(Protocol):
 class TargetColumn:
     """A target column. `type` is the target's own type name as a cast spells it, without length (`varchar`, `bytea`, `"bit"`);
     `length` is its declared length, a decimal's digits, a time's behind the point, where it has one; `scale` a decimal's digits behind the
-    point. `is_generated`: the target computes it, so it is never written. `is_required`: an insert must name it, as it is neither nullable
+    point. `is_generated`: the target computes it, so it is never written. `is_fixed`: an insert gives it its value, and nothing else may
+    (GENERATED ALWAYS AS IDENTITY). `is_required`: an insert must name it, as it is neither nullable
     nor has a default. `declared`: the type as MySQL spells it whole (`int(10) unsigned auto_increment`), or as it would an enum type of
     PostgreSQL (`enum('a','b')`)."""
 
@@ -104,6 +105,7 @@ class TargetColumn:
     is_required: bool = False
     scale: int | None = None
     declared: str = ""
+    is_fixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,9 @@ class TargetTable:
     """A target table as reflected: columns by name in order, key, other unique keys. The key is the primary key, or where there is none a
     unique key without nullable columns; empty where there is neither. A unique key that is more than its columns (an expression, a prefix,
     a condition) is an empty tuple. `dialect` is SQLAlchemy's name of the target's kind (`postgresql`, `mysql`,
-    `oracle`). `unsafe`: why nothing may be written to it, as a sentence with the cure; else empty."""
+    `oracle`). `unsafe`: why nothing may be written to it, as a sentence with the cure; else empty.
+    `is_key_deferrable`: the key is checked at the commit, or may be, so that no upsert can go by it. `remarks`: sentences for `task check`
+    on what else of the table touches rows."""
 
     id: TableId
     columns: Mapping[str, TargetColumn]
@@ -119,6 +123,8 @@ class TargetTable:
     unique_keys: tuple[tuple[str, ...], ...] = ()
     dialect: str = ""
     unsafe: str = ""
+    is_key_deferrable: bool = False
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

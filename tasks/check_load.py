@@ -125,14 +125,15 @@ def describe_table(source: str, table: TargetTable) -> list[Observation]:
     subject = f"target table {table.id}"
     if table.unsafe:
         return [error(subject, table.unsafe, "Until then the task does not write to it.")]
+    remarks = [warning(subject, remark, "Check that this is meant for the rows that the task writes.") for remark in table.remarks]
     if not table.key:
         found = f"no key; a row of {source} that goes is looked for by all its columns, which takes long in a large table"
-        return [warning(subject, found, "Give it a primary key, or a unique key without nullable columns.")]
+        return [warning(subject, found, "Give it a primary key, or a unique key without nullable columns."), *remarks]
     found = f"for {source}: {len(table.columns)} columns, key {', '.join(table.key)}"
     if table.unique_keys:
         keys = ", ".join(f"({', '.join(key) or 'an expression, a prefix or a condition'})" for key in table.unique_keys)
         found += f"; further unique keys: {keys}; rows that exchange such a value wait for each other where they are in several partitions"
-    return [ok(subject, found)]
+    return [ok(subject, found), *remarks]
 
 
 def _start(task: LoadTask, stores: Mapping[str, PositionStore], table: OffsetTable, found: dict[Lane, int]) -> Sequence[Observation]:

@@ -24,7 +24,7 @@ from cdcbus.plugins.loaders import offsets
 from cdcbus.plugins.loaders.add_column import add_column
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.reflect import reflect
-from cdcbus.plugins.loaders.sql import Cells
+from cdcbus.plugins.loaders.sql import QUOTING, Cells
 from cdcbus.plugins.loaders.widen import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column, TableId
 
@@ -102,11 +102,25 @@ class JdbcBatch:
             with database.reported(f"new column {column.name} of table {table.id}"), database.engine.begin() as connection:
                 connection.exec_driver_sql(sql := add_column(table, column), execution_options={"no_parameters": True})
             LOG.warning("task %s: loader.schemaChange=evolve has changed the target: %s", self._task_id, sql)
+            self._tell_old_rows(table, column.name)
         for name, type_ in too_narrow(table, columns).items():
             with database.reported(f"column {name} of table {table.id}"), database.engine.begin() as connection:
                 database.dialect.widen(connection, table, name, type_)
             LOG.warning(
                 "task %s: loader.schemaChange=evolve has made column %s of target table %s %s", self._task_id, name, table.id, type_
+            )
+
+    def _tell_old_rows(self, table: TargetTable, column: str) -> None:
+        """What the source gave its older rows by the column's DEFAULT is in no record."""
+        quoting = QUOTING[table.dialect]
+        name, first = quoting.table(table.id), "FETCH FIRST 1 ROWS ONLY" if table.dialect == "oracle" else "LIMIT 1"
+        with self._database.reported(f"table {table.id}"), self._database.engine.connect() as connection:
+            found = connection.exec_driver_sql(f"SELECT 1 FROM {name} {first}", execution_options={"no_parameters": True}).first()
+        if found:
+            LOG.warning(
+                "task %s: rows that target table %s had before hold NULL in its new column %s. Where the source's column has a DEFAULT, "
+                "they hold it there: run at the target UPDATE %s SET %s = (that default) WHERE %s IS NULL",
+                *(self._task_id, table.id, column, name, quoting.name(column), quoting.name(column)),
             )
 
     @contextmanager

@@ -38,6 +38,7 @@ RECORDS: Final = re.compile(rb"([0-9]+)[^0-9]+([0-9]+)")
 """In `Records: 7  Duplicates: 2  Warnings: 0`, in the server's language."""
 KEYS_PER_STATEMENT: Final = 500
 """Below the sizes at which MariaDB turns an IN list into a join and MySQL gives up looking up its members by index."""
+STAGE_KEY: Final = "cdcbus_stage_row"
 LENIENT: Final = "NO_BACKSLASH_ESCAPES"
 """The SQL mode in which an invalid value may be written."""
 
@@ -55,12 +56,18 @@ CATALOG: Final = Catalog(
             CONCAT(column_type, CASE WHEN extra LIKE '%auto_increment%' THEN ' auto_increment' ELSE '' END)
         FROM information_schema.columns WHERE table_schema = :schema AND table_name = :table ORDER BY ordinal_position""",
     unique_keys="""
-        SELECT index_name = 'PRIMARY', index_name, CASE WHEN sub_part IS NULL THEN column_name END
+        SELECT index_name = 'PRIMARY', index_name, CASE WHEN sub_part IS NULL THEN column_name END, 0
         FROM information_schema.statistics WHERE table_schema = :schema AND table_name = :table AND non_unique = 0
         ORDER BY index_name, seq_in_index""",
-    engine="""
-        SELECT t.engine FROM information_schema.tables AS t JOIN information_schema.engines AS e ON e.engine = t.engine
+    unsafe="""
+        SELECT CONCAT('has the engine ', t.engine, ', which knows no transactions: rows could not be undone, nor written together with ',
+            'their offset, so that they would be lost or come twice. Run there: ALTER TABLE ', :schema, '.', :table, ' ENGINE=InnoDB')
+        FROM information_schema.tables AS t JOIN information_schema.engines AS e ON e.engine = t.engine
         WHERE t.table_schema = :schema AND t.table_name = :table AND COALESCE(e.transactions, 'NO') <> 'YES'""",
+    remarks="""
+        SELECT CONCAT('has the trigger ', trigger_name, ' (', action_timing, ' ', event_manipulation, '): it runs for the rows that come')
+        FROM information_schema.triggers WHERE event_object_schema = :schema AND event_object_table = :table
+        ORDER BY trigger_name""",
     # Two plain queries: MySQL writes a condition on a UNION anew and spells its quotes with backslashes, which the session does not have.
     may_create="""
         SELECT
@@ -250,8 +257,10 @@ def stage_of(table: TargetTable) -> TableId:
 
 
 def create_stage_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    """With a key of its own, which servers may ask of each table (sql_require_primary_key)."""
     source = f"SELECT {QUOTED.names(columns)} FROM {QUOTED.table(table.id)} WHERE FALSE"
-    return f"CREATE TEMPORARY TABLE {QUOTED.table(stage_of(table))} AS {source}"
+    key = f"{QUOTED.name(STAGE_KEY)} BIGINT AUTO_INCREMENT PRIMARY KEY"
+    return f"CREATE TEMPORARY TABLE {QUOTED.table(stage_of(table))} ({key}) AS {source}"
 
 
 def insert_sql(table: TableId, columns: Sequence[str], rows: Iterable[str]) -> str:

@@ -36,7 +36,7 @@ CATALOG: Final = Catalog(
         FROM all_tab_cols WHERE owner = :schema AND table_name = :table AND hidden_column = 'NO' ORDER BY column_id""",
     # The primary key is the constraint's: the index behind it may be one that is not unique.
     unique_keys="""
-        SELECT is_primary, key_name, column_name FROM (
+        SELECT is_primary, key_name, column_name, 0 FROM (
             SELECT 1 AS is_primary, c.constraint_name AS key_name, k.column_name AS column_name, k.position AS place
             FROM all_constraints c JOIN all_cons_columns k ON k.owner = c.owner AND k.constraint_name = c.constraint_name
             WHERE c.owner = :schema AND c.table_name = :table AND c.constraint_type = 'P'

@@ -7,6 +7,7 @@ a sixth less.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -42,6 +43,7 @@ from cdcbus.plugins.loaders.sql import (
 from cdcbus.plugins.loaders.widen import labels_of
 from cdcbus.plugins.rowchange import Cell
 
+LOG = logging.getLogger(__name__)
 COPY_ROWS: Final = 500
 """Of fewer the array statement is done as fast."""
 MERGE_ROWS: Final = 5000
@@ -70,7 +72,8 @@ CATALOG: Final = Catalog(
             NOT a.attnotnull, a.attgenerated <> '', a.attnotnull AND NOT a.atthasdef AND a.attidentity = '',
             CASE b.typname WHEN 'numeric' THEN (nullif(m.typmod, -1) - 4) & 2047 END,
             (SELECT 'enum(' || string_agg('''' || replace(enumlabel, '''', '''''') || '''', ',' ORDER BY enumsortorder) || ')'
-                FROM pg_enum WHERE enumtypid = b.oid)
+                FROM pg_enum WHERE enumtypid = b.oid),
+            a.attidentity = 'a'
         FROM pg_attribute a
             JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
             JOIN pg_type t ON t.oid = a.atttypid
@@ -79,13 +82,29 @@ CATALOG: Final = Catalog(
         WHERE n.nspname = :schema AND c.relname = :table AND c.relkind IN ('r', 'p', 'v', 'f') AND a.attnum > 0 AND NOT a.attisdropped
         ORDER BY a.attnum""",
     unique_keys="""
-        SELECT i.indisprimary, i.indexrelid::text, CASE WHEN i.indpred IS NULL THEN a.attname END
+        SELECT i.indisprimary, i.indexrelid::text, CASE WHEN i.indpred IS NULL AND i.indisvalid THEN a.attname END, NOT i.indimmediate
         FROM pg_index i
             JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
             CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place)
             LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum AND k.attnum > 0
         WHERE n.nspname = :schema AND c.relname = :table AND i.indisunique AND k.place <= i.indnkeyatts
         ORDER BY i.indexrelid, k.place""",
+    unsafe="""
+        SELECT 'has rules (CREATE RULE), which make other statements of those that write rows, and which COPY passes by: drop them, or '
+            || 'write to the table that they mean'
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = :schema AND c.relname = :table AND c.relkind IN ('r', 'p', 'f') AND c.relhasrules
+            AND EXISTS (SELECT FROM pg_rewrite w WHERE w.ev_class = c.oid AND w.ev_type <> '1')""",
+    remarks="""
+        SELECT CASE kind WHEN 0 THEN 'hides rows from this user by row level security: updates and deletes of these find nothing'
+            ELSE 'has the trigger ' || name || ', which runs before each row and may leave it out or change it' END
+        FROM (
+            SELECT 0 AS kind, '' AS name FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE n.nspname = :schema AND c.relname = :table AND row_security_active(c.oid)
+            UNION ALL
+            SELECT 1, t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+            WHERE n.nspname = :schema AND c.relname = :table AND NOT t.tgisinternal AND t.tgenabled <> 'D' AND t.tgtype & 3 = 3
+        ) AS found ORDER BY 1""",
     may_create="SELECT has_schema_privilege(current_schema(), 'CREATE')",
 )
 DEFAULT: Final = """
@@ -110,6 +129,7 @@ class Postgresql:
 
     def __init__(self, zero_date: ZeroDate = ZeroDate.REJECT) -> None:
         self._zero_date = zero_date
+        self._told: set[tuple[str, str]] = set()
 
     def truncate(self, connection: Connection, table: TargetTable) -> None:
         connection.exec_driver_sql(truncate_sql(table))
@@ -134,7 +154,7 @@ class Postgresql:
         return int(connection.exec_driver_sql(INSERTED, (COPIED.table(table.id),)).scalar_one())
 
     def _upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
-        columns, rows, can_merge = writes.columns, writes.rows, can_insert(table, writes.columns)
+        columns, rows, can_merge = writes.columns, writes.rows, can_merge_by_key(table, writes.columns)
         if isinstance(rows, ColumnRows) and len(rows) >= (COPY_ROWS if writes.are_new else MERGE_ROWS):
             form, text = copied_rows(table, columns, rows, self._zero_date)
             if writes.are_new and self._copied(connection, [copy_sql(COPIED.table(table.id), columns, form)], text):
@@ -168,11 +188,21 @@ class Postgresql:
                             copy.write(text)
                     else:
                         cursor.execute(sql)
-        except psycopg.Error:
+        except psycopg.Error as error:
             connection.exec_driver_sql("ROLLBACK TO SAVEPOINT cdcbus_copy")
+            self._tell_slow(error, statements[0])
             return False
         connection.exec_driver_sql("RELEASE SAVEPOINT cdcbus_copy")
         return True
+
+    def _tell_slow(self, error: psycopg.Error, sql: str) -> None:
+        """Once of each reason, unless it is one that a row gives: then the slower statement says what is wrong, if anything is."""
+        state = error.sqlstate or ""
+        if not state.startswith(OF_ROW) and (state, sql) not in self._told:
+            self._told.add((state, sql))
+            LOG.warning(
+                "rows are not copied but written by slower statements: %s, as PostgreSQL refuses: %s", diagnose(error, ()).text, sql
+            )
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         cells = self._arrays(table, writes.columns, writes.rows)
@@ -185,7 +215,7 @@ class Postgresql:
             connection.exec_driver_sql(insert_sql(table, writes.columns), cells)
 
     def swap(self, connection: Connection, table: TargetTable, columns: Sequence[str], old: Cells, new: Cells | None) -> int:
-        gone, come = self._row(table, columns, old), new and self._row(table, columns, new)
+        gone, come = self._row(table, columns, old), new and self._row(table, *_assigned_cells(table, columns, new))
         nulls = [name for name, cell in zip(columns, gone, strict=True) if cell is None]
         parameters = (*(come or ()), *(cell for cell in gone if cell is not None))
         with _naming(table, columns, [new or old]):
@@ -199,7 +229,7 @@ class Postgresql:
             yield Statement(delete_sql(table), len(batch.deletes))
         for writes in batch.writes:
             count = len(writes.rows)
-            if writes.may_insert and can_insert(table, writes.columns):
+            if writes.may_insert and can_merge_by_key(table, writes.columns):
                 yield Statement(upsert_sql(table, writes.columns), count)
                 continue
             yield Statement(update_sql(table, writes.columns), count)
@@ -228,6 +258,17 @@ class Postgresql:
         return tuple(_coerced(table, table.columns[name], [cell], self._zero_date)[0] for name, cell in zip(columns, row, strict=True))
 
 
+def _assigned_cells(table: TargetTable, columns: Sequence[str], row: Cells) -> tuple[Sequence[str], Cells]:
+    """Of a row what an UPDATE sets."""
+    names, cells = assigned(table, columns), dict(zip(columns, row, strict=True))
+    return names, tuple(cells[name] for name in names)
+
+
+def can_merge_by_key(table: TargetTable, columns: Sequence[str]) -> bool:
+    """ON CONFLICT does not go by a key that may be checked later."""
+    return can_insert(table, columns) and not table.is_key_deferrable
+
+
 # SQL text
 
 
@@ -248,7 +289,8 @@ def upsert_sql(table: TargetTable, columns: Sequence[str]) -> str:
 
 
 def _on_conflict(table: TargetTable, columns: Sequence[str], quoted: Quoting) -> str:
-    changes = ", ".join(f"{quoted.name(name)} = EXCLUDED.{quoted.name(name)}" for name in columns if name not in table.key)
+    written = [name for name in assigned(table, columns) if name not in table.key]
+    changes = ", ".join(f"{quoted.name(name)} = EXCLUDED.{quoted.name(name)}" for name in written)
     then = f"UPDATE SET {changes}" if changes else "NOTHING"
     return f"ON CONFLICT ({quoted.names(table.key)}) DO {then}"
 
@@ -301,7 +343,7 @@ def swap_sql(table: TargetTable, columns: Sequence[str], nulls: Collection[str],
     here = "WHERE t.tableoid = one.part AND t.ctid = one.place"
     if not is_update:
         return f"DELETE FROM {QUOTED.table(table.id)} AS t USING {one} {here}"
-    changes = ", ".join(f"{QUOTED.name(name)} = %s::{table.columns[name].type}" for name in columns)
+    changes = ", ".join(f"{QUOTED.name(name)} = %s::{table.columns[name].type}" for name in assigned(table, columns))
     return f"UPDATE {QUOTED.table(table.id)} AS t SET {changes} FROM {one} {here}"
 
 

@@ -16,16 +16,18 @@ class Catalog:
     """Catalog queries of one kind of database, with the parameters :schema and :table. SQLAlchemy's inspector is not used for this: it
     warns of and drops the types it does not know.
 
-    `names`: schema and table of all that match in any case. `columns`: the fields of TargetColumn, in order.
-    `unique_keys`: is primary, name of the key, column; one line per column of each unique key, in order; the column is NULL where the key
-    is more than its columns. `engine`: the storage engine, where it has no transactions; empty: all have. `may_create`: whether the user
-    may make tables in the default schema; empty: cannot be asked.
+    `names`: schema and table of all that match in any case. `columns`: the fields of TargetColumn, in order; the last may be left out.
+    `unique_keys`: is primary, name of the key, column, may be deferred; one line per column of each unique key, in order; the column is
+    NULL where the key is more than its columns. `unsafe`: why nothing may be written to the table, if so: what follows "target table T ".
+    `remarks`: what follows the same, one line each. `may_create`: whether the user may make tables in the default schema; empty: cannot be
+    asked.
     """
 
     names: str
     columns: str
     unique_keys: str
-    engine: str = ""
+    unsafe: str = ""
+    remarks: str = ""
     may_create: str = ""
 
 
@@ -36,33 +38,57 @@ def reflect(connection: Connection, catalog: Catalog, dialect: str, name: TableI
 
 def _exact(connection: Connection, catalog: Catalog, dialect: str, name: TableId) -> TargetTable | None:
     parameters = name._asdict()
-    columns = [
-        TargetColumn(column, type_, length, bool(is_nullable), bool(is_generated), bool(is_required), scale, declared or "")
-        for column, type_, length, is_nullable, is_generated, is_required, scale, declared in connection.execute(
-            text(catalog.columns), parameters
-        )
-    ]
+    columns = [_column(*row) for row in connection.execute(text(catalog.columns), parameters)]
     if not columns:
         return None
-    primary: list[str] = []
-    unique: dict[str, list[str | None]] = {}
-    for is_primary, key, column in connection.execute(text(catalog.unique_keys), parameters):
-        (primary if is_primary else unique.setdefault(key, [])).append(column)
+    keys: dict[str, _Key] = {}
+    for is_primary, key, column, is_deferrable in connection.execute(text(catalog.unique_keys), parameters):
+        keys.setdefault(key, _Key(bool(is_primary), bool(is_deferrable), [])).columns.append(column)
     by_name = {column.name: column for column in columns}
-    others = [() if None in key else tuple(filter(None, key)) for key in unique.values()]
-    key = tuple(primary) or next((key for key in others if key and not any(by_name[column].is_nullable for column in key)), ())
-    engine = connection.execute(text(catalog.engine), parameters).scalar() if catalog.engine else None
-    return TargetTable(name, by_name, key, tuple(other for other in others if other != key), dialect, without_transactions(name, engine))
+    key = _chosen(list(keys.values()), by_name)
+    others = tuple(each.names for each in keys.values() if key is None or each.names != key.names)
+    unsafe = [f"target table {name} {said}" for said in _said(connection, catalog.unsafe, parameters)]
+    remarks = tuple(_said(connection, catalog.remarks, parameters))
+    names = key.names if key else ()
+    return TargetTable(name, by_name, names, others, dialect, "; ".join(unsafe), key is not None and key.is_deferrable, remarks)
 
 
-def without_transactions(table: TableId, engine: str | None) -> str:
-    """Why nothing is written to a table of such an engine: what is undone would stay, and come again. Empty where there is no engine."""
-    if not engine:
-        return ""
-    return (
-        f"target table {table} has the engine {engine}, which knows no transactions: rows could not be undone, nor written together with "
-        f"their offset, so that they would be lost or come twice. Run there: ALTER TABLE {table} ENGINE=InnoDB"
-    )
+@dataclass(frozen=True, slots=True, eq=False)
+class _Key:
+    """A unique key. A column is None where the key is more than its columns."""
+
+    is_primary: bool
+    is_deferrable: bool
+    columns: list[str | None]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return () if None in self.columns else tuple(filter(None, self.columns))
+
+
+def _chosen(keys: list[_Key], columns: dict[str, TargetColumn]) -> _Key | None:
+    """The primary key, else the first one without nullable columns that is checked at once, else one that is checked later."""
+    usable = [key for key in keys if key.is_primary or (key.names and not any(columns[name].is_nullable for name in key.names))]
+    return min(usable, key=lambda key: (not key.is_primary, key.is_deferrable), default=None)
+
+
+def _column(
+    name: str,
+    type_: str,
+    length: int | None,
+    is_nullable: object,
+    is_generated: object,
+    is_required: object,
+    scale: int | None,
+    declared: str | None,
+    is_fixed: object = False,
+) -> TargetColumn:
+    flags = bool(is_nullable), bool(is_generated), bool(is_required)
+    return TargetColumn(name, type_, length, *flags, scale, declared or "", bool(is_fixed))
+
+
+def _said(connection: Connection, query: str, parameters: dict[str, str]) -> list[str]:
+    return [str(line) for (line,) in connection.execute(text(query), parameters)] if query else []
 
 
 def _any_case(connection: Connection, catalog: Catalog, dialect: str, name: TableId) -> TargetTable | None:

@@ -113,8 +113,9 @@ class SqlDialect(Protocol):
 
 
 def assigned(table: TargetTable, columns: Sequence[str]) -> Sequence[str]:
-    """The columns that an UPDATE sets: all but the key; the key itself where there is nothing else, as SQL wants something."""
-    return [name for name in columns if name not in table.key] or table.key
+    """The columns that an UPDATE sets: all but the key and those that only an insert gives a value; the key itself where there is nothing
+    else, as SQL wants something."""
+    return [name for name in columns if name not in table.key and not table.columns[name].is_fixed] or table.key
 
 
 def can_insert(table: TargetTable, columns: Collection[str]) -> bool:
