@@ -215,7 +215,10 @@ class Postgresql:
             connection.exec_driver_sql(insert_sql(table, writes.columns), cells)
 
     def swap(self, connection: Connection, table: TargetTable, columns: Sequence[str], old: Cells, new: Cells | None) -> int:
-        gone, come = self._row(table, columns, old), new and self._row(table, *_assigned_cells(table, columns, new))
+        gone, come = self._row(table, columns, old), None
+        if new is not None:
+            cells, settable = dict(zip(columns, new, strict=True)), _settable(table, columns)
+            come = self._row(table, settable, [cells[name] for name in settable])
         nulls = [name for name, cell in zip(columns, gone, strict=True) if cell is None]
         parameters = (*(come or ()), *(cell for cell in gone if cell is not None))
         with _naming(table, columns, [new or old]):
@@ -254,14 +257,13 @@ class Postgresql:
     def _arrays(self, table: TargetTable, columns: Sequence[str], rows: Iterable[Cells]) -> tuple[str, ...]:
         return arrays(table, columns, rows, self._zero_date)
 
-    def _row(self, table: TargetTable, columns: Sequence[str], row: Cells) -> Cells:
+    def _row(self, table: TargetTable, columns: Sequence[str], row: Sequence[Cell]) -> Cells:
         return tuple(_coerced(table, table.columns[name], [cell], self._zero_date)[0] for name, cell in zip(columns, row, strict=True))
 
 
-def _assigned_cells(table: TargetTable, columns: Sequence[str], row: Cells) -> tuple[Sequence[str], Cells]:
-    """Of a row what an UPDATE sets."""
-    names, cells = assigned(table, columns), dict(zip(columns, row, strict=True))
-    return names, tuple(cells[name] for name in names)
+def _settable(table: TargetTable, columns: Sequence[str]) -> list[str]:
+    """Those of a row without a key that an UPDATE may set."""
+    return [name for name in columns if not table.columns[name].is_fixed]
 
 
 def can_merge_by_key(table: TargetTable, columns: Sequence[str]) -> bool:
@@ -343,7 +345,7 @@ def swap_sql(table: TargetTable, columns: Sequence[str], nulls: Collection[str],
     here = "WHERE t.tableoid = one.part AND t.ctid = one.place"
     if not is_update:
         return f"DELETE FROM {QUOTED.table(table.id)} AS t USING {one} {here}"
-    changes = ", ".join(f"{QUOTED.name(name)} = %s::{table.columns[name].type}" for name in assigned(table, columns))
+    changes = ", ".join(f"{QUOTED.name(name)} = %s::{table.columns[name].type}" for name in _settable(table, columns))
     return f"UPDATE {QUOTED.table(table.id)} AS t SET {changes} FROM {one} {here}"
 
 

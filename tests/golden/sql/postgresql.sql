@@ -35,7 +35,7 @@ INSERT INTO "Shop"."order" ("tags", "k2", "k") OVERRIDING SYSTEM VALUE SELECT s.
 DELETE FROM "Shop"."order" AS t USING (SELECT tableoid AS part, ctid AS place FROM "Shop"."order" WHERE "k" = %s::bigint AND "Group" = %s::character varying AND "tags" IS NULL LIMIT 1 FOR UPDATE) AS one WHERE t.tableoid = one.part AND t.ctid = one.place;
 
 -- one of equal rows becomes another
-UPDATE "Shop"."order" AS t SET "Group" = %s::character varying, "tags" = %s::integer[] FROM (SELECT tableoid AS part, ctid AS place FROM "Shop"."order" WHERE "k" = %s::bigint AND "Group" = %s::character varying AND "tags" = %s::integer[] LIMIT 1 FOR UPDATE) AS one WHERE t.tableoid = one.part AND t.ctid = one.place;
+UPDATE "Shop"."order" AS t SET "k" = %s::bigint, "Group" = %s::character varying, "tags" = %s::integer[] FROM (SELECT tableoid AS part, ctid AS place FROM "Shop"."order" WHERE "k" = %s::bigint AND "Group" = %s::character varying AND "tags" = %s::integer[] LIMIT 1 FOR UPDATE) AS one WHERE t.tableoid = one.part AND t.ctid = one.place;
 
 -- widen
 ALTER TABLE "Shop"."order" ALTER COLUMN "Group" TYPE varchar(40);
