@@ -28,6 +28,8 @@ class Applier(Protocol):
     """
 
     seen: dict[Lane, AppliedOffset]
+    keeps_offsets: bool
+    """Whether the target has an offset of each lane that was ever taken over, as far as `applied_offsets` has told."""
 
     @property
     def is_dry_run(self) -> bool:
@@ -44,7 +46,8 @@ class Applier(Protocol):
         ...
 
     def applied_offsets(self) -> list[AppliedOffset]:
-        """How far each lane has been applied, as the target knows it. Called before the stored positions are read."""
+        """How far each lane has been applied, as the target knows it. Before that, whoever has run the task until now is fenced: what it is
+        about to commit is waited for or undone. Called before the stored positions are read."""
         ...
 
     def begin(self, lane: Lane, seen: AppliedOffset | None) -> None:
@@ -56,8 +59,8 @@ class Applier(Protocol):
         ...
 
     def take_over(self, offsets: Sequence[AppliedOffset]) -> None:
-        """Lanes go on from there: whoever has begun to apply records of them before changes nothing any more. Raises OffsetConflict when
-        somebody has, since `applied_offsets` was called."""
+        """Lanes go on from there, which the target knows from now on. Raises OffsetConflict when somebody has taken them over since
+        `applied_offsets` was called."""
         ...
 
     def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int, settled_before: int = 0) -> BatchReport:

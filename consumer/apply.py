@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
 from time import perf_counter
@@ -105,6 +105,7 @@ class LaneApplier:
         self._loader = loader
         self._process = process
         self.is_dry_run = loader.is_dry_run
+        self.keeps_offsets = False
         self.close = loader.close
         self.seen: dict[Lane, AppliedOffset] = {}
         """The offsets in the target, as far as they are known: each transaction is undone where its lane's is another one there."""
@@ -115,24 +116,35 @@ class LaneApplier:
         self._look_ahead = LookAhead(read_on, self._steps_to)
 
     def applied_offsets(self) -> list[AppliedOffset]:
-        """The offsets stored by this task; `apply` expects that nobody else moves them after the last call."""
-        found = self._loader.applied_offsets()
+        """The offsets stored by this task, fenced first: whoever has asked before commits nothing any more."""
+        found = self._loader.fence()
+        self.keeps_offsets = found is not None
+        return self._see(found or [])
+
+    def _see(self, found: list[AppliedOffset]) -> list[AppliedOffset]:
         self.seen = {(offset.topic, offset.partition): offset for offset in found}
         return found
 
     def begin(self, _lane: Lane, _seen: AppliedOffset | None) -> None:
-        """The target tells of all lanes at once."""
-        self.applied_offsets()
+        """The target tells of all lanes at once, and fences nobody: a lane of the same driver may be applied beside this one."""
+        self._see(self._loader.applied_offsets())
 
     def let_go(self) -> None:
         """Connections are no lane's."""
 
     def take_over(self, offsets: Sequence[AppliedOffset]) -> None:
-        """One transaction."""
+        """One transaction. The epoch is the one that `applied_offsets` has begun."""
+        taken = [self._taken(offset) for offset in sorted(offsets, key=attrgetter("topic", "partition"))]
         with self._loader.transaction() as transaction:
-            for offset in sorted(offsets, key=attrgetter("topic", "partition")):
+            for offset in taken:
                 transaction.store_offset(offset, self.seen.get((offset.topic, offset.partition)))
-        self.seen = {(offset.topic, offset.partition): offset for offset in offsets}
+        self.seen = {(offset.topic, offset.partition): offset for offset in taken}
+
+    def _taken(self, offset: AppliedOffset) -> AppliedOffset:
+        seen = self.seen.get((offset.topic, offset.partition))
+        if seen is None:
+            return replace(offset, epoch=1)
+        return replace(offset, epoch=seen.epoch, details=replace(seen.details, topic_id=offset.details.topic_id))
 
     def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int, settled_before: int = 0) -> BatchReport:
         """Everything or nothing: rows, dead letters, and that the lane has been applied up to `end_offset`.
@@ -210,7 +222,8 @@ class LaneApplier:
 
     def _write_once(self, prepared: _Prepared, part: LanePart, attempt: _Attempt) -> BatchReport:
         """Raises Doubt and Again of Settling, Wait when the lane is to wait, _TooLate."""
-        started, is_written, done = perf_counter(), False, AppliedOffset(*part.lane, part.end_offset, part.mzxid)
+        started, is_written, seen = perf_counter(), False, self.seen.get(part.lane)
+        done = replace(seen or AppliedOffset(*part.lane, 0, 0), next_offset=part.end_offset, mzxid=part.mzxid)
         try:
             with self._loader.transaction() as transaction:
                 if attempt.is_checked_at_once:
@@ -218,7 +231,7 @@ class LaneApplier:
                 report, letters = self._written(transaction, prepared, part, attempt)
                 if letters and self._put_dead_letters:
                     self._put_dead_letters(letters)  # before the offset moves past them
-                transaction.store_offset(done, self.seen.get(part.lane))
+                transaction.store_offset(done, seen)
                 applied, is_written = perf_counter(), True
         except RowConflict as error:
             if is_written and not attempt.is_checked_at_once:

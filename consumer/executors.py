@@ -192,7 +192,9 @@ def _begin(applier: Applier, outcome: Outcome, span: Span, seen: Mapping[Lane, A
     driver has seen, or the first transaction finds that it does not."""
     applier.begin(outcome.lane, seen.get(outcome.lane))
     found = applier.seen.get(outcome.lane)
-    if found and found.mzxid == span.mzxid and span.start < found.next_offset <= span.end:
+    known = seen.get(outcome.lane)
+    is_ours = found is not None and (found.epoch, found.mzxid) == (known.epoch if known else 0, span.mzxid)
+    if found and is_ours and span.start < found.next_offset <= span.end:
         outcome.end = found.next_offset
     else:
         applier.seen = dict(seen)

@@ -1,8 +1,8 @@
 """One micro-batch into other Kafka topics: each Kafka partition is a lane, sent on in order, and acknowledged before its offset counts.
 
 In transactions a lane's records and its offset are committed together. The offset is what the task's group has committed of the partition,
-beside the change number (mzxid) that the ZooKeeper node of the position had then: a start goes on from it only if the node is still that
-one. The number behind it is the lane's term: the driver takes over all lanes for a new one, and executors send only in the term that they
+beside the change number (mzxid) that the ZooKeeper node of the position had then: a start goes on from it unless somebody has set the
+node. The number behind it is the lane's term: the driver takes over all lanes for a new one, and executors send only in the term that they
 were told of, from where they were told. So one that was given up long ago finds that it is, whenever it begins.
 """
 
@@ -68,6 +68,8 @@ class Forwarder:
     """Sends lanes on. Thread-safe: lanes may be sent side by side, each by a client of its own. A lane is one process's at a time."""
 
     is_dry_run = False
+    keeps_offsets = False
+    """Kafka forgets what was committed after offsets.retention.minutes: that it has nothing says nothing."""
     lanes_at_once = LANES_AT_ONCE
 
     def __init__(
@@ -119,7 +121,17 @@ class Forwarder:
         return self._offsets(_Outlet.applied) if self._config.transactional_id else []
 
     def take_over(self, offsets: Sequence[AppliedOffset]) -> None:
-        """`applied_offsets` has begun a new term."""
+        """Commits where lanes go on, unless that is what was committed: else a start after a kill would go on from what an edit has
+        replaced. `applied_offsets` has begun a new term."""
+        if not self._config.transactional_id:
+            return
+
+        def take(offset: AppliedOffset) -> None:
+            lane = (offset.topic, offset.partition)
+            self.seen[lane] = self._outlet(lane).take(offset.next_offset, offset.mzxid)
+
+        with ThreadPoolExecutor(LANES_AT_ONCE) as pool:
+            list(pool.map(take, offsets))
 
     def begin(self, lane: Lane, seen: AppliedOffset | None) -> None:
         """Takes over a lane of the driver's, and looks how far it has been committed meanwhile. Raises OffsetConflict where a later term
@@ -276,6 +288,15 @@ class _Outlet(KafkaWriter[_Large]):
             self._commit(replace(held, term=held.term + 1))
         return self.held
 
+    def take(self, next_offset: int, mzxid: int) -> Committed:
+        """The lane goes on from there, whatever was committed."""
+        if not self._is_mine:
+            self.take_over()
+        held = self.held
+        if held and held.next_offset == next_offset:
+            return held
+        return self._commit(Committed(*self._lane, next_offset, mzxid, term=_term(held)))
+
     def begin(self, seen: AppliedOffset | None) -> None:
         """Before something is sent. Raises OffsetConflict where something else was committed than was seen."""
         if not self._is_mine:
@@ -287,7 +308,7 @@ class _Outlet(KafkaWriter[_Large]):
         """What was committed last."""
         offset, text = self._transaction.committed() if self._transaction else (-1, "")
         mzxid, _, term = text.partition(" ")
-        return Committed(*self._lane, offset, int(mzxid), int(term or 0)) if offset >= 0 and mzxid.isdecimal() else None
+        return Committed(*self._lane, offset, int(mzxid), term=int(term or 0)) if offset >= 0 and mzxid.isdecimal() else None
 
     def fenced(self) -> BusError:
         """That passes: it may have been an executor that began when it was given up already, and then finds that it was."""
@@ -323,7 +344,7 @@ class _Outlet(KafkaWriter[_Large]):
     def commit(self, end_offset: int, mzxid: int) -> Committed | None:
         """Of all that was sent; None without transactions. Raises BusRejected, BusUnavailable."""
         self.too_large.clear()
-        return self._commit(Committed(*self._lane, end_offset, mzxid, _term(self.held))) if self._transaction else None
+        return self._commit(Committed(*self._lane, end_offset, mzxid, term=_term(self.held))) if self._transaction else None
 
     def _commit(self, done: Committed) -> Committed:
         assert self._transaction

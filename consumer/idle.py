@@ -69,7 +69,7 @@ class _Watch:
     """One Kafka, and who waits for it. It is asked as long as anybody does."""
 
     def __init__(self, options: Mapping[str, Any], pace: Pace) -> None:
-        self._admin = AdminClient(dict(options), logger=_LIBRARY_LOG)
+        self.admin = AdminClient(dict(options), logger=_LIBRARY_LOG)
         self._pace = pace
         self._sleepers: frozenset[_Sleeper] = frozenset()
         self._is_asking = False
@@ -94,14 +94,14 @@ class _Watch:
         topics = sorted({topic for topic, _ in lanes})
         with suppress(KafkaException):
             wanted = {TopicPartition(*lane): _LATEST for lane in lanes}
-            answers = self._admin.list_offsets(
+            answers = self.admin.list_offsets(
                 wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._pace.answer_seconds
             )
             for lane, answer in answers.items():
                 with suppress(KafkaException):
                     ends[lane.topic, lane.partition] = answer.result().offset
             if with_partitions:
-                described = self._admin.describe_topics(TopicCollection(topics), request_timeout=self._pace.answer_seconds)
+                described = self.admin.describe_topics(TopicCollection(topics), request_timeout=self._pace.answer_seconds)
                 counts = {topic: len(answer.result().partitions) for topic, answer in described.items()}
         return [sleeper for sleeper in sleepers if _has_more(sleeper, ends, counts if with_partitions else None)]
 
@@ -132,6 +132,11 @@ def _has_more(sleeper: _Sleeper, ends: Mapping[Lane, int], counts: Mapping[str, 
 
 _WATCHES: dict[tuple[Pace, tuple[tuple[str, str], ...]], _Watch] = {}
 _MAKING = Lock()
+
+
+def admin_of(source: TopicConfig, pace: Pace) -> AdminClient:
+    """The client that is kept for a Kafka."""
+    return _watch_of(source, pace).admin
 
 
 def _watch_of(source: TopicConfig, pace: Pace) -> _Watch:

@@ -1,19 +1,21 @@
-"""Where a consumer task starts: ZooKeeper, the task file, the group, in that order; checked against what the topic holds."""
+"""Where a consumer task starts: an operator's edit, the target, ZooKeeper, and at its first start the task file and the group; checked
+against what the topic holds."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from time import monotonic, sleep
 from types import TracebackType
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cdcbus.consumer.task import LoadTask, TopicConfig
-from cdcbus.plugins.contracts import AppliedOffset, PositionStore
-from cdcbus.plugins.errors import BusError, BusRejected, ConfigError, NoPosition, PositionError, PositionLost
+from cdcbus.plugins.contracts import NO_MARK, AppliedOffset, Mark, PositionStore
+from cdcbus.plugins.errors import BusError, BusRejected, ConfigError, NoPosition, PositionError, PositionLost, TargetReplaced, TopicRemade
 from cdcbus.plugins.kafka_refusal import Refusals
-from cdcbus.plugins.position import KafkaPosition, kafka_positions_from_json
+from cdcbus.plugins.position import kafka_positions_from_json
 from cdcbus.plugins.start import AtTime, Edge, KafkaStart, Replay
 
 LOG = logging.getLogger(__name__)
@@ -25,6 +27,77 @@ SAMPLE_RECORDS = 100
 MOVING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)  # soon another broker, or the same, has the group
 
 Lane = tuple[str, int]  # topic, partition
+NO_IDS: Mapping[str, str] = {}
+NOWHERE: Mapping[Lane, int] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of where a lane goes on: next offsets by who says so, None: nothing. `written`: what the task has written into
+    ZooKeeper last, and `mark`, what it has noted there. `is_own`: nobody has set the node since; `is_noted`: the target names the node as
+    it is; `is_set_again`: somebody has set it to the very same."""
+
+    node: int | None = None
+    written: int | None = None
+    target: AppliedOffset | None = None
+    reached: int | None = None
+    mark: Mark = NO_MARK
+    is_own: bool = True
+    is_noted: bool = False
+    is_set_again: bool = False
+
+    @property
+    def is_edited(self) -> bool:
+        """What a command sets it takes out of what was written."""
+        return self.node is not None and not self.is_noted and (self.node != self.written or self.is_set_again)
+
+    @property
+    def offset(self) -> int | None:
+        """An edit holds, else the target knows best, then this process, then ZooKeeper."""
+        if self.is_edited:
+            return self.node
+        if self.target is not None:
+            return self.target.next_offset
+        return self.in_zookeeper if self.reached is None else self.reached
+
+    @property
+    def in_zookeeper(self) -> int | None:
+        return self.written if self.node is None else self.node
+
+    @property
+    def lost(self) -> tuple[int, int] | None:
+        """The offsets of target and ZooKeeper where the target is behind what the task knows to have committed there."""
+        is_behind = self.target is not None and self.written is not None and self.target.next_offset < self.written
+        return (self.target.next_offset, self.written) if is_behind and not self.is_edited and self.target and self.written else None
+
+    @property
+    def is_replaced(self) -> bool:
+        return self.mark.is_kept and self.written is not None and self.target is None and not self.is_edited
+
+    def is_remade(self, topic_id: str) -> bool:
+        """Whether what holds is of a topic with another id. One who sets a node knows which topic there is."""
+        ids = {self.mark.topic_id if self.written is not None else "", self.target.details.topic_id if self.target else ""}
+        is_set = self.is_edited or (self.node is not None and not (self.is_own or self.is_noted))
+        return bool(topic_id) and not is_set and bool(ids - {"", topic_id})
+
+
+@dataclass(slots=True)
+class Starts:
+    """Where a task goes on: the first offset to read of each lane. `unread`: what ZooKeeper says of lanes that it does not read; `lost`: of
+    which lanes the target lacks what it had, and what it and ZooKeeper say."""
+
+    offsets: dict[Lane, int] = field(default_factory=dict)
+    unread: dict[Lane, int] = field(default_factory=dict)
+    lost: dict[Lane, tuple[int, int]] = field(default_factory=dict)
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+
+def lost_commits(lane: Lane, there: int, written: int) -> str:
+    """For people."""
+    return (
+        f"the target has lost commits, as after a restore: it has {lane[0]}[{lane[1]}] up to offset {there}, ZooKeeper knows that it had "
+        f"it up to {written}; going on from {there}"
+    )
 
 
 class TopicLogs:
@@ -168,30 +241,76 @@ class TopicLogs:
         return self._refusals.unanswered(self._consumer, self._servers, error)
 
 
-def starting_offsets(task: LoadTask, logs: TopicLogs, stores: Mapping[str, PositionStore], applied: list[AppliedOffset]) -> dict[Lane, int]:
-    """The first offset to read of each lane. Loads every store.
+def starting_offsets(
+    task: LoadTask,
+    logs: TopicLogs,
+    stores: Mapping[str, PositionStore],
+    applied: Iterable[AppliedOffset],
+    topic_ids: Mapping[str, str] = NO_IDS,
+    reached: Mapping[Lane, int] = NOWHERE,
+) -> Starts:
+    """Where to go on. Loads every store.
 
-    A target's applied offset counts only where ZooKeeper still has the node that the batch started from: then the task ended before it
-    had written there how far it was. Otherwise ZooKeeper wins, so an operator's edit always holds.
-    Raises NoPosition, PositionError, PositionLost with the numbers, ConfigError, BusRejected, BusUnavailable.
+    `applied`: what the target knows, which is the truth; `topic_ids`: as far as they are known; `reached`: how far this process has come.
+    Raises NoPosition, TargetReplaced, TopicRemade, PositionError, PositionLost with the numbers, ConfigError, BusRejected, BusUnavailable.
     """
-    offsets: dict[Lane, int] = {}
+    starts, targets = Starts(topic_ids=topic_ids), {(offset.topic, offset.partition): offset for offset in applied}
     for topic, store in stores.items():
-        stored = _stored(topic, store)
-        for lane in lanes_of(task, logs, topic):
-            position = stored.get(lane[1])
-            if position is not None:
-                offset = position.next_offset
-            elif stored:
-                offset = logs.bounds(lane)[0]
-                LOG.warning(
-                    "task %s: %s names no partition %d of %s; it is read from its beginning", task.task_id, store.path, lane[1], topic
-                )
-            else:
-                offset = _by_rule(task, logs, lane, store.path)
-            done = [a.next_offset for a in applied if (a.topic, a.partition) == lane and a.mzxid == store.mzxid]
-            offsets[lane] = _held(task, logs, lane, max([offset, *done]))
-    return offsets
+        known = _known(topic, store, targets, reached)
+        lanes = lanes_of(task, logs, topic)
+        starts.unread |= {lane: of for lane, each in known.items() if lane not in lanes and (of := each.in_zookeeper) is not None}
+        if store.load() is None and known:
+            LOG.warning("task %s: %s is gone; the task goes on from where it knows to be, not by a start rule", task.task_id, store.path)
+        for lane in lanes:
+            offset = _offset(task, logs, lane, known, store, topic_ids.get(topic, ""))
+            starts.offsets[lane] = _held(task, logs, lane, offset)
+        starts.lost |= {lane: lost for lane in lanes if lane in known and (lost := known[lane].lost)}
+    for lane, (there, written) in starts.lost.items():
+        LOG.warning("task %s: %s", task.task_id, lost_commits(lane, there, written))
+    return starts
+
+
+def _known(topic: str, store: PositionStore, targets: Mapping[Lane, AppliedOffset], reached: Mapping[Lane, int]) -> dict[Lane, Known]:
+    """What anybody knows of the topic's lanes."""
+    node, written = _stored(topic, store.load(), store.path), store.written
+    before = _stored(topic, written.position if written else None, store.path)
+    is_set_again = not store.is_own and written is not None and all(before.get(each) == offset for each, offset in node.items())
+    lanes = {lane for lane in (*targets, *reached) if lane[0] == topic} | {(topic, partition) for partition in (*node, *before)}
+    return {
+        lane: Known(
+            node.get(lane[1]),
+            before.get(lane[1]),
+            targets.get(lane),
+            reached.get(lane),
+            written.mark if written else NO_MARK,
+            is_own=store.is_own,
+            is_noted=lane in targets and targets[lane].mzxid == store.mzxid,
+            is_set_again=is_set_again,
+        )
+        for lane in lanes
+    }
+
+
+def _offset(task: LoadTask, logs: TopicLogs, lane: Lane, known: Mapping[Lane, Known], store: PositionStore, topic_id: str) -> int:
+    if not known:
+        return _by_rule(task, logs, lane, store)
+    if lane not in known:
+        LOG.warning("task %s: nobody knows partition %d of %s; it is read from its beginning", task.task_id, lane[1], lane[0])
+        return logs.bounds(lane)[0]
+    of, reset = known[lane], f"cdcbus offset reset {task.task_id} --to PLACE --topic {lane[0]}"
+    if of.is_remade(topic_id):
+        raise TopicRemade(
+            f"task {task.task_id}: topic {lane[0]} was deleted and made anew (its id is {topic_id} now) since it was read up to offset "
+            f"{of.offset} of partition {lane[1]}, so offsets mean other records; say where to begin: {reset}"
+        )
+    if of.is_replaced:
+        raise TargetReplaced(
+            f"task {task.task_id}: the target has no offset of {lane[0]}[{lane[1]}], though {store.path} says, as the task has written it, "
+            f"that it has committed up to {of.written} there: the target, or its table cdcbus_position, is another one; say from where its "
+            f"rows are to come: {reset}"
+        )
+    assert of.offset is not None
+    return of.offset
 
 
 def lanes_of(task: LoadTask, logs: TopicLogs, topic: str) -> list[Lane]:
@@ -207,9 +326,9 @@ def chosen_partitions(source: TopicConfig, topic: str, partitions: Sequence[int]
     return source.partitions or partitions
 
 
-def _stored(topic: str, store: PositionStore) -> dict[int, KafkaPosition]:
-    text = store.load()
-    if text is None:
+def _stored(topic: str, text: str | None, path: str) -> dict[int, int]:
+    """The next offsets by partition."""
+    if text is None or text == "[]":
         return {}
     try:
         positions = kafka_positions_from_json(text)
@@ -217,11 +336,17 @@ def _stored(topic: str, store: PositionStore) -> dict[int, KafkaPosition]:
         if wrong:
             raise PositionError(f"it names topic {wrong[0]}, the task reads {topic}")
     except PositionError as error:
-        raise PositionError(f"{store.path} holds no usable position: {error}. Set it with zkCli and start again") from error
-    return {position.partition: position for position in positions}
+        raise PositionError(f"{path} holds no usable position: {error}. Set it with zkCli and start again") from error
+    return {position.partition: position.next_offset for position in positions}
 
 
-def _by_rule(task: LoadTask, logs: TopicLogs, lane: Lane, path: str) -> int:
+def _by_rule(task: LoadTask, logs: TopicLogs, lane: Lane, store: PositionStore) -> int:
+    """At a task's first start."""
+    if store.trace:
+        raise NoPosition(
+            f"task {task.task_id} has run before, as {store.trace} tells, and has no position at {store.path}; a start rule is for the "
+            f"first start only: set a position by cdcbus offset reset {task.task_id} --to PLACE --topic {lane[0]}"
+        )
     if task.start is not None:
         return _by_start(task, task.start, logs, lane)
     committed = logs.committed(lane) if task.source.group else None
@@ -230,7 +355,8 @@ def _by_rule(task: LoadTask, logs: TopicLogs, lane: Lane, path: str) -> int:
     if task.first_consume_from is not None:
         return _by_start(task, task.first_consume_from, logs, lane)
     raise NoPosition(
-        f"task {task.task_id} has no position at {path}, and its file has neither consumer.offset nor consumer.source.firstConsumeFrom; "
+        f"task {task.task_id} has no position at {store.path}, and its file has neither consumer.offset nor "
+        "consumer.source.firstConsumeFrom; "
         "give one of them, for example consumer.source.firstConsumeFrom=earliest"
     )
 

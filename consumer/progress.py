@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from cdcbus.consumer.offsets import Lane
+from cdcbus.consumer.offsets import Lane, Starts, lost_commits
 from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.start import Replay
@@ -18,7 +18,8 @@ class Progress:
 
     `settled`: of a lane that has waited for others, the offset before which it waits no more. `batch_since`: since when, in epoch seconds,
     the batch at hand is applied; 0 between batches. `lag_seconds`: from the source's clock when it wrote the last heartbeat to this
-    machine's when the target had committed all before it; None without one.
+    machine's when the target had committed all before it; None without one. `lost`: what the target was found to have lost, and when, in
+    epoch seconds.
     """
 
     total: BatchReport = field(default_factory=BatchReport)
@@ -28,6 +29,14 @@ class Progress:
     next_offsets: dict[Lane, int] = field(default_factory=dict)
     settled: dict[Lane, int] = field(default_factory=dict)
     lag_seconds: float | None = None
+    lost: str = ""
+    lost_at: float = 0.0
+
+    def begin(self, starts: Starts) -> None:
+        self.next_offsets, self.settled = starts.offsets, {}  # which is by where lanes were before
+        if starts.lost:
+            self.lost = "; ".join(lost_commits(lane, *numbers) for lane, numbers in sorted(starts.lost.items()))
+            self.lost_at = time.time()
 
     @property
     def done(self) -> int:

@@ -1,13 +1,15 @@
 """The consumer task: Kafka -> row changes -> target, and the position after the target has committed.
 
-    ZooKeeper positions (or start rule)          offsets.starting_offsets
+    take_over.find_starts                        whoever has run the task is fenced at the target, then its offsets are read; an edit in
+                                                 ZooKeeper counts more than these, a start rule at the first start only
+        -> take_over.take_over                   where to go on: to the target, then to ZooKeeper
         -> Spark Structured Streaming            spark.kafka_stream, one micro-batch after the other
         -> Batches                               a small one is fetched, a large one streams through executors
         -> per Kafka partition: LaneApplier      decode, filter, map, merge; rows and offset in one target transaction,
                                                  dead letters before its commit; a Forwarder, where the target is Kafka
         -> StoredPositions                       every second; if an operator has set the node meanwhile, reading starts again from there
 
-Spark's checkpoint is a throw-away folder of each start: ZooKeeper is the authority.
+Spark's checkpoint is a throw-away folder of each start: the target is the authority.
 """
 
 from __future__ import annotations
@@ -29,12 +31,14 @@ from cdcbus.consumer.dead_letters import dead_letters_of
 from cdcbus.consumer.executor_watch import ExecutorWatch
 from cdcbus.consumer.executors import Executors
 from cdcbus.consumer.idle import REST, asleep
-from cdcbus.consumer.offsets import TopicLogs, starting_offsets
+from cdcbus.consumer.offsets import NOWHERE, Starts, TopicLogs
 from cdcbus.consumer.progress import Progress, is_done, shown
 from cdcbus.consumer.spark import ASYNCHRONOUS_PROGRESS, JVM_ENDED, OpenSpark, begin_at, kafka_stream, query_error, spark_session
 from cdcbus.consumer.stored_positions import StoredPositions
+from cdcbus.consumer.take_over import find_starts, take_over
 from cdcbus.consumer.task import LoadTask
-from cdcbus.plugins.contracts import AppliedOffset, PositionStore
+from cdcbus.consumer.topic_identity import TopicIdentity
+from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.policy import keep_trying
 
@@ -61,21 +65,22 @@ def run(
     progress = Progress()
     try:
 
-        def start() -> None:
-            with TopicLogs(task) as logs:
-                progress.next_offsets = starting_offsets(task, logs, stores, applier.applied_offsets())
-            progress.settled = {}  # by where lanes were before
+        def start() -> Starts:
+            starts = find_starts(task, applier, stores, progress.next_offsets if positions.has_begun else NOWHERE)
+            progress.begin(starts)
+            return starts
 
         def attempt() -> None:
-            start()
+            starts = start()
             if not applier.is_dry_run:
-                positions.begin(progress.next_offsets)
-                applier.take_over([AppliedOffset(*lane, offset, positions.mzxid(lane)) for lane, offset in progress.next_offsets.items()])
+                take_over(applier, positions, starts)
+            identity = TopicIdentity(task, starts.topic_ids)
             LOG.info("task %s reads %s", task.task_id, shown(progress.next_offsets))
             report(progress)
             while not (stop.is_set() or is_done(task, progress)):
-                if _stream(task, spark, scratch, Batches(task, applier, executors, positions, progress, stop, report, size, scratch)):
-                    _rest(task, positions, progress, stop)
+                batches = Batches(task, applier, executors, positions, progress, stop, report, size, scratch)
+                if _stream(task, spark, scratch, batches, identity):
+                    _rest(task, positions, progress, stop, identity)
 
         with dead_letters_of(task) as letters, closing(make_applier(task, stop, letters.put if letters else None)) as applier:
             if letters and not applier.is_dry_run:
@@ -97,7 +102,7 @@ def run(
             raise CdcError(f"task {task.task_id}: the JVM of Spark has ended ({type(error).__name__}); the log before says more") from error
 
 
-def _stream(task: LoadTask, spark: SparkSession, scratch: Path, batches: Batches) -> bool:
+def _stream(task: LoadTask, spark: SparkSession, scratch: Path, batches: Batches, identity: TopicIdentity) -> bool:
     """Runs one streaming query until it is to end, nothing comes, or batches of another size fit better; a batch that has begun is finished
     first. Whether it is because nothing comes. Raises what ended it."""
     stream = kafka_stream(spark, task, batches.progress.next_offsets, batches.size.records)
@@ -118,6 +123,8 @@ def _stream(task: LoadTask, spark: SparkSession, scratch: Path, batches: Batches
                     elif batches.are_quiet():
                         is_quiet = True
                         batches.ended.set()
+                    elif (remade := identity.look()) is not None:
+                        batches.fail(remade)
                     else:
                         watch.look()
         finally:
@@ -130,10 +137,10 @@ def _stream(task: LoadTask, spark: SparkSession, scratch: Path, batches: Batches
     return is_quiet
 
 
-def _rest(task: LoadTask, positions: StoredPositions, progress: Progress, stop: Event) -> None:
+def _rest(task: LoadTask, positions: StoredPositions, progress: Progress, stop: Event, identity: TopicIdentity) -> None:
     """Returns when there is something to do again: `stop` is set, the topics have more, or an operator has set a position, which raises
-    PositionConflict."""
+    PositionConflict. Raises TopicRemade."""
     with asleep(task.source, progress.next_offsets, REST) as woken:
         while not (stop.is_set() or woken.wait(REST_POLL_SECONDS)):
-            if (edit := positions.edit()) is not None:
-                raise edit
+            if (error := positions.edit() or identity.look()) is not None:
+                raise error

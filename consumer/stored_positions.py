@@ -1,8 +1,8 @@
 """A consumer task's positions in ZooKeeper, a node for each topic.
 
-While batches come they are written once in SAVE_SECONDS, not behind each batch: how far the target is beyond them it knows itself, as it
-keeps with each batch the change number (mzxid) that the node had, and a start goes on from there where the node still has it. So a node
-must not change while a batch is applied, nor after one that has failed: a part of it may be in the target, under the number as it was.
+While batches come they are written once in SAVE_SECONDS, not behind each batch: how far the target is beyond them it knows itself, and a
+start goes on from there. For targets that keep no offsets the node is all there is; so it is not written while a batch is applied, nor
+after one that has failed.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from cdcbus.consumer.offsets import Lane
-from cdcbus.plugins.contracts import PositionStore
+from cdcbus.consumer.offsets import NOWHERE, Lane
+from cdcbus.plugins.contracts import NO_MARK, Mark, PositionStore
 from cdcbus.plugins.errors import PositionConflict
 from cdcbus.plugins.position import KafkaPosition, kafka_positions_to_json
 
 SAVE_SECONDS = 1.0
+NO_MARKS: Mapping[str, Mark] = {}
 
 
 class StoredPositions:
@@ -25,7 +26,11 @@ class StoredPositions:
         """`stores`: one per topic. `is_dry_run`: nothing is ever written."""
         self._stores, self._is_dry_run = stores, is_dry_run
         self._saved: Mapping[Lane, int] = {}
+        self._unread: Mapping[Lane, int] = {}
+        self._marks: Mapping[str, Mark] = {}
         self._saved_at = 0.0
+        self.has_begun = False
+        """Whether the task goes on from where it is, and not from a start rule."""
 
     def mzxid(self, lane: Lane) -> int:
         """The change number of the node that has the lane's position, as last read or written."""
@@ -36,10 +41,12 @@ class StoredPositions:
         edited = [store.path for store in self._stores.values() if store.is_edited()]
         return PositionConflict(f"{edited[0]} was set by somebody else; going on from there") if edited else None
 
-    def begin(self, next_offsets: Mapping[Lane, int]) -> None:
-        """Writes all of them, before reading begins. Raises as `save`."""
-        self._saved = {}
+    def begin(self, next_offsets: Mapping[Lane, int], unread: Mapping[Lane, int] = NOWHERE, marks: Mapping[str, Mark] = NO_MARKS) -> None:
+        """Writes all of them, before reading begins. `unread`: of lanes that are not read, which are kept as they are; `marks`: of each
+        topic. Raises as `save`."""
+        self._saved, self._unread, self._marks = {}, unread, marks
         self.save(next_offsets)
+        self.has_begun = True
 
     def save_if_due(self, next_offsets: Mapping[Lane, int]) -> None:
         """The same as `save`, where SAVE_SECONDS have passed since the last time. Raises PositionConflict also where they have not."""
@@ -56,7 +63,9 @@ class StoredPositions:
         for topic, store in self._stores.items():
             offsets = _of_topic(topic, next_offsets)
             if offsets != _of_topic(topic, self._saved):
-                store.save(kafka_positions_to_json(KafkaPosition(topic, partition, offset - 1) for partition, offset in offsets.items()))
+                named = _of_topic(topic, self._unread) | offsets
+                text = kafka_positions_to_json(KafkaPosition(topic, partition, offset - 1) for partition, offset in named.items())
+                store.save(text, self._marks.get(topic, NO_MARK))
         self._saved, self._saved_at = dict(next_offsets), time.monotonic()
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
+import orjson
+
 from cdcbus.plugins.rowchange import Cell, Column, RowChange, TableDdl, TableId
 
 
@@ -42,8 +44,28 @@ class JoiningConverter(Converter, Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a task notes beside a position that it writes. `is_kept`: the target keeps offsets of its own, so it knows all that is stored
+    here. `topic_id`: which topic of this name was read, as one that is deleted and made anew has another id; empty: not known."""
+
+    is_kept: bool = False
+    topic_id: str = ""
+
+
+NO_MARK = Mark()
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The position that a task itself has written last, less the partitions that a command has set since."""
+
+    position: str
+    mark: Mark = NO_MARK
+
+
 class PositionStore(Protocol):
-    """The stored position of one swimlane of one task: one ZooKeeper node.
+    """The stored position of one swimlane of one task: one ZooKeeper node, and beside it what the task itself has written last.
 
     The store remembers the version it last loaded or saved, so that `save` never overwrites somebody else's edit.
     """
@@ -58,12 +80,28 @@ class PositionStore(Protocol):
         """The change number of the node as last loaded or saved; 0 when there is none."""
         ...
 
+    @property
+    def written(self) -> Written | None:
+        """What the task had written when the node was last loaded; None where that is not known, as before its first start."""
+        ...
+
+    @property
+    def is_own(self) -> bool:
+        """Whether nobody has set the node, as last loaded, since the task, or a command that has told so, wrote it; also in a copy of the
+        tree. To set the same text again is to set it."""
+        ...
+
+    @property
+    def trace(self) -> str:
+        """Where it is to be seen, as last loaded, that the task has run before though it has no position; empty where nothing says so."""
+        ...
+
     def load(self) -> str | None:
         """The stored JSON, or None when there is no node or it is blank."""
         ...
 
-    def save(self, text: str) -> None:
-        """Stores it durably. Raises PositionConflict when the node is not as last loaded or saved."""
+    def save(self, text: str, mark: Mark = ...) -> None:
+        """Stores it durably, as written by the task. Raises PositionConflict when the node is not as last loaded or saved."""
         ...
 
     def is_edited(self) -> bool:
@@ -196,16 +234,44 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class Details:
+    """What is kept with an applied offset besides its numbers. `topic_id`: see Mark. `others`: members of another version, as JSON."""
+
+    topic_id: str = ""
+    others: str = ""
+
+    def to_json(self) -> str:
+        known = {"topicId": self.topic_id} if self.topic_id else {}
+        return orjson.dumps({**(orjson.loads(self.others) if self.others else {}), **known}).decode()
+
+    @classmethod
+    def from_json(cls, text: str | None) -> Details:
+        """Of nothing, and of what is no JSON object: nothing."""
+        try:
+            fields = orjson.loads(text or "{}")
+        except orjson.JSONDecodeError:
+            return cls()
+        if not isinstance(fields, dict):
+            return cls()
+        topic_id = fields.pop("topicId", None)
+        others = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS).decode() if fields else ""
+        return cls(topic_id if isinstance(topic_id, str) else "", others)
+
+
+@dataclass(frozen=True, slots=True)
 class AppliedOffset:
     """How far a Kafka partition has been applied to a target: kept in the target, in the same transaction as the rows.
 
-    `next_offset` is the first one not applied; `mzxid` names the ZooKeeper position that the batch started from.
+    `next_offset` is the first one not applied; `mzxid` names the ZooKeeper position that the batch started from; `epoch` is of whoever has
+    taken the lane over last.
     """
 
     topic: str
     partition: int
     next_offset: int
     mzxid: int
+    epoch: int = 0
+    details: Details = Details()
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +345,12 @@ class Loader(Protocol):
 
     def applied_offsets(self) -> list[AppliedOffset]:
         """The offsets stored by this task; empty where the target has no offset table."""
+        ...
+
+    def fence(self) -> list[AppliedOffset] | None:
+        """The same, each in a new epoch: a transaction under way is waited for, and whoever has seen an earlier epoch commits nothing any
+        more, however often it tries. None where the target keeps no offsets. A dry run fences nobody. Raises TargetMisconfigured where the
+        table is of an earlier version and must not be altered."""
         ...
 
     def offset_table(self) -> OffsetTable:

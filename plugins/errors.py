@@ -4,6 +4,8 @@
     ├── ConfigError              a task file or a setting is wrong or incomplete
     ├── PositionError            a stored position cannot be used
     │   ├── NoPosition           nothing says where to start
+    │   ├── TargetReplaced       the target knows nothing of a task that has committed there
+    │   ├── TopicRemade          the topic is another one of the same name
     │   ├── PositionUnavailable  ZooKeeper is not reachable just now: try again
     │   └── PositionConflict     somebody else has set the node meanwhile: read it again
     ├── SourceError              the database read from
@@ -48,6 +50,14 @@ class PositionError(CdcError):
 
 class NoPosition(PositionError):
     """Neither ZooKeeper nor the task file says where to start."""
+
+
+class TargetReplaced(PositionError):
+    """The target has no offset of a lane that, as ZooKeeper says, the task has committed there."""
+
+
+class TopicRemade(PositionError):
+    """The topic was deleted and made anew since the position was stored: its offsets mean other records."""
 
 
 class PositionUnavailable(PositionError):

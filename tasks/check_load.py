@@ -11,6 +11,7 @@ from cdcbus.consumer import offsets
 from cdcbus.consumer.mapper import Mapper, Route
 from cdcbus.consumer.offsets import Lane, TopicLogs, lanes_of, starting_offsets
 from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.topic_identity import topic_ids
 from cdcbus.plugins.contracts import JdbcTarget, Loader, OffsetTable, PositionStore, TargetTable
 from cdcbus.plugins.kafka.publish_config import PublishConfig
 from cdcbus.plugins.loaders import make_loader
@@ -139,7 +140,7 @@ def describe_table(source: str, table: TargetTable) -> list[Observation]:
 def _start(task: LoadTask, stores: Mapping[str, PositionStore], table: OffsetTable, found: dict[Lane, int]) -> Sequence[Observation]:
     """`found` takes the offsets that a start would begin at."""
     with TopicLogs(task, ANSWER_SECONDS) as logs, overheard(offsets.__name__) as heard:
-        starts = starting_offsets(task, logs, stores, list(table.applied))
+        starts = starting_offsets(task, logs, stores, table.applied, topic_ids(task.source)).offsets
         found |= starts
         stored = {topic for topic, store in stores.items() if store.load() is not None}
         seen = [warning("start", sentence, "Check that this is what you want before the start.") for sentence in heard]

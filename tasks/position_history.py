@@ -1,4 +1,5 @@
-"""Positions that operators set by command, with what was there before: the newest HISTORY of each swimlane, in ZooKeeper.
+"""Positions that operators set by command, with what was there before: the newest HISTORY of each swimlane, in ZooKeeper, HISTORY_BYTES at
+most.
 
 `/datas/task/<id>/history/<swimlane>` holds `{"changes":[{"at","by","how","before","after"}, ...]}`, the newest last. A position and the
 note of its change are written together or not at all. A position of null: there was none.
@@ -6,18 +7,21 @@ note of its change are written together or not at all. A position of null: there
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import orjson
 from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import ConfigError, PositionConflict
+from cdcbus.plugins.position import kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.tasks.audit import audited
 from cdcbus.tasks.json_nodes import answer, get_children, get_node, now, reported
-from cdcbus.tasks.positions import ROOT, position_path, stored_positions
+from cdcbus.tasks.positions import ROOT, position_path, stored_positions, written_from_json, written_path, written_to_json
 
 HISTORY = 50
+HISTORY_BYTES = 256 << 10  # ZooKeeper takes 1 MB; the newest change is kept in any case
 
 
 def history_path(task_id: str, swimlane: str = "") -> str:
@@ -41,24 +45,80 @@ def histories(client: KazooClient, task_id: str) -> dict[str, list[Change]]:
     return {lane: _read(client, task_id, lane)[0] for lane in get_children(client, history_path(task_id))}
 
 
-def set_positions(client: KazooClient, task_id: str, texts: dict[str, str], before: dict[str, str | None], by: str, how: str) -> None:
-    """Sets the position of each swimlane in `texts`, all or none; who has done it goes into the audit. Raises PositionConflict when one is
-    not what `before` says by now."""
+def set_positions(
+    client: KazooClient,
+    task_id: str,
+    texts: dict[str, str],
+    before: dict[str, str | None],
+    by: str,
+    how: str,
+    partitions: Collection[int] | None = None,
+) -> None:
+    """Sets the position of each swimlane in `texts`, all or none; who has done it goes into the audit. `partitions`: which of a topic's are
+    meant, None: all that a text names; the others stay where the target is. Raises PositionConflict when one is not what `before` says by
+    now."""
     with audited(client, by, how, f"task {task_id}"), reported(position_path(task_id)):
         transaction = client.transaction()
         for directory in (position_path(task_id), history_path(task_id)):
             answer(client.ensure_path_async(directory))
         for lane, text in texts.items():
             changes, version = _read(client, task_id, lane)
-            changes = [*changes, Change(now(), by, how, before.get(lane), text)][-HISTORY:]
+            data = history_to_json([*changes, Change(now(), by, how, before.get(lane), text)])
             _write(transaction, client, position_path(task_id, lane), text.encode(), before.get(lane))
-            data = orjson.dumps({"changes": [asdict(change) for change in changes]})
+            _take_out(transaction, client, written_path(task_id, lane), text, partitions)
             if version is None:
                 transaction.create(history_path(task_id, lane), data)
             else:
                 transaction.set_data(history_path(task_id, lane), data, version)
         if any(isinstance(result, Exception) for result in answer(transaction.commit_async())):
             raise _conflict(task_id)
+
+
+def history_to_json(changes: Sequence[Change]) -> bytes:
+    """The newest of them, as many as may be kept."""
+    kept = list(changes[-HISTORY:])
+    while len(data := orjson.dumps({"changes": [asdict(change) for change in kept]})) > HISTORY_BYTES and len(kept) > 1:
+        kept.pop(0)
+    return data
+
+
+def _take_out(transaction: Any, client: KazooClient, path: str, text: str, partitions: Collection[int] | None) -> None:
+    """What is set is the task's own writing no longer, also where it is the same."""
+    if not answer(client.exists_async(path)):
+        return
+    data, stat = answer(client.get_async(path))
+    written = written_from_json(data, path)
+    if (rest := without(written.position, text, partitions)) != written.position:
+        transaction.set_data(path, written_to_json(replace(written, position=rest)), stat.version)
+
+
+def without(written: str, text: str, partitions: Collection[int] | None = None) -> str:
+    """A Kafka position less the partitions that a text names, or those of them that are chosen; any other position as it is."""
+    if '"topic"' not in written or '"topic"' not in text:
+        return written
+    named = {position.partition for position in kafka_positions_from_json(text)}
+    chosen = named if partitions is None else named & {*partitions}
+    return kafka_positions_to_json(position for position in kafka_positions_from_json(written) if position.partition not in chosen)
+
+
+def changed(before: str | None, after: str | None) -> set[int]:
+    """The partitions of which two Kafka positions say something else."""
+    one, other = (
+        {position.partition: position.offset for position in kafka_positions_from_json(text)} if text and '"topic"' in text else {}
+        for text in (before, after)
+    )
+    return {partition for partition in one.keys() | other.keys() if one.get(partition) != other.get(partition)}
+
+
+def merged(stored: str | None, text: str, partitions: Collection[int] | None = None) -> str:
+    """A Kafka position with what another one says of partitions, or of those of them that are chosen; the others stay."""
+    if not stored or '"topic"' not in stored or '"topic"' not in text:
+        return text
+    known = {(position.topic, position.partition): position for position in kafka_positions_from_json(stored)}
+    new = [position for position in kafka_positions_from_json(text) if partitions is None or position.partition in partitions]
+    if {*known} <= {(position.topic, position.partition) for position in new}:
+        return text
+    return kafka_positions_to_json({**known, **{(position.topic, position.partition): position for position in new}}.values())
 
 
 def _write(transaction: Any, client: KazooClient, path: str, data: bytes, before: str | None) -> None:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+import orjson
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
     AuthFailedError,
@@ -22,6 +24,8 @@ from kazoo.exceptions import (
     NodeExistsError,
     NoNodeError,
     OperationTimeoutError,
+    RolledBackError,
+    RuntimeInconsistency,
     SessionExpiredError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
@@ -29,8 +33,10 @@ from kazoo.hosts import collect_hosts
 from kazoo.protocol.states import KazooState
 from kazoo.security import CREATOR_ALL_ACL
 
+from cdcbus.plugins.contracts import NO_MARK, Mark, Written
 from cdcbus.plugins.errors import ConfigError, PositionConflict, PositionError, PositionUnavailable
 
+_Answer = TypeVar("_Answer")
 ROOT = "/datas"
 LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTimeoutError, KazooTimeoutError)
 RETRY_SECONDS = 0.1
@@ -79,6 +85,16 @@ def _start(client: KazooClient, chroot: str | None, timeout_seconds: float) -> N
         raise
 
 
+def has_moved(history: bytes) -> bool:
+    """Whether a history of positions (see `position_history`) tells of one that no command had set: the task itself had got there."""
+    try:
+        changes = orjson.loads(history or b"{}").get("changes") or []
+        set_before = ["", None, *(change["after"] for change in changes)]
+        return any(change["before"] not in set_before[: number + 2] for number, change in enumerate(changes))
+    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError):
+        return True  # damaged: somebody was there
+
+
 def stored_positions(client: KazooClient, task_id: str) -> dict[str, str]:
     """The stored text of each swimlane of a task, by its path; read only."""
     directory = position_path(task_id)
@@ -93,6 +109,24 @@ def stored_positions(client: KazooClient, task_id: str) -> dict[str, str]:
         raise PositionUnavailable(f"ZooKeeper does not answer for {directory}; check that the server runs") from error
 
 
+def written_path(task_id: str, swimlane: str = "") -> str:
+    """The node that says what the task itself has written last into the one of `position_path`."""
+    return f"{ROOT}/task/{task_id}/written" + (f"/{swimlane}" if swimlane else "")
+
+
+def written_to_json(written: Written) -> bytes:
+    return orjson.dumps({"position": written.position, "isKept": written.mark.is_kept, "topicId": written.mark.topic_id})
+
+
+def written_from_json(data: bytes, path: str) -> Written:
+    """Raises PositionError."""
+    try:
+        fields = orjson.loads(data)
+        return Written(str(fields["position"]), Mark(bool(fields["isKept"]), str(fields["topicId"])))
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise PositionError(f"{path} does not say what the task has written; delete it with zkCli, then {path} counts no more") from error
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A node as last seen. Version -1 and change number 0: there is none."""
@@ -105,20 +139,32 @@ class Node:
 ABSENT = Node()
 
 
+class _Anew(Exception):
+    """What the task has written was itself made or deleted by somebody: the write is tried again."""
+
+
+def is_own(position: Node, written: Node) -> bool:
+    """Whether the position is as the task wrote it: in one transaction with what it noted of it, or a copy of both, each just made."""
+    return written.version >= 0 and (position.mzxid == written.mzxid or position.version == written.version == 0)
+
+
 class ZooKeeperPositions:
     """The position of one swimlane in ZooKeeper. Thread-safe; lives as long as its client.
 
+    Each is written together with what it says, once more, into the node of `written_path`: so what was set by somebody else is known.
     A lost connection is waited for, about `patience_seconds`, then PositionUnavailable is raised. The call may be repeated, also a `save`:
     it first finds out what became of the write before.
     """
 
     def __init__(self, client: KazooClient, task_id: str, swimlane: str, patience_seconds: float = 15.0) -> None:
         self._client = client
-        self._path = position_path(task_id, swimlane)
+        self._task_id, self._swimlane = task_id, swimlane
+        self._path, self._written_path = position_path(task_id, swimlane), written_path(task_id, swimlane)
         self._patience_seconds = patience_seconds
         # Held during a save, so that the watch compares the node with what the save has made of it, never with the state before.
         self._lock = threading.Lock()
-        self._node = ABSENT
+        self._node = self._written_node = ABSENT
+        self._trace = ""
         self._unanswered: bytes | None = None
         self._is_edited = False
         self._is_watching = False
@@ -130,6 +176,19 @@ class ZooKeeperPositions:
     @property
     def mzxid(self) -> int:
         return self._node.mzxid
+
+    @property
+    def written(self) -> Written | None:
+        node = self._written_node
+        return written_from_json(node.data, self._written_path) if node.version >= 0 else None
+
+    @property
+    def is_own(self) -> bool:
+        return is_own(self._node, self._written_node)
+
+    @property
+    def trace(self) -> str:
+        return self._trace
 
     def is_edited(self) -> bool:
         return self._is_edited
@@ -144,7 +203,9 @@ class ZooKeeperPositions:
             if not self._is_watching:
                 self._is_watching = True
                 self._client.add_listener(self._on_session)
+            self._written_node = self._read_written()
             self._node = self._read()
+            self._trace = "" if self._node.data.strip() else self._traced()
             self._unanswered = None
             self._is_edited = False
         try:
@@ -152,20 +213,22 @@ class ZooKeeperPositions:
         except UnicodeDecodeError as error:
             raise PositionError(f"{self._path} does not hold UTF-8 text; set it to a position again") from error
 
-    def save(self, text: str) -> None:
+    def save(self, text: str, mark: Mark = NO_MARK) -> None:
         with self._lock:
             if self._unanswered is not None:
                 self._compare(self._read())
             if self._is_edited:
                 raise self._conflict()
-            self._write(text.encode())
+            self._write(text.encode(), written_to_json(Written(text, mark)))
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes, written: bytes) -> None:
         self._unanswered = data
         while self._unanswered is not None:
             try:
-                self._node = self._set(data) if self._node.version >= 0 else self._create(data)
+                self._node = self._put(data, written)
                 self._unanswered = None
+            except _Anew:
+                continue
             except (BadVersionError, NoNodeError, NodeExistsError) as error:
                 self._is_edited = True
                 raise self._conflict() from error
@@ -176,17 +239,53 @@ class ZooKeeperPositions:
                 if self._is_edited:
                     raise self._conflict() from None
 
-    def _set(self, data: bytes) -> Node:
-        stat = self._answer(self._client.set_async(self._path, data, self._node.version))
+    def _put(self, data: bytes, written: bytes) -> Node:
+        """Both nodes in one transaction. Raises what the position's own write has met; _Anew when it was only the other node's."""
+        transaction, is_new = self._client.transaction(), self._node.version < 0
+        if is_new:
+            self._answer(self._client.ensure_path_async(self._path.rpartition("/")[0]))
+            transaction.create(self._path, data)
+        else:
+            transaction.set_data(self._path, data, self._node.version)
+        if self._written_node.version < 0:
+            self._answer(self._client.ensure_path_async(self._written_path.rpartition("/")[0]))
+            transaction.create(self._written_path, written)
+        else:
+            transaction.set_data(self._written_path, written)
+        results = self._answer(transaction.commit_async())
+        for result in results:
+            if isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency):
+                if result is results[0] or not isinstance(result, NoNodeError | NodeExistsError):
+                    raise result
+                self._written_node = self._read_written()
+                raise _Anew
+        if is_new:  # servers before 3.5 do not tell the change number of a create
+            node = self._read()
+            if node.data != data or node.version != 0:
+                raise NodeExistsError
+        else:
+            node = Node(data, results[0].version, results[0].mzxid)
+        self._written_node = Node(written, self._written_node.version + 1, node.mzxid)
+        return node
+
+    def _read_written(self) -> Node:
+        return self._patiently(lambda: self._get(self._written_path), self._written_path)
+
+    def _get(self, path: str) -> Node:
+        try:
+            data, stat = self._answer(self._client.get_async(path))
+        except NoNodeError:
+            return ABSENT
         return Node(data, stat.version, stat.mzxid)
 
-    def _create(self, data: bytes) -> Node:
-        self._answer(self._client.create_async(self._path, data, makepath=True))
-        # Servers before 3.5 do not tell the change number of a create.
-        node = self._read()
-        if node.data != data or node.version != 0:
-            raise NodeExistsError
-        return node
+    def _traced(self) -> str:
+        """See `trace`."""
+        if self._written_node.version >= 0:
+            return self._written_path
+        history, schema = (f"{ROOT}/task/{self._task_id}/{kind}/{self._swimlane}" for kind in ("history", "schema"))
+        if has_moved(self._patiently(lambda: self._get(history), history).data):
+            return history
+        return schema if self._patiently(lambda: self._answer(self._client.exists_async(schema)), schema) else ""
 
     def _compare(self, node: Node) -> None:
         """Tells what the node's state means: nothing new, the late success of an unanswered write, or somebody's edit."""
@@ -194,21 +293,26 @@ class ZooKeeperPositions:
             return
         if node.data == self._unanswered and node.version == self._node.version + 1:
             self._node, self._unanswered = node, None
+            self._written_node = Node(b"", self._written_node.version + 1, node.mzxid)
         else:
             self._is_edited = True
 
     def _read(self) -> Node:
-        """The node, with the watch set again; asks until the connection is back or patience ends."""
+        """The node, with the watch set again."""
+        return self._patiently(self._read_once, self._path)
+
+    def _patiently(self, ask: Callable[[], _Answer], path: str) -> _Answer:
+        """Asks until the connection is back or patience ends."""
         deadline = time.monotonic() + self._patience_seconds
         while True:
             try:
-                return self._read_once()
+                return ask()
             except LOST as error:
                 if time.monotonic() > deadline or self._client.client_state == "CLOSED":
-                    raise PositionUnavailable(f"ZooKeeper does not answer for {self._path}; check that the server runs") from error
+                    raise PositionUnavailable(f"ZooKeeper does not answer for {path}; check that the server runs") from error
                 time.sleep(RETRY_SECONDS)
             except NoAuthError as error:
-                raise PositionError(f"ZooKeeper does not let this user read {self._path}; check its ACL") from error
+                raise PositionError(f"ZooKeeper does not let this user read {path}; check its ACL") from error
 
     def _read_once(self) -> Node:
         while True:
@@ -245,15 +349,21 @@ class ZooKeeperPositions:
 
 
 class MemoryNode:
-    """What ZooKeeper is to `ZooKeeperPositions`: one node that several hands can set and delete."""
+    """What ZooKeeper is to `ZooKeeperPositions`: one node that several hands can set and delete, and what the task has written."""
 
     def __init__(self) -> None:
-        self.node = ABSENT
+        self.node = self.written_node = ABSENT
+        self.written: Written | None = None
         self._changes = 0
 
     def set(self, data: bytes) -> None:
         self._changes += 1
         self.node = Node(data, self.node.version + 1, self._changes)
+
+    def write(self, written: Written) -> None:
+        """By the task itself."""
+        self.set(written.position.encode())
+        self.written, self.written_node = written, Node(b"", self.written_node.version + 1, self._changes)
 
     def delete(self) -> None:
         self._changes += 1
@@ -265,7 +375,8 @@ class MemoryPositions:
 
     def __init__(self, node: MemoryNode | None = None, path: str = "memory") -> None:
         self._shared = node or MemoryNode()
-        self._node = ABSENT
+        self._node = self._written_node = ABSENT
+        self._written: Written | None = None
         self._path = path
 
     @property
@@ -277,14 +388,26 @@ class MemoryPositions:
         return self._node.mzxid
 
     def load(self) -> str | None:
-        self._node = self._shared.node
+        self._node, self._written_node, self._written = self._shared.node, self._shared.written_node, self._shared.written
         return self._node.data.decode().strip() or None
 
-    def save(self, text: str) -> None:
+    @property
+    def written(self) -> Written | None:
+        return self._written
+
+    @property
+    def is_own(self) -> bool:
+        return is_own(self._node, self._written_node)
+
+    @property
+    def trace(self) -> str:
+        return "" if self._written is None or self._node.data.strip() else "memory"
+
+    def save(self, text: str, mark: Mark = NO_MARK) -> None:
         if self.is_edited():
             raise PositionConflict(f"{self._path} was set by somebody else meanwhile; their position holds")
-        self._shared.set(text.encode())
-        self._node = self._shared.node
+        self._shared.write(Written(text, mark))
+        self._node, self._written_node, self._written = self._shared.node, self._shared.written_node, self._shared.written
 
     def is_edited(self) -> bool:
         return self._node != self._shared.node

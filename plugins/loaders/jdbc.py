@@ -130,22 +130,29 @@ class JdbcBatch:
             yield JdbcTransaction(self._database, connection, self._task_id, offset_table, self.refresh)
 
     def applied_offsets(self) -> list[AppliedOffset]:
-        if self._open_offset_table() is None:
+        if (table := self._open_offset_table()) is None:
             return []
         with self._database.reported(f"table {offsets.TABLE}"), self._database.engine.connect() as connection:
-            return offsets.load(connection, self._task_id)
+            return offsets.load(connection, self._task_id, table)
+
+    def fence(self) -> list[AppliedOffset] | None:
+        if (table := self._open_offset_table()) is None:
+            return None
+        with self._database.reported(f"table {offsets.TABLE}"), self._database.engine.begin() as connection:
+            offsets.fence(connection, self._task_id)
+            return offsets.load(connection, self._task_id, table)
 
     def offset_table(self) -> OffsetTable:
         with self._database.reported("login"), self._database.engine.connect():
             pass
         with self._database.reported(f"table {offsets.TABLE}"):
             try:
-                is_there = offsets.find_table(self._database) is not None
+                table = offsets.find_table(self._database)
             except TargetMisconfigured:
                 return OffsetTable(False, False)  # it has no place: a start goes on without it, too
             with self._database.engine.connect() as connection:
-                if is_there:
-                    return OffsetTable(True, True, offsets.load(connection, self._task_id))
+                if table:
+                    return OffsetTable(True, True, offsets.load(connection, self._task_id, table))
                 return OffsetTable(False, offsets.may_create(connection, self._database.dialect))
 
     def close(self) -> None:
@@ -159,7 +166,7 @@ class JdbcBatch:
                 try:
                     with self._database.reported(f"table {offsets.TABLE}"):
                         self._offset_table = offsets.open_table(self._database)
-                except (TargetUnavailable, UnsafeOffsetTable):
+                except (TargetUnavailable, UnsafeOffsetTable, offsets.OldOffsetTable):
                     raise
                 except TargetError as error:
                     LOG.warning("task %s keeps no offsets in the target: %s", self._task_id, error)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, String, Table, and_, select, text
+from sqlalchemy import BigInteger, Column, ColumnElement, Connection, Integer, MetaData, String, Table, and_, func, null, select, text
 from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.schema import CreateColumn
 
-from cdcbus.plugins.contracts import AppliedOffset, TargetTable
-from cdcbus.plugins.errors import TargetMisconfigured, UnsafeOffsetTable
+from cdcbus.plugins.contracts import AppliedOffset, Details, TargetTable
+from cdcbus.plugins.errors import TargetMisconfigured, TargetUnavailable, UnsafeOffsetTable
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.reflect import reflect
-from cdcbus.plugins.loaders.sql import SqlDialect
+from cdcbus.plugins.loaders.sql import QUOTING, SqlDialect
 from cdcbus.plugins.rowchange import TableId
 
 TABLE: Final = "cdcbus_position"
@@ -31,19 +32,28 @@ SHAPE: Final = Table(
     Column("partition", Integer, primary_key=True, autoincrement=False),
     Column("next_offset", BigInteger, nullable=False),
     Column("mzxid", BigInteger, nullable=False),
+    Column("epoch", BigInteger),
+    Column("details", _text(2000)),
     mysql_engine="InnoDB",
     mariadb_engine="InnoDB",
 )
 
 
+ADDED: Final = (SHAPE.c.epoch, SHAPE.c.details)
+
+
+class OldOffsetTable(TargetMisconfigured):
+    """The table is of an earlier version, and must not be altered."""
+
+
 def open_table(database: Database) -> TargetTable | None:
-    """The table in the connection's default schema, made if it is not there. Raises TargetMisconfigured without such a schema, DBAPIError
-    where the table cannot be made."""
+    """The table in the connection's default schema, made if it is not there, and completed. Raises OldOffsetTable, TargetMisconfigured
+    without such a schema, DBAPIError where the table cannot be made."""
     table = find_table(database)
     if table is not None:
         if table.unsafe:
             raise UnsafeOffsetTable(table.unsafe)
-        return table
+        return complete(database, table)
     try:
         with database.engine.begin() as connection:
             SHAPE.create(connection, checkfirst=False)
@@ -68,19 +78,71 @@ def may_create(connection: Connection, dialect: SqlDialect) -> bool | None:
     return bool(connection.execute(text(sql)).scalar_one()) if sql else None
 
 
+def complete(database: Database, table: TargetTable) -> TargetTable:
+    """The table with the columns that earlier versions did not have. Raises TargetMisconfigured with the statement that adds them where the
+    user may not, DBAPIError when the target is away."""
+    missing = [column for column in ADDED if column.name not in _names(table)]
+    for column in missing:
+        definition = CreateColumn(column).compile(dialect=database.engine.dialect)
+        sql = f"ALTER TABLE {QUOTING[table.dialect].table(table.id)} ADD {definition}"
+        try:
+            with database.engine.begin() as connection:
+                connection.exec_driver_sql(sql, execution_options={"no_parameters": True})
+        except DBAPIError as error:
+            found = find_table(database)  # somebody may have done the same at the same moment
+            if found is not None and column.name in _names(found):
+                continue
+            diagnosis = database.dialect.diagnose(error, ())
+            if diagnosis.error is TargetUnavailable:
+                raise
+            raise OldOffsetTable(
+                f"{database.shown}: table {TABLE} lacks column {column.name}, by which one that has lost its task is kept from writing, "
+                f"and it cannot be added ({diagnosis.text}): run {sql} as its owner, then start the task again"
+            ) from None
+    return (find_table(database) or table) if missing else table
+
+
+def _names(table: TargetTable) -> set[str]:
+    return {name.lower() for name in table.columns}
+
+
 def store(connection: Connection, task_id: str, offset: AppliedOffset, seen: AppliedOffset | None) -> bool:
     """Whether the offset stands there now in place of the one that was seen. Raises DBAPIError for a first one that is not the first."""
     progress = {"next_offset": offset.next_offset, "mzxid": offset.mzxid}
     if seen is None:
-        connection.execute(SHAPE.insert().values(task=task_id, topic=offset.topic, partition=offset.partition, **progress))
+        row = {"task": task_id, "topic": offset.topic, "partition": offset.partition, "epoch": offset.epoch, **progress}
+        connection.execute(SHAPE.insert().values(**row, **_details(offset)))
         return True
     columns = SHAPE.c
     lane = and_(columns.task == task_id, columns.topic == offset.topic, columns.partition == offset.partition)
-    is_seen = and_(columns.next_offset == seen.next_offset, columns.mzxid == seen.mzxid)
-    return connection.execute(SHAPE.update().where(lane, is_seen).values(**progress)).rowcount == 1
+    is_seen = and_(columns.next_offset == seen.next_offset, columns.mzxid == seen.mzxid, _epoch() == seen.epoch)
+    told = {} if offset.details == seen.details else _details(offset)
+    return connection.execute(SHAPE.update().where(lane, is_seen).values(**progress, **told)).rowcount == 1
 
 
-def load(connection: Connection, task_id: str) -> list[AppliedOffset]:
+def _epoch() -> ColumnElement[int]:
+    return func.coalesce(SHAPE.c.epoch, 0)
+
+
+def _details(offset: AppliedOffset) -> dict[str, str]:
+    return {"details": offset.details.to_json()}
+
+
+def fence(connection: Connection, task_id: str) -> None:
+    """Takes a task's lanes over for a new epoch, as soon as commits under way are done: unconditionally, so that none that follows one
+    after the other can be in the way."""
     columns = SHAPE.c
-    query = select(columns.topic, columns.partition, columns.next_offset, columns.mzxid).where(columns.task == task_id)
-    return [AppliedOffset(*row) for row in connection.execute(query)]
+    rows = select(columns.topic).where(columns.task == task_id).order_by(columns.topic, columns.partition)  # locked in order: no deadlock
+    connection.execute(rows.with_for_update()).all()
+    connection.execute(SHAPE.update().where(columns.task == task_id).values(epoch=_epoch() + 1))
+
+
+def load(connection: Connection, task_id: str, table: TargetTable) -> list[AppliedOffset]:
+    """`table`: as found, which may be of an earlier version."""
+    columns, names = SHAPE.c, _names(table)
+    added = [column if column.name in names else null() for column in (columns.epoch, columns.details)]
+    query = select(columns.topic, columns.partition, columns.next_offset, columns.mzxid, *added).where(columns.task == task_id)
+    return [
+        AppliedOffset(topic, partition, next_offset, mzxid, epoch or 0, Details.from_json(details))
+        for topic, partition, next_offset, mzxid, epoch, details in connection.execute(query)
+    ]

@@ -29,6 +29,10 @@ class JdbcSqlDebug(JdbcBatch):
     def applied_offsets(self) -> list[AppliedOffset]:
         return list(self.offset_table().applied)
 
+    def fence(self) -> list[AppliedOffset] | None:
+        table = self.offset_table()
+        return list(table.applied) if table.is_there else None
+
     def evolve(self, table: TargetTable, columns: Sequence[Column]) -> TargetTable:
         for column in lacking(table, columns):
             LOG.info("task %s would run: %s", self._task_id, add_column(table, column))

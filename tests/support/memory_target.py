@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cdcbus.plugins.contracts import AppliedOffset, Counts, OffsetTable, TableBatch, TargetTable
 from cdcbus.plugins.errors import OffsetConflict, RowConflict, TargetRejected
@@ -64,6 +64,10 @@ class MemoryTarget:
 
     def applied_offsets(self) -> list[AppliedOffset]:
         return list(self.offsets.values())
+
+    def fence(self) -> list[AppliedOffset] | None:
+        self.offsets = {lane: replace(offset, epoch=offset.epoch + 1) for lane, offset in self.offsets.items()}
+        return self.applied_offsets()
 
     def offset_table(self) -> OffsetTable:
         return OffsetTable(True, True, self.applied_offsets())

@@ -140,7 +140,7 @@ def test_what_was_committed_is_the_offset_beside_the_change_number(transactional
     group = Consumer({"bootstrap.servers": transactional.source.servers, "group.id": f"cdcbus-{topic}"})
     with closing(group):
         assert [found.offset for found in group.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)], timeout=30)] == [7, 4]
-    assert forwarding(transactional).applied_offsets() == [Committed(topic, 0, 7, 55, 1), Committed(topic, 1, 4, 56, 1)]
+    assert forwarding(transactional).applied_offsets() == [Committed(topic, 0, 7, 55, term=1), Committed(topic, 1, 4, 56, term=1)]
 
 
 def test_what_was_sent_and_not_committed_is_never_seen(
@@ -165,7 +165,7 @@ def test_of_two_processes_the_older_one_can_commit_no_more(
     topic = transactional.task_id
     old, new = forwarding(transactional), forwarding(transactional)
     old.apply((topic, 0), batch(insert(1)), 1, 5)
-    assert new.applied_offsets() == [Committed(topic, 0, 1, 5, 1)]
+    assert new.applied_offsets() == [Committed(topic, 0, 1, 5, term=1)]
     with pytest.raises(BusUnavailable, match=f"another process has taken over the Kafka transactions cdcbus-{topic}-{topic}-0"):
         old.applied_offsets() if is_reading else old.apply((topic, 0), batch(insert(2)), 2, 5)
     new.apply((topic, 0), batch(insert(3)), 2, 5)
@@ -180,7 +180,7 @@ def test_after_a_failure_the_same_process_goes_on_from_what_was_committed(
     forwarder.apply((topic, 0), batch(insert(1)), 1, 5)
     with pytest.raises(DataError, match=rf"record {topic}\[0\]@1: not a canalRow record"):
         forwarder.apply((topic, 0), batch(b"?", first=1), 2, 5)
-    assert forwarder.applied_offsets() == [Committed(topic, 0, 1, 5, 1)]
+    assert forwarder.applied_offsets() == [Committed(topic, 0, 1, 5, term=1)]
     forwarder.apply((topic, 0), batch(insert(2), first=1), 2, 5)
     seen(transactional, [1, 2])
 
@@ -193,7 +193,7 @@ def test_another_cluster_keeps_the_offset_at_the_topic_that_it_has(
     forwarder = forwarding(transactional)
     for partition in (0, 1):
         forwarder.apply((topic, partition), batch(insert(partition)), partition + 1, 5)
-    assert forwarding(transactional).applied_offsets() == [Committed(topic, 0, 1, 5, 1), Committed(topic, 1, 2, 5, 1)]
+    assert forwarding(transactional).applied_offsets() == [Committed(topic, 0, 1, 5, term=1), Committed(topic, 1, 2, 5, term=1)]
     seen(transactional, [0, 1])
 
 
@@ -213,7 +213,7 @@ def test_a_lane_goes_to_executors_and_back_without_a_record_lost_or_doubled(
         executor.apply(lane, batch(insert(number + 1), first=number + 1), number + 2, 5)
         driver.seen |= executor.seen
         executor.let_go()
-    assert driver.applied_offsets() == [Committed(*lane, 4, 5, 1)]
+    assert driver.applied_offsets() == [Committed(*lane, 4, 5, term=1)]
     seen(transactional, [0, 1, 2, 3])
 
 
@@ -246,7 +246,7 @@ def test_an_executor_that_begins_when_it_was_given_up_sends_nothing_and_holds_up
         executor.begin(lane, given_up)
     with pytest.raises(BusUnavailable, match="another process has taken over"):
         driver.apply(lane, batch(insert(1), first=1), 2, 5)
-    assert driver.applied_offsets() == [Committed(*lane, 1, 5, 2)]
+    assert driver.applied_offsets() == [Committed(*lane, 1, 5, term=2)]
     driver.apply(lane, batch(insert(1), first=1), 2, 5)
     seen(transactional, [0, 1])
 

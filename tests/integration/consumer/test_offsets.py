@@ -28,7 +28,7 @@ def start(task: LoadTask, last_offset: int) -> int:
     store = MemoryPositions()
     store.save(kafka_positions_to_json([KafkaPosition(task.task_id, 0, last_offset)]))
     with TopicLogs(task) as logs:
-        [(_, offset)] = starting_offsets(task, logs, {task.task_id: store}, []).items()
+        [(_, offset)] = starting_offsets(task, logs, {task.task_id: store}, []).offsets.items()
     return offset
 
 

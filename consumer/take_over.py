@@ -1,0 +1,33 @@
+"""How a task takes its lanes over, in this order: whoever has run it until now is fenced at the target; what the target knows is read
+behind that; where to go on is decided; the target is told, and then ZooKeeper. Whenever it dies in between, the next start comes to the
+same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cdcbus.consumer.applier import Applier
+from cdcbus.consumer.offsets import Lane, Starts, TopicLogs, starting_offsets
+from cdcbus.consumer.stored_positions import StoredPositions
+from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.topic_identity import topic_ids
+from cdcbus.plugins.contracts import AppliedOffset, Details, Mark, PositionStore
+
+
+def find_starts(task: LoadTask, applier: Applier, stores: Mapping[str, PositionStore], reached: Mapping[Lane, int]) -> Starts:
+    """Fences, and tells where to go on. `reached`: how far this process has come. Raises as starting_offsets and `applied_offsets`."""
+    applied = applier.applied_offsets()
+    with TopicLogs(task) as logs:
+        return starting_offsets(task, logs, stores, applied, topic_ids(task.source), reached)
+
+
+def take_over(applier: Applier, positions: StoredPositions, starts: Starts) -> None:
+    """ZooKeeper is the last, so that an edit counts until the target knows of it. Raises OffsetConflict, and as StoredPositions."""
+
+    def taken(lane: Lane, offset: int) -> AppliedOffset:
+        return AppliedOffset(*lane, offset, positions.mzxid(lane), details=Details(starts.topic_ids.get(lane[0], "")))
+
+    applier.take_over([taken(lane, offset) for lane, offset in starts.offsets.items()])
+    marks = {topic: Mark(applier.keeps_offsets, starts.topic_ids.get(topic, "")) for topic, _ in starts.offsets}
+    positions.begin(starts.offsets, starts.unread, marks)
