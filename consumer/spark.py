@@ -38,6 +38,7 @@ LOG = logging.getLogger(__name__)
 JVM_ENDED = (Py4JError, ConnectionError, PySparkRuntimeError)
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
+SPECULATION = "has Spark apply one lane twice at the same time, which no order survives: leave it out, or set it to false"
 _SCRATCH = "cdcbus-spark-"
 ATTEMPTS = 4  # Spark's own default on clusters
 _JAVA_OPTIONS, _CLASS_PATH, _JARS = "spark.driver.extraJavaOptions", "spark.driver.extraClassPath", "spark.jars"
@@ -86,6 +87,7 @@ _SETTINGS = {
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(64 << 20),
     "spark.log.level": "FATAL",
+    "spark.speculation": "false",  # whatever the cluster's defaults say
 }
 # Without executors nobody else needs to reach the driver, and cdcbus is there before Spark sends it.
 _ALONE = {
@@ -148,6 +150,7 @@ def _application(name: str, options: Mapping[str, str], stop: Event) -> Iterator
 
     `options` override the settings above; Java options and jars are added.
     """
+    check_speculation(options)
     jars = class_path()  # Spark adds most of them itself, but in the order of their folder, which is another one on each machine
     master = with_attempts(options.get("spark.master", _SETTINGS["spark.master"]))
     if master == "yarn":
@@ -211,6 +214,12 @@ def _is_ended(spark: SparkSession) -> bool:
 def _ended(name: str, spark: SparkSession) -> str:
     context = spark.sparkContext
     return f"{name}: its application {context.applicationId} was ended by spark.master={context.master}, whose logs say why"
+
+
+def check_speculation(options: Mapping[str, str]) -> None:
+    """Raises ConfigError where Spark is to run the same lane twice at once: each would undo the other's transactions."""
+    if options.get("spark.speculation", "").strip().lower() == "true":
+        raise ConfigError(f"spark.speculation=true {SPECULATION}")
 
 
 def check_hadoop_configuration(environment: Mapping[str, str]) -> None:

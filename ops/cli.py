@@ -182,6 +182,7 @@ def offset() -> None:
 @bus_options
 def show(task_id: str, as_json: bool, bus: BusSettings) -> None:
     """Show the stored position of each swimlane of task ID."""
+    from cdcbus.ops.offset_commands import said_by_target
     from cdcbus.tasks.kinds import PATH_NAME
     from cdcbus.tasks.positions import connect, position_path, stored_positions
 
@@ -200,11 +201,13 @@ def show(task_id: str, as_json: bool, bus: BusSettings) -> None:
         where = f"{position_path(task_id)} at {bus.zookeeper}"
         raise PositionError(f"task {task_id} has no stored position: nothing is below {where}; check the id and the address")
     described = {path: _described(text) for path, text in stored.items()}
+    there = {path: said_by_target(task_id, bus, path.rpartition("/")[2]) for path, text in stored.items() if '"topic"' in text}
     if as_json:
-        print_json([{"path": path, "stored": stored[path], "means": means} for path, (means, _) in described.items()])
+        fields = [{"path": path, "stored": stored[path], "means": means} for path, (means, _) in described.items()]
+        print_json([{**each, "target": there.get(each["path"], [])} for each in fields])
     else:
         for path, (means, _) in described.items():
-            click.echo("\n  ".join(filter(None, (path, stored[path].strip(), means))))
+            click.echo("\n  ".join(filter(None, (path, stored[path].strip(), means, *there.get(path, ())))))
     if not all(is_good for _, is_good in described.values()):
         sys.exit(1)
 

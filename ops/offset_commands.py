@@ -12,9 +12,9 @@ from cdcbus.ops.bus_options import bus_options
 from cdcbus.ops.tables import json_option, print_json
 from cdcbus.ops.task_words import complete_task_id, task_argument
 from cdcbus.plugins.errors import ConfigError, PositionError
-from cdcbus.plugins.position import BINLOG_FORM, KAFKA_FORM, BinlogPosition, kafka_positions_from_json
+from cdcbus.plugins.position import BINLOG_FORM, KAFKA_FORM, BinlogPosition, kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.tasks.orders import refuse_running
-from cdcbus.tasks.position_history import histories, positions_of, set_positions
+from cdcbus.tasks.position_history import histories, merged, positions_of, set_positions, undone
 from cdcbus.tasks.task_nodes import TaskNodes
 from cdcbus.tasks.this_process import operator
 
@@ -45,16 +45,44 @@ def set_(task_id: str, text: str, swimlane: str | None, live: bool, as_json: boo
         lane = _lane(swimlane, [*before, *TaskNodes(client).swimlanes(task_id)], task_id)
         _check_form(text, lane)
         refuse_running(client, task_id, live)
-        set_positions(client, task_id, {lane: text.strip()}, before, operator(), "offset set")
-    _print_set(task_id, {lane: text.strip()}, before, as_json)
+        texts = {lane: merged(before.get(lane), text.strip())}
+        set_positions(client, task_id, texts, before, operator(), "offset set", _named(text))
+    _print_set(task_id, texts, before, as_json, bus)
 
 
-def _print_set(task_id: str, texts: Mapping[str, str], before: Mapping[str, str | None], as_json: bool) -> None:
+def _named(text: str) -> set[int] | None:
+    return {position.partition for position in kafka_positions_from_json(text)} if '"topic"' in text else None
+
+
+def _print_set(task_id: str, texts: Mapping[str, str], before: Mapping[str, str | None], as_json: bool, bus: BusSettings) -> None:
     if as_json:
         print_json([{"swimlane": lane, "position": text, "before": before.get(lane)} for lane, text in texts.items()])
         return
     for lane, text in texts.items():
-        click.echo(f"task {task_id}: {lane} is set to {text or 'none'}")
+        click.echo(f"task {task_id}: {lane} is set to {text or 'none'}; it was {before.get(lane) or 'none'}")
+        for sentence in said_by_target(task_id, bus, lane):
+            click.echo(f"  {sentence}")
+
+
+def said_by_target(task_id: str, bus: BusSettings, topic: str) -> list[str]:
+    """Where the target is, of each partition that it knows; nothing of a task whose text is not in ZooKeeper, or that is no consumer
+    task."""
+    from cdcbus.consumer.task import LoadTask
+    from cdcbus.plugins.errors import CdcError
+    from cdcbus.tasks.findings import Severity
+    from cdcbus.tasks.named_task import inspect_stored
+    from cdcbus.tasks.target_offsets import target_offsets
+
+    try:
+        task = inspect_stored(task_id, bus, Severity.ERROR).ready(f"task {task_id}").task
+    except CdcError:
+        return []
+    if not isinstance(task, LoadTask):
+        return []
+    there = target_offsets(task)
+    if there.unknown:
+        return [f"what the target has is not known: {there.unknown}"]
+    return [f"{lane[0]}[{lane[1]}]: {there.says(lane)}" for lane in sorted(there.offsets) if lane[0] == topic]
 
 
 def _lane(given: str | None, known: list[str], task_id: str) -> str:
@@ -109,7 +137,7 @@ def reset(
             if not yes:
                 click.confirm(f"Set the position of task {task_id}?", abort=True, err=True)
             texts = {lane: target.text for lane, target in targets.items()}
-            set_positions(client, task_id, texts, before, operator(), f"offset reset --to {to}")
+            set_positions(client, task_id, texts, before, operator(), f"offset reset --to {to}", None if partition is None else {partition})
     if as_json:
         print_json([{**each, "before": before.get(each["swimlane"]), "is_set": not dry_run} for each in _as_fields(targets)])
     elif not dry_run:
@@ -164,22 +192,34 @@ def _print_targets(targets: Mapping[str, Target], err: bool = False) -> None:
 @click.command()
 @task_argument("from_id", "FROM")
 @task_argument("to_id", "TO")
+@_partition
 @_live
 @json_option
 @bus_options
-def copy(from_id: str, to_id: str, live: bool, as_json: bool, bus: BusSettings) -> None:
+def copy(from_id: str, to_id: str, partition: int | None, live: bool, as_json: bool, bus: BusSettings) -> None:
     """Give task TO the stored positions of task FROM: of the swimlanes that both have."""
     with bus_client(bus) as client:
         stored = {lane: text.strip() for lane, text in positions_of(client, from_id).items() if text and text.strip()}
         before = positions_of(client, to_id)
         lanes = set(before) | set(TaskNodes(client).swimlanes(to_id))
-        texts = {lane: text for lane, text in stored.items() if lane in lanes}
+        chosen = None if partition is None else {partition}
+        of_both = {lane: text for lane, text in stored.items() if lane in lanes and (chosen is None or chosen & (_named(text) or set()))}
+        texts = {lane: merged(before.get(lane), _of(text, chosen), chosen) for lane, text in of_both.items()}
+        if not texts and chosen and lanes & set(stored):
+            raise ConfigError(f"task {from_id} has no position of partition {partition}; there is nothing to copy")
         if not texts:
             mine, theirs = ", ".join(stored) or "none", ", ".join(sorted(lanes)) or "none"
             raise ConfigError(f"no swimlane is in both: task {from_id} has positions of {mine}; task {to_id} has {theirs}")
         refuse_running(client, to_id, live)
-        set_positions(client, to_id, texts, before, operator(), f"offset copy {from_id}")
-    _print_set(to_id, texts, before, as_json)
+        set_positions(client, to_id, texts, before, operator(), f"offset copy {from_id}", chosen)
+    _print_set(to_id, texts, before, as_json, bus)
+
+
+def _of(text: str, chosen: set[int] | None) -> str:
+    """What a position says of the partitions that are chosen."""
+    if chosen is None:
+        return text
+    return kafka_positions_to_json(position for position in kafka_positions_from_json(text) if position.partition in chosen)
 
 
 @click.command()
@@ -220,12 +260,13 @@ def undo(task_id: str, swimlane: str | None, live: bool, yes: bool, as_json: boo
         if lane not in changes:
             raise ConfigError(f"no command has set the position {lane} of task {task_id}; there is nothing to undo")
         last, before = changes[lane][-1], positions_of(client, task_id)
+        text, partitions = undone(last, before.get(lane))
         click.echo(
-            f"{lane}: from {before.get(lane) or 'none'} to {last.before or 'none'}, as before {last.how} by {last.by} at {last.at} UTC",
+            f"{lane}: from {before.get(lane) or 'none'} to {text or 'none'}, as before {last.how} by {last.by} at {last.at} UTC",
             err=as_json,
         )
         refuse_running(client, task_id, live)
         if not yes:
             click.confirm(f"Set the position of task {task_id}?", abort=True, err=True)
-        set_positions(client, task_id, {lane: last.before or ""}, before, operator(), "offset undo")
-    _print_set(task_id, {lane: last.before or ""}, before, as_json)
+        set_positions(client, task_id, {lane: text}, before, operator(), "offset undo", partitions)
+    _print_set(task_id, {lane: text}, before, as_json, bus)

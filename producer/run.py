@@ -61,6 +61,8 @@ def run(task: FetchTask, positions: PositionStore, schemas: SchemaStore, stop: E
 
     def look(there: FetchTask) -> None:
         with BinlogSource(there) as source:
+            if task.publish.transactional_id and positions.load() is None:
+                deliver.take_over()  # Kafka may know the position
             _stored_start(there, positions, source)
 
     def attempt() -> None:
@@ -108,6 +110,11 @@ def start_position(task: FetchTask, positions: PositionStore, source: BinlogSour
             start = BinlogPosition.from_json(stored)
         except PositionError as error:
             raise PositionError(f"{positions.path}: {error}. Set it with zkCli and start again") from error
+    if stored is None and positions.trace:
+        raise NoPosition(
+            f"task {task.task_id} has run before, as {positions.trace} tells, and has no position at {positions.path}; consumer.offset is "
+            f"for the first start only: set one by cdcbus offset reset {task.task_id} --to PLACE{_last_written(positions)}"
+        )
     if start is None:
         raise NoPosition(
             f"task {task.task_id} has no position at {positions.path} and no consumer.offset; "
@@ -117,6 +124,13 @@ def start_position(task: FetchTask, positions: PositionStore, source: BinlogSour
         return source.locate(start), stored is not None
     except PositionLost as lost:
         return source.instead(lost), False
+
+
+def _last_written(positions: PositionStore) -> str:
+    try:
+        return f"; the last one that it has stored was {BinlogPosition.from_json(positions.written.position)}" if positions.written else ""
+    except PositionError:
+        return ""
 
 
 class _Checkpoint:

@@ -96,6 +96,7 @@ class Transactions:
         """Brings ZooKeeper's node up to what Kafka has. Writes it in any case: a process that was fenced can do so no longer."""
         stored = self._positions.load()
         if stored is None:
+            self._recover()
             return
         committed = position_in(self._transaction.committed()[1], self._positions.mzxid)
         if committed is not None:
@@ -103,6 +104,13 @@ class Transactions:
             LOG.info("going on at %s, which Kafka has with the rows before it, not at %s", committed, was)
             stored = replace(committed, batch_id=was.batch_id + 1).to_json()
         self._positions.save(stored)
+
+    def _recover(self) -> None:
+        """Without a node, as one that was deleted, what Kafka has is the position: the start rule is for the first start only."""
+        _, _, position = self._transaction.committed()[1].partition(" ")
+        if position:
+            LOG.warning("%s is gone; going on at %s, which Kafka has with the rows before it", self._positions.path, position)
+            self._positions.save(BinlogPosition.from_json(position).to_json())
 
     def reached(self, edge: BinlogPosition) -> None:
         sent = self._publisher.sent

@@ -147,6 +147,8 @@ def _connections(settings: Settings, name: str, most: int) -> int:
 def _spark_options(settings: Settings) -> dict[str, str]:
     rests = settings.below("spark.", "consumer.source.spark.", "loader.source.spark.")
     options = {f"spark.{rest}": value for rest, value in rests.items()}
+    if options.get("spark.speculation", "").strip().lower() == "true":
+        settings.reject("spark.speculation", "true has Spark apply one lane twice at the same time, which no order survives: leave it out")
     settings.get(ISOLATED, FLAG)  # nodes read it; here it is checked
     return {name: value for name, value in options.items() if name != ISOLATED}
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cdcbus.producer.run import Progress as FetchProgress
 
 BATCHES_KEPT = 10
+LOST_SECONDS = 3600.0  # a task that reads again what a target has lost may be done within a second
 STAGES = SOURCE_TO_KAFKA, KAFKA_TO_TARGET, SOURCE_TO_TARGET = "source_to_kafka", "kafka_to_target", "source_to_target"
 
 
@@ -65,6 +66,12 @@ class LoadMeasures:
     def place(self) -> Hashable:
         """How far it is."""
         return None if self._progress is None else tuple(self._progress.next_offsets.items())
+
+    @property
+    def target_lost(self) -> str:
+        """What the target was found to have lost within the last LOST_SECONDS."""
+        progress = self._progress
+        return progress.lost if progress is not None and self._clock() - progress.lost_at < LOST_SECONDS else ""
 
     @property
     def counts(self) -> list[TableCounts]:
@@ -112,6 +119,7 @@ class FetchMeasures:
     stages_ms: Mapping[str, float] = {}
     batches: tuple[Batch, ...] = ()
     skew_seconds: float | None = None
+    target_lost = ""
 
     def __init__(self, swimlane: str, clock: Callable[[], float] = time.time) -> None:
         self._swimlane, self._clock, self._begun_ms = swimlane, clock, 0

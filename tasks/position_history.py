@@ -110,14 +110,28 @@ def changed(before: str | None, after: str | None) -> set[int]:
     return {partition for partition in one.keys() | other.keys() if one.get(partition) != other.get(partition)}
 
 
+def undone(change: Change, now: str | None) -> tuple[str, set[int] | None]:
+    """The position as it was before a change, in the partitions that it had changed; the others stay as they are now. Which these are: None
+    where it is not of a topic, or there was none."""
+    before = change.before or ""
+    if '"topic"' not in before or not now or '"topic"' not in now:
+        return before, None
+    partitions = changed(before, change.after)
+    rest = without(now, now, partitions)
+    old = [position for position in kafka_positions_from_json(before) if position.partition in partitions]
+    if rest == "[]":
+        return kafka_positions_to_json(old), partitions
+    return kafka_positions_to_json([*kafka_positions_from_json(rest), *old]), partitions
+
+
 def merged(stored: str | None, text: str, partitions: Collection[int] | None = None) -> str:
     """A Kafka position with what another one says of partitions, or of those of them that are chosen; the others stay."""
     if not stored or '"topic"' not in stored or '"topic"' not in text:
         return text
     known = {(position.topic, position.partition): position for position in kafka_positions_from_json(stored)}
     new = [position for position in kafka_positions_from_json(text) if partitions is None or position.partition in partitions]
-    if {*known} <= {(position.topic, position.partition) for position in new}:
-        return text
+    if partitions is None and {*known} <= {(position.topic, position.partition) for position in new}:
+        return text  # as it was given
     return kafka_positions_to_json({**known, **{(position.topic, position.partition): position for position in new}}.values())
 
 

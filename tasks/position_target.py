@@ -20,6 +20,7 @@ from cdcbus.producer.place import Place
 from cdcbus.producer.source import BinlogSource
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.start_forms import BINLOG_START, KAFKA_START
+from cdcbus.tasks.target_offsets import TargetOffsets, target_offsets
 
 ASK_SECONDS = 5.0
 BACK = re.compile(r"-[1-9][0-9]{0,18}")
@@ -51,19 +52,23 @@ def find_targets(
             raise ConfigError(f"task {task.task_id} reads no partition {partition}")
         if len(chosen) > 1 and re.fullmatch(r"[0-9]+", word):
             raise ConfigError(f"one offset cannot be meant for {len(chosen)} partitions; choose one by --topic and --partition")
-        return {each: _in_topic(task, logs, each, lanes[each], chosen, word, (stored.get(each) or "").strip()) for each in lanes}
+        there = target_offsets(task)
+        return {each: _in_topic(task, logs, each, lanes[each], chosen, word, (stored.get(each) or "").strip(), there) for each in lanes}
 
 
-def _in_topic(task: LoadTask, logs: TopicLogs, topic: str, lanes: list[Lane], chosen: list[Lane], word: str, stored: str) -> Target:
+def _in_topic(
+    task: LoadTask, logs: TopicLogs, topic: str, lanes: list[Lane], chosen: list[Lane], word: str, stored: str, there: TargetOffsets
+) -> Target:
     known = {position.partition: position.next_offset for position in kafka_positions_from_json(stored)} if stored else {}
-    positions, means = [], []
+    read = {partition for _, partition in lanes}
+    positions, means = [KafkaPosition(topic, partition, offset - 1) for partition, offset in known.items() if partition not in read], []
     for lane in lanes:
         before = known.get(lane[1])
         if lane in chosen:
             after = _offset(task, logs, lane, word, before)
-            means.append(f"{lane[0]}[{lane[1]}]: {_difference(task, lane, before, after)}")
+            means.append(f"{lane[0]}[{lane[1]}]: {_difference(task, lane, before, after)}; {there.says(lane)}")
         elif before is None:
-            continue  # as before, it is read as the task's text says
+            continue  # it stays where the target is
         else:
             after = before
         positions.append(KafkaPosition(topic, lane[1], after - 1))

@@ -99,7 +99,8 @@ class Stat:
     delays. `retention_seconds`: how long the topics, or the binlog, keep what it has to read. `kept_unread`: where they keep so many bytes,
     how much of these is still to be read, 1 = all; `kept_place`: the same in words. `beats`: epoch seconds of the last heartbeat
     of each source. `delays`: from stage to stage, over the last minutes, in seconds. `stages_ms`: of the last batch. `queued_bytes`: of
-    records that wait for Kafka. `batches`: the last ones of a consumer task, oldest first.
+    records that wait for Kafka. `batches`: the last ones of a consumer task, oldest first. `target_lost`: what its
+    start found the target to have lost, for an hour.
     """
 
     state: State
@@ -126,6 +127,7 @@ class Stat:
     kept_unread: float | None = None
     kept_place: str = ""
     batches: tuple[Batch, ...] = ()
+    target_lost: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +262,7 @@ class TaskNodes:
             node.real("keptUnread"),
             node.text("keptPlace"),
             _batches(node.fields.get("batches")),
+            node.text("targetLost"),
         )
 
     def put_stat(self, task_id: str, stat: Stat) -> None:

@@ -200,6 +200,7 @@ class Teller:
             _rounded(lag.kept_unread),
             lag.kept_place,
             measures.batches,
+            measures.target_lost,
         )
         self._try(lambda: self._nodes.put_stat(self._task.task_id, stat))
 

@@ -63,6 +63,8 @@ def _conditions(seen: Seen, limits: Limits) -> Iterator[Condition]:
 
 
 def _of_work(seen: Seen, stat: Stat, limits: Limits, condition: Callable[..., Condition]) -> Iterator[Condition]:
+    if stat.target_lost:
+        yield condition("target-behind", stat.target_lost, 0)
     if 0 < limits.lag_records <= (stat.lag_records or 0):
         sentence = f"{stat.lag_records:,} records behind, the limit is {limits.lag_records:,}"
         yield condition("lag-records", sentence, limits.lag_records_hold_seconds)

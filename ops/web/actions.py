@@ -18,7 +18,7 @@ from cdcbus.tasks.findings import Severity
 from cdcbus.tasks.kinds import PATH_NAME
 from cdcbus.tasks.named_task import inspect_stored
 from cdcbus.tasks.orders import order_limit, order_start, order_taking, refuse_running
-from cdcbus.tasks.position_history import histories, positions_of, set_positions
+from cdcbus.tasks.position_history import histories, positions_of, set_positions, undone
 from cdcbus.tasks.position_target import Target, find_targets
 from cdcbus.tasks.task_nodes import Status, TaskNodes, status_of
 
@@ -83,7 +83,7 @@ def reset(
     targets, before = _targets(bus, task_id, place, topic, partition)
     refuse_running(bus.client, task_id, live)
     texts = {lane: target.text for lane, target in targets.items()}
-    set_positions(bus.client, task_id, texts, before, who, f"offset reset --to {place}")
+    set_positions(bus.client, task_id, texts, before, who, f"offset reset --to {place}", None if partition is None else {partition})
     return targets
 
 
@@ -94,8 +94,9 @@ def undo(bus: WebBus, task_id: str, swimlane: str, who: str, live: bool = False)
     if not changes:
         raise ConfigError(f"nobody has set a position of this swimlane of task {task_id}; there is nothing to undo")
     refuse_running(bus.client, task_id, live)
-    text = changes[-1].before or ""
-    set_positions(bus.client, task_id, {swimlane: text}, positions_of(bus.client, task_id), who, "offset undo")
+    before = positions_of(bus.client, task_id)
+    text, partitions = undone(changes[-1], before.get(swimlane))
+    set_positions(bus.client, task_id, {swimlane: text}, before, who, "offset undo", partitions)
     return text
 
 

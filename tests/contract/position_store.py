@@ -6,7 +6,7 @@ from typing import Protocol
 
 import pytest
 
-from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.contracts import Mark, PositionStore, Written
 from cdcbus.plugins.errors import PositionConflict
 
 
@@ -143,3 +143,29 @@ class PositionStoreContract:
         node.set("same")
         with pytest.raises(PositionConflict):
             store.save("next")
+
+    def test_what_the_task_has_written_is_told_from_what_somebody_has_set(self, node: SharedNode) -> None:
+        store = node.store()
+        store.load()
+        assert (store.written, store.is_own, store.trace) == (None, False, "")
+        store.save("ours", Mark(True, "id"))
+        after = node.store()
+        assert after.load() == "ours"
+        assert (after.written, after.is_own) == (Written("ours", Mark(True, "id")), True)
+        for text in ("theirs", "ours"):  # also the same
+            node.set(text)
+            assert after.load() == text
+            assert (after.written, after.is_own) == (Written("ours", Mark(True, "id")), False)
+        after.save("taken over")
+        assert (node.store().load(), after.is_own, after.written) == ("taken over", True, after.written)
+
+    def test_a_node_that_is_gone_leaves_a_trace_of_a_task_that_has_run(self, node: SharedNode) -> None:
+        store = node.store()
+        store.load()
+        store.save("ours")
+        node.delete()
+        after = node.store()
+        assert after.load() is None
+        assert after.trace
+        after.save("again")
+        assert (node.text(), after.is_own) == ("again", True)

@@ -40,6 +40,7 @@ def test_nothing_is_wrong_just_below_the_limits() -> None:
         ({"beats": {"7": 1_800_000_000.0 - 290}, "skew_seconds": 10.0}, "heartbeat 7"),
         ({"lag_seconds": 120.0, "retention_seconds": 240.0}, "retention"),
         ({"kept_unread": 0.5}, "retention-bytes"),
+        ({"target_lost": "the target has lost commits"}, "target-behind"),
     ],
 )
 def test_each_limit_has_its_rule(fields: dict[str, Any], rule: str) -> None:
