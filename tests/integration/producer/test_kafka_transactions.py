@@ -15,6 +15,7 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import BusRejected, PositionError
 from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.start import Edge
 from cdcbus.producer import transactions
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.positions import ZooKeeperPositions
@@ -97,6 +98,24 @@ def test_a_task_that_dies_after_a_commit_repeats_nothing(
     with Running(task, again) as running:
         running.until_stored(insert(source_cursor, 5))
     wait_until(lambda: ids(kafka, name) == [1, 2, 3, 4, 5], "what was committed to be visible")
+
+
+@pytest.mark.parametrize("rule", [Edge.EARLIEST, Edge.LATEST])
+def test_a_position_that_is_gone_is_the_one_that_kafka_has(
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    positions: PositionStore,
+    zookeeper_client: KazooClient,
+    rule: Edge,
+) -> None:
+    died_after_a_commit(task, source_cursor, kafka, name, positions)
+    insert(source_cursor, 5)
+    zookeeper_client.delete(f"/datas/task/{name}", recursive=True)
+    with Running(replace(task, start=rule), ZooKeeperPositions(zookeeper_client, name, name)) as running:
+        running.until_stored(insert(source_cursor, 6))
+    wait_until(lambda: ids(kafka, name) == [1, 2, 3, 4, 5, 6], "what was committed to be visible")
 
 
 def test_a_position_set_by_hand_after_that_holds(

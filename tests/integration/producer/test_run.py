@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.contracts import NO_MARK, Mark, PositionStore
 from cdcbus.plugins.converters.ogg_json import OggJson
 from cdcbus.plugins.errors import NoPosition
 from cdcbus.plugins.position import BinlogPosition
@@ -18,7 +18,7 @@ from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.start import Edge
 from cdcbus.producer.run import Progress
 from cdcbus.producer.task import FetchTask, FilterConfig
-from cdcbus.tasks.positions import ZooKeeperPositions
+from cdcbus.tasks.positions import ZooKeeperPositions, written_path
 from tests.integration.producer.reading import fetch_task, position, read_batches
 from tests.integration.producer.running import Running, canal, high_watermark, ids, messages
 
@@ -57,9 +57,9 @@ class Watched(ZooKeeperPositions):
         self._kafka, self._topic = kafka, topic
         self.saves: list[tuple[BinlogPosition, int]] = []
 
-    def save(self, text: str) -> None:
+    def save(self, text: str, mark: Mark = NO_MARK) -> None:
         self.saves.append((BinlogPosition.from_json(text), high_watermark(self._kafka, self._topic)))
-        super().save(text)
+        super().save(text, mark)
 
 
 def test_only_transaction_edges_are_stored_and_only_what_kafka_holds(
@@ -198,6 +198,44 @@ def test_a_start_rule_names_a_place_in_a_file(
     with Running(replace(task, start=BinlogPosition(start.file, start.pos)), positions) as running:
         running.until_stored(end)
     assert ids(kafka, name) == [1, 2]
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+@pytest.mark.parametrize("lost", ["position", "position and what was written"])
+def test_a_start_rule_is_for_the_first_start_only(
+    source_cursor: Cursor,
+    start: BinlogPosition,
+    task: FetchTask,
+    positions: PositionStore,
+    operator: KazooClient,
+    kafka: str,
+    name: str,
+    is_running: bool,
+    lost: str,
+) -> None:
+    """Rows between would be left out, as the rule says `latest`."""
+
+    def lose() -> None:
+        operator.delete(positions.path)
+        if lost != "position":
+            operator.delete(written_path(name, name))
+            operator.create(f"/datas/task/{name}/schema/{name}", makepath=True)
+
+    refused = pytest.raises(NoPosition, match=rf"task {name} has run before, as .* tells.*cdcbus offset reset {name} --to PLACE")
+    if is_running:
+        with refused, Running(replace(task, start=Edge.LATEST), positions) as running:
+            running.until_stored(insert(source_cursor, 1))
+            operator.ensure_path(f"/datas/task/{name}/schema/{name}")
+            lose() if lost == "position" else operator.delete(positions.path)
+            running.ends()
+    else:
+        with Running(task, positions) as running:
+            running.until_stored(insert(source_cursor, 1))
+        lose()
+        insert(source_cursor, 2)
+        with refused, Running(replace(task, start=Edge.LATEST), positions) as running:
+            running.ends()
+    assert ids(kafka, name) == [1]
 
 
 def test_rows_of_tables_left_out_move_the_position(
