@@ -81,7 +81,7 @@ def said_by_target(task_id: str, bus: BusSettings, topic: str) -> list[str]:
         return []
     there = target_offsets(task)
     if there.unknown:
-        return [f"what the target has is not known: {there.unknown}"]
+        return [there.unknown]
     return [f"{lane[0]}[{lane[1]}]: {there.says(lane)}" for lane in sorted(there.offsets) if lane[0] == topic]
 
 

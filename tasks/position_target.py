@@ -66,13 +66,13 @@ def _in_topic(
         before = known.get(lane[1])
         if lane in chosen:
             after = _offset(task, logs, lane, word, before)
-            means.append(f"{lane[0]}[{lane[1]}]: {_difference(task, lane, before, after)}; {there.says(lane)}")
+            means.append(f"{lane[0]}[{lane[1]}]: {_difference(task, lane, before, after)}{there.beside(lane)}")
         elif before is None:
             continue  # it stays where the target is
         else:
             after = before
         positions.append(KafkaPosition(topic, lane[1], after - 1))
-    return Target(kafka_positions_to_json(positions), tuple(means))
+    return Target(kafka_positions_to_json(positions), (*means, *filter(None, [there.unknown])))
 
 
 def _offset(task: LoadTask, logs: TopicLogs, lane: Lane, word: str, before: int | None) -> int:

@@ -13,20 +13,24 @@ from cdcbus.tasks.check_forward import check_forward
 from cdcbus.tasks.check_load import check_target
 from cdcbus.tasks.observations import Outcome
 
+UNKNOWN = "what the target has is not known: "
+
 
 @dataclass(frozen=True, slots=True)
 class TargetOffsets:
-    """The next offset of each lane that the target knows. `unknown`: why it does not tell."""
+    """The next offset of each lane that the target knows. `unknown`: that and why it does not tell."""
 
     offsets: Mapping[Lane, int] = field(default_factory=dict)
     unknown: str = ""
 
     def says(self, lane: Lane) -> str:
-        """In words; empty where the target was not asked."""
-        if self.unknown:
-            return f"what the target has is not known: {self.unknown}"
+        """In words."""
         offset = self.offsets.get(lane)
         return "the target has none of it" if offset is None else f"the target is at offset {offset}"
+
+    def beside(self, lane: Lane) -> str:
+        """The same, to be put behind another sentence; nothing where the target does not tell."""
+        return "" if self.unknown else f"; {self.says(lane)}"
 
 
 def target_offsets(task: LoadTask) -> TargetOffsets:
@@ -34,10 +38,10 @@ def target_offsets(task: LoadTask) -> TargetOffsets:
     try:
         seen, table = check_forward(task, task.target) if isinstance(task.target, PublishConfig) else check_target(task)
     except CdcError as error:
-        return TargetOffsets(unknown=str(error))
+        return TargetOffsets(unknown=f"{UNKNOWN}{error}")
     failed = next((each for each in seen if each.outcome is Outcome.ERROR), None)
     if failed:
-        return TargetOffsets(unknown=failed.found)
+        return TargetOffsets(unknown=f"{UNKNOWN}{failed.found}")
     if not table.is_there:
-        return TargetOffsets(unknown="it keeps no offsets, or none yet")
+        return TargetOffsets(unknown=f"{UNKNOWN}it keeps no offsets, or none yet")
     return TargetOffsets({(offset.topic, offset.partition): offset.next_offset for offset in table.applied})

@@ -22,6 +22,7 @@ from cdcbus.consumer.executors import Outcome, Span
 from cdcbus.consumer.forward import Committed, Forwarder
 from cdcbus.consumer.records import Records
 from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.plugins.contracts import AppliedOffset
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, DataError, OffsetConflict
 from cdcbus.plugins.kafka.publish_config import NewTopics, PublishConfig
@@ -141,6 +142,23 @@ def test_what_was_committed_is_the_offset_beside_the_change_number(transactional
     with closing(group):
         assert [found.offset for found in group.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)], timeout=30)] == [7, 4]
     assert forwarding(transactional).applied_offsets() == [Committed(topic, 0, 7, 55, term=1), Committed(topic, 1, 4, 56, term=1)]
+
+
+def test_where_lanes_were_told_to_go_on_is_committed_before_anything_is_sent(
+    transactional: LoadTask, forwarding: Callable[..., Forwarder]
+) -> None:
+    """Else an edit that was taken over would be gone after a kill."""
+    topic = transactional.task_id
+    first = forwarding(transactional)
+    first.apply((topic, 0), batch(insert(1), insert(2)), 7, 55)
+    first.applied_offsets()
+    first.take_over([AppliedOffset(topic, 0, 3, 56), AppliedOffset(topic, 1, 4, 56)])
+    first.close()
+    second = forwarding(transactional)
+    assert second.applied_offsets() == [Committed(topic, 0, 3, 56, term=2), Committed(topic, 1, 4, 56, term=1)]
+    second.take_over([AppliedOffset(topic, 0, 3, 57), AppliedOffset(topic, 1, 4, 57)])
+    second.apply((topic, 0), batch(insert(3)), 4, 57)
+    seen(transactional, [1, 2, 3])
 
 
 def test_what_was_sent_and_not_committed_is_never_seen(

@@ -6,13 +6,18 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import psycopg
 import pytest
 from confluent_kafka import Producer
 from pymysql.cursors import Cursor
 
-from cdcbus.ops.stack.addresses import Database
+from cdcbus.ops.stack.addresses import Addresses, Database
+from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget, Mark
+from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.position import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
+from cdcbus.tasks.positions import ZooKeeperPositions
 from cdcbus.tasks.swimlane_lock import lock_path
-from tests.support.bus import Bus, fetch_text, open_bus, resting_text
+from tests.support.bus import Bus, fetch_text, load_text, open_bus, resting_text
 
 pytestmark = pytest.mark.integration
 
@@ -125,6 +130,63 @@ def test_a_position_is_copied_to_a_task_that_has_the_swimlane(bus: Bus, load: st
     assert stored(bus, "15242", name) == [9, 4]
     assert "no swimlane is in both" in bus("offset", "copy", load, "7", code=1).stderr
     assert "the position is of topic other" in bus("offset", "set", load, '{"offset":1,"partition":0,"topic":"other"}', code=1).stderr
+
+
+@pytest.fixture
+def kept(bus: Bus, load: str, stack: Addresses, name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The same task with a target, which has applied 8 records of partition 0 and 3 of partition 1."""
+    at = stack.postgresql
+    monkeypatch.setenv("TARGET_PASSWORD", at.password)
+    url = f"jdbc:postgresql://{at.host}:{at.port}/{at.database}"
+    loader = make_loader("JdbcBatch", JdbcTarget(url, at.user, at.password, name))
+    with loader.transaction() as transaction:
+        for partition, end in enumerate((8, 3)):
+            transaction.store_offset(AppliedOffset(name, partition, end, 1), None)
+    bus.load(load_text(name, stack, name))
+    yield name
+    loader.close()
+    with psycopg.connect(host=at.host, port=at.port, user=at.user, password=at.password, dbname=at.database) as connection:
+        connection.execute("DELETE FROM cdcbus_position WHERE task = %s", (name,))
+
+
+def test_commands_keep_to_the_partitions_that_they_name_and_show_both_numbers(bus: Bus, load: str, kept: str, name: str) -> None:
+    store = ZooKeeperPositions(bus.client, kept, name)
+    store.load()
+    store.save(kafka_positions_to_json([KafkaPosition(name, 0, 6), KafkaPosition(name, 1, 1)]), Mark(True))
+
+    def written() -> dict[int, int]:
+        """What is still known as the task's own."""
+        after = ZooKeeperPositions(bus.client, kept, name)
+        after.load()
+        text = after.written.position if after.written else ""
+        return {} if text == "[]" else {p.partition: p.offset for p in kafka_positions_from_json(text)}
+
+    dry = bus("offset", "reset", kept, "--to", "-1", "--partition", "1", "--dry-run").stdout
+    assert f"{name}[1]: from offset 2 to 1: repeats 1 record" in dry
+    assert "; the target is at offset 3" in dry
+    assert written() == {0: 6, 1: 1}
+    bus("offset", "reset", kept, "--to", "-1", "--partition", "1", "--yes")
+    assert (stored(bus, kept, name), written()) == ([6, 0], {0: 6})
+    shown = bus("offset", "show", kept).stdout
+    assert f"{name}[0]: the target is at offset 8" in shown and "done up to 6, next 7" in shown
+    bus("offset", "undo", kept, "--yes")
+    assert stored(bus, kept, name) == [6, 1]
+    said = bus("offset", "set", kept, json.dumps({"offset": 4, "partition": 0, "topic": name})).stdout
+    assert f"{name}[0]: the target is at offset 8" in said
+    assert (stored(bus, kept, name), written()) == ([4, 1], {})
+    bus("offset", "reset", load, "--to", "latest", "--yes")
+    bus("offset", "copy", load, kept, "--partition", "1")
+    assert stored(bus, kept, name) == [4, 4]
+    assert "no position of partition 7" in bus("offset", "copy", load, kept, "--partition", "7", code=1).stderr
+
+
+def test_150_partitions_may_be_set_as_often_as_one_likes(bus: Bus, load: str, name: str) -> None:
+    for offset in range(10**12, 10**12 + 35):
+        text = kafka_positions_to_json(KafkaPosition(name, partition, offset) for partition in range(150))
+        bus("offset", "set", load, text)
+    history = bus.json("offset", "history", load)[name]
+    assert json.loads(history[-1]["after"])[149]["offset"] == 10**12 + 34
+    assert 1 < len(history) < 35
 
 
 def test_a_binlog_place_is_found_by_each_of_its_forms(

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcbus.consumer.spark import check_hadoop_configuration, is_cluster, java_options, with_attempts
+from cdcbus.consumer.spark import check_hadoop_configuration, check_speculation, is_cluster, java_options, with_attempts
 from cdcbus.plugins.errors import ConfigError
 
 
@@ -51,3 +51,9 @@ def test_without_its_configuration_nobody_looks_for_yarn(tmp_path: Path) -> None
         check_hadoop_configuration({"HADOOP_CONF_DIR": ""})
     with pytest.raises(ConfigError, match=f"YARN_CONF_DIR is {tmp_path}, where there is none"):
         check_hadoop_configuration({"YARN_CONF_DIR": str(tmp_path)})
+
+
+def test_speculation_is_refused() -> None:
+    check_speculation({"spark.speculation": "false"})
+    with pytest.raises(ConfigError, match=r"spark\.speculation=true has Spark apply one lane twice at the same time"):
+        check_speculation({"spark.speculation": "True"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from itertools import chain
 
+from cdcbus.consumer.offsets import Starts
 from cdcbus.consumer.progress import Progress
 from cdcbus.consumer.report import BatchReport
 from cdcbus.plugins.position import BinlogPosition
@@ -91,3 +92,16 @@ def test_counters_are_told_by_swimlane_and_table() -> None:
     progress.add(one, [("t", one)])
     measures.see(progress)
     assert measures.counts == [TableCounts("t", "shop.orders", 6, 6), TableCounts("u", "shop.orders", 4, 4)]
+
+
+def test_what_a_target_has_lost_is_told_for_an_hour() -> None:
+    now = [time.time()]
+    measures, progress = LoadMeasures(lambda: now[0]), Progress()
+    measures.see(progress)
+    assert measures.target_lost == ""
+    progress.begin(Starts({("t", 0): 10}, lost={("t", 0): (10, 60)}))
+    assert "it has t[0] up to offset 10, ZooKeeper knows that it had it up to 60" in measures.target_lost
+    progress.begin(Starts({("t", 0): 60}))  # another start does not take it back
+    assert measures.target_lost
+    now[0] += 3601
+    assert measures.target_lost == ""
