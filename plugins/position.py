@@ -17,12 +17,23 @@ from cdcbus.plugins.errors import PositionError
 
 
 @dataclass(frozen=True, slots=True)
+class Published:
+    """A transaction edge of the same server's binlog up to which all is published, though reading goes on from an earlier place; `gtid` is
+    the executed set there."""
+
+    file: str
+    pos: int
+    gtid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class BinlogPosition:
     """A transaction edge in a source's binlog: reading may go on at byte `pos` of `file`.
 
     `batch_id` counts stored positions (informational, as in porter). `gtid` is the executed set up to here, `timestamp_ms` the commit time
     of the transaction before, `server_uuid` the server whose file this is (`server-id-1` where it has no UUID), `file_created_ms` when the
-    file was begun, as names come again on other servers and after a reset; empty or 0 where not known.
+    file was begun, as names come again on other servers and after a reset; empty or 0 where not known. `published`: of what follows this
+    much is out already, as an XA transaction that was prepared before is still open.
     """
 
     file: str
@@ -32,12 +43,14 @@ class BinlogPosition:
     timestamp_ms: int = 0
     server_uuid: str = ""
     file_created_ms: int = 0
+    published: Published | None = None
 
     def __str__(self) -> str:
         return f"{self.file}:{self.pos}"
 
     def to_json(self) -> str:
-        """`{"batchId":B,"logfileName":F,"offset":O}` and, where known, `gtid`, `timestamp` (ms), `serverUuid` and `fileTimestamp` (ms)."""
+        """`{"batchId":B,"logfileName":F,"offset":O}` and, where known, `gtid`, `timestamp` (ms), `serverUuid`, `fileTimestamp` (ms) and
+        `published`, an object of `logfileName`, `offset` and `gtid`."""
         fields: dict[str, Any] = {"batchId": self.batch_id, "logfileName": self.file, "offset": self.pos}
         if self.gtid:
             fields["gtid"] = self.gtid
@@ -47,6 +60,10 @@ class BinlogPosition:
             fields["serverUuid"] = self.server_uuid
         if self.file_created_ms:
             fields["fileTimestamp"] = self.file_created_ms
+        if (published := self.published) is not None:
+            fields["published"] = {"logfileName": published.file, "offset": published.pos}
+            if published.gtid:
+                fields["published"]["gtid"] = published.gtid
         return orjson.dumps(fields).decode()
 
     @classmethod
@@ -68,7 +85,17 @@ class BinlogPosition:
             timestamp_ms=_field(fields, "timestamp", int, 0, text),
             server_uuid=_field(fields, "serverUuid", str, "", text),
             file_created_ms=_field(fields, "fileTimestamp", int, 0, text),
+            published=_published(fields.get("published"), text),
         )
+
+
+def _published(fields: Any, text: str | bytes) -> Published | None:
+    if fields is None:
+        return None
+    file, pos = (fields.get("logfileName"), fields.get("offset")) if isinstance(fields, dict) else (None, None)
+    if not isinstance(file, str) or not _is_natural(pos):
+        raise PositionError(f"not a binlog position: {_shown(text)}; published is no place")
+    return Published(file, pos, _field(fields, "gtid", str, "", text))
 
 
 @dataclass(frozen=True, slots=True)

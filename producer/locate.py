@@ -135,7 +135,7 @@ class Binlog:
             with servers.reported(self._config):
                 self._check_executed(position)
         known = self._named(position.file, position.pos, position.gtid)
-        return replace(known, batch_id=position.batch_id, timestamp_ms=position.timestamp_ms)
+        return replace(known, batch_id=position.batch_id, timestamp_ms=position.timestamp_ms, published=position.published)
 
     def lost(self, position: BinlogPosition, reason: str = "") -> PositionLost:
         """The error for a position that is not there: what is wanted and what is there, in files and time."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from pymysqlreplication.constants import BINLOG
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.position import BinlogPosition, Published
 from cdcbus.plugins.rowchange import Origin
 from cdcbus.producer import events as kinds
 from cdcbus.producer import tagged_gtid, xa
@@ -39,9 +40,13 @@ class Reading:
 
     def __init__(self, position: BinlogPosition, server: Server, tables: TableFilter, schema: SchemaHistory, ddl: DdlReader) -> None:
         self.file, self._pos, self._created_ms = position.file, position.pos, 0
-        # The GTIDs before `_edge`, None until a file's head says them; those behind it.
+        # The GTIDs of all transactions that have ended, None until a file's head says them.
         self._executed = parse_gtids(position.gtid, is_mariadb=server.is_mariadb) if position.gtid and server.has_gtids else None
-        self._ended: list[str] = []
+        # What is out already of what follows: up to a place of this server's, or, of another one's, by its GTIDs.
+        self._published = position.published
+        self._published_gtids = None
+        if position.published and not server.has_files_of(position):
+            self._published_gtids = parse_gtids(position.published.gtid, is_mariadb=server.is_mariadb)
         # A server that picks by GTIDs what it sends may leave out transactions behind a place that it sends from. Until it says that all of
         # them are in earlier files, edges do not name the server, so that a restart goes by GTIDs as well.
         self._files_of = server.identity if server.has_files_of(position) else ""
@@ -64,6 +69,7 @@ class Reading:
         self._payload: Iterator[list[bytes]] | None = None  # its events, where they are compressed into one
         # Before it:
         self._prepared = xa.Prepared()
+        self._ended_at = (position.file, position.pos, position.timestamp_ms, position.file_created_ms)
         # Of the batch that is being filled:
         self._parts: list[Part] = []
         self._closed = 0  # how many of these belong to transactions that have ended
@@ -125,15 +131,26 @@ class Reading:
     def _batch(self) -> Batch:
         position = None
         if edge := self._edge:
-            file, pos, commit_ms, created_ms = edge
-            self._schema.passed(Place(file, pos))
-            position = BinlogPosition(file, pos, -1, str(self._executed or ""), commit_ms, self._files_of, created_ms)
+            position = self._position(edge)
+            self._schema.passed(Place(position.file, position.pos))
         closed, opened, kept = self._parts[: self._closed], self._parts[self._closed :], list[Part]()
         if self._is_xa:
             opened, kept = kept, opened
         self._is_given_out |= bool(opened)
         self._parts, self._closed, self._edge = kept, 0, None
-        return Batch(closed, position, opened)
+        oldest = self._prepared.oldest
+        return Batch(closed, position, opened, (oldest.xid.decode(), oldest.prepared_s) if oldest else None)
+
+    def _position(self, edge: tuple[str, int, int, int]) -> BinlogPosition:
+        """Where reading may go on once all before the edge is out: there, or before the oldest transaction that is prepared still."""
+        here, oldest = self._at(edge), self._prepared.oldest
+        if oldest is None:
+            return here
+        return replace(oldest.before, published=self._published or Published(here.file, here.pos, here.gtid))
+
+    def _at(self, edge: tuple[str, int, int, int]) -> BinlogPosition:
+        file, pos, commit_ms, created_ms = edge
+        return BinlogPosition(file, pos, -1, str(self._executed or ""), commit_ms, self._files_of, created_ms, self._published)
 
     def _event(self, event: bytes) -> None:
         timestamp, kind, _, _, end_pos, _ = HEADER.unpack_from(event)
@@ -160,7 +177,7 @@ class Reading:
             table = self._tables[table_id(body)]
         except KeyError:
             raise UnreadableEvent("rows of a table that no table map names; the position is not a transaction edge") from None
-        if table is None:
+        if table is None or (self._published and self._is_out() and not self._is_xa):
             return
         if self._held is not None:
             self._parts.append(self._held)
@@ -227,7 +244,9 @@ class Reading:
             self._by_definition.clear()  # a DDL: tables may look different from here on
             ddl = statement(body, Place(self.file, self._pos))
             self._schema.follow(ddl, self._place())
-            self._parts += self._ddl.read(ddl, self._origin(event, timestamp))
+            parts = list(self._ddl.read(ddl, self._origin(event, timestamp)))
+            if not (self._published and self._is_out()):
+                self._parts += parts
             if sql.endswith(b"START TRANSACTION"):  # CREATE TABLE ... SELECT, of which the rows follow
                 self._in_transaction = True
             elif not self._in_transaction:
@@ -242,12 +261,14 @@ class Reading:
     def _xa_prepare(self, event: bytes, body: bytes, timestamp: int) -> None:
         xid = xa.prepared_xid(body)
         if xid is not None:
-            self._prepared.hold(xid, self._taken())
+            self._prepared.hold(xa.Open(xid, self._taken(), self._at(self._ended_at), timestamp))
+        elif self._published and self._is_out():  # committed in one phase
+            self._taken()
         self._end(timestamp)
 
     def _xa_finish(self, is_commit: bool, xid: bytes, event: bytes, timestamp: int) -> None:
         """The rows of a prepared transaction count from here on: this is their place."""
-        if is_commit:
+        if is_commit and not (self._published and self._is_out()):
             origin = self._origin(event, timestamp)
             rows = self._prepared.take(xid)
             for part in rows:
@@ -256,6 +277,20 @@ class Reading:
         else:
             self._prepared.drop(xid)
         self._end(timestamp)
+
+    def _is_out(self) -> bool:
+        """Whether the transaction that is being read is published already. Asked only while there is something of that kind."""
+        if self._published_gtids is not None:
+            return bool(self._gtid) and self._published_gtids.covers(parse_gtids(self._gtid, is_mariadb=self._server.is_mariadb))
+        return self._is_before_published(self._place())
+
+    def _is_before_published(self, place: Place) -> bool:
+        published = self._published
+        if published is None:
+            return False
+        if self._published_gtids is not None:
+            return self._executed is None or not self._executed.covers(self._published_gtids)
+        return place < Place(published.file, published.pos)
 
     def _open_rows(self) -> list[Rows]:
         return [part for part in self._parts[self._closed :] if isinstance(part, Rows)]
@@ -293,14 +328,11 @@ class Reading:
             self._parts.append(held)
             self._held = None
         self._closed = len(self._parts)
-        if self._gtid:
-            self._ended.append(self._gtid)
-        if not self._prepared:
-            self._edge = (self.file, self._pos, (self._commit_us or timestamp * 1_000_000) // 1000, self._created_ms)
-            if self._executed is not None:
-                for gtid in self._ended:
-                    self._executed.add(gtid)
-            self._ended.clear()
+        if self._gtid and self._executed is not None:
+            self._executed.add(self._gtid)
+        self._edge = self._ended_at = (self.file, self._pos, (self._commit_us or timestamp * 1_000_000) // 1000, self._created_ms)
+        if self._published and not self._is_before_published(Place(self.file, self._pos)):
+            self._published = self._published_gtids = None
         self._gtid, self._server_uuid, self._commit_us = "", self._server.server_uuid, 0
         self._in_transaction, self._is_xa, self._is_first, self._is_given_out = False, False, True, False
 
@@ -323,7 +355,7 @@ class Reading:
         self._is_xa = bool(flags & _PREPARED_XA)
 
     def _gtids_before_file(self, event: bytes, body: bytes, timestamp: int) -> None:
-        if not self._server.has_gtids or self._prepared:  # of these it counts what is not before an edge yet
+        if not self._server.has_gtids:
             return
         found = gtids_before_file(body, is_mariadb=self._server.is_mariadb)
         if self._executed is None:

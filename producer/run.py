@@ -34,12 +34,14 @@ LOG = logging.getLogger(__name__)
 @dataclass(slots=True)
 class Progress:
     """What a fetch task has done since it started: row changes sent, in all and by table and operation, positions stored, and the last of
-    these. `queued_bytes`: of records that wait for Kafka now; the task's `queue_bytes` at most."""
+    these. `queued_bytes`: of records that wait for Kafka now; the task's `queue_bytes` at most. `open_xa`: the xid of the oldest XA
+    transaction that is prepared and not finished, and since when, in epoch seconds."""
 
     done: int = 0
     stored: int = 0
     position: BinlogPosition | None = None
     queued_bytes: int = 0
+    open_xa: tuple[str, int] | None = None
     tables: Mapping[TableId, Mapping[Op, int]] = field(default_factory=dict)
 
     def queued(self, size_bytes: int) -> None:
@@ -176,6 +178,7 @@ def _copy(source: BinlogSource, start: BinlogPosition, publisher: KafkaPublisher
     """Copies row changes until `stop` is set, storing edges as it goes and once more at the end, also when the source fails."""
     try:
         for batch in source.batches(start):
+            checkpoint.progress.open_xa = batch.open_xa
             checkpoint.progress.done += publisher.send(batch.closed)
             if batch.edge is not None:
                 checkpoint.reached(batch.edge)

@@ -137,7 +137,10 @@ class Transactions:
 def metadata(edge: BinlogPosition, mzxid: int) -> str:
     """`mzxid`, a blank, and the position's JSON; without its GTIDs where it would be longer than brokers take."""
     text = f"{mzxid} {edge.to_json()}"
-    return text if len(text.encode()) <= METADATA_BYTES else f"{mzxid} {replace(edge, gtid='').to_json()}"
+    if len(text.encode()) <= METADATA_BYTES:
+        return text
+    published = edge.published and replace(edge.published, gtid="")
+    return f"{mzxid} {replace(edge, gtid='', published=published).to_json()}"
 
 
 def position_in(text: str, mzxid: int) -> BinlogPosition | None:

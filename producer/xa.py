@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from cdcbus.plugins.errors import UnreadableEvent
+from cdcbus.plugins.position import BinlogPosition
 from cdcbus.producer.rows import Rows
 
 MAX_BYTES = 1 << 26
@@ -27,37 +29,49 @@ def prepared_xid(body: bytes) -> bytes | None:
     return f"X'{parts[:first].hex()}',X'{parts[first:].hex()}',{form}".encode()
 
 
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A transaction that is prepared and not finished: its rows, the transaction edge before it, and when it was prepared."""
+
+    xid: bytes
+    rows: list[Rows]
+    before: BinlogPosition
+    prepared_s: int
+
+
 class Prepared:
-    """The rows of the transactions that are prepared and neither committed nor rolled back, MAX_BYTES of them at most. Truthy while there
-    are such transactions: until then reading must be able to go on from before the first of them."""
+    """The transactions that are prepared and neither committed nor rolled back, MAX_BYTES of rows at most."""
 
     def __init__(self) -> None:
-        self._rows: dict[bytes, list[Rows]] = {}
+        self._open: dict[bytes, Open] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._rows)
+    @property
+    def oldest(self) -> Open | None:
+        """The first of them: reading must be able to go on from before it."""
+        return next(iter(self._open.values()), None)
 
     def check(self, more: Iterable[Rows]) -> None:
         """Raises UnreadableEvent when the rows held and those given are too many."""
-        if sum(len(rows.body) for kept in (*self._rows.values(), more) for rows in kept) > MAX_BYTES:
+        held = (*(each.rows for each in self._open.values()), more)
+        if sum(len(rows.body) for kept in held for rows in kept) > MAX_BYTES:
             raise UnreadableEvent(
                 f"XA transactions that are prepared and not committed hold more than {MAX_BYTES >> 20} MB of rows, too many to keep until "
                 "then; finish them on the server (XA RECOVER lists them), or set the position past them and copy their rows by hand"
             )
 
-    def hold(self, xid: bytes, rows: list[Rows]) -> None:
-        """Keeps a prepared transaction's rows. Raises UnreadableEvent when they are too many."""
-        self.check(rows)
-        self._rows[xid] = rows
+    def hold(self, transaction: Open) -> None:
+        """Keeps a prepared transaction. Raises UnreadableEvent when its rows are too many."""
+        self.check(transaction.rows)
+        self._open[transaction.xid] = transaction
 
     def drop(self, xid: bytes) -> None:
         """Forgets a transaction that is rolled back."""
-        self._rows.pop(xid, None)
+        self._open.pop(xid, None)
 
     def take(self, xid: bytes) -> list[Rows]:
         """The rows of a transaction that is committed. Raises UnreadableEvent when reading began after it was prepared."""
         try:
-            return self._rows.pop(xid)
+            return self._open.pop(xid).rows
         except KeyError:
             raise UnreadableEvent(
                 "the commit of an XA transaction that was prepared before the position where reading began; set the position to a place "

@@ -71,7 +71,8 @@ def position(cursor: Cursor) -> BinlogPosition:
 
 
 def is_at_least(found: BinlogPosition, wanted: BinlogPosition) -> bool:
-    return (found.file, found.pos) >= (wanted.file, wanted.pos)
+    reached = found.published or found
+    return (reached.file, reached.pos) >= (wanted.file, wanted.pos)
 
 
 def read_batches(

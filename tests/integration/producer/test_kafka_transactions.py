@@ -20,7 +20,7 @@ from cdcbus.producer import transactions
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.positions import ZooKeeperPositions
 from tests.contract.position_store import eventually
-from tests.integration.producer.reading import fetch_task, position
+from tests.integration.producer.reading import connect, fetch_task, position
 from tests.integration.producer.running import SECONDS, Running
 from tests.support.committed import committed, committed_canal
 from tests.support.waiting import wait_until
@@ -139,6 +139,32 @@ def test_a_position_set_back_while_the_task_runs_is_taken_over(
         running.until(lambda: ids(kafka, name) == [1, 2, 1, 2])
         running.until_stored(insert(source_cursor, 3))
     wait_until(lambda: ids(kafka, name) == [1, 2, 1, 2, 3], "what was committed to be visible")
+
+
+def test_an_open_xa_transaction_holds_up_nobody_and_a_kill_beside_it_repeats_nothing(
+    task: FetchTask, source: Database, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, zookeeper_client: KazooClient
+) -> None:
+    with connect(source) as connection, connection.cursor() as other:
+        other.execute(f"USE {name}")
+        for sql in (f"XA START '{name}'", "INSERT INTO t VALUES (10)", f"XA END '{name}'", f"XA PREPARE '{name}'"):
+            other.execute(sql)
+        try:
+            with pytest.raises(PositionError, match="the process dies"), Running(task, Broken(positions, 2)) as running:  # type: ignore[arg-type]
+                insert(source_cursor, 1, 2)
+                running.until(lambda: running.progress.stored > 0 and ids(kafka, name) == [1, 2])
+                insert(source_cursor, 3, 4)
+                running.until(lambda: ids(kafka, name) == [1, 2, 3, 4])
+            with Running(task, ZooKeeperPositions(zookeeper_client, name, name)) as running:
+                insert(source_cursor, 5)
+                running.until(lambda: ids(kafka, name) == [1, 2, 3, 4, 5])
+                running.until(lambda: running.progress.open_xa is not None)
+                other.execute(f"XA COMMIT '{name}'")
+                running.until_stored(insert(source_cursor, 6))
+                running.until(lambda: running.progress.open_xa is None)
+        except BaseException:
+            other.execute(f"XA ROLLBACK '{name}'")
+            raise
+    wait_until(lambda: ids(kafka, name) == [1, 2, 3, 4, 5, 10, 6], "what was committed to be visible")
 
 
 def test_of_two_processes_that_run_a_task_the_older_one_stops(

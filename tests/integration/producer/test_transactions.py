@@ -10,6 +10,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import UnreadableEvent
+from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.rowchange import RowChange
 from tests.integration.producer.reading import changes_of, connect, fetch_task, position, read, read_batches
 
@@ -94,8 +95,37 @@ def test_the_rows_of_an_xa_transaction_come_where_it_is_committed(
     assert [(change.row, change.is_last) for change in changes] == [(0, True), (0, False), (1, False), (2, True)]
     assert {change.origin.pos >= before_commit.pos for change in changes[1:]} == {True}
     assert len({change.origin.gtid for change in changes[1:]}) == 1
-    edges = [batch.edge for batch in batches if batch.edge is not None]
-    assert [edge.pos for edge in edges] == [end.pos], "reading cannot go on between: it would not meet the rows"
+    *between, last = [batch.edge for batch in batches if batch.edge is not None]
+    assert (last.pos, last.published) == (end.pos, None)
+    assert {edge.pos for edge in between} <= {start.pos}, "reading cannot go on between: it would not meet the rows"
+    assert all(edge.published and edge.published.pos <= before_commit.pos for edge in between)
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["before the other is committed", "behind it"])
+def test_reading_goes_on_from_before_an_open_xa_transaction_and_repeats_nothing(
+    source: Database, source_cursor: Cursor, name: str, other: Cursor, is_late: bool
+) -> None:
+    """Two of them overlap; the position moves with the first one that ends."""
+    task, start = fetch_task(source, name), position(source_cursor)
+    with connect(source) as connection, connection.cursor() as third:
+        third.execute(f"USE {name}")
+        prepare(other, f"'{name}-a'", "INSERT INTO t VALUES (1, '{}')")
+        source_cursor.execute("INSERT INTO t VALUES (2, '{}')")
+        prepare(third, f"'{name}-b'", "INSERT INTO t VALUES (3, '{}')")
+        source_cursor.execute("INSERT INTO t VALUES (4, '{}')")
+        other.execute(f"XA COMMIT '{name}-a'") if is_late else None
+        source_cursor.execute("INSERT INTO t VALUES (5, '{}')")
+        batches = read_batches(task, start, position(source_cursor))
+        edge = [batch.edge for batch in batches if batch.edge is not None][-1]
+        assert ids(changes_of(batches)) == (["2", "4", "1", "5"] if is_late else ["2", "4", "5"])
+        assert batches[-1].open_xa is not None
+        assert edge.published is not None
+        assert (edge.pos > start.pos) is is_late
+        third.execute(f"XA COMMIT '{name}-b'")
+        other.execute("SELECT 1" if is_late else f"XA COMMIT '{name}-a'")
+        source_cursor.execute("INSERT INTO t VALUES (6, '{}')")
+    again = BinlogPosition.from_json(edge.to_json())
+    assert ids(read(task, again, position(source_cursor))) == (["3", "6"] if is_late else ["3", "1", "6"])
 
 
 def test_the_rows_of_an_xa_transaction_that_is_rolled_back_do_not_come(

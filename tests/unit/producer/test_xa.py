@@ -7,13 +7,18 @@ import struct
 import pytest
 
 from cdcbus.plugins.errors import UnreadableEvent
+from cdcbus.plugins.position import BinlogPosition
 from cdcbus.producer import xa
-from cdcbus.producer.xa import FINISH, Prepared, prepared_xid
+from cdcbus.producer.xa import FINISH, Open, Prepared, prepared_xid
 
 
 def prepare(first: bytes, second: bytes, form: int, *, is_one_phase: bool = False) -> bytes:
     """An XA_PREPARE event's body."""
     return struct.pack("<BIII", is_one_phase, form, len(first), len(second)) + first + second
+
+
+def opened(xid: bytes) -> Open:
+    return Open(xid, [], BinlogPosition("f", 4), 0)
 
 
 @pytest.mark.parametrize(
@@ -34,14 +39,15 @@ def test_one_phase_has_no_end_elsewhere() -> None:
 
 
 def test_a_transaction_is_kept_until_it_ends() -> None:
-    prepared = Prepared()
-    assert not prepared
-    prepared.hold(b"a", [])
-    prepared.hold(b"b", [])
+    prepared, first, second = Prepared(), opened(b"a"), opened(b"b")
+    assert prepared.oldest is None
+    prepared.hold(first)
+    prepared.hold(second)
+    assert prepared.oldest is first
     assert prepared.take(b"a") == []
-    assert prepared
+    assert prepared.oldest is second
     prepared.drop(b"b")
-    assert not prepared
+    assert prepared.oldest is None
     prepared.drop(b"b")
 
 
@@ -53,4 +59,4 @@ def test_the_commit_of_an_unknown_transaction_stops() -> None:
 def test_no_more_rows_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xa, "MAX_BYTES", -1)
     with pytest.raises(UnreadableEvent, match="too many to keep"):
-        Prepared().hold(b"a", [])
+        Prepared().hold(opened(b"a"))
