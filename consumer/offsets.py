@@ -67,8 +67,9 @@ class Known:
     @property
     def lost(self) -> tuple[int, int] | None:
         """The offsets of target and ZooKeeper where the target is behind what the task knows to have committed there."""
-        is_behind = self.target is not None and self.written is not None and self.target.next_offset < self.written
-        return (self.target.next_offset, self.written) if is_behind and not self.is_edited and self.target and self.written else None
+        if self.target is None or self.written is None or self.is_edited or self.target.next_offset >= self.written:
+            return None
+        return self.target.next_offset, self.written
 
     @property
     def is_replaced(self) -> bool:
@@ -256,10 +257,11 @@ def starting_offsets(
     """
     starts, targets = Starts(topic_ids=topic_ids), {(offset.topic, offset.partition): offset for offset in applied}
     for topic, store in stores.items():
-        known = _known(topic, store, targets, reached)
+        text = store.load()  # once: an edit that comes behind it is noticed when the position is written
+        known = _known(topic, text, store, targets, reached)
         lanes = lanes_of(task, logs, topic)
         starts.unread |= {lane: of for lane, each in known.items() if lane not in lanes and (of := each.in_zookeeper) is not None}
-        if store.load() is None and known:
+        if text is None and known:
             LOG.warning("task %s: %s is gone; the task goes on from where it knows to be, not by a start rule", task.task_id, store.path)
         for lane in lanes:
             offset = _offset(task, logs, lane, known, store, topic_ids.get(topic, ""))
@@ -270,9 +272,11 @@ def starting_offsets(
     return starts
 
 
-def _known(topic: str, store: PositionStore, targets: Mapping[Lane, AppliedOffset], reached: Mapping[Lane, int]) -> dict[Lane, Known]:
-    """What anybody knows of the topic's lanes."""
-    node, written = _stored(topic, store.load(), store.path), store.written
+def _known(
+    topic: str, text: str | None, store: PositionStore, targets: Mapping[Lane, AppliedOffset], reached: Mapping[Lane, int]
+) -> dict[Lane, Known]:
+    """What anybody knows of the topic's lanes. `text`: as loaded from the store."""
+    node, written = _stored(topic, text, store.path), store.written
     before = _stored(topic, written.position if written else None, store.path)
     is_set_again = not store.is_own and written is not None and all(before.get(each) == offset for each, offset in node.items())
     lanes = {lane for lane in (*targets, *reached) if lane[0] == topic} | {(topic, partition) for partition in (*node, *before)}

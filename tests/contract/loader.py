@@ -1,17 +1,19 @@
 """What every Loader promises, on a real server. Mix it into a test class that provides `server`."""
 
+import json
 import logging
 import re
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
 from cdcbus.plugins.column_rows import ColumnRows
-from cdcbus.plugins.contracts import AppliedOffset, Counts, Loader, OffsetTable, Swaps, TableBatch, TargetTable, Writes
+from cdcbus.plugins.contracts import AppliedOffset, Counts, Details, Loader, OffsetTable, Swaps, TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import (
     ConfigError,
     OffsetConflict,
@@ -550,6 +552,75 @@ class LoaderContract:
         assert done.count(True) == 1
         assert loader.applied_offsets() == [AppliedOffset("orders", 0, 6 + winner, 2)]
         assert self.rows(server) == [(winner, 1)]
+
+    def test_a_fence_ends_what_has_seen_an_earlier_epoch_however_often_it_commits(self, server: TargetServer, loader: Loader) -> None:
+        with loader.transaction() as transaction:
+            for partition in (0, 1):
+                transaction.store_offset(AppliedOffset("orders", partition, 5, 1), None)
+        first = loader.fence()
+        assert first is not None and first == [AppliedOffset("orders", partition, 5, 1, 1) for partition in (0, 1)]
+        with loader.transaction() as transaction:
+            transaction.store_offset(later := replace(first[0], next_offset=6), first[0])
+        second = loader.fence()
+        assert second is not None and {*second} == {replace(later, epoch=2), replace(first[1], epoch=2)}
+        for seen in (later, first[1]):  # also one that has not moved
+            with pytest.raises(OffsetConflict), loader.transaction() as transaction:
+                transaction.store_offset(replace(seen, next_offset=9), seen)
+        assert {*loader.applied_offsets()} == {*second}
+        with loader.transaction() as transaction:
+            transaction.store_offset(replace(second[0], next_offset=9), second[0])
+
+    def test_a_fence_waits_for_a_transaction_under_way(self, server: TargetServer, loader: Loader) -> None:
+        first = AppliedOffset("orders", 0, 5, 1)
+        with loader.transaction() as transaction:
+            transaction.store_offset(first, None)
+        with ThreadPoolExecutor(1) as pool:
+            with loader.transaction() as transaction:
+                transaction.store_offset(replace(first, next_offset=6), first)
+                fencing = pool.submit(loader.fence)
+                with pytest.raises(TimeoutError):
+                    fencing.result(0.5)
+            assert fencing.result(30) == [AppliedOffset("orders", 0, 6, 1, 1)]
+
+    def test_details_of_other_versions_are_kept(self, server: TargetServer, loader: Loader) -> None:
+        details = Details.from_json('{"topicId":"a","own":{"b":[1]},"x":"é"}')
+        with loader.transaction() as transaction:
+            transaction.store_offset(first := AppliedOffset("orders", 0, 5, 1, details=details), None)
+        assert loader.applied_offsets() == [first]
+        with loader.transaction() as transaction:
+            transaction.store_offset(replace(first, next_offset=6, details=replace(details, topic_id="c")), first)
+        [(text,)] = server.rows("SELECT details FROM {schema}.cdcbus_position")
+        assert json.loads(str(text)) == {"topicId": "c", "own": {"b": [1]}, "x": "é"}
+
+    def old_offset_table(self, server: TargetServer) -> None:
+        """As versions before had it, with a row of the tasks `contract` and `poor`."""
+        loader = make_loader("JdbcBatch", server.target())
+        with loader.transaction() as transaction:
+            transaction.store_offset(AppliedOffset("orders", 0, 5, 1), None)
+        loader.close()
+        for column in ("epoch", "details"):
+            server.execute(f"ALTER TABLE {{schema}}.cdcbus_position DROP COLUMN {column}")
+
+    def test_a_table_of_earlier_versions_is_completed(self, server: TargetServer) -> None:
+        self.old_offset_table(server)
+        dry, loader = make_loader("JdbcSqlDebug", server.target()), make_loader("JdbcBatch", server.target())
+        assert dry.fence() == dry.applied_offsets() == [AppliedOffset("orders", 0, 5, 1)]
+        assert loader.fence() == [AppliedOffset("orders", 0, 5, 1, 1)]
+        for each in (dry, loader):
+            each.close()
+
+    def test_a_table_of_earlier_versions_that_may_not_be_altered_is_refused_with_the_statement(self, server: TargetServer) -> None:
+        self.old_offset_table(server)
+        poor = make_loader("JdbcBatch", server.without_rights_to_create())
+        for _ in range(2):
+            with pytest.raises(TargetMisconfigured, match=r"cdcbus_position lacks column epoch, .* run ALTER TABLE .* ADD "):
+                poor.fence()
+        poor.close()
+
+    def test_without_an_offset_table_there_is_nothing_to_fence(self, server: TargetServer) -> None:
+        poor = make_loader("JdbcBatch", server.without_rights_to_create())
+        assert poor.fence() is None
+        poor.close()
 
     def test_each_task_has_offsets_of_its_own(self, server: TargetServer, loader: Loader) -> None:
         other = make_loader("JdbcBatch", server.target(task_id="other"))
