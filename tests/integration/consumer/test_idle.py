@@ -80,9 +80,9 @@ IMPATIENT = """
 from cdcbus.consumer import batches, run
 from cdcbus.ops.cli import main
 
-def told(task, positions, progress, stop):
+def told(task, positions, progress, stop, identity):
     print("rests behind", list(progress.next_offsets.values()), flush=True)
-    rest(task, positions, progress, stop)
+    rest(task, positions, progress, stop, identity)
 
 rest, run._rest, batches.QUIET_SECONDS = run._rest, told, 0.5
 main()
