@@ -361,6 +361,7 @@ _NAMES = {
     "queued_bytes": "queuedBytes",
     "kept_unread": "keptUnread",
     "kept_place": "keptPlace",
+    "target_lost": "targetLost",
 }
 _PAUSE = re.compile(r"; trying again in [0-9.e+-]+ s$")  # another one each time
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from confluent_kafka.admin import AdminClient
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.cli import main
@@ -244,3 +250,64 @@ def test_the_one_row_among_twenty_thousand_that_the_target_refuses_becomes_a_let
     listed = CliRunner(env={"CDCBUS_ZOOKEEPER": shop.addresses.zookeeper}).invoke(main, ["dlq", "list", str(load.file), "--json"])
     [letter] = json.loads(listed.output)
     assert "value too long for type character varying(5)" in letter["reason"]
+
+
+def test_a_target_restored_to_an_older_state_has_all_rows_again_and_an_alarm_tells_of_it(shop: Shop) -> None:
+    """Two starts of Spark take their time."""
+    shop.create("orders", ORDERS)
+    fetch = start_fetch(shop)
+    load = shop.load("postgresql")
+    load.start()
+    for number in range(20):
+        shop.cursor.execute("INSERT INTO orders (id, name) VALUES (%s, 'x')", (number,))
+    wait_applied(shop, fetch, load)
+    for table in ("orders", "cdcbus_position"):  # which is in the schema public, where other tasks have theirs
+        shop.postgresql(f"CREATE TABLE {shop.name}.kept_{table} AS SELECT * FROM {shop.name if table == 'orders' else 'public'}.{table}")
+    for number in range(20, 60):
+        shop.cursor.execute("INSERT INTO orders (id, name) VALUES (%s, 'x')", (number,))
+    wait_applied(shop, fetch, load)
+    load.ask_to_stop()
+    assert load.await_stop() == 0
+    shop.postgresql(f"DELETE FROM {shop.name}.orders WHERE id NOT IN (SELECT id FROM {shop.name}.kept_orders)")
+    own = f"task = '{load.task_id}'"
+    shop.postgresql(f"DELETE FROM public.cdcbus_position WHERE {own}")
+    shop.postgresql(f"INSERT INTO public.cdcbus_position SELECT * FROM {shop.name}.kept_cdcbus_position WHERE {own}")
+    load.start()
+    wait_until(lambda: len(shop.rows("orders")["postgresql"]) == 60, "the rows that were lost")
+    assert "the target has lost commits, as after a restore" in load.log.read_text()
+    stat = f"/datas/task/{load.task_id}/stat"
+    wait_until(
+        lambda: "ZooKeeper knows that it had" in json.loads(shop.zookeeper.get(stat)[0]).get("targetLost", ""), "nodes to be told", 60
+    )
+
+
+# `cdcbus task run`, but that the topics' ids are looked at every second.
+WATCHFUL = """
+from cdcbus.consumer import topic_identity
+from cdcbus.ops.cli import main
+
+topic_identity.LOOK_SECONDS = 1.0
+main()
+"""
+
+
+def test_a_topic_made_anew_under_a_running_task_stops_it(shop: Shop, kafka: str, make_topic: Callable[..., str], tmp_path: Path) -> None:
+    """A start of Spark takes its time."""
+    load = shop.load("postgresql")
+    words = [sys.executable, "-c", WATCHFUL, "task", "run", str(load.file), "--zookeeper", shop.addresses.zookeeper]
+    with (tmp_path / "watchful.log").open("wb") as printed:
+        task = subprocess.Popen(words, stdout=printed, stderr=printed, cwd=tmp_path, start_new_session=True)
+        try:
+            wait_until(lambda: shop.position(load) is not None, "the task's first position")
+            admin = AdminClient({"bootstrap.servers": kafka})
+            admin.delete_topics([shop.name])[shop.name].result(30)
+            wait_until(lambda: shop.name not in admin.list_topics(timeout=10).topics, "the topic to go")
+            make_topic(shop.name, 3)
+            assert task.wait(120) == 1
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(task.pid, signal.SIGKILL)
+            task.wait()
+    said = (tmp_path / "watchful.log").read_text()
+    assert "was deleted and made anew" in said
+    assert f"cdcbus offset reset {load.task_id} --to PLACE --topic {shop.name}" in said.replace("\n", " ")

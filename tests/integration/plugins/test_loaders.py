@@ -22,6 +22,7 @@ from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.postgresql import MERGE_ROWS
 from cdcbus.plugins.rowchange import Column, TableId
 from tests.contract.loader import LoaderContract
+from tests.contract.target_server import TargetServer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -678,3 +679,10 @@ class TestMysql(MysqlContract):
     @pytest.fixture
     def server(self, source: Database, name: str) -> Iterator[MysqlServer]:
         yield from schema_on(ForeignMysqlServer(source, name))
+
+    def test_a_table_of_earlier_versions_that_may_not_be_altered_is_refused_with_the_statement(self, server: TargetServer) -> None:
+        """Nobody here lacks that right: an address without a database has no place for the table, and nothing is fenced."""
+        self.old_offset_table(server)
+        poor = make_loader("JdbcBatch", server.without_rights_to_create())
+        assert poor.fence() is None
+        poor.close()
