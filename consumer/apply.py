@@ -6,10 +6,11 @@ A lane is written as the net effect of its changes, in columns where its records
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import repeat
 from operator import attrgetter
 from time import perf_counter
 
@@ -18,14 +19,17 @@ from cdcbus.consumer.look_ahead import LookAhead, ReadOn, no_future
 from cdcbus.consumer.mapper import Mapper, Plan, Route
 from cdcbus.consumer.net_columns import MIN_RECORDS, NetColumns, net_columns
 from cdcbus.consumer.offsets import Lane
+from cdcbus.consumer.placing import Placing
 from cdcbus.consumer.processor import Processor
 from cdcbus.consumer.records import Records
 from cdcbus.consumer.report import BatchReport
+from cdcbus.consumer.row_order import newest
 from cdcbus.consumer.settle import Again, Doubt, LanePart, Settling, Wait
 from cdcbus.consumer.steps import Step
 from cdcbus.consumer.task import LoadTask, SchemaChange
 from cdcbus.consumer.wanted import Wanted
 from cdcbus.consumer.write_net import NOTHING_KNOWN, write_net
+from cdcbus.plugins.columnar import RowGroup
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Loader, LoadTransaction, TargetTable
 from cdcbus.plugins.errors import (
     ConfigError,
@@ -37,14 +41,15 @@ from cdcbus.plugins.errors import (
     UnmappedColumn,
 )
 from cdcbus.plugins.loaders.widen import lacking, too_narrow
-from cdcbus.plugins.rowchange import Table, TableId
+from cdcbus.plugins.rowchange import Op, RowChange, Table, TableId
 
 LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A lane's part of a batch, decoded. `steps`: of the records that are not in `net`."""
+    """A lane's part of a batch, decoded. `steps`: of the records that are not in `net`. `versions`: the version tables of the target tables
+    whose rows have changes in other lanes; `alone`: the others, as far as there are other lanes."""
 
     lane: Lane
     records: Records
@@ -52,6 +57,8 @@ class _Prepared:
     steps: Sequence[Step]
     report: BatchReport
     letters: list[DeadLetter] | None
+    versions: Mapping[TableId, TargetTable] = field(default_factory=dict)
+    alone: Sequence[TargetTable] = ()
 
 
 @dataclass(slots=True)
@@ -71,6 +78,10 @@ class _Attempt:
 
 class _TooLate(Exception):
     """The target has refused at the commit what it took before."""
+
+
+class _Late(Exception):
+    """Another lane has found meanwhile that rows of a table have changes in several lanes."""
 
 
 class LaneWaits(Exception):
@@ -114,6 +125,7 @@ class LaneApplier:
         self._wanted = Wanted(task, converter, process)
         self._is_merging = task.merge and loader.is_merging
         self._look_ahead = LookAhead(read_on, self._steps_to)
+        self._placing, self._scattered = Placing(), set[TableId]()
 
     def applied_offsets(self) -> list[AppliedOffset]:
         """The offsets stored by this task, fenced first: whoever has asked before commits nothing any more."""
@@ -166,13 +178,31 @@ class LaneApplier:
         net = self._net_columns(records)
         steps = self._steps(lane, records.take(net.plain) if net else records, report, letters)
         report.decode_ms = (perf_counter() - started) * 1000
-        return _Prepared(lane, records, net, steps, report, letters)
+        if net and not self._scattered.isdisjoint(net.tables):  # which the steps have shown
+            return self._in_rows(_Prepared(lane, records, net, steps, report, letters))
+        return self._ordered(_Prepared(lane, records, net, steps, report, letters))
 
     def _in_rows(self, prepared: _Prepared) -> _Prepared:
         """The same without columns."""
         lane, records, letters = prepared.lane, prepared.records, self._letters()
         report = BatchReport(records=len(records), decode_ms=prepared.report.decode_ms)
-        return _Prepared(lane, records, None, self._steps(lane, records, report, letters), report, letters)
+        return self._ordered(_Prepared(lane, records, None, self._steps(lane, records, report, letters), report, letters))
+
+    def _ordered(self, prepared: _Prepared) -> _Prepared:
+        """With the version tables that it takes; they are made outside of its transaction."""
+        if prepared.records.keys is None:
+            return prepared
+        tables = {step.plan.target.id: step.plan.target for step in prepared.steps if step.plan.target.key}
+        tables |= {name: net.batch.table for name, net in (prepared.net.tables if prepared.net else NOTHING_KNOWN).items()}
+        versions = {}
+        for name in [name for name, table in tables.items() if self._is_scattered(table)]:
+            if found := self._loader.version_table(tables.pop(name), make=True):
+                versions[name] = found
+        return replace(prepared, versions=versions, alone=[*tables.values()])
+
+    def _is_scattered(self, table: TargetTable) -> bool:
+        """Whether changes of one row may be in several lanes, as far as is known. A version table says so for good."""
+        return bool(table.key) and (table.id in self._scattered or self._loader.is_coarse(table))
 
     def _letters(self) -> list[DeadLetter] | None:
         return None if self._put_dead_letters is None else []
@@ -209,6 +239,9 @@ class LaneApplier:
                 attempt.refused[again.offset] = again.reason
             except _TooLate:
                 attempt.is_checked_at_once = True
+            except _Late:
+                prepared = self._in_rows(prepared)
+                continue
             if prepared.net:
                 prepared = self._in_rows(prepared)
 
@@ -231,6 +264,9 @@ class LaneApplier:
                 report, letters = self._written(transaction, prepared, part, attempt)
                 if letters and self._put_dead_letters:
                     self._put_dead_letters(letters)  # before the offset moves past them
+                if prepared.alone and transaction.has_version_table(prepared.alone):
+                    self._scattered |= {table.id for table in prepared.alone if self._loader.version_table(table, make=False)}
+                    raise _Late
                 transaction.store_offset(done, seen)
                 applied, is_written = perf_counter(), True
         except RowConflict as error:
@@ -250,7 +286,9 @@ class LaneApplier:
             if report := self._columns_written(transaction, prepared, prepared.net):
                 return report, prepared.letters
             prepared, is_told = self._in_rows(prepared), True
+        superseded = BatchReport()
         steps = [step for step in prepared.steps if step.offset not in attempt.refused]
+        steps = self._newest(transaction, prepared, steps, superseded)
         letters = None if prepared.letters is None else [*prepared.letters]
         settling = Settling(
             self._task,
@@ -264,10 +302,17 @@ class LaneApplier:
             is_told=is_told,
         )
         settling.report.add(prepared.report)
+        settling.report.add(superseded)
         for offset, reason in attempt.refused.items():
             settling.bury([step for step in prepared.steps if step.offset == offset], reason)
         settling.settle()
         return settling.report, letters
+
+    def _newest(self, transaction: LoadTransaction, prepared: _Prepared, steps: list[Step], report: BatchReport) -> list[Step]:
+        if not prepared.versions:
+            return steps
+        coarse = frozenset(step.plan.target.id for step in steps if self._loader.is_coarse(step.plan.target))
+        return newest(transaction, steps, prepared.versions, coarse, report)
 
     # Columns: many records at once, where each needs no look of its own
 
@@ -275,7 +320,17 @@ class LaneApplier:
         task = self._task
         if len(records) < MIN_RECORDS or not self._is_merging or self._process is not None or not task.insert_on_update_error:
             return None
-        net = net_columns(records, task.converter, self._converter, self._column_plans, self._targets)
+        keys = records.keys
+
+        def is_in_order(group: RowGroup, plan: Plan) -> bool:
+            if keys is None or not plan.target.key:
+                return True
+            image = group.before if group.after is None else group.after
+            if not self._placing.is_by_key(plan, keys.take(group.records), image or {}):
+                self._scattered.add(plan.target.id)
+            return not self._is_scattered(plan.target)
+
+        net = net_columns(records, task.converter, self._converter, self._column_plans, self._targets, is_in_order)
         return net if net.tables else None
 
     def _column_plans(self, table: Table) -> list[Plan] | None:
@@ -299,6 +354,7 @@ class LaneApplier:
         report.add(prepared.report)
         try:
             with transaction.savepoint():
+                steps = self._newest(transaction, prepared, steps, report)
                 report.add(write_net(self._task, transaction, steps, net.tables))
         except (DataError, TargetRejected) as error:
             LOG.info("task %s: %s[%d] is applied row by row: %s", self._task.task_id, *prepared.lane, error)
@@ -319,11 +375,15 @@ class LaneApplier:
         """The row changes that the task wants, under the target's names, in order."""
         steps: list[Step] = []
         known: dict[int, tuple[Table, list[Plan]]] = {}  # by identity, see Route.plan
-        for offset, value in records:
+        is_alone, keys = records.keys is None, repeat(None) if records.keys is None else records.keys.to_pylist()
+        for (offset, value), key, came_ms in zip(records, keys, records.times.to_pylist(), strict=False):
             if value is None:  # a tombstone, for log compaction: its delete came before it
                 continue
             try:
-                steps += self._steps_of(offset, value, known, report)
+                of_record = self._steps_of(offset, value, known, report, came_ms or 0)
+                if not is_alone:
+                    self._look_at_key(key, of_record)
+                steps += [step for step, _ in of_record]
             except UnmappedColumn:
                 raise
             except DataError as error:
@@ -331,14 +391,25 @@ class LaneApplier:
                 report.unread += 1
         return steps
 
-    def _steps_of(self, offset: int, value: bytes, known: dict[int, tuple[Table, list[Plan]]], report: BatchReport) -> list[Step]:
-        steps: list[Step] = []
+    def _steps_of(
+        self, offset: int, value: bytes, known: dict[int, tuple[Table, list[Plan]]], report: BatchReport, came_ms: int
+    ) -> list[tuple[Step, RowChange]]:
+        """With the row changes that they were made of."""
+        steps: list[tuple[Step, RowChange]] = []
         for change in self._wanted.changes(value, report):
             table = change.table
             if id(table) not in known:
                 known[id(table)] = table, [self._plan(route, table) for route in self._mapper.routes(table.id)]
-            steps += [Step(offset, plan, plan.map(change)) for plan in known[id(table)][1]]
+            steps += [(Step(offset, plan, plan.map(change), (), came_ms), change) for plan in known[id(table)][1]]
         return steps
+
+    def _look_at_key(self, key: bytes | None, steps: Sequence[tuple[Step, RowChange]]) -> None:
+        """Whether other lanes may have changes of these rows."""
+        for step, change in steps:
+            target = step.plan.target
+            is_open = target.key and change.op is not Op.TRUNCATE and target.id not in self._scattered
+            if is_open and not self._placing.is_row_by_key(step.plan, key, change):
+                self._scattered.add(target.id)
 
     def _steps_to(self, target: TableId, offset: int, value: bytes) -> list[Step]:
         """What a record brings to a target table; nothing where it cannot be read, which is for its own batch to say."""

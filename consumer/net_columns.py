@@ -49,11 +49,13 @@ def net_columns(
     reader: Converter,
     plans_of: Callable[[Table], Sequence[Plan] | None],
     targets_of: Callable[[Records], set[TableId]],
+    is_in_order: Callable[[RowGroup, Plan], bool] = lambda _group, _plan: True,
 ) -> NetColumns:
     """What is known of the records by columns. `reader`: the converter of that name.
 
     `plans_of` gives the plans for rows of a source table: none when nobody wants them, None when each row must be looked at. `targets_of`
-    gives the target tables of records that are read one by one: all rows of these go the plain way, to keep their order.
+    gives the target tables of records that are read one by one: all rows of these go the plain way, to keep their order. `is_in_order`:
+    whether other lanes have no changes of a group's rows.
     """
     found = read_columns(records.values, converter)
     groups: dict[TableId, list[tuple[RowGroup, Plan]]] = {}
@@ -61,7 +63,7 @@ def net_columns(
     plain = set(others)
     for group in (*found.groups, *few):
         plans = plans_of(group.table)
-        if plans is None or any(_needs_look(group, plan) for plan in plans):
+        if plans is None or any(_needs_look(group, plan) or not is_in_order(group, plan) for plan in plans):
             plain.update(group.records.to_pylist())
             continue
         for plan in plans:

@@ -14,20 +14,31 @@ Record = tuple[int, bytes | None]  # offset, value
 Header = tuple[str, bytes | None]
 
 
-COLUMNS = ("offset", "value", "headers")
+COLUMNS = ("offset", "value", "headers", "key", "kafka_ms")
 
 
 class Records(Sequence[Record]):
-    """Equally long columns: offsets (int64), values (binary, null for a tombstone), and headers as Spark reads them, null for none."""
+    """Equally long columns: offsets (int64), values (binary, null for a tombstone), and headers as Spark reads them, null for none; keys
+    (binary) where the task reads more than one lane, None elsewhere; and when each came into Kafka (int64, epoch milliseconds)."""
 
-    def __init__(self, offsets: pa.Array, values: pa.Array, headers: pa.Array | None = None) -> None:
+    def __init__(
+        self,
+        offsets: pa.Array,
+        values: pa.Array,
+        headers: pa.Array | None = None,
+        keys: pa.Array | None = None,
+        times: pa.Array | None = None,
+    ) -> None:
         self.offsets, self.values = offsets, values
         self.headers = pa.nulls(len(offsets)) if headers is None else headers
+        self.keys = keys
+        self.times = pa.nulls(len(offsets), pa.int64()) if times is None else times
 
     @classmethod
     def of(cls, table: pa.Table) -> Records:
-        """Those of a table with columns of these names, all of one lane; headers only where they are read."""
-        return cls(*(pa.concat_arrays(table.column(name).chunks) for name in COLUMNS if name in table.column_names))
+        """Those of a table with columns of these names, all of one lane; of the others only what is read."""
+        found = {name: pa.concat_arrays(table.column(name).chunks) for name in COLUMNS if name in table.column_names}
+        return cls(found["offset"], found["value"], *(found.get(name) for name in COLUMNS[2:]))
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -41,13 +52,15 @@ class Records(Sequence[Record]):
     def __getitem__(self, index: slice) -> Records: ...
     def __getitem__(self, index: int | slice) -> Record | Records:
         if isinstance(index, slice):
-            return Records(self.offsets[index], self.values[index], self.headers[index])
+            keys = None if self.keys is None else self.keys[index]
+            return Records(self.offsets[index], self.values[index], self.headers[index], keys, self.times[index])
         return self.offsets[index].as_py(), self.values[index].as_py()
 
     def take(self, places: Sequence[int]) -> Records:
         """The records at these places."""
         chosen = pa.array(places, pa.int64())
-        return Records(self.offsets.take(chosen), self.values.take(chosen), self.headers.take(chosen))
+        keys = None if self.keys is None else self.keys.take(chosen)
+        return Records(self.offsets.take(chosen), self.values.take(chosen), self.headers.take(chosen), keys, self.times.take(chosen))
 
     def header_lists(self) -> Iterator[list[Header]]:
         """The headers of each record."""

@@ -311,8 +311,8 @@ COLUMNS = ("topic", "partition", "offset", "value")
 
 
 def kafka_stream(spark: SparkSession, task: LoadTask, offsets: Mapping[Lane, int], batch_records: int) -> DataFrame:
-    """A stream of topic, partition, offset, value and kafka_ms, when a record came into Kafka, and of headers where the task sends them on,
-    from `offsets` on; only committed records.
+    """A stream of topic, partition, offset, value and kafka_ms, when a record came into Kafka, from `offsets` on; only committed records.
+    And of headers where the task sends them on, or of keys, where a target's row may be in several partitions.
 
     Chosen partitions are assigned, else new partitions of the topics are found and read from their beginning.
     """
@@ -331,8 +331,9 @@ def kafka_stream(spark: SparkSession, task: LoadTask, offsets: Mapping[Lane, int
         **chosen,
     }
     headers = {"includeHeaders": "true"} if isinstance(task.target, PublishConfig) else {}
+    more = ["headers"] if headers else ["key"] if len(offsets) > 1 else []
     read = spark.readStream.format("kafka").options(**options, **headers).load()
-    return read.select(*COLUMNS, unix_millis("timestamp").alias("kafka_ms"), *(["headers"] if headers else []))
+    return read.select(*COLUMNS, unix_millis("timestamp").alias("kafka_ms"), *more)
 
 
 def begin_at(checkpoint: Path, offsets: Mapping[Lane, int]) -> None:

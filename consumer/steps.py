@@ -15,12 +15,13 @@ Key = tuple[Cell, ...]
 
 class Step(NamedTuple):
     """A mapped row change, the plan that mapped it, and the offset of its record. `held`: earlier changes of the same row, which another
-    row has forbidden so far."""
+    row has forbidden so far. `came_ms`: when the record came into Kafka, 0 where nobody asks."""
 
     offset: int
     plan: Plan
     change: RowChange
     held: tuple[Step, ...] = ()
+    came_ms: int = 0
 
     @property
     def changes(self) -> tuple[RowChange, ...]:
@@ -63,12 +64,12 @@ class Step(NamedTuple):
     def parts(self) -> Iterator[Step]:
         """A change of the key as the delete and the insert that it comes to; any other as it is, and one that lacks a column."""
         before, after = self.change.before or {}, self.change.after or {}
-        table, origin = self.change.table, self.change.origin
+        table, origin, row = self.change.table, self.change.origin, self.change.row
         if len(self.keys) < 2 or columns_missing(self.change, self.plan.target, {**before, **after}):
             yield self
             return
-        yield self._replace(change=RowChange(table, Op.DELETE, {**after, **before}, None, origin))
-        yield self._replace(change=RowChange(table, Op.INSERT, None, {**before, **after}, origin), held=())
+        yield self._replace(change=RowChange(table, Op.DELETE, {**after, **before}, None, origin, row))
+        yield self._replace(change=RowChange(table, Op.INSERT, None, {**before, **after}, origin, row), held=())
 
 
 def _key(row: Row, names: Sequence[str]) -> Key:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import orjson
 
@@ -284,6 +284,18 @@ class OffsetTable:
     applied: Sequence[AppliedOffset] = ()
 
 
+VERSION = ("cdcbus_ms", "cdcbus_place")
+"""The columns of a version table that are not the key's."""
+
+
+class RowVersion(NamedTuple):
+    """When the source made a change of a row: `came_ms`, when its record came into Kafka, and `place`, its place in the binlog as text that
+    sorts; empty where that is not known."""
+
+    came_ms: int = 0
+    place: str = ""
+
+
 class LoadTransaction(Protocol):
     """One open transaction of a target. Durable when its context ends without an error, undone otherwise."""
 
@@ -298,6 +310,16 @@ class LoadTransaction(Protocol):
 
     def check_at_once(self) -> None:
         """Constraints that the target would check at the commit are checked with each statement from here on."""
+        ...
+
+    def row_versions(self, versions: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> list[tuple[str, RowVersion]]:
+        """What a version table holds of these keys, in their order: which row it is to the target, the same for keys that it takes for
+        one, and the version of the last change that was stored with `write`, the lowest where there is none. Nobody else reads them so
+        before the transaction has ended. Raises as `write` does."""
+        ...
+
+    def has_version_table(self, tables: Sequence[TargetTable]) -> bool:
+        """Whether one of these has a version table by now."""
         ...
 
     def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:
@@ -336,6 +358,15 @@ class Loader(Protocol):
         """Gives the table those of the source's `columns` (under the target's names) that it lacks, and widens types that are too narrow
         for them; never drops or narrows anything. Durable at once. The table as it is then: what somebody else has done meanwhile is no
         error. Raises TargetRejected, TargetMisconfigured (no right to), TargetUnavailable."""
+        ...
+
+    def is_coarse(self, table: TargetTable) -> bool:
+        """Whether the table's key takes texts for one that differ: in case, in blanks at the end, as its collation has it. Cached."""
+        ...
+
+    def version_table(self, table: TargetTable, *, make: bool) -> TargetTable | None:
+        """The table beside a target table, for this task, that tells the version of its rows: its columns are the key's, as the target
+        compares it, and those of `VERSION`. None where there is none yet, unless it is to be made. Raises TargetError."""
         ...
 
     def transaction(self) -> AbstractContextManager[LoadTransaction]:

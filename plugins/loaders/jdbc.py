@@ -9,7 +9,18 @@ from threading import Lock
 
 from sqlalchemy import Connection
 
-from cdcbus.plugins.contracts import AppliedOffset, Counts, LoadTransaction, OffsetTable, Swaps, TableBatch, TargetTable, Writes
+from cdcbus.plugins.contracts import (
+    VERSION,
+    AppliedOffset,
+    Counts,
+    LoadTransaction,
+    OffsetTable,
+    RowVersion,
+    Swaps,
+    TableBatch,
+    TargetTable,
+    Writes,
+)
 from cdcbus.plugins.errors import (
     OffsetConflict,
     RowConflict,
@@ -20,7 +31,7 @@ from cdcbus.plugins.errors import (
     TargetUnavailable,
     UnsafeOffsetTable,
 )
-from cdcbus.plugins.loaders import offsets
+from cdcbus.plugins.loaders import offsets, row_versions
 from cdcbus.plugins.loaders.add_column import add_column
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.reflect import reflect
@@ -41,6 +52,8 @@ class JdbcBatch:
         self._database = database
         self._task_id = task_id
         self._tables: dict[TableId, TargetTable] = {}
+        self._coarse: dict[TableId, bool] = {}
+        self._version_tables: dict[str, TargetTable] = {}
         self._offset_table: TargetTable | None = None
         self._is_offset_table_open = False
         self._offset_table_lock = Lock()
@@ -64,6 +77,7 @@ class JdbcBatch:
         for wanted, table in list(self._tables.items()):  # to which other lanes may add
             if name in (wanted, table.id):
                 self._tables.pop(wanted, None)
+                self._coarse.pop(table.id, None)
 
     def is_altered(self, table: TargetTable) -> bool:
         if self._reflected(table.id) == table:
@@ -122,6 +136,30 @@ class JdbcBatch:
                 "they hold it there: run at the target UPDATE %s SET %s = (that default) WHERE %s IS NULL",
                 *(self._task_id, table.id, column, name, quoting.name(column), quoting.name(column)),
             )
+
+    def is_coarse(self, table: TargetTable) -> bool:
+        if (known := self._coarse.get(table.id)) is not None:
+            return known
+        database = self._database
+        with database.reported(f"table {table.id}"), database.engine.connect() as connection:
+            found = self._coarse[table.id] = bool(table.key) and database.dialect.is_coarse(connection, table)
+        return found
+
+    def version_table(self, table: TargetTable, *, make: bool) -> TargetTable | None:
+        name = row_versions.name_of(self._task_id, table)
+        if (known := self._version_tables.get(name)) is not None:
+            return known
+        with self._database.reported(f"versions of rows of table {table.id}"):
+            found = row_versions.find(self._database, self._task_id, table)
+            if found is None and make:
+                found = row_versions.make(self._database, self._task_id, table)
+                LOG.warning(
+                    "task %s: changes of one row of target table %s come in several Kafka partitions: table %s keeps which is the newest",
+                    *(self._task_id, table.id, name),
+                )
+        if found is not None:
+            self._version_tables[name] = found
+        return found
 
     @contextmanager
     def transaction(self) -> Iterator[LoadTransaction]:
@@ -283,6 +321,19 @@ class JdbcTransaction:
         if self._database.dialect.name != "mysql":  # which knows no other way
             with self._database.reported("transaction"):
                 self._run("SET CONSTRAINTS ALL IMMEDIATE")
+
+    def row_versions(self, versions: TargetTable, keys: Sequence[Cells]) -> list[tuple[str, RowVersion]]:
+        """Rows that are not there are made first: others wait for them then, too. One that is not found by its key is a row of its own."""
+        dialect, connection = self._database.dialect, self._connection
+        with self._reported(versions, versions.key):
+            dialect.upsert(connection, versions, Writes(versions.key, keys))
+            locked = dict(dialect.locked(connection, versions, keys, VERSION))
+        rows = (locked.get(place, (*key, 0, row_versions.NO_PLACE)) for place, key in enumerate(keys))
+        return [(repr(row), row_versions.version(came_ms, place)) for *row, came_ms, place in rows]
+
+    def has_version_table(self, tables: Sequence[TargetTable]) -> bool:
+        with self._database.reported("versions of rows"):
+            return row_versions.is_any_there(self._connection, self._database, self._task_id, tables)
 
     def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:
         if self._offset_table is None:

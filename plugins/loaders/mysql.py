@@ -10,10 +10,11 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.exc import DBAPIError
 
 from cdcbus.plugins.column_rows import ColumnRows
@@ -39,6 +40,7 @@ RECORDS: Final = re.compile(rb"([0-9]+)[^0-9]+([0-9]+)")
 KEYS_PER_STATEMENT: Final = 500
 """Below the sizes at which MariaDB turns an IN list into a join and MySQL gives up looking up its members by index."""
 STAGE_KEY: Final = "cdcbus_stage_row"
+ROWS_PER_UNION: Final = 100
 LENIENT: Final = "NO_BACKSLASH_ESCAPES"
 """The SQL mode in which an invalid value may be written."""
 
@@ -76,6 +78,13 @@ CATALOG: Final = Catalog(
             + (SELECT COUNT(*) FROM information_schema.schema_privileges WHERE privilege_type = 'CREATE' AND DATABASE() LIKE table_schema
                 AND grantee = CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), ''''))""",
 )
+COARSE: Final = text(
+    """
+    SELECT COUNT(*) FROM information_schema.columns
+    WHERE table_schema = :schema AND table_name = :table AND column_name IN :key AND data_type NOT IN ('enum', 'set')
+        AND collation_name NOT IN ('binary') AND collation_name NOT REGEXP '(_0900|_nopad)_bin$'"""
+).bindparams(bindparam("key", expanding=True))
+"""How many of these columns take different texts for one. To other binary collations blanks at the end are nothing."""
 COLUMN_TYPE: Final = """
     SELECT column_type FROM information_schema.columns WHERE table_schema = :schema AND table_name = :table AND column_name = :column"""
 
@@ -141,6 +150,19 @@ class Mysql:
     def swap(self, connection: Connection, table: TargetTable, columns: Sequence[str], old: Cells, new: Cells | None) -> int:
         literals = literal_rows(table, columns, [old] if new is None else [old, new])
         return _execute(connection, swap_sql(table, columns, *literals), table)
+
+    def locked(
+        self, connection: Connection, table: TargetTable, keys: Sequence[Cells], columns: Sequence[str]
+    ) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        numbered = enumerate(literal_rows(table, table.key, keys))
+        while part := [*islice(numbered, ROWS_PER_UNION)]:
+            sql = " UNION ALL ".join(f"({locked_sql(table, columns, *each)})" for each in part)
+            for number, *row in connection.exec_driver_sql(sql, execution_options={"no_parameters": True}):
+                yield number, tuple(row)
+
+    def is_coarse(self, connection: Connection, table: TargetTable) -> bool:
+        parameters = {**table.id._asdict(), "key": list(table.key)}
+        return bool(connection.execute(COARSE, parameters).scalar())
 
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
         """As for many rows; a few take statements of their own instead of the temporary table."""
@@ -344,6 +366,12 @@ def insert_missing_sql(table: TargetTable, columns: Sequence[str]) -> str:
         f"FROM {QUOTED.table(stage_of(table))} AS s LEFT JOIN {QUOTED.table(table.id)} AS t ON {_same_key(table)} "
         f"WHERE t.{QUOTED.name(table.key[0])} IS NULL"
     )
+
+
+def locked_sql(table: TargetTable, columns: Sequence[str], number: int, key: Sequence[str]) -> str:
+    """`key`: a literal per column."""
+    has_key = _has(table.key, dict(zip(table.key, key, strict=True)))
+    return f"SELECT {number}, {QUOTED.names((*table.key, *columns))} FROM {QUOTED.table(table.id)} WHERE {has_key} FOR UPDATE"
 
 
 def delete_sql(table: TargetTable, keys: Sequence[str]) -> str:

@@ -91,6 +91,17 @@ class Oracle:
         row = (*(new or ()), *(cell for _, cell in kept))
         return self._execute(connection, swap_sql(table, columns, nulls, is_update=new is not None), table, names, [row])
 
+    def locked(
+        self, connection: Connection, table: TargetTable, keys: Sequence[Cells], columns: Sequence[str]
+    ) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        sql = f"SELECT {QUOTED.names((*table.key, *columns))} FROM {QUOTED.table(table.id)} WHERE {_has(table.key)} FOR UPDATE"
+        for number, row in enumerate(self._rows(table, table.key, keys)):
+            for found in connection.exec_driver_sql(sql, row):
+                yield number, tuple(found)
+
+    def is_coarse(self, connection: Connection, table: TargetTable) -> bool:
+        return any(table.columns[name].type in ("CHAR", "NCHAR") for name in table.key)
+
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
         table = batch.table
         if batch.truncate:

@@ -114,6 +114,15 @@ DEFAULT: Final = """
         JOIN pg_class c ON c.oid = d.adrelid JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relname = %s AND a.attname = %s"""
 """A column's, as SQL."""
+COARSE: Final = """
+    SELECT bool_or(b.typname IN ('bpchar', 'citext') OR NOT coalesce(l.collisdeterministic, true))
+    FROM pg_attribute a
+        JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+        JOIN pg_type t ON t.oid = a.atttypid
+        JOIN pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END
+        LEFT JOIN pg_collation l ON l.oid = a.attcollation
+    WHERE n.nspname = %s AND c.relname = %s AND a.attname = ANY (%s)"""
+"""Whether one of these columns takes different texts for one."""
 INSERTED: Final = """
     SELECT coalesce((SELECT sum(pg_stat_get_xact_tuples_inserted(relid)) FROM pg_partition_tree(name)),
         pg_stat_get_xact_tuples_inserted(name), 0) FROM (SELECT %s::regclass AS name) AS n"""
@@ -224,6 +233,17 @@ class Postgresql:
         with _naming(table, columns, [new or old]):
             return connection.exec_driver_sql(swap_sql(table, columns, nulls, is_update=new is not None), parameters).rowcount
 
+    def locked(
+        self, connection: Connection, table: TargetTable, keys: Sequence[Cells], columns: Sequence[str]
+    ) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        numbers = "{" + ",".join(map(str, range(len(keys)))) + "}"
+        cells = (*self._arrays(table, table.key, keys), numbers)
+        for number, *row in connection.exec_driver_sql(locked_sql(table, columns), cells):
+            yield number, tuple(row)
+
+    def is_coarse(self, connection: Connection, table: TargetTable) -> bool:
+        return bool(connection.exec_driver_sql(COARSE, (*table.id, list(table.key))).scalar())
+
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
         table = batch.table
         if batch.truncate:
@@ -307,6 +327,14 @@ def insert_sql(table: TargetTable, columns: Sequence[str]) -> str:
         f"INSERT INTO {QUOTED.table(table.id)} ({QUOTED.names(columns)}) OVERRIDING SYSTEM VALUE "
         f"SELECT {', '.join(_cell(table, name) for name in columns)} FROM {_rows(table, columns)}"
     )
+
+
+def locked_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    """The last parameter: the rows' numbers."""
+    types = ["text" if _is_array(table, name) else table.columns[name].type for name in table.key]
+    rows = f"unnest({', '.join(f'%s::{type_}[]' for type_ in (*types, 'int'))}) AS s({QUOTED.names(table.key)}, cdcbus_n)"
+    found = QUOTED.names((*table.key, *columns), "t.")
+    return f"SELECT s.cdcbus_n, {found} FROM {QUOTED.table(table.id)} AS t JOIN {rows} ON {_same_key(table)} FOR UPDATE OF t"
 
 
 PLAIN: Final = "FORMAT text, NULL ''"

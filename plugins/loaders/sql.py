@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from sqlalchemy import Connection
 from sqlalchemy.dialects.mysql.base import MySQLDialect
@@ -97,6 +97,16 @@ class SqlDialect(Protocol):
 
     def swap(self, connection: Connection, table: TargetTable, columns: Sequence[str], old: Cells, new: Cells | None) -> int:
         """Deletes ONE row that is equal to `old` in these columns, or makes it `new`; how many were there, 0 or 1. NULL equals NULL."""
+        ...
+
+    def locked(
+        self, connection: Connection, table: TargetTable, keys: Sequence[Cells], columns: Sequence[str]
+    ) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        """Locks the rows with these keys: the place of each that is found, and its cells of the key and of these columns."""
+        ...
+
+    def is_coarse(self, connection: Connection, table: TargetTable) -> bool:
+        """Whether the key takes different texts for one."""
         ...
 
     def preview(self, batch: TableBatch) -> Iterator[Statement]:

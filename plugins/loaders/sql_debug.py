@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 
-from cdcbus.plugins.contracts import AppliedOffset, Counts, LoadTransaction, TableBatch, TargetTable
+from cdcbus.plugins.contracts import AppliedOffset, Counts, LoadTransaction, RowVersion, TableBatch, TargetTable
 from cdcbus.plugins.loaders.add_column import add_column
 from cdcbus.plugins.loaders.jdbc import JdbcBatch
 from cdcbus.plugins.loaders.sql import SqlDialect
 from cdcbus.plugins.loaders.widen import lacking, too_narrow
-from cdcbus.plugins.rowchange import Column
+from cdcbus.plugins.rowchange import Cell, Column
 
 LOG = logging.getLogger(__name__)
 
@@ -32,6 +32,9 @@ class JdbcSqlDebug(JdbcBatch):
     def fence(self) -> list[AppliedOffset] | None:
         table = self.offset_table()
         return list(table.applied) if table.is_there else None
+
+    def version_table(self, table: TargetTable, *, make: bool) -> TargetTable | None:
+        return super().version_table(table, make=False)
 
     def evolve(self, table: TargetTable, columns: Sequence[Column]) -> TargetTable:
         for column in lacking(table, columns):
@@ -62,6 +65,14 @@ class DryTransaction:
 
     def check_at_once(self) -> None:
         pass
+
+    def row_versions(self, versions: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> list[tuple[str, RowVersion]]:
+        """No row has one."""
+        return [(repr(key), RowVersion()) for key in keys]
+
+    def has_version_table(self, tables: Sequence[TargetTable]) -> bool:
+        """What it would tell changes nothing."""
+        return False
 
     def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:
         """Not: the next start begins where this one began."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
-from cdcbus.plugins.contracts import AppliedOffset, Counts, OffsetTable, TableBatch, TargetTable
+from cdcbus.plugins.contracts import AppliedOffset, Counts, OffsetTable, RowVersion, TableBatch, TargetTable
 from cdcbus.plugins.errors import OffsetConflict, RowConflict, TargetRejected
 from cdcbus.plugins.rowchange import Cell, Column, TableId
 
@@ -51,6 +51,12 @@ class MemoryTarget:
 
     def is_altered(self, table: TargetTable) -> bool:
         return self.tables.get(table.id) != table
+
+    def is_coarse(self, table: TargetTable) -> bool:
+        return False
+
+    def version_table(self, table: TargetTable, *, make: bool) -> TargetTable | None:
+        return None
 
     def evolve(self, table: TargetTable, columns: Sequence[Column]) -> TargetTable:
         raise NotImplementedError
@@ -97,6 +103,12 @@ class MemoryTransaction:
         for each in self.target.foreign_keys:
             for row in self.target.rows[each.child].values():
                 self._check_parent(each, row)
+
+    def row_versions(self, versions: TargetTable, keys: Sequence[Key]) -> list[tuple[str, RowVersion]]:
+        return [(repr(key), RowVersion()) for key in keys]
+
+    def has_version_table(self, tables: Sequence[TargetTable]) -> bool:
+        return False
 
     def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:
         if self.target.offsets.get((offset.topic, offset.partition)) != seen:

@@ -1,0 +1,220 @@
+"""Changes of one row in several partitions, on real targets: whichever partition is ahead, the row ends as the source has left it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pytest
+
+from cdcbus.consumer import apply
+from cdcbus.consumer.apply import LaneApplier
+from cdcbus.consumer.records import Records
+from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.contracts import Converter, JdbcTarget
+from cdcbus.plugins.converters.canal_row import CanalRow
+from cdcbus.plugins.converters.ogg_json import OggJson
+from cdcbus.plugins.kafka.record_key import key_text, split_key_change
+from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
+from tests.contract.target_server import TargetServer
+from tests.integration.plugins.test_loaders import MysqlServer, PostgresqlServer
+
+pytestmark = pytest.mark.integration
+CONVERTERS: dict[str, Converter] = {"canalRow": CanalRow(), "oggJson": OggJson()}
+MOVES = Table(TableId("shop", "moves"), (Column("id", "int"), Column("grp", "varchar(9)"), Column("v", "int")), ("id",))
+USERS = Table(TableId("shop", "users"), (Column("email", "varchar(40)"), Column("v", "int")), ("email",))
+T0 = 1_700_000_000_000
+
+
+@pytest.fixture(params=["postgresql", "mariadb"])
+def server(request: pytest.FixtureRequest, name: str) -> Iterator[TargetServer]:
+    at: Database = request.getfixturevalue(request.param)
+    server = PostgresqlServer(at, name) if request.param == "postgresql" else MysqlServer(at, name)
+    server.execute("CREATE SCHEMA {schema}")
+    yield server
+    server.execute("DROP SCHEMA {schema}" + (" CASCADE" if request.param == "postgresql" else ""))
+
+
+@pytest.fixture(params=[False, True], ids=["few", "many"])
+def padding(request: pytest.FixtureRequest) -> int:
+    """So many other rows come in each lane, as a batch of these would be read as columns."""
+    return 300 if request.param else 0
+
+
+@dataclass
+class Source:
+    """Writes a log of row changes, and puts them into lanes by their partition key."""
+
+    table: Table
+    partition_key: tuple[str, ...]
+    lanes: dict[bytes, list[tuple[bytes, RowChange, int]]]
+    place: int = 0
+    ms_per_change: int = 7
+
+    def change(self, op: Op, before: Row | None, after: Row | None) -> None:
+        self.place += 1
+        origin = Origin("mysql-bin.000003", 100 * self.place, "", 1, (T0 + self.place) * 1000)
+        change = RowChange(self.table, op, before, after, origin)
+        for part in split_key_change(change, self.partition_key):
+            key = key_text(part, self.partition_key)
+            self.lanes.setdefault(key, []).append((key, part, T0 + self.place * self.ms_per_change))
+
+
+def records(lane: Sequence[tuple[bytes, RowChange, int]], converter: str) -> Records:
+    keys, changes, times = zip(*lane, strict=True)
+    values = [CONVERTERS[converter].to_bytes(change) for change in changes]
+    offsets = pa.array(range(len(lane)), pa.int64())
+    return Records(offsets, pa.array(values, pa.binary()), None, pa.array(keys, pa.binary()), pa.array(times, pa.int64()))
+
+
+def interleavings(*lengths: int) -> list[tuple[int, ...]]:
+    """All orders in which lanes of so many records can be applied one by one."""
+    return sorted(set(itertools.permutations([lane for lane, length in enumerate(lengths) for _ in range(length)])))
+
+
+class Lanes:
+    """Applies lanes of a source in any order, each part by an applier of its own, as executors do."""
+
+    def __init__(self, server: TargetServer, lanes: Sequence[Records], task: LoadTask) -> None:
+        self._lanes, self._task = lanes, task
+        self._done = [0] * len(lanes)
+        self._loaders = [make_loader("JdbcBatch", server.target()) for _ in lanes]
+        self._appliers = [LaneApplier(task, CONVERTERS[task.converter], loader) for loader in self._loaders]
+        for applier in self._appliers:
+            applier.applied_offsets()
+
+    def apply(self, lane: int, count: int) -> int:
+        """How many changes were superseded."""
+        begin = self._done[lane]
+        end = self._done[lane] = min(len(self._lanes[lane]), begin + count)
+        report = self._appliers[lane].apply(("shop", lane), self._lanes[lane][begin:end], end, 1)
+        return sum(each.superseded for each in report.tables.values())
+
+    def __enter__(self) -> Lanes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for loader in self._loaders:
+            loader.close()
+
+
+def task_of(server: TargetServer, converter: str = "canalRow", **options: bool) -> LoadTask:
+    rules = (MapperRule(schema=("shop", server.schema)),)
+    return replace(LoadTask("7", TopicConfig("", ("shop",)), converter, "JdbcBatch", JdbcTarget(""), rules=rules), **options)  # type: ignore[arg-type]
+
+
+def assert_ends(server: TargetServer, source: Source, table: str, expected: list[tuple[object, ...]], task: LoadTask, padding: int) -> None:
+    """In whichever order the lanes are applied; `padding`: rows with ids from 1000 on, with which a few orders are tried only."""
+    lanes = [*source.lanes.values()]
+    orders = interleavings(*map(len, lanes))
+    for order in (orders[0], orders[len(orders) // 2], orders[-1]) if padding else orders:
+        server.execute(f"DELETE FROM {{schema}}.{table}")
+        padded = []
+        for number, lane in enumerate(lanes):
+            more = [
+                (lane[0][0], RowChange(source.table, Op.INSERT, None, pad(source.table, 1000 * (number + 1) + row, lane[0][1])), T0)
+                for row in range(padding)
+            ]
+            padded.append(records([*more, *lane], task.converter))
+        server.execute("DROP TABLE IF EXISTS {schema}.cdcbus_position")
+        for (name,) in server.rows(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = '{schema}' AND table_name LIKE 'cdcbus_row%'"
+        ):
+            server.execute(f"DROP TABLE {{schema}}.{name}")
+        with Lanes(server, padded, task) as applying:
+            seen = set[int]()
+            for number in order:
+                applying.apply(number, 1 if number in seen else padding + 1)
+                seen.add(number)
+        columns = ", ".join(column.name for column in source.table.columns)
+        found = server.rows(f"SELECT {columns} FROM {{schema}}.{table} ORDER BY 1")
+        assert [row for row in found if not is_pad(row[0])] == expected, order
+        assert len(found) - len(expected) == padding * len(lanes)
+
+
+def pad(table: Table, number: int, like: RowChange) -> dict[str, Cell]:
+    row = dict(like.after or like.before or {})
+    return {**row, table.key[0]: str(number)}
+
+
+def is_pad(key: object) -> bool:
+    return (text := str(key).strip()).isdigit() and int(text) >= 1000
+
+
+def move(key: str, grp: str, v: str) -> dict[str, Cell]:
+    return {"id": key, "grp": grp, "v": v}
+
+
+@pytest.mark.parametrize("converter", ["canalRow", "oggJson"])
+def test_a_row_that_moves_between_partitions_and_back_ends_as_the_source_left_it(
+    server: TargetServer, converter: str, padding: int
+) -> None:
+    server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(9), v INT)")
+    source = Source(MOVES, ("grp",), {})
+    source.change(Op.INSERT, None, move("1", "a", "1"))
+    source.change(Op.UPDATE, move("1", "a", "1"), move("1", "b", "2"))
+    source.change(Op.UPDATE, move("1", "b", "2"), move("1", "b", "3"))
+    source.change(Op.UPDATE, move("1", "b", "3"), move("1", "a", "4"))
+    assert_ends(server, source, "moves", [(1, "a", 4)], task_of(server, converter), padding)
+
+
+def test_a_row_that_is_deleted_and_comes_again_in_another_partition_stays(server: TargetServer, padding: int) -> None:
+    server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(9), v INT)")
+    source = Source(MOVES, ("grp",), {})
+    source.change(Op.INSERT, None, move("1", "a", "1"))
+    source.change(Op.DELETE, move("1", "a", "1"), None)
+    source.change(Op.INSERT, None, move("1", "b", "2"))
+    source.change(Op.UPDATE, move("1", "b", "2"), move("1", "b", "3"))
+    assert_ends(server, source, "moves", [(1, "b", 3)], task_of(server, insert_on_update_error=False), padding)
+
+
+def test_a_row_that_is_gone_at_last_stays_away(server: TargetServer) -> None:
+    server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(9), v INT)")
+    source = Source(MOVES, ("grp",), {})
+    source.change(Op.INSERT, None, move("1", "a", "1"))
+    source.change(Op.UPDATE, move("1", "a", "1"), move("1", "b", "2"))
+    source.change(Op.DELETE, move("1", "b", "2"), None)
+    assert_ends(server, source, "moves", [], task_of(server), 0)
+
+
+CASE = {"postgresql": "CREATE COLLATION {schema}.ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false)"}
+
+
+@pytest.mark.parametrize(("one", "other"), [("user1", "User1"), ("user1", "user1 ")], ids=["case", "trailing blank"])
+def test_a_key_that_changes_in_case_or_blanks_only_stays(
+    server: TargetServer, request: pytest.FixtureRequest, one: str, other: str, padding: int
+) -> None:
+    kind = "VARCHAR(40)"
+    if isinstance(server, PostgresqlServer):
+        server.execute(CASE["postgresql"])
+        kind = "CHAR(40)" if other.endswith(" ") else "VARCHAR(40) COLLATE {schema}.ci"
+    server.execute(f"CREATE TABLE {{schema}}.users (email {kind} PRIMARY KEY, v INT)")
+    source = Source(USERS, ("email",), {})
+    source.change(Op.INSERT, None, {"email": one, "v": "1"})
+    source.change(Op.UPDATE, {"email": one, "v": "1"}, {"email": other, "v": "2"})
+    source.change(Op.UPDATE, {"email": other, "v": "2"}, {"email": other, "v": "3"})
+    left = other.rstrip() if kind == "CHAR(40)" else other
+    shown = left.ljust(40) if kind == "CHAR(40)" else left
+    assert_ends(server, source, "users", [(shown, 3)], task_of(server), padding)
+
+
+def test_changes_of_many_rows_by_columns_are_known_by_their_record_keys(server: TargetServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows whose records have the key of the table make no version table, also where the partition key is a part of it."""
+    monkeypatch.setattr(apply, "MIN_RECORDS", 1)
+    server.execute("CREATE TABLE {schema}.moves (id INT, grp INT, v INT, PRIMARY KEY (id, grp))")
+    table = replace(MOVES, key=("id", "grp"))
+    for partition_key in (("grp", "id"), ("grp",), ("id",)):
+        lane = Source(table, partition_key, {})
+        for number in range(300):
+            lane.change(Op.INSERT, None, {"id": str(number), "grp": str(number % 7), "v": "1"})
+        [made] = [records([each for key in lane.lanes for each in lane.lanes[key]], "canalRow")]
+        with Lanes(server, [made], task_of(server)) as applying:
+            applying.apply(0, 300)
+        server.execute("DELETE FROM {schema}.moves")
+        server.execute("DELETE FROM {schema}.cdcbus_position")
+        query = "SELECT table_name FROM information_schema.tables WHERE table_schema = '{schema}' AND table_name LIKE 'cdcbus_row%'"
+        assert server.rows(query) == []
