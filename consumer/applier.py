@@ -63,6 +63,14 @@ class Applier(Protocol):
         `applied_offsets` was called."""
         ...
 
+    def scatter(self, reason: str) -> None:
+        """Records of any row may be in several lanes from now on, for this reason. Raises TargetError."""
+        ...
+
+    def forget_versions(self, before_ms: int) -> None:
+        """All records that came into Kafka before that time have been applied."""
+        ...
+
     def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int, settled_before: int = 0) -> BatchReport:
         """Applies a lane's part of a batch, which began while ZooKeeper's node of the position was at `mzxid`; returns once it is
         durable. Raises LaneWaits when it has applied a part and the rest is to wait for other lanes, but never for a record before

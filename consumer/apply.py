@@ -125,7 +125,7 @@ class LaneApplier:
         self._wanted = Wanted(task, converter, process)
         self._is_merging = task.merge and loader.is_merging
         self._look_ahead = LookAhead(read_on, self._steps_to)
-        self._placing, self._scattered = Placing(), set[TableId]()
+        self._placing, self._scattered, self._are_all_scattered = Placing(), set[TableId](), False
 
     def applied_offsets(self) -> list[AppliedOffset]:
         """The offsets stored by this task, fenced first: whoever has asked before commits nothing any more."""
@@ -146,6 +146,9 @@ class LaneApplier:
 
     def take_over(self, offsets: Sequence[AppliedOffset]) -> None:
         """One transaction. The epoch is the one that `applied_offsets` has begun."""
+        new = sorted({(each.topic, each.partition) for each in offsets} - self.seen.keys())
+        if grown := [lane for lane in new if lane[0] in {topic for topic, _ in self.seen}]:
+            self.scatter(f"partitions were added to topic {grown[0][0]}")
         taken = [self._taken(offset) for offset in sorted(offsets, key=attrgetter("topic", "partition"))]
         with self._loader.transaction() as transaction:
             for offset in taken:
@@ -157,6 +160,18 @@ class LaneApplier:
         if seen is None:
             return replace(offset, epoch=1)
         return replace(offset, epoch=seen.epoch, details=replace(seen.details, topic_id=offset.details.topic_id))
+
+    def scatter(self, reason: str) -> None:
+        if self._loader.scatter():
+            LOG.warning(
+                "task %s: %s, so records of one row are in several of them: tables cdcbus_row_... in the target keep which change of a row "
+                "is the newest, which takes time. Once the task has applied all records from before, stop it, drop these tables, start it",
+                *(self._task.task_id, reason),
+            )
+        self._are_all_scattered = self._loader.is_scattered()
+
+    def forget_versions(self, before_ms: int) -> None:
+        self._loader.forget_versions(before_ms)
 
     def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int, settled_before: int = 0) -> BatchReport:
         """Everything or nothing: rows, dead letters, and that the lane has been applied up to `end_offset`.
@@ -202,7 +217,7 @@ class LaneApplier:
 
     def _is_scattered(self, table: TargetTable) -> bool:
         """Whether changes of one row may be in several lanes, as far as is known. A version table says so for good."""
-        return bool(table.key) and (table.id in self._scattered or self._loader.is_coarse(table))
+        return bool(table.key) and (self._are_all_scattered or table.id in self._scattered or self._loader.is_coarse(table))
 
     def _letters(self) -> list[DeadLetter] | None:
         return None if self._put_dead_letters is None else []
@@ -240,6 +255,8 @@ class LaneApplier:
             except _TooLate:
                 attempt.is_checked_at_once = True
             except _Late:
+                self._are_all_scattered = self._loader.is_scattered()
+                self._scattered |= {table.id for table in prepared.alone if self._loader.version_table(table, make=False)}
                 prepared = self._in_rows(prepared)
                 continue
             if prepared.net:
@@ -265,7 +282,6 @@ class LaneApplier:
                 if letters and self._put_dead_letters:
                     self._put_dead_letters(letters)  # before the offset moves past them
                 if prepared.alone and transaction.has_version_table(prepared.alone):
-                    self._scattered |= {table.id for table in prepared.alone if self._loader.version_table(table, make=False)}
                     raise _Late
                 transaction.store_offset(done, seen)
                 applied, is_written = perf_counter(), True

@@ -24,7 +24,7 @@ from cdcbus.consumer.executors import Executors, Outcome, Span
 from cdcbus.consumer.fetch import Fetcher
 from cdcbus.consumer.idle import AWAIT, asleep, is_quiet
 from cdcbus.consumer.offsets import Lane
-from cdcbus.consumer.other_lanes import settled_before
+from cdcbus.consumer.other_lanes import read_before_ms, settled_before
 from cdcbus.consumer.progress import Progress, is_done
 from cdcbus.consumer.records import NO_RECORDS, Records, by_lane, kafka_times, same_in_all
 from cdcbus.consumer.report import BatchReport
@@ -38,6 +38,7 @@ from cdcbus.plugins.task_at_work import TASK_AT_WORK
 
 LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 0.05  # whether the query is to end
+FORGET_SECONDS = 60.0
 QUIET_SECONDS = 15.0  # without a record a query ends
 # Where many tasks share Spark's cores, a free one goes to the pool that has the fewest, and of those that have none to the first by name,
 # always. So small batches of all tasks share one pool, in which it is first come, first served; a large one is in a pool of its task's.
@@ -77,6 +78,7 @@ class Batches:
         self._lanes = ThreadPoolExecutor(applier.lanes_at_once, "lane", TASK_AT_WORK.set, (task.task_id,))  # each needs a connection
         self._applied: Future[None] | None = None  # of the batch before
         self._fetched = progress.next_offsets
+        self._forgot = time.monotonic()
         self._quiet_since = time.monotonic()
         self._limit = task.start.last + 1 if isinstance(task.start, Replay) else sys.maxsize
 
@@ -110,6 +112,10 @@ class Batches:
     def _take(self, frame: DataFrame, ends: dict[Lane, int]) -> None:
         """Brings the records here while the batch before is applied, unless they are many."""
         count = sum(end - self._fetched.get(lane, 0) for lane, end in ends.items())
+        if new := ends.keys() - self._fetched.keys():
+            self._scatter(sorted(new))
+            if len(ends) - len(new) == 1:  # this query was told nothing of other lanes
+                self.ended.set()
         self._fetched = ends
         records = None if self._executors and self.size.is_large(count) else self._fetcher.fetch(frame, count, self.ended)
         TURNS.give_back(self)
@@ -126,6 +132,11 @@ class Batches:
             if self._applied is not None:
                 self._applied.result()
             self.ended.set()
+
+    def _scatter(self, new: Sequence[Lane]) -> None:
+        """Lanes that Spark has found: what is read from them may be newer than what is still to be read from the others."""
+        self._applier.scatter(f"partition {new[0][1]} was added to topic {new[0][0]}")
+        self.progress.next_offsets = {**dict.fromkeys(new, 0), **self.progress.next_offsets}
 
     def _work(self, apply: Callable[[dict[Lane, int]], list[Outcome]], ends: dict[Lane, int]) -> None:
         with self._working:
@@ -200,8 +211,16 @@ class Batches:
         moved = {outcome.lane: outcome.end for outcome in outcomes}
         self.progress.next_offsets = {**known, **moved}
         self._report(self.progress)
+        self._forget_versions()
         if waiting := [outcome for outcome in outcomes if outcome.waits]:
             self._wait_for_others(waiting, has_moved=any(end > known.get(lane, 0) for lane, end in moved.items()))
+
+    def _forget_versions(self) -> None:
+        """Of rows, where lanes are beyond their changes; once in FORGET_SECONDS at most."""
+        if len(self.progress.next_offsets) > 1 and time.monotonic() - self._forgot > FORGET_SECONDS:
+            self._forgot = time.monotonic()
+            if (before_ms := read_before_ms(self._task, self.progress.next_offsets)) > 0:
+                self._applier.forget_versions(before_ms)
 
     def _wait_for_others(self, waiting: Sequence[Outcome], *, has_moved: bool) -> None:
         """The rest of the batch is read again. Raises TargetUnavailable when that does not help at once: no lane got on, and what these

@@ -143,6 +143,12 @@ class Forwarder:
                 raise _conflict(lane)
             self.seen = {lane: outlet.held} if outlet.held else {}
 
+    def scatter(self, _reason: str) -> None:
+        """Each record says where its row's change is in the source's order, so whoever reads them can tell."""
+
+    def forget_versions(self, _before_ms: int) -> None:
+        """None are kept."""
+
     def let_go(self) -> None:
         """Keeps no lane, so that other processes can have them."""
         self.close()

@@ -22,8 +22,8 @@ def settled_before(task: LoadTask, lane: Lane, next_offsets: Mapping[Lane, int])
 
     def read_up_to_ms(other: Lane) -> int:
         """Records of a partition are in order; of two that came at once the one of the first lane is the earlier one."""
-        left = () if is_beyond(task, next_offsets[other]) else logs.records(other, next_offsets[other])
-        return next((came_ms + (other > lane) for _, came_ms, _ in left), all_there_ms)
+        came_ms = _came_next_ms(task, logs, other, next_offsets[other])
+        return all_there_ms if came_ms is None else came_ms + (other > lane)
 
     with TopicLogs(task) as logs:
         others = [(topic, partition) for topic in task.source.topics for partition in logs.partitions(topic) if (topic, partition) != lane]
@@ -34,6 +34,24 @@ def settled_before(task: LoadTask, lane: Lane, next_offsets: Mapping[Lane, int])
             return 0
         found = logs.at_time(lane, min(map(read_up_to_ms, others)))
         return end if found is None else found
+
+
+def read_before_ms(task: LoadTask, next_offsets: Mapping[Lane, int]) -> int:
+    """The time before which no record came into Kafka that is still to be read, as far as IN_FLIGHT_SECONDS say; 0 where the task does not
+    read all partitions. Raises BusError."""
+    all_there_ms = int(time.time() * 1000)
+    with TopicLogs(task) as logs:
+        lanes = [(topic, partition) for topic in task.source.topics for partition in logs.partitions(topic)]
+        if not next_offsets.keys() >= set(lanes):
+            return 0
+        came_ms = [_came_next_ms(task, logs, lane, next_offsets[lane]) for lane in lanes]
+    return min([all_there_ms, *(each for each in came_ms if each is not None)]) - int(IN_FLIGHT_SECONDS * 1000)
+
+
+def _came_next_ms(task: LoadTask, logs: TopicLogs, lane: Lane, offset: int) -> int | None:
+    """When the next record of a lane came into Kafka; None behind the last one."""
+    left = () if is_beyond(task, offset) else logs.records(lane, offset)
+    return next((came_ms for _, came_ms, _ in left), None)
 
 
 def read_on(task: LoadTask, lane: Lane, offset: int) -> Iterator[Record]:

@@ -319,7 +319,7 @@ class LoadTransaction(Protocol):
         ...
 
     def has_version_table(self, tables: Sequence[TargetTable]) -> bool:
-        """Whether one of these has a version table by now."""
+        """Whether one of these has a version table by now, or each table is to have one: see `Loader.scatter`."""
         ...
 
     def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:
@@ -367,6 +367,19 @@ class Loader(Protocol):
     def version_table(self, table: TargetTable, *, make: bool) -> TargetTable | None:
         """The table beside a target table, for this task, that tells the version of its rows: its columns are the key's, as the target
         compares it, and those of `VERSION`. None where there is none yet, unless it is to be made. Raises TargetError."""
+        ...
+
+    def scatter(self) -> bool:
+        """From now on each table of the task is to have a version table, in each process of it and after each start. Whether that is new.
+        Raises TargetError."""
+        ...
+
+    def is_scattered(self) -> bool:
+        """Whether `scatter` was called."""
+        ...
+
+    def forget_versions(self, before_ms: int) -> None:
+        """In all version tables of the task, those of rows whose last change came into Kafka before that time. Raises TargetError."""
         ...
 
     def transaction(self) -> AbstractContextManager[LoadTransaction]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from cdcbus.plugins.errors import ConfigError
@@ -31,8 +31,8 @@ def check_tables(task: FetchTask, connection: Connection) -> list[Observation]:
     by_name = {str(table).upper(): table for table in read}
     for name in sorted(task.publish.partition_keys):
         table = by_name.get(name)
-        columns = _columns(connection, table) if table else []
-        seen.append(describe_partition_key(name, table, columns, task.publish))
+        columns, key = (_columns(connection, table), _primary_key(connection, table)) if table else ([], [])
+        seen.append(describe_partition_key(name, table, columns, task.publish, key))
     return seen
 
 
@@ -51,8 +51,10 @@ def describe_filter(task: FetchTask, read: list[TableId], keyed: set[TableId]) -
         yield warning(FILTER, found, "Give them a primary key, or leave them out by consumer.excludes.")
 
 
-def describe_partition_key(name: str, table: TableId | None, columns: list[str], config: PublishConfig) -> Observation:
-    """Whether the columns of one `partitionKey` line are there."""
+def describe_partition_key(
+    name: str, table: TableId | None, columns: list[str], config: PublishConfig, primary_key: Sequence[str] = ()
+) -> Observation:
+    """Whether the columns of one `partitionKey` line are there, and in the primary key: else a row may change its partition."""
     subject = f"partitionKey {name}"
     if table is None:
         return warning(subject, "the task reads no such table", "Correct the name, or remove the line.")
@@ -60,6 +62,15 @@ def describe_partition_key(name: str, table: TableId | None, columns: list[str],
         names = key_columns(Table(table, tuple(map(Column, columns)), ()), config)
     except ConfigError as cause:
         return error(subject, str(cause), "Correct the column's name in the task file.")
+    if outside := [column for column in names if primary_key and column not in primary_key]:
+        found = (
+            f"columns {', '.join(names)}, of which {', '.join(outside)} not in the primary key: changes of one row may be in two partitions"
+        )
+        cure = (
+            "Readers other than cdcbus may apply them in the wrong order; consumer tasks of cdcbus keep a version of each row beside the "
+            "target table, which takes time: take columns of the primary key if you can."
+        )
+        return warning(subject, found, cure)
     return ok(subject, f"columns {', '.join(names)}")
 
 
@@ -81,6 +92,14 @@ def _keyed(connection: Connection, schemas: Iterable[str]) -> set[TableId]:
 
 def _columns(connection: Connection, table: TableId) -> list[str]:
     query = "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position"
+    return [name for (name,) in servers.query(connection, query, table)]
+
+
+def _primary_key(connection: Connection, table: TableId) -> list[str]:
+    query = (
+        "SELECT column_name FROM information_schema.statistics"
+        " WHERE table_schema = %s AND table_name = %s AND index_name = 'PRIMARY' ORDER BY seq_in_index"
+    )
     return [name for (name,) in servers.query(connection, query, table)]
 
 

@@ -161,6 +161,19 @@ class JdbcBatch:
             self._version_tables[name] = found
         return found
 
+    def scatter(self) -> bool:
+        self._database.open_first()
+        with self._database.reported("versions of rows"):
+            return row_versions.make_every(self._database, self._task_id)
+
+    def is_scattered(self) -> bool:
+        with self._database.reported("versions of rows"), self._database.engine.connect() as connection:
+            return row_versions.is_any_there(connection, self._database, self._task_id, [None])
+
+    def forget_versions(self, before_ms: int) -> None:
+        with self._database.reported("versions of rows"):
+            row_versions.prune(self._database, self._task_id, before_ms)
+
     @contextmanager
     def transaction(self) -> Iterator[LoadTransaction]:
         offset_table = self._open_offset_table()
@@ -333,7 +346,7 @@ class JdbcTransaction:
 
     def has_version_table(self, tables: Sequence[TargetTable]) -> bool:
         with self._database.reported("versions of rows"):
-            return row_versions.is_any_there(self._connection, self._database, self._task_id, tables)
+            return row_versions.is_any_there(self._connection, self._database, self._task_id, [None, *tables])
 
     def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:
         if self._offset_table is None:

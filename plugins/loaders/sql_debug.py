@@ -36,6 +36,12 @@ class JdbcSqlDebug(JdbcBatch):
     def version_table(self, table: TargetTable, *, make: bool) -> TargetTable | None:
         return super().version_table(table, make=False)
 
+    def scatter(self) -> bool:
+        return False
+
+    def forget_versions(self, before_ms: int) -> None:
+        """Nothing is forgotten."""
+
     def evolve(self, table: TargetTable, columns: Sequence[Column]) -> TargetTable:
         for column in lacking(table, columns):
             LOG.info("task %s would run: %s", self._task_id, add_column(table, column))

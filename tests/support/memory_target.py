@@ -58,6 +58,15 @@ class MemoryTarget:
     def version_table(self, table: TargetTable, *, make: bool) -> TargetTable | None:
         return None
 
+    def scatter(self) -> bool:
+        return False
+
+    def is_scattered(self) -> bool:
+        return False
+
+    def forget_versions(self, before_ms: int) -> None:
+        pass
+
     def evolve(self, table: TargetTable, columns: Sequence[Column]) -> TargetTable:
         raise NotImplementedError
 

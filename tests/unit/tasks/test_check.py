@@ -134,6 +134,14 @@ def test_partition_key_columns_match_in_any_case(columns: list[str], outcome: st
     assert describe_partition_key("S.A", None, [], config).outcome == "warning"
 
 
+def test_a_partition_key_outside_of_the_primary_key_is_a_warning() -> None:
+    config = PublishConfig("", "t", "canalRow", {"S.A": ("ORDER_ID",)})
+    seen = describe_partition_key("S.A", A, ["id", "order_id"], config, ["id"])
+    assert (seen.outcome, "of which order_id not in the primary key" in seen.found) == ("warning", True)
+    assert describe_partition_key("S.A", A, ["id", "order_id"], config, ["id", "order_id"]).outcome == "ok"
+    assert describe_partition_key("S.A", A, ["id", "order_id"], config, []).outcome == "ok"
+
+
 def test_bytes_behind_count_from_the_position_to_the_end() -> None:
     files = [("b.1", 100), ("b.2", 50), ("b.3", 7)]
     assert bytes_behind(BinlogPosition("b.2", 4), files) == 53
