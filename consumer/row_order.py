@@ -16,8 +16,8 @@ from cdcbus.plugins.errors import DataError, RowConflict, TargetRejected
 from cdcbus.plugins.rowchange import Op, RowChange, TableId
 
 NEAR_MS = 10_000
-"""Of records that came into Kafka as near to each other the place in the binlog says which is newer, if both have one. Of others it does
-not: they may be of two servers, or of a binlog that has begun anew."""
+TIME = slice(13)
+"""The commit time in a place, before file, position and row."""
 
 
 def version_of(step: Step) -> RowVersion:
@@ -30,13 +30,21 @@ def _place(change: RowChange) -> str:
     number = origin.file.rpartition(".")[2]
     if not number.isdigit() or not origin.pos:
         return ""
-    return f"{int(number):010d}{origin.pos:020d}{row:010d}{change.op is not Op.DELETE:d}"
+    return f"{origin.commit_ms:013d}{int(number):010d}{origin.pos:020d}{row:010d}{change.op is not Op.DELETE:d}"
 
 
 def is_older(one: RowVersion, other: RowVersion) -> bool:
-    """Whether one change was made before another. Of what cannot be told the later one to come is the newer."""
-    if one.place and other.place and abs(one.came_ms - other.came_ms) <= NEAR_MS:
-        return one.place < other.place
+    """Whether one change was made before another. Of what cannot be told the later one to come is the newer.
+
+    The place in the binlog says so where the source's clock agrees. Where it does not, they may be of two servers, or of a binlog that has
+    begun anew: then it is said by when they came into Kafka, if these are NEAR_MS apart; else the clock was not exact, as it tells when a
+    statement began.
+    """
+    if one.place and other.place:
+        is_before = one.place[TIME.stop :] < other.place[TIME.stop :]
+        do_agree = one.place[TIME] == other.place[TIME] or is_before == (one.place[TIME] < other.place[TIME])
+        if do_agree or abs(one.came_ms - other.came_ms) <= NEAR_MS:
+            return is_before
     return one.came_ms < other.came_ms
 
 

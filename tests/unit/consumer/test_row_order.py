@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import pytest
+
+from cdcbus.consumer.mapper import Mapper
+from cdcbus.consumer.placing import Placing, choices_of
+from cdcbus.consumer.row_order import NEAR_MS, is_older, version_of
+from cdcbus.consumer.steps import Step
+from cdcbus.plugins.contracts import RowVersion, TargetColumn, TargetTable
+from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
+
+MOVES = Table(TableId("shop", "moves"), (Column("id"), Column("Part"), Column("grp")), ("id", "Part"))
+TARGET = TargetTable(TableId("shop", "moves"), {name: TargetColumn(name, "int") for name in ("id", "Part", "grp")}, ("id", "Part"))
+[ROUTE] = Mapper(()).routes(MOVES.id)
+PLAN = ROUTE.plan(MOVES, TARGET)
+
+
+def change(op: Op = Op.INSERT, row: int = 0, **cells: str) -> RowChange:
+    image = {"id": "1", "Part": "2", "grp": "g", **cells}
+    return RowChange(MOVES, op, image if op is Op.DELETE else None, None if op is Op.DELETE else image, Origin("b.000002", 4), row)
+
+
+def version(file: str, pos: int, second: int, came_ms: int, op: Op = Op.INSERT) -> RowVersion:
+    image = {"id": "1"}
+    origin = Origin(file, pos, commit_us=second * 1_000_000)
+    made = RowChange(MOVES, op, image if op is Op.DELETE else None, None if op is Op.DELETE else image, origin)
+    return version_of(Step(0, PLAN, made, (), came_ms))
+
+
+FIRST = version("b.000009", 900, 5, 1000)
+
+
+@pytest.mark.parametrize(
+    ("later", "why"),
+    [
+        (version("b.000009", 901, 5, 0), "the place, when clocks agree, whatever came first"),
+        (version("b.000010", 4, 6, 0), "the file's number"),
+        (version("b.000009", 901, 4, 1000 + NEAR_MS), "the place, when the source's clock tells when a statement began"),
+        (version("b.000001", 4, 9, 1001 + NEAR_MS), "when it came, after another server has taken over"),
+        (version("", 0, 9, 1001), "when it came, where the place is not known"),
+    ],
+)
+def test_a_change_is_older_than_what_came_after_it(later: RowVersion, why: str) -> None:
+    assert is_older(FIRST, later), why
+    assert not is_older(later, FIRST), why
+
+
+def test_a_change_is_not_older_than_itself_and_a_delete_comes_before_its_insert() -> None:
+    assert not is_older(FIRST, FIRST)
+    assert is_older(version("b.000009", 900, 5, 1000, Op.DELETE), FIRST)
+    assert is_older(RowVersion(), FIRST)
+
+
+@pytest.mark.parametrize(
+    ("key", "is_by_key"),
+    [
+        (b"1_2_", True),
+        (b"2_", True),
+        (b"1_", True),
+        (b"", True),
+        (b"2_1_", False),
+        (b"g_", False),
+        (None, False),
+        (b'{"id":1,"Part":2}', True),
+        (b'{"payload":{"Part":2}}', True),
+        (b'{"database":"shop","table":"moves","pk.id":1}', True),
+        (b'{"grp":"g"}', False),
+        (b"{", False),
+    ],
+)
+def test_a_row_stays_in_its_partition_where_the_record_key_is_of_its_key_alone(key: bytes | None, is_by_key: bool) -> None:
+    assert Placing().is_row_by_key(PLAN, key, change()) == is_by_key
+
+
+def test_a_key_that_is_of_one_part_and_then_of_another_is_none() -> None:
+    placing = Placing()
+    assert placing.is_row_by_key(PLAN, b"1_", change())
+    assert not placing.is_row_by_key(PLAN, b"2_", change())
+
+
+def test_the_names_of_key_columns_are_sorted_as_porter_does() -> None:
+    assert choices_of(("id", "Part")) == [("id", "Part"), ("id",), ("Part",), ()]
