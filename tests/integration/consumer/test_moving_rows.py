@@ -46,8 +46,9 @@ def await_fetched(shop: Shop, fetch: TaskProcess) -> None:
     wait_until(lambda: is_at_least(BinlogPosition.from_json(shop.position(fetch) or ""), written), "the fetch task to read all", 120)
 
 
-def test_rows_that_move_between_partitions_are_all_there_at_the_end(shop: Shop) -> None:
-    """Two tasks with Spark, each in small batches and in large ones, which executors apply: that takes half a minute."""
+@pytest.mark.parametrize("on_executors", ["postgresql", "mariadb"])
+def test_rows_that_move_between_partitions_are_all_there_at_the_end(shop: Shop, on_executors: str) -> None:
+    """A fetch task and two tasks with Spark, of which one has executors apply its batches: that takes half a minute."""
     shop.create("moves", "id INT PRIMARY KEY, grp VARCHAR(9), v INT")
     shop.create("users", "email VARCHAR(40) PRIMARY KEY, id INT", "email VARCHAR(40) PRIMARY KEY, id INT")
     fetch = shop.fetch(shop.addresses.source, **{f"loader__source__partitionKey__{shop.name.upper()}__MOVES": "GRP"})
@@ -57,7 +58,8 @@ def test_rows_that_move_between_partitions_are_all_there_at_the_end(shop: Shop) 
     shop.cursor.executemany("INSERT INTO users VALUES (%s, %s)", [(f"user{number}", number) for number in range(ROWS)])
     change_rows(shop.cursor, 1, 60)
     await_fetched(shop, fetch)
-    loads = [shop.load("postgresql"), shop.load("mariadb")]
+    large = {"consumer__source__maxRecordsPerBatch": "100"}
+    loads = [shop.load(target, **(large if target == on_executors else {})) for target in ("postgresql", "mariadb")]
     for load in loads:
         load.start()
     for load in loads:

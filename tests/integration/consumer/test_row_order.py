@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -14,9 +15,10 @@ from cdcbus.consumer.apply import LaneApplier
 from cdcbus.consumer.records import Records
 from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.plugins.contracts import Converter, JdbcTarget
+from cdcbus.plugins.contracts import AppliedOffset, Converter, JdbcTarget
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.ogg_json import OggJson
+from cdcbus.plugins.errors import TargetUnavailable
 from cdcbus.plugins.kafka.record_key import key_text, split_key_change
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
@@ -28,6 +30,7 @@ CONVERTERS: dict[str, Converter] = {"canalRow": CanalRow(), "oggJson": OggJson()
 MOVES = Table(TableId("shop", "moves"), (Column("id", "int"), Column("grp", "varchar(9)"), Column("v", "int")), ("id",))
 USERS = Table(TableId("shop", "users"), (Column("email", "varchar(40)"), Column("v", "int")), ("email",))
 T0 = 1_700_000_000_000
+VERSION_TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = '{schema}' AND table_name LIKE 'cdcbus_row_%'"
 
 
 @pytest.fixture(params=["postgresql", "mariadb"])
@@ -81,17 +84,17 @@ class Lanes:
 
     def __init__(self, server: TargetServer, lanes: Sequence[Records], task: LoadTask) -> None:
         self._lanes, self._task = lanes, task
-        self._done = [0] * len(lanes)
+        self.done = [0] * len(lanes)
         self._loaders = [make_loader("JdbcBatch", server.target()) for _ in lanes]
-        self._appliers = [LaneApplier(task, CONVERTERS[task.converter], loader) for loader in self._loaders]
-        for applier in self._appliers:
+        self.appliers = [LaneApplier(task, CONVERTERS[task.converter], loader) for loader in self._loaders]
+        for applier in self.appliers:
             applier.applied_offsets()
 
     def apply(self, lane: int, count: int) -> int:
         """How many changes were superseded."""
-        begin = self._done[lane]
-        end = self._done[lane] = min(len(self._lanes[lane]), begin + count)
-        report = self._appliers[lane].apply(("shop", lane), self._lanes[lane][begin:end], end, 1)
+        begin = self.done[lane]
+        end = self.done[lane] = min(len(self._lanes[lane]), begin + count)
+        report = self.appliers[lane].apply(("shop", lane), self._lanes[lane][begin:end], end, 1)
         return sum(each.superseded for each in report.tables.values())
 
     def __enter__(self) -> Lanes:
@@ -121,9 +124,7 @@ def assert_ends(server: TargetServer, source: Source, table: str, expected: list
             ]
             padded.append(records([*more, *lane], task.converter))
         server.execute("DROP TABLE IF EXISTS {schema}.cdcbus_position")
-        for (name,) in server.rows(
-            "SELECT table_name FROM information_schema.tables WHERE table_schema = '{schema}' AND table_name LIKE 'cdcbus_row%'"
-        ):
+        for (name,) in server.rows(VERSION_TABLES):
             server.execute(f"DROP TABLE {{schema}}.{name}")
         with Lanes(server, padded, task) as applying:
             seen = set[int]()
@@ -216,5 +217,66 @@ def test_changes_of_many_rows_by_columns_are_known_by_their_record_keys(server: 
             applying.apply(0, 300)
         server.execute("DELETE FROM {schema}.moves")
         server.execute("DELETE FROM {schema}.cdcbus_position")
-        query = "SELECT table_name FROM information_schema.tables WHERE table_schema = '{schema}' AND table_name LIKE 'cdcbus_row%'"
-        assert server.rows(query) == []
+        assert server.rows(VERSION_TABLES) == []
+
+
+def test_versions_are_forgotten_that_no_record_can_be_older_than(server: TargetServer) -> None:
+    server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(9), v INT)")
+    source = Source(MOVES, ("grp",), {})
+    for number in range(4):
+        source.change(Op.INSERT, None, move(str(number), "a", "1"))
+    lane = source.lanes[b"a_"]
+    with Lanes(server, [records(lane, "canalRow")], task_of(server)) as applying:
+        applying.apply(0, 4)
+        [(versions,)] = server.rows(VERSION_TABLES)
+        applying.appliers[0].forget_versions(lane[2][2])
+        assert server.rows(f"SELECT id FROM {{schema}}.{versions} ORDER BY id") == [(2,), (3,)]
+
+
+def test_partitions_that_were_added_while_the_task_was_stopped_make_it_keep_versions(
+    server: TargetServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each record has the key of its table; those from before are in another partition than those from after."""
+    server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(9), v INT)")
+    source = Source(MOVES, ("id",), {})
+    source.change(Op.INSERT, None, move("1", "a", "1"))
+    source.change(Op.UPDATE, move("1", "a", "1"), move("1", "a", "2"))
+    [lane] = source.lanes.values()
+    with Lanes(server, [records(lane[:1], "canalRow"), records(lane[1:], "canalRow")], task_of(server)) as applying:
+        applying.appliers[0].take_over([AppliedOffset("shop", 0, 0, 1)])
+        assert server.rows(VERSION_TABLES) == []
+        applying.appliers[0].applied_offsets()
+        applying.appliers[0].take_over([AppliedOffset("shop", 0, 0, 1), AppliedOffset("shop", 1, 0, 1)])
+        assert "partitions were added to topic shop, so records of one row are in several of them" in caplog.text
+        applying.appliers[1].applied_offsets()
+        applying.apply(1, 1)
+        assert applying.apply(0, 1) == 1
+    assert server.rows("SELECT id, v FROM {schema}.moves") == [(1, 2)]
+
+
+def test_lanes_that_are_applied_at_the_same_time_do_not_pass_each_other(server: TargetServer) -> None:
+    """Rows that move on each change, by two lanes at once in batches of a few."""
+    server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(9), v INT)")
+    source = Source(MOVES, ("grp",), {})
+    for number in range(20):
+        source.change(Op.INSERT, None, move(str(number), "a", "0"))
+    for turn in range(8):
+        for number in range(20):
+            old, new = "ab"[turn % 2], "ab"[(turn + 1) % 2]
+            source.change(Op.UPDATE, move(str(number), old, str(turn)), move(str(number), new, str(turn + 1)))
+    lanes = [records(lane, "canalRow") for lane in source.lanes.values()]
+
+    def run(lane: int) -> None:
+        left = len(lanes[lane])
+        while left:
+            try:
+                applying.apply(lane, 7)
+            except TargetUnavailable:  # a deadlock: the batch comes again
+                applying.done[lane] -= min(7, left)
+                continue
+            left -= min(7, left)
+
+    with Lanes(server, lanes, task_of(server)) as applying, ThreadPoolExecutor() as pool:
+        list(pool.map(run, range(len(lanes))))
+    assert server.rows("SELECT DISTINCT grp, v FROM {schema}.moves") == [("a", 8)]
+    assert server.rows("SELECT COUNT(*) FROM {schema}.moves") == [(20,)]

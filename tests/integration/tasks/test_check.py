@@ -61,10 +61,10 @@ def fetch(shop: Shop, **keys: str) -> TaskProcess:
 
 
 def test_a_sound_fetch_task_is_all_ok(shop: Shop) -> None:
-    seen = check(shop, fetch(shop, **{f"loader__source__partitionKey__{shop.name.upper()}__ORDERS": "NAME"}))
+    seen = check(shop, fetch(shop, **{f"loader__source__partitionKey__{shop.name.upper()}__ORDERS": "ID"}))
     assert odd(seen) == {}
     assert seen["source tables"][1].startswith(f"1 read: {shop.name}.orders")
-    assert seen[f"partitionKey {shop.name.upper()}.ORDERS"][1].startswith("columns name")
+    assert seen[f"partitionKey {shop.name.upper()}.ORDERS"][1].startswith("columns id")
     assert seen[f"Kafka topic {shop.name}"][1].startswith("2 partitions, replication factor 1")
     assert "by consumer.offset, as nothing is stored" in seen["start"][1]
 
@@ -103,6 +103,13 @@ def test_a_purged_file(shop: Shop) -> None:
 )
 def test_a_fault_of_a_fetch_task(shop: Shop, keys: dict[str, str], wanted: dict[str, str]) -> None:
     assert odd(check(shop, fetch(shop, **keys))) == wanted
+
+
+def test_a_partition_key_with_columns_outside_of_the_primary_key(shop: Shop) -> None:
+    key = f"partitionKey {shop.name.upper()}.ORDERS"
+    seen = check(shop, fetch(shop, **{f"loader__source__partitionKey__{shop.name.upper()}__ORDERS": "NAME"}))
+    assert odd(seen) == {key: "warning"}
+    assert "of which name not in the primary key: changes of one row may be in two partitions" in seen[key][1]
 
 
 def test_a_partition_key_column_that_the_table_lacks(shop: Shop) -> None:
