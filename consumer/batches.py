@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from threading import Event, Lock
 
+import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
 from pyarrow import Table
 from pyspark.errors import PySparkException
@@ -23,6 +24,7 @@ from cdcbus.consumer.batch_size import BatchSize
 from cdcbus.consumer.executors import Executors, Outcome, Span
 from cdcbus.consumer.fetch import Fetcher
 from cdcbus.consumer.idle import AWAIT, asleep, is_quiet
+from cdcbus.consumer.late import without_late
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.other_lanes import read_before_ms, settled_before
 from cdcbus.consumer.progress import Progress, is_done
@@ -257,8 +259,10 @@ class Batches:
         left = records.before(end)[len(records.before(outcome.end)) :]
         mzxid, settled_before = self._positions.mzxid(outcome.lane), self.progress.settled.get(outcome.lane, 0)
         outcome.error = None
+        left, late = without_late(outcome.lane, left, self._task.converter, self.progress.begun.setdefault(outcome.lane, {}))
         try:
             outcome.take(partial(self._applier.apply, outcome.lane, left, end, mzxid, settled_before), end)
+            outcome.report.late += pc.sum(pc.less(late, outcome.end)).as_py() or 0
         except TargetUnavailable as error:
             outcome.error = error
 
@@ -266,8 +270,13 @@ class Batches:
         known, spark = self.progress.next_offsets, frame.sparkSession.sparkContext
         spark.setLocalProperty(POOL, LARGE + self._task.task_id)
         settled = self.progress.settled
-        spans = {lane: Span(known.get(lane, 0), end, self._positions.mzxid(lane), settled.get(lane, 0)) for lane, end in moved.items()}
+        begun = self.progress.begun
+        spans = {
+            lane: Span(known.get(lane, 0), end, self._positions.mzxid(lane), settled.get(lane, 0), begun.get(lane, {}))
+            for lane, end in moved.items()
+        }
         outcomes = executors.apply(frame, spans)
+        begun.update((outcome.lane, outcome.begun) for outcome in outcomes if outcome.begun)
         spark.setLocalProperty(POOL, SMALL)
         count = sum(outcome.end - known.get(outcome.lane, 0) for outcome in outcomes)
         value_bytes = sum(outcome.value_bytes for outcome in outcomes)

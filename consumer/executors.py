@@ -33,6 +33,7 @@ from cdcbus.consumer.applier import Applier, make_applier
 from cdcbus.consumer.apply import LaneWaits
 from cdcbus.consumer.batch_size import TURN_BYTES, TURN_SECONDS
 from cdcbus.consumer.dead_letters import DeadLetter, DeadLetterTopic
+from cdcbus.consumer.late import Begun, without_late
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.records import NO_RECORDS, Records, kafka_times, lane_of
 from cdcbus.consumer.report import BatchReport
@@ -50,19 +51,21 @@ TASKS = 8
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A lane's offsets from `start` to before `end`, as the node of its position is at `mzxid`; `settled_before`: see Applier."""
+    """A lane's offsets from `start` to before `end`, as the node of its position is at `mzxid`; `settled_before`: see Applier;
+    `begun`: where epochs of fetch tasks began."""
 
     start: int
     end: int
     mzxid: int
     settled_before: int = 0
+    begun: Begun = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Outcome:
     """What became of a lane: applied up to `end`, in all `value_bytes`, in so many `seconds`; the target holds what was `seen` last.
-    `waits`: why it is to wait there for other lanes; `error`: why it was not applied. `log`: what there is to say, by logger, level and
-    text."""
+    `waits`: why it is to wait there for other lanes; `error`: why it was not applied; `begun`: as in Span, afterwards.
+    `log`: what there is to say, by logger, level and text."""
 
     lane: Lane
     end: int
@@ -72,6 +75,7 @@ class Outcome:
     seen: AppliedOffset | None = None
     waits: str = ""
     error: CdcError | None = None
+    begun: Begun = field(default_factory=dict)
     log: list[tuple[str, int, str]] = field(default_factory=list)
 
     def take(self, apply: Callable[[], BatchReport], end: int) -> None:
@@ -151,10 +155,10 @@ def apply_lane(
     lane = lane_of(first, spans)
     if lane not in spans:  # a bounded replay has all it wants of this one, while others go on
         return
-    outcome = Outcome(lane, spans[lane].start)
+    outcome = Outcome(lane, spans[lane].start, begun=spans[lane].begun)
     with _kept_log(outcome.log):
         try:
-            _apply(_applier(pickled), outcome, spans[lane], seen, chain([first], slices))
+            _apply(_applier(pickled), outcome, spans[lane], seen, chain([first], slices), task.converter)
         except CdcError as error:
             outcome.error = error
         except Exception as error:  # its text may hold cells
@@ -178,10 +182,12 @@ def _slices(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(parts)
 
 
-def _apply(applier: Applier, outcome: Outcome, span: Span, seen: Mapping[Lane, AppliedOffset], slices: Iterable[pa.Table]) -> None:
+def _apply(
+    applier: Applier, outcome: Outcome, span: Span, seen: Mapping[Lane, AppliedOffset], slices: Iterable[pa.Table], converter: str
+) -> None:
     try:
         _begin(applier, outcome, span, seen)
-        _apply_slices(applier, outcome, span, slices)
+        _apply_slices(applier, outcome, span, slices, converter)
         outcome.seen = applier.seen.get(outcome.lane)
     finally:
         applier.let_go()
@@ -200,14 +206,15 @@ def _begin(applier: Applier, outcome: Outcome, span: Span, seen: Mapping[Lane, A
         applier.seen = dict(seen)
 
 
-def _apply_slices(applier: Applier, outcome: Outcome, span: Span, slices: Iterable[pa.Table]) -> None:
+def _apply_slices(applier: Applier, outcome: Outcome, span: Span, slices: Iterable[pa.Table], converter: str) -> None:
     """One is written while the next is decoded and the one after that is read. After TURN_SECONDS, or twice TURN_BYTES, the lane leaves the
     rest of the batch for later."""
     lane, at, began = outcome.lane, outcome.end, monotonic()
 
-    def write(prepared: Future[Callable[[int, int, int], BatchReport]], begin: int, end: int) -> None:
+    def write(prepared: Future[Callable[[int, int, int], BatchReport]], begin: int, end: int, late: int = 0) -> None:
         if outcome.end == begin and not outcome.waits:  # else the one before has failed, or waits, and says why
             outcome.take(partial(prepared.result(), end, span.mzxid, span.settled_before), end)
+            outcome.report.late += late
 
     with ThreadPoolExecutor(1, "prepare") as preparing, ThreadPoolExecutor(1, "write") as writing:
         written: deque[Future[None]] = deque()
@@ -217,7 +224,8 @@ def _apply_slices(applier: Applier, outcome: Outcome, span: Span, slices: Iterab
             if end > at:
                 outcome.report.came(*kafka_times(part))
                 left = records.before(end)[len(records.before(at)) :]
-                written.append(writing.submit(write, preparing.submit(applier.prepare, lane, left), at, end))
+                left, late = without_late(lane, left, converter, outcome.begun)
+                written.append(writing.submit(write, preparing.submit(applier.prepare, lane, left), at, end, len(late)))
                 at = end
             outcome.value_bytes += part.column("value").nbytes
             if len(written) > SLICES_AHEAD:

@@ -182,10 +182,13 @@ class TopicLogs:
     def newest(self, lanes: Iterable[Lane], count: int) -> list[tuple[Lane, int, bytes | None]]:
         """The records at the last `count` offsets of each lane: lane, offset, value, in order. Those that do not come in time are left out.
         Raises BusError."""
-        deadline = monotonic() + self._ask_seconds
         bounds = {lane: self.bounds(lane) for lane in lanes}
         ends = {lane: end for lane, (low, end) in bounds.items() if low < end}
-        self._consumer.assign([TopicPartition(*lane, max(bounds[lane][0], end - count)) for lane, end in ends.items()])
+        return self._between({lane: max(bounds[lane][0], end - count) for lane, end in ends.items()}, ends)
+
+    def _between(self, begins: Mapping[Lane, int], ends: dict[Lane, int]) -> list[tuple[Lane, int, bytes | None]]:
+        deadline = monotonic() + self._ask_seconds
+        self._consumer.assign([TopicPartition(*lane, begin) for lane, begin in begins.items()])
         found: list[tuple[Lane, int, bytes | None]] = []
         while ends and (message := self._consumer.poll(max(0, deadline - monotonic()))) is not None:
             lane = str(message.topic()), int(message.partition() or 0)
@@ -198,6 +201,13 @@ class TopicLogs:
                 ends.pop(lane, None)
         self._consumer.unassign()
         return sorted(found, key=lambda record: record[:2])
+
+    def before(self, offsets: Mapping[Lane, int], count: int) -> list[tuple[Lane, int, bytes | None]]:
+        """Records at the `count` offsets before these: lane, offset, value, in order. Those that do not come in time are left out. Raises
+        BusError."""
+        begins = {lane: max(self.bounds(lane)[0], offset - count) for lane, offset in offsets.items() if offset > 0}
+        ends = {lane: offsets[lane] for lane, begin in begins.items() if begin < min(offsets[lane], self.bounds(lane)[1])}
+        return self._between({lane: begins[lane] for lane in ends}, ends)
 
     def first(self, lane: Lane, offset: int) -> tuple[int, bytes | None] | None:
         """The first record at or after an offset: when it came into Kafka, in epoch milliseconds, and its value. None when none comes in

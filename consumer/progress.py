@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from cdcbus.consumer.late import Begun
 from cdcbus.consumer.offsets import Lane, Starts, lost_commits
 from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.task import LoadTask
@@ -16,10 +17,10 @@ from cdcbus.plugins.start import Replay
 class Progress:
     """What a consumer task has done since it started, in all and by swimlane, how far each lane is, and the report of its last batch.
 
-    `settled`: of a lane that has waited for others, the offset before which it waits no more. `batch_since`: since when, in epoch seconds,
-    the batch at hand is applied; 0 between batches. `lag_seconds`: from the source's clock when it wrote the last heartbeat to this
-    machine's when the target had committed all before it; None without one. `lost`: what the target was found to have lost, and when, in
-    epoch seconds.
+    `settled`: of a lane that has waited for others, the offset before which it waits no more. `begun`: where epochs of fetch tasks began.
+    `batch_since`: since when, in epoch seconds, the batch at hand is applied; 0 between batches. `lag_seconds`: from the source's clock when
+    it wrote the last heartbeat to this machine's when the target had committed all before it; None without one. `lost`: what the target was
+    found to have lost, and when, in epoch seconds.
     """
 
     total: BatchReport = field(default_factory=BatchReport)
@@ -28,6 +29,7 @@ class Progress:
     batch_since: float = 0.0
     next_offsets: dict[Lane, int] = field(default_factory=dict)
     settled: dict[Lane, int] = field(default_factory=dict)
+    begun: dict[Lane, Begun] = field(default_factory=dict)
     lag_seconds: float | None = None
     lost: str = ""
     lost_at: float = 0.0

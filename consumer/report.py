@@ -67,7 +67,8 @@ class BatchReport:
     """What was done with a batch, or with a lane's part of it. Stages in milliseconds, added up over lanes, which run side by side:
     `decode_ms` reading and mapping records, `apply_ms` everything inside the target's transaction, `commit_ms` ending it.
 
-    `unread`: records that went to dead letters as nothing could be read from them. `first_commit_ms`, `last_commit_ms`: the earliest and
+    `unread`: records that went to dead letters as nothing could be read from them; `late`: those left out as their sender had lost its
+    lock. `first_commit_ms`, `last_commit_ms`: the earliest and
     latest commit time of the row changes at the source; `first_kafka_ms`, `last_kafka_ms`: of the records in Kafka; 0 without one. `beats`:
     when the last heartbeat of each source was written, in epoch seconds, by server id.
     """
@@ -75,6 +76,7 @@ class BatchReport:
     records: int = 0
     tables: dict[TableId, TableReport] = field(default_factory=dict)
     unread: int = 0
+    late: int = 0
     decode_ms: float = 0.0
     apply_ms: float = 0.0
     commit_ms: float = 0.0
@@ -90,6 +92,7 @@ class BatchReport:
     def add(self, other: BatchReport) -> None:
         self.records += other.records
         self.unread += other.unread
+        self.late += other.late
         self.decode_ms += other.decode_ms
         self.apply_ms += other.apply_ms
         self.commit_ms += other.commit_ms
@@ -116,5 +119,5 @@ class BatchReport:
 
     def __str__(self) -> str:
         stages = f"decode {self.decode_ms:.0f}, apply {self.apply_ms:.0f}, commit {self.commit_ms:.0f} ms"
-        unread = f"; {self.unread} unread" if self.unread else ""
+        unread = (f"; {self.unread} unread" if self.unread else "") + (f"; {self.late} late" if self.late else "")
         return "; ".join((f"{self.records} records ({stages}){unread}", *(f"{table} {report}" for table, report in self.tables.items())))

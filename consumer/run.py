@@ -31,6 +31,7 @@ from cdcbus.consumer.dead_letters import dead_letters_of
 from cdcbus.consumer.executor_watch import ExecutorWatch
 from cdcbus.consumer.executors import Executors
 from cdcbus.consumer.idle import REST, asleep
+from cdcbus.consumer.late import begun_before
 from cdcbus.consumer.offsets import NOWHERE, Starts, TopicLogs
 from cdcbus.consumer.progress import Progress, is_done, shown
 from cdcbus.consumer.spark import ASYNCHRONOUS_PROGRESS, JVM_ENDED, OpenSpark, begin_at, kafka_stream, query_error, spark_session
@@ -68,6 +69,8 @@ def run(
         def start() -> Starts:
             starts = find_starts(task, applier, stores, progress.next_offsets if positions.has_begun else NOWHERE)
             progress.begin(starts)
+            with TopicLogs(task) as logs:
+                progress.begun = begun_before(logs, starts.offsets, task.converter)
             return starts
 
         def attempt() -> None:

@@ -80,7 +80,8 @@ class Origin:
 
     `pos` is where the event starts in `file` (of a compressed transaction: the event that holds it all); `commit_us` is epoch microseconds
     on the server where the transaction was committed first, in whole seconds from a server that knows no more (MariaDB); `server_uuid` is
-    that server's, which MariaDB does not have.
+    that server's, which MariaDB does not have. `epoch`: which holder of the swimlane's lock sends the row (`plugins/epoch.py`); it is
+    not read back.
     """
 
     file: str = ""
@@ -89,6 +90,7 @@ class Origin:
     server_id: int = 0
     commit_us: int = 0
     server_uuid: str = ""
+    epoch: str = ""
 
     @property
     def commit_ms(self) -> int:

@@ -38,7 +38,9 @@ _STANDALONE, _PREPARED_XA = 1, 64  # flags of MariaDB's GTID events
 class Reading:
     """The state of reading one stream from `position`, which is a transaction edge."""
 
-    def __init__(self, position: BinlogPosition, server: Server, tables: TableFilter, schema: SchemaHistory, ddl: DdlReader) -> None:
+    def __init__(
+        self, position: BinlogPosition, server: Server, tables: TableFilter, schema: SchemaHistory, ddl: DdlReader, epoch: str = ""
+    ) -> None:
         self.file, self._pos, self._created_ms = position.file, position.pos, 0
         # The GTIDs of all transactions that have ended, None until a file's head says them.
         self._executed = parse_gtids(position.gtid, is_mariadb=server.is_mariadb) if position.gtid and server.has_gtids else None
@@ -54,6 +56,7 @@ class Reading:
         self._filter = tables
         self._schema = schema
         self._ddl = ddl
+        self._epoch = epoch
         self._checksum_bytes = 4 if server.has_checksum else 0
         self._tables: dict[int, DecodableTable | None] = {}
         self._by_definition: dict[bytes, DecodableTable] = {}
@@ -186,7 +189,9 @@ class Reading:
 
     def _origin(self, event: bytes, timestamp: int) -> Origin:
         server_id = int.from_bytes(event[5:9], "little")
-        return Origin(self.file, self._start, self._gtid, server_id, self._commit_us or timestamp * 1_000_000, self._server_uuid)
+        return Origin(
+            self.file, self._start, self._gtid, server_id, self._commit_us or timestamp * 1_000_000, self._server_uuid, self._epoch
+        )
 
     def _compressed_rows(self, event: bytes, body: bytes, timestamp: int) -> None:
         kind = event[4]

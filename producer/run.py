@@ -51,11 +51,19 @@ class Progress:
         return f"{self.done} row changes sent, position {self.position}"
 
 
-def run(task: FetchTask, positions: PositionStore, schemas: SchemaStore, stop: Event, report: Callable[[Progress], None]) -> None:
+def run(
+    task: FetchTask,
+    positions: PositionStore,
+    schemas: SchemaStore,
+    stop: Event,
+    report: Callable[[Progress], None],
+    epoch: str = "",
+) -> None:
     """Runs until `stop` is set; then everything read is flushed and its position stored.
 
     The first connection must succeed, at one of its addresses. Later the source may go away for as long as it likes: it is tried again, at
     one address after the other.
+    `epoch`: of this holder of the swimlane's lock, told by each of its records (`plugins/epoch.py`).
     Raises ConfigError, PositionError, SourceError, BusError: no position moves past a row that Kafka has not confirmed.
     """
     progress = Progress()
@@ -68,7 +76,7 @@ def run(task: FetchTask, positions: PositionStore, schemas: SchemaStore, stop: E
             _stored_start(there, positions, source)
 
     def attempt() -> None:
-        with addresses.trying() as there, BinlogSource(there, schemas) as source, beating(there):
+        with addresses.trying() as there, BinlogSource(there, schemas, epoch) as source, beating(there):
             deliver.take_over()
             start = _stored_start(there, positions, source)
             LOG.info("task %s reads the binlog from %s", task.task_id, start)

@@ -34,10 +34,11 @@ BROKEN_OFF = "truncated in the middle of event"  # both servers' words, under th
 class BinlogSource:
     """Reads one server's binlog from a position. A context manager: leaving it closes the connections.
 
-    Without a store for it, the schema history lasts as long as the source.
+    Without a store for it, the schema history lasts as long as the source. `epoch`: what rows say of who sends them.
     """
 
-    def __init__(self, task: FetchTask, schemas: SchemaStore | None = None) -> None:
+    def __init__(self, task: FetchTask, schemas: SchemaStore | None = None, epoch: str = "") -> None:
+        self._epoch = epoch
         self._schemas = MemorySchemas() if schemas is None else schemas
         self._config = task.source
         self._filter = TableFilter(task.tables, task.heartbeat.table if task.heartbeat else None)
@@ -128,7 +129,7 @@ class BinlogSource:
                     yield Batch([], None, [])  # so that it can be stopped
         ddl = DdlReader(self._filter, self._ddl, folds_names=self._server.folds_names)
         while True:
-            reading = Reading(position, self._server, self._filter, history, ddl)
+            reading = Reading(position, self._server, self._filter, history, ddl, self._epoch)
             try:
                 yield from self._read(reading, position, read_bytes)
             except PositionLost as lost:

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Protocol
 from kazoo.client import KazooClient
 
 from cdcbus.consumer.task import LoadTask
+from cdcbus.plugins.epoch import epoch_text
 from cdcbus.plugins.errors import PositionUnavailable
 from cdcbus.plugins.policy import keep_trying
 from cdcbus.producer.task import FetchTask
+from cdcbus.tasks.epochs import next_epoch
 from cdcbus.tasks.positions import ZooKeeperPositions, connect
 from cdcbus.tasks.schema_store import ZooKeeperSchemas
 from cdcbus.tasks.swimlane_lock import ANEW_VARIABLE, SESSION_SECONDS, Guard, end_leftovers, guarded, start_anew
@@ -98,8 +100,9 @@ def _run(
         if isinstance(task, FetchTask):
             from cdcbus.producer import run as producer
 
+            epoch = epoch_text(next_epoch(client, task.task_id, task.swimlane), task.task_id, task.swimlane)
             with closing(ZooKeeperPositions(client, task.task_id, task.swimlane)) as positions:
-                producer.run(task, positions, ZooKeeperSchemas(client, task.task_id, task.swimlane), stop, report)
+                producer.run(task, positions, ZooKeeperSchemas(client, task.task_id, task.swimlane), stop, report, epoch)
         else:
             from cdcbus.consumer import run as consumer  # starts slowly: it brings pyspark
             from cdcbus.consumer.spark import spark_session

@@ -1,8 +1,9 @@
 """canalRow: canal's flat JSON message, so that whatever reads canal-json reads ours.
 
 One row per record when writing; any number when reading. All of canal's keys (`id` is always 0: there are no batches here), then ours:
-`file`, `pos`, `row` (number in the transaction), `serverId`, `txLast`. Values are text, see `cdcbus.plugins.rowchange`. `old` holds the
-changed columns' values before an UPDATE. The format: canal's `FlatMessage`.
+`file`, `pos`, `row` (number in the transaction), `serverId`, `txLast`, and before all others
+`epoch` (`plugins/epoch.py`). Values are text, see `cdcbus.plugins.rowchange`. `old` holds the changed
+columns' values before an UPDATE. The format: canal's `FlatMessage`.
 
 A record without `txLast` is canal's own: its values are read as canal renders them, see `cdcbus.plugins.converters.canal_values`.
 DDL records and canal's other records without rows are passed over; a TRUNCATE is an operation.
@@ -26,8 +27,8 @@ from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, 
 
 # Canal's types that change no row.
 _WITHOUT_ROWS = {"CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT"}
-_DATA, _LAST, _NOT_LAST = b'{"data":[', b'"txLast":true,', b'"txLast":false,'
-OUR_KEYS = {"file", "pos", "row", "serverId", "txLast"}
+_DATA, _LAST, _NOT_LAST = b'"data":[', b'"txLast":true,', b'"txLast":false,'
+OUR_KEYS = {"epoch", "file", "pos", "row", "serverId", "txLast"}
 
 
 @lru_cache(maxsize=1000)
@@ -54,15 +55,16 @@ class CanalRow:
     def joined(self, values: Sequence[bytes]) -> bytes:
         """One flat message with the rows of many. `row` is the first one's number, `txLast` says whether the last one ends the
         transaction."""
-        data, to_old, old, rest = zip(*map(_cut, values), strict=True)
+        start, data, to_old, old, rest = zip(*map(_cut, values), strict=True)
         end = rest[0].replace(_NOT_LAST, _LAST) if _LAST in rest[-1] else rest[0]
-        return b"".join((_DATA, b",".join(data), to_old[0], b",".join(filter(None, old)), end))
+        return b"".join((start[0], b",".join(data), to_old[0], b",".join(filter(None, old)), end))
 
     def message(self, change: RowChange) -> dict[str, Any]:
         """What `to_bytes` writes."""
         table, origin, is_ddl = change.table, change.origin, change.op is Op.TRUNCATE
         row = change.before if change.op is Op.DELETE else change.after
         return {
+            **({"epoch": origin.epoch} if origin.epoch else {}),  # first, where readers find it at once
             "data": None if row is None else [row],
             "database": table.id.schema,
             "es": origin.commit_ms,
@@ -90,7 +92,7 @@ class CanalRow:
         types = _json({column.name: column.mysql_type for column in table.columns})
         numbers = _json({column.name: column.sql_type for column in table.columns})
         is_update = op is Op.UPDATE
-        start, end = '{"data":[', f',"type":"{op.value}"}}'
+        start, end = '"data":[', f',"type":"{op.value}"}}'
         to_es = f'],"database":{database},"es":'
         gtid_to_old = f'","id":0,"isDdl":false,"mysqlType":{types},"old":' + ("[" if is_update else "null")
         old_to_pos = ("]" if is_update else "") + f',"pkNames":{key},"pos":'
@@ -100,7 +102,8 @@ class CanalRow:
             to_old = f'{to_es}{origin.commit_us // 1000},"file":{_file(origin.file)},"gtid":"{origin.gtid}{gtid_to_old}'
             to_row = f'{old_to_pos}{origin.pos},"row":'
             to_last = f',"serverId":{origin.server_id}{server_to_ts}{time.time_ns() // 1_000_000},"txLast":'
-            return (start, to_old, to_row, to_last, end) if is_update else (start, to_old + to_row, to_last, end)
+            head = f'{{"epoch":"{origin.epoch}",{start}' if origin.epoch else "{" + start
+            return (head, to_old, to_row, to_last, end) if is_update else (head, to_old + to_row, to_last, end)
 
         row = Slot.BEFORE if op is Op.DELETE else Slot.AFTER
         return Frame((row, Slot.OLD, Slot.ROW, Slot.IS_LAST) if is_update else (row, Slot.ROW, Slot.IS_LAST), texts)
@@ -131,15 +134,15 @@ class CanalCompat(CanalRow):
         return {key: value for key, value in message.items() if key not in OUR_KEYS}
 
 
-def _cut(value: bytes) -> tuple[bytes, bytes, bytes, bytes]:
-    """The row, what follows up to the row in `old`, that row, and the rest of a message with one row. No text holds what is looked for:
-    quotation marks inside of texts are escaped, and a row holds no lists."""
-    data_end = value.index(b'],"database":')
+def _cut(value: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
+    """What stands before the row, the row, what follows up to the row in `old`, that row, and the rest of a message with one row.
+    No text holds what is looked for: quotation marks inside of texts are escaped, and a row holds no lists."""
+    data, data_end = value.index(_DATA) + len(_DATA), value.index(b'],"database":')
     old, old_end = data_end, data_end
     if value.endswith(b'"type":"UPDATE"}'):
         old = value.index(b'"old":[', data_end) + len(b'"old":[')
         old_end = value.index(b'],"pkNames":', old)
-    return value[len(_DATA) : data_end], value[data_end:old], value[old:old_end], value[old_end:]
+    return value[:data], value[data:data_end], value[data_end:old], value[old:old_end], value[old_end:]
 
 
 def read(message: Any) -> list[RowChange]:

@@ -53,6 +53,8 @@ class OggJson:
             message["before"] = change.before
         if change.after is not None:
             message["after"] = change.after
+        if change.origin.epoch:
+            message["epoch"] = change.origin.epoch  # last, where readers find it at once
         return orjson.dumps(message)
 
     def frame(self, table: Table, op: Op) -> Frame | None:
@@ -64,7 +66,8 @@ class OggJson:
         def texts(origin: Origin) -> tuple[str, ...]:
             op_ts, now = _utc(origin.commit_us).replace("T", " "), _utc(time.time_ns() // 1000)
             head = f'{start}"op_ts":"{op_ts}","current_ts":"{now}","pos":"{_pos(origin)}",{end}'
-            return (head, ',"after":', "}") if op is Op.UPDATE else (head, "}")
+            tail = f',"epoch":"{origin.epoch}"}}' if origin.epoch else "}"
+            return (head, ',"after":', tail) if op is Op.UPDATE else (head, tail)
 
         return Frame(slots, texts)
 

@@ -13,6 +13,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.errors import PositionConflict
+from cdcbus.tasks.epochs import epoch_path, next_epoch
 from cdcbus.tasks.positions import connect
 from cdcbus.tasks.swimlane_lock import LEASE_SECONDS, SESSION_SECONDS, held, lock_path
 from tests.support.bus import fetch_text, open_bus
@@ -145,3 +147,33 @@ def test_a_task_that_is_cut_off_from_zookeeper_starts_anew_and_goes_on(
                 running.terminate()
             assert running.wait(30) == 0
         assert bus.runner("1") == 0
+
+
+def test_each_holder_has_a_higher_epoch_also_where_its_node_is_lost_and_who_lost_the_lock_has_none(client: KazooClient) -> None:
+    found = []
+    for _ in range(3):
+        with held(client, "1", ["a"], "", threading.Event(), lost_never):
+            found += [next_epoch(client, "1", "a"), next_epoch(client, "1", "a")]
+    client.set(epoch_path("1", "a"), b"9000000000000")  # of a machine whose clock was ahead
+    with held(client, "1", ["a"], "", threading.Event(), lost_never):
+        found.append(next_epoch(client, "1", "a"))
+        assert found[-1] == 9000000000001
+    client.delete(epoch_path("1", "a"))
+    with held(client, "1", ["a"], "", threading.Event(), lost_never):
+        assert next_epoch(client, "1", "a") > found[-2]
+    assert found == sorted({*found})
+    with pytest.raises(PositionConflict, match="not held by this process"):
+        next_epoch(client, "1", "a")
+
+
+def test_a_holder_that_another_one_follows_gets_no_higher_epoch(client: KazooClient, zookeeper: str, name: str) -> None:
+    other = connect(f"{zookeeper}/{name}")
+    with held(client, "1", ["a"], "", threading.Event(), lost_never):
+        client.delete(lock_path("1", "a"))  # as ZooKeeper does when the session is over
+        with held(other, "1", ["a"], "", threading.Event(), lost_never):
+            epoch = next_epoch(other, "1", "a")
+            with pytest.raises(PositionConflict):
+                next_epoch(client, "1", "a")
+            assert client.get(epoch_path("1", "a"))[0] == str(epoch).encode()
+    other.stop()
+    other.close()
