@@ -18,9 +18,9 @@ class Progress:
     """What a consumer task has done since it started, in all and by swimlane, how far each lane is, and the report of its last batch.
 
     `settled`: of a lane that has waited for others, the offset before which it waits no more. `begun`: where epochs of fetch tasks began.
-    `batch_since`: since when, in epoch seconds, the batch at hand is applied; 0 between batches. `lag_seconds`: from the source's clock when
-    it wrote the last heartbeat to this machine's when the target had committed all before it; None without one. `lost`: what the target was
-    found to have lost, and when, in epoch seconds.
+    `batch_since`: since when, in epoch seconds, the batch at hand is applied; 0 between batches. `lag_seconds`: from the source's clock
+    when it wrote the last heartbeat to this machine's when the target had committed all before it; None without one. `lost`: what the
+    target was found to have lost, and when, in epoch seconds.
     """
 
     total: BatchReport = field(default_factory=BatchReport)

@@ -73,6 +73,8 @@ class Reading:
         # Before it:
         self._prepared = xa.Prepared()
         self._ended_at = (position.file, position.pos, position.timestamp_ms, position.file_created_ms)
+        self.sent: tuple[str, int] | None = None
+        """Up to where the server had sent its binlog at its last heartbeat: file, and place modulo 4 GB."""
         # Of the batch that is being filled:
         self._parts: list[Part] = []
         self._closed = 0  # how many of these belong to transactions that have ended
@@ -80,7 +82,9 @@ class Reading:
         self._handlers: dict[int, Callable[[bytes, bytes, int], None]] = {
             **dict.fromkeys(OPS, self._row_event),
             **dict.fromkeys(PLAIN_ROWS, self._compressed_rows),
-            **dict.fromkeys(HEARTBEATS | kinds.WITHOUT_EFFECT, self._nothing),
+            **dict.fromkeys(kinds.WITHOUT_EFFECT, self._nothing),
+            BINLOG.HEARTBEAT_LOG_EVENT: self._heartbeat,
+            kinds.HEARTBEAT_V2: self._nothing,
             PARTIAL_UPDATE_ROWS: self._partial_updates,
             BINLOG.TABLE_MAP_EVENT: self._table_map,
             BINLOG.XID_EVENT: self._xid,
@@ -174,6 +178,9 @@ class Reading:
 
     def _nothing(self, event: bytes, body: bytes, timestamp: int) -> None:
         """For events that change no row and end no transaction."""
+
+    def _heartbeat(self, event: bytes, body: bytes, timestamp: int) -> None:
+        self.sent = (body.decode(), HEADER.unpack_from(event)[4])
 
     def _row_event(self, event: bytes, body: bytes, timestamp: int) -> None:
         try:

@@ -107,11 +107,22 @@ class Server:
     @property
     def identity(self) -> str:
         """What a position calls the server: its UUID; where it has none, `server-id-` and that id."""
-        return self.server_uuid or f"server-id-{self.server_id}"
+        return identity_of(self.server_uuid, self.server_id)
 
     def has_files_of(self, position: BinlogPosition) -> bool:
         """Whether file and place of a position are this server's, as far as is known; else its GTIDs count."""
         return position.server_uuid == self.identity or not (position.gtid and self.has_gtids)
+
+
+def identity_of(server_uuid: str, server_id: int) -> str:
+    """See Server."""
+    return server_uuid or f"server-id-{server_id}"
+
+
+def identity(connection: Connection) -> str:
+    """That of the server that answers now."""
+    variables = global_variables(connection, ("server_uuid", "server_id"))
+    return identity_of(variables.get("server_uuid", ""), int(variables["server_id"]))
 
 
 def inspect(connection: Connection, config: SourceConfig) -> Server:

@@ -14,6 +14,7 @@ from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.start import AtGtid, AtTime, BinlogStart, Edge
 from cdcbus.producer import server as servers
 from cdcbus.producer.ddl_scan import DdlScan
+from cdcbus.producer.end_watch import EndWatch
 from cdcbus.producer.filter import TableFilter
 from cdcbus.producer.gtid import parse_gtids
 from cdcbus.producer.locate import Binlog, when
@@ -156,7 +157,10 @@ class BinlogSource:
         server = self._server
         start = position if server.has_files_of(position) else parse_gtids(position.gtid, is_mariadb=server.is_mariadb)
         with servers.reported(self._config), closing(servers.connect(self._config)) as stream:
-            yield from reading.batches(open_stream(stream, server, start, self._server_id, read_bytes))
+            watch = EndWatch(self._config, server)
+            for batch in reading.batches(open_stream(stream, server, start, self._server_id, read_bytes)):
+                watch.see(batch, reading.sent)
+                yield batch
 
 
 def server_id(task: FetchTask) -> int:

@@ -56,6 +56,11 @@ class Line:
             except OSError:
                 continue  # closed already
 
+    def lead_to(self, target: str) -> None:
+        """Connections that are made from now on go to another server; those that are open stay."""
+        host, port = target.rsplit(":", 1)
+        self._target = (host, int(port))
+
     def mend(self) -> None:
         self.loses_answers_from = None
         self._loses_answers = self.is_cut = False

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing, nullcontext, suppress
 from dataclasses import replace
 
 import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.plugins.errors import PositionLost, SourceRefused
+from cdcbus.plugins.errors import PositionLost, SourceRefused, SourceUnavailable
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.start import Edge
+from cdcbus.producer import end_watch
+from cdcbus.producer.end_watch import EndWatch
+from cdcbus.producer.rows import Batch
+from cdcbus.producer.server import inspect
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.positions import MemoryPositions
 from tests.integration.producer.reading import connect, fetch_task
 from tests.integration.producer.running import Running, ids
+from tests.support.line import Line
 from tests.support.private_mariadb import PrivateMariadb, private_mariadb
 from tests.support.waiting import wait_until
 
@@ -135,6 +142,84 @@ def test_a_reset_binlog_is_not_taken_for_the_one_that_was_read(server: PrivateMa
     with Running(replace(task, on_position_lost=Edge.EARLIEST), positions) as running:
         running.until_stored(end)
     assert ids(kafka, name) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("rule", [None, Edge.EARLIEST])
+@pytest.mark.usefixtures("quick_look")
+def test_a_binlog_that_is_reset_under_a_running_task_is_noticed(
+    server: PrivateMariadb, task: FetchTask, kafka: str, name: str, rule: Edge | None
+) -> None:
+    positions = MemoryPositions()
+    server.execute("FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
+    task = replace(task, on_position_lost=rule)
+    ends = pytest.raises(PositionLost, match="does not hold mysql-bin") if rule is None else nullcontext()
+    with ends, Running(task, positions) as running:
+        running.until(lambda: running.progress.position is not None)
+        running.until_stored(server.execute(*inserts(name, 1, 2)))
+        server.execute("RESET MASTER", *inserts(name, 3))
+        if rule is None:
+            running.ends()
+        running.until(lambda: ids(kafka, name)[-1:] == [3])
+    assert ids(kafka, name) == ([1, 2] if rule is None else [1, 2, 3])
+
+
+@pytest.mark.usefixtures("quick_look")
+def test_a_stream_that_stands_still_elsewhere_than_at_the_end_is_given_up(server: PrivateMariadb, task: FetchTask) -> None:
+    """So MySQL's thread does after RESET BINARY LOGS AND GTIDS: it sends heartbeats at the end of the file that is gone."""
+    end = server.execute()
+    with connect(server.database) as connection:
+        watch = EndWatch(task.source, inspect(connection, task.source))
+    tick, gone = threading.Event(), (end.file, end.pos + 100)
+    with pytest.raises(SourceUnavailable, match=rf"up to {end.file}:{gone[1]} and nothing since, but its end is {end.file}:{end.pos}"):
+        while not tick.wait(0.05):
+            watch.see(Batch([], None, []), gone)
+
+
+@pytest.mark.usefixtures("quick_look")
+def test_another_server_that_has_come_behind_the_address_is_noticed_while_the_first_sends_heartbeats(
+    server: PrivateMariadb, task: FetchTask, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    line = Line(f"{server.database.host}:{server.database.port}")
+    host, port = line.address.split(":")
+    access = replace(task.source, addresses=((host, int(port)),), user="anywhere", password="anywhere-pass")
+    grants = ("CREATE USER anywhere IDENTIFIED BY 'anywhere-pass'", "GRANT ALL ON *.* TO anywhere")
+    with private_mariadb("--server-id=7") as second, closing(line):
+        server.execute(*grants)
+        second.execute(*grants)
+        with suppress(PositionLost), Running(replace(task, source=access), MemoryPositions()) as running:
+            running.until(lambda: running.progress.position is not None)
+            line.lead_to(f"{second.database.host}:{second.database.port}")
+            wait_until(lambda: "is another server now: server-id-7, not server-id-" in caplog.text, "it to be noticed")
+
+
+@pytest.mark.usefixtures("quick_look")
+def test_a_quiet_task_reads_on_and_is_not_taken_for_one_that_stands_still(
+    server: PrivateMariadb, task: FetchTask, kafka: str, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The end is asked many times: of a file that was begun anew, and behind transactions of tables that are not read."""
+    looks: list[bool] = []
+    look = EndWatch._stands_elsewhere
+
+    def counted(watch: EndWatch, sent: tuple[str, int]) -> bool:
+        looks.append(look(watch, sent))
+        return looks[-1]
+
+    monkeypatch.setattr(EndWatch, "_stands_elsewhere", counted)
+    with Running(task, MemoryPositions()) as running:
+        running.until(lambda: running.progress.position is not None)
+        for statements in ((), ("FLUSH BINARY LOGS",), (f"CREATE DATABASE {name}_other", f"DROP DATABASE {name}_other")):
+            server.execute(*statements)
+            seen = len(looks)
+            running.until(lambda seen=seen: len(looks) > seen + 4)  # type: ignore[misc]
+        running.until_stored(server.execute(*inserts(name, 1)))
+    assert "is looked at again" not in caplog.text
+    assert ids(kafka, name) == [1]
+
+
+@pytest.fixture
+def quick_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(end_watch, "QUIET_SECONDS", 0.3)
+    monkeypatch.setattr(end_watch, "AGAIN_SECONDS", 0.3)
 
 
 def created(server: PrivateMariadb, task: FetchTask) -> int:

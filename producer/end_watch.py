@@ -1,0 +1,67 @@
+"""Whether a stream that brings heartbeats only is at the end of the server's binlog, which a connection of its own asks each minute.
+
+A server whose binlog was reset, and another server behind the same address, do not end the stream: its thread waits at the end of a file
+that is gone, and sends heartbeats for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import closing
+
+from cdcbus.plugins.errors import SourceMisconfigured, SourceUnavailable
+from cdcbus.producer import server as servers
+from cdcbus.producer.rows import Batch
+from cdcbus.producer.server import Server
+from cdcbus.producer.task import SourceConfig
+
+LOG = logging.getLogger(__name__)
+QUIET_SECONDS = 60.0
+AGAIN_SECONDS = 5.0  # what has just been committed is on its way
+_PLACE_BITS = 0xFFFFFFFF  # heartbeats tell no more of a place
+
+End = tuple[str, int]  # file, place
+
+
+class EndWatch:
+    """Of one stream. Sees each of its batches."""
+
+    def __init__(self, config: SourceConfig, server: Server) -> None:
+        self._config, self._server = config, server
+        self._look_at = time.monotonic() + QUIET_SECONDS
+        self._doubt: End | None = None  # up to where the stream had been sent when the server's end was another place
+
+    def see(self, batch: Batch, sent: End | None) -> None:
+        """`sent`: up to where the server has sent its binlog, as its last heartbeat says. Raises SourceUnavailable when the stream stands
+        still elsewhere than at the end: then the binlog is to be looked at again."""
+        now = time.monotonic()
+        if batch.edge is not None or batch.closed or batch.opened:
+            self._look_at, self._doubt = now + QUIET_SECONDS, None
+        elif now >= self._look_at and sent is not None:
+            self._look_at = now + (AGAIN_SECONDS if self._stands_elsewhere(sent) else QUIET_SECONDS)
+
+    def _stands_elsewhere(self, sent: End) -> bool:
+        """Whether to look again soon."""
+        host, port = self._config.addresses[0]
+        try:
+            with servers.reported(self._config), closing(servers.connect(self._config)) as connection:
+                identity = servers.identity(connection)
+                end = servers.latest_position(connection)
+        except (SourceUnavailable, SourceMisconfigured) as error:
+            LOG.warning("source %s:%d sends no rows, and whether there are any cannot be asked: %s", host, port, error)
+            return False
+        if identity != self._server.identity:
+            raise SourceUnavailable(
+                f"source {host}:{port} is another server now: {identity}, not {self._server.identity}; it is looked at again where to go on"
+            )
+        if sent == (end.file, end.pos & _PLACE_BITS):
+            self._doubt = None
+            return False
+        if self._doubt != sent:
+            self._doubt = sent
+            return True
+        raise SourceUnavailable(
+            f"source {host}:{port} has sent its binlog up to {sent[0]}:{sent[1]} and nothing since, but its end is {end.file}:{end.pos}, "
+            "as after RESET BINARY LOGS AND GTIDS (RESET MASTER); it is looked at again where to go on"
+        )
