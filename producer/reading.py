@@ -18,6 +18,7 @@ from cdcbus.producer.columns import is_open
 from cdcbus.producer.compressed import PLAIN_ROWS, QUERY_COMPRESSED, plain_query, plain_rows
 from cdcbus.producer.ddl_scan import statement
 from cdcbus.producer.decode import OPS
+from cdcbus.producer.end_watch import Sent
 from cdcbus.producer.events import HEADER, HEARTBEATS
 from cdcbus.producer.filter import TableFilter
 from cdcbus.producer.gtid import commit_us, gtids_before_file, parse_gtids
@@ -73,8 +74,7 @@ class Reading:
         # Before it:
         self._prepared = xa.Prepared()
         self._ended_at = (position.file, position.pos, position.timestamp_ms, position.file_created_ms)
-        self.sent: tuple[str, int] | None = None
-        """Up to where the server had sent its binlog at its last heartbeat: file, and place modulo 4 GB."""
+        self.sent: Sent | None = None
         # Of the batch that is being filled:
         self._parts: list[Part] = []
         self._closed = 0  # how many of these belong to transactions that have ended
@@ -180,7 +180,7 @@ class Reading:
         """For events that change no row and end no transaction."""
 
     def _heartbeat(self, event: bytes, body: bytes, timestamp: int) -> None:
-        self.sent = (body.decode(), HEADER.unpack_from(event)[4])
+        self.sent = Sent(body.decode(), HEADER.unpack_from(event)[4], self._created_ms)
 
     def _row_event(self, event: bytes, body: bytes, timestamp: int) -> None:
         try:

@@ -16,7 +16,7 @@ from cdcbus.plugins.errors import PositionLost, SourceRefused, SourceUnavailable
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.start import Edge
 from cdcbus.producer import end_watch
-from cdcbus.producer.end_watch import EndWatch
+from cdcbus.producer.end_watch import EndWatch, Sent
 from cdcbus.producer.rows import Batch
 from cdcbus.producer.server import inspect
 from cdcbus.producer.task import FetchTask
@@ -164,15 +164,18 @@ def test_a_binlog_that_is_reset_under_a_running_task_is_noticed(
 
 
 @pytest.mark.usefixtures("quick_look")
-def test_a_stream_that_stands_still_elsewhere_than_at_the_end_is_given_up(server: PrivateMariadb, task: FetchTask) -> None:
+@pytest.mark.parametrize(("further", "older_ms"), [(100, 0), (0, 5000)], ids=["elsewhere", "in another file of the name"])
+def test_a_stream_that_stands_still_elsewhere_than_at_the_end_is_given_up(
+    server: PrivateMariadb, task: FetchTask, further: int, older_ms: int
+) -> None:
     """So MySQL's thread does after RESET BINARY LOGS AND GTIDS: it sends heartbeats at the end of the file that is gone."""
     end = server.execute()
     with connect(server.database) as connection:
         watch = EndWatch(task.source, inspect(connection, task.source))
-    tick, gone = threading.Event(), (end.file, end.pos + 100)
-    with pytest.raises(SourceUnavailable, match=rf"up to {end.file}:{gone[1]} and nothing since, but its end is {end.file}:{end.pos}"):
+    tick, sent = threading.Event(), Sent(end.file, end.pos + further, created(server, task) - older_ms)
+    with pytest.raises(SourceUnavailable, match=f"up to {sent} and nothing since, but its end is {end}, in a file of 20"):
         while not tick.wait(0.05):
-            watch.see(Batch([], None, []), gone)
+            watch.see(Batch([], None, []), sent)
 
 
 @pytest.mark.usefixtures("quick_look")
@@ -200,7 +203,7 @@ def test_a_quiet_task_reads_on_and_is_not_taken_for_one_that_stands_still(
     looks: list[bool] = []
     look = EndWatch._stands_elsewhere
 
-    def counted(watch: EndWatch, sent: tuple[str, int]) -> bool:
+    def counted(watch: EndWatch, sent: Sent) -> bool:
         looks.append(look(watch, sent))
         return looks[-1]
 
