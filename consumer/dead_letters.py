@@ -25,6 +25,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.task import LoadTask, OnError
+from cdcbus.plugins.epoch import without_epoch
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, DataError, TargetRejected
 from cdcbus.plugins.kafka_refusal import Refusals
 
@@ -75,6 +76,7 @@ class DeadLetterTopic:
     def __init__(self, task: LoadTask) -> None:
         """Connects at first use. Raises ConfigError for settings that the Kafka client does not know."""
         self._task_id, self._config, self._servers = task.task_id, task.dead_letters, task.source.servers
+        self._converter = task.converter
         self._refusals = Refusals()
         self._options: dict[str, Any] = {
             **task.source.look_up_options,
@@ -144,7 +146,7 @@ class DeadLetterTopic:
                     "topic": each.letter.topic,
                     "partition": each.letter.partition,
                     "key": each.key,
-                    "value": each.value,
+                    "value": without_epoch(each.value, self._converter),
                     "headers": [*each.headers, (REPLAYED, now), (f"{REPLAYED}.offset", str(each.letter.offset).encode())],
                 }
                 for each in letters
