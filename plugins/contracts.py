@@ -401,6 +401,11 @@ class Loader(Protocol):
         """Looks only: makes no table. Raises TargetUnavailable, TargetMisconfigured."""
         ...
 
+    def end_other_sessions(self) -> None:
+        """Ends what an earlier process of the task has open in the target, as it may stand still and hold rows. For the one who has the
+        task's locks, while nothing of it is at work. Raises TargetUnavailable."""
+        ...
+
     def close(self) -> None:
         """Gives back all connections. May be called twice."""
         ...

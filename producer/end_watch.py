@@ -75,6 +75,6 @@ class EndWatch:
             self._doubt = sent
             return True
         raise SourceUnavailable(
-            f"source {host}:{port} has sent its binlog up to {sent} and nothing since, but its end is {end}, in a file of {when(created_ms)}, "
-            "as after RESET BINARY LOGS AND GTIDS (RESET MASTER); it is looked at again where to go on"
+            f"source {host}:{port} has sent its binlog up to {sent} and nothing since, but its end is {end}, in a file of "
+            f"{when(created_ms)}, as after RESET BINARY LOGS AND GTIDS (RESET MASTER); it is looked at again where to go on"
         )

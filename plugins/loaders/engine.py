@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from time import sleep
 from typing import Any, Final
@@ -18,6 +18,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders.jdbc_url import JdbcUrl
+from cdcbus.plugins.loaders.sessions import end_other_sessions, set_up_mysql, set_up_postgresql
 from cdcbus.plugins.loaders.sql import SqlDialect
 
 LOG = logging.getLogger(__name__)
@@ -27,12 +28,18 @@ CONNECT_PAUSE_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A target's pool of connections, and how it is spoken to. `shown` is its address for messages."""
+    """A target's pool of connections, and how it is spoken to. `shown` is its address for messages. `own_sessions`: numbers of connections,
+    where the server has no other way to tell whose they are."""
 
     engine: Engine
     dialect: SqlDialect
-    shown: str
+    url: JdbcUrl
     target: JdbcTarget
+    own_sessions: set[int] = field(default_factory=set)
+
+    @property
+    def shown(self) -> str:
+        return self.url.shown
 
     def open_first(self) -> None:
         """Opens as many connections as are to be kept, at least one. Raises TargetErrors only for the first: fewer are enough to work."""
@@ -48,6 +55,19 @@ class Database:
                     LOG.warning("task %s goes on with %d connections: %s", self.target.task_id, number - 1, error)
                     break
 
+    def end_other_sessions(self) -> None:
+        """Ends those of an earlier process of the task, which may stand still in the middle of a transaction. What hinders that is told."""
+        try:
+            with self.reported("sessions of an earlier process"), self.engine.connect() as connection:
+                count = end_other_sessions(connection, self.url, self.target.task_id, self.own_sessions)
+        except TargetUnavailable:
+            raise
+        except TargetError as error:
+            LOG.warning("task %s cannot end what an earlier process of it has open: %s", self.target.task_id, error)
+            return
+        if count:
+            LOG.warning("task %s has ended %d sessions of an earlier process of it at %s", self.target.task_id, count, self.shown)
+
     @contextmanager
     def reported(self, what: str, columns: Collection[str] = ()) -> Iterator[None]:
         """Turns driver errors inside the block into TargetErrors that say where and `what`. `columns`: those of the statement, in order.
@@ -56,12 +76,12 @@ class Database:
         """
         try:
             yield
-        except DBAPIError as error:
+        except (DBAPIError, self.engine.dialect.loaded_dbapi.Error) as error:
             diagnosis = self.dialect.diagnose(error, columns)
             cure = "; check loader.source.userName, its password and its rights" if diagnosis.error is TargetMisconfigured else ""
             raise diagnosis.error(f"{self.shown}, {what}: {diagnosis.text}{cure}") from None
-        except (InvalidRequestError, ResourceClosedError):  # a statement behind one that has lost the connection
-            raise TargetUnavailable(f"{self.shown}, {what}: the connection was lost within the transaction") from None
+        except (InvalidRequestError, ResourceClosedError):  # a statement after the one that has lost the connection
+            raise TargetUnavailable(f"{self.shown}, {what}: the connection is lost, and its transaction with it") from None
         except PoolTimeout:
             busy = f"all {self.target.pool_size} connections stayed busy for {self.target.max_wait_seconds:g} s (loader.source.maxWait)"
             raise TargetUnavailable(f"{self.shown}, {what}: {busy}; raise loader.source.maxPoolSize") from None
@@ -74,7 +94,9 @@ def open_database(target: JdbcTarget, url: JdbcUrl, dialect: SqlDialect) -> Data
 
     A refused login is not tried again: servers lock accounts for that.
     """
-    engine = open_engine(target, url)
+    engine, own = open_engine(target, url), set[int]()
+    if url.dialect == "mysql":
+        own = set_up_mysql(engine, url, target.task_id)
 
     @event.listens_for(engine, "do_connect")
     def connect(sql: Dialect, _: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> DBAPIConnection:
@@ -87,7 +109,7 @@ def open_database(target: JdbcTarget, url: JdbcUrl, dialect: SqlDialect) -> Data
             sleep(CONNECT_PAUSE_SECONDS)
         return sql.connect(*arguments, **options)
 
-    return Database(engine, dialect, url.shown, target)
+    return Database(engine, dialect, url, target, own)
 
 
 def open_engine(target: JdbcTarget, url: JdbcUrl) -> Engine:
@@ -110,6 +132,8 @@ def open_engine(target: JdbcTarget, url: JdbcUrl) -> Engine:
     )
     if url.dialect == "oracle":
         _set_up_oracle(engine, url)
+    if url.dialect == "postgresql":
+        set_up_postgresql(engine, url)
     return engine
 
 

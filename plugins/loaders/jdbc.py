@@ -206,6 +206,9 @@ class JdbcBatch:
                     return OffsetTable(True, True, offsets.load(connection, self._task_id, table))
                 return OffsetTable(False, offsets.may_create(connection, self._database.dialect))
 
+    def end_other_sessions(self) -> None:
+        self._database.end_other_sessions()
+
     def close(self) -> None:
         self._database.engine.dispose()
 

@@ -20,13 +20,14 @@ Arguments = dict[str, Any]
 class JdbcUrl:
     """A target's address. `dialect`: postgresql, mysql (MariaDB too) or oracle. `shown` is for messages: no user, no password.
     `arguments` are those of the driver's connect function, without `mysql_tls`; not shown by repr, as they hold the password.
-    `call_timeout_milliseconds`: how long Oracle may take to answer, 0 = for ever."""
+        `call_timeout_milliseconds`: how long Oracle may take to answer, 0 = for ever. `settings`: of PostgreSQL, for each transaction."""
 
     dialect: str
     shown: str
     arguments: Mapping[str, Any] = field(repr=False)
     mysql_tls: MysqlTls = BY_ITSELF
     call_timeout_milliseconds: int = 0
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def connect_arguments(self) -> Arguments:
         """All arguments. Reads the certificates that they name; raises ConfigError for a file that cannot be used."""
@@ -123,12 +124,28 @@ def _apply(parameters: Mapping[str, str], known: Mapping[str, Setting], argument
 # PostgreSQL
 
 
+SETTINGS: Final = "settings"
+"""Where server settings are put among the arguments: they are set after connecting, as poolers drop those that a session starts with."""
+LOCK_SECONDS: Final = 20
+"""How long a statement waits for a lock, unless the address says otherwise: then the log says why, and the batch comes again."""
+IDLE_SECONDS: Final = 60
+"""After so long without a statement the server undoes a transaction: its process stands still."""
+GONE_SECONDS: Final = 6
+"""After so long without an answer a machine counts as gone."""
+POSTGRESQL_DEFAULTS: Final = {
+    "lock_timeout": f"{LOCK_SECONDS}s", "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
+    "tcp_keepalives_idle": "3", "tcp_keepalives_interval": "1", "tcp_keepalives_count": "3",
+}  # fmt: skip
+"""What the address may change. Keep-alive is the server's end: it undoes the transaction of a machine that is gone."""
+POSTGRESQL_FIXED: Final = {"TimeZone": "UTC", "standard_conforming_strings": "on", "client_encoding": "UTF8", "IntervalStyle": "postgres"}
+"""What cells are written for."""
+
+
 def _pg_option(name: str) -> Setting:
-    """A server setting, set when the session starts."""
+    """A server setting."""
 
     def put(value: str, arguments: Arguments) -> None:
-        escaped = re.sub(r"([\\ ])", r"\\\1", value)
-        arguments["options"] += f" -c {name}={escaped}"
+        arguments[SETTINGS][name] = value
 
     return put
 
@@ -164,8 +181,17 @@ def _pg_socket_timeout(value: str, arguments: Arguments) -> None:
         arguments.update(tcp_user_timeout=seconds * 1000, keepalives_idle=seconds)
 
 
+PG_OPTION: Final = re.compile(r"(?:-c\s*|--)([\w.-]+)=(.*)", re.DOTALL)
+
+
 def _pg_options(value: str, arguments: Arguments) -> None:
-    arguments["options"] += f" {value}"
+    """`-c NAME=VALUE` or `--NAME=VALUE`, any number of them, with blanks and backslashes escaped."""
+    words = [re.sub(r"\\(.)", r"\1", word) for word in re.findall(r"(?:\\.|\S)+", re.sub(r"-c\s+", "-c", value))]
+    for word in words:
+        match = PG_OPTION.fullmatch(word)
+        if match is None:
+            raise ValueError(value)
+        arguments[SETTINGS][match[1].replace("-", "_")] = match[2]
 
 
 POSTGRESQL_SERVER_TYPES: Final = {
@@ -202,10 +228,15 @@ def _postgresql(rest: str, target: JdbcTarget) -> JdbcUrl:
         "connect_timeout": math.ceil(target.max_wait_seconds),
         "client_encoding": "utf8",
         "application_name": f"cdcbus {target.task_id}".strip(),
-        "options": "-c TimeZone=UTC",
+        "keepalives_idle": 3,
+        "keepalives_interval": 1,
+        "keepalives_count": 3,
+        "tcp_user_timeout": GONE_SECONDS * 1000,
+        SETTINGS: {},
     }
     _apply(parts.parameters, POSTGRESQL_PARAMETERS, arguments, target)
-    return JdbcUrl("postgresql", f"postgresql://{parts.shown}", arguments)
+    settings = POSTGRESQL_DEFAULTS | arguments.pop(SETTINGS) | POSTGRESQL_FIXED
+    return JdbcUrl("postgresql", f"postgresql://{parts.shown}", arguments, settings=settings)
 
 
 # MySQL and MariaDB
@@ -215,6 +246,9 @@ MYSQL_MODE: Final = "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_BACKSLASH_ESCAPE
 # MariaDB cuts digits of seconds that a column has no room for where MySQL rounds them, which has no such mode: to it this is a remark.
 MARIADB_MODE: Final = "/*M!100401 ',TIME_ROUND_FRACTIONAL'*/"
 MYSQL_SESSION: Final = f"time_zone='+00:00', sql_mode='{MYSQL_MODE}'{MARIADB_MODE}"
+MARIADB_IDLE: Final = f"/*M!100300 idle_transaction_timeout={IDLE_SECONDS},*/"
+MYSQL_DEFAULTS: Final = f"innodb_lock_wait_timeout={LOCK_SECONDS}, lock_wait_timeout={LOCK_SECONDS}, {MARIADB_IDLE}"
+"""What the address may change."""
 
 
 JAVA_STORES: Final = (
@@ -295,7 +329,7 @@ def _milliseconds(*names: str) -> Setting:
 
 def _mysql_variables(value: str, arguments: Arguments) -> None:
     """Ours stay last, so that they hold."""
-    arguments["init_command"] = f"SET {value}, {MYSQL_SESSION}"
+    arguments["init_command"] = f"SET {MYSQL_DEFAULTS} {value}, {MYSQL_SESSION}"
 
 
 MYSQL_PARAMETERS: Final[Mapping[str, Setting]] = {
@@ -326,7 +360,7 @@ def _mysql(rest: str, target: JdbcTarget) -> JdbcUrl:
         "password": parts.password.encode(),  # the driver would take Latin-1
         "charset": "utf8mb4",
         "connect_timeout": math.ceil(target.max_wait_seconds),
-        "init_command": f"SET {MYSQL_SESSION}",
+        "init_command": f"SET {MYSQL_DEFAULTS} {MYSQL_SESSION}",
     }
     _apply(parts.parameters, MYSQL_PARAMETERS, arguments, target)
     tls = _mysql_tls(parts.parameters, target.url.startswith("jdbc:mariadb:"), target)

@@ -23,16 +23,14 @@ from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured,
 from cdcbus.plugins.loaders.column_cells import are_numbers, number_literals, rows_of, text_literals
 from cdcbus.plugins.loaders.enum_marks import marks_held_back
 from cdcbus.plugins.loaders.reflect import Catalog
+from cdcbus.plugins.loaders.sessions import MAX_PACKET
 from cdcbus.plugins.loaders.sql import QUOTING, Cells, Diagnosis, Statement, assigned, can_insert, hexadecimal, unfit
 from cdcbus.plugins.mysql_tls import TLS_ERRORS, is_tls_refusal
 from cdcbus.plugins.rowchange import Cell, TableId
 
 QUOTED: Final = QUOTING["mysql"]
 STATEMENT_BYTES: Final = 500_000
-"""How long a statement may grow, where the server takes as much."""
-PACKET_INFO: Final = "cdcbus max_allowed_packet"
-AROUND_BYTES: Final = 64
-"""What the protocol adds to a statement, and more."""
+"""How long a statement may grow where the server takes as much; an eighth of its max_allowed_packet is left for what is no row."""
 FEW_ROWS: Final = 8
 """Up to so many rows cost less one by one than the statements around a temporary table."""
 RECORDS: Final = re.compile(rb"([0-9]+)[^0-9]+([0-9]+)")
@@ -100,8 +98,7 @@ class Mysql:
         _execute(connection, truncate_sql(table), table)
 
     def delete(self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> int:
-        parts = _key_literals(connection, table, keys, delete_sql(table, []))
-        return sum(_execute(connection, delete_sql(table, part), table) for part in parts)
+        return sum(_execute(connection, delete_sql(table, part), table) for part in _key_literals(connection, table, keys))
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         held, marks = marks_held_back(table, writes)
@@ -204,18 +201,21 @@ def _is_direct(table: TargetTable, writes: Writes) -> bool:
     return can_insert(table, writes.columns) and not table.unique_keys
 
 
-def _key_literals(connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]], around: str) -> Iterator[list[str]]:
-    """In parts for one statement each, which has `around` beside them."""
-    rows = row_literals(table, table.key, keys)
-    for start in range(0, len(rows), KEYS_PER_STATEMENT):
-        yield from in_statements(rows[start : start + KEYS_PER_STATEMENT], _room(connection, around) // 2)  # a lone key is named twice
+def _key_literals(connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> Iterator[list[str]]:
+    """In parts for one statement each."""
+    for rows in in_statements(row_literals(table, table.key, keys), _room(connection)):
+        yield from (rows[start : start + KEYS_PER_STATEMENT] for start in range(0, len(rows), KEYS_PER_STATEMENT))
+
+
+def _room(connection: Connection) -> int:
+    """How many bytes of rows go into one statement."""
+    return min(STATEMENT_BYTES, int(connection.info[MAX_PACKET]) * 7 // 8)
 
 
 def _mark(connection: Connection, table: TargetTable, marks: Mapping[str, Sequence[tuple[Cell, ...]]]) -> None:
     """Of rows that are there. One that is not found has a key that the server has rounded: it must not keep the label in its place."""
     for column, keys in marks.items():
-        parts = _key_literals(connection, table, keys, mark_sql(table, column, []))
-        if sum(_execute(connection, mark_sql(table, column, part), table) for part in parts) < len(keys):
+        if sum(_execute(connection, mark_sql(table, column, part), table) for part in _key_literals(connection, table, keys)) < len(keys):
             raise unfit(table, table.columns[column], NO_LABEL)
 
 
@@ -233,7 +233,7 @@ def _staged(connection: Connection, table: TargetTable, writes: Writes) -> Itera
 def _insert(connection: Connection, table: TargetTable, writes: Writes, sql: Callable[[Iterable[str]], str]) -> int:
     """How many rows are new, as far as the server tells: of a statement with one row it does not."""
     inserted = 0
-    for rows in in_statements(row_literals(table, writes.columns, writes.rows), _room(connection, sql([]))):
+    for rows in in_statements(row_literals(table, writes.columns, writes.rows), _room(connection)):
         _execute(connection, sql(rows), table)
         driver: Any = connection.connection.driver_connection
         if told := RECORDS.search(driver._result.message):  # what PyMySQL shows of it: a count in which changed rows are two
@@ -241,24 +241,11 @@ def _insert(connection: Connection, table: TargetTable, writes: Writes, sql: Cal
     return inserted
 
 
-def _largest_packet(connection: Connection) -> int:
-    """The server's max_allowed_packet, asked once per connection."""
-    if PACKET_INFO not in connection.info:
-        connection.info[PACKET_INFO] = int(connection.exec_driver_sql("SELECT @@max_allowed_packet").scalar_one())
-    return int(connection.info[PACKET_INFO])
-
-
-def _room(connection: Connection, around: str) -> int:
-    """How many bytes of rows a statement takes that has `around` beside them."""
-    return min(STATEMENT_BYTES, _largest_packet(connection) - len(around.encode()) - AROUND_BYTES)
-
-
 def _execute(connection: Connection, sql: str, table: TargetTable) -> int:
     """How many rows it hit. A row too long for the server is refused here: the server would just hang up, as if it were away."""
-    if len(sql) * 4 >= (limit := _largest_packet(connection) - AROUND_BYTES) and (size := len(sql.encode())) >= limit:
-        raise TargetRejected(
-            f"target table {table.id}: a row takes {size} bytes, but max_allowed_packet of the server is {limit + AROUND_BYTES}: raise it"
-        )
+    limit = connection.info[MAX_PACKET]
+    if 4 * len(sql) >= limit and (size := _size(sql)) >= limit:
+        raise TargetRejected(f"target table {table.id}: a row takes {size} bytes, but max_allowed_packet is {limit}: raise it")
     try:
         return connection.exec_driver_sql(sql, execution_options={"no_parameters": True}).rowcount
     except DBAPIError as error:
@@ -448,19 +435,24 @@ def _literals(table: TargetTable, column: TargetColumn, cells: Sequence[Cell]) -
     return ["NULL" if cell is None else "'" + cell.replace("'", "''") + "'" for cell in cells]
 
 
-def in_statements(rows: Iterable[str], most_bytes: int = STATEMENT_BYTES) -> Iterator[list[str]]:
-    """The rows in parts of about so many bytes of UTF-8 each; a longer row goes alone."""
+def in_statements(rows: Iterable[str], room: int) -> Iterator[list[str]]:
+    """The rows in parts that take at most `room` bytes as they are sent, with what stands between them; a longer row goes alone."""
     part: list[str] = []
     size = 0
     for row in rows:
-        row_bytes = (len(row) if row.isascii() else len(row.encode())) + 2
-        if part and size + row_bytes > most_bytes:
+        its = _size(row) + len(", ")
+        if part and size + its > room:
             yield part
             part, size = [], 0
         part.append(row)
-        size += row_bytes
+        size += its
     if part:
         yield part
+
+
+def _size(text: str) -> int:
+    """In bytes, as it is sent."""
+    return len(text) if text.isascii() else len(text.encode())
 
 
 # Errors

@@ -42,6 +42,9 @@ class JdbcSqlDebug(JdbcBatch):
     def forget_versions(self, before_ms: int) -> None:
         """Nothing is forgotten."""
 
+    def end_other_sessions(self) -> None:
+        """Not: a dry run changes nothing."""
+
     def evolve(self, table: TargetTable, columns: Sequence[Column]) -> TargetTable:
         for column in lacking(table, columns):
             LOG.info("task %s would run: %s", self._task_id, add_column(table, column))

@@ -77,6 +77,9 @@ class MemoryTarget:
             yield transaction
             transaction.check_at_once()
 
+    def end_other_sessions(self) -> None:
+        """There are none."""
+
     def applied_offsets(self) -> list[AppliedOffset]:
         return list(self.offsets.values())
 

@@ -649,7 +649,7 @@ class MysqlContract(LoaderContract):
         table = self.table(server, loader, "id int primary key, v longtext")
         [(limit,)] = server.rows("SELECT @@max_allowed_packet")
         assert isinstance(limit, int)
-        what = rf"table {server.schema}\.t: a row takes \d+ bytes, but max_allowed_packet of the server is {limit}"
+        what = rf"table {server.schema}\.t: a row takes \d+ bytes, but max_allowed_packet is {limit}"
         with pytest.raises(TargetRejected, match=what):
             self.write(loader, table, Writes(("id", "v"), [("1", "x" * limit)]))
         self.write(loader, table, Writes(("id", "v"), [("1", "x" * (limit - 1000))]))

@@ -12,6 +12,7 @@ from cdcbus.plugins.loaders.jdbc_url import ORACLE_FORMS, read_url
 from cdcbus.plugins.mysql_tls import MysqlTls, TlsMode
 
 KNOWN = "jdbc:postgresql:, jdbc:mysql:, jdbc:mariadb:, jdbc:oracle:thin:"
+DEFAULTS = "innodb_lock_wait_timeout=20, lock_wait_timeout=20, /*M!100300 idle_transaction_timeout=60,*/"
 MODE = "time_zone='+00:00', sql_mode='STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_BACKSLASH_ESCAPES'/*M!100401 ',TIME_ROUND_FRACTIONAL'*/"
 
 
@@ -32,7 +33,10 @@ def test_a_postgresql_address_becomes_the_driver_s_arguments() -> None:
         "connect_timeout": 10,
         "client_encoding": "utf8",
         "application_name": "cdcbus t1",
-        "options": "-c TimeZone=UTC",
+        "keepalives_idle": 3,
+        "keepalives_interval": 1,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 6000,
     }
 
 
@@ -45,7 +49,7 @@ def test_a_mysql_address_becomes_the_driver_s_arguments() -> None:
         "password": b"pw",
         "charset": "utf8mb4",
         "connect_timeout": 10,
-        "init_command": f"SET {MODE}",
+        "init_command": f"SET {DEFAULTS} {MODE}",
     }
 
 
@@ -94,6 +98,28 @@ def test_login_in_the_address_counts_where_the_task_file_has_none(url: str, user
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
+        ("currentSchema=shop,public", {"search_path": "shop,public"}),
+        ("currentSchema=a b", {"search_path": "a b"}),
+        ("options=-c%20lock_timeout=5s", {"lock_timeout": "5s"}),
+        ("options=-c%20lock_timeout=5s%20--work-mem=9MB%20-csearch_path=a%5C%20b", {
+            "lock_timeout": "5s", "work_mem": "9MB", "search_path": "a b"
+        }),
+        ("options=-c%20TimeZone=Asia/Tokyo", {"TimeZone": "UTC"}),
+    ],
+)  # fmt: skip
+def test_settings_of_postgresql_are_set_once_it_is_there(parameters: str, expected: dict[str, str]) -> None:
+    plain = settings("jdbc:postgresql://h/d")
+    assert plain["TimeZone"] == "UTC"
+    assert settings(f"jdbc:postgresql://h/d?{parameters}") == plain | expected
+
+
+def settings(url: str) -> dict[str, str]:
+    return dict(read_url(JdbcTarget(url, "u", "pw", "t1")).settings)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
         ("sslmode=require&sslrootcert=/ca.pem", {"sslmode": "require", "sslrootcert": "/ca.pem"}),
         ("ssl=true", {"sslmode": "verify-full"}),
         ("ssl", {"sslmode": "verify-full"}),
@@ -105,9 +131,6 @@ def test_login_in_the_address_counts_where_the_task_file_has_none(url: str, user
         ("ssl=true&sslfactory=org.postgresql.ssl.LibPQFactory", {"sslmode": "verify-full"}),
         ("sslcert=/c.crt&sslkey=/c.pk8&sslpassword=x", {"sslcert": "/c.crt", "sslkey": "/c.pk8", "sslpassword": "x"}),
         ("sslNegotiation=direct&sslmode=require", {"sslmode": "require", "sslnegotiation": "direct"}),
-        ("currentSchema=shop,public", {"options": "-c TimeZone=UTC -c search_path=shop,public"}),
-        ("currentSchema=a b", {"options": "-c TimeZone=UTC -c search_path=a\\ b"}),
-        ("options=-c%20lock_timeout=5s", {"options": "-c TimeZone=UTC -c lock_timeout=5s"}),
         ("connectTimeout=3", {"connect_timeout": 3}),
         ("ApplicationName=porter", {"application_name": "porter"}),
         ("prepareThreshold=0", {"prepare_threshold": None}),
@@ -126,7 +149,7 @@ def test_postgresql_parameters(parameters: str, expected: dict[str, object]) -> 
     [
         ("connectTimeout=2500&socketTimeout=60000", {"connect_timeout": 3, "read_timeout": 60, "write_timeout": 60}),
         ("connectTimeout=0", {}),
-        ("sessionVariables=FOREIGN_KEY_CHECKS=0,sql_mode=''", {"init_command": f"SET FOREIGN_KEY_CHECKS=0,sql_mode='', {MODE}"}),
+        ("sessionVariables=FOREIGN_KEY_CHECKS=0,sql_mode=''", {"init_command": f"SET {DEFAULTS} FOREIGN_KEY_CHECKS=0,sql_mode='', {MODE}"}),
         ("useUnicode=true&characterEncoding=utf8&serverTimezone=Asia/Shanghai&rewriteBatchedStatements=true&autoReconnect=true"
          "&allowPublicKeyRetrieval=true&zeroDateTimeBehavior=convertToNull&allowMultiQueries=true&nullCatalogMeansCurrent=true", {}),
     ],

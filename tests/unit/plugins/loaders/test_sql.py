@@ -145,10 +145,10 @@ def test_nothing_else_stands_bare(cell: str) -> None:
 
 
 def test_mysql_rows_are_cut_into_statements_and_a_long_row_goes_alone() -> None:
-    long, short = "x" * (mysql.STATEMENT_BYTES + 1), "y" * (mysql.STATEMENT_BYTES // 2 - 2)
-    assert list(mysql.in_statements([long, short, short, short])) == [[long], [short, short], [short]]
-    assert list(mysql.in_statements(["é" * 8, "é" * 8, "e" * 8], 40)) == [["é" * 8, "é" * 8], ["e" * 8]]
-    assert list(mysql.in_statements([])) == []
+    long, short, wide = "x" * 101, "y" * 48, "漢" * 16
+    assert list(mysql.in_statements([long, short, short, short], 100)) == [[long], [short, short], [short]]
+    assert list(mysql.in_statements([wide, wide, wide], 100)) == [[wide, wide], [wide]]
+    assert list(mysql.in_statements([], 100)) == []
 
 
 CELL = "SECRET"

@@ -1,0 +1,147 @@
+"""What each session of a task with a target is like: set once it is there and compared, as poolers drop what it starts with.
+
+Behind a pooler that gives each transaction another connection (PgBouncer in transaction mode) settings would go astray, so they are
+part of each transaction, and nothing is prepared at the server.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import sha256
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.exc import DBAPIError
+
+from cdcbus.plugins.errors import TargetMisconfigured
+from cdcbus.plugins.loaders.jdbc_url import GONE_SECONDS, MYSQL_MODE, JdbcUrl
+
+POOLED: Final = "begin"
+"""In a connection's info: the statement that begins its transactions, where it is one of a pooler's."""
+MAX_PACKET: Final = "max_allowed_packet"
+SLOTS: Final = 64
+"""So many sessions of a task are known to others, on all machines together."""
+APPLICATION_NAME_BYTES: Final = 63
+
+
+def set_up_postgresql(engine: Engine, url: JdbcUrl) -> None:
+    """A pooler is told by the number of the server's process: it is not the one that the driver was given."""
+
+    @event.listens_for(engine, "connect", insert=True)
+    def settle(connection: Any, record: Any) -> None:
+        connection.autocommit = True
+        [pid] = connection.execute("SELECT pg_backend_pid()").fetchone()
+        if pid == connection.info.backend_pid:
+            connection.execute(f"SELECT {_set_configs(url.settings, is_local=False)}")
+            connection.autocommit = False
+        else:
+            connection.prepare_threshold = None
+            record.info[POOLED] = f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT {_set_configs(url.settings, is_local=True)}"
+
+    @event.listens_for(engine, "connect")
+    def find_schema(connection: Any, record: Any) -> None:
+        """SQLAlchemy has looked for it outside of a transaction."""
+        if POOLED in record.info:
+            connection.execute(record.info[POOLED])
+            [engine.dialect.default_schema_name] = connection.execute("SELECT current_schema()").fetchone()
+            connection.rollback()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        if POOLED in connection.info:
+            connection.exec_driver_sql(connection.info[POOLED])
+
+
+def _set_configs(settings: Mapping[str, str], *, is_local: bool) -> str:
+    return ", ".join(f"set_config({_literal(name)}, {_literal(value)}, {str(is_local).lower()})" for name, value in settings.items())
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def set_up_mysql(engine: Engine, url: JdbcUrl, task_id: str) -> set[int]:
+    """The numbers of the engine's own connections, of which there will be more. Raises TargetMisconfigured, when one is opened, for a
+    session that is not what it was set to."""
+    own: set[int] = set()
+
+    @event.listens_for(engine, "connect")
+    def settle(connection: Any, record: Any) -> None:
+        _bound_silence(connection._sock)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT @@time_zone, @@sql_mode, @@max_allowed_packet, CONNECTION_ID()")
+            zone, modes, record.info[MAX_PACKET], number = cursor.fetchone()
+            if zone != "+00:00" or not is_mode(str(modes)):
+                raise TargetMisconfigured(
+                    f"{url.shown}: the session has time_zone {zone} and sql_mode {modes or '(none)'} though it was set to +00:00 and "
+                    f"{MYSQL_MODE}: whatever stands before the server must pass on SET"
+                )
+            own.add(number)
+            with suppress(connection.Error):  # a cluster may not have such locks: then others cannot tell whose session it is
+                cursor.execute(f"SELECT CASE {' '.join(f'WHEN GET_LOCK({name}, 0) THEN 1' for name in _slots(url, task_id))} END")
+
+    return own
+
+
+def is_mode(modes: str) -> bool:
+    """Whether these SQL modes are what cells are written for."""
+    found = set(modes.split(","))
+    return found >= set(MYSQL_MODE.split(",")) and not found & {"ANSI_QUOTES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE"}
+
+
+def _bound_silence(sock: socket.socket | None) -> None:
+    """A server whose machine is gone is noticed."""
+    if sock is not None and sock.family != socket.AF_UNIX and hasattr(socket, "TCP_USER_TIMEOUT"):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in (
+            (socket.TCP_KEEPIDLE, 3),
+            (socket.TCP_KEEPINTVL, 1),
+            (socket.TCP_KEEPCNT, 3),
+            (socket.TCP_USER_TIMEOUT, GONE_SECONDS * 1000),
+        ):
+            sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _slots(url: JdbcUrl, task_id: str) -> list[str]:
+    """Names of locks, as literals. A session holds one of them, by which others of the task know its number: those need no rights."""
+    key = sha256(f"{url.arguments['database']}\n{task_id}".encode()).hexdigest()[:32]
+    return [f"'cdcbus/{key}/{slot}'" for slot in range(SLOTS)]
+
+
+# The sessions of an earlier process of the task
+
+OTHER_POSTGRESQL: Final = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE application_name = %s AND usename = current_user AND datname = current_database() AND pid <> pg_backend_pid()
+        AND backend_xid IS NOT NULL"""
+"""Only those that have written something and hold it."""
+
+
+NO_SUCH_SESSION: Final = 1094
+
+
+def _is_killed(connection: Connection, number: int) -> bool:
+    try:
+        connection.exec_driver_sql(f"KILL CONNECTION {number}")
+    except DBAPIError as error:
+        if error.orig and error.orig.args[0] == NO_SUCH_SESSION:  # it has ended by itself
+            return False
+        raise
+    return True
+
+
+def end_other_sessions(connection: Connection, url: JdbcUrl, task_id: str, own: set[int]) -> int:
+    """Ends what other processes of the task have open there, as far as they can be told; how many. Raises driver errors."""
+    match url.dialect:
+        case "postgresql":
+            name = f"cdcbus {task_id}".strip()
+            if not task_id or url.arguments["application_name"] != name or len(name.encode()) > APPLICATION_NAME_BYTES:
+                return 0
+            return len(connection.exec_driver_sql(OTHER_POSTGRESQL, (name,)).all())
+        case "mysql":
+            used = connection.exec_driver_sql(f"SELECT {', '.join(f'IS_USED_LOCK({name})' for name in _slots(url, task_id))}").one()
+            others = {int(number) for number in used if number is not None} - own
+            return sum(_is_killed(connection, number) for number in others)
+    return 0
