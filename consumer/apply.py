@@ -161,7 +161,7 @@ class LaneApplier:
         seen = self.seen.get((offset.topic, offset.partition))
         if seen is None:
             return replace(offset, epoch=1)
-        return replace(offset, epoch=seen.epoch, details=replace(seen.details, topic_id=offset.details.topic_id))
+        return replace(offset, epoch=seen.epoch, details=replace(seen.details, topic_id=offset.details.topic_id or seen.details.topic_id))
 
     def scatter(self, reason: str) -> None:
         if self._loader.scatter():

@@ -90,7 +90,7 @@ class Starts:
     offsets: dict[Lane, int] = field(default_factory=dict)
     unread: dict[Lane, int] = field(default_factory=dict)
     lost: dict[Lane, tuple[int, int]] = field(default_factory=dict)
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    topic_ids: dict[str, str] = field(default_factory=dict)
 
 
 def lost_commits(lane: Lane, there: int, written: int) -> str:
@@ -265,10 +265,12 @@ def starting_offsets(
     `applied`: what the target knows, which is the truth; `topic_ids`: as far as they are known; `reached`: how far this process has come.
     Raises NoPosition, TargetReplaced, TopicRemade, PositionError, PositionLost with the numbers, ConfigError, BusRejected, BusUnavailable.
     """
-    starts, targets = Starts(topic_ids=topic_ids), {(offset.topic, offset.partition): offset for offset in applied}
+    starts, targets = Starts(topic_ids={**topic_ids}), {(offset.topic, offset.partition): offset for offset in applied}
     for topic, store in stores.items():
         text = store.load()  # once: an edit that comes behind it is noticed when the position is written
         known = _known(topic, text, store, targets, reached)
+        if topic not in topic_ids and store.written is not None and store.written.mark.topic_id:
+            starts.topic_ids[topic] = store.written.mark.topic_id  # not told just now: what is known is kept
         lanes = lanes_of(task, logs, topic)
         starts.unread |= {lane: of for lane, each in known.items() if lane not in lanes and (of := each.in_zookeeper) is not None}
         if text is None and known:

@@ -1,9 +1,12 @@
 """Which partitions of a topic a task reads."""
 
+import json
+
 import pytest
 
-from cdcbus.consumer.offsets import chosen_partitions
+from cdcbus.consumer.offsets import Known, chosen_partitions
 from cdcbus.consumer.task import TopicConfig
+from cdcbus.plugins.contracts import AppliedOffset, Details, Mark
 from cdcbus.plugins.errors import ConfigError
 
 
@@ -17,3 +20,73 @@ def test_those_that_the_topic_lacks_are_told_with_those_that_it_has(chosen: tupl
     with pytest.raises(ConfigError) as refused:
         chosen_partitions(TopicConfig("k:1", ("t",), chosen), "t", [0, 1, 2])
     assert str(refused.value) == f"consumer.source.partition: topic t has no partition {missing}, only 0 to 2"
+
+
+def there(next_offset: int, topic_id: str = "") -> AppliedOffset:
+    return AppliedOffset("t", 0, next_offset, 1, details=Details(topic_id))
+
+
+@pytest.mark.parametrize(
+    ("known", "offset"),
+    [
+        (Known(node=10, written=10, target=there(12)), 12),
+        (Known(node=10, written=10, target=there(5)), 5),
+        (Known(node=4, written=10, target=there(12), is_own=False), 4),
+        (Known(node=4, written=None, target=there(12)), 4),  # set by a command, or a tree of an earlier version
+        (Known(node=10, written=10, target=there(12), is_own=False), 12),  # another partition was set
+        (Known(node=10, written=10, target=there(12), is_own=False, is_set_again=True), 10),
+        (Known(node=10, written=None, target=there(12), is_own=False, is_noted=True), 12),  # a version without `written`
+        (Known(written=10, target=there(12)), 12),
+        (Known(written=10), 10),
+        (Known(node=10, written=10, reached=11), 11),
+        (Known(written=10, reached=11), 11),
+        (Known(node=4, written=10, reached=11, is_own=False), 4),
+        (Known(target=there(12), reached=11), 12),
+    ],
+)
+def test_an_edit_holds_else_the_target_else_the_process_else_zookeeper(known: Known, offset: int) -> None:
+    assert known.offset == offset
+
+
+KEPT = Mark(True, "a")
+
+
+@pytest.mark.parametrize(
+    ("known", "is_replaced"),
+    [
+        (Known(node=10, written=10, mark=KEPT), True),
+        (Known(written=10, mark=KEPT), True),
+        (Known(node=4, written=10, mark=KEPT, is_own=False), False),
+        (Known(node=10, written=10, mark=Mark(False)), False),
+        (Known(node=10, written=10, mark=KEPT, target=there(0)), False),
+        (Known(node=10), False),
+    ],
+)
+def test_a_target_that_should_know_a_lane_and_does_not_is_another_one(known: Known, is_replaced: bool) -> None:
+    assert known.is_replaced == is_replaced
+
+
+@pytest.mark.parametrize(
+    ("known", "topic_id", "is_remade"),
+    [
+        (Known(node=10, written=10, mark=KEPT), "b", True),
+        (Known(node=10, written=10, mark=KEPT), "a", False),
+        (Known(node=10, written=10, mark=KEPT), "", False),  # Kafka does not tell
+        (Known(node=10, written=10), "b", False),
+        (Known(target=there(10, "a")), "b", True),
+        (Known(node=10, written=10, mark=Mark(True, "b"), target=there(10, "a")), "b", True),  # an older state of the target
+        (Known(node=10, written=10, mark=KEPT, target=there(10, "a"), is_own=False), "b", False),
+        (Known(written=10, mark=KEPT, is_own=False), "b", True),  # the node was set, but not for this partition
+    ],
+)
+def test_a_topic_is_another_one_by_its_id_unless_somebody_has_set_the_partition(known: Known, topic_id: str, is_remade: bool) -> None:
+    assert known.is_remade(topic_id) == is_remade
+
+
+def test_details_keep_what_they_do_not_know() -> None:
+    text = '{"a":[1],"topicId":"x"}'
+    details = Details.from_json(text)
+    assert details.topic_id == "x"
+    assert json.loads(details.to_json()) == json.loads(text)
+    assert hash(details) == hash(Details.from_json('{"topicId":"x", "a":[1]}'))
+    assert [Details.from_json(damaged) for damaged in (None, "", "[]", "{", '{"topicId":7}')] == [Details()] * 5
