@@ -9,7 +9,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcbus.consumer.mapper import Plan
+from cdcbus.consumer.mapper import MAX_PLANS, Plan
 from cdcbus.plugins.rowchange import Row, RowChange, TableId
 
 MOST_COLUMNS = 6
@@ -27,6 +27,7 @@ class Placing:
 
     def __init__(self) -> None:
         self._choices: dict[tuple[TableId, TableId, _Choice], list[_Choice]] = {}
+        self._columns: dict[int, tuple[Plan, _Choice]] = {}  # by identity, see Route.plan
 
     def is_by_key(self, plan: Plan, keys: pa.Array, image: Mapping[str, pa.Array]) -> bool:
         """Of records of one source table, as columns under the source's names."""
@@ -42,17 +43,25 @@ class Placing:
         choices = self._known(plan)
         fitting = [choice for choice in choices if _text(row, choice) == key]
         if not fitting and key.startswith(b"{"):
-            return _is_json_of(key, key_columns_of(plan))
+            return _is_json_of(key, self._columns_of(plan))
         return self._keep(plan, fitting)
 
     def _known(self, plan: Plan) -> list[_Choice]:
-        columns = key_columns_of(plan)
+        columns = self._columns_of(plan)
         return self._choices.get((plan.source.id, plan.target.id, columns)) or choices_of(columns)
 
     def _keep(self, plan: Plan, choices: list[_Choice]) -> bool:
         if choices:
-            self._choices[plan.source.id, plan.target.id, key_columns_of(plan)] = choices
+            self._choices[plan.source.id, plan.target.id, self._columns_of(plan)] = choices
         return bool(choices)
+
+    def _columns_of(self, plan: Plan) -> _Choice:
+        known = self._columns.get(id(plan))
+        if known is None or known[0] is not plan:
+            if len(self._columns) >= MAX_PLANS:
+                self._columns.clear()
+            known = self._columns[id(plan)] = plan, key_columns_of(plan)
+        return known[1]
 
 
 def key_columns_of(plan: Plan) -> _Choice:
