@@ -71,13 +71,20 @@ class Applier(Protocol):
         """All records that came into Kafka before that time have been applied."""
         ...
 
-    def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int, settled_before: int = 0) -> BatchReport:
+    def apply(
+        self, lane: Lane, records: Records, end_offset: int, mzxid: int, settled_before: int = 0, is_hasty: bool = False
+    ) -> BatchReport:
         """Applies a lane's part of a batch, which began while ZooKeeper's node of the position was at `mzxid`; returns once it is
         durable. Raises LaneWaits when it has applied a part and the rest is to wait for other lanes, but never for a record before
-        `settled_before`."""
+        `settled_before`. `is_hasty`: it waits at once, as lanes that wait are to be applied together."""
         ...
 
-    def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int], BatchReport]:
+    def apply_together(self, lanes: Sequence[tuple[Lane, Records, int, int]]) -> dict[Lane, tuple[int, BatchReport]]:
+        """Lanes that wait for each other, each with its records, end and mzxid, in one transaction; how far each came, or nothing where
+        that does not help."""
+        ...
+
+    def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int, bool], BatchReport]:
         """The same in two halves: what can be done before the records before these are applied, and, as its result, the rest."""
         ...
 

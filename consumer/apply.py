@@ -11,10 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import repeat
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from time import perf_counter
 
 from cdcbus.consumer.dead_letters import DeadLetter, refuse
+from cdcbus.consumer.levels import in_source_order
 from cdcbus.consumer.look_ahead import LookAhead, ReadOn, no_future
 from cdcbus.consumer.mapper import Mapper, Plan, Route
 from cdcbus.consumer.net_columns import MIN_RECORDS, NetColumns, net_columns
@@ -24,7 +25,7 @@ from cdcbus.consumer.processor import Processor
 from cdcbus.consumer.records import Records
 from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.row_order import newest
-from cdcbus.consumer.settle import Again, Doubt, LanePart, Settling, Wait
+from cdcbus.consumer.settle import Again, Doubt, LanePart, Settling, SettlingTogether, Wait
 from cdcbus.consumer.steps import Step
 from cdcbus.consumer.task import LoadTask, SchemaChange
 from cdcbus.consumer.wanted import Wanted
@@ -175,17 +176,97 @@ class LaneApplier:
     def forget_versions(self, before_ms: int) -> None:
         self._loader.forget_versions(before_ms)
 
-    def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int, settled_before: int = 0) -> BatchReport:
+    def apply(
+        self, lane: Lane, records: Records, end_offset: int, mzxid: int, settled_before: int = 0, is_hasty: bool = False
+    ) -> BatchReport:
         """Everything or nothing: rows, dead letters, and that the lane has been applied up to `end_offset`.
 
         Raises UnmappedColumn, and what needs no person but time; OffsetConflict when somebody else has applied records of the lane since
         `applied_offsets` was called; DataError and TargetRejected, naming the record, unless they become dead letters. Raises LaneWaits,
         once a part has been applied, for a change that another row forbids, unless it is `settled_before` which offset other lanes
-        cannot cure that.
+        cannot cure that. `is_hasty`: at once then, with nothing applied.
         """
-        return self.prepare(lane, records)(end_offset, mzxid, settled_before)
+        return self.prepare(lane, records)(end_offset, mzxid, settled_before, is_hasty)
 
-    def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int], BatchReport]:
+    def apply_together(self, lanes: Sequence[tuple[Lane, Records, int, int]]) -> dict[Lane, tuple[int, BatchReport]]:
+        """Lanes, each with its records, its end and its mzxid, in source order and one transaction, as far as the target takes them. Up to
+        where each is applied, with its report; nothing where that does not help, and `apply` is to say why. Raises as it does, but for
+        DataError, TargetRejected and LaneWaits."""
+        try:
+            decoded = [self._decoded(lane, records) for lane, records, _, _ in lanes]
+        except DataError as error:
+            if isinstance(error, UnmappedColumn):
+                raise
+            return {}
+        merged = in_source_order([(lane, steps) for (lane, *_), (steps, _) in zip(lanes, decoded, strict=True)])
+        ends = {lane: end for lane, _, end, _ in lanes}
+        for is_checked_at_once in (False, True, True):
+            try:
+                report = self._write_together(lanes, merged, ends, is_checked_at_once)
+            except Wait as wait:
+                LOG.info("task %s: lanes are applied together up to where one waits: %s", self._task.task_id, wait.reason)
+                for lane, step in reversed(merged[wait.offset :]):
+                    ends[lane] = step.offset
+                merged = [(lane, step) for lane, step in merged[: wait.offset] if step.offset < ends[lane]]
+                if not merged:
+                    return {}
+            except (DataError, RowConflict, TargetRejected):
+                continue
+            else:
+                return self._reports_together(lanes, decoded, ends, report)
+        return {}
+
+    def _decoded(self, lane: Lane, records: Records) -> tuple[list[Step], BatchReport]:
+        report = BatchReport()
+        return self._steps(lane, records, report, None), report
+
+    def _reports_together(
+        self,
+        lanes: Sequence[tuple[Lane, Records, int, int]],
+        decoded: Sequence[tuple[list[Step], BatchReport]],
+        ends: dict[Lane, int],
+        report: BatchReport,
+    ) -> dict[Lane, tuple[int, BatchReport]]:
+        """What was written stands in the first lane's report."""
+        found: dict[Lane, tuple[int, BatchReport]] = {}
+        for (lane, records, end, _), (_, of_lane) in zip(lanes, decoded, strict=True):
+            if ends[lane] < end:  # what was decoded behind it comes again
+                of_lane = self._decoded(lane, records.before(ends[lane]))[1]
+            of_lane.records = len(records.before(ends[lane]))
+            if not found:
+                of_lane.add(report)
+            found[lane] = ends[lane], of_lane
+        return found
+
+    def _write_together(
+        self, lanes: Sequence[tuple[Lane, Records, int, int]], merged: Sequence[tuple[Lane, Step]], ends: dict[Lane, int], is_checked: bool
+    ) -> BatchReport:
+        """Raises Wait with the place in `merged` before which all can be applied."""
+        places: dict[tuple[Lane, int], int] = {}
+        steps = [step._replace(offset=places.setdefault((lane, step.offset), at)) for at, (lane, step) in enumerate(merged)]
+        done = [AppliedOffset(*lane, ends[lane], mzxid) for lane, _, _, mzxid in sorted(lanes, key=itemgetter(0))]
+        part = LanePart(lanes[0][0], 0, len(steps), 0, 0)
+        with self._loader.transaction() as transaction:
+            if is_checked:
+                transaction.check_at_once()
+            settling = SettlingTogether(
+                self._task,
+                LookAhead(no_future, self._steps_to),
+                transaction,
+                part,
+                steps,
+                None,
+                is_merging=self._is_merging,
+                is_sure=True,
+                is_told=False,
+            )
+            settling.settle()
+            for offset in done:
+                transaction.store_offset(offset, self.seen.get((offset.topic, offset.partition)))
+        self.seen |= {(offset.topic, offset.partition): offset for offset in done}
+        return settling.report
+
+    def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int, bool], BatchReport]:
         """What needs no transaction: decodes, maps, and merges columns. What it returns does the rest, once the records before are applied.
         Together they are `apply`."""
         return partial(self._write, self._prepared(lane, records))
@@ -228,12 +309,12 @@ class LaneApplier:
         for letter in letters:
             LOG.warning("task %s: record %s would become a dead letter: %s", self._task.task_id, letter.record, letter.reason)
 
-    def _write(self, prepared: _Prepared, end_offset: int, mzxid: int, settled_before: int) -> BatchReport:
+    def _write(self, prepared: _Prepared, end_offset: int, mzxid: int, settled_before: int, is_hasty: bool) -> BatchReport:
         end, reason = end_offset, ""
         while True:
             begin = prepared.records.offsets[0].as_py() if len(prepared.records) else end
             try:
-                report = self._write_surely(prepared, LanePart(prepared.lane, begin, end, mzxid, settled_before))
+                report = self._write_surely(prepared, LanePart(prepared.lane, begin, end, mzxid, settled_before, is_hasty))
             except Wait as wait:
                 end, reason = wait.offset, wait.reason
                 if before := prepared.records.before(end):

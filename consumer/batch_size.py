@@ -11,6 +11,7 @@ BATCH_BYTES = 32 << 20  # of values; on their way to the target each is held sev
 TURN_BYTES, TURN_TRANSACTIONS, TURN_SECONDS = 640 << 20, 20, 10.0
 LARGE_RECORDS, LARGE_BYTES = 10_000, 8 << 20  # from here on it is worth while to start an executor's work for a batch
 FIRST_RECORDS = 1_000
+HELD_BATCHES = 20  # small ones, after one whose lanes wait for each other
 
 
 class BatchSize:
@@ -26,6 +27,7 @@ class BatchSize:
         self._most = transaction_records * (TURN_TRANSACTIONS if is_streamed else 1)
         self._batch_bytes = TURN_BYTES if is_streamed else BATCH_BYTES
         self.records, self._steps, self._record_bytes = min(self._most, FIRST_RECORDS), self._most, 0
+        self._held = 0
 
     def expect(self, count: int, record_bytes: int) -> None:
         """Before a query starts: so many records are ahead, and the first are of this size, 0 where nobody knows."""
@@ -35,6 +37,12 @@ class BatchSize:
     def is_large(self, count: int) -> bool:
         """Whether a batch of so many offsets is to be streamed, as far as the records before tell."""
         return count > self._large or count * self._record_bytes > LARGE_BYTES
+
+    def hold(self) -> bool:
+        """The next batches are not streamed. Whether `records` has changed, or they were not held before."""
+        is_new, self._held = self._held == 0, HELD_BATCHES
+        self.records = min(self.records, self._large, max(1, LARGE_BYTES // max(1, self._record_bytes)))
+        return is_new
 
     def learn(self, count: int, bytes_: int, is_too_large: bool = False, seconds: float = 0.0) -> bool:
         """Whether `records` has changed after a batch of so many offsets and bytes, or after one of which as much was looked at. `seconds`:
@@ -47,6 +55,9 @@ class BatchSize:
         if is_too_large or bytes_ > 2 * self._batch_bytes:
             records = min(fitting, max(1, self.records // 2))
             self._steps = 4  # more large ones may follow soon
+        elif self._held:
+            self._held -= 1
+            return False
         elif is_full and (fitting >= 4 * self.records or fitting == self._most):
             records = min(fitting, self.records * self._steps)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
@@ -215,7 +215,9 @@ class Batches:
         self._report(self.progress)
         self._forget_versions()
         if waiting := [outcome for outcome in outcomes if outcome.waits]:
-            self._wait_for_others(waiting, has_moved=any(end > known.get(lane, 0) for lane, end in moved.items()))
+            has_moved = any(end > known.get(lane, 0) for lane, end in moved.items())
+            is_to_come_here = self._is_there and self.size.hold()
+            self._wait_for_others(waiting, has_moved=has_moved or is_to_come_here)
 
     def _forget_versions(self) -> None:
         """Of rows, where lanes are beyond their changes; once in FORGET_SECONDS at most."""
@@ -242,26 +244,53 @@ class Batches:
         long as one of them gets on."""
         lanes, outcomes = by_lane(records), {lane: Outcome(lane, self.progress.next_offsets.get(lane, 0)) for lane in goals}
         before: list[int] | None = None
+        is_hasty = len(goals) > 1
         while goals and before != (now := [outcomes[lane].end for lane in goals]):
-            futures = [self._lanes.submit(self._apply_lane, outcomes[lane], lanes.get(lane, NO_RECORDS), goals[lane]) for lane in goals]
+            futures = []
+            for lane, end in goals.items():
+                records_of = lanes.get(lane, NO_RECORDS)
+                futures.append(self._lanes.submit(self._apply_lane, outcomes[lane], records_of, end, is_hasty))
             wait(futures)  # also where one has failed: none is at work when its batch is given up
             for future in futures:
                 future.result()
             before, goals = now, {lane: end for lane, end in goals.items() if outcomes[lane].waits or outcomes[lane].error}
+            if is_hasty and goals:
+                is_hasty, before = False, None
+                if self._apply_together(outcomes, lanes, goals):
+                    break
         for outcome in outcomes.values():
             if outcome.error:
                 raise outcome.error
             outcome.report.came(*kafka_times(records))
         return [*outcomes.values()]
 
-    def _apply_lane(self, outcome: Outcome, records: Records, end: int) -> None:
+    def _apply_together(self, outcomes: Mapping[Lane, Outcome], lanes: Mapping[Lane, Records], goals: Mapping[Lane, int]) -> bool:
+        """Whether lanes that wait for each other got on in one transaction: what is left is better read with what it lacks. One that was
+        refused otherwise goes with them."""
+        parts = []
+        for lane, end in goals.items():
+            records = lanes.get(lane, NO_RECORDS).before(end)
+            parts.append((lane, records[len(records.before(outcomes[lane].end)) :], end, self._positions.mzxid(lane)))
+        try:
+            done = self._applier.apply_together(parts)
+        except TargetUnavailable as error:
+            LOG.info("task %s: lanes are not applied together: %s", self._task.task_id, error)
+            return False
+        for lane, (end, report) in done.items():
+            outcome = outcomes[lane]
+            outcome.report.add(report)
+            outcome.end, outcome.error = end, None
+            outcome.waits = outcome.waits or "it waits for records of other partitions" if end < goals[lane] else ""
+        return bool(done)
+
+    def _apply_lane(self, outcome: Outcome, records: Records, end: int, is_hasty: bool) -> None:
         """`end` lies inside the batch where a bounded replay ends."""
         left = records.before(end)[len(records.before(outcome.end)) :]
         mzxid, settled_before = self._positions.mzxid(outcome.lane), self.progress.settled.get(outcome.lane, 0)
         outcome.error = None
         left, late = without_late(outcome.lane, left, self._task.converter, self.progress.begun.setdefault(outcome.lane, {}))
         try:
-            outcome.take(partial(self._applier.apply, outcome.lane, left, end, mzxid, settled_before), end)
+            outcome.take(partial(self._applier.apply, outcome.lane, left, end, mzxid, settled_before, is_hasty), end)
             outcome.report.late += pc.sum(pc.less(late, outcome.end)).as_py() or 0
         except TargetUnavailable as error:
             outcome.error = error
@@ -270,9 +299,9 @@ class Batches:
         known, spark = self.progress.next_offsets, frame.sparkSession.sparkContext
         spark.setLocalProperty(POOL, LARGE + self._task.task_id)
         settled = self.progress.settled
-        begun = self.progress.begun
+        begun, is_hasty = self.progress.begun, len(moved) > 1
         spans = {
-            lane: Span(known.get(lane, 0), end, self._positions.mzxid(lane), settled.get(lane, 0), begun.get(lane, {}))
+            lane: Span(known.get(lane, 0), end, self._positions.mzxid(lane), settled.get(lane, 0), is_hasty, begun.get(lane, {}))
             for lane, end in moved.items()
         }
         outcomes = executors.apply(frame, spans)

@@ -51,13 +51,14 @@ TASKS = 8
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A lane's offsets from `start` to before `end`, as the node of its position is at `mzxid`; `settled_before`: see Applier;
-    `begun`: where epochs of fetch tasks began."""
+    """A lane's offsets from `start` to before `end`, as the node of its position is at `mzxid`; `settled_before` and `is_hasty`: see
+    Applier. `begun`: where epochs of fetch tasks began."""
 
     start: int
     end: int
     mzxid: int
     settled_before: int = 0
+    is_hasty: bool = False
     begun: Begun = field(default_factory=dict)
 
 
@@ -211,9 +212,9 @@ def _apply_slices(applier: Applier, outcome: Outcome, span: Span, slices: Iterab
     rest of the batch for later."""
     lane, at, began = outcome.lane, outcome.end, monotonic()
 
-    def write(prepared: Future[Callable[[int, int, int], BatchReport]], begin: int, end: int, late: int = 0) -> None:
+    def write(prepared: Future[Callable[[int, int, int, bool], BatchReport]], begin: int, end: int, late: int = 0) -> None:
         if outcome.end == begin and not outcome.waits:  # else the one before has failed, or waits, and says why
-            outcome.take(partial(prepared.result(), end, span.mzxid, span.settled_before), end)
+            outcome.take(partial(prepared.result(), end, span.mzxid, span.settled_before, span.is_hasty), end)
             outcome.report.late += late
 
     with ThreadPoolExecutor(1, "prepare") as preparing, ThreadPoolExecutor(1, "write") as writing:

@@ -159,11 +159,17 @@ class Forwarder:
         with ThreadPoolExecutor(LANES_AT_ONCE) as pool:
             return [offset for offset in pool.map(lambda lane: look(self._outlet(lane)), lanes) if offset]
 
-    def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int], BatchReport]:
+    def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int, bool], BatchReport]:
         """Nothing comes before the sending."""
         return partial(self.apply, lane, records)
 
-    def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int, _settled_before: int = 0) -> BatchReport:
+    def apply_together(self, _lanes: Sequence[tuple[Lane, Records, int, int]]) -> dict[Lane, tuple[int, BatchReport]]:
+        """Never needed."""
+        return {}
+
+    def apply(
+        self, lane: Lane, records: Records, end_offset: int, mzxid: int, _settled_before: int = 0, _is_hasty: bool = False
+    ) -> BatchReport:
         """Returns once all is acknowledged, and dead letters are put; no lane waits for another. In transactions everything or nothing
         becomes visible.
 

@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from cdcbus.consumer.dead_letters import DeadLetter, refuse
+from cdcbus.consumer.levels import levels
 from cdcbus.consumer.look_ahead import LookAhead, NotYet
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.report import BatchReport
@@ -30,13 +31,15 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LanePart:
-    """A lane's records from `begin` to before `end_offset`: see `LaneApplier.apply`."""
+    """A lane's records from `begin` to before `end_offset`: see `LaneApplier.apply`. `is_hasty`: the lane waits at once for what another
+    row forbids, as it is to be applied together with others then."""
 
     lane: Lane
     begin: int
     end_offset: int
     mzxid: int
     settled_before: int
+    is_hasty: bool = False
 
 
 class Doubt(Exception):
@@ -115,6 +118,11 @@ class Settling:
             with self._transaction.savepoint():
                 report = write_net(self._task, self._transaction, steps)
         except (DataError, TargetRejected) as error:
+            is_whole = len(steps) == len(self._steps)
+            if is_whole and isinstance(error, RowConflict) and self._settle_levels():
+                return
+            if is_whole and isinstance(error, RowConflict) and self._part.is_hasty:
+                raise Wait(self._part.begin, _waits(self._part.lane, steps[0], error)) from None
             middle = _middle(steps)
             if middle == 0:
                 self._settle_record(begin, end)
@@ -127,6 +135,21 @@ class Settling:
             return
         self.report.add(report)
         self._done = end
+
+    def _settle_levels(self) -> bool:
+        """Whether the target takes all steps level by level."""
+        parts, report = levels(self._steps), BatchReport()
+        if len(parts) < 2:
+            return False
+        try:
+            with self._transaction.savepoint():
+                for part in parts:
+                    report.add(write_net(self._task, self._transaction, part))
+        except (DataError, TargetRejected):
+            return False
+        self.report.add(report)
+        self._done = len(self._steps)
+        return True
 
     def _settle_record(self, begin: int, end: int) -> None:
         """One record, row by row: all of it or nothing, but for what other rows forbid. That is done with the next change of its row, or
@@ -289,6 +312,14 @@ class Settling:
         """The offset before which all is applied, though this step, those put off and those to come are not."""
         waiting = (step, *(other for other, _ in self._put_off), *(held for each in self._steps[self._done :] for held in each.held))
         return min(offset for each in waiting for offset in each.offsets)
+
+
+class SettlingTogether(Settling):
+    """Settles steps of several lanes, whose offsets are their places in source order. Whatever is refused is left to the lane that has it,
+    and so is all behind it."""
+
+    def _give_up(self, steps: Sequence[Step], error: DataError | TargetRejected) -> None:
+        raise Wait(self._first_open(steps[0]), str(error))
 
 
 def _waits(lane: Lane, step: Step, reason: RowConflict) -> str:

@@ -124,9 +124,7 @@ def written_from_json(data: bytes, path: str) -> Written:
         fields = orjson.loads(data)
         return Written(str(fields["position"]), Mark(bool(fields["isKept"]), str(fields["topicId"])))
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise PositionError(
-            f"{path} does not say what was written; delete it with zkCli, then the position counts as set"
-        ) from error
+        raise PositionError(f"{path} does not say what was written; delete it with zkCli, then the position counts as set") from error
 
 
 @dataclass(frozen=True, slots=True)

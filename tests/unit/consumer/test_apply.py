@@ -472,7 +472,7 @@ def test_a_refused_row_has_all_tables_of_its_batch_looked_at_again() -> None:
     write = applier.prepare(LANE, made.records)
     before, loader.tables[CHILDREN] = loader.tables[CHILDREN], table(CHILDREN, "id", "parent", "new")
     with pytest.raises(TargetUnavailable, match=r"^target table shop\.children has been altered meanwhile"):
-        write(2, 5, 0)
+        write(2, 5, 0, False)
     assert (letters, loader.rows[CHILDREN]) == ([], {})
     loader.tables[CHILDREN] = before
     write(2, 5, 0)
