@@ -475,7 +475,7 @@ def test_a_refused_row_has_all_tables_of_its_batch_looked_at_again() -> None:
         write(2, 5, 0, False)
     assert (letters, loader.rows[CHILDREN]) == ([], {})
     loader.tables[CHILDREN] = before
-    write(2, 5, 0)
+    write(2, 5, 0, False)
     assert ([letter.offset for letter in letters], list(loader.rows[CHILDREN])) == ([0], [("1",)])
 
 
