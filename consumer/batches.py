@@ -254,7 +254,7 @@ class Batches:
             for future in futures:
                 future.result()
             before, goals = now, {lane: end for lane, end in goals.items() if outcomes[lane].waits or outcomes[lane].error}
-            if is_hasty and goals:
+            if is_hasty and any(outcomes[lane].waits for lane in goals):
                 is_hasty, before = False, None
                 if self._apply_together(outcomes, lanes, goals):
                     break

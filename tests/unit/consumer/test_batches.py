@@ -66,7 +66,9 @@ class Table:
     away: frozenset[Lane] = frozenset()
     lanes_at_once: int = 1
 
-    def apply(self, lane: Lane, records: Records, end_offset: int, mzxid: int, _settled_before: int = 0) -> BatchReport:
+    def apply(
+        self, lane: Lane, records: Records, end_offset: int, mzxid: int, _settled_before: int = 0, _is_hasty: bool = False
+    ) -> BatchReport:
         if lane in self.taken:
             raise OffsetConflict("somebody else has applied it")
         if lane in self.away:
@@ -233,7 +235,7 @@ def test_a_lane_that_others_were_in_the_way_of_is_applied_once_they_are_and_else
     run = Run(world)
     tried = list[Lane]()
 
-    def apply(lane: Lane, records: Records, end_offset: int, mzxid: int, settled_before: int = 0) -> BatchReport:
+    def apply(lane: Lane, records: Records, end_offset: int, mzxid: int, settled_before: int = 0, _is_hasty: bool = False) -> BatchReport:
         tried.append(lane)
         world.table.away = frozenset([("orders", 0)] if tried.count(("orders", 0)) < 2 else [])
         return Table.apply(world.table, lane, records, end_offset, mzxid, settled_before)
