@@ -129,8 +129,8 @@ class LaneApplier:
         self._placing, self._scattered, self._are_all_scattered = Placing(), set[TableId](), False
 
     def applied_offsets(self) -> list[AppliedOffset]:
-        """The offsets stored by this task, fenced first: whoever has asked before commits nothing any more. What an earlier process has open
-        is ended before: it may stand still, and hold rows."""
+        """The offsets stored by this task, fenced first: whoever has asked before commits nothing any more. What an earlier process has
+        open is ended before: it may stand still, and hold rows."""
         self._loader.end_other_sessions()
         found = self._loader.fence()
         self.keeps_offsets = found is not None
