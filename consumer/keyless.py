@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from cdcbus.plugins.contracts import Swaps, TableBatch, TargetTable
 from cdcbus.plugins.errors import DataError
+from cdcbus.plugins.loaders.held import holding
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
 
 Cells = tuple[Cell, ...]
@@ -28,7 +29,7 @@ def merge_keyless(changes: Sequence[RowChange], table: TargetTable, *, insert_on
         after = None if change.op is Op.DELETE else {**(before or {}), **(change.after or {})}
         columns = tuple(name for name in table.columns if name in (after or before or {}))
         if not runs or runs[-1].columns != columns:
-            runs.append(_Run(columns))
+            runs.append(_Run(columns, table))
         runs[-1].add(before, after)
     return TableBatch(table, truncate, swaps=[run.swaps(insert_on_update) for run in runs])
 
@@ -46,8 +47,9 @@ def _whole(change: RowChange, table: TargetTable) -> Row:
 class _Run:
     """Changes with the same columns, one after the other."""
 
-    def __init__(self, columns: tuple[str, ...]) -> None:
+    def __init__(self, columns: tuple[str, ...], table: TargetTable) -> None:
         self.columns = columns
+        self._hold = holding(table, columns)
         self._pairs: list[list[Cells | None]] = []  # what goes, what comes
         self._ending: dict[Cells, list[list[Cells | None]]] = defaultdict(list)  # the pairs that end in a row
 
@@ -63,7 +65,8 @@ class _Run:
             self._ending[new].append(pair)
 
     def _cells(self, row: Row | None) -> Cells | None:
-        return None if row is None else tuple(row[name] for name in self.columns)
+        """As the target holds them: else its row would not be found."""
+        return None if row is None else self._hold(tuple(row[name] for name in self.columns))
 
     def swaps(self, insert_on_update: bool) -> Swaps:
         return Swaps(self.columns, [(old, new) for old, new in self._pairs if (old, new) != (None, None)], insert_on_update)

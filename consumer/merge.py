@@ -11,6 +11,7 @@ from cdcbus.consumer.keyless import merge_keyless
 from cdcbus.consumer.whole_row import columns_missing
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import DataError
+from cdcbus.plugins.loaders.held import holding
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
 
 Key = tuple[Cell, ...]
@@ -19,6 +20,8 @@ _Group = tuple[bool, tuple[str, ...]]  # whether its rows may be inserted, and t
 
 def merge(changes: Sequence[RowChange], table: TargetTable, *, insert_on_update: bool) -> TableBatch:
     """The net effect of `changes` on `table`: applied to any state of it, the batch leaves what the changes one by one would leave.
+
+    Keys are compared, and come out, as the target's columns hold them: see `plugins.loaders.held`.
 
     `changes` are mapped (target names), of this table only, in source order. An update's row may be inserted where the target lacks it if
     `insert_on_update`, if its insert is in `changes` too, or if its key changed. A deleted key is deleted even if its insert was seen:
@@ -54,7 +57,8 @@ class _Fold:
     key_of: Callable[[Row], Key] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.key_of = _cells(self.table.key)
+        cells, hold = _cells(self.table.key), holding(self.table, self.table.key)
+        self.key_of = lambda row: hold(cells(row))
 
     def add(self, change: RowChange) -> None:
         match change.op:
@@ -133,6 +137,7 @@ class _Fold:
         expected = Counter[_Group]()
         for key, net in self.nets.items():
             if net.row is not None:
+                net.row = {**net.row, **dict(zip(self.table.key, key, strict=True))}  # as the target holds it, so that it is found
                 groups.setdefault(group := (net.may_insert, tuple(net.row)), []).append(net.row)
                 expected[group] += not (net.is_born or self.truncate or key in deletes)
         passing = sum(net.is_born for net in deletes.values())

@@ -6,7 +6,8 @@ the changes take the plain way, one by one. Both give the same batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,13 +15,18 @@ import pyarrow.compute as pc
 from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.columnar import RowGroup
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
+from cdcbus.plugins.loaders.held import held_column, hold_of
 from cdcbus.plugins.rowchange import Op
 
 
 def merge_columns(groups: Sequence[RowGroup], table: TargetTable) -> TableBatch | None:
     """The net effect of the groups, whose rows are mapped (target names) and all of this table; an update of a row that the target lacks
     inserts it. None when it cannot be told from the last change of each key."""
-    if not table.key or not all(_keeps_key(group, table) for group in groups):
+    if not table.key or not all(name in image for group in groups for image in (group.before, group.after) if image for name in table.key):
+        return None
+    if any(hold_of(table.columns[name]) for name in table.key):
+        groups = [replace(group, before=_held(group.before, table), after=_held(group.after, table)) for group in groups]
+    if not all(_keeps_key(group, table) for group in groups):
         return None
     written = {frozenset(group.after) for group in groups if group.after is not None}
     if len(written) > 1:
@@ -37,6 +43,11 @@ def merge_columns(groups: Sequence[RowGroup], table: TargetTable) -> TableBatch 
     are_new = all(group.op is Op.INSERT for group in groups)
     parts = [Writes(names, writes, expected=expected, are_new=are_new)] if len(writes) else []
     return TableBatch(table, deletes=deletes, writes=parts, passing=passing)
+
+
+def _held(image: Mapping[str, pa.Array] | None, table: TargetTable) -> dict[str, pa.Array] | None:
+    """With the key as the target holds it."""
+    return image and {**image, **{name: held_column(table.columns[name], image[name]) for name in table.key}}
 
 
 def _keeps_key(group: RowGroup, table: TargetTable) -> bool:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from cdcbus.consumer.mapper import Plan
 from cdcbus.consumer.whole_row import columns_missing
+from cdcbus.plugins.loaders.held import holding
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange, TableId
 
 Key = tuple[Cell, ...]
@@ -35,14 +36,15 @@ class Step(NamedTuple):
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """Of the rows that it is about, the old key before the new one; none for a truncate, for a table without a key, and where the
-        change lacks a key column."""
+        """Of the rows that it is about, as the target holds them, the old key before the new one; none for a truncate, for a table
+        without a key, and where the change lacks a key column."""
         names, change = self.plan.target.key, self.change
         if not names or change.op is Op.TRUNCATE:
             return ()
         before, after = change.before or {}, change.after or {}
         try:
-            old, new = _key({**after, **before}, names), _key({**before, **after}, names)
+            hold = holding(self.plan.target, names)
+            old, new = hold(_key({**after, **before}, names)), hold(_key({**before, **after}, names))
         except KeyError:
             return ()
         return (old,) if old == new else (old, new)

@@ -203,7 +203,12 @@ def _is_direct(table: TargetTable, writes: Writes) -> bool:
 
 def _key_literals(connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> Iterator[list[str]]:
     """In parts for one statement each."""
-    for rows in in_statements(row_literals(table, table.key, keys), _room(connection)):
+    if any(table.columns[name].type == "float" for name in table.key):
+        found = literal_rows(table, table.key, keys)
+        literals = [_row(_compared(table.columns[name], cell) for name, cell in zip(table.key, row, strict=True)) for row in found]
+    else:
+        literals = row_literals(table, table.key, keys)
+    for rows in in_statements(literals, _room(connection)):
         yield from (rows[start : start + KEYS_PER_STATEMENT] for start in range(0, len(rows), KEYS_PER_STATEMENT))
 
 
@@ -296,11 +301,16 @@ def update_row_sql(table: TargetTable, columns: Sequence[str], row: Sequence[str
     """`row`: a literal per column."""
     cells = dict(zip(columns, row, strict=True))
     changes = ", ".join(f"{QUOTED.name(name)} = {cells[name]}" for name in assigned(table, columns))
-    return f"UPDATE {QUOTED.table(table.id)} SET {changes} WHERE {_has(table.key, cells)}"
+    return f"UPDATE {QUOTED.table(table.id)} SET {changes} WHERE {_has(table, cells)}"
 
 
-def _has(names: Sequence[str], cells: Mapping[str, str]) -> str:
-    return " AND ".join(f"{QUOTED.name(name)} = {cells[name]}" for name in names)
+def _has(table: TargetTable, cells: Mapping[str, str]) -> str:
+    return " AND ".join(f"{QUOTED.name(name)} = {_compared(table.columns[name], cells[name])}" for name in table.key)
+
+
+def _compared(column: TargetColumn, literal: str) -> str:
+    """A FLOAT is no decimal number of few digits: none is equal to it."""
+    return f"CAST({literal} AS FLOAT)" if column.type == "float" and literal not in ("NULL", "?") else literal
 
 
 def swap_sql(table: TargetTable, columns: Sequence[str], old: Sequence[str], new: Sequence[str] | None = None) -> str:

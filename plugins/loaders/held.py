@@ -1,0 +1,157 @@
+"""Cells as a target column holds them: two texts of one number or time become the same one. Pure.
+
+Numbers and times are rounded to the column's digits, FLOAT to its own precision, BINARY filled up. Texts stay: what is equal there is the
+collation's to say, see `folded`. A cell that cannot be read stays as well, for the target to refuse.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import unicodedata
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcbus.plugins.contracts import TargetColumn, TargetTable
+from cdcbus.plugins.loaders.column_cells import has_any
+from cdcbus.plugins.rowchange import Cell
+
+Hold = Callable[[str], str]
+Key = tuple[Cell, ...]
+
+WHOLE: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "integer", "bigint"))
+DECIMAL: Final = frozenset(("decimal", "numeric", "NUMBER"))
+SINGLE: Final = frozenset(("float", "real"))
+DOUBLE: Final = frozenset(("double", "double precision"))
+MOMENTS: Final = frozenset(("datetime", "timestamp", "timestamp without time zone", "timestamp with time zone"))
+CLOCKS: Final = frozenset(("time", "time without time zone"))
+EXACT: Final = Context(prec=200, rounding=ROUND_HALF_UP)
+CLOCK: Final = re.compile(r"(-?)([0-9]+):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6}))?")
+MOMENT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?")
+
+
+def hold_of(column: TargetColumn) -> Hold | None:
+    """What a column makes of a cell; None where it keeps the text as it is."""
+    if column.type in WHOLE:
+        return lambda cell: _decimal(cell, 0)
+    if column.type in DECIMAL:
+        return lambda cell: _decimal(cell, column.scale)
+    if column.type in SINGLE:
+        return _single
+    if column.type in DOUBLE:
+        return _double
+    if column.type in MOMENTS:
+        return lambda cell: _moment(cell, 6 if column.length is None else column.length)
+    if column.type in CLOCKS:
+        return lambda cell: _clock(cell, 6 if column.length is None else column.length)
+    if column.type == "binary" and column.length is not None:
+        return lambda cell: cell.ljust(column.length or 0, "\0")
+    return None
+
+
+def holding(table: TargetTable, names: Sequence[str]) -> Callable[[Key], Key]:
+    """What the table makes of the cells of these columns: equal keys come out equal, but for texts."""
+    holds = [hold_of(table.columns[name]) for name in names]
+    if not any(holds):
+        return lambda cells: cells
+    if len(holds) == 1 and (only := holds[0]) is not None:
+        return lambda cells: (cells[0] if cells[0] is None else only(cells[0]),)
+    return lambda cells: tuple(cell if hold is None or cell is None else hold(cell) for cell, hold in zip(cells, holds, strict=True))
+
+
+def held_column(column: TargetColumn, cells: pa.Array) -> pa.Array:
+    """The same of many cells; whole numbers as sources write them are told by a look at all at once."""
+    hold = hold_of(column)
+    if hold is None or (column.type in WHOLE and _are_whole(cells)):
+        return cells
+    known = cells.dictionary_encode()
+    held = pa.array([cell if cell is None else hold(cell) for cell in known.dictionary.to_pylist()], pa.string())
+    return held.take(known.indices)
+
+
+def _are_whole(cells: pa.Array) -> bool:
+    """Whether none has a point, an exponent, a plus, or a zero in front."""
+    if has_any(cells, ".", "e", "E", "+", "-0"):
+        return False
+    has_zero = pc.and_(pc.starts_with(cells, "0"), pc.greater(pc.binary_length(cells), 1))
+    return not pc.any(has_zero).as_py()
+
+
+def _decimal(cell: str, scale: int | None) -> str:
+    """`scale` None: with as many digits as it has."""
+    if scale == 0 and cell.isdecimal() and cell.isascii() and cell[0] != "0":
+        return cell
+    try:
+        number = Decimal(cell)
+        if not number.is_finite():
+            return cell
+        rounded = number.normalize(EXACT) if scale is None else number.quantize(Decimal(1).scaleb(-scale), context=EXACT)
+    except InvalidOperation:
+        return cell
+    return format(abs(rounded) if rounded == 0 else rounded, "f")
+
+
+def _double(cell: str) -> str:
+    try:
+        return repr(float(cell) + 0.0)
+    except ValueError:
+        return cell
+
+
+def _single(cell: str) -> str:
+    try:
+        return repr(struct.unpack("f", struct.pack("f", float(cell)))[0] + 0.0)
+    except (ValueError, OverflowError):
+        return cell
+
+
+def _moment(cell: str, digits: int) -> str:
+    if not MOMENT.fullmatch(cell):
+        return cell
+    try:
+        moment = datetime.fromisoformat(cell)
+        step = 10 ** (6 - min(digits, 6))
+        moment += timedelta(microseconds=(moment.microsecond + step // 2) // step * step - moment.microsecond)
+    except (ValueError, OverflowError):
+        return cell  # a zero date
+    return moment.isoformat(" ", "microseconds" if moment.microsecond else "seconds")
+
+
+def _clock(cell: str, digits: int) -> str:
+    if not (match := CLOCK.fullmatch(cell)):
+        return cell
+    sign, hours, minutes, seconds, fraction = match.groups()
+    step = 10 ** (6 - min(digits, 6))
+    micros = ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 1_000_000 + int((fraction or "").ljust(6, "0"))
+    micros = (micros + step // 2) // step * step
+    whole, rest = divmod(micros, 1_000_000)
+    text = f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}" + (f".{rest:06}" if rest else "")
+    return f"{sign if micros else ''}{text}"
+
+
+def loses(column: TargetColumn, cell: str) -> bool:
+    """Whether a number or time has digits that the column does not hold."""
+    wide = {"numeric": TargetColumn("", "numeric"), "time": TargetColumn("", "timestamp"), "clock": TargetColumn("", "time")}
+    kind = "numeric" if column.type in WHOLE | DECIMAL else "time" if column.type in MOMENTS else "clock"
+    if column.type not in WHOLE | DECIMAL | MOMENTS | CLOCKS:
+        return False
+    exact = hold_of(wide[kind])
+    held = hold_of(column)
+    return exact is not None and held is not None and exact(cell) != exact(held(cell))
+
+
+ALIKE: Final = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "ł": "l", "ħ": "h", "ı": "i", "ŋ": "n", "þ": "th"})
+
+
+def folded(cell: str) -> str:
+    """The same for all texts that a collation may take for equal: without case, accents, marks, blanks at the end. Of texts that are the
+    same so a collation may still tell some apart."""
+    if not cell.isascii():
+        parts = unicodedata.normalize("NFKD", cell.casefold()).casefold()
+        cell = "".join(each for each in parts if unicodedata.category(each)[0] not in "MC").translate(ALIKE).replace("ss", "s")
+    return cell.lower().rstrip(" ").replace("ss", "s")

@@ -1,0 +1,75 @@
+"""Keys are compared as the target's columns hold them, in few rows and in many, with a key and without."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdcbus.consumer.task import LoadTask
+from cdcbus.plugins.rowchange import Op, RowChange
+from tests.contract.target_server import TargetServer
+from tests.integration.consumer.test_apply import applying, changes, records, server, task
+
+__all__ = ["server", "task"]
+pytestmark = pytest.mark.integration
+MOMENT, FLOAT = {"postgresql": "TIMESTAMP", "mysql": "DATETIME"}, {"postgresql": "REAL", "mysql": "FLOAT"}
+ALTERED = [  # the target's type, the source's before and after, one key in both
+    ("DECIMAL(10,2)", "decimal(10,1)", "1.5", "decimal(10,2)", "1.50"),
+    ("{moment}(3)", "datetime", "2024-02-29 10:00:00", "datetime(3)", "2024-02-29 10:00:00.000"),
+    ("INT", "int", "7", "int(3) zerofill", "007"),
+]
+ROUNDED = [  # the target's type, the source's, a key, another one
+    ("{moment}(0)", "datetime(3)", "2024-02-29 23:59:59.600", "2023-01-01 00:00:00.100"),
+    ("DECIMAL(10,1)", "decimal(10,2)", "1.25", "7.01"),
+    ("{float}", "float", "0.1", "1.7"),
+]
+Cases = tuple[str, str, str, str]
+
+
+def typed(server: TargetServer, type_: str) -> str:
+    kind = "mysql" if server.quoted("a") == "`a`" else "postgresql"
+    return type_.format(moment=MOMENT[kind], float=FLOAT[kind])
+
+
+def crowd(type_: str, count: int) -> list[RowChange]:
+    """Rows of another table, that make the batch a large one; and the way by columns the one that is taken."""
+    rows = [(Op.INSERT, None, {"id": str(number)}) for number in range(count)]
+    return changes("crowd", "id int", "id", *rows)
+
+
+@pytest.mark.parametrize("count", [0, 300], ids=["small", "large"])
+@pytest.mark.parametrize(("target", "old_type", "old", "new_type", "new"), ALTERED, ids=["decimal", "moment", "zerofill"])
+def test_a_key_column_altered_between_insert_and_delete_leaves_no_row(
+    server: TargetServer, task: LoadTask, count: int, target: str, old_type: str, old: str, new_type: str, new: str
+) -> None:
+    server.execute(f"CREATE TABLE {{schema}}.t (k {typed(server, target)} PRIMARY KEY, v INT)")
+    server.execute("CREATE TABLE {schema}.crowd (id INT PRIMARY KEY)")
+    made = records(
+        [
+            *changes("t", f"k {old_type}, v int".replace(" zerofill", "zerofill"), "k", (Op.INSERT, None, {"k": old, "v": "1"})),
+            *crowd("", count),
+            *changes("t", f"k {new_type}, v int".replace(" zerofill", "zerofill"), "k", (Op.DELETE, {"k": new, "v": "1"}, None)),
+        ]
+    )
+    with applying(server, task) as applier:
+        applier.apply(("shop", 0), made, len(made), 1)
+    assert server.rows("SELECT COUNT(*) FROM {schema}.t") == [(0,)]
+
+
+@pytest.mark.parametrize("count", [1, 300], ids=["small", "large"])
+@pytest.mark.parametrize("key", ["PRIMARY KEY", "NULL"], ids=["keyed", "keyless"])
+@pytest.mark.parametrize(("target", "type_", "one", "other"), ROUNDED, ids=["moment", "decimal", "float"])
+def test_a_row_whose_key_the_target_rounds_is_updated_and_deleted(
+    server: TargetServer, task: LoadTask, count: int, key: str, target: str, type_: str, one: str, other: str
+) -> None:
+    server.execute(f"CREATE TABLE {{schema}}.t (k {typed(server, target)} {key}, v INT)")
+    server.execute("CREATE TABLE {schema}.crowd (id INT PRIMARY KEY)")
+    columns = f"k {type_}, v int"
+    inserts = changes("t", columns, "k", *[(Op.INSERT, None, {"k": cell, "v": "1"}) for cell in (one, other)])
+    update = changes("t", columns, "k", (Op.UPDATE, {"k": one, "v": "1"}, {"k": one, "v": "2"}))
+    deletes = changes("t", columns, "k", *[(Op.DELETE, {"k": cell, "v": v}, None) for cell, v in ((one, "2"), (other, "1"))])
+    with applying(server, task) as applier:
+        for number, (part, left) in enumerate(((inserts, [(1,), (1,)]), (update, [(1,), (2,)]), (deletes, []))):
+            made = records([*part, *crowd("", count)])
+            report = applier.apply(("shop", 0), made, 1000 * (number + 1), 1)
+            assert sum(table.missed for table in report.tables.values()) == 0
+            assert server.rows("SELECT v FROM {schema}.t ORDER BY v") == left
