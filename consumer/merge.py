@@ -11,7 +11,8 @@ from cdcbus.consumer.keyless import merge_keyless
 from cdcbus.consumer.whole_row import columns_missing
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import DataError
-from cdcbus.plugins.loaders.held import holding
+from cdcbus.plugins.loaders.held import folded, holding
+from cdcbus.plugins.loaders.spelling import folds
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
 
 Key = tuple[Cell, ...]
@@ -55,9 +56,11 @@ class _Fold:
     left_out: int = 0
     nets: dict[Key, _Net] = field(default_factory=dict)
     key_of: Callable[[Row], Key] = field(init=False)
+    is_folding: bool = field(init=False)
 
     def __post_init__(self) -> None:
         cells, hold = _cells(self.table.key), holding(self.table, self.table.key)
+        self.is_folding = folds(self.table)
         self.key_of = lambda row: hold(cells(row))
 
     def add(self, change: RowChange) -> None:
@@ -129,8 +132,16 @@ class _Fold:
         except KeyError as error:
             raise DataError(f"table {self.table.id}: {change.op} without its primary key column {error.args[0]}") from None
 
+    def tell_apart(self) -> None:
+        """Keys that may be equal at the target are not written together: one by one the target says whether they are."""
+        written = [tuple(cell and folded(cell) for cell in key) for key, net in self.nets.items() if net.row is not None]
+        if len(set(written)) < len(written):
+            raise DataError(f"table {self.table.id}: keys that differ in the source may be equal at the target, and go one by one")
+
     def batch(self) -> TableBatch:
         """Deletes keys that are gone, and those deleted on the way whose new row leaves columns open: the old row may have filled them."""
+        if self.is_folding:
+            self.tell_apart()
         width = sum(not column.is_generated for column in self.table.columns.values())
         deletes = {key: net for key, net in self.nets.items() if net.is_cleared and (net.row is None or len(net.row) < width)}
         groups: dict[_Group, list[Row]] = {}

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.columnar import RowGroup
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
-from cdcbus.plugins.loaders.held import held_column, hold_of
+from cdcbus.plugins.loaders.held import folded, held_column, hold_of
 from cdcbus.plugins.rowchange import Op
 
 
@@ -35,6 +35,8 @@ def merge_columns(groups: Sequence[RowGroup], table: TargetTable) -> TableBatch 
     has_open_columns = len(names) < sum(not column.is_generated for column in table.columns.values())
     if has_open_columns and written and any(group.after is None for group in groups):
         return None  # a row that comes back gets the target's defaults there
+    if any(_may_be_equal(groups, name) for name in table.key if table.columns[name].is_folding):
+        return None
     last, passing, expected = _last_of_each_key(groups, table, names)
     is_delete = last.column("is_delete")
     gone, kept = _those(last, is_delete), _those(last, pc.invert(is_delete))
@@ -47,7 +49,14 @@ def merge_columns(groups: Sequence[RowGroup], table: TargetTable) -> TableBatch 
 
 def _held(image: Mapping[str, pa.Array] | None, table: TargetTable) -> dict[str, pa.Array] | None:
     """With the key as the target holds it."""
-    return image and {**image, **{name: held_column(table.columns[name], image[name]) for name in table.key}}
+    return None if image is None else {**image, **{name: held_column(table.columns[name], image[name]) for name in table.key}}
+
+
+def _may_be_equal(groups: Sequence[RowGroup], name: str) -> bool:
+    """Whether texts that differ in this column may be equal at the target."""
+    images = [image for group in groups for image in (group.before, group.after) if image]
+    cells = pc.unique(pa.concat_arrays([image[name] for image in images])).to_pylist()
+    return len({folded(cell) for cell in cells}) < len(cells)
 
 
 def _keeps_key(group: RowGroup, table: TargetTable) -> bool:

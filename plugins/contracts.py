@@ -132,8 +132,8 @@ class TargetColumn:
     `length` is its declared length, a decimal's digits, a time's behind the point, where it has one; `scale` a decimal's digits behind the
     point. `is_generated`: the target computes it, so it is never written. `is_fixed`: an insert gives it its value, and nothing else may
     (GENERATED ALWAYS AS IDENTITY). `is_required`: an insert must name it, as it is neither nullable
-    nor has a default. `declared`: the type as MySQL spells it whole (`int(10) unsigned auto_increment`), or as it would an enum type of
-    PostgreSQL (`enum('a','b')`)."""
+    nor has a default. `is_folding`: texts that differ, as `a` and `A`, may be equal there. `declared`: the type as MySQL
+    spells it whole (`int(10) unsigned auto_increment`), or as it would an enum type of PostgreSQL (`enum('a','b')`)."""
 
     name: str
     type: str
@@ -144,6 +144,7 @@ class TargetColumn:
     scale: int | None = None
     declared: str = ""
     is_fixed: bool = False
+    is_folding: bool = False
 
 
 @dataclass(frozen=True, slots=True)

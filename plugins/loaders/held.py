@@ -134,17 +134,6 @@ def _clock(cell: str, digits: int) -> str:
     return f"{sign if micros else ''}{text}"
 
 
-def loses(column: TargetColumn, cell: str) -> bool:
-    """Whether a number or time has digits that the column does not hold."""
-    wide = {"numeric": TargetColumn("", "numeric"), "time": TargetColumn("", "timestamp"), "clock": TargetColumn("", "time")}
-    kind = "numeric" if column.type in WHOLE | DECIMAL else "time" if column.type in MOMENTS else "clock"
-    if column.type not in WHOLE | DECIMAL | MOMENTS | CLOCKS:
-        return False
-    exact = hold_of(wide[kind])
-    held = hold_of(column)
-    return exact is not None and held is not None and exact(cell) != exact(held(cell))
-
-
 ALIKE: Final = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "ł": "l", "ħ": "h", "ı": "i", "ŋ": "n", "þ": "th"})
 
 

@@ -35,6 +35,7 @@ from cdcbus.plugins.loaders import offsets, row_versions
 from cdcbus.plugins.loaders.add_column import add_column
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.reflect import reflect
+from cdcbus.plugins.loaders.spelling import as_spelled, folds, refuse_others
 from cdcbus.plugins.loaders.sql import QUOTING, Cells
 from cdcbus.plugins.loaders.widen import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column, TableId
@@ -260,10 +261,16 @@ class JdbcTransaction:
             if batch.truncate:
                 dialect.truncate(connection, table)
             if batch.deletes:
-                counts.deleted = dialect.delete(connection, table, batch.deletes)
+                keys = batch.deletes
+                if folds(table):
+                    keys = as_spelled(table, keys, dialect.spelled(connection, table, keys))
+                counts.deleted = dialect.delete(connection, table, keys) if keys else 0
                 counts.missed = batch.missed(counts.deleted)
         for writes in batch.writes:
             with self._reported(table, writes.columns):
+                if folds(table):
+                    keys = [tuple(row[writes.columns.index(name)] for name in table.key) for row in writes.rows]
+                    refuse_others(table, keys, dialect.spelled(connection, table, keys))
                 if writes.may_insert:
                     missed = writes.missed(dialect.upsert(connection, table, writes))
                     counts.add(Counts(written=len(writes.rows), missed=missed))

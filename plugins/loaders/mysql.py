@@ -53,7 +53,8 @@ CATALOG: Final = Catalog(
             is_nullable = 'YES', extra REGEXP 'VIRTUAL|STORED|PERSISTENT',
             is_nullable = 'NO' AND column_default IS NULL AND extra NOT REGEXP 'auto_increment|VIRTUAL|STORED|PERSISTENT',
             CASE data_type WHEN 'decimal' THEN numeric_scale END,
-            CONCAT(column_type, CASE WHEN extra LIKE '%auto_increment%' THEN ' auto_increment' ELSE '' END)
+            CONCAT(column_type, CASE WHEN extra LIKE '%auto_increment%' THEN ' auto_increment' ELSE '' END),
+            FALSE, collation_name IS NOT NULL AND RIGHT(collation_name, 4) <> '_bin'
         FROM information_schema.columns WHERE table_schema = :schema AND table_name = :table ORDER BY ordinal_position""",
     unique_keys="""
         SELECT index_name = 'PRIMARY', index_name, CASE WHEN sub_part IS NULL THEN column_name END, 0
@@ -160,6 +161,14 @@ class Mysql:
     def is_coarse(self, connection: Connection, table: TargetTable) -> bool:
         parameters = {**table.id._asdict(), "key": list(table.key)}
         return bool(connection.execute(COARSE, parameters).scalar())
+
+    def spelled(self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> list[tuple[Cell, ...]]:
+        names = ", ".join(f"CAST({QUOTED.name(name)} AS CHAR)" for name in table.key)
+        found: list[tuple[Cell, ...]] = []
+        for part in _key_literals(connection, table, keys):
+            sql = f"SELECT {names} FROM {QUOTED.table(table.id)} WHERE {_is_one_of(table, part)}"
+            found += [tuple(row) for row in connection.exec_driver_sql(sql, execution_options={"no_parameters": True})]
+        return found
 
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
         """As for many rows; a few take statements of their own instead of the temporary table."""
@@ -367,7 +376,7 @@ def insert_missing_sql(table: TargetTable, columns: Sequence[str]) -> str:
 
 def locked_sql(table: TargetTable, columns: Sequence[str], number: int, key: Sequence[str]) -> str:
     """`key`: a literal per column."""
-    has_key = _has(table.key, dict(zip(table.key, key, strict=True)))
+    has_key = _has(table, dict(zip(table.key, key, strict=True)))
     return f"SELECT {number}, {QUOTED.names((*table.key, *columns))} FROM {QUOTED.table(table.id)} WHERE {has_key} FOR UPDATE"
 
 

@@ -102,6 +102,10 @@ class Oracle:
     def is_coarse(self, connection: Connection, table: TargetTable) -> bool:
         return any(table.columns[name].type in ("CHAR", "NCHAR") for name in table.key)
 
+    def spelled(self, connection: Connection, table: TargetTable, keys: Sequence[Cells]) -> list[Cells]:
+        """Not asked: its texts are compared by their bytes."""
+        raise NotImplementedError
+
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
         table = batch.table
         if batch.truncate:

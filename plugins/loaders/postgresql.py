@@ -73,7 +73,8 @@ CATALOG: Final = Catalog(
             CASE b.typname WHEN 'numeric' THEN (nullif(m.typmod, -1) - 4) & 2047 END,
             (SELECT 'enum(' || string_agg('''' || replace(enumlabel, '''', '''''') || '''', ',' ORDER BY enumsortorder) || ')'
                 FROM pg_enum WHERE enumtypid = b.oid),
-            a.attidentity = 'a'
+            a.attidentity = 'a',
+            b.typname = 'citext' OR EXISTS (SELECT FROM pg_collation l WHERE l.oid = a.attcollation AND NOT l.collisdeterministic)
         FROM pg_attribute a
             JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
             JOIN pg_type t ON t.oid = a.atttypid
@@ -243,6 +244,11 @@ class Postgresql:
 
     def is_coarse(self, connection: Connection, table: TargetTable) -> bool:
         return bool(connection.exec_driver_sql(COARSE, (*table.id, list(table.key))).scalar())
+
+    def spelled(self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> list[tuple[Cell, ...]]:
+        names = ", ".join(f"t.{QUOTED.name(name)}::text" for name in table.key)
+        sql = f"SELECT {names} FROM {QUOTED.table(table.id)} AS t JOIN {_rows(table, table.key)} ON {_same_key(table)}"
+        return [tuple(row) for row in connection.exec_driver_sql(sql, self._arrays(table, table.key, keys))]
 
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
         table = batch.table

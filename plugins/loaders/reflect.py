@@ -16,7 +16,7 @@ class Catalog:
     """Catalog queries of one kind of database, with the parameters :schema and :table. SQLAlchemy's inspector is not used for this: it
     warns of and drops the types it does not know.
 
-    `names`: schema and table of all that match in any case. `columns`: the fields of TargetColumn, in order; the last may be left out.
+    `names`: schema and table of all that match in any case. `columns`: the fields of TargetColumn, in order; the last two may be left out.
     `unique_keys`: is primary, name of the key, column, may be deferred; one line per column of each unique key, in order; the column is
     NULL where the key is more than its columns. `unsafe`: why nothing may be written to the table, if so: what follows "target table T ".
     `remarks`: what follows the same, one line each. `may_create`: whether the user may make tables in the default schema; empty: cannot be
@@ -82,9 +82,10 @@ def _column(
     scale: int | None,
     declared: str | None,
     is_fixed: object = False,
+    is_folding: object = False,
 ) -> TargetColumn:
     flags = bool(is_nullable), bool(is_generated), bool(is_required)
-    return TargetColumn(name, type_, length, *flags, scale, declared or "", bool(is_fixed))
+    return TargetColumn(name, type_, length, *flags, scale, declared or "", bool(is_fixed), bool(is_folding))
 
 
 def _said(connection: Connection, query: str, parameters: dict[str, str]) -> list[str]:

@@ -109,6 +109,10 @@ class SqlDialect(Protocol):
         """Whether the key takes different texts for one."""
         ...
 
+    def spelled(self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> list[tuple[Cell, ...]]:
+        """The keys of the rows that are equal to these, as the target has them, as text."""
+        ...
+
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
         """The statements that the batch comes to, where its rows are there or not. Pure; never raises for what a cell holds."""
         ...

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cdcbus.consumer.dead_letters import DeadLetter
 from cdcbus.consumer.task import LoadTask
+from cdcbus.plugins.errors import TargetRejected
 from cdcbus.plugins.rowchange import Op, RowChange
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.test_apply import applying, changes, records, server, task
@@ -30,7 +32,7 @@ def typed(server: TargetServer, type_: str) -> str:
     return type_.format(moment=MOMENT[kind], float=FLOAT[kind])
 
 
-def crowd(type_: str, count: int) -> list[RowChange]:
+def crowd(count: int) -> list[RowChange]:
     """Rows of another table, that make the batch a large one; and the way by columns the one that is taken."""
     rows = [(Op.INSERT, None, {"id": str(number)}) for number in range(count)]
     return changes("crowd", "id int", "id", *rows)
@@ -46,7 +48,7 @@ def test_a_key_column_altered_between_insert_and_delete_leaves_no_row(
     made = records(
         [
             *changes("t", f"k {old_type}, v int".replace(" zerofill", "zerofill"), "k", (Op.INSERT, None, {"k": old, "v": "1"})),
-            *crowd("", count),
+            *crowd(count),
             *changes("t", f"k {new_type}, v int".replace(" zerofill", "zerofill"), "k", (Op.DELETE, {"k": new, "v": "1"}, None)),
         ]
     )
@@ -69,7 +71,57 @@ def test_a_row_whose_key_the_target_rounds_is_updated_and_deleted(
     deletes = changes("t", columns, "k", *[(Op.DELETE, {"k": cell, "v": v}, None) for cell, v in ((one, "2"), (other, "1"))])
     with applying(server, task) as applier:
         for number, (part, left) in enumerate(((inserts, [(1,), (1,)]), (update, [(1,), (2,)]), (deletes, []))):
-            made = records([*part, *crowd("", count)])
+            made = records([*part, *crowd(count)])
             report = applier.apply(("shop", 0), made, 1000 * (number + 1), 1)
             assert sum(table.missed for table in report.tables.values()) == 0
             assert server.rows("SELECT v FROM {schema}.t ORDER BY v") == left
+
+
+def folding(server: TargetServer) -> str:
+    """A type that takes `a` for `A`."""
+    if server.quoted("a") == "`a`":
+        return "VARCHAR(20) CHARACTER SET utf8mb4"
+    server.execute("CREATE COLLATION {schema}.ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false)")
+    return "VARCHAR(20) COLLATE {schema}.ci"
+
+
+@pytest.mark.parametrize("count", [0, 300], ids=["small", "large"])
+@pytest.mark.parametrize("parts", [1, 2], ids=["one batch", "two batches"])
+def test_of_two_rows_that_the_target_cannot_tell_apart_the_second_is_refused(
+    server: TargetServer, task: LoadTask, count: int, parts: int
+) -> None:
+    server.execute(f"CREATE TABLE {{schema}}.t (k {folding(server)} PRIMARY KEY, v INT)")
+    server.execute("CREATE TABLE {schema}.crowd (id INT PRIMARY KEY)")
+    first, second = changes(
+        "t", "k varchar(20), v int", "k", (Op.INSERT, None, {"k": "a", "v": "1"}), (Op.INSERT, None, {"k": "A", "v": "2"})
+    )
+    both = [first, *crowd(count), second]
+    batches = [both] if parts == 1 else [[first, *crowd(count)], [second]]
+    letters: list[DeadLetter] = []
+    with applying(server, task) as applier, pytest.raises(TargetRejected, match="two source rows would become one"):
+        for batch in batches:
+            applier.apply(("shop", 0), records(batch), 1000, 1)
+    with applying(server, task, letters) as applier:
+        for batch in batches:
+            applier.apply(("shop", 0), records(batch), 1000, 1)
+        assert server.rows("SELECT k, v FROM {schema}.t") == [("a", 1)]
+        assert len(letters) == 1
+        gone = changes("t", "k varchar(20), v int", "k", (Op.DELETE, {"k": "A", "v": "2"}, None))
+        applier.apply(("shop", 0), records([*gone, *crowd(count)]), 2000, 1)
+    assert server.rows("SELECT k, v FROM {schema}.t") == [("a", 1)]
+
+
+@pytest.mark.parametrize("count", [0, 300], ids=["small", "large"])
+def test_a_respelled_key_is_the_same_row(server: TargetServer, task: LoadTask, count: int) -> None:
+    server.execute(f"CREATE TABLE {{schema}}.t (k {folding(server)} PRIMARY KEY, v INT)")
+    server.execute("CREATE TABLE {schema}.crowd (id INT PRIMARY KEY)")
+    insert = changes("t", "k varchar(20), v int", "k", (Op.INSERT, None, {"k": "user1", "v": "1"}))
+    respell = changes("t", "k varchar(20), v int", "k", (Op.UPDATE, {"k": "user1", "v": "1"}, {"k": "User1", "v": "2"}))
+    delete = changes("t", "k varchar(20), v int", "k", (Op.DELETE, {"k": "User1", "v": "2"}, None))
+    with applying(server, task) as applier:
+        for batch in ([*insert, *crowd(count)], [*respell, *crowd(count)], [*respell, *crowd(count)]):
+            applier.apply(("shop", 0), records(batch), 1000, 1)
+        assert server.rows("SELECT k, v FROM {schema}.t") == [("User1", 2)]
+        applier.apply(("shop", 0), records([*delete, *crowd(count)]), 2000, 1)
+        applier.apply(("shop", 0), records([*insert, *respell, *delete, *crowd(count)]), 3000, 1)
+    assert server.rows("SELECT COUNT(*) FROM {schema}.t") == [(0,)]

@@ -1,0 +1,44 @@
+"""Keys whose texts the target takes for equal, though the source may tell them apart: `a` and `A`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from cdcbus.plugins.contracts import TargetTable
+from cdcbus.plugins.errors import TargetRejected
+from cdcbus.plugins.loaders.held import WHOLE
+from cdcbus.plugins.rowchange import Cell
+
+Key = tuple[Cell, ...]
+
+
+def folds(table: TargetTable) -> bool:
+    """Whether keys with different texts may be one there."""
+    return any(table.columns[name].is_folding for name in table.key)
+
+
+def spelling_of(table: TargetTable) -> Callable[[Key], Key]:
+    """What must be the same to the last byte in a key that is sent and in that of its row. Of other types the target's texts are others."""
+    columns = [table.columns[name] for name in table.key]
+    places = [place for place, column in enumerate(columns) if column.is_folding or column.type in WHOLE]
+    short = {place for place in places if columns[place].type == "char"}  # which loses the blanks at its end
+    return lambda key: tuple((key[place] or "").rstrip(" ") if place in short else key[place] for place in places)
+
+
+def as_spelled(table: TargetTable, keys: Sequence[Key], found: Iterable[Key]) -> list[Key]:
+    """Those of the keys that are found as they are."""
+    spelling = spelling_of(table)
+    known = {spelling(key) for key in found}
+    return [key for key in keys if spelling(key) in known]
+
+
+def refuse_others(table: TargetTable, keys: Iterable[Key], found: Iterable[Key]) -> None:
+    """Raises TargetRejected where a row that is there has the key of another source row."""
+    spelling = spelling_of(table)
+    sent = {spelling(key) for key in keys}
+    if any(spelling(key) not in sent for key in found):
+        names = ", ".join(name for name in table.key if table.columns[name].is_folding)
+        raise TargetRejected(
+            f"target table {table.id} has a row whose key is spelled otherwise and equal there, so two source rows would become one: "
+            f"give column {names} of its key a collation that tells them apart, as the source's does"
+        )
