@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from cdcbus.consumer.mapper import Route
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.loaders.add_column import add_columns
+from cdcbus.plugins.loaders.widen import too_narrow
 from cdcbus.plugins.rowchange import Column
 from cdcbus.tasks.check_records import Sample, Seen
 from cdcbus.tasks.observations import Observation, error, ok, warning
@@ -48,6 +49,15 @@ def _keys(subject: str, route: Route, sample: Sample, table: TargetTable) -> Ite
         if column.is_required and sample.has_insert and name not in table.key and name.lower() not in brought:
             found = f"column {name} is NOT NULL without a default, and the newest rows of {source} bring none: inserts would be refused"
             yield warning(subject, found, f"Give column {name} a default, or map a column to it: mapper[i].column.X={name}.")
+    columns = [seen.column for seen in sample.columns.values()]
+    mapped = [Column(wanted, column.mysql_type, column.sql_type) for column in columns if (wanted := route.wanted(column.name))]
+    for name, type_ in too_narrow(table, mapped).items():
+        if name in table.key:
+            found = f"column {name} of its key holds less than that of {source}: two rows may become one"
+            yield warning(subject, found, f"Make column {name} {type_}.")
+    if folding := [name for name in table.key if table.columns[name].is_folding]:
+        found = f"column{_s(folding)} {', '.join(folding)} of its key may take different texts for equal, as a and A"
+        yield ok(subject, f"{found}: where {source} does not, the second such row is refused")
     key = {(route.wanted(name) or name).lower() for name in sample.key} | computed
     if sample.key and table.key and key != {name.lower() for name in table.key} | computed:
         found = f"its key is {', '.join(table.key)}, that of {source} is {', '.join(sample.key)}; two rows may become one"

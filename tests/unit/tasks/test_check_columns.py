@@ -181,3 +181,14 @@ def test_a_computed_column_must_be_there() -> None:
 def test_a_computed_column_may_be_part_of_the_key() -> None:
     rule = MapperRule(computed={"shard": constant("1")})
     assert odd(look(sample(ID), target("id", "shard", key=("id", "shard")), rule)) == []
+
+
+def test_a_key_that_holds_less_than_the_sources_is_a_warning() -> None:
+    columns = {"id": TargetColumn("id", "numeric", 10, scale=1), "name": TargetColumn("name", "text", is_folding=True)}
+    table = TargetTable(TableId("copy", "orders"), columns, ("id", "name"), dialect="postgresql")
+    found = look(sample(Column("ID", "decimal(10,2)"), NAME, key=("ID", "NAME")), table)
+    [(outcome, text, cure)] = odd(found)
+    assert outcome == "warning"
+    assert text == "column id of its key holds less than that of SHOP.ORDERS: two rows may become one"
+    assert cure.startswith("Make column id numeric(")
+    assert any("may take different texts for equal" in each.found for each in found)
