@@ -8,7 +8,8 @@ that open letters never expire.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -35,6 +36,8 @@ WAIT_SECONDS: Final = 30.0
 NEAR_BYTES: Final = 1 << 20  # what is fetched at once anyway
 PREFIX: Final = "cdcbus."
 REPLAYED: Final = f"{PREFIX}replayed"
+REPLAYED_OFFSET: Final = f"{REPLAYED}.offset"
+PROGRESS_SECONDS: Final = 5.0
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -54,13 +57,15 @@ class DeadLetter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OpenLetter:
-    """A letter as the topic holds it: `key`, `value` and `headers` are the original record's; `time` is when it was put."""
+    """A letter as the topic holds it: `key`, `value` and `headers` are the original record's; `time` is when it was put. `origin` is the
+    offset at which the record came first, another one than the letter's where it has been replayed before: its row's state is of then."""
 
     letter: DeadLetter
     time: str
     key: bytes | None
     value: bytes
     headers: Headers
+    origin: int
 
 
 def refuse(letters: list[DeadLetter] | None, lane: Lane, offset: int, error: DataError | TargetRejected) -> None:
@@ -138,7 +143,7 @@ class DeadLetterTopic:
     def replay(self, letters: Iterable[OpenLetter]) -> None:
         """Puts the original records to the ends of their partitions, in order, each acknowledged before its letter is settled. A crash in
         between leaves letters that have been replayed. Raises BusError."""
-        letters = list(letters)
+        letters = sorted(letters, key=lambda each: (each.letter.topic, each.letter.partition, each.origin))
         now = datetime.now(UTC).isoformat(timespec="milliseconds").encode()
         self._send(
             [
@@ -147,12 +152,51 @@ class DeadLetterTopic:
                     "partition": each.letter.partition,
                     "key": each.key,
                     "value": without_epoch(each.value, self._converter),
-                    "headers": [*each.headers, (REPLAYED, now), (f"{REPLAYED}.offset", str(each.letter.offset).encode())],
+                    "headers": [*each.headers, (REPLAYED, now), (REPLAYED_OFFSET, str(each.origin).encode())],
                 }
                 for each in letters
             ]
         )
         self.drop(letters)
+
+    def outdated(self, letters: Iterable[OpenLetter], tell: Callable[[str], None] = LOG.info) -> dict[str, str]:
+        """Of the letters that a replay would put after a newer record with the same key: why, by the letter's record.
+
+        Reads each partition once, from the oldest of its letters to the end, and tells how far it is. Records that are replayed together
+        keep their order. Records that Kafka does not hold any more may have been newer. Raises BusError."""
+        found: dict[str, str] = {}
+        lanes: defaultdict[Lane, list[OpenLetter]] = defaultdict(list)
+        for each in letters:
+            lanes[each.letter.topic, each.letter.partition].append(each)
+        with self._consumer() as consumer:
+            for lane, its in sorted(lanes.items()):
+                try:
+                    begin, end = consumer.get_watermark_offsets(TopicPartition(*lane), timeout=WAIT_SECONDS)
+                except KafkaException as error:
+                    raise self._refusals.unanswered(consumer, self._servers, error) from error
+                newest = self._newest(consumer, lane, its, end, tell)
+                for each in its:
+                    if reason := _why_outdated(each, newest.get(each.key), begin, end):
+                        found[each.letter.record] = reason
+        return found
+
+    def _newest(
+        self, consumer: Consumer, lane: Lane, letters: Sequence[OpenLetter], end: int, tell: Callable[[str], None]
+    ) -> dict[bytes | None, tuple[int, int]]:
+        """Of each letter's key the newest record that is not replayed with them: its origin and its offset."""
+        keys, replayed = {each.key for each in letters}, {each.origin for each in letters}
+        newest: dict[bytes | None, tuple[int, int]] = {}
+        told = monotonic()
+        consumer.assign([TopicPartition(*lane, min(replayed) + 1)])
+        for message in self._read(consumer, lane[0]):
+            key, offset = message.key(), message.offset() or 0
+            key = None if key is None else _bytes(key)
+            if key in keys and (origin := _origin(message)) not in replayed:
+                newest[key] = max(newest.get(key, (-1, -1)), (origin, offset))
+            if monotonic() - told > PROGRESS_SECONDS:
+                tell(f"looking for newer records in {lane[0]}[{lane[1]}]: at offset {offset} of {end}")
+                told = monotonic()
+        return newest
 
     def drop(self, letters: Iterable[OpenLetter]) -> None:
         """Settles letters. Raises BusError."""
@@ -293,7 +337,27 @@ def _open_letter(message: Message) -> OpenLetter:
     letter = DeadLetter(ours["topic"].decode(), int(ours["partition"]), int(ours["offset"]), ours["reason"].decode())
     # Only the last of each name is ours: a record that was replayed and refused again brings those of its first time.
     own = [header for header in headers if not header[0].startswith(PREFIX)]
-    return OpenLetter(letter, ours["time"].decode(), ours.get("key"), _bytes(message.value()), own)
+    origin = int(ours.get("replayed.offset", letter.offset))
+    return OpenLetter(letter, ours["time"].decode(), ours.get("key"), _bytes(message.value()), own, origin)
+
+
+def _origin(message: Message) -> int:
+    """The offset at which the record came first."""
+    headers = dict(cast(Headers, message.headers() or []))
+    return int(headers.get(REPLAYED_OFFSET) or message.offset() or 0)
+
+
+def _why_outdated(letter: OpenLetter, newest: tuple[int, int] | None, begin: int, end: int) -> str:
+    """Empty where the letter's record is known to be the newest of its key. The partition has the offsets from `begin` to `end`."""
+    topic, partition, _, _ = letter.letter
+    if newest is not None and newest[0] > letter.origin:
+        why = "with the same key is newer" if letter.key is not None else "is newer, and without keys none tells which row it is of"
+        return f"record {topic}/{partition}/{newest[1]} {why}"
+    if end <= letter.letter.offset:
+        return f"{topic}[{partition}] ends at {end}, so it is another log than the one that had the record"
+    if begin > letter.origin + 1:
+        return f"{topic}[{partition}] begins at {begin} by now, and what it had before may have been newer"
+    return ""
 
 
 def _bytes(value: str | bytes | None) -> bytes:

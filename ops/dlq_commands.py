@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -98,13 +99,15 @@ def show(word: str, records: tuple[str, ...], as_json: bool, bus: BusSettings) -
 @_records
 @_all
 @_yes
+@click.option("--force", is_flag=True, help="Also where a newer record of the row is there, or may have been: the older state is written.")
 @json_option
 @bus_options
-def replay(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, as_json: bool, bus: BusSettings) -> None:
+def replay(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, force: bool, as_json: bool, bus: BusSettings) -> None:
     """Put the original records to the ends of their partitions, key and bytes as they were, and settle their letters.
 
-    They come after all that has come since: of a row that has changed meanwhile the older state is written. Every task that reads the topic
-    gets them once more. A header `cdcbus.replayed` says when. Refused for a fetch task, whose letters do not hold the records.
+    Refused where the partition has a newer record with the same key, unless --force is given: the older state of its row would be written
+    over the newer one. Every task that reads the topic gets them once more. A header `cdcbus.replayed` says when. Refused for a fetch
+    task, whose letters do not hold the records.
     """
     from cdcbus.ops.fetch_letters import NO_REPLAY, FetchLetters
     from cdcbus.tasks.letters import replay_letters
@@ -114,13 +117,10 @@ def replay(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, as_j
             raise ConfigError(NO_REPLAY)
         letters = _chosen(topic, records, takes_all)
         if letters and not yes:
-            click.confirm(
-                f"Put {len(letters)} records to the ends of their partitions? Newer states of their rows are overwritten",
-                abort=True,
-                err=True,
-            )
+            warning = " Newer states of their rows are overwritten" if force else ""
+            click.confirm(f"Put {len(letters)} records to the ends of their partitions?{warning}", abort=True, err=True)
         with bus_client(bus) as client:
-            replay_letters(client, topic, topic.task_id, letters, operator())
+            replay_letters(client, topic, topic.task_id, letters, operator(), force, partial(click.echo, err=True))
     _print_settled(letters, "records replayed", as_json)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import logging
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, TypeVar
 
 from kazoo.client import KazooClient
@@ -12,7 +13,9 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.audit import audited
 from cdcbus.tasks.task_nodes import TaskNodes
 
+LOG = logging.getLogger(__name__)
 NAMED = 20  # records in a note of the audit
+REFUSED = 3  # letters that a refusal names
 
 
 class Named(Protocol):
@@ -49,12 +52,34 @@ def chosen_letters(topic: LetterBox[L], records: Collection[str] | None) -> list
     return [each for each in letters if each.letter.record in records]
 
 
-def replay_letters(client: KazooClient, topic: DeadLetterTopic, task_id: str, letters: list[OpenLetter], by: str) -> None:
-    """Puts the original records to the ends of their partitions, and settles the letters."""
+def replay_letters(
+    client: KazooClient,
+    topic: DeadLetterTopic,
+    task_id: str,
+    letters: list[OpenLetter],
+    by: str,
+    force: bool = False,
+    tell: Callable[[str], None] = LOG.info,
+) -> None:
+    """Puts the original records to the ends of their partitions, and settles the letters. Raises ConfigError, with nothing done, where a
+    row would go back in time, unless it is to be forced."""
     if letters:
         with audited(client, by, _what("dlq replay", letters), f"task {task_id}"):
+            if not force:
+                _refuse_outdated(topic.outdated(letters, tell))
             topic.replay(letters)
         _tell_fewer(client, task_id, len(letters))
+
+
+def _refuse_outdated(outdated: dict[str, str]) -> None:
+    if not outdated:
+        return
+    named = [f"{record} ({reason})" for record, reason in list(outdated.items())[:REFUSED]]
+    more = f" and {len(outdated) - REFUSED} more" if len(outdated) > REFUSED else ""
+    raise ConfigError(
+        f"a replay would take rows back in time, and nothing is replayed: {', '.join(named)}{more}; drop these letters, or replay them "
+        "with --force where the older state is wanted"
+    )
 
 
 def drop_letters(client: KazooClient, topic: LetterBox[L], task_id: str, letters: list[L], by: str) -> None:

@@ -135,9 +135,9 @@ def dead_letters(bus: WebBus, task_id: str) -> list[OpenLetter | FetchLetter]:
         return [*topic.letters()]
 
 
-def dlq_replay(bus: WebBus, task_id: str, records: Collection[str] | None, who: str) -> int:
+def dlq_replay(bus: WebBus, task_id: str, records: Collection[str] | None, who: str, force: bool = False) -> int:
     """Puts original records (None: all) to the ends of their partitions, and settles their letters; how many. Refused for a fetch task,
-    whose letters do not hold the records."""
+    whose letters do not hold the records, and, unless forced, where a row would go back in time."""
     from cdcbus.ops.fetch_letters import NO_REPLAY, FetchLetters
     from cdcbus.tasks.letters import chosen_letters, replay_letters
 
@@ -145,7 +145,7 @@ def dlq_replay(bus: WebBus, task_id: str, records: Collection[str] | None, who: 
         if isinstance(topic, FetchLetters):
             raise ConfigError(NO_REPLAY)
         letters = chosen_letters(topic, records)
-        replay_letters(bus.client, topic, task_id, letters, who)
+        replay_letters(bus.client, topic, task_id, letters, who, force)
     return len(letters)
 
 

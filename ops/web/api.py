@@ -168,6 +168,12 @@ class Letters(BaseModel):
     all: bool = False
 
 
+class Replayed(Letters):
+    """`force`: also where a row goes back in time."""
+
+    force: bool = False
+
+
 class Settled(BaseModel):
     count: int
 
@@ -286,8 +292,8 @@ def letters(task_id: str, bus: _Bus) -> list[Letter]:
 
 
 @router.post("/tasks/{task_id}/dlq/replay", summary="Put original records to the ends of their partitions, and settle their letters")
-def replay(task_id: str, which: Letters, bus: _Bus, who: _Who) -> Settled:
-    return Settled(count=actions.dlq_replay(bus, task_id, _records(which), who))
+def replay(task_id: str, which: Replayed, bus: _Bus, who: _Who) -> Settled:
+    return Settled(count=actions.dlq_replay(bus, task_id, _records(which), who, which.force))
 
 
 @router.post("/tasks/{task_id}/dlq/drop", summary="Settle letters without applying them")

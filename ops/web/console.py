@@ -458,11 +458,12 @@ def task_letters_page(request: Request, task_id: str, done: str = "") -> Respons
 
 Records = Annotated[Sequence[str], Form(alias="record", default_factory=tuple)]
 TakesAll = Annotated[bool, Form(alias="all")]
+IsForced = Annotated[bool, Form(alias="force")]
 
 
 @router.post("/letters/{task_id}/replay")
-def replay(request: Request, task_id: str, records: Records, takes_all: TakesAll = False) -> Response:
-    actions.dlq_replay(bus_of(request), task_id, _chosen(records, takes_all), operator_of(request))
+def replay(request: Request, task_id: str, records: Records, takes_all: TakesAll = False, force: IsForced = False) -> Response:
+    actions.dlq_replay(bus_of(request), task_id, _chosen(records, takes_all), operator_of(request), force)
     return RedirectResponse(f"/letters/{quote(task_id, safe='')}?done=replay", 303)
 
 

@@ -97,8 +97,8 @@ def test_what_cannot_be_applied_becomes_dead_letters_and_the_rest_goes_on(shop: 
     table = Table(TableId(shop.name, "orders"), (Column("id", "int"), Column("name", "varchar(40)")), ("id",))
     rows = [{"id": "1", "name": "good"}, {"id": "2", "name": "too long"}, {"id": "3", "name": "late"}]
     records = [CanalRow().to_bytes(RowChange(table, Op.INSERT, None, row)) for row in rows]
-    for value in (b"garbage", *records):
-        producer.produce(shop.name, value, b"key")
+    for row_key, value in enumerate((b"garbage", *records)):
+        producer.produce(shop.name, value, b"%d" % row_key)
     assert producer.flush(30) == 0
     keys = {"loader__onError": "deadletter", "loader__deadletterTopic": f"{shop.name}-dead"}
     load = shop.load("postgresql", **keys)

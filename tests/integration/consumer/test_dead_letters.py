@@ -240,3 +240,70 @@ def test_records_that_are_not_there_are_refused(run: Callable[..., Result], word
     refused = run("drop", *words, "--yes")
     assert refused.exit_code != 0
     assert sentence in refused.output
+
+
+# Replays that would take a row back in time
+
+
+@pytest.fixture
+def add(task: LoadTask, kafka: str) -> Callable[..., None]:
+    """Puts records with this key behind the others of the first partition."""
+
+    def add(key: bytes, count: int = 1) -> None:
+        producer = Producer({"bootstrap.servers": kafka})
+        for _ in range(count):
+            producer.produce(task.task_id, b"newer", key, partition=0)
+        assert producer.flush(30) == 0
+
+    return add
+
+
+def test_a_replay_over_a_newer_record_of_the_row_is_refused_unless_forced(
+    task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result], add: Callable[..., None]
+) -> None:
+    topic.put([letter(task, 0, 0), letter(task, 0, 1)])
+    add(b"k_", 2)
+    refused = run("replay", "--all", "--yes")
+    assert refused.exit_code == 1
+    assert f"{task.task_id}/0/0 (record {task.task_id}/0/3 with the same key is newer)" in refused.output
+    assert "--force" in refused.output
+    assert (last(task, 0).offset(), len(topic.letters())) == (3, 2)  # nothing is done
+    assert run("replay", f"{task.task_id}/0/1", "--yes").exit_code == 0  # the row has no newer record
+    assert run("replay", f"{task.task_id}/0/0", "--yes", "--force").exit_code == 0
+    assert (last(task, 0).value(), topic.letters()) == (b"first", [])
+
+
+def test_letters_of_one_row_are_replayed_together_in_order(
+    task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result], add: Callable[..., None]
+) -> None:
+    add(b"k_")
+    topic.put([letter(task, 0, 0), letter(task, 0, 2)])
+    assert f"{task.task_id}/0/2 with the same key is newer" in run("replay", f"{task.task_id}/0/0", "--yes").output
+    assert run("replay", "--all", "--yes").exit_code == 0
+    assert (last(task, 0).offset(), last(task, 0).value()) == (4, b"newer")
+
+
+def test_a_replayed_record_is_as_old_as_it_was(
+    task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result], add: Callable[..., None]
+) -> None:
+    add(b"k_")
+    topic.put([letter(task, 0, 0), letter(task, 0, 2)])
+    assert run("replay", f"{task.task_id}/0/0", "--yes", "--force").exit_code == 0  # at 3
+    assert run("replay", f"{task.task_id}/0/2", "--yes").exit_code == 0  # is newer than that, though it came before; at 4
+    topic.put([letter(task, 0, 3)])
+    assert f"{task.task_id}/0/4 with the same key is newer" in run("replay", "--all", "--yes").output
+    topic.put([letter(task, 0, 4)])
+    assert [each.origin for each in topic.letters()] == [0, 2]
+    assert run("replay", "--all", "--yes").exit_code == 0
+
+
+def test_a_replay_is_refused_where_newer_records_may_be_gone(
+    task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result], add: Callable[..., None]
+) -> None:
+    topic.put([letter(task, 0, 0)])
+    add(b"other", 2)
+    admin = AdminClient({"bootstrap.servers": task.source.servers})
+    [done] = admin.delete_records([TopicPartition(task.task_id, 0, 3)]).values()
+    assert done.result(30).low_watermark == 3
+    assert f"{task.task_id}[0] begins at 3 by now" in run("replay", "--all", "--yes").output
+    assert len(topic.letters()) == 1

@@ -163,10 +163,11 @@ def test_dead_letters_are_listed_without_their_rows_replayed_and_dropped(
     assert "no open dead letter: x/0/1" in post(web, f"/api/tasks/{load}/dlq/drop", {"records": ["x/0/1"]}, 409)["error"]
     for neither in ({}, {"records": ["x/0/1"], "all": True}):
         assert '"all": true' in post(web, f"/api/tasks/{load}/dlq/drop", neither, 422)["error"]
-    assert post(web, f"/api/tasks/{load}/dlq/replay", {"records": [f"{name}/0/2"]}, 200) == {"count": 1}
+    assert "back in time" in post(web, f"/api/tasks/{load}/dlq/replay", {"records": [f"{name}/0/2"]}, 409)["error"]
+    assert post(web, f"/api/tasks/{load}/dlq/replay", {"records": [f"{name}/0/2"], "force": True}, 200) == {"count": 1}
     assert post(web, f"/api/tasks/{load}/dlq/drop", {"all": True}, 200) == {"count": 2}
     assert get(web, f"/api/tasks/{load}/dlq") == []
-    assert [each["what"] for each in get(web, "/api/audit")][1:] == [f"dlq replay {name}/0/2", f"dlq drop {name}/0/1 {name}/0/3"]
+    assert [each["what"] for each in get(web, "/api/audit")][1:] == [*[f"dlq replay {name}/0/2"] * 2, f"dlq drop {name}/0/1 {name}/0/3"]
 
 
 def test_porters_pages_speak_of_this_node(bus: Bus, web: httpx.Client, load: str, name: str) -> None:

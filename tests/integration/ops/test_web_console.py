@@ -193,7 +193,9 @@ def test_a_reset_shows_what_it_means_and_sets_nothing_before_it_is_told_to(web: 
 def test_letters_are_replayed_when_they_are_chosen(web: httpx.Client, load: str, name: str) -> None:
     log_in(web)
     assert "no letter was chosen" in web.post(f"/letters/{load}/replay").text
-    assert web.post(f"/letters/{load}/replay", data={"record": [f"{name}/0/3"]}).headers["location"] == "/letters/242?done=replay"
+    chosen = {"record": [f"{name}/0/3"]}
+    assert "back in time" in web.post(f"/letters/{load}/replay", data=chosen).text
+    assert web.post(f"/letters/{load}/replay", data={**chosen, "force": "true"}).headers["location"] == "/letters/242?done=replay"
     assert "None is open." in text(web, f"/letters/{load}")
     assert web.post(f"/letters/{load}/drop", data={"all": "true"}).headers["location"] == "/letters/242?done=drop"
     assert text(web, f"/topics/{name}?newest=20").count("Ada") == 11
