@@ -24,10 +24,12 @@ from cdcbus.plugins.errors import TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.rowchange import TableId
 from tests.contract.target_server import TargetServer
-from tests.integration.plugins.test_loaders import MysqlServer, PostgresqlServer, schema_on
+from tests.integration.plugins.test_loaders import ForeignMysqlServer, MysqlServer, PostgresqlServer, schema_on
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
+NO_MYSQL = "the stack has no MySQL: CDCBUS_TEST_SOURCE names one"
+ON_MYSQL = pytest.param("mysql", marks=[pytest.mark.source, pytest.mark.skipif("CDCBUS_TEST_SOURCE" not in os.environ, reason=NO_MYSQL)])
 
 
 @pytest.fixture
@@ -43,7 +45,12 @@ def maria(mariadb: Database, name: str) -> Iterator[MysqlServer]:
     yield from schema_on(MysqlServer(mariadb, name))
 
 
-@pytest.fixture(params=["pg", "maria"])
+@pytest.fixture
+def mysql(source: Database, name: str) -> Iterator[MysqlServer]:
+    yield from schema_on(ForeignMysqlServer(source, name))
+
+
+@pytest.fixture(params=["pg", "maria", ON_MYSQL])
 def server(request: pytest.FixtureRequest) -> TargetServer:
     found: TargetServer = request.getfixturevalue(request.param)
     return found
