@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import pytest
@@ -13,9 +13,9 @@ from cdcbus.consumer.dead_letters import DeadLetter
 from cdcbus.consumer.records import Records
 from cdcbus.consumer.task import LoadTask, MapperRule, SchemaChange, TopicConfig
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget, TableBatch, Writes
 from cdcbus.plugins.converters.canal_row import CanalRow
-from cdcbus.plugins.errors import TargetRejected, TargetUnavailable, UnmappedColumn
+from cdcbus.plugins.errors import TargetError, TargetRejected, TargetUnavailable, UnmappedColumn
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from tests.contract.target_server import TargetServer
@@ -149,6 +149,42 @@ def test_a_table_that_is_altered_meanwhile_makes_no_letters_of_good_rows(server:
         applier.apply(("shop", 0), inserts(count, "x"), 2 * count, 1)
     assert server.rows("SELECT COUNT(*) FROM {schema}.places WHERE place = 'x'") == [(count,)]
     assert letters == []
+
+
+@pytest.mark.parametrize("count", [1, 300])
+def test_a_trigger_that_refuses_makes_no_letters(server: TargetServer, task: LoadTask, count: int) -> None:
+    """Nor does a full disk, or a server that is going down: see test_target_errors."""
+    server.execute("CREATE TABLE {schema}.places (id INT PRIMARY KEY, place VARCHAR(9))")
+    if isinstance(server, PostgresqlServer):
+        body = "BEGIN RAISE EXCEPTION 'closed for the night'; END"
+        server.execute(f"CREATE FUNCTION {{schema}}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ {body} $$")
+        server.execute("CREATE TRIGGER refuse BEFORE INSERT ON {schema}.places FOR EACH ROW EXECUTE FUNCTION {schema}.refuse()")
+    else:
+        server.execute("CREATE TRIGGER {schema}.refuse BEFORE INSERT ON {schema}.places FOR EACH ROW SIGNAL SQLSTATE '45000'")
+    letters: list[DeadLetter] = []
+    inserts = records(changes("places", "id int, place varchar(9)", "id", *((Op.INSERT, None, place(str(n), "x")) for n in range(count))))
+    with applying(server, task, letters) as applier:
+        with pytest.raises(TargetError, match=r"places: .*trigger"):
+            applier.apply(("shop", 0), inserts, count, 1)
+        server.execute("DROP TRIGGER " + ("refuse ON {schema}.places" if isinstance(server, PostgresqlServer) else "{schema}.refuse"))
+        applier.apply(("shop", 0), inserts, count, 1)
+    assert server.rows("SELECT COUNT(*) FROM {schema}.places") == [(count,)]
+    assert letters == []
+
+
+def test_a_take_over_frees_what_the_process_before_holds(server: TargetServer, task: LoadTask) -> None:
+    server.execute("CREATE TABLE {schema}.places (id INT PRIMARY KEY, place VARCHAR(9))")
+    row = records(changes("places", "id int, place varchar(9)", "id", (Op.INSERT, None, place("1", "ours"))))
+    before = make_loader("JdbcBatch", server.target())
+    with applying(server, task) as applier, closing(before):
+        table = before.table(TableId(server.schema, "places"))
+        assert table is not None
+        with pytest.raises(TargetUnavailable), before.transaction() as transaction:
+            transaction.write(TableBatch(table, writes=[Writes(("id", "place"), [("1", "theirs")])]))
+            applier.applied_offsets()
+            applier.take_over([AppliedOffset("shop", 0, 0, 1)])
+            applier.apply(("shop", 0), row, 1, 1)
+    assert server.rows("SELECT * FROM {schema}.places") == [(1, "ours")]
 
 
 def test_the_rows_that_the_target_refuses_are_found_among_thousands(server: TargetServer, task: LoadTask) -> None:
