@@ -29,6 +29,7 @@ from cdcbus.producer.task import FetchTask
 from cdcbus.producer.transactions import Deliveries, deliveries
 
 LOG = logging.getLogger(__name__)
+OPEN_XA_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -81,7 +82,8 @@ def run(
             start = _stored_start(there, positions, source)
             LOG.info("task %s reads the binlog from %s", task.task_id, start)
             try:
-                _copy(source, start, publisher, _Checkpoint(task, positions, deliver, start, progress, report), stop)
+                checkpoint = _Checkpoint(task, positions, deliver, start, progress, report)
+                _copy(task.task_id, source, start, publisher, checkpoint, stop)
             except PositionLost as lost:
                 positions.save(source.instead(lost).to_json())
                 raise SourceUnavailable("the binlog is read from that place at the next attempt") from lost
@@ -182,11 +184,36 @@ class _Checkpoint:
         self._report(self.progress)
 
 
-def _copy(source: BinlogSource, start: BinlogPosition, publisher: KafkaPublisher, checkpoint: _Checkpoint, stop: Event) -> None:
+class _OpenXa:
+    """Says in the log, and so by the task's state, when an XA transaction has been prepared for so long that a person has to finish it."""
+
+    def __init__(self, task_id: str) -> None:
+        self._task_id = task_id
+        self._told: tuple[str, int] | None = None
+
+    def look(self, oldest: tuple[str, int] | None) -> None:
+        """`oldest`: the xid of the one that was prepared first, and when, in epoch seconds."""
+        if self._told is not None and oldest != self._told:
+            LOG.info("task %s: XA transaction %s is finished", self._task_id, self._told[0])
+            self._told = None
+        if oldest is not None and oldest != self._told and (seconds := time.time() - oldest[1]) > OPEN_XA_SECONDS:
+            self._told = oldest
+            LOG.warning(
+                "task %s waits: XA transaction %s is prepared since %d s, and until it is finished the stored position stays before it. Finish "
+                "it at the source (XA RECOVER lists it; XA COMMIT or XA ROLLBACK)",
+                *(self._task_id, oldest[0], seconds),
+            )
+
+
+def _copy(
+    task_id: str, source: BinlogSource, start: BinlogPosition, publisher: KafkaPublisher, checkpoint: _Checkpoint, stop: Event
+) -> None:
     """Copies row changes until `stop` is set, storing edges as it goes and once more at the end, also when the source fails."""
+    open_xa = _OpenXa(task_id)
     try:
         for batch in source.batches(start):
             checkpoint.progress.open_xa = batch.open_xa
+            open_xa.look(batch.open_xa)
             checkpoint.progress.done += publisher.send(batch.closed)
             if batch.edge is not None:
                 checkpoint.reached(batch.edge)
