@@ -26,7 +26,7 @@ pytestmark = pytest.mark.integration
 
 @contextmanager
 def heard(task_id: str, place: Callable[[], object]) -> Iterator[_Ear]:
-    logger, ear = logging.getLogger("cdcbus"), _Ear(task_id, place)  # type: ignore[arg-type]
+    logger, ear = logging.getLogger("cdcbus"), _Ear(task_id, place)
     before = logger.level
     logger.setLevel(logging.INFO)
     logger.addHandler(ear)
@@ -35,6 +35,11 @@ def heard(task_id: str, place: Callable[[], object]) -> Iterator[_Ear]:
     finally:
         logger.removeHandler(ear)
         logger.setLevel(before)
+
+
+def works(ear: _Ear) -> bool:
+    ear.see(is_behind=False)
+    return ear.state is State.WORKING
 
 
 @pytest.mark.parametrize("transactional_id", ["", "cdcbus-xa"], ids=["without transactions", "in transactions"])
@@ -56,16 +61,16 @@ def test_a_task_says_which_xa_transaction_holds_it_up_and_works_again_once_it_is
     task = replace(task, publish=replace(task.publish, transactional_id=transactional_id and f"{transactional_id}-{name}"))
     positions, xid = MemoryPositions(), f"X'{name.encode().hex()}',X'',1"
     running = Running(task, positions)
-    with closing(connect(source)) as connection, connection.cursor() as other, heard(name, lambda: running.progress.position) as ear:
-        with running:
-            running.until(lambda: running.progress.position is not None)
-            for statement in (f"USE {name}", f"XA START '{name}'", "INSERT INTO t VALUES (1)", f"XA END '{name}'", f"XA PREPARE '{name}'"):
-                other.execute(statement)
-            source_cursor.execute("INSERT INTO t VALUES (2)")
-            wait_until(lambda: ear.state is State.RETRYING, "it to be told")
-            assert f"task {name} waits: XA transaction {xid} is prepared since" in ear.reason
-            other.execute(f"XA {end} '{name}'")
-            running.until_stored(position(source_cursor))
-            wait_until(lambda: ear.see(is_behind=False) or ear.state is State.WORKING, "it to work again")
+    hearing = heard(name, lambda: running.progress.position)
+    with closing(connect(source)) as connection, connection.cursor() as other, hearing as ear, running:
+        running.until(lambda: running.progress.position is not None)
+        for statement in (f"USE {name}", f"XA START '{name}'", "INSERT INTO t VALUES (1)", f"XA END '{name}'", f"XA PREPARE '{name}'"):
+            other.execute(statement)
+        source_cursor.execute("INSERT INTO t VALUES (2)")
+        wait_until(lambda: ear.state is State.RETRYING, "it to be told")
+        assert f"task {name} waits: XA transaction {xid} is prepared since" in ear.reason
+        other.execute(f"XA {end} '{name}'")
+        running.until_stored(position(source_cursor))
+        wait_until(lambda: works(ear), "it to work again")
     sent = [int(record["data"][0]["id"]) for record in committed_canal(kafka, name)]
     assert sent == ([2, 1] if end == "COMMIT" else [2])
