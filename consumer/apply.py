@@ -199,10 +199,10 @@ class LaneApplier:
                 raise
             return {}
         merged = in_source_order([(lane, steps) for (lane, *_), (steps, _) in zip(lanes, decoded, strict=True)])
-        ends = {lane: end for lane, _, end, _ in lanes}
+        ends, versions = {lane: end for lane, _, end, _ in lanes}, self._versions([step for _, step in merged])
         for is_checked_at_once in (False, True, True):
             try:
-                report = self._write_together(lanes, merged, ends, is_checked_at_once)
+                report = self._write_together(lanes, merged, ends, versions, is_checked_at_once)
             except Wait as wait:
                 LOG.info("task %s: lanes are applied together up to where one waits: %s", self._task.task_id, wait.reason)
                 for lane, step in reversed(merged[wait.offset :]):
@@ -238,17 +238,31 @@ class LaneApplier:
             found[lane] = ends[lane], of_lane
         return found
 
+    def _versions(self, steps: Sequence[Step]) -> dict[TableId, TargetTable]:
+        """The version tables of the steps' target tables that have one."""
+        tables = {step.plan.target.id: step.plan.target for step in steps if self._is_scattered(step.plan.target)}
+        found = {name: self._loader.version_table(table, make=True) for name, table in tables.items()}
+        return {name: table for name, table in found.items() if table is not None}
+
     def _write_together(
-        self, lanes: Sequence[tuple[Lane, Records, int, int]], merged: Sequence[tuple[Lane, Step]], ends: dict[Lane, int], is_checked: bool
+        self,
+        lanes: Sequence[tuple[Lane, Records, int, int]],
+        merged: Sequence[tuple[Lane, Step]],
+        ends: dict[Lane, int],
+        versions: dict[TableId, TargetTable],
+        is_checked: bool,
     ) -> BatchReport:
         """Raises Wait with the place in `merged` before which all can be applied."""
         places: dict[tuple[Lane, int], int] = {}
         steps = [step._replace(offset=places.setdefault((lane, step.offset), at)) for at, (lane, step) in enumerate(merged)]
-        done = [AppliedOffset(*lane, ends[lane], mzxid) for lane, _, _, mzxid in sorted(lanes, key=itemgetter(0))]
+        done = [self._done(lane, ends[lane], mzxid) for lane, _, _, mzxid in sorted(lanes, key=itemgetter(0))]
+        report = BatchReport()
         part = LanePart(lanes[0][0], 0, len(steps), 0, 0)
         with self._loader.transaction() as transaction:
             if is_checked:
                 transaction.check_at_once()
+            if versions:
+                steps = newest(transaction, steps, versions, self._coarse(steps), report)
             settling = SettlingTogether(
                 self._task,
                 LookAhead(no_future, self._steps_to),
@@ -264,7 +278,15 @@ class LaneApplier:
             for offset in done:
                 transaction.store_offset(offset, self.seen.get((offset.topic, offset.partition)))
         self.seen |= {(offset.topic, offset.partition): offset for offset in done}
+        settling.report.add(report)
         return settling.report
+
+    def _done(self, lane: Lane, end_offset: int, mzxid: int) -> AppliedOffset:
+        """What the target is to keep of a lane, under the epoch that holds."""
+        return replace(self.seen.get(lane) or AppliedOffset(*lane, 0, 0), next_offset=end_offset, mzxid=mzxid)
+
+    def _coarse(self, steps: Sequence[Step]) -> frozenset[TableId]:
+        return frozenset(step.plan.target.id for step in steps if self._loader.is_coarse(step.plan.target))
 
     def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int, bool], BatchReport]:
         """What needs no transaction: decodes, maps, and merges columns. What it returns does the rest, once the records before are applied.
@@ -356,7 +378,7 @@ class LaneApplier:
     def _write_once(self, prepared: _Prepared, part: LanePart, attempt: _Attempt) -> BatchReport:
         """Raises Doubt and Again of Settling, Wait when the lane is to wait, _TooLate."""
         started, is_written, seen = perf_counter(), False, self.seen.get(part.lane)
-        done = replace(seen or AppliedOffset(*part.lane, 0, 0), next_offset=part.end_offset, mzxid=part.mzxid)
+        done = self._done(part.lane, part.end_offset, part.mzxid)
         try:
             with self._loader.transaction() as transaction:
                 if attempt.is_checked_at_once:
@@ -410,8 +432,7 @@ class LaneApplier:
     def _newest(self, transaction: LoadTransaction, prepared: _Prepared, steps: list[Step], report: BatchReport) -> list[Step]:
         if not prepared.versions:
             return steps
-        coarse = frozenset(step.plan.target.id for step in steps if self._loader.is_coarse(step.plan.target))
-        return newest(transaction, steps, prepared.versions, coarse, report)
+        return newest(transaction, steps, prepared.versions, self._coarse(steps), report)
 
     # Columns: many records at once, where each needs no look of its own
 

@@ -199,8 +199,8 @@ class _OpenXa:
         if oldest is not None and oldest != self._told and (seconds := time.time() - oldest[1]) > OPEN_XA_SECONDS:
             self._told = oldest
             LOG.warning(
-                "task %s waits: XA transaction %s is prepared since %d s, and until it is finished the stored position stays before it. Finish "
-                "it at the source (XA RECOVER lists it; XA COMMIT or XA ROLLBACK)",
+                "task %s waits: XA transaction %s is prepared since %d s, and until it is finished the stored position stays before it. "
+                "Finish it at the source (XA RECOVER lists it; XA COMMIT or XA ROLLBACK)",
                 *(self._task_id, oldest[0], seconds),
             )
 
