@@ -11,7 +11,7 @@ from cdcbus.consumer.keyless import merge_keyless
 from cdcbus.consumer.whole_row import columns_missing
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import DataError
-from cdcbus.plugins.loaders.held import folded, holding
+from cdcbus.plugins.loaders.held import exactly, folded, holding, holds_less
 from cdcbus.plugins.loaders.spelling import folds
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
 
@@ -57,11 +57,17 @@ class _Fold:
     nets: dict[Key, _Net] = field(default_factory=dict)
     key_of: Callable[[Row], Key] = field(init=False)
     is_folding: bool = field(init=False)
+    in_full: dict[Key, Key] = field(default_factory=dict)
+    rounded: set[Key] = field(default_factory=set)
+    say: Callable[[Key], Key] | None = field(init=False)
 
     def __post_init__(self) -> None:
+        """`in_full`: what the source says of each key that came into being, where the target rounds keys; `rounded`: those of which it
+        holds less."""
         cells, hold = _cells(self.table.key), holding(self.table, self.table.key)
         self.is_folding = folds(self.table)
         self.key_of = lambda row: hold(cells(row))
+        self.say = exactly(self.table, self.table.key)
 
     def add(self, change: RowChange) -> None:
         match change.op:
@@ -75,12 +81,26 @@ class _Fold:
                 self.truncate = True
                 self.nets.clear()
 
+    def come(self, change: RowChange, key: Key, row: Row) -> None:
+        """A row comes into being. Raises DataError where another one is there that only the source tells from it."""
+        if self.say is None:
+            return
+        full, known = self.say(tuple(row[name] for name in self.table.key)), self.nets.get(key)
+        if known is not None and known.row is not None and self.in_full.get(key, full) != full:
+            raise DataError(f"table {self.table.id}: two rows have keys that are one as the target's columns round them")
+        self.in_full[key] = full
+        sources = [column for column in change.table.columns if column.name in self.table.key]
+        if self.say(key) != full or any(holds_less(self.table.columns[column.name], column.mysql_type) for column in sources):
+            self.rounded.add(key)
+
     def clear(self, key: Key) -> None:
         known = self.nets.get(key)
+        self.in_full.pop(key, None)
         self.nets[key] = _Net(None, is_cleared=True, is_born=known is not None and known.is_born)
 
     def insert(self, change: RowChange, after: Row) -> None:
         key = self.key(change, after)
+        self.come(change, key, after)
         known = self.nets.get(key)
         if known is None:
             self.nets[key] = _Net(after, is_born=True)
@@ -122,6 +142,7 @@ class _Fold:
                 f"table {self.table.id}: a row's primary key changes, but the change lacks column {', '.join(missing)}: "
                 "it cannot be written whole under its new key; the source must log full row images"
             )
+        self.come(change, key, row)
         replaced = self.nets.get(key)
         is_cleared, is_born = (replaced.is_cleared, replaced.is_born) if replaced else (False, True)
         self.nets[key] = _Net(row, is_cleared=is_cleared, has_moved_in=True, is_born=is_born)
@@ -152,7 +173,14 @@ class _Fold:
                 groups.setdefault(group := (net.may_insert, tuple(net.row)), []).append(net.row)
                 expected[group] += not (net.is_born or self.truncate or key in deletes)
         passing = sum(net.is_born for net in deletes.values())
-        return TableBatch(self.table, self.truncate, [*deletes], self.writes(groups, expected), passing=passing, left_out=self.left_out)
+        writes = self.writes(groups, expected)
+        fresh = [] if self.truncate else [key for key in self.rounded if self.is_fresh(self.nets[key])]
+        return TableBatch(self.table, self.truncate, [*deletes], writes, passing=passing, left_out=self.left_out, fresh=fresh)
+
+    @staticmethod
+    def is_fresh(net: _Net) -> bool:
+        """Whether the target has no row of that key, as far as the batch knows."""
+        return net.row is not None and net.is_born and not net.is_cleared
 
     def writes(self, groups: dict[_Group, list[Row]], expected: Counter[_Group]) -> list[Writes]:
         """Groups that differ in the order of their columns only become one, in the table's order."""

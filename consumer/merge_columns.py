@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.columnar import RowGroup
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
-from cdcbus.plugins.loaders.held import folded, held_column, hold_of
+from cdcbus.plugins.loaders.held import exact_of, folded, held_column, hold_of, holds_less, is_rounded
 from cdcbus.plugins.rowchange import Op
 
 
@@ -24,6 +24,8 @@ def merge_columns(groups: Sequence[RowGroup], table: TargetTable) -> TableBatch 
     inserts it. None when it cannot be told from the last change of each key."""
     if not table.key or not all(name in image for group in groups for image in (group.before, group.after) if image for name in table.key):
         return None
+    if any(_may_round(group, table) for group in groups):
+        return None  # whether the row is another one, only a look at each tells
     if any(hold_of(table.columns[name]) for name in table.key):
         groups = [replace(group, before=_held(group.before, table), after=_held(group.after, table)) for group in groups]
     if not all(_keeps_key(group, table) for group in groups):
@@ -45,6 +47,16 @@ def merge_columns(groups: Sequence[RowGroup], table: TargetTable) -> TableBatch 
     are_new = all(group.op is Op.INSERT for group in groups)
     parts = [Writes(names, writes, expected=expected, are_new=are_new)] if len(writes) else []
     return TableBatch(table, deletes=deletes, writes=parts, passing=passing)
+
+
+def _may_round(group: RowGroup, table: TargetTable) -> bool:
+    """Whether the target holds less of a key than the source says."""
+    sources = {column.name: column.mysql_type for column in group.table.columns}
+    columns = [table.columns[name] for name in table.key]
+    if group.after is None or not any(map(exact_of, columns)):
+        return False
+    after = group.after
+    return any(holds_less(column, sources.get(column.name, "")) or is_rounded(column, after[column.name]) for column in columns)
 
 
 def _held(image: Mapping[str, pa.Array] | None, table: TargetTable) -> dict[str, pa.Array] | None:

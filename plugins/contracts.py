@@ -205,6 +205,8 @@ class TableBatch:
     that comes back with columns left open: they get the target's defaults. Column names are the target's; every `columns` holds the key
     columns. `passing`: of the keys in `deletes`, how many the batch has inserted first, so that the target hardly has them; it may, after a
     replay. `left_out`: updates of rows that the batch itself has deleted, where an update may not insert.
+    `fresh`: keys of rows that come into being and of which the target's columns hold less than the source says: a row that is there already
+    is another one, or the record came twice.
     """
 
     table: TargetTable
@@ -214,6 +216,7 @@ class TableBatch:
     swaps: Sequence[Swaps] = ()
     passing: int = 0
     left_out: int = 0
+    fresh: Sequence[tuple[Cell, ...]] = ()
 
     def missed(self, deleted: int) -> int:
         """How many deletes should have hit a row and have not, when so many rows were deleted."""

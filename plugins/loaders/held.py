@@ -64,6 +64,45 @@ def holding(table: TargetTable, names: Sequence[str]) -> Callable[[Key], Key]:
     return lambda cells: tuple(cell if hold is None or cell is None else hold(cell) for cell, hold in zip(cells, holds, strict=True))
 
 
+def exact_of(column: TargetColumn) -> Hold | None:
+    """The same with all digits that a cell has, where the column may round; else None."""
+    if column.type in DECIMAL and column.scale is not None:
+        return lambda cell: _decimal(cell, None)
+    if column.type in MOMENTS and column.length is not None:
+        return lambda cell: _moment(cell, 6)
+    if column.type in CLOCKS and column.length is not None:
+        return lambda cell: _clock(cell, 6)
+    return None
+
+
+def exactly(table: TargetTable, names: Sequence[str]) -> Callable[[Key], Key] | None:
+    """What the cells of these columns say in full, where the table may round some: None where it rounds none."""
+    exact = [exact_of(table.columns[name]) for name in names]
+    if not any(exact):
+        return None
+    return lambda cells: tuple(cell if say is None or cell is None else say(cell) for cell, say in zip(cells, exact, strict=True))
+
+
+DIGITS: Final = re.compile(r"(?:decimal|numeric)\([0-9]+,\s*([0-9]+)\)|(?:datetime|timestamp|time)\(([0-9])\)", re.IGNORECASE)
+
+
+def holds_less(column: TargetColumn, source_type: str) -> bool:
+    """Whether the column has fewer digits behind the point than the source's, as MySQL spells its type; False where it is not known."""
+    found = DIGITS.match(source_type)
+    if exact_of(column) is None or found is None:
+        return False
+    own = column.scale if column.type in DECIMAL else column.length
+    return own is not None and own < int(found[1] or found[2])
+
+
+def is_rounded(column: TargetColumn, cells: pa.Array) -> bool:
+    """Whether the column holds less than one of the cells says."""
+    hold, say = hold_of(column), exact_of(column)
+    if hold is None or say is None:
+        return False
+    return any(cell is not None and say(hold(cell)) != say(cell) for cell in pc.unique(cells).to_pylist())
+
+
 def held_column(column: TargetColumn, cells: pa.Array) -> pa.Array:
     """The same of many cells; whole numbers as sources write them are told by a look at all at once."""
     hold = hold_of(column)

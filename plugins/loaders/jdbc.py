@@ -35,7 +35,7 @@ from cdcbus.plugins.loaders import offsets, row_versions
 from cdcbus.plugins.loaders.add_column import add_column
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.reflect import reflect
-from cdcbus.plugins.loaders.spelling import as_spelled, folds, refuse_others
+from cdcbus.plugins.loaders.spelling import as_spelled, folds, refuse_others, refuse_rounded
 from cdcbus.plugins.loaders.sql import QUOTING, Cells
 from cdcbus.plugins.loaders.widen import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column, TableId
@@ -266,6 +266,9 @@ class JdbcTransaction:
                     keys = as_spelled(table, keys, dialect.spelled(connection, table, keys))
                 counts.deleted = dialect.delete(connection, table, keys) if keys else 0
                 counts.missed = batch.missed(counts.deleted)
+        if batch.fresh and batch.writes:
+            with self._reported(table, table.key):
+                refuse_rounded(table, dialect.spelled(connection, table, batch.fresh))
         for writes in batch.writes:
             with self._reported(table, writes.columns):
                 if folds(table):

@@ -103,8 +103,10 @@ class Oracle:
         return any(table.columns[name].type in ("CHAR", "NCHAR") for name in table.key)
 
     def spelled(self, connection: Connection, table: TargetTable, keys: Sequence[Cells]) -> list[Cells]:
-        """Not asked: its texts are compared by their bytes."""
-        raise NotImplementedError
+        """One by one, as such keys are few; its texts are compared by their bytes."""
+        sql = f"SELECT {QUOTED.names(table.key)} FROM {QUOTED.table(table.id)} WHERE {_has(table.key)}"
+        rows = self._rows(table, table.key, keys)
+        return [tuple(map(str, found)) for row in rows for found in connection.exec_driver_sql(sql, row)]
 
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
         table = batch.table

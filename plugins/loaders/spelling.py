@@ -42,3 +42,12 @@ def refuse_others(table: TargetTable, keys: Iterable[Key], found: Iterable[Key])
             f"target table {table.id} has a row whose key is spelled otherwise and equal there, so two source rows would become one: "
             f"give column {names} of its key a collation that tells them apart, as the source's does"
         )
+
+
+def refuse_rounded(table: TargetTable, found: Iterable[Key]) -> None:
+    """Raises TargetRejected where rows are there already whose keys are those of new ones as the columns round them."""
+    if any(True for _ in found):
+        raise TargetRejected(
+            f"target table {table.id} has a row already whose key ({', '.join(table.key)}) is that of a new one as its columns round them: "
+            "two source rows would become one, or a record came twice. Give the key columns as many digits as the source's have"
+        )

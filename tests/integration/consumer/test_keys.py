@@ -9,7 +9,8 @@ from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import TargetRejected
 from cdcbus.plugins.rowchange import Op, RowChange
 from tests.contract.target_server import TargetServer
-from tests.integration.consumer.test_apply import applying, changes, records, server, task
+from tests.integration.consumer.test_apply import CANAL, applying, changes, records, server, task
+from tests.support.records import records_of
 
 __all__ = ["server", "task"]
 pytestmark = pytest.mark.integration
@@ -125,3 +126,39 @@ def test_a_respelled_key_is_the_same_row(server: TargetServer, task: LoadTask, c
         applier.apply(("shop", 0), records([*delete, *crowd(count)]), 2000, 1)
         applier.apply(("shop", 0), records([*insert, *respell, *delete, *crowd(count)]), 3000, 1)
     assert server.rows("SELECT COUNT(*) FROM {schema}.t") == [(0,)]
+
+
+TAKEN_FOR_ONE = [
+    ("{moment}(0)", "datetime(3)", "2024-02-29 23:59:59.600", "2024-02-29 23:59:59.700"),
+    ("DECIMAL(10,1)", "decimal(10,2)", "1.25", "1.30"),
+]
+
+
+@pytest.mark.parametrize("is_letter", [False, True], ids=["stop", "dead letter"])
+@pytest.mark.parametrize("batches", [1, 2])
+@pytest.mark.parametrize("count", [0, 300], ids=["small", "large"])
+@pytest.mark.parametrize(("target", "source", "first", "second"), TAKEN_FOR_ONE, ids=["moment", "decimal"])
+def test_of_two_rows_whose_keys_the_target_rounds_to_one_the_second_is_refused(
+    server: TargetServer, task: LoadTask, count: int, batches: int, is_letter: bool, target: str, source: str, first: str, second: str
+) -> None:
+    server.execute(f"CREATE TABLE {{schema}}.t (k {typed(server, target)} PRIMARY KEY, v INT)")
+    server.execute("CREATE TABLE {schema}.crowd (id INT PRIMARY KEY)")
+    one, two = changes("t", f"k {source}, v int", "k", *((Op.INSERT, None, {"k": key, "v": v}) for key, v in ((first, "1"), (second, "2"))))
+    parts = [[one, two, *crowd(count)]] if batches == 1 else [[one], [two, *crowd(count)]]
+    letters: list[DeadLetter] = []
+    refused, end = False, 0
+    with applying(server, task, letters if is_letter else None) as applier:
+        for part in parts:
+            try:
+                applier.apply(
+                    ("shop", 0), records_of([(end + at, CANAL.to_bytes(each)) for at, each in enumerate(part)]), end + len(part), 1
+                )
+            except TargetRejected as error:
+                refused = True
+                assert "two source rows would become one" in str(error)
+            end += len(part)
+    assert refused is not is_letter
+    if is_letter:
+        assert [letter.offset for letter in letters] == [1]
+    if is_letter or batches == 2:
+        assert server.rows("SELECT v FROM {schema}.t") == [(1,)]
