@@ -38,6 +38,7 @@ from cdcbus.plugins.errors import (
     RowConflict,
     TargetMisconfigured,
     TargetRejected,
+    TargetTableUnfit,
     TargetUnavailable,
     UnmappedColumn,
 )
@@ -352,6 +353,9 @@ class LaneApplier:
         while True:
             try:
                 return self._write_once(prepared, part, attempt)
+            except TargetTableUnfit:
+                self._look_again(prepared)
+                raise
             except Doubt:
                 self._look_again(prepared)
                 attempt.is_sure = True

@@ -96,7 +96,7 @@ def _newest_of(
         kept.append(step)
     if now:
         rows = [(*held[row], str(version.came_ms), version.place or "-") for row, version in now.items()]
-        transaction.write(TableBatch(versions, writes=[Writes((*versions.key, *VERSION), rows)]))
+        transaction.write(TableBatch(versions, writes=[Writes((*versions.key, *VERSION), rows)], respells=True))
     if is_coarse and brought:
         _rename(transaction, steps[0].plan.target, [*brought.values()])
     return kept
@@ -120,6 +120,6 @@ def _rename(transaction: LoadTransaction, table: TargetTable, keys: Sequence[Key
     """Rows that are there under other texts of these keys, whose deletes are older and still to come: an upsert would leave the text."""
     try:
         with transaction.savepoint():
-            transaction.write(TableBatch(table, writes=[Writes(table.key, keys, may_insert=False)]))
+            transaction.write(TableBatch(table, writes=[Writes(table.key, keys, may_insert=False)], respells=True))
     except RowConflict:
         return  # other rows name them by the text that they have

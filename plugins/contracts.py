@@ -206,7 +206,7 @@ class TableBatch:
     columns. `passing`: of the keys in `deletes`, how many the batch has inserted first, so that the target hardly has them; it may, after a
     replay. `left_out`: updates of rows that the batch itself has deleted, where an update may not insert.
     `fresh`: keys of rows that come into being and of which the target's columns hold less than the source says: a row that is there already
-    is another one, or the record came twice.
+    is another one, or the record came twice. `respells`: the writes give rows that are there the spelling of their keys.
     """
 
     table: TargetTable
@@ -217,6 +217,7 @@ class TableBatch:
     passing: int = 0
     left_out: int = 0
     fresh: Sequence[tuple[Cell, ...]] = ()
+    respells: bool = False
 
     def missed(self, deleted: int) -> int:
         """How many deletes should have hit a row and have not, when so many rows were deleted."""

@@ -271,7 +271,7 @@ class JdbcTransaction:
                 refuse_rounded(table, dialect.spelled(connection, table, batch.fresh))
         for writes in batch.writes:
             with self._reported(table, writes.columns):
-                if folds(table):
+                if folds(table) and not batch.respells:
                     keys = [tuple(row[writes.columns.index(name)] for name in table.key) for row in writes.rows]
                     refuse_others(table, keys, dialect.spelled(connection, table, keys))
                 if writes.may_insert:

@@ -87,8 +87,9 @@ class Lanes:
         self.done = [0] * len(lanes)
         self._loaders = [make_loader("JdbcBatch", server.target()) for _ in lanes]
         self.appliers = [LaneApplier(task, CONVERTERS[task.converter], loader) for loader in self._loaders]
-        for applier in self.appliers:
-            applier.applied_offsets()
+        self.appliers[0].applied_offsets()  # as the driver
+        for lane, applier in enumerate(self.appliers[1:], 1):
+            applier.begin(("shop", lane), None)
 
     def apply(self, lane: int, count: int) -> int:
         """How many changes were superseded."""
@@ -248,7 +249,7 @@ def test_partitions_that_were_added_while_the_task_was_stopped_make_it_keep_vers
         applying.appliers[0].applied_offsets()
         applying.appliers[0].take_over([AppliedOffset("shop", 0, 0, 1), AppliedOffset("shop", 1, 0, 1)])
         assert "partitions were added to topic shop, so records of one row are in several of them" in caplog.text
-        applying.appliers[1].applied_offsets()
+        applying.appliers[1].begin(("shop", 1), None)
         applying.apply(1, 1)
         assert applying.apply(0, 1) == 1
     assert server.rows("SELECT id, v FROM {schema}.moves") == [(1, 2)]
