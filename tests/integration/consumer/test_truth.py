@@ -26,6 +26,7 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.errors import NoPosition, OffsetConflict, TargetReplaced, TargetUnavailable, TopicRemade
 from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.loaders.jdbc import JdbcBatch
 from cdcbus.plugins.position import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.plugins.start import Edge
@@ -301,7 +302,13 @@ def test_an_old_tree_s_edit_holds_and_no_alarm_is_raised(world: World) -> None:
 # Taking over
 
 
-def test_a_take_over_waits_for_a_commit_under_way_and_keyless_rows_come_once(world: World) -> None:
+@pytest.mark.parametrize("are_known", [False, True], ids=["it waits", "it ends the other's session"])
+def test_a_take_over_meets_a_commit_under_way_and_keyless_rows_come_once(
+    world: World, monkeypatch: pytest.MonkeyPatch, are_known: bool
+) -> None:
+    """Sessions of another process cannot be told behind a pooler: there the commit is waited for."""
+    if not are_known:
+        monkeypatch.setattr(JdbcBatch, "end_other_sessions", lambda _: None)
     old = world.start()
     lane = (world.task.task_id, 0)
     written, go_on, failed = Event(), Event(), list[Exception]()
@@ -336,12 +343,19 @@ def test_a_take_over_waits_for_a_commit_under_way_and_keyless_rows_come_once(wor
     taking = Thread(target=lambda: found.append(world.start()))
     taking.start()
     wait_until(lambda: len(world.processes) == 2, "the other one to begin")
-    taking.join(0.5)
-    assert taking.is_alive(), "it has not waited"
+    if are_known:
+        taking.join(30)
+    else:
+        taking.join(0.5)
+        assert taking.is_alive(), "it has not waited"
     go_on.set()
     committing.join(30)
     taking.join(30)
-    assert (failed, found[0].offsets[lane]) == ([], 10)
+    if are_known:
+        assert [type(error) for error in failed] == [TargetUnavailable]
+        assert found[0].offsets[lane] == 0
+    else:
+        assert (failed, found[0].offsets[lane]) == ([], 10)
     found[0].apply(20)
     assert {row: times for row, times in world.rows().items() if row[0] == 0} == once(20)
 
