@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from cdcbus.consumer.mapper import Route
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.loaders.add_column import add_columns
+from cdcbus.plugins.loaders.held import holds_less
 from cdcbus.plugins.loaders.widen import too_narrow
 from cdcbus.plugins.rowchange import Column
 from cdcbus.tasks.check_records import Sample, Seen
@@ -51,9 +52,10 @@ def _keys(subject: str, route: Route, sample: Sample, table: TargetTable) -> Ite
             yield warning(subject, found, f"Give column {name} a default, or map a column to it: mapper[i].column.X={name}.")
     columns = [seen.column for seen in sample.columns.values()]
     mapped = [Column(wanted, column.mysql_type, column.sql_type) for column in columns if (wanted := route.wanted(column.name))]
+    types = {column.name.lower(): column.mysql_type for column in mapped}
     for name, type_ in too_narrow(table, mapped).items():
-        if name in table.key:
-            found = f"column {name} of its key holds less than that of {source}: two rows may become one"
+        if name in table.key and holds_less(table.columns[name], types.get(name.lower(), "")):  # others refuse what does not fit
+            found = f"column {name} of its key has fewer digits than that of {source}: the second of two rows that are one there is refused"
             yield warning(subject, found, f"Make column {name} {type_}.")
     if folding := [name for name in table.key if table.columns[name].is_folding]:
         found = f"column{_s(folding)} {', '.join(folding)} of its key may take different texts for equal, as a and A"

@@ -189,6 +189,6 @@ def test_a_key_that_holds_less_than_the_sources_is_a_warning() -> None:
     found = look(sample(Column("ID", "decimal(10,2)"), NAME, key=("ID", "NAME")), table)
     [(outcome, text, cure)] = odd(found)
     assert outcome == "warning"
-    assert text == "column id of its key holds less than that of SHOP.ORDERS: two rows may become one"
+    assert text == "column id of its key has fewer digits than that of SHOP.ORDERS: the second of two rows that are one there is refused"
     assert cure.startswith("Make column id numeric(")
     assert any("may take different texts for equal" in each.found for each in found)
