@@ -40,10 +40,12 @@ def archive_option(jars: Sequence[Path]) -> str:
 
 
 def make_archive(file: Path) -> None:
-    """Makes what `archive_file` names, unless it is there: it takes most of a minute, and some 170 MB. The newest KEPT of all stay, as
-    installations may share a cache. Raises ConfigError when Java does not make it."""
+    """Makes what `archive_file` names, unless it is there: it takes most of a minute, and some 170 MB. The KEPT of all stay that were made
+    or asked for last, as installations may share a cache. Raises ConfigError when Java does not make it."""
     with making(file.parent) as part:
         if part is None:
+            with suppress(PermissionError):  # a cache that somebody else fills
+                os.utime(file.parent)
             return
         _rehearse(part / file.name)
         others = [other for other in file.parent.parent.iterdir() if other.is_dir() and other.suffix != part.suffix]

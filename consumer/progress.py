@@ -20,7 +20,7 @@ class Progress:
     `settled`: of a lane that has waited for others, the offset before which it waits no more. `begun`: where epochs of fetch tasks began.
     `batch_since`: since when, in epoch seconds, the batch at hand is applied; 0 between batches. `lag_seconds`: from the source's clock
     when it wrote the last heartbeat to this machine's when the target had committed all before it; None without one. `lost`: what the
-    target was found to have lost, and when, in epoch seconds.
+    target was found to have lost, and when, in epoch seconds. `late_at`: when records were left out last as they came too late.
     """
 
     total: BatchReport = field(default_factory=BatchReport)
@@ -33,6 +33,7 @@ class Progress:
     lag_seconds: float | None = None
     lost: str = ""
     lost_at: float = 0.0
+    late_at: float = 0.0
 
     def begin(self, starts: Starts) -> None:
         self.next_offsets, self.settled = starts.offsets, {}  # which is by where lanes were before
@@ -55,6 +56,8 @@ class Progress:
             self.swimlanes.setdefault(swimlane, BatchReport()).add(part)
         self.total.add(batch)
         self.batch = batch
+        if batch.late:
+            self.late_at = time.time()
         if batch.beats:
             self.lag_seconds = time.time() - max(batch.beats.values())
 

@@ -74,6 +74,16 @@ class LoadMeasures:
         return progress.lost if progress is not None and self._clock() - progress.lost_at < LOST_SECONDS else ""
 
     @property
+    def late_records(self) -> int:
+        """How many were left out since the start, as they were sent by a process that had lost its fetch task's lock."""
+        return 0 if self._progress is None else self._progress.total.late
+
+    @property
+    def late_at(self) -> float:
+        """When the last of these came, in epoch seconds; 0 without one."""
+        return 0.0 if self._progress is None else self._progress.late_at
+
+    @property
     def counts(self) -> list[TableCounts]:
         return [] if self._progress is None else counts_of_load(self._progress)
 
@@ -120,6 +130,7 @@ class FetchMeasures:
     batches: tuple[Batch, ...] = ()
     skew_seconds: float | None = None
     target_lost = ""
+    late_records, late_at = 0, 0.0
 
     def __init__(self, swimlane: str, clock: Callable[[], float] = time.time) -> None:
         self._swimlane, self._clock, self._begun_ms = swimlane, clock, 0

@@ -100,7 +100,8 @@ class Stat:
     how much of these is still to be read, 1 = all; `kept_place`: the same in words. `beats`: epoch seconds of the last heartbeat
     of each source. `delays`: from stage to stage, over the last minutes, in seconds. `stages_ms`: of the last batch. `queued_bytes`: of
     records that wait for Kafka. `batches`: the last ones of a consumer task, oldest first. `target_lost`: what its
-    start found the target to have lost, for an hour.
+    start found the target to have lost, for an hour. `late_records`: left out as their sender had lost its lock; `late_at`: when the last
+    came, in epoch seconds, 0 without one.
     """
 
     state: State
@@ -128,6 +129,8 @@ class Stat:
     kept_place: str = ""
     batches: tuple[Batch, ...] = ()
     target_lost: str = ""
+    late_records: int = 0
+    late_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +266,8 @@ class TaskNodes:
             node.text("keptPlace"),
             _batches(node.fields.get("batches")),
             node.text("targetLost"),
+            node.number("lateRecords"),
+            node.real("lateAt") or 0.0,
         )
 
     def put_stat(self, task_id: str, stat: Stat) -> None:
@@ -362,6 +367,8 @@ _NAMES = {
     "kept_unread": "keptUnread",
     "kept_place": "keptPlace",
     "target_lost": "targetLost",
+    "late_records": "lateRecords",
+    "late_at": "lateAt",
 }
 _PAUSE = re.compile(r"; trying again in [0-9.e+-]+ s$")  # another one each time
 

@@ -201,6 +201,8 @@ class Teller:
             lag.kept_place,
             measures.batches,
             measures.target_lost,
+            measures.late_records,
+            measures.late_at,
         )
         self._try(lambda: self._nodes.put_stat(self._task.task_id, stat))
 

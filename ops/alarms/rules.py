@@ -13,6 +13,7 @@ LONGEST_REASON = 1_000
 RECOVERED_BY_RESTART = ("batch", "position")
 OF_STATE = ("error", "retrying", "starting")  # say what the state of the task says
 START_HOLDS = 3  # times as long as others: a start may take its time
+LATE_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,9 @@ def _conditions(seen: Seen, limits: Limits) -> Iterator[Condition]:
 def _of_work(seen: Seen, stat: Stat, limits: Limits, condition: Callable[..., Condition]) -> Iterator[Condition]:
     if stat.target_lost:
         yield condition("target-behind", stat.target_lost, 0)
+    if stat.late_records and seen.now - stat.late_at < LATE_SECONDS:
+        sentence = f"{stat.late_records:,} records were left out: a process that had lost its fetch task's lock has sent them late"
+        yield condition("late-records", sentence, 0)
     if 0 < limits.lag_records <= (stat.lag_records or 0):
         sentence = f"{stat.lag_records:,} records behind, the limit is {limits.lag_records:,}"
         yield condition("lag-records", sentence, limits.lag_records_hold_seconds)

@@ -70,6 +70,11 @@ METRICS = {
             "Of what its topics, or its binlog, keep by bytes, how much is still to be read; 1: all.",
         ),
         Described(
+            "cdcbus_task_late_records_total",
+            _TASK,
+            "Records left out since its start, as a process that had lost its fetch task's lock has sent them late.",
+        ),
+        Described(
             "cdcbus_task_open_letters", _TASK, "Its dead letters that nobody has replayed or dropped, as a node has counted them last."
         ),
         Described("cdcbus_table_rows_total", (*_TABLE, "operation"), "Row changes of a table, by operation at the source."),
@@ -135,6 +140,7 @@ def _of_stat(task_id: str, stat: Stat) -> Iterator[Sample]:
     yield "cdcbus_task_skew_seconds", task, stat.skew_seconds
     yield "cdcbus_task_retention_seconds", task, stat.retention_seconds
     yield "cdcbus_task_kept_unread_ratio", task, stat.kept_unread
+    yield "cdcbus_task_late_records_total", task, stat.late_records
     for stage, delay in stat.delays.items():
         for quantile, seconds in (("0.5", delay.p50), ("0.95", delay.p95), ("0.99", delay.p99)):
             yield "cdcbus_task_delay_seconds", (task_id, stage, quantile), seconds

@@ -97,3 +97,11 @@ def test_an_archive_that_java_does_not_make_is_none_and_others_stay(
     assert not file.exists()
     assert archive_option(jars) == ""
     assert older.exists()
+
+
+def test_an_archive_that_is_asked_for_counts_as_new(jars: list[Path]) -> None:
+    file = archive_file(jars)
+    file.parent.mkdir(parents=True)
+    os.utime(file.parent, (0, 0))
+    make_archive(file)
+    assert file.parent.stat().st_mtime > 0

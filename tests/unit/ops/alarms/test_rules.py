@@ -41,6 +41,7 @@ def test_nothing_is_wrong_just_below_the_limits() -> None:
         ({"lag_seconds": 120.0, "retention_seconds": 240.0}, "retention"),
         ({"kept_unread": 0.5}, "retention-bytes"),
         ({"target_lost": "the target has lost commits"}, "target-behind"),
+        ({"late_records": 3, "late_at": 1_800_000_000.0 - 3599}, "late-records"),
     ],
 )
 def test_each_limit_has_its_rule(fields: dict[str, Any], rule: str) -> None:
@@ -58,6 +59,7 @@ def test_each_limit_has_its_rule(fields: dict[str, Any], rule: str) -> None:
         (Limits(retention_percent=0), {"lag_seconds": 200.0, "retention_seconds": 1.0, "kept_unread": 1.0}),
         (LIMITS, {"lag_records": None, "lag_seconds": None, "idle_seconds": None, "retention_seconds": None}),
         (LIMITS, {"beats": {"7": 1_800_000_000.0 - 299}}),
+        (LIMITS, {"late_records": 3, "late_at": 1_800_000_000.0 - 3600}),
     ],
 )
 def test_a_limit_below_one_is_none_and_what_is_not_known_is_not_wrong(limits: Limits, fields: dict[str, Any]) -> None:
