@@ -63,6 +63,17 @@ def begun_before(logs: TopicLogs, offsets: Mapping[Lane, int], converter: str) -
     return begun
 
 
+def is_late(begun: Begun, offset: int, value: bytes | None, converter: str) -> bool:
+    """Whether one record comes too late, for who reads record by record; `begun` learns what it tells."""
+    found = epochs(pa.array([value], pa.binary()), converter)
+    if found is None:
+        return False
+    kind = found[0].as_py()
+    _learn(begun, kind, offset)
+    epoch, _, task = kind.decode().partition("-")
+    return any(other > epoch and first < offset for other, first in begun[task].items())
+
+
 def _learn(begun: Begun, kind: bytes, offset: int) -> None:
     epoch, _, task = kind.decode().partition("-")
     known = begun.setdefault(task, {})

@@ -279,8 +279,6 @@ def starting_offsets(
             offset = _offset(task, logs, lane, known, store, topic_ids.get(topic, ""))
             starts.offsets[lane] = _held(task, logs, lane, offset)
         starts.lost |= {lane: lost for lane in lanes if lane in known and (lost := known[lane].lost)}
-    for lane, (there, written) in starts.lost.items():
-        LOG.warning("task %s: %s", task.task_id, lost_commits(lane, there, written))
     return starts
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 
+from cdcbus.consumer.late import begun_before, is_late
 from cdcbus.consumer.offsets import Lane, TopicLogs
 from cdcbus.consumer.records import Record
 from cdcbus.consumer.task import LoadTask
@@ -55,12 +56,15 @@ def _came_next_ms(task: LoadTask, logs: TopicLogs, lane: Lane, offset: int) -> i
 
 
 def read_on(task: LoadTask, lane: Lane, offset: int) -> Iterator[Record]:
-    """The records of a lane from an offset on, up to its present end, or that of a bounded replay. Raises BusError."""
+    """The records of a lane from an offset on, up to its present end, or that of a bounded replay, without those that came too late: they
+    will be left out, so they make no earlier change needless. Raises BusError."""
     with TopicLogs(task) as logs:
+        begun = begun_before(logs, {lane: offset}, task.converter).get(lane, {})
         for at, _, value in logs.records(lane, offset):
             if is_beyond(task, at):
                 return
-            yield at, value
+            if not is_late(begun, at, value, task.converter):
+                yield at, value
 
 
 def is_beyond(task: LoadTask, offset: int) -> bool:

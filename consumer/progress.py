@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from cdcbus.consumer.offsets import Lane, Starts, lost_commits
 from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.start import Replay
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -35,11 +38,14 @@ class Progress:
     lost_at: float = 0.0
     late_at: float = 0.0
 
-    def begin(self, starts: Starts) -> None:
+    def begin(self, task_id: str, starts: Starts) -> None:
+        """What the target has lost is said once."""
         self.next_offsets, self.settled = starts.offsets, {}  # which is by where lanes were before
         if starts.lost:
-            self.lost = "; ".join(lost_commits(lane, *numbers) for lane, numbers in sorted(starts.lost.items()))
-            self.lost_at = time.time()
+            lost = "; ".join(lost_commits(lane, *numbers) for lane, numbers in sorted(starts.lost.items()))
+            if lost != self.lost:  # a start looks twice
+                LOG.warning("task %s: %s", task_id, lost)
+            self.lost, self.lost_at = lost, time.time()
 
     @property
     def done(self) -> int:

@@ -68,7 +68,7 @@ def run(
 
         def start() -> Starts:
             starts = find_starts(task, applier, stores, progress.next_offsets if positions.has_begun else NOWHERE)
-            progress.begin(starts)
+            progress.begin(task.task_id, starts)
             with TopicLogs(task) as logs:
                 progress.begun = begun_before(logs, starts.offsets, task.converter)
             return starts

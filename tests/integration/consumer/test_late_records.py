@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import orjson
 import pytest
 from confluent_kafka import Message, Producer
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.demo.tasks import TaskProcess
+from cdcbus.ops.stack import processes
 from cdcbus.ops.stack.addresses import Addresses
 from tests.integration.producer.running import messages
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
+
+ROWS = 10_000
+IN_FLIGHT = 8 << 20  # more than sockets and brokers take before they answer
 
 
 @pytest.fixture
@@ -73,3 +80,53 @@ def test_a_record_of_a_process_that_has_lost_its_lock_does_not_win(shop: Shop, i
         assert "2 records from offset 6 on are left out" in load.log.read_text()
     rows = shop.rows("orders")
     assert rows["source"] == rows["postgresql"] == rows["mariadb"] == [(1, "new"), (2, "new")]
+
+
+def late(kafka: str, topic: str) -> int:
+    """Records behind those of a later epoch."""
+    highest, count = "", 0
+    for record in messages(kafka, topic):
+        epoch = orjson.loads(record.value() or b"{}")["epoch"].partition("-")[0]
+        count += epoch < highest
+        highest = max(highest, epoch)
+    return count
+
+
+def test_a_fetch_process_that_is_paused_with_records_in_its_queue_loses_no_row(shop: Shop, stack_home: Path) -> None:
+    """Without transactions. It is stopped by SIGSTOP while Kafka does not answer, so that its queue is full; another process takes over
+    and brings a newer state of each row; then the first one goes on. Some 30 s: the lock's lease, and a start of Spark."""
+    shop.create("orders", "id INT PRIMARY KEY, state INT, filling VARCHAR(2000)")
+    first, second = shop.fetch(shop.addresses.source), shop.fetch(shop.addresses.source)
+    second.log = first.log.with_suffix(".second.log")
+    first.start()
+    wait_until(lambda: first.log.exists() and "reads the binlog from" in first.log.read_text(), "the first to read")
+    filling = ", ".join(f"SHA2(i + {number}, 256)" for number in range(16))  # which does not get smaller
+    digits = f"({' UNION ALL '.join(f'SELECT {digit} d' for digit in range(10))})"
+    numbers = f"(SELECT 1 + a.d + 10 * b.d + 100 * c.d + 1000 * e.d i FROM {digits} a, {digits} b, {digits} c, {digits} e)"
+    shop.cursor.execute(f"INSERT INTO orders SELECT i, 0, CONCAT({filling}) FROM {numbers} n")
+    wait_until(lambda: shop.ends()[0] == ROWS, "the rows in Kafka")
+    stat = f"/datas/task/{first.task_id}/stat"
+    broker = processes.pid(stack_home / "kafka")
+    assert broker is not None
+    os.kill(broker, signal.SIGSTOP)
+    try:
+        shop.cursor.execute("UPDATE orders SET state = 1")
+        wait_until(lambda: (orjson.loads(shop.zookeeper.get(stat)[0])["queuedBytes"] or 0) > IN_FLIGHT, "records in the queue")
+        os.kill(first.pid, signal.SIGSTOP)
+    finally:
+        os.kill(broker, signal.SIGCONT)
+    second.start()
+    wait_until(lambda: second.log.exists() and "reads the binlog from" in second.log.read_text(), "the second to have the lock")
+    shop.cursor.execute("UPDATE orders SET state = 2")
+    wait_until(lambda: b'"state":"2"' in (messages(shop.addresses.kafka, shop.name)[-1].value() or b""), "the newest state in Kafka")
+    os.kill(first.pid, signal.SIGCONT)
+    wait_until(lambda: "is held by process" in first.log.read_text(), "the first to have noticed")
+    print(f"{late(shop.addresses.kafka, shop.name)} late records")  # noqa: T201, shown by pytest -s
+    loads = [shop.load(target) for target in ("postgresql", "mariadb")]
+    for load in loads:
+        load.start()
+    for load in loads:
+        wait_until(lambda load=load: shop.is_applied(load), "all to be applied")  # type: ignore[misc]
+    rows = shop.rows("orders")
+    assert rows["source"] == rows["postgresql"] == rows["mariadb"]
+    assert [row[:2] for row in rows["source"]] == [(number, 2) for number in range(1, ROWS + 1)]

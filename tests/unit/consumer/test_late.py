@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.consumer.late import Begun, without_late
+from cdcbus.consumer.late import Begun, is_late, without_late
 from cdcbus.consumer.records import Records
 from cdcbus.plugins.epoch import epoch_text, epochs
 from cdcbus.plugins.registry import make_converter
@@ -45,3 +45,11 @@ def test_what_is_late_is_the_same_however_often_and_in_whatever_batches_a_lane_i
         for begin, end in zip([0, *sorted(cuts)], [*sorted(cuts), 31], strict=True):
             found += without_late(LANE, records(*values[begin:end], at=begin), "canalRow", begun)[1].to_pylist()
         assert found == wanted
+
+
+@given(st.lists(st.integers(0, 4), max_size=30))
+def test_who_reads_record_by_record_leaves_out_the_same(made: list[int]) -> None:
+    values, begun = [value(epoch) for epoch in made], Begun()
+    found = [at for at, each in enumerate(values) if is_late(begun, at, each, "canalRow")]
+    assert found == without_late(LANE, records(*values), "canalRow", {})[1].to_pylist()
+    assert not is_late(begun, 99, None, "canalRow")
