@@ -335,15 +335,21 @@ def _refuse_twice(source: TableId, target: TableId, names: Mapping[str, str | No
 
 
 TIMES = re.compile(r"date|datetime|time|timestamp|timetz|timestamptz|interval", re.IGNORECASE)
-BYTES = re.compile(r"bytea|raw|long raw|(var|long ?)?binary|bit( varying)?|varbit|(tiny|medium|long)?blob|vector|geometry", re.IGNORECASE)
+BYTES = re.compile(r"bytea|raw|long raw|(var|long ?)?binary|(tiny|medium|long)?blob|vector|geometry", re.IGNORECASE)
+BITS = re.compile(r"bit( varying)?|varbit", re.IGNORECASE)
 
 
 def _refuse_unclear(source: TableId, name: str, column: Column, target: TargetTable, found: str) -> None:
     kind = target.columns[found].type.strip('"')
-    for unclear, types, meaning in ((Unclear.TIMES, TIMES, "a time from a number"), (Unclear.BYTES, BYTES, "bytes from base64")):
+    for unclear, types, meaning in (
+        (Unclear.TIMES, TIMES, "a time from a number"),
+        (Unclear.BYTES, BYTES, "bytes from base64"),
+        (Unclear.BITS, BITS, "bits from base64"),
+    ):
         if unclear in column.unclear and types.match(kind):
+            # Of the formats without types, Debezium's is the one that can send them.
+            types_too = "send the types too (value.converter.schemas.enable=true), or " if Unclear.BITS in column.unclear else ""
             raise ConversionError(
                 f"column {name} of {source} comes without its type, so {meaning} cannot be told, and column {found} of target table "
-                f"{target.id} is of type {kind}: send the types too (debeziumJson: value.converter.schemas.enable=true), or leave it out "
-                "with mapper[i].ignore"
+                f"{target.id} is of type {kind}: {types_too}leave it out with mapper[i].ignore"
             )

@@ -37,11 +37,12 @@ class TableId(NamedTuple):
 
 class Unclear(Flag):
     """What of a cell cannot be told from its text alone, as the wire format leaves the types out. TIMES: a date may be written as a number
-    of days. BYTES: bytes may be written as base64."""
+    of days. BYTES: bytes may be written as base64. BITS: so may a BIT, which is a decimal number elsewhere."""
 
     NOTHING = 0
     TIMES = auto()
     BYTES = auto()
+    BITS = auto()
 
 
 @dataclass(frozen=True, slots=True)

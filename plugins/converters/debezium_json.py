@@ -145,7 +145,7 @@ def _table_id(payload: Mapping[str, Any]) -> TableId:
 
 @lru_cache(maxsize=10_000)
 def _untyped(name: str) -> Column:
-    return Column(name, unclear=Unclear.TIMES | Unclear.BYTES)
+    return Column(name, unclear=Unclear.TIMES | Unclear.BYTES | Unclear.BITS)
 
 
 @lru_cache(maxsize=10_000)

@@ -19,6 +19,8 @@ from cdcbus.plugins.rowchange import Cell
 Decode = Callable[[Any], Cell]  # raises ValueError, TypeError, KeyError or OverflowError for what is not of the type
 MAX_SCALE = 1_000
 _EPOCH_DAY = date(1970, 1, 1)
+_COMMA = "\\,"
+_LABEL_END = re.compile(r"(?<!\\),")
 _ZONED = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
 
 
@@ -33,7 +35,17 @@ def column_type(field: Mapping[str, Any]) -> tuple[str, Decode]:
         return f"decimal({precision},{scale})", partial(_decimal, scale=scale)
     if name == "io.debezium.data.Bits":
         return f"bit({parameters.get('length') or 64})", _bits
+    if name == "io.debezium.data.Enum":
+        labels = _LABEL_END.split(str(parameters.get("allowed") or ""))
+        return "longtext", partial(_label, escaped=frozenset(label for label in labels if _COMMA in label))
     return _NAMED[name] if name else _PLAIN[kind]
+
+
+def _label(value: Any, escaped: frozenset[str]) -> str:
+    """Debezium separates an ENUM's labels by commas in the schema, and writes those inside of labels with a backslash before them, in
+    cells as well."""
+    text = _text(value)
+    return text.replace(_COMMA, ",") if text in escaped else text
 
 
 def _decimal(value: Any, scale: int) -> str:
@@ -152,7 +164,6 @@ _PLAIN: dict[str, tuple[str, Decode]] = {
     "bytes": ("longblob", _bytes),
 }
 _NAMED: dict[str, tuple[str, Decode]] = {
-    "io.debezium.data.Enum": ("longtext", _text),
     "io.debezium.data.EnumSet": ("longtext", _text),
     "io.debezium.data.Json": ("json", _text),
     "io.debezium.data.Xml": ("longtext", _text),

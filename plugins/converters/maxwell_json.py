@@ -2,8 +2,8 @@
 
 `insert`, `bootstrap-insert`, `update` and `delete` are rows; bootstrap marks, DDL and heartbeats hold none. `old` holds what an update
 changed. Maxwell names no types: a SET or JSON array is read as JSON text, and a binary column stays the base64 text that Maxwell makes of
-it, for which columns are marked `Unclear`. It must run with `output_nulls=true` (its default), else NULL cannot be told from missing. The
-format: Maxwell's page "Data format".
+it, for which columns are marked `Unclear`; a BIT is a number. Maxwell must run with `output_nulls=true` (its default), else NULL cannot be
+told from missing. The format: Maxwell's page "Data format".
 """
 
 from __future__ import annotations

@@ -116,4 +116,4 @@ def test_columns_without_a_schema_are_marked_as_unclear() -> None:
     given = message({"id": 7, "day": 20101}, "int32", "int32")
     [typed], [untyped] = read(compact(given)), read(compact(given["payload"]))
     assert {column.unclear for column in typed.table.columns} == {Unclear.NOTHING}
-    assert {column.unclear for column in untyped.table.columns} == {Unclear.TIMES | Unclear.BYTES}
+    assert {column.unclear for column in untyped.table.columns} == {Unclear.TIMES | Unclear.BYTES | Unclear.BITS}
