@@ -32,8 +32,8 @@ BINARY = "binary"
 @dataclass(frozen=True, slots=True)
 class BinlogColumn:
     """A column as the table map describes it: type code, its metadata bytes as a number pair, and what the optional metadata or the schema
-    adds. `charset` is the server's name (`binary` for bytes); `labels` those of ENUM or SET; `data_type` is information_schema's, needed
-    only where the table map leaves the type open (`is_open`)."""
+    adds. `charset` is the server's name (`binary` for bytes); `labels` those of ENUM or SET; `data_type` is information_schema's,
+    where the table map leaves the type open (`is_open`); or BOOL, where it is known."""
 
     name: str
     type: int
@@ -45,6 +45,8 @@ class BinlogColumn:
 
 
 OLD_TEMPORAL = {TYPE.TIME, TYPE.DATETIME, TYPE.TIMESTAMP}
+BOOL = "tinyint(1)"
+"""The only width of a number that means something to readers."""
 OWN_TYPES = {"uuid": 16, "inet6": 16, "inet4": 4}
 """MariaDB's own types of a fixed number of bytes."""
 

@@ -543,8 +543,8 @@ _TYPES = {
     "fixed": "decimal",
     "real": "double",
     "character": "char",
-    "bool": "tinyint",
-    "boolean": "tinyint",
+    "bool": "tinyint(1)",
+    "boolean": "tinyint(1)",
     "geomcollection": "geomcollection",
 }
 

@@ -16,6 +16,7 @@ from cdcbus.plugins.rowchange import Column, Table, TableId
 from cdcbus.producer.columns import (
     BINARY,
     BLOB_COMPRESSED,
+    BOOL,
     OLD_TEMPORAL,
     OWN_TYPES,
     VARCHAR_COMPRESSED,
@@ -250,8 +251,18 @@ def _closed(column: BinlogColumn, known: TableColumn) -> BinlogColumn:
 
 def shape(table_map: TableMap) -> str:
     """The beginning of a sentence on what a row's table map says."""
-    types = ", ".join(_NAMES.get(column.type, str(column.type)) for column in table_map.columns)
+    types = ", ".join(map(_type_name, table_map.columns))
     return f"table {table_map.table}: the row has {len(table_map.columns)} columns of types {types}"
+
+
+def _type_name(column: BinlogColumn) -> str:
+    """As far as a table map alone tells it: a TEXT and a BLOB are one type there, and some types of MariaDB are a CHAR."""
+    if column.type in (TYPE.BLOB, BLOB_COMPRESSED):
+        prefix = {1: "tiny", 3: "medium", 4: "long"}.get(column.meta[0], "")
+        return f"{prefix}text or {prefix}blob"
+    if column.type == TYPE.STRING:
+        return " or ".join(("char", *(kind for kind, size in OWN_TYPES.items() if size == column.meta[0])))
+    return _NAMES.get(column.type, str(column.type))
 
 
 # A label as the servers print it in column_type: quotes doubled, some characters escaped.
@@ -268,4 +279,6 @@ def _completed(column: BinlogColumn, known: TableColumn) -> BinlogColumn:
     labels = _labels(known.type) if column.type in (TYPE.ENUM, TYPE.SET) else ()
     charset = column.charset or known.charset or BINARY
     column = replace(column, name=known.name, unsigned="unsigned" in known.type, charset=charset, labels=labels)
+    if known.type.startswith(BOOL):
+        return replace(column, data_type=BOOL)
     return _closed(column, known) if is_open(column) else column

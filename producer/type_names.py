@@ -34,6 +34,7 @@ def type_names(column: BinlogColumn) -> tuple[str, int]:
     kind, (first, second) = column.type, column.meta
     if kind in _INTEGERS:
         name, signed, unsigned = _INTEGERS[kind]
+        name = column.data_type or name
         return (name + " unsigned", unsigned) if column.unsigned else (name, signed)
     if kind in _TEMPORAL:
         name, number = _TEMPORAL[kind]

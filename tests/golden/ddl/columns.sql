@@ -10,4 +10,4 @@ ALTER TABLE t MODIFY a BIGINT AFTER c, CHANGE COLUMN b `b 2` TEXT CHARACTER SET 
 alter table t drop e, drop f, add column `order` enum('x', 'y,z', 'it''s ') character set latin1 default 'x' after id, algorithm=copy;
 -> id int, order enum('x','y,z','it''s'), b 2 text, c decimal(10,2) unsigned, a bigint key id
 ALTER TABLE t ADD x INT GENERATED ALWAYS AS (id + 1) STORED, ADD y SET('p','q') CHARSET utf8mb4, ADD z BOOLEAN;
--> id int, order enum('x','y,z','it''s'), b 2 text, c decimal(10,2) unsigned, a bigint, x int, y set('p','q'), z tinyint key id
+-> id int, order enum('x','y,z','it''s'), b 2 text, c decimal(10,2) unsigned, a bigint, x int, y set('p','q'), z tinyint(1) key id

@@ -135,3 +135,14 @@ def test_the_key_is_the_same_however_little_the_server_says_of_its_tables(
         (change,) = read(fetch_task(source, name), start, position(source_cursor))
         found[columns] = change.table.key
     assert found == {columns: key for columns, (_, key) in TABLES.items()}
+
+
+@pytest.mark.usefixtures("least_metadata")
+def test_a_boolean_is_told_by_its_width_where_the_table_is_known(source: Database, source_cursor: Cursor, name: str) -> None:
+    source_cursor.execute(f"CREATE TABLE {name}.flags (a BOOL, b TINYINT, c TINYINT(1) UNSIGNED, d TINYINT(1) NOT NULL)")
+    start = position(source_cursor)
+    source_cursor.execute(f"INSERT INTO {name}.flags VALUES (1, 100, 2, 0)")
+    [change] = read(fetch_task(source, name), start, position(source_cursor))
+    source_cursor.execute(f"SHOW COLUMNS FROM {name}.flags LIKE 'c'")
+    shown = "tinyint(1) unsigned" if "(1)" in source_cursor.fetchall()[0][1] else "tinyint unsigned"  # MySQL keeps the width of signed ones
+    assert [column.mysql_type for column in change.table.columns] == ["tinyint(1)", "tinyint", shown, "tinyint(1)"]

@@ -14,6 +14,8 @@ from cdcbus.producer.type_names import type_names
     [
         (BinlogColumn("c", TYPE.TINY), "tinyint", -6),
         (BinlogColumn("c", TYPE.TINY, unsigned=True), "tinyint unsigned", 5),
+        (BinlogColumn("c", TYPE.TINY, data_type="tinyint(1)"), "tinyint(1)", -6),
+        (BinlogColumn("c", TYPE.TINY, unsigned=True, data_type="tinyint(1)"), "tinyint(1) unsigned", 5),
         (BinlogColumn("c", TYPE.LONGLONG, unsigned=True), "bigint unsigned", 3),
         (BinlogColumn("c", TYPE.NEWDECIMAL, (10, 2)), "decimal(10,2)", 3),
         (BinlogColumn("c", TYPE.FLOAT, unsigned=True), "float unsigned", 7),
