@@ -275,8 +275,8 @@ class JdbcTransaction:
                     keys = [tuple(row[writes.columns.index(name)] for name in table.key) for row in writes.rows]
                     refuse_others(table, keys, dialect.spelled(connection, table, keys))
                 if writes.may_insert:
-                    missed = writes.missed(dialect.upsert(connection, table, writes))
-                    counts.add(Counts(written=len(writes.rows), missed=missed))
+                    inserted, left_out = dialect.upsert(connection, table, writes)
+                    counts.add(Counts(written=len(writes.rows) - left_out, missed=writes.missed(inserted) + left_out))
                 else:
                     hit = dialect.update(connection, table, writes)
                     counts.add(Counts(written=hit, missed=len(writes.rows) - hit))
@@ -311,8 +311,8 @@ class JdbcTransaction:
             if new is not None and (old is None or swaps.may_insert):
                 coming.append(new)
         if coming:
-            self._database.dialect.insert(self._connection, table, Writes(swaps.columns, coming))
-        counts.written += len(coming)
+            taken = self._database.dialect.insert(self._connection, table, Writes(swaps.columns, coming))
+            counts.add(Counts(written=taken, missed=len(coming) - taken))
         return counts
 
     @contextmanager

@@ -6,9 +6,9 @@ through a join, and only then get the rows that are not there. A unique key that
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
@@ -24,10 +24,11 @@ from cdcbus.plugins.loaders.column_cells import are_numbers, number_literals, ro
 from cdcbus.plugins.loaders.enum_marks import marks_held_back
 from cdcbus.plugins.loaders.reflect import Catalog
 from cdcbus.plugins.loaders.sessions import MAX_PACKET
-from cdcbus.plugins.loaders.sql import QUOTING, Cells, Diagnosis, Statement, assigned, can_insert, hexadecimal, unfit
+from cdcbus.plugins.loaders.sql import QUOTING, Cells, Diagnosis, Statement, Upserted, assigned, can_insert, hexadecimal, unfit
 from cdcbus.plugins.mysql_tls import TLS_ERRORS, is_tls_refusal
 from cdcbus.plugins.rowchange import Cell, TableId
 
+LOG = logging.getLogger(__name__)
 QUOTED: Final = QUOTING["mysql"]
 STATEMENT_BYTES: Final = 500_000
 """How long a statement may grow where the server takes as much; an eighth of its max_allowed_packet is left for what is no row."""
@@ -58,7 +59,9 @@ CATALOG: Final = Catalog(
         FROM information_schema.columns WHERE table_schema = :schema AND table_name = :table ORDER BY ordinal_position""",
     unique_keys="""
         SELECT index_name = 'PRIMARY', index_name, CASE WHEN sub_part IS NULL THEN column_name END, 0
-        FROM information_schema.statistics WHERE table_schema = :schema AND table_name = :table AND non_unique = 0
+        FROM information_schema.statistics AS s WHERE table_schema = :schema AND table_name = :table AND non_unique = 0
+            AND NOT EXISTS (SELECT 1 FROM information_schema.columns AS c WHERE c.table_schema = s.table_schema
+                AND c.table_name = s.table_name AND c.column_name = s.column_name AND c.generation_expression IN ('ROW START', 'ROW END'))
         ORDER BY index_name, seq_in_index""",
     unsafe="""
         SELECT CONCAT('has the engine ', t.engine, ', which knows no transactions: rows could not be undone, nor written together with ',
@@ -69,6 +72,13 @@ CATALOG: Final = Catalog(
         SELECT CONCAT('has the trigger ', trigger_name, ' (', action_timing, ' ', event_manipulation, '): it runs for the rows that come')
         FROM information_schema.triggers WHERE event_object_schema = :schema AND event_object_table = :table
         ORDER BY trigger_name""",
+    rights="""
+        SELECT verb, GROUP_CONCAT(column_name ORDER BY ordinal_position SEPARATOR ', '), 0
+        FROM information_schema.columns JOIN (SELECT 'SELECT' AS verb UNION SELECT 'INSERT' UNION SELECT 'UPDATE') AS verbs
+            ON NOT FIND_IN_SET(verb, privileges)
+        WHERE table_schema = :schema AND table_name = :table AND extra NOT REGEXP 'VIRTUAL|STORED|PERSISTENT|INVISIBLE'
+        GROUP BY verb ORDER BY verb""",
+    view="SELECT view_definition FROM information_schema.views WHERE table_schema = :schema AND table_name = :table",
     # Two plain queries: MySQL writes a condition on a UNION anew and spells its quotes with backslashes, which the session does not have.
     may_create="""
         SELECT
@@ -94,6 +104,9 @@ class Mysql:
     name = "mysql"
     catalog = CATALOG
 
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
     def truncate(self, connection: Connection, table: TargetTable) -> None:
         """By DELETE: TRUNCATE would commit."""
         _execute(connection, truncate_sql(table), table)
@@ -101,18 +114,18 @@ class Mysql:
     def delete(self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> int:
         return sum(_execute(connection, delete_sql(table, part), table) for part in _key_literals(connection, table, keys))
 
-    def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
+    def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> Upserted:
         held, marks = marks_held_back(table, writes)
         inserted = self._upsert(connection, table, held)
         _mark(connection, table, marks)
-        return inserted
+        return Upserted(inserted)
 
     def _upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         """A lone row that is expected to be there is updated first, as the server does not tell what became of it otherwise."""
         is_direct = _is_direct(table, writes)
         if is_direct and (len(writes.rows) > 1 or not writes.expected):
             return _insert(connection, table, writes, lambda rows: upsert_sql(table, writes.columns, rows))
-        if len(writes.rows) <= FEW_ROWS:
+        if len(writes.rows) <= FEW_ROWS or not self._stage(connection, table, writes):
             inserted = 0
             for row in literal_rows(table, writes.columns, writes.rows):
                 if not _execute(connection, update_row_sql(table, writes.columns, row), table):
@@ -121,10 +134,11 @@ class Mysql:
                     sql = upsert_sql(table, writes.columns, rows) if is_direct else insert_sql(table.id, writes.columns, rows)
                     inserted += _execute(connection, sql, table) == 1
             return inserted
-        with _staged(connection, table, writes):
-            if _execute(connection, update_sql(table, writes.columns), table) < len(writes.rows):
-                return _execute(connection, insert_missing_sql(table, writes.columns), table)
-        return 0
+        inserted = 0
+        if _execute(connection, update_sql(table, writes.columns), table) < len(writes.rows):
+            inserted = _execute(connection, insert_missing_sql(table, writes.columns), table)
+        _execute(connection, drop_stage_sql(table), table)
+        return inserted
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         held, marks = marks_held_back(table, writes)
@@ -136,14 +150,35 @@ class Mysql:
         return hit
 
     def _update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
-        if len(writes.rows) <= FEW_ROWS:
+        if len(writes.rows) <= FEW_ROWS or not self._stage(connection, table, writes):
             rows = literal_rows(table, writes.columns, writes.rows)
             return sum(_execute(connection, update_row_sql(table, writes.columns, row), table) for row in rows)
-        with _staged(connection, table, writes):
-            return _execute(connection, update_sql(table, writes.columns), table)
+        hit = _execute(connection, update_sql(table, writes.columns), table)
+        _execute(connection, drop_stage_sql(table), table)
+        return hit
 
-    def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
+    def _stage(self, connection: Connection, table: TargetTable, writes: Writes) -> bool:
+        """The rows in a temporary table, made anew each time so that it always fits; after an error it stays until the next time. False
+        where the user may make none, which is told once: rows go one by one then, to the same end."""
+        try:
+            _execute(connection, drop_stage_sql(table), table)
+            _execute(connection, create_stage_sql(table, writes.columns), table)
+        except DBAPIError as error:
+            number = error.orig.args[0] if error.orig and error.orig.args else 0
+            if number not in NO_RIGHT:
+                raise
+            if table.id.schema not in self._told:
+                self._told.add(table.id.schema)
+                LOG.warning(
+                    "rows go to %s one by one: GRANT CREATE TEMPORARY TABLES ON %s.* lets many go at once", table.id, table.id.schema
+                )
+            return False
+        _insert(connection, table, writes, lambda rows: insert_sql(stage_of(table), writes.columns, rows))
+        return True
+
+    def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         _insert(connection, table, writes, lambda rows: insert_sql(table.id, writes.columns, rows))
+        return len(writes.rows)
 
     def swap(self, connection: Connection, table: TargetTable, columns: Sequence[str], old: Cells, new: Cells | None) -> int:
         literals = literal_rows(table, columns, [old] if new is None else [old, new])
@@ -233,17 +268,6 @@ def _mark(connection: Connection, table: TargetTable, marks: Mapping[str, Sequen
             raise unfit(table, table.columns[column], NO_LABEL)
 
 
-@contextmanager
-def _staged(connection: Connection, table: TargetTable, writes: Writes) -> Iterator[None]:
-    """The rows in a temporary table, made anew each time so that it always fits. After an error it stays until the next time."""
-    drop = f"DROP TEMPORARY TABLE IF EXISTS {QUOTED.table(stage_of(table))}"
-    _execute(connection, drop, table)
-    _execute(connection, create_stage_sql(table, writes.columns), table)
-    _insert(connection, table, writes, lambda rows: insert_sql(stage_of(table), writes.columns, rows))
-    yield
-    _execute(connection, drop, table)
-
-
 def _insert(connection: Connection, table: TargetTable, writes: Writes, sql: Callable[[Iterable[str]], str]) -> int:
     """How many rows are new, as far as the server tells: of a statement with one row it does not."""
     inserted = 0
@@ -277,6 +301,10 @@ def truncate_sql(table: TargetTable) -> str:
 
 def stage_of(table: TargetTable) -> TableId:
     return TableId(table.id.schema, "cdcbus_stage")
+
+
+def drop_stage_sql(table: TargetTable) -> str:
+    return f"DROP TEMPORARY TABLE IF EXISTS {QUOTED.table(stage_of(table))}"
 
 
 def create_stage_sql(table: TargetTable, columns: Sequence[str]) -> str:
@@ -491,6 +519,8 @@ UNAVAILABLE: Final = frozenset(
 MISCONFIGURED: Final = frozenset(
     (1044, 1045, 1046, 1049, 1129, 1130, 1142, 1143, 1227, 1251, 1370, 1524, 1665, 1698, 1820, 1862, 2059, 3118, *TLS_ERRORS)
 )  # rights, unknown database, host, login method, account, binlog format
+NO_RIGHT: Final = frozenset((1044, 1142))
+"""To make a temporary table, among others."""
 UNFIT: Final = frozenset(
     (
         *(1054, 1136, 1146, 1051, 1072, 1091, 1176),  # no such column, table or key

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes, ZeroDate
 from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetTableUnfit, TargetUnavailable
 from cdcbus.plugins.loaders.reflect import Catalog
-from cdcbus.plugins.loaders.sql import QUOTING, Cells, Diagnosis, Statement, assigned, unfit, without_zero_dates
+from cdcbus.plugins.loaders.sql import QUOTING, Cells, Diagnosis, Statement, Upserted, assigned, unfit, without_zero_dates
 from cdcbus.plugins.rowchange import Cell
 
 QUOTED: Final = QUOTING["oracle"]
@@ -69,20 +69,21 @@ class Oracle:
     def delete(self, connection: Connection, table: TargetTable, keys: Sequence[Cells]) -> int:
         return self._execute(connection, delete_sql(table), table, table.key, keys)
 
-    def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
+    def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> Upserted:
         """MERGE does not tell what it has inserted, so rows that should all be there are updated first."""
         count = len(writes.rows)
         hit = self.update(connection, table, writes) if writes.expected == count else 0
         if hit < count:
             self._execute(connection, merge_sql(table, writes.columns), table, writes.columns, writes.rows)
-        return count - hit if writes.expected == count else 0
+        return Upserted(count - hit if writes.expected == count else 0)
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         columns = (*assigned(table, writes.columns), *table.key)
         return self._execute(connection, update_sql(table, writes.columns), table, columns, _chosen(writes, columns))
 
-    def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
+    def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         self._execute(connection, insert_sql(table, writes.columns), table, writes.columns, writes.rows)
+        return len(writes.rows)
 
     def swap(self, connection: Connection, table: TargetTable, columns: Sequence[str], old: Cells, new: Cells | None) -> int:
         nulls = self._nulls(table, columns, old)

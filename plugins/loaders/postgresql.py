@@ -34,6 +34,7 @@ from cdcbus.plugins.loaders.sql import (
     Diagnosis,
     Quoting,
     Statement,
+    Upserted,
     assigned,
     can_insert,
     hexadecimal,
@@ -95,7 +96,20 @@ CATALOG: Final = Catalog(
             || 'write to the table that they mean'
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = :schema AND c.relname = :table AND c.relkind IN ('r', 'p', 'f') AND c.relhasrules
-            AND EXISTS (SELECT FROM pg_rewrite w WHERE w.ev_class = c.oid AND w.ev_type <> '1')""",
+            AND EXISTS (SELECT FROM pg_rewrite w WHERE w.ev_class = c.oid AND w.ev_type <> '1')
+        UNION ALL
+        SELECT 'has child tables (INHERITS), among them ' || min(format('%I.%I', s.nspname, h.relname)) || ': its key does not hold for '
+            || 'their rows, so that an insert would not find a row there, and an update would. Run for each: ALTER TABLE '
+            || min(format('%I.%I', s.nspname, h.relname)) || ' NO INHERIT ' || format('%I.%I', n.nspname, c.relname)
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_inherits i ON i.inhparent = c.oid
+            JOIN pg_class h ON h.oid = i.inhrelid JOIN pg_namespace s ON s.oid = h.relnamespace
+        WHERE n.nspname = :schema AND c.relname = :table AND c.relkind IN ('r', 'f') GROUP BY n.nspname, c.relname
+        UNION ALL
+        SELECT CASE c.relkind WHEN 'f' THEN 'is' ELSE 'has a partition that is' END || ' a foreign table: another server commits its rows, '
+            || 'and not together with their offset, so that they would be lost or come twice. Let the task write there itself'
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = :schema AND c.relname = :table AND (c.relkind = 'f' OR EXISTS (
+            SELECT FROM pg_partition_tree(c.oid) p JOIN pg_class f ON f.oid = p.relid WHERE f.relkind = 'f'))""",
     remarks="""
         SELECT CASE kind WHEN 0 THEN 'hides rows from this user by row level security: updates and deletes of these find nothing'
             ELSE 'has the trigger ' || name || ', which runs before each row and may leave it out or change it' END
@@ -106,6 +120,13 @@ CATALOG: Final = Catalog(
             SELECT 1, t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_namespace n ON n.oid = c.relnamespace
             WHERE n.nspname = :schema AND c.relname = :table AND NOT t.tgisinternal AND t.tgenabled <> 'D' AND t.tgtype & 3 = 3
         ) AS found ORDER BY 1""",
+    rights="""
+        SELECT verb, string_agg(a.attname, ', ' ORDER BY a.attnum), verb = 'DELETE'
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid
+            CROSS JOIN (VALUES ('DELETE'), ('INSERT'), ('SELECT'), ('UPDATE')) AS verbs(verb)
+        WHERE n.nspname = :schema AND c.relname = :table AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+            AND CASE verb WHEN 'DELETE' THEN NOT has_table_privilege(c.oid, verb) ELSE NOT has_column_privilege(c.oid, a.attnum, verb) END
+        GROUP BY verb ORDER BY verb""",
     may_create="SELECT has_schema_privilege(current_schema(), 'CREATE')",
 )
 DEFAULT: Final = """
@@ -147,36 +168,55 @@ class Postgresql:
     def delete(self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> int:
         return self._changed_by_key(connection, delete_sql(table), self._arrays(table, table.key, keys), len(keys))
 
-    def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
-        if not writes.expected:
-            self._upsert(connection, table, writes)
-            return 0
-        if len(writes.rows) == 1:  # which costs one statement where it is there
-            hit = self.update(connection, table, writes)
-            if not hit:
-                self._upsert(connection, table, writes)
-            return 1 - hit
-        before = self._inserted(connection, table)
-        self._upsert(connection, table, writes)
-        return self._inserted(connection, table) - before
+    def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> Upserted:
+        if len(writes.rows) == 1 and writes.expected:  # which costs one statement where it is there
+            if self.update(connection, table, writes):
+                return Upserted(0)
+            left_out = self._left_out(connection, table, writes, self._upsert(connection, table, writes))
+            return Upserted(1 - left_out, left_out)
+        before = self._inserted(connection, table) if writes.expected else 0
+        stored = self._upsert(connection, table, writes)
+        inserted = self._inserted(connection, table) - before if writes.expected else 0
+        return Upserted(inserted, self._left_out(connection, table, writes, stored))
+
+    def _left_out(self, connection: Connection, table: TargetTable, writes: Writes, stored: int) -> int:
+        """How many rows a trigger has left out, when so many were stored. Where there is nothing but a key, those that were there count."""
+        if stored < len(writes.rows) and table.key and set(writes.columns) <= set(table.key):
+            keys = [tuple(row[writes.columns.index(name)] for name in table.key) for row in writes.rows]
+            stored = len(self.spelled(connection, table, keys))
+        left_out = len(writes.rows) - stored
+        if left_out > 0 and ("", str(table.id)) not in self._told:
+            self._told.add(("", str(table.id)))
+            LOG.warning(
+                "target table %s has not stored %d rows, as a trigger before each row leaves them out: these count as missed",
+                *(table.id, left_out),
+            )
+        return max(0, left_out)
 
     def _inserted(self, connection: Connection, table: TargetTable) -> int:
         return int(connection.exec_driver_sql(INSERTED, (COPIED.table(table.id),)).scalar_one())
 
-    def _upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
+    def _upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
+        """How many rows were updated or inserted."""
         columns, rows, can_merge = writes.columns, writes.rows, can_merge_by_key(table, writes.columns)
         if isinstance(rows, ColumnRows) and len(rows) >= (COPY_ROWS if writes.are_new else MERGE_ROWS):
             form, text = copied_rows(table, columns, rows, self._zero_date)
-            if writes.are_new and self._copied(connection, [copy_sql(COPIED.table(table.id), columns, form)], text):
-                return
-            if can_merge and len(rows) >= MERGE_ROWS and self._copied(connection, merge_sqls(table, columns, form), text):
-                return
+            if writes.are_new:
+                copied = self._copied(connection, [copy_sql(COPIED.table(table.id), columns, form)], text)
+                if copied is not None:
+                    return copied
+            if can_merge and len(rows) >= MERGE_ROWS:
+                merged = self._copied(connection, merge_sqls(table, columns, form), text)
+                if merged is not None:
+                    return merged
         cells = self._arrays(table, columns, rows)
         with _naming(table, columns, rows):
             if can_merge:
-                connection.exec_driver_sql(upsert_sql(table, columns), cells)
-            elif self._changed_by_key(connection, update_sql(table, columns), cells, len(rows)) < len(rows):
-                connection.exec_driver_sql(insert_missing_sql(table, columns), cells)
+                return connection.exec_driver_sql(upsert_sql(table, columns), cells).rowcount
+            updated = self._changed_by_key(connection, update_sql(table, columns), cells, len(rows))
+            if updated < len(rows):
+                updated += connection.exec_driver_sql(insert_missing_sql(table, columns), cells).rowcount
+            return updated
 
     def _changed_by_key(self, connection: Connection, sql: str, cells: tuple[str, ...], count: int) -> int:
         """How many of so many rows are there."""
@@ -184,10 +224,11 @@ class Postgresql:
             connection.exec_driver_sql(NEAR_PAGES)
         return connection.exec_driver_sql(sql, cells).rowcount
 
-    def _copied(self, connection: Connection, statements: Sequence[str], text: bytes) -> bool:
-        """Whether the statements, of which a COPY takes the text, went well; where not, nothing is done. Why is not asked: rows that are
-        there already, a cell that does not fit, a view, no right to make temporary tables. The slower statement takes the rows, or says
-        what is wrong."""
+    def _copied(self, connection: Connection, statements: Sequence[str], text: bytes) -> int | None:
+        """How many rows the statements, of which a COPY takes the text, have written; None where nothing is done. Why is not asked: rows
+        that are there already, a cell that does not fit, a view, no right to make temporary tables. The slower statement takes the rows,
+        or says what is wrong."""
+        stored = 0
         driver: Any = connection.connection.driver_connection
         connection.exec_driver_sql("SAVEPOINT cdcbus_copy")
         try:
@@ -198,12 +239,14 @@ class Postgresql:
                             copy.write(text)
                     else:
                         cursor.execute(sql)
+                    if sql.startswith(("COPY ", "INSERT ")):  # the last of them is into the table itself
+                        stored = cursor.rowcount
         except psycopg.Error as error:
             connection.exec_driver_sql("ROLLBACK TO SAVEPOINT cdcbus_copy")
             self._tell_slow(error, statements[0])
-            return False
+            return None
         connection.exec_driver_sql("RELEASE SAVEPOINT cdcbus_copy")
-        return True
+        return stored
 
     def _tell_slow(self, error: psycopg.Error, sql: str) -> None:
         """Once of each reason, unless it is one that a row gives: then the slower statement says what is wrong, if anything is."""
@@ -219,10 +262,11 @@ class Postgresql:
         with _naming(table, writes.columns, writes.rows):
             return self._changed_by_key(connection, update_sql(table, writes.columns), cells, len(writes.rows))
 
-    def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
+    def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         cells = self._arrays(table, writes.columns, writes.rows)
         with _naming(table, writes.columns, writes.rows):
-            connection.exec_driver_sql(insert_sql(table, writes.columns), cells)
+            stored = connection.exec_driver_sql(insert_sql(table, writes.columns), cells).rowcount
+        return len(writes.rows) - self._left_out(connection, table, writes, stored)
 
     def swap(self, connection: Connection, table: TargetTable, columns: Sequence[str], old: Cells, new: Cells | None) -> int:
         gone, come = self._row(table, columns, old), None

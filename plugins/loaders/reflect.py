@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Final
 
 from sqlalchemy import Connection, text
 
@@ -19,8 +21,9 @@ class Catalog:
     `names`: schema and table of all that match in any case. `columns`: the fields of TargetColumn, in order; the last two may be left out.
     `unique_keys`: is primary, name of the key, column, may be deferred; one line per column of each unique key, in order; the column is
     NULL where the key is more than its columns. `unsafe`: why nothing may be written to the table, if so: what follows "target table T ".
-    `remarks`: what follows the same, one line each. `may_create`: whether the user may make tables in the default schema; empty: cannot be
-    asked.
+    `remarks`: what follows the same, one line each. `rights`: a verb that the user has no right to, and the columns that it lacks it for,
+    whether these are all. `view`: what a view selects, as text with all names in backticks. `may_create`: whether the user may make tables
+    in the default schema; empty: cannot be asked.
     """
 
     names: str
@@ -28,6 +31,8 @@ class Catalog:
     unique_keys: str
     unsafe: str = ""
     remarks: str = ""
+    rights: str = ""
+    view: str = ""
     may_create: str = ""
 
 
@@ -48,7 +53,10 @@ def _exact(connection: Connection, catalog: Catalog, dialect: str, name: TableId
     key = _chosen(list(keys.values()), by_name)
     others = tuple(each.names for each in keys.values() if key is None or each.names != key.names)
     unsafe = [f"target table {name} {said}" for said in _said(connection, catalog.unsafe, parameters)]
-    remarks = tuple(_said(connection, catalog.remarks, parameters))
+    for base in _below(connection, catalog, name):
+        said = _said(connection, catalog.unsafe, base._asdict())
+        unsafe += [f"target table {name} is a view over {base}, which {each}" for each in said]
+    remarks = (*_said(connection, catalog.remarks, parameters), *_lacking(connection, catalog, parameters))
     names = key.names if key else ()
     return TargetTable(name, by_name, names, others, dialect, "; ".join(unsafe), key is not None and key.is_deferrable, remarks)
 
@@ -90,6 +98,29 @@ def _column(
 
 def _said(connection: Connection, query: str, parameters: dict[str, str]) -> list[str]:
     return [str(line) for (line,) in connection.execute(text(query), parameters)] if query else []
+
+
+def _lacking(connection: Connection, catalog: Catalog, parameters: dict[str, str]) -> list[str]:
+    """Sentences on rights that the user has not got."""
+    found = connection.execute(text(catalog.rights), parameters).all() if catalog.rights else []
+    return [
+        f"gives this user no right to {verb} rows" if is_whole else f"gives this user no right to {verb} its columns {names}"
+        for verb, names, is_whole in found
+    ]
+
+
+PAIR: Final = re.compile(r"`((?:[^`]|``)+)`\.`((?:[^`]|``)+)`")
+
+
+def _below(connection: Connection, catalog: Catalog, name: TableId) -> list[TableId]:
+    """What a view selects from, and what the views among these do. Pairs of names that are no table's are among them: a column's."""
+    found, asked = [name], set[TableId]()
+    while catalog.view and (each := next((each for each in found if each not in asked), None)):
+        asked.add(each)
+        definition = connection.execute(text(catalog.view), each._asdict()).scalar() or ""
+        pairs = [TableId(*(part.replace("``", "`") for part in pair)) for pair in PAIR.findall(definition)]
+        found += [pair for pair in dict.fromkeys(pairs) if pair not in found]
+    return found[1:]
 
 
 def _any_case(connection: Connection, catalog: Catalog, dialect: str, name: TableId) -> TargetTable | None:

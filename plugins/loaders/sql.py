@@ -60,6 +60,13 @@ class Statement(NamedTuple):
     rows: int
 
 
+class Upserted(NamedTuple):
+    """What the target tells of an upsert. `left_out`: rows that it has neither, as a trigger of its own says."""
+
+    inserted: int
+    left_out: int = 0
+
+
 class SqlDialect(Protocol):
     """How one kind of database is written to. No state: one instance serves all connections.
 
@@ -82,17 +89,17 @@ class SqlDialect(Protocol):
         """Deletes by primary key; how many rows were there."""
         ...
 
-    def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
+    def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> Upserted:
         """Updates the rows whose key exists, inserts the others; never touches a row with another key. How many were inserted, as far as
-        the target tells; asked only where rows are expected to be there."""
+        the target tells, counts only where rows are expected to be there."""
         ...
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         """Updates only; how many rows were there, changed or not."""
         ...
 
-    def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> None:
-        """Adds rows to a table without a key."""
+    def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
+        """Adds rows to a table without a key; how many the target has taken."""
         ...
 
     def swap(self, connection: Connection, table: TargetTable, columns: Sequence[str], old: Cells, new: Cells | None) -> int:
