@@ -12,6 +12,7 @@ from pymysqlreplication.constants import BINLOG
 
 HEADER = struct.Struct("<IBIIIH")
 IGNORABLE_FLAG = 0x80
+ANSI_QUOTES, NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20  # bits of sql_mode, of both servers
 
 HEARTBEAT_V2 = 0x29
 HEARTBEATS = {BINLOG.HEARTBEAT_LOG_EVENT, HEARTBEAT_V2}
@@ -29,14 +30,17 @@ WITHOUT_EFFECT = {
     BINLOG.MARIADB_ANNOTATE_ROWS_EVENT,
     BINLOG.MARIADB_BINLOG_CHECKPOINT_EVENT,
     BINLOG.MARIADB_START_ENCRYPTION_EVENT,
+    # Pieces of a file for LOAD DATA in statement format, or that it is not loaded: EXECUTE_LOAD_QUERY says that it is.
+    BINLOG.BEGIN_LOAD_QUERY_EVENT,
+    BINLOG.APPEND_BLOCK_EVENT,
+    BINLOG.DELETE_FILE_EVENT,
 }
 # Events that do change rows, or may, in ways this release cannot decode: stop before them, by name.
 UNREADABLE = {
-    0x11: "BEGIN_LOAD_QUERY (LOAD DATA in statement format)",
-    0x12: "EXECUTE_LOAD_QUERY (LOAD DATA in statement format)",
     0x1A: "INCIDENT (the server itself says that its binlog may lack changes)",
 }
 GTID_TAGGED = 0x2A
+EXECUTE_LOAD_QUERY = 0x12
 TRANSACTION_PAYLOAD = 0x28
 XA_PREPARE = 0x26
 # What may stand in front of a statement: comments, the marks around what only some servers run, `SET STATEMENT ... FOR`, MariaDB's prefix.
@@ -46,14 +50,30 @@ ROW_STATEMENT = re.compile(
     _FRONT + rb"(?:ANALYZE\s+(?:FORMAT\s*=\s*\w+\s+)?)?(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH|SELECT|DO)\b", re.IGNORECASE | re.DOTALL
 )
 _CREATE_TABLE = re.compile(_FRONT + rb"CREATE\s+(?:OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE | re.DOTALL)
-_QUOTED = re.compile(rb"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|/\*(?!M?!).*?\*/|(?:#|--\s)[^\n]*""", re.DOTALL)
+_ESCAPED_TEXTS, _PLAIN_TEXTS = (rb"'(?:[^'\\]|\\.)*'", rb'"(?:[^"\\]|\\.)*"'), (rb"'[^']*'", rb'"[^"]*"')
+
+
+def _quoted(single: bytes, double: bytes) -> re.Pattern[bytes]:
+    return re.compile(rb"|".join((single, double, rb"`[^`]*`", rb"/\*(?!M?!).*?\*/", rb"(?:#|--\s)[^\n]*")), re.DOTALL)
+
+
+# By whether a backslash escapes in texts, and in double quotes.
+_QUOTED = {
+    (a, b): _quoted((_PLAIN_TEXTS, _ESCAPED_TEXTS)[a][0], (_PLAIN_TEXTS, _ESCAPED_TEXTS)[b][1])
+    for a in (False, True)
+    for b in (False, True)
+}
 _ROWS_FROM = re.compile(rb"\bSELECT\b|\bVALUES\s*(?:\(|ROW\b)|\bTABLE\b", re.IGNORECASE)
 
 
-def creates_rows(sql: bytes) -> bool:
+def creates_rows(sql: bytes, sql_mode: int = 0) -> bool:
     """Whether this is CREATE TABLE ... SELECT, or VALUES, or TABLE: one that fills the table that it makes."""
     found = _CREATE_TABLE.match(sql)
-    return found is not None and _ROWS_FROM.search(_QUOTED.sub(b"''", sql[found.end() :])) is not None
+    if found is None:
+        return False
+    escapes = not sql_mode & NO_BACKSLASH_ESCAPES
+    quoted = _QUOTED[escapes, escapes and not sql_mode & ANSI_QUOTES]
+    return _ROWS_FROM.search(quoted.sub(b"''", sql[found.end() :])) is not None
 
 
 BEGIN = re.compile(rb"BEGIN|START TRANSACTION|XA START .*", re.IGNORECASE | re.DOTALL)

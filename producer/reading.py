@@ -29,18 +29,28 @@ from cdcbus.producer.rows import Batch, Part, Rows
 from cdcbus.producer.schema import DecodableTable, decodable
 from cdcbus.producer.schema_history import SchemaHistory
 from cdcbus.producer.server import Server
+from cdcbus.producer.statement_targets import Session, Targets, session, targets
 from cdcbus.producer.table_ddl import DdlReader
 from cdcbus.producer.table_map import TableMap, parse, table_id, table_name
 
 LOG = logging.getLogger(__name__)
 _STANDALONE, _PREPARED_XA = 1, 64  # flags of MariaDB's GTID events
+_PASSED_OVER = 100  # so many kinds of statements are said in the log, and no more
 
 
 class Reading:
     """The state of reading one stream from `position`, which is a transaction edge."""
 
     def __init__(
-        self, position: BinlogPosition, server: Server, tables: TableFilter, schema: SchemaHistory, ddl: DdlReader, epoch: str = ""
+        self,
+        position: BinlogPosition,
+        server: Server,
+        tables: TableFilter,
+        schema: SchemaHistory,
+        ddl: DdlReader,
+        epoch: str = "",
+        *,
+        skips_statements: bool = False,
     ) -> None:
         self.file, self._pos, self._created_ms = position.file, position.pos, 0
         # The GTIDs of all transactions that have ended, None until a file's head says them.
@@ -58,6 +68,8 @@ class Reading:
         self._schema = schema
         self._ddl = ddl
         self._epoch = epoch
+        self._skips_statements = skips_statements
+        self._passed_over: set[Targets] = set()  # of tables that the task does not read, as the log has said
         self._checksum_bytes = 4 if server.has_checksum else 0
         self._tables: dict[int, DecodableTable | None] = {}
         self._by_definition: dict[bytes, DecodableTable] = {}
@@ -79,6 +91,7 @@ class Reading:
         self._parts: list[Part] = []
         self._closed = 0  # how many of these belong to transactions that have ended
         self._edge: tuple[str, int, int, int] | None = None  # file, place, commit time, time of the file
+        self._skipped = 0  # statements
         self._handlers: dict[int, Callable[[bytes, bytes, int], None]] = {
             **dict.fromkeys(OPS, self._row_event),
             **dict.fromkeys(PLAIN_ROWS, self._compressed_rows),
@@ -90,6 +103,7 @@ class Reading:
             BINLOG.XID_EVENT: self._xid,
             BINLOG.QUERY_EVENT: self._query,
             QUERY_COMPRESSED: self._compressed_query,
+            kinds.EXECUTE_LOAD_QUERY: self._load_query,
             kinds.XA_PREPARE: self._xa_prepare,
             kinds.TRANSACTION_PAYLOAD: self._transaction_payload,
             BINLOG.GTID_LOG_EVENT: self._mysql_gtid,
@@ -145,8 +159,9 @@ class Reading:
             opened, kept = kept, opened
         self._is_given_out |= bool(opened)
         self._parts, self._closed, self._edge = kept, 0, None
+        skipped, self._skipped = self._skipped, 0
         oldest = self._prepared.oldest
-        return Batch(closed, position, opened, (oldest.xid.decode(), oldest.prepared_s) if oldest else None)
+        return Batch(closed, position, opened, (oldest.xid.decode(), oldest.prepared_s) if oldest else None, skipped)
 
     def _position(self, edge: tuple[str, int, int, int]) -> BinlogPosition:
         """Where reading may go on once all before the edge is out: there, or before the oldest transaction that is prepared still."""
@@ -247,12 +262,13 @@ class Reading:
             self._rolled_back_to_savepoint()
         elif found := xa.FINISH.fullmatch(sql):
             self._xa_finish(found[1] == b"COMMIT", found[2], event, timestamp)
-        elif kinds.ROW_STATEMENT.match(sql) or kinds.creates_rows(sql):
-            raise UnreadableEvent(
-                "a statement that changes rows was logged as text (binlog_format STATEMENT or MIXED); "
-                "rows cannot be taken from it. Set binlog_format=ROW for every session"
-            )
+        elif kinds.ROW_STATEMENT.match(sql):
+            self._statement(sql, session(body))
+            if not self._in_transaction:
+                self._end(timestamp)
         elif not kinds.INSIDE.fullmatch(sql):
+            if kinds.creates_rows(sql, (of := session(body)).sql_mode):
+                self._statement(sql, of)
             self._by_definition.clear()  # a DDL: tables may look different from here on
             ddl = statement(body, Place(self.file, self._pos))
             self._schema.follow(ddl, self._place())
@@ -263,6 +279,37 @@ class Reading:
                 self._in_transaction = True
             elif not self._in_transaction:
                 self._end(timestamp)
+
+    def _statement(self, sql: bytes, of: Session) -> None:
+        """One that changes rows. Of other tables it is nothing to the task; of its own, or where that is not sure, it stops."""
+        charset = self._server.charsets.get(of.collation, "")
+        found = targets(sql, of, is_utf8=charset.startswith("utf8"))
+        if found.tables is not None and not any(map(self._filter.accepts, found.tables)):
+            if found not in self._passed_over and len(self._passed_over) < _PASSED_OVER:
+                self._passed_over.add(found)
+                LOG.warning(
+                    "%s: %s was logged as text and is passed over, as all like it: the task does not read that. What triggers, foreign "
+                    "keys and functions change by it in tables of the task would be missed; binlog_format=ROW for every session shows it",
+                    *(self._place(), found),
+                )
+        elif self._skips_statements:
+            if not (self._published and self._is_out()):
+                self._skipped += 1
+                LOG.warning(
+                    "%s: %s was logged as text and is skipped (consumer.onStatement=skip): what it changed is not in Kafka; compare "
+                    "the table with its targets, and set binlog_format=ROW for every session",
+                    *(self._place(), found),
+                )
+        else:
+            raise UnreadableEvent(
+                f"a statement that changes rows was logged as text (binlog_format STATEMENT or MIXED), {found}; "
+                "rows cannot be taken from it. Set binlog_format=ROW for every session; consumer.onStatement=skip goes on without what "
+                "such statements change"
+            )
+
+    def _load_query(self, event: bytes, body: bytes, timestamp: int) -> None:
+        """LOAD DATA in statement format: a Query event with numbers of the file behind its fixed part."""
+        self._query(event, body[:13] + body[26:], timestamp)
 
     def _compressed_query(self, event: bytes, body: bytes, timestamp: int) -> None:
         self._query(event, plain_query(body), timestamp)

@@ -58,9 +58,11 @@ class Batch:
     """What one read of the stream has brought, in binlog order: parts of transactions that end in it (`closed`), then the position after
     the last of these ends, then parts of a transaction that goes on (`opened`). `edge` is None when no transaction ended; while an XA
     transaction is prepared it is the one before it, with what is `published` since. Without parts and edge the server is alive and has
-    nothing new. `open_xa`: the xid of the oldest transaction that is prepared, and when it was, in epoch seconds."""
+    nothing new. `open_xa`: the xid of the oldest transaction that is prepared, and when it was, in epoch seconds. `skipped`:
+    how many statements were, that changed rows of the task's tables."""
 
     closed: list[Part]
     edge: BinlogPosition | None
     opened: list[Part]
     open_xa: tuple[str, int] | None = None
+    skipped: int = 0

@@ -36,13 +36,16 @@ OPEN_XA_SECONDS = 60.0
 class Progress:
     """What a fetch task has done since it started: row changes sent, in all and by table and operation, positions stored, and the last of
     these. `queued_bytes`: of records that wait for Kafka now; the task's `queue_bytes` at most. `open_xa`: the xid of the oldest XA
-    transaction that is prepared and not finished, and since when, in epoch seconds."""
+    transaction that is prepared and not finished, and since when, in epoch seconds. `skipped`: how many statements were, that
+    were logged as text; `skipped_at`: when one was last, in epoch seconds."""
 
     done: int = 0
     stored: int = 0
     position: BinlogPosition | None = None
     queued_bytes: int = 0
     open_xa: tuple[str, int] | None = None
+    skipped: int = 0
+    skipped_at: float = 0.0
     tables: Mapping[TableId, Mapping[Op, int]] = field(default_factory=dict)
 
     def queued(self, size_bytes: int) -> None:
@@ -214,6 +217,9 @@ def _copy(
         for batch in source.batches(start):
             checkpoint.progress.open_xa = batch.open_xa
             open_xa.look(batch.open_xa)
+            if batch.skipped:
+                checkpoint.progress.skipped += batch.skipped
+                checkpoint.progress.skipped_at = time.time()
             checkpoint.progress.done += publisher.send(batch.closed)
             if batch.edge is not None:
                 checkpoint.reached(batch.edge)

@@ -46,6 +46,7 @@ class BinlogSource:
         self._ddl = task.ddl
         self._server_id = server_id(task)
         self._on_position_lost = task.on_position_lost
+        self._skips_statements = task.skips_statements
         self._open = ExitStack()
 
     def __enter__(self) -> BinlogSource:
@@ -130,7 +131,7 @@ class BinlogSource:
                     yield Batch([], None, [])  # so that it can be stopped
         ddl = DdlReader(self._filter, self._ddl, folds_names=self._server.folds_names)
         while True:
-            reading = Reading(position, self._server, self._filter, history, ddl, self._epoch)
+            reading = Reading(position, self._server, self._filter, history, ddl, self._epoch, skips_statements=self._skips_statements)
             try:
                 yield from self._read(reading, position, read_bytes)
             except PositionLost as lost:

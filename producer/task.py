@@ -53,7 +53,8 @@ class DdlConfig:
 @dataclass(frozen=True, slots=True)
 class FetchTask:
     """Binlog to Kafka. `start` says where to begin when ZooKeeper holds no position; None = refuse. `on_position_lost`: where to
-    go on when the server no longer has what comes next; None = stop. `heartbeat`: None = none is written. `rows_per_record`: at most."""
+    go on when the server no longer has what comes next; None = stop. `heartbeat`: None = none is written. `rows_per_record`: at most.
+    `skips_statements`: goes on without what a statement has changed that was logged as text."""
 
     task_id: str
     swimlane: str
@@ -66,3 +67,4 @@ class FetchTask:
     rows_per_record: int = 1
     on_position_lost: Edge | None = None
     heartbeat: HeartbeatConfig | None = None
+    skips_statements: bool = False

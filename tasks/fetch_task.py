@@ -9,6 +9,7 @@ from cdcbus.tasks.kinds import (
     ADDRESSES,
     FLAG,
     ON_ERROR,
+    ON_STATEMENT,
     PATH_NAME,
     POSITIVE,
     REGEXES,
@@ -43,6 +44,7 @@ def fetch_task(task_id: str, settings: Settings) -> FetchTask:
         rows_per_record=_rows_per_record(settings),
         on_position_lost=settings.get("consumer.source.onPositionLost", ON_POSITION_LOST),
         heartbeat=_heartbeat(settings),
+        skips_statements=settings.get("consumer.onStatement", ON_STATEMENT) == "skip",
     )
 
 

@@ -17,6 +17,7 @@ from cdcbus.tasks.kinds import (
     FLAG,
     NAMES,
     NUMBER,
+    ON_STATEMENT,
     PARTITIONS,
     PATH_NAME,
     POSITIVE,
@@ -291,6 +292,15 @@ CANAL_SOURCE_KEYS = (
         "When the server no longer has what comes next: `stop`, or go on without what lies between from the `earliest` or the `latest` "
         "place that it has, with a line in the log.",
         "not known; canal goes on by time, or at the latest",
+        Route.FETCH,
+    ),
+    Key(
+        "consumer.onStatement",
+        ON_STATEMENT,
+        "stop",
+        "At a statement that was logged as text (`binlog_format` STATEMENT or MIXED) and changes tables of the task, or may: `stop`, or "
+        "`skip` it, with a line in the log and the alarm `skipped`. Statements that change other tables never stop a task.",
+        "not known",
         Route.FETCH,
     ),
     Key("consumer.source.positionIntervalSeconds", SECONDS, "1", "Seconds between two stores of the position.", "not known", Route.FETCH),

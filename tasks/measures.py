@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cdcbus.producer.run import Progress as FetchProgress
 
 BATCHES_KEPT = 10
+SKIPPED_SECONDS = 3600.0
 LOST_SECONDS = 3600.0  # a task that reads again what a target has lost may be done within a second
 STAGES = SOURCE_TO_KAFKA, KAFKA_TO_TARGET, SOURCE_TO_TARGET = "source_to_kafka", "kafka_to_target", "source_to_target"
 
@@ -33,6 +34,7 @@ class LoadMeasures:
     """Of a consumer task. `see` is called with each progress, on the thread that makes it; the rest may be asked on another thread."""
 
     queued_bytes: int | None = None
+    skipped = ""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock, self._begun_ms = clock, 0
@@ -154,6 +156,17 @@ class FetchMeasures:
     def queued_bytes(self) -> int | None:
         """Of records that wait for Kafka."""
         return None if self._progress is None else self._progress.queued_bytes
+
+    @property
+    def skipped(self) -> str:
+        """What was left out within the last SKIPPED_SECONDS, as consumer.onStatement says."""
+        progress = self._progress
+        if progress is None or self._clock() - progress.skipped_at >= SKIPPED_SECONDS:
+            return ""
+        return (
+            f"{progress.skipped:,} statements that change its tables were logged as text and skipped since its process started "
+            "(consumer.onStatement=skip): compare the tables that the log names with their targets"
+        )
 
     @property
     def counts(self) -> list[TableCounts]:

@@ -101,7 +101,7 @@ class Stat:
     of each source. `delays`: from stage to stage, over the last minutes, in seconds. `stages_ms`: of the last batch. `queued_bytes`: of
     records that wait for Kafka. `batches`: the last ones of a consumer task, oldest first. `target_lost`: what its
     start found the target to have lost, for an hour. `late_records`: left out as their sender had lost its lock; `late_at`: when the last
-    came, in epoch seconds, 0 without one.
+    came, in epoch seconds, 0 without one. `skipped`: what a fetch task has left out within an hour.
     """
 
     state: State
@@ -131,6 +131,7 @@ class Stat:
     target_lost: str = ""
     late_records: int = 0
     late_at: float = 0.0
+    skipped: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +269,7 @@ class TaskNodes:
             node.text("targetLost"),
             node.number("lateRecords"),
             node.real("lateAt") or 0.0,
+            node.text("skipped"),
         )
 
     def put_stat(self, task_id: str, stat: Stat) -> None:

@@ -203,6 +203,7 @@ class Teller:
             measures.target_lost,
             measures.late_records,
             measures.late_at,
+            measures.skipped,
         )
         self._try(lambda: self._nodes.put_stat(self._task.task_id, stat))
 

@@ -69,6 +69,8 @@ def _of_work(seen: Seen, stat: Stat, limits: Limits, condition: Callable[..., Co
     if stat.late_records and seen.now - stat.late_at < LATE_SECONDS:
         sentence = f"{stat.late_records:,} records were left out: a process that had lost its fetch task's lock has sent them late"
         yield condition("late-records", sentence, 0)
+    if stat.skipped:
+        yield condition("skipped", stat.skipped, 0)
     if 0 < limits.lag_records <= (stat.lag_records or 0):
         sentence = f"{stat.lag_records:,} records behind, the limit is {limits.lag_records:,}"
         yield condition("lag-records", sentence, limits.lag_records_hold_seconds)

@@ -94,6 +94,17 @@ def test_counters_are_told_by_swimlane_and_table() -> None:
     assert measures.counts == [TableCounts("t", "shop.orders", 6, 6), TableCounts("u", "shop.orders", 4, 4)]
 
 
+def test_skipped_statements_are_told_for_an_hour_after_the_last() -> None:
+    now = [time.time()]
+    measures, progress = FetchMeasures("shop", lambda: now[0]), Done()
+    measures.see(progress)
+    assert measures.skipped == ""
+    progress.skipped, progress.skipped_at = 3, now[0]
+    assert measures.skipped.startswith("3 statements that change its tables")
+    now[0] += 3601
+    assert measures.skipped == ""
+
+
 def test_what_a_target_has_lost_is_told_for_an_hour() -> None:
     now = [time.time()]
     measures, progress = LoadMeasures(lambda: now[0]), Progress()

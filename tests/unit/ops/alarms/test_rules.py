@@ -42,6 +42,7 @@ def test_nothing_is_wrong_just_below_the_limits() -> None:
         ({"kept_unread": 0.5}, "retention-bytes"),
         ({"target_lost": "the target has lost commits"}, "target-behind"),
         ({"late_records": 3, "late_at": 1_800_000_000.0 - 3599}, "late-records"),
+        ({"skipped": "a statement was skipped"}, "skipped"),
     ],
 )
 def test_each_limit_has_its_rule(fields: dict[str, Any], rule: str) -> None:
