@@ -89,8 +89,9 @@ def connect(config: SourceConfig, read_timeout_seconds: float = 30.0) -> Connect
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What reading needs to know of a server. `server_uuid`: MariaDB has none; `has_gtids`: all transactions have one; `charsets`:
-    collation id -> character set name; `folds_names`: it takes names of tables in any case."""
+    """What reading needs to know of a server. `server_uuid`: MariaDB has none; `has_checksum`: its events may end with one, which each
+    file's head says, as that can be switched at any time; `has_gtids`: all transactions have one; `charsets`: collation id -> character
+    set name; `folds_names`: it takes names of tables in any case."""
 
     version: str
     server_uuid: str
@@ -151,7 +152,7 @@ def inspect(connection: Connection, config: SourceConfig) -> Server:
         version=variables["version"],
         server_uuid=variables.get("server_uuid", ""),
         server_id=int(variables["server_id"]),
-        has_checksum=variables.get("binlog_checksum", "NONE").upper() != "NONE",
+        has_checksum="binlog_checksum" in variables,
         has_gtids=variables.get("gtid_mode", "ON").upper() == "ON",  # MariaDB has them always, and no such variable
         charsets=_charsets(connection, variables["version"]),
         folds_names=variables.get("lower_case_table_names", "0") != "0",

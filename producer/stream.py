@@ -35,7 +35,8 @@ def open_stream(
     `connection` serves nothing else afterwards.
     """
     heartbeat = int(HEARTBEAT_SECONDS * 1_000_000_000)
-    checksum = "@@global.binlog_checksum" if server.has_checksum else "'NONE'"
+    # What is said here holds for the first event alone, which names the file; then come the head of that file, and what it says.
+    checksum = "'CRC32'" if server.has_checksum else "'NONE'"
     with connection.cursor() as cursor:
         for prefix in ("master", "source"):  # MySQL 8.4 renamed them; setting both does no harm
             cursor.execute(f"SET @{prefix}_heartbeat_period = {heartbeat}, @{prefix}_binlog_checksum = {checksum}")
