@@ -11,7 +11,7 @@ from pymysqlreplication.constants import BINLOG
 
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.position import BinlogPosition, Published
-from cdcbus.plugins.rowchange import Origin
+from cdcbus.plugins.rowchange import Origin, TableId
 from cdcbus.producer import events as kinds
 from cdcbus.producer import tagged_gtid, xa
 from cdcbus.producer.columns import is_open
@@ -31,7 +31,7 @@ from cdcbus.producer.schema_history import SchemaHistory
 from cdcbus.producer.server import Server
 from cdcbus.producer.statement_targets import Session, Targets, session, targets
 from cdcbus.producer.table_ddl import DdlReader
-from cdcbus.producer.table_map import TableMap, parse, table_id, table_name
+from cdcbus.producer.table_map import SEQUENCE_COLUMNS, TableMap, parse, table_id, table_name
 
 LOG = logging.getLogger(__name__)
 _STANDALONE, _PREPARED_XA = 1, 64  # flags of MariaDB's GTID events
@@ -72,7 +72,8 @@ class Reading:
         self._passed_over: set[Targets] = set()  # of tables that the task does not read, as the log has said
         self._checksum_bytes = 4 if server.has_checksum else 0
         self._tables: dict[int, DecodableTable | None] = {}
-        self._by_definition: dict[bytes, DecodableTable] = {}
+        self._by_definition: dict[bytes, DecodableTable | None] = {}
+        self._sequences: set[TableId] = set()  # as the log has said
         # Of the transaction that is being read:
         self._gtid = ""
         self._server_uuid = server.server_uuid
@@ -234,11 +235,20 @@ class Reading:
             self._tables[number] = None
             return
         definition = body[8:]
-        table = self._by_definition.get(definition)
-        if table is None:
-            table_map = parse(body, self._server.charsets, is_mariadb=self._server.is_mariadb)
-            table = self._by_definition[definition] = decodable(self._described(table_map))
-        self._tables[number] = table
+        if definition not in self._by_definition:
+            table_map = self._described(parse(body, self._server.charsets, is_mariadb=self._server.is_mariadb))
+            self._by_definition[definition] = None if self._is_sequence(table_map) else decodable(table_map)
+        self._tables[number] = self._by_definition[definition]
+
+    def _is_sequence(self, table_map: TableMap) -> bool:
+        """Whether it is a SEQUENCE of MariaDB, whose state is in the binlog as a row: no table, which the log says once."""
+        table = table_map.table
+        if not self._server.is_mariadb or table_map.key or tuple(column.name for column in table_map.columns) != SEQUENCE_COLUMNS:
+            return False
+        if table not in self._sequences:
+            self._sequences.add(table)
+            LOG.info("%s is a SEQUENCE, not a table: what it says of its state is left out", table)
+        return True
 
     def _described(self, table_map: TableMap) -> TableMap:
         if not table_map.is_complete:
