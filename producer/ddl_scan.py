@@ -11,7 +11,7 @@ from pymysqlreplication.constants import BINLOG
 from cdcbus.plugins.errors import PositionLost
 from cdcbus.producer.compressed import QUERY_COMPRESSED, plain_query
 from cdcbus.producer.events import BEGIN, HEADER, ROW_STATEMENT
-from cdcbus.producer.place import Place
+from cdcbus.producer.place import Place, carried
 
 LOG = logging.getLogger(__name__)
 _SAID_BYTES = 1 << 26  # a look ahead of so much takes seconds: the log says so
@@ -78,7 +78,7 @@ class DdlScan:
                     continue
                 if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
                     checksum_bytes = 4 if event[-5] == 1 else 0
-                end = max(end, Place(file, end_pos))
+                end = max(end, Place(file, carried(end.pos if end.file == file else 0, end_pos)))
                 if kind in (BINLOG.QUERY_EVENT, QUERY_COMPRESSED):
                     found = statement(body if kind == BINLOG.QUERY_EVENT else plain_query(body), end)
                     if is_ddl(found.sql):

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import total_ordering
+from typing import Final
+
+SPAN: Final = 1 << 32
+"""Events tell their places modulo this; a file with a large transaction may be longer."""
 
 
 @total_ordering
@@ -19,6 +23,13 @@ class Place:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.pos}"
+
+
+def carried(before: int, told: int) -> int:
+    """The place that an event tells, `told`, in whole: the events before it end at `before`. A little back, as at a file's head, is no turn
+    of the counter."""
+    pos = before - before % SPAN + told
+    return pos + SPAN if before - pos > SPAN // 2 else pos
 
 
 def _number(file: str) -> int:

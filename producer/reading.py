@@ -24,7 +24,7 @@ from cdcbus.producer.filter import TableFilter
 from cdcbus.producer.gtid import commit_us, gtids_before_file, parse_gtids
 from cdcbus.producer.json_diff import PARTIAL_UPDATE_ROWS, whole_updates
 from cdcbus.producer.payload import inner_events
-from cdcbus.producer.place import Place
+from cdcbus.producer.place import Place, carried
 from cdcbus.producer.rows import Batch, Part, Rows
 from cdcbus.producer.schema import DecodableTable, decodable
 from cdcbus.producer.schema_history import SchemaHistory
@@ -180,7 +180,7 @@ class Reading:
         handle = self._handlers.get(kind) or self._unknown(event)
         self._start = self._pos
         if end_pos and kind not in HEARTBEATS:
-            self._pos = end_pos
+            self._pos = carried(self._start, end_pos) if kind != BINLOG.FORMAT_DESCRIPTION_EVENT else end_pos
         elif self._in_transaction:  # where MariaDB leaves the place of events open
             self._pos += len(event)
         handle(event, event[19 : len(event) - self._checksum_bytes], timestamp)

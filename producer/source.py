@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from cdcbus.plugins.contracts import SchemaStore
 from cdcbus.plugins.errors import PositionLost, SourceMisconfigured
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.position import BinlogPosition, Published
 from cdcbus.plugins.start import AtGtid, AtTime, BinlogStart, Edge
 from cdcbus.producer import server as servers
 from cdcbus.producer.ddl_scan import DdlScan
@@ -18,7 +18,7 @@ from cdcbus.producer.end_watch import EndWatch
 from cdcbus.producer.filter import TableFilter
 from cdcbus.producer.gtid import parse_gtids
 from cdcbus.producer.locate import Binlog, when
-from cdcbus.producer.place import Place
+from cdcbus.producer.place import SPAN, Place
 from cdcbus.producer.reading import Reading
 from cdcbus.producer.rows import Batch
 from cdcbus.producer.schema import SchemaReader
@@ -127,9 +127,10 @@ class BinlogSource:
         with servers.reported(self._config):
             history = self._history()
             if self._server.has_files_of(position):
-                for _ in history.begin(Place(position.file, position.pos)):
+                for _ in history.begin(Place(position.file, _askable(position).pos)):
                     yield Batch([], None, [])  # so that it can be stopped
         ddl = DdlReader(self._filter, self._ddl, folds_names=self._server.folds_names)
+        position = _askable(position)
         while True:
             reading = Reading(position, self._server, self._filter, history, ddl, self._epoch, skips_statements=self._skips_statements)
             try:
@@ -162,6 +163,14 @@ class BinlogSource:
             for batch in reading.batches(open_stream(stream, server, start, self._server_id, read_bytes)):
                 watch.see(batch, reading.sent)
                 yield batch
+
+
+def _askable(position: BinlogPosition) -> BinlogPosition:
+    """A server is asked for a place by 32 bits: one that lies beyond these is read up to from its file's head, and nothing of that is sent
+    again."""
+    if position.pos < SPAN:
+        return position
+    return replace(position, pos=4, gtid="", published=position.published or Published(position.file, position.pos, position.gtid))
 
 
 def server_id(task: FetchTask) -> int:

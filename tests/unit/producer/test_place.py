@@ -1,12 +1,17 @@
-"""Places in a binlog."""
+"""Places in binlog files."""
 
-from __future__ import annotations
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cdcbus.producer.place import Place
+from cdcbus.producer.place import SPAN, carried
 
 
-def test_places_are_in_the_order_of_the_files_numbers() -> None:
-    places = [Place("mysql-bin.000002", 4), Place("mysql-bin.000002", 1000), Place("mysql-bin.999999", 4), Place("mysql-bin.1000000", 4)]
-    assert sorted([places[2], places[0], places[3], places[1]]) == places
-    assert places[0] <= places[0] < places[1]
-    assert str(places[0]) == "mysql-bin.000002:4"
+@given(st.integers(0, 1 << 40), st.integers(0, SPAN // 2 - 1))
+def test_a_place_behind_another_is_whole_again(before: int, size: int) -> None:
+    assert carried(before, (before + size) % SPAN) == before + size
+
+
+@pytest.mark.parametrize(("before", "told"), [(1000, 256), (SPAN + 1000, 256)])
+def test_a_little_back_is_no_turn(before: int, told: int) -> None:
+    assert carried(before, told) == before - 1000 + 256

@@ -14,6 +14,7 @@ from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.rowchange import TableDdl
 from cdcbus.producer.filter import TableFilter
+from cdcbus.producer.place import SPAN
 from cdcbus.producer.reading import Reading
 from cdcbus.producer.rows import Batch, Part, Rows
 from cdcbus.producer.server import Server
@@ -24,6 +25,7 @@ from tests.unit.producer.test_table_map import strings, table_map
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 SERVER = Server("9.0.0", "00000000-0000-0000-0000-000000000001", 1, has_checksum=False, has_gtids=True, charsets={})
 IGNORABLE = 0x80
+IGNORABLE_KIND = 99
 DDL = DdlConfig(definitions=True)
 
 
@@ -46,7 +48,7 @@ class Binlog:
         """The place where it starts."""
         start = self.pos
         self.pos += 19 + len(body)
-        self.events.append(struct.pack("<IBIIIH", 1_700_000_000, kind, 7, 19 + len(body), self.pos, flags) + body)
+        self.events.append(struct.pack("<IBIIIH", 1_700_000_000, kind, 7, 19 + len(body), self.pos % SPAN, flags) + body)
         return start
 
     def query(self, sql: bytes) -> int:
@@ -197,3 +199,17 @@ def test_the_ddl_of_create_table_select_comes_before_its_rows() -> None:
     binlog.add(BINLOG.XID_EVENT, bytes(8))
     (batch,) = binlog.read(100)
     assert numbers(batch.closed) == ["CREATE", "1", "2"]
+
+
+def test_places_beyond_four_gigabytes_are_whole() -> None:
+    """An event tells 32 bits of them; those between are of one that is far larger here than what is read of it."""
+    binlog = Binlog()
+    binlog.transaction(1)
+    for _ in range(3):
+        binlog.pos += SPAN // 2 - 100
+        binlog.add(IGNORABLE_KIND, b"", IGNORABLE)
+    binlog.transaction(2)
+    [batch] = binlog.read(100)
+    assert numbers(batch.closed) == ["1", "2"]
+    assert batch.edge is not None
+    assert batch.edge.pos == binlog.pos > SPAN
