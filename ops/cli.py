@@ -127,11 +127,13 @@ def run(word: str, bus: BusSettings) -> None:
     """
     from cdcbus.tasks.findings import Severity
     from cdcbus.tasks.named_task import inspect_named, ready_task
+    from cdcbus.tasks.this_process import end_with_node, patiently
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")  # other packages speak from WARNING on
     logging.getLogger("cdcbus").setLevel(logging.INFO)
     logging.getLogger("kazoo").setLevel(logging.ERROR)
-    task = ready_task(word, bus, inspect_named(word, bus, Severity.ERROR))
+    end_with_node()
+    task = ready_task(word, bus, patiently(lambda: inspect_named(word, bus, Severity.ERROR)))
     from cdcbus.tasks.runner import run_task
 
     run_task(task, bus.zookeeper, bus.zookeeper_auth)

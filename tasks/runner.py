@@ -74,14 +74,18 @@ def run_guarded(
 
 
 def _connect(zookeeper: str, auth: str | None, stop: Event) -> KazooClient | None:
-    """The first time ZooKeeper must answer; after a start anew it is waited for. None when `stop` was set meanwhile."""
+    """The first time ZooKeeper must answer whoever has started the task by hand; a node's task waits for it, and so does one after a start
+    anew. None when `stop` was set meanwhile."""
     while not stop.is_set():
         try:
             return connect(zookeeper, auth=auth, session_seconds=SESSION_SECONDS)
         except PositionUnavailable as error:
-            if ANEW_VARIABLE not in os.environ:
+            if ANEW_VARIABLE in os.environ:
+                LOG.warning("%s; the task has stopped, as another process may have its locks, and waits", error)
+            elif NODE_VARIABLE in os.environ:
+                LOG.warning("%s; the task waits for it", error)
+            else:
                 raise
-            LOG.warning("%s; the task has stopped, as another process may have its locks, and waits", error)
             stop.wait(1)
     return None
 

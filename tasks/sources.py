@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import javaproperties
 
-from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.tasks.entries import Entry, Vocabulary, filled, for_zookeeper, is_inline_secret, is_secret, read_text, written_entries
 from cdcbus.tasks.findings import Finding, Findings, Severity
 from cdcbus.tasks.interpolation import has_placeholder, masked
 from cdcbus.tasks.key import Key
 from cdcbus.tasks.keys import find_key, nearest_key
 from cdcbus.tasks.kinds import PATH_NAME
+from cdcbus.tasks.this_process import NODE_VARIABLE
 
 CONSUMER, LOADER = "consumer.source.", "loader.source."
 NAME_KEY = "sourceName"
@@ -140,6 +142,11 @@ def _looked_up(naming: Entry, lookup: Lookup, findings: Findings) -> NamedSource
         return None  # as for each key, a wrong value is reported when the task's settings are made
     try:
         source = lookup(name)
+    except PositionUnavailable as error:
+        if NODE_VARIABLE in os.environ:
+            raise  # it is waited for
+        findings.error(naming.line, naming.key, str(error))
+        return None
     except CdcError as error:
         findings.error(naming.line, naming.key, str(error))
         return None

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import ctypes
 import getpass
+import logging
 import os
 import signal
 import socket
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from cdcbus.plugins.errors import CdcError
+from cdcbus.plugins.errors import CdcError, PositionUnavailable
 
 PARENT_VARIABLE = "CDCBUS_NODE_PROCESS"  # of a task that a node runs: the node's process id
 NODE_VARIABLE = "CDCBUS_NODE_RUNS"  # and its id
+WAIT_SECONDS = 0.5
+LOG = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
 _PR_SET_PDEATHSIG = 1
 
 
@@ -54,6 +59,22 @@ def end_with_node() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if str(os.getppid()) != parent:
         raise CdcError(f"the node that started this task, process {parent}, has ended; another node takes the task")
+
+
+def patiently(ask: Callable[[], Answer], stop: Callable[[], bool] = lambda: False) -> Answer:
+    """What `ask` gives. Of a task that a node runs, ZooKeeper is waited for until it answers, or `stop` is so: that it is away is not the
+    task's failure. Else PositionUnavailable is raised at once, to whoever has started it by hand."""
+    told = ""
+    while True:
+        try:
+            return ask()
+        except PositionUnavailable as error:
+            if NODE_VARIABLE not in os.environ or stop():
+                raise
+            if str(error) != told:
+                LOG.warning("%s; the task waits for it", error)
+                told = str(error)
+            time.sleep(WAIT_SECONDS)
 
 
 def _token(pid: int) -> str:

@@ -38,7 +38,7 @@ from cdcbus.tasks.named_task import inspect_stored, ready_task
 from cdcbus.tasks.positions import connect
 from cdcbus.tasks.runner import run_guarded, stop_signals
 from cdcbus.tasks.swimlane_lock import SESSION_SECONDS, Guard, guarded
-from cdcbus.tasks.this_process import NODE_VARIABLE, end_with_node
+from cdcbus.tasks.this_process import NODE_VARIABLE, end_with_node, patiently
 
 LOG = logging.getLogger(__name__)
 WAIT_SECONDS = 0.2
@@ -174,7 +174,7 @@ class _Tasks:
         TASK_AT_WORK.set(task_id)
         sentence = ""
         try:
-            task = ready_task(task_id, self._bus, inspect_stored(task_id, self._bus, Severity.ERROR))
+            task = ready_task(task_id, self._bus, patiently(lambda: inspect_stored(task_id, self._bus, Severity.ERROR), stop.is_set))
             run_guarded(task, self._client, self._guard, os.environ.get(NODE_VARIABLE, ""), stop, self._open_session)
         except _StoppedBefore:
             pass

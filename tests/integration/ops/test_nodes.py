@@ -16,9 +16,11 @@ import pymysql
 import pytest
 from pymysql.cursors import Cursor
 
+from cdcbus.ops.node.task_process import start_task
 from cdcbus.ops.stack.addresses import Database, free_port
 from cdcbus.tasks.task_nodes import State
 from tests.support.bus import Bus, fetch_text, open_bus, published
+from tests.support.line import Line
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -286,6 +288,37 @@ def test_a_wrong_zookeeper_is_named_within_seconds(words: list[str]) -> None:
         [sys.executable, "-m", "cdcbus", *words, "--zookeeper", address], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, f"ZooKeeper at {address} did not answer within 4 s" in done.stderr) == (1, True)
+
+
+def test_a_node_task_that_starts_while_zookeeper_is_away_waits_for_it(
+    bus: Bus, fetch: str, zookeeper: str, name: str, tmp_path: Path
+) -> None:
+    """Started by hand it says so and ends."""
+    line, log = Line(zookeeper), tmp_path / "task.log"
+    environment = {**bus.environment, "CDCBUS_ZOOKEEPER": f"{line.address}/{name}"}
+
+    def said() -> str:
+        return log.read_text() if log.exists() else ""
+
+    try:
+        line.cut()
+        by_hand = [sys.executable, "-m", "cdcbus", "task", "run", fetch]
+        done = subprocess.run(by_hand, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, "did not answer within 4 s" in done.stderr) == (1, True)
+        process = start_task(fetch, "n1", environment, log, lambda: None)
+        try:
+            wait_until(lambda: process.ended() is not None or "the task waits for it" in said(), "the task to say that it waits")
+            assert process.ended() is None
+            line.mend()
+            wait_until(lambda: process.ended() is not None or "reads the binlog from" in said(), "the task to be at work")
+            assert process.ended() is None
+            process.ask_to_stop()
+            process.wait(60)
+            assert process.ended() == 0
+        finally:
+            process.kill()
+    finally:
+        line.close()
 
 
 def test_the_shell_completes_the_ids_of_tasks(bus: Bus, fetch: str) -> None:
