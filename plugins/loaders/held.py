@@ -29,6 +29,10 @@ DECIMAL: Final = frozenset(("decimal", "numeric", "NUMBER"))
 SINGLE: Final = frozenset(("float", "real"))
 DOUBLE: Final = frozenset(("double", "double precision"))
 MOMENTS: Final = frozenset(("datetime", "timestamp", "timestamp without time zone", "timestamp with time zone"))
+FROM_2000: Final = frozenset(("timestamp without time zone", "timestamp with time zone"))
+"""PostgreSQL's, which counts from the year 2000, and rounds halves before it to the earlier."""
+FILLED_UP: Final = frozenset(("char", "bpchar"))
+"""Blanks at the end are nothing there."""
 CLOCKS: Final = frozenset(("time", "time without time zone"))
 EXACT: Final = Context(prec=200, rounding=ROUND_HALF_UP)
 CLOCK: Final = re.compile(r"(-?)([0-9]+):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6}))?")
@@ -46,9 +50,13 @@ def hold_of(column: TargetColumn) -> Hold | None:
     if column.type in DOUBLE:
         return _double
     if column.type in MOMENTS:
-        return lambda cell: _moment(cell, 6 if column.length is None else column.length)
+        return lambda cell: _moment(cell, 6 if column.length is None else column.length, is_early=column.type in FROM_2000)
     if column.type in CLOCKS:
         return lambda cell: _clock(cell, 6 if column.length is None else column.length)
+    if column.type == "date":
+        return lambda cell: cell[:10] if MOMENT.fullmatch(cell) else cell
+    if column.type in FILLED_UP:
+        return lambda cell: cell.rstrip(" ")
     if column.type == "binary" and column.length is not None:
         return lambda cell: cell.ljust(column.length or 0, "\0")
     return None
@@ -72,6 +80,8 @@ def exact_of(column: TargetColumn) -> Hold | None:
         return lambda cell: _moment(cell, 6)
     if column.type in CLOCKS and column.length is not None:
         return lambda cell: _clock(cell, 6)
+    if column.type == "date" or column.type == "binary" or column.type in FILLED_UP:
+        return lambda cell: cell
     return None
 
 
@@ -87,7 +97,10 @@ DIGITS: Final = re.compile(r"(?:decimal|numeric)\([0-9]+,\s*([0-9]+)\)|(?:dateti
 
 
 def holds_less(column: TargetColumn, source_type: str) -> bool:
-    """Whether the column has fewer digits behind the point than the source's, as MySQL spells its type; False where it is not known."""
+    """Whether the column has fewer digits behind the point than the source's, as MySQL spells its type, or does not keep a time of day or
+    what is at the end of a text; False where it is not known."""
+    if column.type in LOSING:
+        return LOSING[column.type].match(source_type) is not None
     found = DIGITS.match(source_type)
     if exact_of(column) is None or found is None:
         return False
@@ -95,10 +108,18 @@ def holds_less(column: TargetColumn, source_type: str) -> bool:
     return own is not None and own < int(found[1] or found[2])
 
 
+LOSING: Final = {
+    "date": re.compile("datetime|timestamp", re.IGNORECASE),
+    "binary": re.compile("varbinary|.*blob", re.IGNORECASE),
+    **dict.fromkeys(FILLED_UP, re.compile("varchar|.*text", re.IGNORECASE)),
+}
+"""Types, and those of the source of which they keep less than all."""
+
+
 def is_rounded(column: TargetColumn, cells: pa.Array) -> bool:
     """Whether the column holds less than one of the cells says."""
     hold, say = hold_of(column), exact_of(column)
-    if hold is None or say is None:
+    if hold is None or say is None or column.type == "binary":
         return False
     return any(cell is not None and say(hold(cell)) != say(cell) for cell in pc.unique(cells).to_pylist())
 
@@ -149,13 +170,17 @@ def _single(cell: str) -> str:
         return cell
 
 
-def _moment(cell: str, digits: int) -> str:
+EPOCH: Final = datetime(2000, 1, 1)
+
+
+def _moment(cell: str, digits: int, *, is_early: bool = False) -> str:
     if not MOMENT.fullmatch(cell):
         return cell
     try:
         moment = datetime.fromisoformat(cell)
         step = 10 ** (6 - min(digits, 6))
-        moment += timedelta(microseconds=(moment.microsecond + step // 2) // step * step - moment.microsecond)
+        half = step // 2 - (is_early and moment < EPOCH and step > 1)
+        moment += timedelta(microseconds=(moment.microsecond + half) // step * step - moment.microsecond)
     except (ValueError, OverflowError):
         return cell  # a zero date
     return moment.isoformat(" ", "microseconds" if moment.microsecond else "seconds")

@@ -35,7 +35,7 @@ from cdcbus.plugins.loaders import offsets, row_versions
 from cdcbus.plugins.loaders.add_column import add_column
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.reflect import reflect
-from cdcbus.plugins.loaders.spelling import as_spelled, folds, refuse_others, refuse_rounded
+from cdcbus.plugins.loaders.spelling import are_plain, as_spelled, folds, refuse_alike, refuse_others, refuse_rounded
 from cdcbus.plugins.loaders.sql import QUOTING, Cells
 from cdcbus.plugins.loaders.widen import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column, TableId
@@ -274,6 +274,8 @@ class JdbcTransaction:
                 if folds(table) and not batch.respells:
                     keys = [tuple(row[writes.columns.index(name)] for name in table.key) for row in writes.rows]
                     refuse_others(table, keys, dialect.spelled(connection, table, keys))
+                    if len(keys) > 1 and not are_plain(table, keys) and dialect.is_any_alike(connection, table, keys):
+                        refuse_alike(table)
                 if writes.may_insert:
                     inserted, left_out = dialect.upsert(connection, table, writes)
                     counts.add(Counts(written=len(writes.rows) - left_out, missed=writes.missed(inserted) + left_out))

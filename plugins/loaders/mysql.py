@@ -55,7 +55,8 @@ CATALOG: Final = Catalog(
             is_nullable = 'NO' AND column_default IS NULL AND extra NOT REGEXP 'auto_increment|VIRTUAL|STORED|PERSISTENT',
             CASE data_type WHEN 'decimal' THEN numeric_scale END,
             CONCAT(column_type, CASE WHEN extra LIKE '%auto_increment%' THEN ' auto_increment' ELSE '' END),
-            FALSE, collation_name IS NOT NULL AND RIGHT(collation_name, 4) <> '_bin'
+            FALSE, collation_name IS NOT NULL AND NOT (data_type IN ('enum', 'set') AND RIGHT(collation_name, 4) = '_bin')
+                AND collation_name NOT IN ('binary') AND collation_name NOT REGEXP '(_0900|_nopad)_bin$'
         FROM information_schema.columns WHERE table_schema = :schema AND table_name = :table ORDER BY ordinal_position""",
     unique_keys="""
         SELECT index_name = 'PRIMARY', index_name, CASE WHEN sub_part IS NULL THEN column_name END, 0
@@ -204,6 +205,25 @@ class Mysql:
             sql = f"SELECT {names} FROM {QUOTED.table(table.id)} WHERE {_is_one_of(table, part)}"
             found += [tuple(row) for row in connection.exec_driver_sql(sql, execution_options={"no_parameters": True})]
         return found
+
+    def is_any_alike(self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> bool:
+        """By their weights. The column that gives no row gives the collation; blanks at the end, which some pad, count for nothing."""
+        folding = [name for name in table.key if table.columns[name].is_folding]
+        own = f"SELECT {QUOTED.names(folding)} FROM {QUOTED.table(table.id)} WHERE FALSE"
+        weights = ", ".join(f"HEX(WEIGHT_STRING({QUOTED.name(name)}))" for name in folding)
+        seen = set[tuple[Cell, ...]]()
+        places = [table.key.index(name) for name in folding]
+        texts = (tuple((key[place] or "").rstrip(" ") for place in places) for key in keys)
+        rest = (tuple(cell for place, cell in enumerate(key) if place not in places) for key in keys)
+        literals = literal_rows(table, folding, texts)
+        while part := [*islice(literals, ROWS_PER_UNION)]:
+            sql = f"SELECT {weights} FROM ({' UNION ALL '.join([own, *(f'SELECT {chr(44).join(each)}' for each in part)])}) AS k"
+            for found in connection.exec_driver_sql(sql, execution_options={"no_parameters": True}):
+                key = (*found, *next(rest))
+                if key in seen:
+                    return True
+                seen.add(key)
+        return False
 
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
         """As for many rows; a few take statements of their own instead of the temporary table."""

@@ -109,6 +109,10 @@ class Oracle:
         rows = self._rows(table, table.key, keys)
         return [tuple(map(str, found)) for row in rows for found in connection.exec_driver_sql(sql, row)]
 
+    def is_any_alike(self, connection: Connection, table: TargetTable, keys: Sequence[Cells]) -> bool:
+        """Texts are compared by their bytes."""
+        return False
+
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
         table = batch.table
         if batch.truncate:

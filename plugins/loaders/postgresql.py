@@ -71,7 +71,7 @@ CATALOG: Final = Catalog(
                 WHEN b.typname IN ('timestamp', 'timestamptz', 'time', 'timetz') THEN nullif(m.typmod, -1)
                 WHEN b.typname = 'numeric' THEN (nullif(m.typmod, -1) - 4) >> 16 END,
             NOT a.attnotnull, a.attgenerated <> '', a.attnotnull AND NOT a.atthasdef AND a.attidentity = '',
-            CASE b.typname WHEN 'numeric' THEN (nullif(m.typmod, -1) - 4) & 2047 END,
+            CASE b.typname WHEN 'numeric' THEN (((nullif(m.typmod, -1) - 4) & 2047) # 1024) - 1024 END,
             (SELECT 'enum(' || string_agg('''' || replace(enumlabel, '''', '''''') || '''', ',' ORDER BY enumsortorder) || ')'
                 FROM pg_enum WHERE enumtypid = b.oid),
             a.attidentity = 'a',
@@ -293,6 +293,13 @@ class Postgresql:
         names = ", ".join(f"t.{QUOTED.name(name)}::text" for name in table.key)
         sql = f"SELECT {names} FROM {QUOTED.table(table.id)} AS t JOIN {_rows(table, table.key)} ON {_same_key(table)}"
         return [tuple(row) for row in connection.exec_driver_sql(sql, self._arrays(table, table.key, keys))]
+
+    def is_any_alike(self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> bool:
+        """The column that gives no row gives the collation."""
+        cells = ", ".join(_cell(table, name) for name in table.key)
+        own = f"SELECT {QUOTED.names(table.key)} FROM {QUOTED.table(table.id)} WHERE false"
+        sql = f"SELECT count(*) FROM ({own} UNION SELECT {cells} FROM {_rows(table, table.key)}) AS k"
+        return int(connection.exec_driver_sql(sql, self._arrays(table, table.key, keys)).scalar_one()) < len(keys)
 
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
         table = batch.table

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import TargetRejected
@@ -30,6 +32,27 @@ def as_spelled(table: TargetTable, keys: Sequence[Key], found: Iterable[Key]) ->
     spelling = spelling_of(table)
     known = {spelling(key) for key in found}
     return [key for key in keys if spelling(key) in known]
+
+
+PLAIN: Final = re.compile(r"[ -~]*")
+"""Texts of which `folded` tells whether they may be equal, but under PostgreSQL's own collations."""
+
+
+def are_plain(table: TargetTable, keys: Iterable[Key]) -> bool:
+    """Whether keys that `folded` tells apart differ there for sure."""
+    places = [place for place, name in enumerate(table.key) if table.columns[name].is_folding]
+    if table.dialect == "postgresql" and any(table.columns[table.key[place]].type != "citext" for place in places):
+        return False
+    return all(PLAIN.fullmatch(key[place] or "") for key in keys for place in places)
+
+
+def refuse_alike(table: TargetTable) -> None:
+    """Raises TargetRejected, as rows of one batch are one there."""
+    names = ", ".join(name for name in table.key if table.columns[name].is_folding)
+    raise TargetRejected(
+        f"target table {table.id} takes keys that differ for equal, so two source rows may become one: give column {names} of its key a "
+        "collation that tells them apart, as the source's does"
+    )
 
 
 def refuse_others(table: TargetTable, keys: Iterable[Key], found: Iterable[Key]) -> None:

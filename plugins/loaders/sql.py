@@ -120,6 +120,10 @@ class SqlDialect(Protocol):
         """The keys of the rows that are equal to these, as the target has them, as text."""
         ...
 
+    def is_any_alike(self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> bool:
+        """Whether two of the keys, none of which comes twice, may be equal to the key's columns. Asked where `folded` may not tell it."""
+        ...
+
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
         """The statements that the batch comes to, where its rows are there or not. Pure; never raises for what a cell holds."""
         ...

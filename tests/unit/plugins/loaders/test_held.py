@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from cdcbus.plugins.contracts import TargetColumn
-from cdcbus.plugins.loaders.held import folded, held_column, hold_of
+from cdcbus.plugins.loaders.held import folded, held_column, hold_of, holds_less
 
 CASES = [
     (TargetColumn("c", "int"), "007", "7"),
@@ -21,6 +21,12 @@ CASES = [
     (TargetColumn("c", "float"), "0.1", "0.10000000149011612"),
     (TargetColumn("c", "binary", 3), "a", "a\0\0"),
     (TargetColumn("c", "int"), "no number", "no number"),
+    (TargetColumn("c", "char", 9), "a  ", "a"),
+    (TargetColumn("c", "bpchar", 9), "a  ", "a"),
+    (TargetColumn("c", "date"), "2024-02-29 10:00:00", "2024-02-29"),
+    (TargetColumn("c", "numeric", 5, scale=-1), "15", "20"),
+    (TargetColumn("c", "timestamp without time zone", 0), "1999-12-31 23:59:58.5", "1999-12-31 23:59:58"),
+    (TargetColumn("c", "timestamp without time zone", 0), "2024-02-29 10:00:00.5", "2024-02-29 10:00:01"),
 ]
 
 
@@ -36,3 +42,19 @@ def test_a_cell_becomes_what_its_column_holds_alone_and_among_many(column: Targe
 def test_texts_that_collations_take_for_equal_fold_together() -> None:
     for one, other in (("a", "A"), ("é", "E"), ("straße", "STRASSE"), ("a", "a "), ("æ", "AE"), ("ß", "s")):
         assert folded(one) == folded(other)
+
+
+@pytest.mark.parametrize(
+    ("column", "source", "is_less"),
+    [
+        (TargetColumn("c", "char", 9), "varchar(9)", True),
+        (TargetColumn("c", "bpchar", 9), "char(9)", False),
+        (TargetColumn("c", "binary", 9), "varbinary(9)", True),
+        (TargetColumn("c", "date"), "datetime", True),
+        (TargetColumn("c", "date"), "date", False),
+        (TargetColumn("c", "decimal", 10, scale=1), "decimal(10,2)", True),
+        (TargetColumn("c", "char", 9), "", False),
+    ],
+)
+def test_a_column_that_keeps_less_than_the_source_is_known_by_both_types(column: TargetColumn, source: str, is_less: bool) -> None:
+    assert holds_less(column, source) is is_less
