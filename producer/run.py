@@ -77,18 +77,20 @@ def run(
         with BinlogSource(there) as source:
             if task.publish.transactional_id and positions.load() is None:
                 deliver.take_over()  # Kafka may know the position
-            _stored_start(there, positions, source)
+            start_position(there, positions, source)
 
     def attempt() -> None:
         with addresses.trying() as there, BinlogSource(there, schemas, epoch) as source, beating(there):
             deliver.take_over()
-            start = _stored_start(there, positions, source)
+            start, is_stored = start_position(there, positions, source)
+            if not is_stored and not _began(source, start, positions, stop):
+                return
             LOG.info("task %s reads the binlog from %s", task.task_id, start)
             try:
                 checkpoint = _Checkpoint(task, positions, deliver, start, progress, report)
                 _copy(task.task_id, source, start, publisher, checkpoint, stop)
             except PositionLost as lost:
-                positions.save(source.instead(lost).to_json())
+                _began(source, source.instead(lost), positions, stop)
                 raise SourceUnavailable("the binlog is read from that place at the next attempt") from lost
 
     with KafkaPublisher(
@@ -105,12 +107,14 @@ def run(
         keep_trying(f"task {task.task_id}", attempt, addresses.done, stop, pause_seconds)
 
 
-def _stored_start(task: FetchTask, positions: PositionStore, source: BinlogSource) -> BinlogPosition:
-    """Where to start, stored if it was not yet."""
-    position, is_stored = start_position(task, positions, source)
-    if not is_stored:
-        positions.save(position.to_json())
-    return position
+def _began(source: BinlogSource, start: BinlogPosition, positions: PositionStore, stop: Event) -> bool:
+    """Stores where reading begins, behind what is to be known of the tables there: with the position alone, one ALTER after a kill would be
+    enough to make the rows before it unreadable. False when `stop` was set meanwhile; then the position is not stored."""
+    for _ in source.prepare(start):
+        if stop.is_set():
+            return False
+    positions.save(start.to_json())
+    return True
 
 
 def start_position(task: FetchTask, positions: PositionStore, source: BinlogSource) -> tuple[BinlogPosition, bool]:

@@ -124,13 +124,11 @@ class BinlogSource:
         A file that breaks off, as after a power loss, is left behind for the next one with a line in the log. Raises UnreadableEvent naming
         event and position, UnusableHistory, PositionLost, SourceUnavailable, SourceMisconfigured; what was read before is given out first.
         """
-        with servers.reported(self._config):
-            history = self._history()
-            if self._server.has_files_of(position):
-                for _ in history.begin(Place(position.file, _askable(position).pos)):
-                    yield Batch([], None, [])  # so that it can be stopped
-        ddl = DdlReader(self._filter, self._ddl, folds_names=self._server.folds_names)
         position = _askable(position)
+        history = self._history()
+        for _ in self._begin(history, position):
+            yield Batch([], None, [])  # so that it can be stopped
+        ddl = DdlReader(self._filter, self._ddl, folds_names=self._server.folds_names)
         while True:
             reading = Reading(position, self._server, self._filter, history, ddl, self._epoch, skips_statements=self._skips_statements)
             try:
@@ -144,11 +142,22 @@ class BinlogSource:
                 )
                 position = self._binlog.start_of(following)
 
+    def prepare(self, position: BinlogPosition) -> Iterator[None]:
+        """Stores what reading from `position` on has to know of the tables. Gives control back in between; who does not go on leaves
+        nothing behind that harms a later start. Raises UnusableHistory, SourceUnavailable, SourceMisconfigured."""
+        yield from self._begin(self._history(), position)
+
+    def _begin(self, history: SchemaHistory, position: BinlogPosition) -> Iterator[None]:
+        with servers.reported(self._config):
+            if self._server.has_files_of(position):
+                yield from history.begin(Place(position.file, position.pos))
+
     def _history(self) -> SchemaHistory:
         server = self._server
-        row_metadata = servers.global_variables(self._connection, ("binlog_row_metadata",)).get("binlog_row_metadata", "")
+        with servers.reported(self._config):
+            row_metadata = servers.global_variables(self._connection, ("binlog_row_metadata",)).get("binlog_row_metadata", "")
+            reader = SchemaReader(self._connection)
         scan = DdlScan(self._events_until_now, 4 if server.has_checksum else 0)
-        reader = SchemaReader(self._connection)
         return SchemaHistory(self._schemas, reader, scan, self._filter.accepts, server.identity, is_needed=row_metadata.upper() != "FULL")
 
     def _events_until_now(self, place: Place) -> Iterator[list[bytes]]:

@@ -1,0 +1,78 @@
+"""A first start that is cut short: what it needs is stored in an order that the next start can go on from, whatever DDL comes between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.start import Edge
+from cdcbus.producer.schema import SchemaReader
+from cdcbus.producer.task import FetchTask
+from tests.integration.producer.reading import fetch_task, position
+from tests.integration.producer.running import Running, canal
+
+pytestmark = [pytest.mark.integration, pytest.mark.source]
+
+
+class KilledError(Exception):
+    """Stands for the end of the process at this place."""
+
+
+def killed(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, task: FetchTask, positions: PositionStore) -> Running:
+    """The task, which ends where it calls that for the first time."""
+
+    def kill(*_: Any, **__: Any) -> None:
+        raise KilledError
+
+    running = Running(task, positions)
+    with monkeypatch.context() as patched, pytest.raises(KilledError), running:
+        patched.setattr(owner, name, kill)
+        running.ends()
+    return running
+
+
+@pytest.fixture
+def task(source: Database, source_cursor: Cursor, kafka: str, name: str, make_topic: Callable[..., str], least_metadata: None) -> FetchTask:
+    make_topic(name)
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)")
+    return fetch_task(source, name, servers=kafka)
+
+
+def test_a_kill_before_the_tables_are_known_and_ddl_after_it(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = replace(task, start=Edge.LATEST)
+    first = killed(monkeypatch, SchemaReader, "read_all", task, positions)
+    assert positions.load() is None
+    source_cursor.execute("INSERT INTO t VALUES (1, 1, 1)")
+    source_cursor.execute("ALTER TABLE t DROP a, ADD c INT FIRST")
+    again = Running(task, positions)
+    again.schemas = first.schemas
+    with again:
+        again.until(lambda: again.progress.position is not None)
+        source_cursor.execute("INSERT INTO t VALUES (7, 2, 8)")
+        again.until_stored(position(source_cursor))
+    assert [record["data"][0] for record in canal(kafka, name)] == [{"c": "7", "id": "2", "b": "8"}]
+
+
+def test_a_kill_behind_the_tables_and_ddl_after_it(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = replace(task, start=position(source_cursor))
+    first = killed(monkeypatch, positions, "save", task, positions)
+    assert positions.load() is None
+    source_cursor.execute("INSERT INTO t VALUES (1, 2, 3)")
+    source_cursor.execute("ALTER TABLE t DROP a, ADD c INT FIRST")
+    source_cursor.execute("INSERT INTO t VALUES (7, 2, 8)")
+    again = Running(task, positions)
+    again.schemas = first.schemas
+    with again:
+        again.until_stored(position(source_cursor))
+    rows = [record["data"][0] for record in canal(kafka, name)]
+    assert rows == [{"id": "1", "a": "2", "b": "3"}, {"c": "7", "id": "2", "b": "8"}]
