@@ -31,6 +31,13 @@ settings.load_profile("cdcbus")
 
 STACK_HOME = "CDCBUS_TEST_STACK_HOME"  # use this stack, and leave it running
 SOURCE = "CDCBUS_TEST_SOURCE"  # mysql://user:password@host:port in place of the stack's source
+MYSQL_TARGET = "CDCBUS_TEST_MYSQL"  # the same of a MySQL 8 or later, for tests of targets; its user may make others
+
+
+def named(given: str) -> Database:
+    """mysql://user:password@host:port"""
+    url = urlsplit(given)
+    return Database(url.hostname or "127.0.0.1", url.port or 3306, url.username or "", url.password or "", "")
 
 
 @contextmanager
@@ -84,8 +91,7 @@ def kafka(stack: Addresses) -> str:
 def source(request: pytest.FixtureRequest) -> Database:
     """The server whose binlog is read."""
     if given := os.environ.get(SOURCE):
-        url = urlsplit(given)
-        return Database(url.hostname or "127.0.0.1", url.port or 3306, url.username or "", url.password or "", "")
+        return named(given)
     stack: Addresses = request.getfixturevalue("stack")
     return stack.source
 
@@ -93,6 +99,15 @@ def source(request: pytest.FixtureRequest) -> Database:
 @pytest.fixture(scope="session")
 def mariadb(stack: Addresses) -> Database:
     return stack.mariadb
+
+
+@pytest.fixture(scope="session")
+def mysql_9() -> Database:
+    """A MySQL as a target, where one is at hand; it may be the source's, too."""
+    given = os.environ.get(MYSQL_TARGET)
+    if not given:
+        pytest.skip(f"the stack has no MySQL: {MYSQL_TARGET} names one")
+    return named(given)
 
 
 @pytest.fixture(scope="session")

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from cdcbus.consumer.dead_letters import DeadLetter
 from cdcbus.consumer.task import LoadTask
+from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import TargetRejected
 from cdcbus.plugins.rowchange import Op, RowChange
 from tests.contract.target_server import TargetServer
-from tests.integration.consumer.test_apply import CANAL, applying, changes, records, server, task
+from tests.integration.consumer.test_apply import CANAL, applying, changes, records, task
+from tests.integration.plugins.test_loaders import MysqlServer, PostgresqlServer
 from tests.support.records import records_of
 
-__all__ = ["server", "task"]
+__all__ = ["task"]
 pytestmark = pytest.mark.integration
 MOMENT, FLOAT = {"postgresql": "TIMESTAMP", "mysql": "DATETIME"}, {"postgresql": "REAL", "mysql": "FLOAT"}
 ALTERED = [  # the target's type, the source's before and after, one key in both
@@ -26,6 +30,15 @@ ROUNDED = [  # the target's type, the source's, a key, another one
     ("{float}", "float", "0.1", "1.7"),
 ]
 Cases = tuple[str, str, str, str]
+
+
+@pytest.fixture(params=["postgresql", "mariadb", "mysql_9"])
+def server(request: pytest.FixtureRequest, name: str) -> Iterator[TargetServer]:
+    at: Database = request.getfixturevalue(request.param)
+    server = PostgresqlServer(at, name) if request.param == "postgresql" else MysqlServer(at, name)
+    server.execute("CREATE SCHEMA {schema}")
+    yield server
+    server.execute("DROP SCHEMA {schema}" + (" CASCADE" if request.param == "postgresql" else ""))
 
 
 def typed(server: TargetServer, type_: str) -> str:

@@ -30,9 +30,9 @@ def postgresql_server(postgresql: Database, name: str) -> Iterator[PostgresqlSer
     server.execute("DROP SCHEMA {schema} CASCADE")
 
 
-@pytest.fixture
-def mysql_server(mariadb: Database, name: str) -> Iterator[MysqlServer]:
-    server = MysqlServer(mariadb, name)
+@pytest.fixture(params=["mariadb", "mysql_9"])
+def mysql_server(request: pytest.FixtureRequest, name: str) -> Iterator[MysqlServer]:
+    server = MysqlServer(request.getfixturevalue(request.param), name)
     server.execute("CREATE DATABASE {schema}")
     yield server
     server.execute("DROP DATABASE {schema}")

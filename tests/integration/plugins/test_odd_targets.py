@@ -61,9 +61,14 @@ def postgresql_server(postgresql: Database, name: str) -> Iterator[OddPostgresql
     server.execute("DROP SCHEMA {schema} CASCADE")
 
 
-@pytest.fixture
-def mysql_server(mariadb: Database, name: str) -> Iterator[OddMysql]:
-    server = OddMysql(mariadb, name)
+class OddMysql9(OddMysql):
+    is_mariadb = False
+
+
+@pytest.fixture(params=["mariadb", "mysql_9"])
+def mysql_server(request: pytest.FixtureRequest, name: str) -> Iterator[OddMysql]:
+    at: Database = request.getfixturevalue(request.param)
+    server = OddMysql(at, name) if request.param == "mariadb" else OddMysql9(at, name)
     server.execute("CREATE DATABASE {schema}")
     yield server
     server.execute("DROP DATABASE {schema}")
@@ -258,9 +263,16 @@ def test_postgresql(postgresql_server: OddPostgresql, odd: str, count: int) -> N
 
 
 @pytest.mark.parametrize("count", SIZES)
-@pytest.mark.parametrize("odd", MYSQL | MARIADB)
+@pytest.mark.parametrize("odd", MYSQL)
 def test_mysql(mysql_server: OddMysql, odd: str, count: int) -> None:
-    check(mysql_server, (MYSQL | MARIADB)[odd], count)
+    check(mysql_server, MYSQL[odd], count)
+
+
+@pytest.mark.parametrize("mysql_server", ["mariadb"], indirect=True)
+@pytest.mark.parametrize("count", SIZES)
+@pytest.mark.parametrize("odd", MARIADB)
+def test_mariadb(mysql_server: OddMysql, odd: str, count: int) -> None:
+    check(mysql_server, MARIADB[odd], count)
 
 
 LEAVES_OUT = """
