@@ -80,6 +80,8 @@ def exact_of(column: TargetColumn) -> Hold | None:
         return lambda cell: _moment(cell, 6)
     if column.type in CLOCKS and column.length is not None:
         return lambda cell: _clock(cell, 6)
+    if column.type in SINGLE:
+        return _double
     if column.type == "date" or column.type == "binary" or column.type in FILLED_UP:
         return lambda cell: cell
     return None
@@ -110,6 +112,7 @@ def holds_less(column: TargetColumn, source_type: str) -> bool:
 
 LOSING: Final = {
     "date": re.compile("datetime|timestamp", re.IGNORECASE),
+    **dict.fromkeys(SINGLE, re.compile("double|decimal|int|bigint", re.IGNORECASE)),
     "binary": re.compile("varbinary|.*blob", re.IGNORECASE),
     **dict.fromkeys(FILLED_UP, re.compile("varchar|.*text", re.IGNORECASE)),
 }
@@ -164,10 +167,13 @@ def _double(cell: str) -> str:
 
 
 def _single(cell: str) -> str:
+    """With as few digits as tell it from all others of its precision, as sources write it."""
     try:
-        return repr(struct.unpack("f", struct.pack("f", float(cell)))[0] + 0.0)
+        packed = struct.pack("f", float(cell) + 0.0)
     except (ValueError, OverflowError):
         return cell
+    number = struct.unpack("f", packed)[0]
+    return next((repr(short) for digits in range(6, 9) if struct.pack("f", short := float(f"{number:.{digits}g}")) == packed), repr(number))
 
 
 EPOCH: Final = datetime(2000, 1, 1)

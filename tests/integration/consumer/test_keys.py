@@ -185,7 +185,9 @@ ALIKE = [  # MariaDB's column, PostgreSQL's ICU collation or type, two texts tha
     ("CHAR(20) COLLATE utf8mb4_bin", "CHAR(20)", "a", "a "),
     ("CHAR(20) COLLATE utf8mb4_bin", "CHAR(20)", "a ", "a"),
     ("DATE", "DATE", "2024-02-29 10:00:00", "2024-02-29 11:00:00"),
+    ("FLOAT", "REAL", "0.1", "0.100000000001"),
 ]
+OTHER = {"FLOAT": "7.5"}
 
 
 @pytest.mark.parametrize("count", [0, 300], ids=["small", "large"])
@@ -202,10 +204,10 @@ def test_keys_that_only_the_server_can_tell_are_one_are_refused(
         type_ = "VARCHAR(20) COLLATE {schema}.own"
     server.execute(f"CREATE TABLE {{schema}}.t (k {type_} PRIMARY KEY, v INT)")
     server.execute("CREATE TABLE {schema}.crowd (id INT PRIMARY KEY)")
-    source = "datetime" if type_ == "DATE" else "varchar(20)"
-    rows = [(Op.INSERT, None, {"k": key, "v": v}) for key, v in ((first, "1"), (second, "2"), ("1999-12-31", "3"))]
+    source = {"DATE": "datetime", "FLOAT": "double", "REAL": "double"}.get(type_, "varchar(20)")
+    rows = [(Op.INSERT, None, {"k": key, "v": v}) for key, v in ((first, "1"), (second, "2"), (OTHER.get(own, "1999-12-31"), "3"))]
     one, two, third = changes("t", f"k {source}, v int", "k", *rows)
-    gone = changes("t", f"k {source}, v int", "k", (Op.DELETE, {"k": "1999-12-31", "v": "3"}, None))
+    gone = changes("t", f"k {source}, v int", "k", (Op.DELETE, {"k": OTHER.get(own, "1999-12-31"), "v": "3"}, None))
     parts = [[one, two, third, *crowd(count)]] if batches == 1 else [[one, *crowd(count)], [two, third]]
     letters: list[DeadLetter] = []
     with applying(server, task, letters) as applier:
