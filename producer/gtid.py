@@ -178,6 +178,12 @@ def _sequence(gtid: str) -> int:
     return int(gtid.rpartition("-")[2])
 
 
+def mysql_gtid(body: bytes) -> str:
+    """A transaction's, from the body of MySQL's GTID event without tags."""
+    uuid = body[1:17].hex()
+    return f"{uuid[:8]}-{uuid[8:12]}-{uuid[12:16]}-{uuid[16:20]}-{uuid[20:]}:{int.from_bytes(body[17:25], 'little')}"
+
+
 def commit_us(body: bytes) -> int:
     """When a transaction was committed on the server it comes from, in microseconds, as MySQL's GTID events without tags say it since
     release 8; else 0."""

@@ -17,7 +17,7 @@ from cdcbus.plugins.position import BinlogPosition
 from cdcbus.producer import server as servers
 from cdcbus.producer import tagged_gtid
 from cdcbus.producer.events import GTID_TAGGED, HEADER
-from cdcbus.producer.gtid import GtidSet, commit_us, parse_gtids
+from cdcbus.producer.gtid import GtidSet, commit_us, gtids_before_file, mysql_gtid, parse_gtids
 from cdcbus.producer.server import Server
 from cdcbus.producer.stream import BOUNDED, open_stream
 from cdcbus.producer.task import SourceConfig
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from cdcbus.producer.server import Connection
 
 LOG = logging.getLogger(__name__)
+_LAST_PLACE = 0xFFFFFFFF  # that an event can tell
+_SAID_BYTES = 1 << 26  # reading so much takes seconds: the log says so
 FIRST_EVENT = 4  # behind the four magic bytes that open a binlog file
 _BEGINS = {BINLOG.GTID_LOG_EVENT, BINLOG.ANONYMOUS_GTID_LOG_EVENT, GTID_TAGGED, BINLOG.MARIADB_GTID_EVENT}
 
@@ -155,9 +157,35 @@ class Binlog:
     def _named(self, file: str, pos: int, gtid: str = "") -> BinlogPosition:
         position = BinlogPosition(file, pos, gtid=gtid, server_uuid=self._server.identity, file_created_ms=self._created_ms(file))
         if not self._server.is_mariadb:
-            return position
+            return replace(position, gtid=gtid or self._gtids_before(file, pos))
         with servers.reported(self._config):
             return replace(position, gtid=servers.gtids_at(self._connection, position))
+
+    def _gtids_before(self, file: str, pos: int) -> str:
+        """What MySQL had executed at a transaction edge: what the file's head says, and what came since. Empty where its events tell no
+        place, behind 4 GB, or its transactions have no GTIDs."""
+        if not self._server.has_gtids or pos > _LAST_PLACE:
+            return ""
+        if pos > _SAID_BYTES:
+            LOG.info("source %s: reading %s up to %d for the GTIDs before it", self._where(), file, pos)
+        found: GtidSet | None = None
+        checksum_bytes = 4 if self._server.has_checksum else 0
+        with self._events(BinlogPosition(file, FIRST_EVENT)) as events:
+            for event in events:
+                _, kind, _, length, end, _ = HEADER.unpack_from(event)
+                body = event[HEADER.size : length - checksum_bytes]
+                if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
+                    checksum_bytes = 4 if event[-5] == 1 else 0
+                elif kind == BINLOG.ROTATE_EVENT:
+                    if body[8:].decode() != file:
+                        break
+                elif kind == BINLOG.PREVIOUS_GTIDS_LOG_EVENT:
+                    found = gtids_before_file(body, is_mariadb=False)
+                elif found is not None and end <= pos and kind in (BINLOG.GTID_LOG_EVENT, GTID_TAGGED):
+                    found.add(tagged_gtid.parse(body).text if kind == GTID_TAGGED else mysql_gtid(body))
+                if found is not None and end >= pos:
+                    break
+        return str(found or "")
 
     def _files(self) -> list[tuple[str, int]]:
         with servers.reported(self._config):

@@ -21,7 +21,7 @@ from cdcbus.producer.decode import OPS
 from cdcbus.producer.end_watch import Sent
 from cdcbus.producer.events import HEADER, HEARTBEATS
 from cdcbus.producer.filter import TableFilter
-from cdcbus.producer.gtid import commit_us, gtids_before_file, parse_gtids
+from cdcbus.producer.gtid import commit_us, gtids_before_file, mysql_gtid, parse_gtids
 from cdcbus.producer.json_diff import PARTIAL_UPDATE_ROWS, whole_updates
 from cdcbus.producer.payload import inner_events
 from cdcbus.producer.place import Place, carried
@@ -406,9 +406,8 @@ class Reading:
         self._in_transaction, self._is_xa, self._is_first, self._is_given_out = False, False, True, False
 
     def _mysql_gtid(self, event: bytes, body: bytes, timestamp: int) -> None:
-        uuid = body[1:17].hex()
-        self._server_uuid = uuid = f"{uuid[:8]}-{uuid[8:12]}-{uuid[12:16]}-{uuid[16:20]}-{uuid[20:]}"
-        self._gtid = f"{uuid}:{int.from_bytes(body[17:25], 'little')}"
+        self._gtid = mysql_gtid(body)
+        self._server_uuid = self._gtid[:36]
         self._anonymous_gtid(event, body, timestamp)
 
     def _anonymous_gtid(self, event: bytes, body: bytes, timestamp: int) -> None:

@@ -140,7 +140,7 @@ def start_position(task: FetchTask, positions: PositionStore, source: BinlogSour
             "give consumer.offset=latest, earliest, or a binlog file such as mysql-bin.000064:4"
         )
     try:
-        return source.locate(start), stored is not None
+        return source.locate(start, is_own=stored is not None and positions.is_own), stored is not None
     except PositionLost as lost:
         return source.instead(lost), False
 

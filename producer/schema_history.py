@@ -86,6 +86,7 @@ class SchemaHistory:
         self._is_loaded = False
         self._tables: dict[TableId, list[Version]] = {}
         self._followed: Place | None = None
+        self._followed_on = ""  # the server whose files the stored places are in
         self._due = 0.0
         self._temporary: set[tuple[int, TableId]] = set()  # of sessions
 
@@ -102,6 +103,24 @@ class SchemaHistory:
         if self._followed is None or self._reader.end() < self._followed or not self._caught_up(place):
             self._forget()
         self._prune()
+        if self._scope is Scope.ALL:
+            yield from self._take(place)
+        self._store_followed(place)
+
+    def move(self, old: Place, server: str, place: Place) -> Iterator[None]:
+        """Reading goes on at `place`, by GTIDs: what the tables were at `old`, in the files of the server that was read before, they are
+        there. `server`: that one's name, empty where the position does not tell it. Where the history is not of that server, this does
+        nothing. Like `begin`, it gives control back in between."""
+        self._load()
+        if self._followed is not None or not self._tables or self._followed_on not in (server or self._followed_on,):
+            self._is_loaded = False  # `begin` has its own look at it
+            self._tables.clear()
+            return
+        states = {table: self._state(table, old) for table in self._tables}
+        LOG.info("the schema history of %d tables goes on at %s, as they were at %s of %s", len(states), place, old, self._followed_on)
+        self._tables = {table: [Version(place, state)] for table, state in states.items() if state is not None}
+        self._store.save({_entry(table): self._text(table) if table in self._tables else None for table in states})
+        self._followed = None
         if self._scope is Scope.ALL:
             yield from self._take(place)
         self._store_followed(place)
@@ -173,7 +192,8 @@ class SchemaHistory:
                 fields = orjson.loads(text)
                 if name == FOLLOWED:
                     scope = Scope.ALL if fields.get("isWhole", True) else Scope.OPEN_TYPES
-                    if fields["server"] == self._identity:
+                    self._followed_on = fields["server"]
+                    if self._followed_on == self._identity:
                         self._followed = _place(fields)
                     continue
                 schema, table = fields["table"]

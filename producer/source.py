@@ -46,6 +46,7 @@ class BinlogSource:
         self._ddl = task.ddl
         self._server_id = server_id(task)
         self._on_position_lost = task.on_position_lost
+        self._read_before: BinlogPosition | None = None  # where the task has stopped, maybe on another server
         self._skips_statements = task.skips_statements
         self._open = ExitStack()
 
@@ -68,10 +69,12 @@ class BinlogSource:
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def locate(self, start: BinlogStart) -> BinlogPosition:
-        """Where a start rule, or a stored position, is in this server's binlog: its own file and place where the position is this server's
-        or of a server not known, else by GTIDs, else by time. Raises PositionLost naming the gap, PositionError, ConfigError,
-        SourceUnavailable, SourceMisconfigured."""
+    def locate(self, start: BinlogStart, *, is_own: bool = False) -> BinlogPosition:
+        """Where a start rule, or a stored position, is in this server's binlog: its own file and place where the position is this
+        server's or of a server not known, else by GTIDs, else by time. `is_own`: the task itself has stored it, so that its schema history
+        reaches up to it, and is carried over where reading goes on by GTIDs. Raises PositionLost naming the gap, PositionError,
+        ConfigError, SourceUnavailable, SourceMisconfigured."""
+        self._read_before = start if is_own and isinstance(start, BinlogPosition) else None
         match start:
             case Edge.LATEST:
                 return self._binlog.latest()
@@ -149,8 +152,11 @@ class BinlogSource:
 
     def _begin(self, history: SchemaHistory, position: BinlogPosition) -> Iterator[None]:
         with servers.reported(self._config):
+            here, before = Place(position.file, position.pos), self._read_before
             if self._server.has_files_of(position):
-                yield from history.begin(Place(position.file, position.pos))
+                yield from history.begin(here)
+            elif before is not None and before.file:
+                yield from history.move(Place(before.file, before.pos), before.server_uuid, here)
 
     def _history(self) -> SchemaHistory:
         server = self._server

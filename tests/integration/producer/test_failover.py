@@ -18,11 +18,12 @@ from cdcbus.plugins.start import Edge
 from cdcbus.producer import end_watch
 from cdcbus.producer.end_watch import EndWatch, Sent
 from cdcbus.producer.rows import Batch
+from cdcbus.producer.schema_history import MemorySchemas
 from cdcbus.producer.server import inspect
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.positions import MemoryPositions
 from tests.integration.producer.reading import connect, fetch_task
-from tests.integration.producer.running import Running, ids
+from tests.integration.producer.running import Running, canal, high_watermark, ids
 from tests.support.line import Line
 from tests.support.private_mariadb import PrivateMariadb, private_mariadb
 from tests.support.waiting import wait_until
@@ -46,6 +47,24 @@ def task(server: PrivateMariadb, kafka: str, name: str, make_topic: Callable[...
 
 def inserts(name: str, *numbers: int) -> list[str]:
     return [f"INSERT INTO {name}.t VALUES ({number})" for number in numbers]
+
+
+REPLICA, REPLICA_PASSWORD = "anywhere", "anywhere-pass"
+
+
+def access_for_replicas() -> list[str]:
+    """A user that a replica brings along."""
+    return [f"CREATE USER {REPLICA} IDENTIFIED BY '{REPLICA_PASSWORD}'", f"GRANT ALL ON *.* TO {REPLICA}"]
+
+
+def replicating(server: PrivateMariadb) -> list[str]:
+    """A replica of the server."""
+    at = server.database
+    return [
+        f"CHANGE MASTER TO MASTER_HOST='{at.host}', MASTER_PORT={at.port}, MASTER_USER='{REPLICA}', "
+        f"MASTER_PASSWORD='{REPLICA_PASSWORD}', MASTER_USE_GTID=slave_pos, MASTER_SSL=0, MASTER_SSL_VERIFY_SERVER_CERT=0",
+        "START SLAVE",
+    ]
 
 
 def stored(positions: MemoryPositions) -> BinlogPosition:
@@ -93,6 +112,38 @@ def test_the_next_address_is_read_when_the_first_is_gone(
         with Running(task, positions) as running:
             running.until_stored(second.execute(*inserts(name, 6)))
         assert ids(kafka, name)[-1] == 6
+
+
+def test_a_failover_by_gtids_keeps_the_schema_history(
+    server: PrivateMariadb, task: FetchTask, kafka: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """DDL that the first server had and the task had not read yet lies between."""
+    positions, schemas = MemoryPositions(), MemorySchemas()
+    caplog.set_level("INFO", "cdcbus.producer")
+    with private_mariadb("--server-id=2", "--log-slave-updates", "--binlog-row-metadata=NO_LOG") as second:
+        server.execute("SET GLOBAL binlog_row_metadata = NO_LOG", *access_for_replicas())
+        second.execute("FLUSH BINARY LOGS", *replicating(server))
+        first_task = replace(task, source=replace(task.source, user=REPLICA, password=REPLICA_PASSWORD))
+        running = Running(first_task, positions)
+        running.schemas = schemas
+        with running:
+            running.until(lambda: running.progress.position is not None)
+            running.until_stored(server.execute(f"ALTER TABLE {name}.t ADD a INT", f"INSERT INTO {name}.t VALUES (1, 2)"))
+        server.execute(
+            f"INSERT INTO {name}.t VALUES (3, 4)",
+            f"ALTER TABLE {name}.t DROP a, ADD b INT FIRST",
+            f"INSERT INTO {name}.t VALUES (5, 6)",
+        )
+        wait_until(lambda: rows(second, name) == 3, "the second server to have the rows")
+        server.kill()
+        there = (second.database.host, second.database.port)
+        again = Running(replace(first_task, source=replace(first_task.source, addresses=(there,))), positions)
+        again.schemas = schemas
+        with again:
+            again.until(lambda: high_watermark(kafka, name) == 3)
+    found = [record["data"][0] for record in canal(kafka, name)]
+    assert found == [{"id": "1", "a": "2"}, {"id": "3", "a": "4"}, {"b": "5", "id": "6"}]
+    assert "the schema history of 1 tables goes on at" in caplog.text
 
 
 def test_an_address_that_refuses_the_login_lets_the_next_one_have_its_turn(

@@ -160,6 +160,16 @@ def test_a_position_of_another_server_without_gtids_goes_on_a_minute_before_its_
         source.locate(replace(elsewhere, timestamp_ms=0))
 
 
+def test_a_place_and_a_time_have_their_gtids(task: FetchTask, transactions: list[Batch]) -> None:
+    """So that another server goes on from them by GTIDs, before the next file is begun."""
+    with BinlogSource(task) as source:
+        for batch in transactions:
+            here = edge(batch)
+            assert source.locate(BinlogPosition(here.file, here.pos)).gtid == here.gtid
+        before, last = edge(transactions[0]), edge(transactions[1])
+        assert source.locate(AtTime(last.timestamp_ms)).gtid == before.gtid
+
+
 def test_gtids_that_the_server_does_not_have_are_lost(task: FetchTask, source_cursor: Cursor, is_mariadb: bool) -> None:
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     gtid = "0-1-99999999" if is_mariadb else f"{ELSEWHERE}:1-5"
