@@ -226,7 +226,7 @@ def _copy(
                 checkpoint.progress.skipped_at = time.time()
             checkpoint.progress.done += publisher.send(batch.closed)
             if batch.edge is not None:
-                checkpoint.reached(batch.edge)
+                checkpoint.reached(batch.edge, source.has_more)
             checkpoint.progress.done += publisher.send(batch.opened)
             checkpoint.store_if_due()
             if stop.is_set():

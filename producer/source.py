@@ -23,7 +23,7 @@ from cdcbus.producer.reading import Reading
 from cdcbus.producer.rows import Batch
 from cdcbus.producer.schema import SchemaReader
 from cdcbus.producer.schema_history import MemorySchemas, SchemaHistory
-from cdcbus.producer.stream import BOUNDED, READ_BYTES, open_stream
+from cdcbus.producer.stream import BOUNDED, READ_BYTES, has_more, open_stream
 from cdcbus.producer.table_ddl import DdlReader
 from cdcbus.producer.task import FetchTask
 
@@ -48,6 +48,7 @@ class BinlogSource:
         self._on_position_lost = task.on_position_lost
         self._read_before: BinlogPosition | None = None  # where the task has stopped, maybe on another server
         self._skips_statements = task.skips_statements
+        self._stream: servers.Connection | None = None
         self._open = ExitStack()
 
     def __enter__(self) -> BinlogSource:
@@ -174,10 +175,14 @@ class BinlogSource:
         server = self._server
         start = position if server.has_files_of(position) else parse_gtids(position.gtid, is_mariadb=server.is_mariadb)
         with servers.reported(self._config), closing(servers.connect(self._config)) as stream:
-            watch = EndWatch(self._config, server)
+            watch, self._stream = EndWatch(self._config, server), stream
             for batch in reading.batches(open_stream(stream, server, start, self._server_id, read_bytes)):
                 watch.see(batch, reading.sent)
                 yield batch
+
+    def has_more(self) -> bool:
+        """Whether more of the binlog has come than `batches` has given out."""
+        return self._stream is not None and has_more(self._stream)
 
 
 def _askable(position: BinlogPosition) -> BinlogPosition:

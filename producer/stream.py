@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import select
+import ssl
 import struct
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -48,6 +50,16 @@ def open_stream(
     raw._execute_command(*_request(start, server_id, SEND_ANNOTATIONS if server.is_mariadb else 0))
     raw._sock.settimeout(SILENCE_SECONDS)
     yield from _events(packets(raw._rfile.read1, read_bytes), is_bounded=server_id == BOUNDED)
+
+
+def has_more(connection: Connection) -> bool:
+    """Whether more of its stream has come than was read."""
+    sock: Any = connection._sock  # type: ignore[attr-defined]
+    if isinstance(sock, ssl.SSLSocket) and sock.pending():
+        return True
+    waiting = select.poll()
+    waiting.register(sock, select.POLLIN)
+    return bool(waiting.poll(0))
 
 
 def _request(start: BinlogPosition | GtidSet, server_id: int, flags: int) -> tuple[int, bytes]:

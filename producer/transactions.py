@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -21,6 +22,8 @@ from cdcbus.producer.publish import KafkaPublisher
 
 LOG = logging.getLogger(__name__)
 COMMIT_SECONDS = 0.2  # while rows come without end; a commit takes some 30 ms
+COMMIT_COSTS = 8  # where it takes longer: so many times as long goes by between two
+LONGEST_COMMIT_SECONDS = 2.0
 BUSY_RECORDS = 500  # so many at once: more are on their way
 METADATA_BYTES = 4096  # brokers' offset.metadata.max.bytes
 
@@ -33,8 +36,8 @@ class Deliveries(Protocol):
         Raises BusRejected, BusUnavailable, and as a position store does."""
         ...
 
-    def reached(self, edge: BinlogPosition) -> None:
-        """Everything before `edge` has been sent, and nothing behind it."""
+    def reached(self, edge: BinlogPosition, has_more: Callable[[], bool]) -> None:
+        """Everything before `edge` has been sent, and nothing behind it. `has_more`: whether more has come from the source already."""
         ...
 
     def published(self) -> BinlogPosition | None:
@@ -60,7 +63,7 @@ class Acknowledgements:
         self._publisher.start()
         self._edge = None
 
-    def reached(self, edge: BinlogPosition) -> None:
+    def reached(self, edge: BinlogPosition, has_more: Callable[[], bool]) -> None:
         self._edge, self._is_published = edge, False
 
     def published(self) -> BinlogPosition | None:
@@ -76,7 +79,7 @@ class Transactions:
     def __init__(self, publisher: KafkaPublisher, config: PublishConfig, positions: PositionStore) -> None:
         self._publisher, self._positions = publisher, positions
         self._transaction = Transaction(publisher, config, config.transactional_id, config.topic, 0)
-        self._committed_at = -math.inf
+        self._committed_at, self._interval_seconds = -math.inf, COMMIT_SECONDS
         self._forget()
 
     def _forget(self) -> None:
@@ -112,11 +115,11 @@ class Transactions:
             LOG.warning("%s is gone; going on at %s, which Kafka has with the rows before it", self._positions.path, position)
             self._positions.save(BinlogPosition.from_json(position).to_json())
 
-    def reached(self, edge: BinlogPosition) -> None:
+    def reached(self, edge: BinlogPosition, has_more: Callable[[], bool]) -> None:
         sent = self._publisher.sent
-        is_busy = sent - self._edge_records >= BUSY_RECORDS
+        are_many = sent - self._edge_records >= BUSY_RECORDS
         self._edge, self._edge_records = edge, sent
-        if not is_busy or time.monotonic() - self._committed_at >= COMMIT_SECONDS:
+        if time.monotonic() - self._committed_at >= self._interval_seconds or not (are_many or has_more()):
             self._commit()
 
     def published(self) -> BinlogPosition | None:
@@ -128,8 +131,11 @@ class Transactions:
         """Of everything before the edge."""
         edge = self._edge
         if edge is not None and self._committed_records != self._edge_records:
+            begun = time.monotonic()
             self._transaction.commit(0, metadata(edge, self._positions.mzxid))
             self._committed_at = time.monotonic()
+            cost_seconds = (self._committed_at - begun) * COMMIT_COSTS
+            self._interval_seconds = min(max(COMMIT_SECONDS, cost_seconds), LONGEST_COMMIT_SECONDS)
             self._committed_records = self._edge_records
         self._published = edge
 

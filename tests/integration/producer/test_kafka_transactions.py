@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,6 +15,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import BusRejected, PositionError
+from cdcbus.plugins.kafka.transaction import Transaction
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.start import Edge
 from cdcbus.producer import transactions
@@ -275,3 +277,27 @@ def ends(kafka: str, topic: str, isolation: str) -> list[int]:
         return [consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1] for number in range(3)]
     finally:
         consumer.close()
+
+
+def test_wide_rows_of_a_backlog_are_not_committed_a_read_at_a_time(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read brings fewer than 130 of them; commits come by time, and the last one as soon as nothing more is there."""
+    rows = 3000
+    source_cursor.execute("ALTER TABLE t ADD v VARCHAR(2000)")
+    positions.save(position(source_cursor).to_json())
+    source_cursor.executemany("INSERT INTO t SELECT %s, REPEAT('x', 2000)", [(number,) for number in range(rows)])
+    commits: list[float] = []
+    commit = Transaction.commit
+
+    def counted(self: Transaction, offset: int, text: str) -> None:
+        commit(self, offset, text)
+        commits.append(time.monotonic())
+
+    monkeypatch.setattr(Transaction, "commit", counted)
+    end = position(source_cursor)
+    with Running(task, positions) as running:
+        running.until_stored(end)
+    assert sorted(ids(kafka, name)) == list(range(rows))
+    by_time = (commits[-1] - commits[0]) * (1 / transactions.COMMIT_SECONDS + 1 / task.position_interval_seconds)
+    assert len(commits) <= by_time + 8, commits
