@@ -159,6 +159,47 @@ def decoder(charset: str, column: str) -> Callable[[bytes], str]:
     return lambda raw: raw.decode(codec, errors)
 
 
+NAMES = {*_CODECS, *_TABLES, "binary"}
+_NO_SIGNS = {"swe7", "ucs2", "utf16", "utf16le", "utf32"}  # whose bytes below 0x80 are not ASCII's
+# Two bytes that the server takes for a backslash, which escapes nothing, as its bytes are not those of one.
+_OTHER_BACKSLASH = {"sjis": b"\x81\x5f", "ujis": b"\xa1\xc0"}
+
+
+_NO_CHARACTERS = set("\uf8f0\uf8f1\uf8f2\uf8f3")  # what the codec of cp932 makes of bytes that are none
+
+
+def sql_text(charset: str, raw: bytes) -> str | None:
+    """The text of a statement that a client sent in a character set; None where it is not known to the last character. ASCII is the same
+    in all that clients may have, but for `swe7`."""
+    if charset in _NO_SIGNS:
+        return None
+    if raw.isascii():
+        return raw.decode()
+    if charset not in NAMES or charset == "binary" or _OTHER_BACKSLASH.get(charset, b"\0") in raw:
+        return None
+    text = decoder(charset, "")(raw)
+    # What is no character was written with a backslash more; those that are second bytes of others are gone.
+    return text if encoded(charset, text) == raw and not _NO_CHARACTERS & set(text) else None
+
+
+def encoded(charset: str, text: str) -> bytes | None:
+    """Text in a character set; None where that does not have all of its characters, as far as is known."""
+    if text.isascii() and charset not in _NO_SIGNS:
+        return text.encode()
+    if charset in ("utf8", "utf8mb3") and max(text, default="") > "\uffff":
+        return None
+    try:
+        if table := _TABLES.get(charset):
+            return codecs.charmap_encode(text, "strict", codecs.charmap_build(table))[0]
+        if charset not in _CODECS:
+            return None
+        inverse = {own: other for other, own in _SERVER_CHARACTERS.get(charset, {}).items() if own >= 0x80}
+        raw = text.translate(inverse).encode(_CODECS[charset])
+    except UnicodeEncodeError:
+        return None
+    return raw if decoder(charset, "")(raw) == text else None
+
+
 def _beyond(characters: dict[bytes, str]) -> Callable[[UnicodeError], tuple[str, int]]:
     """A handler for what the codec cannot decode."""
 

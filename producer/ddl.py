@@ -1,6 +1,6 @@
 """DDL statements to what they change about tables: which tables, and how, as far as the text says it. Pure; never raises.
 
-The tokens are sqlglot's. Only what is understood to its last word counts as understood: anything else is `actions=None` where the table is
+Only what is understood to its last word counts as understood: anything else is `actions=None` where the table is
 known, `Unread` where it is not.
 """
 
@@ -10,16 +10,16 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import sqlglot
-from sqlglot import Token, TokenType
-from sqlglot.errors import TokenError
-
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.charsets import encoded
+from cdcbus.producer.sql_tokens import MAXDB, ORACLE, PLAIN, REAL_AS_FLOAT, Kind, NoTokens, Session, Token, tokens
 from cdcbus.producer.table_schema import (
     FIRST,
     PRIMARY,
     Action,
     AddColumn,
+    AddIndex,
+    AddRowTimes,
     AddUnique,
     ChangeColumn,
     ColumnText,
@@ -102,22 +102,37 @@ _OTHER_OBJECTS = _set(
     "USER ROLE VIEW TRIGGER PROCEDURE FUNCTION EVENT DEFINER SQL ALGORITHM SERVER AGGREGATE LOGFILE TABLESPACE UNDO RESOURCE PACKAGE"
     " SEQUENCE INSTANCE LIBRARY MATERIALIZED"
 )
-_EXECUTABLE = re.compile(r"/\*M?!\d*(.*?)\*/", re.DOTALL)
 
 
-def changes(sql: bytes, schema: str) -> list[Change]:
+def changes(sql: bytes, schema: str, session: Session = PLAIN) -> list[Change]:
     """What a statement changes, in its order; `schema` is the session's. Empty for what leaves all tables' columns and keys as they are."""
-    text = sql.decode("utf-8", "replace")
-    unwrapped = _EXECUTABLE.sub(r" \1 ", text)
     try:
-        tokens = _tokens(unwrapped)
-    except TokenError:
-        return [Unread(_words(re.findall(r"\w+", unwrapped)))]
-    reader = _Statement(tokens, schema, is_plain=unwrapped == text and "\ufffd" not in text, has_escapes="\\" in text)
+        text = sql.decode("utf-8" if session.is_exact else "ascii")
+    except UnicodeDecodeError:
+        text, session = sql.decode("ascii", "replace"), replace(session, is_exact=False)
     try:
-        return reader.statement()
+        found = tokens(text, session)
+    except NoTokens:
+        return [Unread(_words(re.findall(r"\w+", text)))]
+    try:
+        return _Statement(found, schema, session).statement()
     except _NotUnderstood:
-        return [Unread(_words(token.text for token in tokens))]
+        return [Unread(_words(token.text for token in found))]
+
+
+def fills_table(sql: bytes, session: Session) -> bool:
+    """Whether this CREATE TABLE takes rows from SELECT, VALUES or TABLE."""
+    try:
+        found = tokens(sql.decode("utf-8" if session.is_exact else "latin-1"), session)
+    except (NoTokens, UnicodeDecodeError):
+        return re.search(rb"\b(?:SELECT|VALUES)\b", sql, re.IGNORECASE) is not None
+    words = [token.text.upper() if token.kind in (Kind.WORD, Kind.SIGN) else " " for token in found]
+    at = words.index("TABLE") + 1 if "TABLE" in words else 0
+    return any(
+        word in ("SELECT", "TABLE") or (word == "VALUES" and following in ("(", "ROW"))
+        for before, word, following in zip(words[at:], words[at + 1 :], [*words[at + 2 :], ""], strict=False)
+        if before != "."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +146,12 @@ class Named:
     is_temporary: bool = False
 
 
-def named(sql: bytes, schema: str) -> list[Named] | None:
+def named(sql: bytes, schema: str, session: Session = PLAIN) -> list[Named] | None:
     """The tables that a statement defines anew, or empties, in its order; `schema` is the session's. Empty for what does neither; None
     where it is not understood."""
     try:
-        tokens = _tokens(_EXECUTABLE.sub(r" \1 ", sql.decode("utf-8")))
-        return _Naming(tokens, schema, is_plain=False, has_escapes=False).names()
-    except (UnicodeDecodeError, TokenError, _NotUnderstood):
+        return _Naming(tokens(sql.decode("utf-8" if session.is_exact else "ascii"), session), schema, session).names()
+    except (UnicodeDecodeError, NoTokens, _NotUnderstood):
         return None
 
 
@@ -163,20 +177,6 @@ def _words(texts: Sequence[str] | Iterator[str]) -> frozenset[str] | None:
     return None if any("\ufffd" in word for word in words) else words
 
 
-def _tokens(text: str) -> list[Token]:
-    tokens = sqlglot.tokenize(text, read="mysql")
-    if tokens and tokens[0].text.upper() == "RENAME" and len(tokens) > 1:  # sqlglot leaves what follows whole
-        tokens = [tokens[0], *sqlglot.tokenize(tokens[1].text, read="mysql")]
-    return [one for token in tokens for one in _single(token)]
-
-
-def _single(token: Token) -> list[Token]:
-    """sqlglot makes one token of some pairs of keywords."""
-    if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING) or " " not in token.text.strip():
-        return [token]
-    return [Token(TokenType.VAR, word) for word in token.text.split()]
-
-
 class _NotUnderstood(Exception):
     """The text goes on in a way that is not known here."""
 
@@ -185,14 +185,21 @@ class _Reader:
     """A walk over tokens."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
-        self._tokens, self._at = tokens, 0
+        end = len(tokens)
+        while end and tokens[end - 1] == Token(Kind.SIGN, ";"):
+            end -= 1
+        self._tokens, self._at = tokens[:end], 0
+
+    def kind(self) -> Kind | None:
+        """Of the token that comes."""
+        return self._tokens[self._at].kind if self._at < len(self._tokens) else None
 
     def word(self, ahead: int = 0) -> str:
         """The keyword, sign or number that comes, in upper case; empty at the end, a blank for quoted names and for strings."""
         if self._at + ahead >= len(self._tokens):
             return ""
         token = self._tokens[self._at + ahead]
-        return " " if token.token_type in (TokenType.IDENTIFIER, TokenType.STRING) else token.text.upper()
+        return " " if token.kind in (Kind.NAME, Kind.STRING) else token.text.upper()
 
     def skip(self, *words: str) -> bool:
         """Whether these words come next; if so, they are passed."""
@@ -213,11 +220,23 @@ class _Reader:
 
     def name(self) -> str:
         token = self.take()
-        if token.token_type is not TokenType.IDENTIFIER and not re.fullmatch(r"[\w$]+", token.text):
-            raise _NotUnderstood
-        if token.token_type in (TokenType.STRING, TokenType.INTRODUCER):
+        if token.kind not in (Kind.NAME, Kind.WORD):
             raise _NotUnderstood
         return token.text
+
+    def column_name(self) -> str:
+        """A column's name, which its table's and its schema's may precede."""
+        self.skip(".")
+        name = self.name()
+        while self.skip("."):
+            name = self.name()
+        return name
+
+    def number_in_parentheses(self) -> int:
+        (token,) = self.parentheses() or (Token(Kind.SIGN, ""),)
+        if not token.text.isdecimal():
+            raise _NotUnderstood
+        return int(token.text)
 
     def is_done(self) -> bool:
         return self._at >= len(self._tokens)
@@ -241,7 +260,7 @@ class _Reader:
 
 
 def _depth(token: Token) -> int:
-    return {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+    return {"(": 1, ")": -1}.get(token.text, 0) if token.kind is Kind.SIGN else 0
 
 
 def _parts(tokens: Sequence[Token]) -> list[list[Token]]:
@@ -250,7 +269,7 @@ def _parts(tokens: Sequence[Token]) -> list[list[Token]]:
     depth = 0
     for token in tokens:
         depth += _depth(token)
-        if token.token_type is TokenType.COMMA and not depth:
+        if token.kind is Kind.SIGN and token.text == "," and not depth:
             parts.append([])
         else:
             parts[-1].append(token)
@@ -258,9 +277,9 @@ def _parts(tokens: Sequence[Token]) -> list[list[Token]]:
 
 
 class _Statement(_Reader):
-    def __init__(self, tokens: Sequence[Token], schema: str, *, is_plain: bool, has_escapes: bool) -> None:
+    def __init__(self, tokens: Sequence[Token], schema: str, session: Session) -> None:
         super().__init__(tokens)
-        self._schema, self._is_plain, self._has_escapes = schema, is_plain, has_escapes
+        self._schema, self._session = schema, session
 
     def verb(self) -> str:
         """The statement's first word, which is not passed."""
@@ -285,6 +304,8 @@ class _Statement(_Reader):
         return heads[verb]()
 
     def _table(self) -> TableId:
+        if self.skip("."):
+            return TableId(self._schema, self.name())
         name = self.name()
         return TableId(name, self.name()) if self.skip(".") else TableId(self._schema, name)
 
@@ -295,7 +316,7 @@ class _Statement(_Reader):
 
     def _understood(self, read: Callable[[], list[Action]]) -> tuple[Action, ...] | None:
         """The actions, or None where they are not understood."""
-        if not self._is_plain:
+        if not self._session.is_exact:
             return None
         try:
             return tuple(read())
@@ -322,7 +343,7 @@ class _Statement(_Reader):
         if actions != ():
             found.append(Altered(table, actions))
         for part in renames:
-            reader = _Statement(part, self._schema, is_plain=True, has_escapes=False)
+            reader = _Statement(part, self._schema, self._session)
             reader.take()
             reader.skip("TO") or reader.skip("AS") or reader.skip("=")
             to = reader._table()
@@ -331,7 +352,7 @@ class _Statement(_Reader):
         return found
 
     def _alter_actions(self, part: Sequence[Token]) -> list[Action]:
-        return _Action(part, self._has_escapes).alter()
+        return [action for action in _Action(part, self._session).alter() if not isinstance(action, AddIndex)]
 
     def _create(self) -> list[Change]:
         replaces = self.skip("OR", "REPLACE")
@@ -360,12 +381,15 @@ class _Statement(_Reader):
         table = self._table()
         if not is_unique:
             return []
-        return [Altered(table, None if if_missing else self._understood(lambda: [AddUnique(_unique(index, self.parentheses()))]))]
+        return [Altered(table, None if if_missing else self._understood(lambda: [self._created_unique(index)]))]
+
+    def _created_unique(self, index: str) -> Action:
+        return AddUnique(*_unique(index, self.parentheses()))
 
     def _create_table(self, is_temporary: bool) -> list[Change]:
         if_missing = self.skip("IF", "NOT", "EXISTS")
         table = self._table()
-        inside = _Statement(self.parentheses(), self._schema, is_plain=True, has_escapes=False) if self.word(1) == "LIKE" else self
+        inside = _Statement(self.parentheses(), self._schema, self._session) if self.word(1) == "LIKE" else self
         if inside.skip("LIKE"):
             like = inside._table()
             inside.end()
@@ -375,9 +399,9 @@ class _Statement(_Reader):
     def _definition(self) -> list[Action]:
         found: list[Action] = []
         for part in _parts(self.parentheses()):
-            found += _Action(part, self._has_escapes).definition()
-        options = _Action(self.rest(), self._has_escapes)
-        found += options.table_options()
+            found += _Action(part, self._session).definition()
+        options = _Action(self.rest(), self._session)
+        found += options.table_options(is_new=True)
         return found
 
     def _drop(self) -> list[Change]:
@@ -389,8 +413,7 @@ class _Statement(_Reader):
                 found.append(Dropped(self._table(), is_temporary))
             self.skip("RESTRICT") or self.skip("CASCADE")
             self._wait()
-            if not self.skip(";"):
-                self.end()
+            self.end()
             return found
         if self.skip("DATABASE") or self.skip("SCHEMA"):
             self.skip("IF", "EXISTS")
@@ -420,8 +443,7 @@ class _Statement(_Reader):
             found.append(Renamed(table, self._table()))
             if not self.skip(","):
                 break
-        if not self.skip(";"):
-            self.end()
+        self.end()
         return found
 
 
@@ -455,7 +477,6 @@ class _Naming(_Statement):
         self.skip("TABLE")
         table = self._table()
         self._wait()
-        self.skip(";")
         self.end()
         return [Named("TRUNCATE", table)]
 
@@ -464,7 +485,7 @@ class _Naming(_Statement):
         self._wait()
         first = _parts(self.rest())[0]
         if _is_rename(first):
-            to = _Statement(first[1:], self._schema, is_plain=True, has_escapes=False)
+            to = _Statement(first[1:], self._schema, self._session)
             to.skip("TO") or to.skip("AS") or to.skip("=")
             return [Named("RENAME", to._table(), table)]
         reader = _Reader(first)
@@ -487,24 +508,22 @@ def _is_rename(part: Sequence[Token]) -> bool:
     return reader.skip("RENAME") and reader.word() not in ("COLUMN", "INDEX", "KEY")
 
 
-def _unique(name: str, tokens: Sequence[Token]) -> UniqueKey:
-    columns, is_whole = [], True
+def _unique(name: str, tokens: Sequence[Token]) -> tuple[UniqueKey, tuple[int, ...]]:
+    """The key, and how much of each column is in it; 0: all."""
+    columns, prefixes = [], []
     for part in _parts(tokens):
         reader = _Reader(part)
         if reader.word() == "(":
-            return UniqueKey(name, (), is_whole=False)  # an expression
+            return UniqueKey(name, (), is_whole=False), ()  # an expression
         columns.append(reader.name())
-        if not reader.is_done() and reader.word() == "(":
-            reader.parentheses()
-            is_whole = False
+        prefixes.append(reader.number_in_parentheses() if reader.word() == "(" else 0)
         reader.skip("ASC") or reader.skip("DESC")
         reader.end()
-    return UniqueKey(name, tuple(columns), is_whole)
+    return UniqueKey(name, tuple(columns)), tuple(prefixes)
 
 
 # What may follow a column's type and says nothing of its values' form: words, and how many names or values follow each.
 _ATTRIBUTES = {
-    ("AUTO_INCREMENT",): 0,
     ("COMMENT",): 1,
     ("VIRTUAL",): 0,
     ("STORED",): 0,
@@ -512,18 +531,27 @@ _ATTRIBUTES = {
     ("INVISIBLE",): 0,
     ("VISIBLE",): 0,
     ("SRID",): 1,
+    ("REF_SYSTEM_ID",): 1,
     ("COLUMN_FORMAT",): 1,
     ("STORAGE",): 1,
+    ("ENGINE_ATTRIBUTE",): 1,
+    ("SECONDARY_ENGINE_ATTRIBUTE",): 1,
+    ("NOT", "SECONDARY"): 0,
+    ("NOT", "ENFORCED"): 0,
+    ("ENFORCED",): 0,
+    ("WITH", "SYSTEM", "VERSIONING"): 0,
+    ("WITHOUT", "SYSTEM", "VERSIONING"): 0,
 }
 # Table options and ALTER actions that leave columns and keys as they are, by their first word.
 _OPTIONS = _set(
     "ENGINE AUTO_INCREMENT COMMENT ROW_FORMAT KEY_BLOCK_SIZE ALGORITHM LOCK AVG_ROW_LENGTH CHECKSUM TABLE_CHECKSUM DELAY_KEY_WRITE"
     " INSERT_METHOD MAX_ROWS MIN_ROWS PACK_KEYS STATS_AUTO_RECALC STATS_PERSISTENT STATS_SAMPLE_PAGES COMPRESSION ENCRYPTION CONNECTION"
     " PAGE_CHECKSUM TRANSACTIONAL AUTOEXTEND_SIZE ENCRYPTED ENCRYPTION_KEY_ID PAGE_COMPRESSED PAGE_COMPRESSION_LEVEL ENGINE_ATTRIBUTE"
+    " SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE TABLESPACE STORAGE IETF_QUOTES PASSWORD TYPE"
 )
 _HARMLESS_ACTIONS = _set(
     "ENABLE DISABLE FORCE WITH WITHOUT ORDER PARTITION REMOVE REORGANIZE COALESCE TRUNCATE ANALYZE CHECK OPTIMIZE REBUILD REPAIR DISCARD"
-    " IMPORT NOWAIT WAIT SECONDARY_LOAD SECONDARY_UNLOAD"
+    " IMPORT NOWAIT WAIT SECONDARY_LOAD SECONDARY_UNLOAD EXCHANGE"
 )
 _GEOMETRIES = "geometry point linestring polygon multipoint multilinestring multipolygon geometrycollection geomcollection"
 _TYPES = {
@@ -542,73 +570,102 @@ _TYPES = {
     "numeric": "decimal",
     "fixed": "decimal",
     "real": "double",
+    "float4": "float",
+    "float8": "double",
     "character": "char",
-    "bool": "tinyint(1)",
-    "boolean": "tinyint(1)",
-    "geomcollection": "geomcollection",
+    "varcharacter": "varchar",
+    "bool": "tinyint",
+    "boolean": "tinyint",
+    "serial": "bigint unsigned",
 }
+# What MariaDB's sql_mode ORACLE makes of types.
+_ORACLE_TYPES = {
+    "varchar2": "varchar",
+    "raw": "varbinary",
+    "clob": "longtext",
+    "blob": "longblob",
+    "date": "datetime",
+    "number": "decimal",
+}
+_CHARSET_WORDS = {"ASCII": "latin1", "UNICODE": "ucs2", "BYTE": "binary"}
 
 
 class _Action(_Reader):
     """One part of ALTER TABLE or of CREATE TABLE's parentheses."""
 
-    def __init__(self, tokens: Sequence[Token], has_escapes: bool) -> None:
-        super().__init__(tokens[:-1] if tokens and tokens[-1].token_type is TokenType.SEMICOLON else tokens)
-        self._has_escapes = has_escapes
+    def __init__(self, tokens: Sequence[Token], session: Session) -> None:
+        super().__init__(tokens)
+        self._session = session
 
     def alter(self) -> list[Action]:
         if self.skip("ADD"):
             if (key := self._key()) is not None:
                 return key
-            if self.word() in ("PARTITION", "SYSTEM", "PERIOD"):
-                return self._harmless_partition()
+            if self.word() == "PARTITION":
+                self.rest()
+                return []
+            if (self.word(), self.word(1)) in (("SYSTEM", "VERSIONING"), ("PERIOD", "FOR")):
+                raise _NotUnderstood  # adds columns
             self.skip("COLUMN")
+            if_missing = self._skip_if("NOT", "EXISTS")
             if self.word() == "(":
-                inside = [_Action(part, self._has_escapes) for part in _parts(self.parentheses())]
+                inside = [_Action(part, self._session) for part in _parts(self.parentheses())]
                 self.end()
-                return [action for part in inside for action in part.definition()]
-            return self._add_column()
+                found = [action for part in inside for action in part.definition()]
+                return [_if_missing(action) for action in found] if if_missing else found
+            return [_if_missing(action) if if_missing else action for action in self._add_column()]
         if self.skip("DROP"):
             return self._drop()
         if self.skip("MODIFY"):
             self.skip("COLUMN")
+            if_there = self._skip_if("EXISTS")
             text = self._column()
-            return [ChangeColumn(text.column.name, text)]
+            return [ChangeColumn(text.column.name, text, if_there)]
         if self.skip("CHANGE"):
             self.skip("COLUMN")
-            return [ChangeColumn(self.name(), self._column())]
+            if_there = self._skip_if("EXISTS")
+            name = self.column_name()
+            return [ChangeColumn(name, self._column(), if_there)]
         if self.skip("RENAME"):
-            is_column = self.skip("COLUMN")
-            if not is_column and not self.skip("INDEX"):
-                self.expect("KEY")
-            name = self.name()
-            self.expect("TO")
-            to = self.name()
-            self.end()
-            return [RenameColumn(name, to)] if is_column else [RenameIndex(name, to)]
+            return self._rename()
         if self.skip("CONVERT", "TO"):
             charset = self._charset()
             self.end()
+            if not charset:
+                raise _NotUnderstood
             return [SetCharset(charset, converts=True)]
         if self.skip("ALTER"):
             return self._alter_part()
         if self.word() in _HARMLESS_ACTIONS:
             self.rest()
             return []
-        return self.table_options()
+        found = self.table_options()
+        if AddRowTimes() in found:
+            raise _NotUnderstood
+        return found
+
+    def _skip_if(self, *words: str) -> bool:
+        return self.skip("IF", *words)
+
+    def _rename(self) -> list[Action]:
+        is_column = self.skip("COLUMN")
+        if not is_column and not self.skip("INDEX"):
+            self.expect("KEY")
+        if self._skip_if("EXISTS"):
+            raise _NotUnderstood
+        name = self.column_name() if is_column else self.name()
+        self.expect("TO")
+        to = self.name()
+        self.end()
+        return [RenameColumn(name, to)] if is_column else [RenameIndex(name, to)]
 
     def _alter_part(self) -> list[Action]:
         """A default, or the visibility of a column or an index: nothing that rows show."""
         self.skip("COLUMN") or self.skip("INDEX") or self.skip("KEY") or self.skip("CHECK") or self.skip("CONSTRAINT")
-        self.name()
+        self._skip_if("EXISTS")
+        self.column_name()
         if self.word() not in ("SET", "DROP", "INVISIBLE", "VISIBLE", "NOT", "IGNORED", "ENFORCED"):
             raise _NotUnderstood
-        self.rest()
-        return []
-
-    def _harmless_partition(self) -> list[Action]:
-        if not self.skip("PARTITION"):
-            raise _NotUnderstood  # MariaDB's system versioning adds columns
         self.rest()
         return []
 
@@ -616,6 +673,8 @@ class _Action(_Reader):
         if self.skip("PRIMARY", "KEY"):
             self.end()
             return [DropIndex(PRIMARY)]
+        if (self.word(), self.word(1)) in (("SYSTEM", "VERSIONING"), ("PERIOD", "FOR")):
+            raise _NotUnderstood
         if self.skip("FOREIGN") or self.skip("CHECK") or self.skip("PARTITION"):
             self.rest()
             return []
@@ -626,49 +685,64 @@ class _Action(_Reader):
         )
         if kind:
             self.take()
-        name = self.name()
+        if_there = self._skip_if("EXISTS")
+        name = self.column_name()
         self.skip("RESTRICT") or self.skip("CASCADE")
         self.end()
-        return [DropColumn(name)] if kind in ("", "COLUMN") else [DropIndex(name)]
+        return [DropColumn(name, if_there)] if kind in ("", "COLUMN") else [DropIndex(name)]
 
     def _key(self) -> list[Action] | None:
         """An index or constraint; None where none comes."""
         name = ""
-        if self.skip("CONSTRAINT") and self.word() not in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
-            name = self.name()
-        if self.word() in ("FOREIGN", "CHECK"):
+        if self.skip("CONSTRAINT"):
+            self._skip_if("NOT", "EXISTS")
+            if self.word() not in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK"):
+                name = self.name()
+        if self.skip("CHECK"):
             self.rest()
             return []
+        if self.skip("FOREIGN", "KEY"):
+            return [self._index(name)]
         if self.word() in ("INDEX", "KEY") or (
             self.word() in ("FULLTEXT", "SPATIAL", "VECTOR") and self.word(1) in ("INDEX", "KEY", " ", "(")
         ):
-            self.rest()
-            return []
+            self.skip("FULLTEXT") or self.skip("SPATIAL") or self.skip("VECTOR")
+            self.skip("INDEX") or self.skip("KEY")
+            return [self._index()]
         if self.skip("PRIMARY", "KEY"):
-            return [AddUnique(self._unique(PRIMARY))]
+            return [self._unique(PRIMARY)]
         if self.skip("UNIQUE"):
             self.skip("INDEX") or self.skip("KEY")
-            return [AddUnique(self._unique(name))]
+            return [self._unique(name)]
         if name:
             raise _NotUnderstood
         return None
 
-    def _unique(self, name: str) -> UniqueKey:
+    def _index(self, constraint: str = "") -> Action:
+        """One that is not unique: only the names matter that it may have, as no other index has them then."""
+        self._skip_if("NOT", "EXISTS")
+        names = [constraint] * bool(constraint)
+        if self.word() not in ("(", "USING", "TYPE"):
+            names.append(self.name())
+        names += [token.text for token in self.rest() if token.kind in (Kind.WORD, Kind.NAME)][: not names]
+        return AddIndex(tuple(names))
+
+    def _unique(self, name: str) -> Action:
+        if self._skip_if("NOT", "EXISTS"):
+            raise _NotUnderstood
         if self.word() not in ("(", "USING"):
             given = self.name()
             name = name if name == PRIMARY else given
         if self.skip("USING"):
             self.take()
-        unique = _unique(name, self.parentheses())
+        unique = AddUnique(*_unique(name, self.parentheses()))
         while not self.is_done():
-            if self.skip("USING") or self.skip("COMMENT") or self.skip("KEY_BLOCK_SIZE"):
+            if self.skip("USING") or self.skip("COMMENT") or self.skip("KEY_BLOCK_SIZE") or self.skip("ENGINE_ATTRIBUTE"):
                 self.skip("=")
                 self.take()
-            elif not (self.skip("VISIBLE") or self.skip("INVISIBLE")):
+            elif not (self.skip("VISIBLE") or self.skip("INVISIBLE") or self.skip("IGNORED") or self.skip("NOT", "IGNORED")):
                 raise _NotUnderstood
-        if not unique.name and not unique.columns:
-            raise _NotUnderstood
-        return unique if unique.name else UniqueKey(unique.columns[0], unique.columns, unique.is_whole)
+        return unique
 
     def _add_column(self) -> list[Action]:
         return [AddColumn(self._column())]
@@ -676,21 +750,39 @@ class _Action(_Reader):
     def definition(self) -> list[Action]:
         """A column, index or constraint of CREATE TABLE."""
         key = self._key()
+        if key is None and (self.word(), self.word(1)) == ("PERIOD", "FOR"):
+            raise _NotUnderstood
         return self._add_column() if key is None else key
 
-    def table_options(self) -> list[Action]:
+    def table_options(self, *, is_new: bool = False) -> list[Action]:
         """CREATE TABLE's after its parentheses, or one of ALTER TABLE's."""
         found: list[Action] = []
         while not self.is_done():
             self.skip(",")
             if self.word() == "PARTITION" or self.skip("START", "TRANSACTION"):
                 self.rest()
+            elif self.skip("WITH", "SYSTEM", "VERSIONING"):
+                found.append(AddRowTimes())
+            elif self.skip("DATA", "DIRECTORY") or self.skip("INDEX", "DIRECTORY"):
+                self.skip("=")
+                self.take()
+            elif self.skip("UNION"):
+                self.skip("=")
+                self.parentheses()
             elif self.word() in ("DEFAULT", "CHARSET", "CHARACTER", "CHAR", "COLLATE"):
                 self.skip("DEFAULT")
-                found.append(SetCharset(self._charset(), converts=False))
+                charset = self._charset()
+                if charset:
+                    found.append(SetCharset(charset, converts=False))
+                elif not is_new:
+                    raise _NotUnderstood
             elif self.word() in _OPTIONS:
                 self.take()
                 self.skip("=")
+                self.take()
+            elif self._session.is_mariadb and self.kind() in (Kind.WORD, Kind.NAME) and self.word(1) == "=":
+                self.take()  # an engine's own
+                self.take()
                 self.take()
             else:
                 raise _NotUnderstood  # also CREATE TABLE ... SELECT, whose columns the text does not tell
@@ -699,64 +791,104 @@ class _Action(_Reader):
     def _charset(self) -> str:
         """CHARACTER SET x [COLLATE y], or COLLATE y alone."""
         charset = ""
-        if self.skip("CHARSET") or self.skip("CHARACTER", "SET") or self.skip("CHAR", "SET"):
+        if self._skip_charset():
             self.skip("=")
             charset = self._charset_name()
-            if charset == "default":
-                raise _NotUnderstood
         if self.skip("COLLATE"):
             self.skip("=")
-            collation = self._charset_name()
-            charset = charset or _charset_of(collation)
-        if not charset:
-            raise _NotUnderstood
+            of_collation = self._charset_of(self._charset_name())
+            charset = charset or of_collation
         return charset
+
+    def _skip_charset(self) -> bool:
+        return self.skip("CHARSET") or self.skip("CHARACTER", "SET") or self.skip("CHAR", "SET")
 
     def _charset_name(self) -> str:
         token = self.take()
+        if token.kind is Kind.SIGN or token.text.lower() == "default":
+            raise _NotUnderstood
         return token.text.lower()
 
+    def _charset_of(self, collation: str) -> str:
+        """Empty for a collation of MariaDB's that any character set may have."""
+        if collation.startswith("uca1400_"):
+            return ""
+        if collation == "binary":
+            raise _NotUnderstood
+        return collation.partition("_")[0]
+
     def _column(self) -> ColumnText:
-        if self.word() == "IF":
-            raise _NotUnderstood  # IF EXISTS, IF NOT EXISTS: what happens is not in the text
-        name = self.name()
+        name = self.column_name()
+        is_serial = self.word() == "SERIAL"
         type_, charset = self._type()
-        is_nullable, place, unique = True, None, ""
+        is_nullable, place, unique = not is_serial, None, "UNIQUE" if is_serial else ""
+        is_text = charset is None
         while not self.is_done():
-            if self.skip("NOT", "NULL"):
+            if self.skip("NOT", "NULL") or self.skip("AUTO_INCREMENT"):
                 is_nullable = False
             elif self.skip("NULL"):
                 is_nullable = True
+            elif self.skip("SERIAL", "DEFAULT", "VALUE"):
+                is_nullable, unique = False, "UNIQUE"
             elif self.skip("DEFAULT") or self.skip("ON", "UPDATE"):
                 self._value()
             elif self.skip("PRIMARY", "KEY") or self.skip("KEY"):
-                unique = PRIMARY
+                unique = _only(unique, PRIMARY)
             elif self.skip("UNIQUE"):
                 self.skip("KEY")
-                unique = "UNIQUE"
-            elif self.skip("CHARSET") or self.skip("CHARACTER", "SET") or self.skip("CHAR", "SET"):
+                unique = _only(unique, "UNIQUE")
+            elif self._skip_charset():
+                self.skip("=")
                 charset = self._charset_name()
+            elif is_text and self.word() in _CHARSET_WORDS:
+                charset = _CHARSET_WORDS[self.take().text.upper()]
+            elif is_text and self.skip("BINARY"):
+                continue
             elif self.skip("COLLATE"):
-                collation = self._charset_name()
-                charset = charset or _charset_of(collation)
+                of_collation = self._charset_of(self._charset_name())
+                charset = charset or of_collation or None
             elif self.skip("GENERATED", "ALWAYS", "AS") or self.skip("AS") or self.skip("CHECK"):
                 self.parentheses()
+            elif self.skip("CONSTRAINT"):
+                if self.word() != "CHECK":
+                    self.name()
+            elif self.skip("REFERENCES"):
+                self._references()
+            elif self.skip("COMPRESSED"):
+                if self.skip("="):
+                    self.take()
             elif self.skip("FIRST"):
                 place = FIRST
             elif self.skip("AFTER"):
-                place = self.name()
+                place = self.column_name()
             else:
                 self._attribute()
-        if charset == "default":
-            raise _NotUnderstood
-        return ColumnText(TableColumn(name, type_, charset or "", is_nullable), charset, place, unique)
+        return ColumnText(TableColumn(name, type_, charset or "", is_nullable and unique != PRIMARY), charset, place, unique)
+
+    def _references(self) -> None:
+        self.column_name()
+        if self.word() == "(":
+            self.parentheses()
+        while True:
+            if self.skip("MATCH"):
+                self.take()
+            elif self.skip("ON", "DELETE") or (self.word(2) in ("RESTRICT", "CASCADE", "SET", "NO") and self.skip("ON", "UPDATE")):
+                self.skip("RESTRICT") or self.skip("CASCADE") or self.skip("NO", "ACTION") or self.skip("SET", "NULL")
+                self.skip("SET", "DEFAULT")
+            else:
+                return
 
     def _attribute(self) -> None:
         for words, values in _ATTRIBUTES.items():
             if self.skip(*words):
+                self.skip("=")
                 for _ in range(values):
                     self.take()
                 return
+        if self._session.is_mariadb and self.kind() in (Kind.WORD, Kind.NAME) and self.word(1) == "=":
+            for _ in range(3):  # an engine's own
+                self.take()
+            return
         raise _NotUnderstood
 
     def _value(self) -> None:
@@ -765,47 +897,111 @@ class _Action(_Reader):
             self.parentheses()
             return
         token = self.take()
-        while token.token_type in (TokenType.DASH, TokenType.PLUS, TokenType.INTRODUCER):
+        while token.text in ("-", "+") or token.kind is Kind.INTRODUCER:
             token = self.take()
-        if self.word() == "(":
-            self.parentheses()
+        is_dated = token.kind is Kind.WORD and token.text.upper() in ("DATE", "TIME", "TIMESTAMP")
+        while (token.kind is Kind.STRING or is_dated) and self.kind() is Kind.STRING:
+            self.take()
+        if token.kind is Kind.WORD and token.text.upper() == "NEXT":
+            self.expect("VALUE", "FOR")
+            self.column_name()
+        elif token.kind is Kind.WORD:
+            while self.skip("."):
+                self.name()
+            if self.word() == "(":
+                self.parentheses()
 
     def _type(self) -> tuple[str, str | None]:
         """information_schema's column_type as far as rows need it, and the character set that the type itself names."""
-        given = self.take()
-        if given.token_type in (TokenType.IDENTIFIER, TokenType.STRING):
+        if self.skip("MARIADB_SCHEMA", "."):
+            return self._type_named(self._word(), {})
+        oracle = _ORACLE_TYPES if self._session.has(ORACLE) else {}
+        return self._type_named(self._word(), oracle)
+
+    def _word(self) -> str:
+        token = self.take()
+        if token.kind is not Kind.WORD:
             raise _NotUnderstood
-        word = given.text.lower()
-        name = _TYPES.get(word)
+        return token.text.lower()
+
+    def _type_named(self, word: str, others: dict[str, str]) -> tuple[str, str | None]:
+        charset = None
+        if word == "national" or word in ("nchar", "nvarchar"):
+            charset = "utf8mb3"
+            word = self._word() if word == "national" else word[1:]
+        if word == "long":
+            if self.skip("VARBINARY"):
+                return "mediumblob", charset
+            if self.skip("VARCHAR") or self.skip("VARCHARACTER") or self.skip("CHAR", "VARYING") or self.skip("CHARACTER", "VARYING"):
+                return "mediumtext", charset
+            return "mediumtext", charset
+        name = others.get(word) if (word, self.word()) != ("blob", "(") else None
+        name = name or _TYPES.get(word)
         if name is None:
             raise _NotUnderstood
-        charset = "utf8mb4" if name == "json" else None
-        if word == "double":
+        if name == "char" and (self.skip("VARYING") or (charset and (self.skip("VARCHAR") or self.skip("VARCHARACTER")))):
+            name = "varchar"
+        if name == "json":
+            return ("longtext", "utf8mb4") if self._session.is_mariadb else (name, None)
+        if word in ("double", "float8"):
             self.skip("PRECISION")
+        if word == "real" and self._session.has(REAL_AS_FLOAT):
+            name = "float"
+        if name == "timestamp" and self._session.has(MAXDB):
+            name = "datetime"
+        if self._session.is_mariadb and name == "geomcollection":
+            name = "geometrycollection"
+        if not self._session.is_mariadb and name == "geometrycollection":
+            name = "geomcollection"
         if name in ("enum", "set"):
             return f"{name}({self._labels()})", charset
         size = ""
         if self.word() == "(":
-            size = "(" + "".join(token.text for token in self.parentheses()) + ")"
-        if name == "float" and re.fullmatch(r"\((2[5-9]|[3-9]\d)\)", size):
+            size = "".join(token.text for token in self.parentheses())
+            if not re.fullmatch(r"\d+(,\d+)?", size):
+                raise _NotUnderstood  # VARCHAR2(9 CHAR)
+        if word == "number" and not size:
             name = "double"
-        type_ = name + size
+        if word == "bool" or word == "boolean":
+            size = "1"
+        if name == "float" and re.fullmatch(r"2[5-9]|[3-9]\d", size):
+            name, size = "double", ""
+        if name == "decimal":
+            size = size or "10"
+            size = ("10" + size[1:] if re.fullmatch(r"0(,\d+)?", size) else size) + ("" if "," in size else ",0")
+        type_ = f"{name}({size})" if size else name
         while self.word() in ("UNSIGNED", "ZEROFILL", "SIGNED"):
             if self.take().text.upper() != "SIGNED" and not type_.endswith("unsigned"):
                 type_ += " unsigned"
         return type_, charset
 
     def _labels(self) -> str:
-        tokens = self.parentheses()
-        if self._has_escapes:  # NO_BACKSLASH_ESCAPES may be on or off
-            raise _NotUnderstood
         labels = []
-        for part in _parts(tokens):
-            if len(part) != 1 or part[0].token_type is not TokenType.STRING:
+        for part in _parts(self.parentheses()):
+            if len(part) != 1 or part[0].kind is not Kind.STRING:
                 raise _NotUnderstood
-            labels.append("'" + part[0].text.rstrip(" ").replace("'", "''") + "'")
+            label = part[0].text.rstrip(" ")
+            if not label.isascii() and encoded(self._session.literals, label) is None:
+                raise _NotUnderstood
+            labels.append("'" + _escaped(label) + "'")
         return ",".join(labels)
 
 
-def _charset_of(collation: str) -> str:
-    return collation.partition("_")[0]
+def _escaped(label: str) -> str:
+    """As the servers print it in column_type."""
+    for character, text in (("\\", "\\\\"), ("\0", "\\0"), ("\n", "\\n"), ("\r", "\\r"), ("'", "''")):
+        label = label.replace(character, text)
+    return label
+
+
+def _only(unique: str, other: str) -> str:
+    """A column that is a key twice over has two keys, or one: for the server to say."""
+    if unique:
+        raise _NotUnderstood
+    return other
+
+
+def _if_missing(action: Action) -> Action:
+    if not isinstance(action, AddColumn):
+        raise _NotUnderstood
+    return replace(action, if_missing=True)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pymysqlreplication.constants import BINLOG
 
 from cdcbus.plugins.errors import PositionLost
+from cdcbus.producer.charsets import sql_text
 from cdcbus.producer.compressed import QUERY_COMPRESSED, plain_query
 from cdcbus.producer.events import BEGIN, HEADER, ROW_STATEMENT
 from cdcbus.producer.place import Place, carried
+from cdcbus.producer.sql_tokens import PLAIN, Session
 
 LOG = logging.getLogger(__name__)
 _SAID_BYTES = 1 << 26  # a look ahead of so much takes seconds: the log says so
@@ -19,20 +22,75 @@ _SAID_BYTES = 1 << 26  # a look ahead of so much takes seconds: the log says so
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement as the binlog has it. `end` is the place behind it; `thread` the session's number, `schema` its schema."""
+    """A statement as the binlog has it. `end` is the place behind it; `thread` the session's number, `schema` its schema. `sql` is UTF-8,
+    or, where the session's character set is not known to the last character, as it was sent."""
 
     end: Place
     thread: int
     schema: str
     sql: bytes
+    session: Session = PLAIN
 
 
-def statement(body: bytes, end: Place) -> Statement:
-    """From a Query event's body. Layout: "Query_log_event": thread, time, length of the schema's name, error, length of the variables,
-    variables, schema, 0, text."""
+# The variables of a session that a Query event may begin with, "Query_event_codes": how many bytes each has; None where a length, or
+# text, comes first. Behind one that is not here, nothing is read: what is wanted stands in front.
+_FLAGS, SQL_MODE, _CATALOG, _AUTO_INCREMENT, CHARSET, _TIME_ZONE, _CATALOG_NZ = range(7)
+_COLLATIONS = 131  # MariaDB's: pairs of a character set and its default collation
+_FIXED = {_FLAGS: 4, SQL_MODE: 8, _AUTO_INCREMENT: 4, CHARSET: 6}
+_BYTES_AFTER_LENGTH = {_CATALOG: 1, _TIME_ZONE: 0, _CATALOG_NZ: 0}
+
+
+def session_variables(status: bytes) -> dict[int, bytes]:
+    """By their codes."""
+    found: dict[int, bytes] = {}
+    at = 0
+    while at < len(status):
+        code = status[at]
+        at += 1
+        if code == _COLLATIONS:
+            length = status[at] * 4
+            at += 1
+        elif code in _BYTES_AFTER_LENGTH:
+            length = status[at] + _BYTES_AFTER_LENGTH[code]
+            at += 1
+        elif code in _FIXED:
+            length = _FIXED[code]
+        else:
+            break
+        found[code] = status[at : at + length]
+        at += length
+    return found
+
+
+def statement(body: bytes, end: Place, charsets: Mapping[int, str], version: str) -> Statement:
+    """From a Query event's body. `charsets`: collation id -> character set; `version`: as the server names its own. Layout:
+    "Query_log_event": thread, time, length of the schema's name, error, length of the variables, variables, schema, 0, text."""
     start = 13 + int.from_bytes(body[11:13], "little")
     schema = body[start : start + body[8]]
-    return Statement(end, int.from_bytes(body[:4], "little"), schema.decode("utf-8", "replace"), body[start + body[8] + 1 :])
+    sql = body[start + body[8] + 1 :]
+    variables = session_variables(body[13:start])
+    charset, literals, _ = (charsets.get(int.from_bytes(variables.get(CHARSET, b"")[i : i + 2], "little"), "") for i in (0, 2, 4))
+    text = sql_text(charset, sql)
+    session = Session(
+        int.from_bytes(variables.get(SQL_MODE, b""), "little"),
+        literals,
+        version_number(version),
+        "mariadb" in version.lower(),
+        text is not None,
+    )
+    thread = int.from_bytes(body[:4], "little")
+    return Statement(end, thread, schema.decode("utf-8", "replace"), sql if text is None else text.encode(), session)
+
+
+def version_number(version: str) -> int:
+    """As executable comments have it: 8.0.23 is 80023."""
+    major, minor, patch = (int(number) for number in re.findall(r"\d+", version + " 0 0 0")[:3])
+    return major * 10_000 + minor * 100 + patch
+
+
+def version_of(format_description: bytes) -> str:
+    """The server's version, from the body of the event that a binlog file begins with."""
+    return format_description[2:52].rstrip(b"\0").decode("ascii", "replace")
 
 
 def is_ddl(sql: bytes) -> bool:
@@ -42,12 +100,15 @@ def is_ddl(sql: bytes) -> bool:
 
 class DdlScan:
     """`events` opens the binlog at a place and gives its events, with `checksum_bytes` at the end of each, until the binlog's end.
+    `charsets`: collation id -> character set; `version`: the server's, where the binlog does not say another one.
 
     What was found is kept, so that each byte is read about once.
     """
 
-    def __init__(self, events: Callable[[Place], Iterator[list[bytes]]], checksum_bytes: int) -> None:
-        self._events, self._checksum_bytes = events, checksum_bytes
+    def __init__(
+        self, events: Callable[[Place], Iterator[list[bytes]]], checksum_bytes: int, charsets: Mapping[int, str], version: str
+    ) -> None:
+        self._events, self._checksum_bytes, self._charsets, self._version = events, checksum_bytes, charsets, version
         self._from: Place | None = None
         self._to: Place | None = None
         self._found: list[Statement] = []
@@ -67,7 +128,7 @@ class DdlScan:
     def _read(self, start: Place, until: Place) -> None:
         if start.file != until.file or until.pos - start.pos > _SAID_BYTES:
             LOG.info("looking for DDL in the binlog from %s to %s", start, until)
-        file, end, checksum_bytes = start.file, start, self._checksum_bytes
+        file, end, checksum_bytes, version = start.file, start, self._checksum_bytes, self._version
         for events in self._events(start):
             for event in events:
                 _, kind, _, _, end_pos, _ = HEADER.unpack_from(event)
@@ -78,11 +139,12 @@ class DdlScan:
                     continue
                 if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
                     checksum_bytes = 4 if event[-5] == 1 else 0
+                    version = version_of(body)
                 end = max(end, Place(file, carried(end.pos if end.file == file else 0, end_pos)))
                 if kind in (BINLOG.QUERY_EVENT, QUERY_COMPRESSED):
-                    found = statement(body if kind == BINLOG.QUERY_EVENT else plain_query(body), end)
-                    if is_ddl(found.sql):
-                        self._found.append(found)
+                    query = body if kind == BINLOG.QUERY_EVENT else plain_query(body)
+                    if is_ddl(query[13 + int.from_bytes(query[11:13], "little") + query[8] + 1 :]):
+                        self._found.append(statement(query, end, self._charsets, version))
             if until <= end:
                 break
         if end < until:

@@ -12,7 +12,6 @@ from pymysqlreplication.constants import BINLOG
 
 HEADER = struct.Struct("<IBIIIH")
 IGNORABLE_FLAG = 0x80
-ANSI_QUOTES, NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20  # bits of sql_mode, of both servers
 
 HEARTBEAT_V2 = 0x29
 HEARTBEATS = {BINLOG.HEARTBEAT_LOG_EVENT, HEARTBEAT_V2}
@@ -49,33 +48,7 @@ _FRONT = rb"\s*(?:(?:/\*M?!\d*|\*/|/\*(?!M?!).*?\*/|(?:#|--\s)[^\n]*\n|SET\s+STA
 ROW_STATEMENT = re.compile(
     _FRONT + rb"(?:ANALYZE\s+(?:FORMAT\s*=\s*\w+\s+)?)?(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH|SELECT|DO)\b", re.IGNORECASE | re.DOTALL
 )
-_CREATE_TABLE = re.compile(_FRONT + rb"CREATE\s+(?:OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE | re.DOTALL)
-_ESCAPED_TEXTS, _PLAIN_TEXTS = (rb"'(?:[^'\\]|\\.)*'", rb'"(?:[^"\\]|\\.)*"'), (rb"'[^']*'", rb'"[^"]*"')
-
-
-def _quoted(single: bytes, double: bytes) -> re.Pattern[bytes]:
-    return re.compile(rb"|".join((single, double, rb"`[^`]*`", rb"/\*(?!M?!).*?\*/", rb"(?:#|--\s)[^\n]*")), re.DOTALL)
-
-
-# By whether a backslash escapes in texts, and in double quotes.
-_QUOTED = {
-    (a, b): _quoted((_PLAIN_TEXTS, _ESCAPED_TEXTS)[a][0], (_PLAIN_TEXTS, _ESCAPED_TEXTS)[b][1])
-    for a in (False, True)
-    for b in (False, True)
-}
-_ROWS_FROM = re.compile(rb"\bSELECT\b|\bVALUES\s*(?:\(|ROW\b)|\bTABLE\b", re.IGNORECASE)
-
-
-def creates_rows(sql: bytes, sql_mode: int = 0) -> bool:
-    """Whether this is CREATE TABLE ... SELECT, or VALUES, or TABLE: one that fills the table that it makes."""
-    found = _CREATE_TABLE.match(sql)
-    if found is None:
-        return False
-    escapes = not sql_mode & NO_BACKSLASH_ESCAPES
-    quoted = _QUOTED[escapes, escapes and not sql_mode & ANSI_QUOTES]
-    return _ROWS_FROM.search(quoted.sub(b"''", sql[found.end() :])) is not None
-
-
+CREATE_TABLE = re.compile(_FRONT + rb"CREATE\s+(?:OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE | re.DOTALL)
 BEGIN = re.compile(rb"BEGIN|START TRANSACTION|XA START .*", re.IGNORECASE | re.DOTALL)
 COMMIT, ROLLBACK = (re.compile(word, re.IGNORECASE) for word in (rb"COMMIT", rb"ROLLBACK"))
 ROLLBACK_TO = re.compile(rb"ROLLBACK\s+(?:WORK\s+)?TO\b.*", re.IGNORECASE | re.DOTALL)

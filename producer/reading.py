@@ -16,7 +16,8 @@ from cdcbus.producer import events as kinds
 from cdcbus.producer import tagged_gtid, xa
 from cdcbus.producer.columns import is_open
 from cdcbus.producer.compressed import PLAIN_ROWS, QUERY_COMPRESSED, plain_query, plain_rows
-from cdcbus.producer.ddl_scan import statement
+from cdcbus.producer.ddl import fills_table
+from cdcbus.producer.ddl_scan import Statement, statement, version_of
 from cdcbus.producer.decode import OPS
 from cdcbus.producer.end_watch import Sent
 from cdcbus.producer.events import HEADER, HEARTBEATS
@@ -71,6 +72,7 @@ class Reading:
         self._skips_statements = skips_statements
         self._passed_over: set[Targets] = set()  # of tables that the task does not read, as the log has said
         self._checksum_bytes = 4 if server.has_checksum else 0
+        self._version = server.version
         self._tables: dict[int, DecodableTable | None] = {}
         self._by_definition: dict[bytes, DecodableTable | None] = {}
         self._sequences: set[TableId] = set()  # as the log has said
@@ -273,14 +275,14 @@ class Reading:
         elif found := xa.FINISH.fullmatch(sql):
             self._xa_finish(found[1] == b"COMMIT", found[2], event, timestamp)
         elif kinds.ROW_STATEMENT.match(sql):
-            self._statement(sql, session(body))
+            self._row_statement(sql, session(body))
             if not self._in_transaction:
                 self._end(timestamp)
         elif not kinds.INSIDE.fullmatch(sql):
-            if kinds.creates_rows(sql, (of := session(body)).sql_mode):
-                self._statement(sql, of)
+            if kinds.CREATE_TABLE.match(sql) and self._fills_table(body):
+                self._row_statement(sql, session(body))
             self._by_definition.clear()  # a DDL: tables may look different from here on
-            ddl = statement(body, Place(self.file, self._pos))
+            ddl = self._statement(body)
             self._schema.follow(ddl, self._place())
             parts = list(self._ddl.read(ddl, self._origin(event, timestamp)))
             if not (self._published and self._is_out()):
@@ -290,7 +292,7 @@ class Reading:
             elif not self._in_transaction:
                 self._end(timestamp)
 
-    def _statement(self, sql: bytes, of: Session) -> None:
+    def _row_statement(self, sql: bytes, of: Session) -> None:
         """One that changes rows. Of other tables it is nothing to the task; of its own, or where that is not sure, it stops."""
         charset = self._server.charsets.get(of.collation, "")
         found = targets(sql, of, is_utf8=charset.startswith("utf8"))
@@ -320,6 +322,13 @@ class Reading:
     def _load_query(self, event: bytes, body: bytes, timestamp: int) -> None:
         """LOAD DATA in statement format: a Query event with numbers of the file behind its fixed part."""
         self._query(event, body[:13] + body[26:], timestamp)
+
+    def _statement(self, body: bytes) -> Statement:
+        return statement(body, Place(self.file, self._pos), self._server.charsets, self._version)
+
+    def _fills_table(self, body: bytes) -> bool:
+        created = self._statement(body)
+        return fills_table(created.sql, created.session)
 
     def _compressed_query(self, event: bytes, body: bytes, timestamp: int) -> None:
         self._query(event, plain_query(body), timestamp)
@@ -443,6 +452,7 @@ class Reading:
 
     def _format_description(self, event: bytes, body: bytes, timestamp: int) -> None:
         self._checksum_bytes = 4 if event[-5] == 1 else 0
+        self._version = version_of(body)
         self._created_ms = timestamp * 1000
 
     @property

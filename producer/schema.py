@@ -29,16 +29,11 @@ from cdcbus.producer.columns import (
 from cdcbus.producer.place import Place
 from cdcbus.producer.server import binlog_files, latest_position
 from cdcbus.producer.table_map import TableMap
-from cdcbus.producer.table_schema import PRIMARY, ROW_TIMES, TableColumn, TableSchema, UniqueKey, with_row_times
+from cdcbus.producer.table_schema import GEOMETRIES, PRIMARY, ROW_TIMES, TableColumn, TableSchema, UniqueKey, with_row_times
 from cdcbus.producer.type_names import type_names
 
 if TYPE_CHECKING:
     from cdcbus.producer.server import Connection
-
-_GEOMETRIES = (
-    *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"),
-    *("geomcollection", "geometrycollection"),
-)
 
 # information_schema's data_type -> the type codes that a table map may show for it.
 _CODES: dict[str, set[int]] = {
@@ -66,7 +61,7 @@ _CODES: dict[str, set[int]] = {
     "vector": {VECTOR},
     **{kind: {TYPE.STRING} for kind in OWN_TYPES},
     **{prefix + kind: {TYPE.BLOB, BLOB_COMPRESSED} for prefix in ("tiny", "", "medium", "long") for kind in ("text", "blob")},
-    **{kind: {TYPE.GEOMETRY} for kind in _GEOMETRIES},
+    **{kind: {TYPE.GEOMETRY} for kind in GEOMETRIES},
 }
 _NAMES = {code: kind for kind, codes in reversed(_CODES.items()) for code in codes}
 
@@ -95,6 +90,9 @@ def decodable(table_map: TableMap) -> DecodableTable:
     return DecodableTable(Table(table_map.table, tuple(columns), table_map.key), table_map.columns, tuple(readers))
 
 
+_SHOWS_HIDDEN_KEYS = "show_gipk_in_create_table_and_information_schema"
+
+
 class SchemaReader:
     """The tables of a server as they are, through a connection that serves one question at a time. `folds_names`: the server takes table
     names in any case."""
@@ -103,6 +101,9 @@ class SchemaReader:
         self._connection = connection
         # With the default level, a transaction would see the tables as they were when it began.
         self._ask("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        # MySQL may hide the key that it made for a table without one, which is in the rows all the same.
+        if self._ask("SHOW VARIABLES LIKE %s", _SHOWS_HIDDEN_KEYS):
+            self._ask(f"SET SESSION {_SHOWS_HIDDEN_KEYS} = ON")
         self.folds_names = bool(self._ask("SELECT @@lower_case_table_names")[0][0])
 
     def end(self) -> Place:

@@ -410,7 +410,7 @@ class SchemaHistory:
     # Names
 
     def _changes(self, statement: Statement) -> list[Change]:
-        found = changes(statement.sql, statement.schema)
+        found = changes(statement.sql, statement.schema, statement.session)
         return [folded(change) for change in found] if self._folds else found
 
     def _is_tracked(self, table: TableId) -> bool:

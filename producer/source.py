@@ -164,7 +164,7 @@ class BinlogSource:
         with servers.reported(self._config):
             row_metadata = servers.global_variables(self._connection, ("binlog_row_metadata",)).get("binlog_row_metadata", "")
             reader = SchemaReader(self._connection)
-        scan = DdlScan(self._events_until_now, 4 if server.has_checksum else 0)
+        scan = DdlScan(self._events_until_now, 4 if server.has_checksum else 0, server.charsets, server.version)
         return SchemaHistory(self._schemas, reader, scan, self._filter.accepts, server.identity, is_needed=row_metadata.upper() != "FULL")
 
     def _events_until_now(self, place: Place) -> Iterator[list[bytes]]:

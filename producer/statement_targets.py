@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.events import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
+from cdcbus.producer.ddl_scan import CHARSET, SQL_MODE, session_variables
+from cdcbus.producer.sql_tokens import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 
-# Status variables of a Query event: number -> its bytes, of those that may stand before the client's collation.
-_LENGTHS, _SQL_MODE, _CATALOG, _COLLATION = {0: 4, 1: 8, 3: 4}, 1, 6, 4
 _MODIFIERS = {"LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "QUICK", "HISTORY"}
 _JOINS = {",", "JOIN", "STRAIGHT_JOIN"}
 _QUERIES = {"SELECT", "WITH", "VALUES", "TABLE"}
@@ -47,19 +46,8 @@ def session(body: bytes) -> Session:
     """From a Query event's body."""
     end = 13 + int.from_bytes(body[11:13], "little")
     schema = body[end : end + body[8]].decode("utf-8", "replace")
-    mode = collation = 0
-    at = 13
-    while at < end:
-        kind, at = body[at], at + 1
-        if kind == _COLLATION:
-            collation = int.from_bytes(body[at : at + 2], "little")
-            break
-        if kind not in _LENGTHS and kind != _CATALOG:
-            break
-        size = 1 + body[at] if kind == _CATALOG else _LENGTHS[kind]
-        if kind == _SQL_MODE:
-            mode = int.from_bytes(body[at : at + size], "little")
-        at += size
+    found = session_variables(body[13:end])
+    mode, collation = (int.from_bytes(found.get(code, b"")[:size], "little") for code, size in ((SQL_MODE, 8), (CHARSET, 2)))
     return Session(schema, mode, collation)
 
 

@@ -28,7 +28,7 @@ class DdlReader:
 
     def read(self, statement: Statement, origin: Origin) -> Iterator[TableDdl]:
         """One for each table that the task reads. Raises UnreadableEvent for a TRUNCATE that is not understood."""
-        found = named(statement.sql, statement.schema)
+        found = named(statement.sql, statement.schema, statement.session)
         if found is None:
             self._refuse(statement, origin)
             return

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+from cdcbus.producer.charsets import BYTES_PER_CHARACTER, encoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class UniqueKey:
-    """A unique index. `is_whole`: of whole columns only, no prefix and no expression."""
+    """A unique index. `name` is empty where the server chose it. `is_whole`: of whole columns only, no prefix and no expression."""
 
     name: str
     columns: tuple[str, ...]
@@ -68,6 +70,10 @@ class TableSchema:
 
 
 PRIMARY = "PRIMARY"
+GEOMETRIES = (
+    *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"),
+    *("geomcollection", "geometrycollection"),
+)
 ROW_TIMES = ("row_start", "row_end")
 
 
@@ -107,15 +113,19 @@ FIRST = ""
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
+    """`if_missing`: nothing happens when it is there."""
+
     text: ColumnText
+    if_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeColumn:
-    """CHANGE, and MODIFY, where the name stays."""
+    """CHANGE, and MODIFY, where the name stays. `if_there`: nothing happens when it is not."""
 
     name: str
     text: ColumnText
+    if_there: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +136,30 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumn:
+    """`if_there`: nothing happens when it is not."""
+
     name: str
+    if_there: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class AddUnique:
+    """`prefixes`: how much of each column is in it; 0: all."""
+
     unique: UniqueKey
+    prefixes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AddIndex:
+    """One that is not unique; `names` are those that it may have."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AddRowTimes:
+    """MariaDB's WITH SYSTEM VERSIONING, of a new table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +183,7 @@ class SetCharset:
     converts: bool
 
 
-Action = AddColumn | ChangeColumn | RenameColumn | DropColumn | AddUnique | DropIndex | RenameIndex | SetCharset
+Action = AddColumn | ChangeColumn | RenameColumn | DropColumn | AddUnique | AddIndex | AddRowTimes | DropIndex | RenameIndex | SetCharset
 
 
 def apply(table: TableSchema, actions: Sequence[Action]) -> TableSchema | None:
@@ -167,21 +195,25 @@ def apply(table: TableSchema, actions: Sequence[Action]) -> TableSchema | None:
     if tuple(column.name for column in table.columns[-2:]) == ROW_TIMES:
         return None  # which stay behind the columns that are added
     old = {_folded(column.name): column.name for column in table.columns}
-    charset = next((action.charset for action in reversed(actions) if isinstance(action, SetCharset)), table.charset)
-    converts = any(isinstance(action, SetCharset) and action.converts for action in actions)
-    columns_before = _converted(table.columns, charset) if converts else table.columns
+    chosen = _chosen(actions, old)
+    charset = _charset(actions, table.charset)
+    if chosen is None or charset is None:
+        return None
+    columns_before: Sequence[TableColumn] = table.columns
+    if any(isinstance(action, SetCharset) and action.converts for action in chosen):
+        converted = _converted(table.columns, charset)
+        texts = [action.text for action in chosen if isinstance(action, AddColumn | ChangeColumn)]
+        if converted is None or any(text.charset not in (None, charset) or text.column.data_type in _TEXTS for text in texts):
+            return None  # MariaDB converts what is named in the same statement, MySQL does not, or makes it smaller
+        columns_before = converted
     changed: dict[str, TableColumn | None] = {}
     added: list[TableColumn] = []
     placed: list[tuple[str, str]] = []
-    new_uniques: list[UniqueKey] = []
-    for action in actions:
+    for action in chosen:
         if isinstance(action, AddColumn | ChangeColumn):
             column = _column(action.text, charset)
             if column is None:
                 return None
-            if action.text.unique:
-                name = PRIMARY if action.text.unique == PRIMARY else column.name
-                new_uniques.append(UniqueKey(name, (column.name,)))
             if action.text.place is not None:
                 placed.append((column.name, action.text.place))
             if isinstance(action, AddColumn):
@@ -199,18 +231,62 @@ def apply(table: TableSchema, actions: Sequence[Action]) -> TableSchema | None:
         changed[old[_folded(action.name)]] = column
     kept = [(column, changed.get(column.name, column)) for column in columns_before]
     columns = _placed([column for _, column in kept if column is not None] + added, placed)
-    uniques = _uniques(table, {before.name: after for before, after in kept}, actions, new_uniques)
-    if columns is None or uniques is None or not columns or len({_folded(column.name) for column in columns}) < len(columns):
+    if columns is None or not columns or len({_folded(column.name) for column in columns}) < len(columns):
         return None
-    spelled = {_folded(column.name): column.name for column in columns}
-    if any(_folded(name) not in spelled for unique in uniques for name in unique.columns if unique.is_whole):
+    spelled = {_folded(column.name): column for column in columns}
+    uniques = _uniques(table, {before.name: after for before, after in kept}, chosen, spelled)
+    if uniques is None or any(_folded(name) not in spelled for unique in uniques for name in unique.columns):
         return None
-    uniques = [replace(unique, columns=tuple(spelled.get(_folded(name), name) for name in unique.columns)) for unique in uniques]
+    uniques = [replace(unique, columns=tuple(spelled[_folded(name)].name for name in unique.columns)) for unique in uniques]
     primary = {name for unique in uniques if unique.name == PRIMARY for name in unique.columns}
+    tightened = {column.name for column in columns if column.is_nullable and column.name in primary}
+    if len(uniques) > 2 and any(unique.name != PRIMARY and tightened & set(unique.columns) for unique in uniques):
+        return None  # its place among the keys is by what its columns were
     columns = [replace(column, is_nullable=False) if column.name in primary else column for column in columns]
+    if any(_is_rekeyed(action) for action in chosen):
+        odd = any(_is_odd(unique, spelled) for unique in uniques)
+        if len(uniques) > 1 and (odd or list(table.uniques) != _sorted(table.uniques, table.columns)):
+            return None  # the server's order is not known
+        uniques = _sorted(uniques, columns)
+    result = TableSchema(tuple(columns), tuple(uniques), charset)
+    return with_row_times(result) if AddRowTimes() in chosen else result
+
+
+def _chosen(actions: Sequence[Action], old: Collection[str]) -> list[Action] | None:
+    """Without those that do nothing, as a column is there, or is not; None where other actions are about it, too."""
+    conditional = [a for a in actions if isinstance(a, AddColumn | ChangeColumn | DropColumn) and _is_conditional(a)]
+    names = [_folded(name) for action in actions for name in set(map(_folded, _names(action)))]
+    if any(isinstance(a, AddColumn) and a.text.unique and _folded(a.text.column.name) in old for a in conditional):
+        return None  # the key is made all the same
+    if any(names.count(_folded(name)) > 1 for action in conditional for name in _names(action)):
+        return None
+    return [
+        action
+        for action in actions
+        if not (isinstance(action, AddColumn) and action.if_missing and _folded(action.text.column.name) in old)
+        and not (isinstance(action, ChangeColumn | DropColumn) and action.if_there and _folded(action.name) not in old)
+    ]
+
+
+def _is_rekeyed(action: Action) -> bool:
+    """Whether the keys may be others after it, or in another order."""
+    return isinstance(action, AddUnique | DropIndex | ChangeColumn) or (isinstance(action, AddColumn) and bool(action.text.unique))
+
+
+def _sorted(uniques: Sequence[UniqueKey], columns: Sequence[TableColumn]) -> list[UniqueKey]:
+    """As servers do."""
     nullable = {column.name for column in columns if column.is_nullable}
-    uniques.sort(key=lambda unique: (unique.name != PRIMARY, bool(nullable & set(unique.columns)), not unique.is_whole))  # as servers do
-    return TableSchema(tuple(columns), tuple(uniques), charset)
+    return sorted(uniques, key=lambda unique: (unique.name != PRIMARY, bool(nullable & set(unique.columns)), not unique.is_whole))
+
+
+def _is_conditional(action: AddColumn | ChangeColumn | DropColumn) -> bool:
+    return action.if_missing if isinstance(action, AddColumn) else action.if_there
+
+
+def _charset(actions: Sequence[Action], charset: str) -> str | None:
+    """Of columns to come; None where the actions name several."""
+    named = {action.charset for action in actions if isinstance(action, SetCharset)}
+    return None if len(named) > 1 else next(iter(named), charset)
 
 
 def leaves(actions: Sequence[Action], columns: Collection[str]) -> bool:
@@ -237,15 +313,62 @@ def _folded(name: str) -> str:
 _CHARACTER_TYPES = {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"}
 
 
+_TEXTS = {"tinytext": 2**8 - 1, "text": 2**16 - 1, "mediumtext": 2**24 - 1, "longtext": 2**32 - 1}  # bytes
+_BINARY_TYPES = {"char": "binary", "varchar": "varbinary"} | {text: text.replace("text", "blob") for text in _TEXTS}
+
+
 def _column(text: ColumnText, charset: str) -> TableColumn | None:
-    if text.column.data_type not in _CHARACTER_TYPES:
-        return text.column
+    """As the server makes it, by the character set that it is to have; None where that is not known."""
+    column = text.column
+    size = int(column.type.partition("(")[2].rstrip(")")) if column.data_type in _SIZED and "(" in column.type else 0
+    if column.data_type not in _CHARACTER_TYPES:
+        if column.data_type == "blob" and size:
+            return replace(column, type=_text_of(size).replace("text", "blob"))
+        return None if column.data_type == "varbinary" and size > 65_535 else column
     charset = charset if text.charset is None else text.charset
-    return replace(text.column, charset=charset) if charset else None
+    if not charset:
+        return None
+    column = replace(column, charset=charset)
+    if column.data_type in ("enum", "set"):
+        return column if column.type.isascii() or encoded(charset, column.type) is not None else None
+    if (column.data_type == "char" and size > 255) or (column.data_type == "varchar" and size * _width(charset) > 65_535):
+        return None  # which some servers refuse, and some make a TEXT
+    if column.data_type == "text" and size:
+        column = replace(column, type=_text_of(size * _width(charset)))
+    if charset == "binary":
+        return replace(column, type=_BINARY_TYPES[column.data_type] + column.type.removeprefix(column.data_type), charset="")
+    return column
 
 
-def _converted(columns: Sequence[TableColumn], charset: str) -> tuple[TableColumn, ...]:
-    return tuple(replace(c, charset=charset) if c.data_type in _CHARACTER_TYPES and c.charset != "binary" else c for c in columns)
+_WIDE = {"ucs2", "utf16", "utf16le", "utf32"}
+_SIZED = {"char", "varchar", "text", "blob", "varbinary"}
+
+
+def _width(charset: str) -> int:
+    return BYTES_PER_CHARACTER.get(charset, 1)
+
+
+def _text_of(size: int) -> str:
+    """The smallest type that holds so many bytes."""
+    return next((text for text, limit in _TEXTS.items() if size <= limit), "longtext")
+
+
+def _converted(columns: Sequence[TableColumn], charset: str) -> tuple[TableColumn, ...] | None:
+    """None where the text does not tell to what."""
+    if charset == "binary":
+        return None
+    found = []
+    for column in columns:
+        if column.data_type in _CHARACTER_TYPES and column.charset not in ("", "binary"):
+            after = replace(column, charset=charset)
+            if column.data_type in _TEXTS and _width(charset) > _width(column.charset):
+                characters = _TEXTS[column.data_type] // _width(column.charset)
+                after = replace(after, type=_text_of(characters * _width(charset)))
+            elif not column.type.isascii() or (column.data_type in ("enum", "set") and column.charset in _WIDE):
+                return None  # both servers take the bytes of labels for text of the other character set
+            column = after
+        found.append(column)
+    return tuple(found)
 
 
 def _placed(columns: Sequence[TableColumn], placed: Sequence[tuple[str, str]]) -> list[TableColumn] | None:
@@ -266,14 +389,24 @@ def _placed(columns: Sequence[TableColumn], placed: Sequence[tuple[str, str]]) -
 
 
 def _uniques(
-    table: TableSchema, columns: dict[str, TableColumn | None], actions: Sequence[Action], new: Sequence[UniqueKey]
+    table: TableSchema, columns: dict[str, TableColumn | None], actions: Sequence[Action], spelled: Mapping[str, TableColumn]
 ) -> list[UniqueKey] | None:
+    """`columns`: those that were there, and what became of them; `spelled`: those that are there now."""
     dropped = {_folded(action.name) for action in actions if isinstance(action, DropIndex)}
     renamed = {_folded(action.name): action.to for action in actions if isinstance(action, RenameIndex)}
+    changed = {_folded(action.name) for action in actions if isinstance(action, ChangeColumn)}
+    before = {column.name: column for column in table.columns}
     uniques = []
     for unique in table.uniques:
-        if _folded(unique.name) in dropped:
+        if not unique.name and any(_may_be_named(unique, name) for name in dropped | renamed.keys()):
+            return None
+        if unique.name and _folded(unique.name) in dropped:
             continue
+        touched = [name for name in unique.columns if _folded(name) in changed]
+        if touched and not unique.is_whole:
+            return None  # a part may have become all
+        if any(_is_long(column) for name in touched for column in (before[name], columns[name]) if column):
+            return None  # MariaDB keeps a hash of it
         after = [columns.get(name) for name in unique.columns]
         gone = [name in columns and columns[name] is None for name in unique.columns]
         if any(gone):
@@ -282,7 +415,65 @@ def _uniques(
             return None  # what is left of the key is for the server to say
         names = tuple(column.name if column else name for column, name in zip(after, unique.columns, strict=True))
         uniques.append(replace(unique, name=renamed.get(_folded(unique.name), unique.name), columns=names))
-    uniques += [*(action.unique for action in actions if isinstance(action, AddUnique)), *new]
-    if len({_folded(unique.name) for unique in uniques}) < len(uniques):
-        return None
-    return uniques
+    taken = [_folded(name) for action in actions for name in _index_names(action)]
+    for action in actions:
+        if isinstance(action, AddColumn | ChangeColumn) and action.text.unique:
+            action = AddUnique(UniqueKey(PRIMARY if action.text.unique == PRIMARY else "", (action.text.column.name,)), (0,))
+        if isinstance(action, AddUnique):
+            added = _sized(action, spelled)
+            if added is None:
+                return None
+            if not added.name and not table.columns and added.columns and taken.count(_folded(added.columns[0])) == 1:
+                added = replace(added, name=added.columns[0])
+            uniques.append(added)
+    given = [_folded(unique.name) for unique in uniques if unique.name]
+    return uniques if len(set(given)) == len(given) else None
+
+
+def _may_be_named(unique: UniqueKey, name: str) -> bool:
+    """Whether a server may have given it this name."""
+    return not unique.columns or name.startswith((_folded(unique.columns[0]), "functional_index"))
+
+
+def _index_names(action: Action) -> tuple[str, ...]:
+    """Those that it may give to an index."""
+    if isinstance(action, AddIndex):
+        return action.names
+    if isinstance(action, AddUnique):
+        return (action.unique.name or "".join(action.unique.columns[:1]),)
+    if isinstance(action, AddColumn | ChangeColumn) and action.text.unique:
+        return (action.text.column.name,)
+    return ()
+
+
+def _sized(action: AddUnique, columns: Mapping[str, TableColumn]) -> UniqueKey | None:
+    """With `is_whole` as the columns' sizes have it; None where that cannot be known."""
+    unique = action.unique
+    for name, prefix in zip(unique.columns, action.prefixes, strict=True):
+        column = columns.get(_folded(name))
+        if column is None:
+            return None
+        is_sized = column.data_type in _KEY_PARTS
+        if _is_long(column) if not prefix else not (is_sized or _is_text(column)):
+            return None  # MariaDB keeps a hash of what is long
+        size = column.type.partition("(")[2].rstrip(")") or "1"
+        if prefix and (not is_sized or prefix < int(size)):
+            unique = replace(unique, is_whole=False)
+    return unique
+
+
+_KEY_PARTS = {"char", "varchar", "binary", "varbinary"}
+
+
+def _is_odd(unique: UniqueKey, columns: Mapping[str, TableColumn]) -> bool:
+    """Whether MariaDB keeps a hash of what is in the key, or it is of shapes."""
+    types = [columns[_folded(name)] for name in unique.columns]
+    return any(column.data_type in GEOMETRIES or (unique.is_whole and _is_long(column)) for column in types)
+
+
+def _is_text(column: TableColumn) -> bool:
+    return column.data_type.endswith(("text", "blob"))
+
+
+def _is_long(column: TableColumn) -> bool:
+    return _is_text(column) or column.data_type in GEOMETRIES or column.data_type in ("json", "vector")

@@ -11,3 +11,5 @@ alter table t drop e, drop f, add column `order` enum('x', 'y,z', 'it''s ') char
 -> id int, order enum('x','y,z','it''s'), b 2 text, c decimal(10,2) unsigned, a bigint key id
 ALTER TABLE t ADD x INT GENERATED ALWAYS AS (id + 1) STORED, ADD y SET('p','q') CHARSET utf8mb4, ADD z BOOLEAN;
 -> id int, order enum('x','y,z','it''s'), b 2 text, c decimal(10,2) unsigned, a bigint, x int, y set('p','q'), z tinyint(1) key id
+ALTER TABLE t /*!50606 ADD COLUMN e */ ENUM('\\', 'x'), DROP c, MODIFY x NATIONAL VARCHAR(9) /* longer */;
+-> id int, order enum('x','y,z','it''s'), b 2 text, a bigint, x varchar(9), y set('p','q'), z tinyint(1), e enum('\\','x') key id

@@ -21,11 +21,14 @@ from cdcbus.plugins.errors import UnreadableEvent, UnusableHistory
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.rowchange import RowChange, TableId
 from cdcbus.producer import schema_history
+from cdcbus.producer.charsets import encoded
 from cdcbus.producer.ddl import Altered, Created, changes
+from cdcbus.producer.ddl_scan import version_number
 from cdcbus.producer.rows import Batch
 from cdcbus.producer.schema import SchemaReader
 from cdcbus.producer.schema_history import MemorySchemas
 from cdcbus.producer.source import BinlogSource
+from cdcbus.producer.sql_tokens import Session
 from cdcbus.producer.table_schema import TableSchema, apply
 from cdcbus.producer.task import FetchTask, FilterConfig
 from cdcbus.tasks.schema_store import ZooKeeperSchemas
@@ -216,16 +219,90 @@ def test_tables_that_are_copied_swapped_and_made_again(course: Course, *, is_lag
     assert course.between(course.start, course.read_to)[1:] == expected
 
 
-UNREADABLE = "ALTER TABLE {0} ADD c INT /*!50000 , ADD d INT */"
+UNREADABLE = "ALTER TABLE {0} ADD c INT, ADD d INT, ORDER BY a, b"
 
 
 def test_ddl_of_tables_that_are_left_out_never_stops(source: Database, course: Course, name: str) -> None:
     course.task = fetch_task(source, name, tables=FilterConfig(regexes=(rf"{name}\.t",)))
     course.run(
-        "CREATE TABLE hidden (t INT)", UNREADABLE.format("hidden"), "ALTER TABLE hidden ADD t2 INT", "INSERT INTO t VALUES (1, 10, 20)"
+        "CREATE TABLE hidden (a INT, b INT)",
+        UNREADABLE.format("hidden"),
+        "ALTER TABLE hidden ADD t2 INT",
+        "INSERT INTO t VALUES (1, 10, 20)",
     )
     assert course.catch_up() == [BEFORE]
     assert all("hidden" not in entry for entry in course.entries)
+
+
+CLIENTS = {"latin1": "größe", "gbk": "表", "sjis": "表ソ"}  # the second bytes of the last are a backslash's
+
+
+@pytest.mark.parametrize("is_lagging", [False, True], ids=["live", "lagging"])
+@pytest.mark.parametrize("client", CLIENTS)
+def test_ddl_means_what_it_means_in_the_character_set_of_its_session(
+    course: Course, source: Database, name: str, client: str, *, is_lagging: bool
+) -> None:
+    word = CLIENTS[client]
+    ddl = (
+        f"ALTER TABLE t ADD `{word}` ENUM('{word}', 'x', 'y''{word}') CHARACTER SET utf8mb4, DROP a",
+        f"INSERT INTO t VALUES (1, 20, '{word}'), (2, 20, 'y''{word}')",
+        f"ALTER TABLE t CHANGE `{word}` `2{word}` ENUM('{word}', 'x', 'y''{word}', '{word}z') CHARACTER SET utf8mb4 COMMENT '{word}'",
+        f"INSERT INTO t VALUES (3, 20, '{word}z')",
+        "ALTER TABLE t DROP b",
+    )
+    rows = []
+    with connect(source) as connection, connection.cursor() as cursor:
+        cursor.execute(f"USE {name}")
+        cursor.execute(f"SET NAMES {client}")
+        for statement in ddl:
+            sql = encoded(client, statement)
+            assert sql is not None
+            connection.query(sql)
+            rows += [] if is_lagging else course.catch_up()
+    rows += course.catch_up()
+    after = [{"id": "1", "b": "20", word: word}, {"id": "2", "b": "20", word: f"y'{word}"}, {"id": "3", "b": "20", f"2{word}": f"{word}z"}]
+    assert rows == after
+
+
+def test_sql_modes_are_those_of_the_session(course: Course) -> None:
+    course.run(
+        "SET sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'",
+        "ALTER TABLE t ADD \"c d\" ENUM('a\\', 'b') COMMENT 'x\\', DROP a",
+        "INSERT INTO t VALUES (1, 20, 2)",
+        """CREATE TABLE u (id INT COMMENT 'a\\', "SELECT" INT COMMENT 'SELECT 1')""",
+        "INSERT INTO u VALUES (2, 3)",
+        "ALTER TABLE t DROP b",
+        "ALTER TABLE u DROP id",
+    )
+    assert course.catch_up() == [{"id": "1", "b": "20", "c d": "b"}, {"id": "2", "SELECT": "3"}]
+
+
+def test_a_new_table_is_followed_from_its_text(course: Course) -> None:
+    course.run(
+        "CREATE TABLE u (id INT PRIMARY KEY /*!50000 , b INT */ /*!990000 , x INT */)",
+        "INSERT INTO u VALUES (1, 20)",
+        "ALTER TABLE u ADD /*! a INT */ FIRST",
+        "INSERT INTO u VALUES (10, 2, 20)",
+        "ALTER TABLE u DROP b",
+    )
+    assert course.catch_up() == [{"id": "1", "b": "20"}, {"a": "10", "id": "2", "b": "20"}]
+
+
+def test_a_key_that_the_server_made_and_hides_is_read(source: Database, source_cursor: Cursor, name: str, least_metadata: None) -> None:
+    """MySQL's generated invisible primary key, which it shows to sessions that want to see it."""
+    source_cursor.execute("SHOW GLOBAL VARIABLES LIKE 'show_gipk_in_create_table_and_information_schema'")
+    if not source_cursor.fetchall():
+        pytest.skip("a key of MySQL's")
+    with global_variable(source, "show_gipk_in_create_table_and_information_schema", "OFF"):
+        source_cursor.execute("SET sql_generate_invisible_primary_key = ON")
+        source_cursor.execute("CREATE TABLE t (a INT)")
+        course = Course(source_cursor, fetch_task(source, name))
+        course.run("INSERT INTO t VALUES (5)")
+        assert course.catch_up() == [{"my_row_id": "1", "a": "5"}]
+        course.run(
+            "CREATE TABLE u (a INT)", "INSERT INTO u VALUES (6)", "ALTER TABLE u ADD b INT", "INSERT INTO u VALUES (7, 8)", "DROP TABLE u"
+        )
+        assert course.catch_up() == [{"my_row_id": "1", "a": "6"}, {"my_row_id": "2", "a": "7", "b": "8"}]
 
 
 def test_ddl_that_is_not_understood_is_answered_by_the_server(course: Course) -> None:
@@ -410,12 +487,14 @@ def test_the_text_of_ddl_means_what_the_server_makes_of_it(
     with connect(source) as connection:
         reader = SchemaReader(connection)
         before = TableSchema((), (), reader.default_charset(name))
+        source_cursor.execute("SELECT VERSION()")
+        session = Session(version=version_number(source_cursor.fetchall()[0][0]), is_mariadb=is_mariadb)
         for step in found:
             source_cursor.execute(step.sql)
             after, _ = reader.read(TableId(name, "t"))
             assert after is not None
             made: TableSchema | None = before
-            for change in changes(step.sql.encode(), name):
+            for change in changes(step.sql.encode(), name, session):
                 assert isinstance(change, Altered | Created)
                 made = None if made is None or change.actions is None else apply(made, change.actions)
             if made is not None:

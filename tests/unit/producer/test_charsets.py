@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.producer.charsets import _CODECS, _TABLES, decoder
+from cdcbus.producer.charsets import _CODECS, _TABLES, decoder, encoded, sql_text
 
 
 def test_binary_is_one_character_per_byte() -> None:
@@ -61,3 +61,20 @@ def test_what_the_servers_have_otherwise_than_the_codecs(charset: str, raw: byte
 def test_an_unknown_character_set_is_named_with_the_column(charset: str) -> None:
     with pytest.raises(UnreadableEvent, match=rf"column c has character set {charset or '.unknown.'}"):
         decoder(charset, "c")
+
+
+@pytest.mark.parametrize("charset", ["latin1", "gbk", "sjis", "ujis", "big5", "cp1251", "utf8mb4"])
+def test_a_statement_is_text_only_where_it_is_known_to_the_last_character(charset: str) -> None:
+    for text in ("ALTER TABLE `t`", "größe\\n", "表ソ\\'", "Ж"):
+        raw = encoded(charset, text)
+        if raw is not None:
+            assert sql_text(charset, raw) == text
+    assert sql_text(charset, b"\xff\xff\xfe") in (None, "ÿÿþ", "яяю")
+
+
+def test_a_statement_whose_character_set_does_not_tell_its_signs_is_no_text() -> None:
+    assert sql_text("swe7", b"a") is None
+    assert sql_text("", "ä".encode()) is None
+    assert sql_text("binary", "ä".encode()) is None
+    assert sql_text("", b"a") == "a"
+    assert sql_text("sjis", b"\x81\x5f") is None

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from cdcbus.producer.events import INSIDE, ROLLBACK_TO, ROW_STATEMENT, creates_rows
+from cdcbus.producer.ddl import fills_table
+from cdcbus.producer.events import CREATE_TABLE, INSIDE, ROLLBACK_TO, ROW_STATEMENT
+from cdcbus.producer.sql_tokens import NO_BACKSLASH_ESCAPES, Session
+
+PLAIN = Session()
+
+
+def creates_rows(sql: bytes, session: Session = PLAIN) -> bool:
+    return CREATE_TABLE.match(sql) is not None and fills_table(sql, session)
 
 
 @pytest.mark.parametrize(
@@ -73,3 +81,9 @@ def test_a_statement_inside_a_transaction_is_no_ddl(sql: bytes) -> None:
 @pytest.mark.parametrize("sql", [b"ROLLBACK TO `s`", b"rollback work to s", b"ROLLBACK TO SAVEPOINT s"])
 def test_a_rollback_to_a_savepoint(sql: bytes) -> None:
     assert ROLLBACK_TO.fullmatch(sql)
+
+
+def test_a_comment_that_ends_in_a_backslash_ends_where_the_session_says() -> None:
+    sql = rb"CREATE TABLE x (n INT COMMENT 'a\', m INT COMMENT 'SELECT')"
+    assert not creates_rows(sql, Session(NO_BACKSLASH_ESCAPES))
+    assert creates_rows(sql.replace(b"'SELECT')", b"b') SELECT 1"), Session(NO_BACKSLASH_ESCAPES))

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from cdcbus.producer.events import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, creates_rows
+from cdcbus.producer.sql_tokens import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 from cdcbus.producer.statement_targets import Session, session, targets
 
 
@@ -86,11 +86,3 @@ def test_the_session_is_read_from_the_event() -> None:
     body = bytes(8) + b"\4" + bytes(2) + struct.pack("<H", len(status)) + status + b"shop\0INSERT"
     assert session(body) == Session("shop", ANSI_QUOTES, 45)
     assert session(bytes(8) + b"\4" + bytes(4) + b"shop\0INSERT") == Session("shop", 0, 0)
-
-
-def test_a_comment_that_ends_in_a_backslash_hides_no_select() -> None:
-    sql = rb"CREATE TABLE t (a INT COMMENT 'x\', b INT COMMENT ' SELECT ')"
-    assert not creates_rows(sql, NO_BACKSLASH_ESCAPES)
-    assert creates_rows(sql.replace(b")", b") SELECT 1"), NO_BACKSLASH_ESCAPES)
-    ansi = rb"""CREATE TABLE t ("a\" INT, b CHAR(9) DEFAULT ' SELECT " ')"""
-    assert not creates_rows(ansi, ANSI_QUOTES)
