@@ -45,7 +45,7 @@ POSTGRESQL: Final = [
     *(("time", type_) for type_ in ("time(0)", "time(2)", "time")),
     *(
         ("text", type_)
-        for type_ in ("text", "varchar(20)", "char(20)", "citext", *(f"text COLLATE {{schema}}.{name}" for name in ("two", "one", "shift")))
+        for type_ in ("text", "varchar(20)", "citext", *(f"text COLLATE {{schema}}.{name}" for name in ("two", "one", "shift")))
     ),
 ]
 COLLATIONS: Final = {"two": "und-u-ks-level2", "one": "und-u-ks-level1", "shift": "und-u-ka-shifted-kn-true-ks-level1"}

@@ -25,7 +25,6 @@ CASES = [
     (TargetColumn("c", "binary", 3), "a", "a\0\0"),
     (TargetColumn("c", "int"), "no number", "no number"),
     (TargetColumn("c", "char", 9), "a  ", "a"),
-    (TargetColumn("c", "bpchar", 9), "a  ", "a"),
     (TargetColumn("c", "date"), "2024-02-29 10:00:00", "2024-02-29"),
     (TargetColumn("c", "numeric", 5, scale=-1), "15", "20"),
     (TargetColumn("c", "timestamp without time zone", 0), "1999-12-31 23:59:58.5", "1999-12-31 23:59:58"),
@@ -51,7 +50,6 @@ def test_texts_that_collations_take_for_equal_fold_together() -> None:
     ("column", "source", "is_less"),
     [
         (TargetColumn("c", "char", 9), "varchar(9)", True),
-        (TargetColumn("c", "bpchar", 9), "char(9)", False),
         (TargetColumn("c", "binary", 9), "varbinary(9)", True),
         (TargetColumn("c", "date"), "datetime", True),
         (TargetColumn("c", "date"), "date", False),
