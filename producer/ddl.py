@@ -387,7 +387,7 @@ class _Statement(_Reader):
         return AddUnique(*_unique(index, self.parentheses()))
 
     def _create_table(self, is_temporary: bool) -> list[Change]:
-        if_missing = self.skip("IF", "NOT", "EXISTS")
+        if_missing = self.skip("IF", "NOT", "EXISTS") and not self._session.is_change
         table = self._table()
         inside = _Statement(self.parentheses(), self._schema, self._session) if self.word(1) == "LIKE" else self
         if inside.skip("LIKE"):

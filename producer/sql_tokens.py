@@ -18,13 +18,15 @@ REAL_AS_FLOAT, ANSI_QUOTES, ORACLE, MAXDB, NO_BACKSLASH_ESCAPES = 1, 1 << 2, 1 <
 @dataclass(frozen=True, slots=True)
 class Session:
     """How a statement was read. `literals`: the character set of its strings, empty where it is not known; `version`: of the server,
-    as executable comments have it (80400); `is_exact`: its text is known to the last character."""
+    as executable comments have it (80400); `is_exact`: its text is known to the last character; `is_change`: the server says that it
+    changed something, so that what it was to make IF NOT EXISTS was not there."""
 
     sql_mode: int = 0
     literals: str = "utf8mb4"
     version: int = 999_999
     is_mariadb: bool = False
     is_exact: bool = True
+    is_change: bool = False
 
     def has(self, mode: int) -> bool:
         """Whether the sql_mode has this bit, which only MariaDB may mean by it: MySQL has given up ORACLE and MAXDB."""

@@ -104,6 +104,11 @@ def test_a_temporary_table_is_told_from_a_real_one() -> None:
     assert change.is_temporary
 
 
+def test_a_table_that_the_server_says_it_made_was_not_there() -> None:
+    (change,) = changes(b"CREATE TABLE IF NOT EXISTS a LIKE b", "s", Session(is_change=True))
+    assert change == Created(A, like=B)
+
+
 def test_names_are_folded_where_the_server_does() -> None:
     found = [folded(change) for change in changes(b"RENAME TABLE A TO X.B", "S")]
     assert found == [Renamed(A, TableId("x", "b"))]
