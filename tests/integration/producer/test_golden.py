@@ -60,8 +60,16 @@ def test_golden(
         path.write_text(render(case).replace(name, SCHEMA), encoding="utf-8")
         return
     expected = [with_schema(record, name) for part in case.parts for record in part.records]
-    assert [like(record, wanted) for record, wanted in zip(found, expected, strict=False)] == expected
+    shown = [like(record, wanted) for record, wanted in zip(found, expected, strict=False)]
+    assert [without_width(record) for record in shown] == expected
     assert len(found) == len(expected)
+
+
+def without_width(record: Expected) -> Expected:
+    """As full metadata, which the cases are written with, show a boolean."""
+    types = record.canal.get("mysqlType", {})
+    types.update((column, type_.replace("tinyint(1)", "tinyint")) for column, type_ in types.items())
+    return record
 
 
 def execute(source: Database, name: str, case: Case) -> list[BinlogPosition]:
