@@ -182,7 +182,8 @@ class Reading:
         handle = self._handlers.get(kind) or self._unknown(event)
         self._start = self._pos
         if end_pos and kind not in HEARTBEATS:
-            self._pos = carried(self._start, end_pos) if kind != BINLOG.FORMAT_DESCRIPTION_EVENT else end_pos
+            is_head = kind == BINLOG.FORMAT_DESCRIPTION_EVENT  # which may come again, with its own place, before a later one
+            self._pos = end_pos if is_head else carried(self._start, end_pos)
         elif self._in_transaction:  # where MariaDB leaves the place of events open
             self._pos += len(event)
         handle(event, event[19 : len(event) - self._checksum_bytes], timestamp)
@@ -300,8 +301,9 @@ class Reading:
             if found not in self._passed_over and len(self._passed_over) < _PASSED_OVER:
                 self._passed_over.add(found)
                 LOG.warning(
-                    "%s: %s was logged as text and is passed over, as all like it: the task does not read that. What triggers, foreign "
-                    "keys and functions change by it in tables of the task would be missed; binlog_format=ROW for every session shows it",
+                    "%s: %s was logged as text and is passed over, as all like it: the task does not read that. What views, triggers, "
+                    "foreign keys and functions change by it in tables of the task would be missed; binlog_format=ROW for every session "
+                    "shows it",
                     *(self._place(), found),
                 )
         elif self._skips_statements:

@@ -128,7 +128,7 @@ class BinlogSource:
         A file that breaks off, as after a power loss, is left behind for the next one with a line in the log. Raises UnreadableEvent naming
         event and position, UnusableHistory, PositionLost, SourceUnavailable, SourceMisconfigured; what was read before is given out first.
         """
-        position = _askable(position)
+        position = askable(position, self._server)
         history = self._history()
         for _ in self._begin(history, position):
             yield Batch([], None, [])  # so that it can be stopped
@@ -149,7 +149,7 @@ class BinlogSource:
     def prepare(self, position: BinlogPosition) -> Iterator[None]:
         """Stores what reading from `position` on has to know of the tables. Gives control back in between; who does not go on leaves
         nothing behind that harms a later start. Raises UnusableHistory, SourceUnavailable, SourceMisconfigured."""
-        yield from self._begin(self._history(), position)
+        yield from self._begin(self._history(), askable(position, self._server))
 
     def _begin(self, history: SchemaHistory, position: BinlogPosition) -> Iterator[None]:
         with servers.reported(self._config):
@@ -185,10 +185,10 @@ class BinlogSource:
         return self._stream is not None and has_more(self._stream)
 
 
-def _askable(position: BinlogPosition) -> BinlogPosition:
+def askable(position: BinlogPosition, server: servers.Server) -> BinlogPosition:
     """A server is asked for a place by 32 bits: one that lies beyond these is read up to from its file's head, and nothing of that is sent
-    again."""
-    if position.pos < SPAN:
+    again. A position in another server's files stays as it is: there reading goes by its GTIDs."""
+    if position.pos < SPAN or not server.has_files_of(position):
         return position
     return replace(position, pos=4, gtid="", published=position.published or Published(position.file, position.pos, position.gtid))
 

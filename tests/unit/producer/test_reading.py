@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -11,13 +12,14 @@ from pymysqlreplication.constants import BINLOG
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.position import BinlogPosition, Published
 from cdcbus.plugins.rowchange import TableDdl
 from cdcbus.producer.filter import TableFilter
 from cdcbus.producer.place import SPAN
 from cdcbus.producer.reading import Reading
 from cdcbus.producer.rows import Batch, Part, Rows
 from cdcbus.producer.server import Server
+from cdcbus.producer.source import askable
 from cdcbus.producer.table_ddl import DdlReader
 from cdcbus.producer.task import DdlConfig, FilterConfig
 from tests.unit.producer.test_table_map import strings, table_map
@@ -199,6 +201,15 @@ def test_the_ddl_of_create_table_select_comes_before_its_rows() -> None:
     binlog.add(BINLOG.XID_EVENT, bytes(8))
     (batch,) = binlog.read(100)
     assert numbers(batch.closed) == ["CREATE", "1", "2"]
+
+
+@pytest.mark.parametrize(("server_uuid", "is_own"), [(SERVER.server_uuid, True), ("", False), (UUID, False)])
+def test_a_place_beyond_four_gigabytes_is_read_up_to_on_its_own_server_only(server_uuid: str, is_own: bool) -> None:
+    """On another one reading goes by GTIDs, which must not be lost."""
+    stored = BinlogPosition("bin.7", SPAN + 9, gtid=f"{UUID}:1-5", server_uuid=server_uuid)
+    again = replace(stored, pos=4, gtid="", published=Published("bin.7", SPAN + 9, stored.gtid))
+    assert askable(stored, SERVER) == (again if is_own else stored)
+    assert askable(replace(stored, pos=SPAN - 1), SERVER).pos == SPAN - 1
 
 
 def test_places_beyond_four_gigabytes_are_whole() -> None:
