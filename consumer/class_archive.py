@@ -44,7 +44,7 @@ def make_archive(file: Path) -> None:
     or asked for last, as installations may share a cache. Raises ConfigError when Java does not make it."""
     with making(file.parent) as part:
         if part is None:
-            with suppress(PermissionError):  # a cache that somebody else fills
+            with suppress(OSError):  # a cache that somebody else fills, maybe read only
                 os.utime(file.parent)
             return
         _rehearse(part / file.name)

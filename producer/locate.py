@@ -18,6 +18,7 @@ from cdcbus.producer import server as servers
 from cdcbus.producer import tagged_gtid
 from cdcbus.producer.events import GTID_TAGGED, HEADER
 from cdcbus.producer.gtid import GtidSet, commit_us, gtids_before_file, mysql_gtid, parse_gtids
+from cdcbus.producer.place import SPAN
 from cdcbus.producer.server import Server
 from cdcbus.producer.stream import BOUNDED, open_stream
 from cdcbus.producer.task import SourceConfig
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from cdcbus.producer.server import Connection
 
 LOG = logging.getLogger(__name__)
-_LAST_PLACE = 0xFFFFFFFF  # that an event can tell
 _SAID_BYTES = 1 << 26  # reading so much takes seconds: the log says so
 FIRST_EVENT = 4  # behind the four magic bytes that open a binlog file
 _BEGINS = {BINLOG.GTID_LOG_EVENT, BINLOG.ANONYMOUS_GTID_LOG_EVENT, GTID_TAGGED, BINLOG.MARIADB_GTID_EVENT}
@@ -164,7 +164,7 @@ class Binlog:
     def _gtids_before(self, file: str, pos: int) -> str:
         """What MySQL had executed at a transaction edge: what the file's head says, and what came since. Empty where its events tell no
         place, behind 4 GB, or its transactions have no GTIDs."""
-        if not self._server.has_gtids or pos > _LAST_PLACE:
+        if not self._server.has_gtids or pos >= SPAN:
             return ""
         if pos > _SAID_BYTES:
             LOG.info("source %s: reading %s up to %d for the GTIDs before it", self._where(), file, pos)

@@ -30,7 +30,7 @@ from cdcbus.producer.place import Place
 from cdcbus.producer.server import binlog_files, latest_position
 from cdcbus.producer.table_map import TableMap
 from cdcbus.producer.table_schema import GEOMETRIES, PRIMARY, ROW_TIMES, TableColumn, TableSchema, UniqueKey, with_row_times
-from cdcbus.producer.type_names import type_names
+from cdcbus.producer.type_names import BLOB_PREFIX, type_names
 
 if TYPE_CHECKING:
     from cdcbus.producer.server import Connection
@@ -259,7 +259,7 @@ def shape(table_map: TableMap) -> str:
 def _type_name(column: BinlogColumn) -> str:
     """As far as a table map alone tells it: a TEXT and a BLOB are one type there, and some types of MariaDB are a CHAR."""
     if column.type in (TYPE.BLOB, BLOB_COMPRESSED):
-        prefix = {1: "tiny", 3: "medium", 4: "long"}.get(column.meta[0], "")
+        prefix = BLOB_PREFIX[column.meta[0]]
         return f"{prefix}text or {prefix}blob"
     if column.type == TYPE.STRING:
         return " or ".join(("char", *(kind for kind, size in OWN_TYPES.items() if size == column.meta[0])))

@@ -112,7 +112,7 @@ class SchemaHistory:
         there. `server`: that one's name, empty where the position does not tell it. Where the history is not of that server, this does
         nothing. Like `begin`, it gives control back in between."""
         self._load()
-        if self._followed is not None or not self._tables or self._followed_on not in (server or self._followed_on,):
+        if self._followed is not None or not self._tables or (server and server != self._followed_on):
             self._is_loaded = False  # `begin` has its own look at it
             self._tables.clear()
             return

@@ -1,6 +1,7 @@
 """Which tables a statement may change that was logged as text: read from its beginning, without its values. Pure.
 
-More tables than it changes may be told, never fewer. What triggers, foreign keys and stored functions change besides is not in its text.
+More tables than it names may be told, never fewer. What views, triggers, foreign keys and stored functions change besides is not in its
+text.
 """
 
 from __future__ import annotations

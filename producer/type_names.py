@@ -26,7 +26,7 @@ _TEMPORAL = {
     TYPE.NEWDATE: ("date", 91),
     TYPE.YEAR: ("year", 12),
 }
-_BLOB_PREFIX = {1: "tiny", 2: "", 3: "medium", 4: "long"}
+BLOB_PREFIX = {1: "tiny", 2: "", 3: "medium", 4: "long"}
 
 
 def type_names(column: BinlogColumn) -> tuple[str, int]:
@@ -61,7 +61,7 @@ def _other(column: BinlogColumn, kind: int, first: int) -> tuple[str, int]:
             return f"{'binary' if kind == TYPE.STRING else 'varbinary'}({first})", 2004
         return f"{name}({first // BYTES_PER_CHARACTER.get(column.charset, 1)})", number
     if kind in (TYPE.BLOB, BLOB_COMPRESSED):
-        prefix = _BLOB_PREFIX[first]
+        prefix = BLOB_PREFIX[first]
         return (prefix + "blob", 2004) if is_binary else (prefix + "text", 2005)
     if kind in (TYPE.ENUM, TYPE.SET):
         labels = ",".join("'" + label.replace("'", "''") + "'" for label in column.labels)

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from cdcbus.producer.run import Progress as FetchProgress
 
 BATCHES_KEPT = 10
-SKIPPED_SECONDS = 3600.0
-LOST_SECONDS = 3600.0  # a task that reads again what a target has lost may be done within a second
+TOLD_SECONDS = 3600.0  # a task that reads again what a target has lost may be done within a second
 STAGES = SOURCE_TO_KAFKA, KAFKA_TO_TARGET, SOURCE_TO_TARGET = "source_to_kafka", "kafka_to_target", "source_to_target"
 
 
@@ -71,9 +70,9 @@ class LoadMeasures:
 
     @property
     def target_lost(self) -> str:
-        """What the target was found to have lost within the last LOST_SECONDS."""
+        """What the target was found to have lost within the last TOLD_SECONDS."""
         progress = self._progress
-        return progress.lost if progress is not None and self._clock() - progress.lost_at < LOST_SECONDS else ""
+        return progress.lost if progress is not None and self._clock() - progress.lost_at < TOLD_SECONDS else ""
 
     @property
     def late_records(self) -> int:
@@ -159,9 +158,9 @@ class FetchMeasures:
 
     @property
     def skipped(self) -> str:
-        """What was left out within the last SKIPPED_SECONDS, as consumer.onStatement says."""
+        """What was left out within the last TOLD_SECONDS, as consumer.onStatement says."""
         progress = self._progress
-        if progress is None or self._clock() - progress.skipped_at >= SKIPPED_SECONDS:
+        if progress is None or self._clock() - progress.skipped_at >= TOLD_SECONDS:
             return ""
         return (
             f"{progress.skipped:,} statements that change its tables were logged as text and skipped since its process started "
