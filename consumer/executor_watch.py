@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import Any
 
@@ -10,16 +9,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcbus.consumer.spark import has_executors
+from cdcbus.plugins.task_status import TaskStatus
 
-LOG = logging.getLogger(__name__)
 PATIENCE_SECONDS = 30.0
 
 
 class ExecutorWatch:
     """Of one query."""
 
-    def __init__(self, task_id: str, spark: SparkSession, query: StreamingQuery) -> None:
-        self._task_id, self._context = task_id, spark.sparkContext
+    def __init__(self, status: TaskStatus, spark: SparkSession, query: StreamingQuery) -> None:
+        self._status, self._context = status, spark.sparkContext
         self._is_cluster = has_executors(spark)
         if self._is_cluster:
             self._tracker: Any = self._context._jsc.sc().statusTracker()  # answers without asking anybody, also when Spark has ended
@@ -28,13 +27,13 @@ class ExecutorWatch:
         self._is_told = False
 
     def look(self) -> None:
-        """To be called every second or so. Warns in the log when a job of the query has waited so long without an executor; tells when
-        one is there."""
+        """To be called every second or so. Reports a job of the query that has waited so long without an executor, and that one is there
+        again."""
         if not self._is_cluster:
             return
         if len(self._tracker.getExecutorInfos()) > 1:  # the driver is one of them
             if self._is_told:
-                LOG.info("task %s has executors again", self._task_id)
+                self._status.resumed("executors are available again")
             self._since, self._is_told = None, False
         elif self._is_told:
             return
@@ -43,13 +42,9 @@ class ExecutorWatch:
         elif self._since is None:
             self._since = time.monotonic()
         elif time.monotonic() - self._since >= PATIENCE_SECONDS:
-            LOG.warning(
-                "task %s waits for executors: spark.master=%s has given application %s none for %g s; look there for room, and for why "
-                "they do not start",
-                self._task_id,
-                self._context.master,
-                self._context.applicationId,
-                PATIENCE_SECONDS,
+            self._status.waiting(
+                f"for executors: spark.master={self._context.master} has given application {self._context.applicationId} none for "
+                f"{PATIENCE_SECONDS:g} s; look there for room, and for why they do not start"
             )
             self._is_told = True
 

@@ -14,7 +14,6 @@ Spark's checkpoint is a throw-away folder of each start: the target is the autho
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
@@ -42,8 +41,8 @@ from cdcbus.consumer.topic_identity import TopicIdentity
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.policy import keep_trying
+from cdcbus.plugins.task_status import TaskStatus
 
-LOG = logging.getLogger(__name__)
 POLL_SECONDS = 0.1
 LOOK_SECONDS = 1.0
 REST_POLL_SECONDS = 0.5
@@ -53,13 +52,14 @@ def run(
     task: LoadTask,
     stores: Mapping[str, PositionStore],
     stop: Event,
+    status: TaskStatus,
     report: Callable[[Progress], None],
     open_spark: OpenSpark = spark_session,
 ) -> None:
     """Runs until `stop` is set or a bounded replay has reached its end. `stores`: one per topic.
 
     The first look at target, Kafka and ZooKeeper must succeed. Later any of them may be away for as long as it likes, and a table or column
-    that the target lacks is waited for. `report` is called when reading begins, and after each batch.
+    that the target lacks is waited for. `status` is given the task's state; `report` is called when reading begins, and after each batch.
     Raises ConfigError, PositionError, PositionLost, BusError, DataError, TargetError: no position moves past a row that the target has not
     committed. `open_spark` gives the session of a Spark application for the length of a block.
     """
@@ -78,11 +78,11 @@ def run(
             if not applier.is_dry_run:
                 take_over(applier, positions, starts)
             identity = TopicIdentity(task, starts.topic_ids)
-            LOG.info("task %s reads %s", task.task_id, shown(progress.next_offsets))
+            status.reading(shown(progress.next_offsets))
             report(progress)
             while not (stop.is_set() or is_done(task, progress)):
                 batches = Batches(task, applier, executors, positions, progress, stop, report, size, scratch)
-                if _stream(task, spark, scratch, batches, identity):
+                if _stream(task, spark, scratch, batches, identity, status):
                     _rest(task, positions, progress, stop, identity)
 
         with dead_letters_of(task) as letters, closing(make_applier(task, stop, letters.put if letters else None)) as applier:
@@ -99,13 +99,13 @@ def run(
             with open_spark(task, stop) as (spark, scratch):
                 if executors and size.is_large(ahead):
                     executors.warm_up(spark, len(progress.next_offsets))
-                keep_trying(f"task {task.task_id}", attempt, lambda: progress.done, stop)
+                keep_trying(status, attempt, lambda: progress.done, stop)
     except JVM_ENDED as error:
         if not stop.is_set():  # else the signal has gone to Spark as well, and nothing is lost
             raise CdcError(f"task {task.task_id}: the JVM of Spark has ended ({type(error).__name__}); the log before says more") from error
 
 
-def _stream(task: LoadTask, spark: SparkSession, scratch: Path, batches: Batches, identity: TopicIdentity) -> bool:
+def _stream(task: LoadTask, spark: SparkSession, scratch: Path, batches: Batches, identity: TopicIdentity, status: TaskStatus) -> bool:
     """Runs one streaming query until it is to end, nothing comes, or batches of another size fit better; a batch that has begun is finished
     first. Whether it is because nothing comes. Raises what ended it."""
     stream = kafka_stream(spark, task, batches.progress.next_offsets, batches.size.records)
@@ -115,7 +115,7 @@ def _stream(task: LoadTask, spark: SparkSession, scratch: Path, batches: Batches
         writer = stream.writeStream.foreachBatch(batches).option("checkpointLocation", Path(checkpoint).as_uri())
         spark.sparkContext.setLocalProperty(POOL, SMALL)  # for what this thread starts
         query = batches.start(writer.options(**ASYNCHRONOUS_PROGRESS))
-        watch = ExecutorWatch(task.task_id, spark, query)
+        watch = ExecutorWatch(status, spark, query)
         try:
             while not batches.ended.wait(POLL_SECONDS):
                 batches.look_around()

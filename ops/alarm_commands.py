@@ -96,7 +96,7 @@ def test(as_json: bool, bus: BusSettings) -> None:
     from cdcbus.ops.alarms.channels import NotAccepted, channels_of
     from cdcbus.ops.alarms.state import Kind, Notice
     from cdcbus.ops.alarms.watch import message_of
-    from cdcbus.tasks.task_nodes import State
+    from cdcbus.plugins.task_status import State
 
     channels = channels_of(bus.alarm)
     if not channels:

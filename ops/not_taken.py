@@ -9,9 +9,10 @@ from kazoo.client import KazooClient
 
 from cdcbus.ops.node.offer import read_offer
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.task_status import State
 from cdcbus.tasks.bus_nodes import BusNodes, NodeInfo
 from cdcbus.tasks.dist_nodes import DistNodes
-from cdcbus.tasks.task_nodes import State, Status, TaskNodes
+from cdcbus.tasks.task_nodes import Status, TaskNodes
 
 
 def explained(client: KazooClient, status: Status) -> Status:

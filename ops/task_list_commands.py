@@ -19,8 +19,9 @@ from cdcbus.ops.tables import json_option, print_json, print_table
 from cdcbus.ops.task_progress import print_failures, print_progress
 from cdcbus.ops.task_words import task_argument
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.task_status import State
 from cdcbus.tasks.minutes import Minute, Minutes, last_hour
-from cdcbus.tasks.task_nodes import Failure, State, Status, TaskNodes, status_of
+from cdcbus.tasks.task_nodes import Failure, Status, TaskNodes, status_of
 
 if TYPE_CHECKING:
     from cdcbus.tasks.bus_settings import BusSettings

@@ -14,8 +14,9 @@ from cdcbus.ops.bus_options import bus_options
 from cdcbus.ops.tables import json_option, print_json
 from cdcbus.ops.task_words import task_argument
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.task_status import State
 from cdcbus.tasks.orders import order_start, refuse_by_hand
-from cdcbus.tasks.task_nodes import State, Status, TaskNodes, status_of
+from cdcbus.tasks.task_nodes import Status, TaskNodes, status_of
 from cdcbus.tasks.this_process import operator
 
 if TYPE_CHECKING:

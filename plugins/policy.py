@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -40,8 +39,8 @@ from cdcbus.plugins.errors import (
     UnsafeOffsetTable,
     UnusableHistory,
 )
+from cdcbus.plugins.task_status import TaskStatus
 
-LOG = logging.getLogger(__name__)
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 20.0
 
 
@@ -116,7 +115,7 @@ def growing_pause(failures: int) -> float:
 
 
 def keep_trying(
-    name: str,
+    status: TaskStatus,
     attempt: Callable[[], None],
     done: Callable[[], int],
     stop: Event,
@@ -124,7 +123,8 @@ def keep_trying(
 ) -> None:
     """Calls `attempt` until it returns or `stop` is set, as long as its errors are ones to retry; raises the others.
 
-    Pauses follow the number of failures, which begins anew once `done()`, a count of work, has grown. An operator's edit needs no pause.
+    Pauses follow the number of failures, which starts again at zero once `done()`, a count of work, has grown. An operator's edit needs
+    no pause. Each failure is reported to `status`.
     """
     failures = 0
     while not stop.is_set():
@@ -133,11 +133,11 @@ def keep_trying(
             attempt()
             return
         except PositionConflict as error:
-            LOG.warning("%s: %s", name, error)
+            status.retrying(str(error))
         except CdcError as error:
             if policy_of(error).action is Action.STOP:
                 raise
             failures = 0 if done() > before else failures + 1
             pause = pause_seconds(failures)
-            LOG.warning("%s: %s; trying again in %g s", name, error, pause)
+            status.retrying(f"{error}; trying again in {pause:g} s")
             stop.wait(pause)

@@ -9,7 +9,6 @@ ZooKeeper position (or start rule)
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from cdcbus.plugins.policy import keep_trying
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, TableId
+from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.addresses import Addresses, pause_seconds
 from cdcbus.producer.heartbeat import beating
 from cdcbus.producer.publish import KafkaPublisher
@@ -28,7 +28,6 @@ from cdcbus.producer.source import BinlogSource
 from cdcbus.producer.task import FetchTask
 from cdcbus.producer.transactions import Deliveries, deliveries
 
-LOG = logging.getLogger(__name__)
 OPEN_XA_SECONDS = 60.0
 
 
@@ -60,6 +59,7 @@ def run(
     positions: PositionStore,
     schemas: SchemaStore,
     stop: Event,
+    status: TaskStatus,
     report: Callable[[Progress], None],
     epoch: str = "",
 ) -> None:
@@ -67,7 +67,7 @@ def run(
 
     The first connection must succeed, at one of its addresses. Later the source may go away for as long as it likes: it is tried again, at
     one address after the other.
-    `epoch`: of this holder of the swimlane's lock, told by each of its records (`plugins/epoch.py`).
+    `status` is given the task's state. `epoch`: of this holder of the swimlane's lock, told by each of its records (`plugins/epoch.py`).
     Raises ConfigError, PositionError, SourceError, BusError: no position moves past a row that Kafka has not confirmed.
     """
     progress = Progress()
@@ -85,10 +85,10 @@ def run(
             start, is_stored = start_position(there, positions, source)
             if not is_stored and not _began(source, start, positions, stop):
                 return
-            LOG.info("task %s reads the binlog from %s", task.task_id, start)
+            status.reading(f"the binlog from {start}")
             try:
                 checkpoint = _Checkpoint(task, positions, deliver, start, progress, report)
-                _copy(task.task_id, source, start, publisher, checkpoint, stop)
+                _copy(source, start, publisher, checkpoint, status, stop)
             except PositionLost as lost:
                 _began(source, source.instead(lost), positions, stop)
                 raise SourceUnavailable("the binlog is read from that place at the next attempt") from lost
@@ -104,7 +104,7 @@ def run(
     ) as publisher:
         deliver, progress.tables = deliveries(publisher, task.publish, positions), publisher.tables
         addresses.first(look)
-        keep_trying(f"task {task.task_id}", attempt, addresses.done, stop, pause_seconds)
+        keep_trying(status, attempt, addresses.done, stop, pause_seconds)
 
 
 def _began(source: BinlogSource, start: BinlogPosition, positions: PositionStore, stop: Event) -> bool:
@@ -192,31 +192,30 @@ class _Checkpoint:
 
 
 class _OpenXa:
-    """Says in the log, and so by the task's state, when an XA transaction has been prepared for so long that a person has to finish it."""
+    """Says by the task's status when an XA transaction has been prepared for so long that a person has to finish it."""
 
-    def __init__(self, task_id: str) -> None:
-        self._task_id = task_id
+    def __init__(self, status: TaskStatus) -> None:
+        self._status = status
         self._told: tuple[str, int] | None = None
 
     def look(self, oldest: tuple[str, int] | None) -> None:
         """`oldest`: the xid of the one that was prepared first, and when, in epoch seconds."""
         if self._told is not None and oldest != self._told:
-            LOG.info("task %s: XA transaction %s is finished", self._task_id, self._told[0])
+            self._status.resumed(f"XA transaction {self._told[0]} is finished")
             self._told = None
         if oldest is not None and oldest != self._told and (seconds := time.time() - oldest[1]) > OPEN_XA_SECONDS:
             self._told = oldest
-            LOG.warning(
-                "task %s waits: XA transaction %s is prepared since %d s, and until it is finished the stored position stays before it. "
-                "Finish it at the source (XA RECOVER lists it; XA COMMIT or XA ROLLBACK)",
-                *(self._task_id, oldest[0], seconds),
+            self._status.waiting(
+                f"for XA transaction {oldest[0]}, prepared {seconds:.0f} s ago: the stored position stays before it until it is finished. "
+                "Finish it at the source (XA RECOVER lists it; XA COMMIT or XA ROLLBACK)"
             )
 
 
 def _copy(
-    task_id: str, source: BinlogSource, start: BinlogPosition, publisher: KafkaPublisher, checkpoint: _Checkpoint, stop: Event
+    source: BinlogSource, start: BinlogPosition, publisher: KafkaPublisher, checkpoint: _Checkpoint, status: TaskStatus, stop: Event
 ) -> None:
     """Copies row changes until `stop` is set, storing edges as it goes and once more at the end, also when the source fails."""
-    open_xa = _OpenXa(task_id)
+    open_xa = _OpenXa(status)
     try:
         for batch in source.batches(start):
             checkpoint.progress.open_xa = batch.open_xa

@@ -7,8 +7,9 @@ from dataclasses import replace
 from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import ConfigError, PositionConflict
+from cdcbus.plugins.task_status import State
 from cdcbus.tasks.bus_nodes import BusNodes
-from cdcbus.tasks.task_nodes import State, Status, TaskNodes
+from cdcbus.tasks.task_nodes import Status, TaskNodes
 
 
 def order_start(nodes: TaskNodes, status: Status, by: str, is_anew: bool = False) -> int:

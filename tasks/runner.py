@@ -106,14 +106,14 @@ def _run(
 
             epoch = epoch_text(next_epoch(client, task.task_id, task.swimlane), task.task_id, task.swimlane)
             with closing(ZooKeeperPositions(client, task.task_id, task.swimlane)) as positions:
-                producer.run(task, positions, ZooKeeperSchemas(client, task.task_id, task.swimlane), stop, report, epoch)
+                producer.run(task, positions, ZooKeeperSchemas(client, task.task_id, task.swimlane), stop, teller.status, report, epoch)
         else:
             from cdcbus.consumer import run as consumer  # starts slowly: it brings pyspark
             from cdcbus.consumer.spark import spark_session
 
             stores = {topic: ZooKeeperPositions(client, task.task_id, topic) for topic in task.source.topics}
             try:
-                consumer.run(task, stores, stop, report, open_spark or spark_session)
+                consumer.run(task, stores, stop, teller.status, report, open_spark or spark_session)
             finally:
                 for store in stores.values():
                     store.close()  # the client may live on, for other tasks
@@ -122,7 +122,7 @@ def _run(
         if is_attended:
             attempt()
         else:
-            keep_trying(f"task {task.task_id}", attempt, lambda: 0, stop)
+            keep_trying(teller.status, attempt, lambda: 0, stop)
 
 
 @contextmanager

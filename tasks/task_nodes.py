@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
 import orjson
@@ -24,6 +23,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NotEmptyError
 
 from cdcbus.plugins.errors import ConfigError, PositionConflict
+from cdcbus.plugins.task_status import State
 from cdcbus.tasks.audit import audited
 from cdcbus.tasks.delays import Percentiles
 from cdcbus.tasks.json_nodes import JsonNode, Watch, drop_node, get_children, get_node, is_own, now, put_node, reported, take_node
@@ -34,20 +34,6 @@ from cdcbus.tasks.this_process import identity
 
 TASKS = f"{ROOT}/task"
 WORKING, STOPPED = "WORKING", "STOPPED"
-
-
-class State(StrEnum):
-    """NEW: never started. STARTING: wanted, not at work yet. RETRYING: something is away, or it has failed and is started again.
-    DONE: a bounded replay has reached its end. ERROR: it waits for a person."""
-
-    NEW = "NEW"
-    STARTING = "STARTING"
-    WORKING = "WORKING"
-    RETRYING = "RETRYING"
-    STOPPED = "STOPPED"
-    DONE = "DONE"
-    ERROR = "ERROR"
-
 
 ENDED = (State.DONE, State.ERROR)  # until the next order
 FAILURES_KEPT = 20

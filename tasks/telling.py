@@ -14,54 +14,20 @@ from threading import Event, Thread
 from typing import Any
 
 from cdcbus.consumer.task import LoadTask
-from cdcbus.plugins import policy
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.task_at_work import TASK_AT_WORK
+from cdcbus.plugins.task_status import State, TaskStatus
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.json_nodes import age_seconds, now
 from cdcbus.tasks.lag import Lag, lag_meter
 from cdcbus.tasks.measures import measures_of
 from cdcbus.tasks.minutes import Minutes, MinuteWriter
 from cdcbus.tasks.table_counts import TableCounts, add_to_porters_node
-from cdcbus.tasks.task_nodes import Stat, State, TaskNodes
+from cdcbus.tasks.task_nodes import Stat, TaskNodes
 
 TELL_SECONDS = 5.0
 LOOK_SECONDS = 0.5
 LOG = logging.getLogger(__name__)
-# Warnings of these mean that the task tries again, or waits; what else they say that it works.
-_SPEAK_OF_STATE = (policy.__name__, "cdcbus.producer.run", "cdcbus.consumer.run", "cdcbus.consumer.executor_watch")
-
-
-class _Ear(logging.Handler):
-    """What the task says in the log of its own state: that it reads, or that it tries again, and why. Deaf for others of the process.
-
-    One that tries again reads again each time, which is not yet to work: it has to get on from its `place`, or have nothing left to do.
-    """
-
-    def __init__(self, task_id: str, place: Callable[[], Hashable]) -> None:
-        super().__init__(logging.INFO)
-        self._task_id, self._place = task_id, place
-        self._failed_at: Hashable = None
-        self._reads_again = False
-        self.state, self.reason = State.STARTING, ""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if record.name not in _SPEAK_OF_STATE or TASK_AT_WORK.get() not in ("", self._task_id):
-            return
-        if record.levelno >= logging.WARNING:
-            self.state, self.reason = State.RETRYING, record.getMessage()
-            self._failed_at, self._reads_again = self._place(), False
-        elif self.state is State.RETRYING:
-            self._reads_again = True
-        else:
-            self.state, self.reason = State.WORKING, ""
-
-    def see(self, *, is_behind: bool) -> None:
-        """How the task is doing."""
-        self.acquire()  # as whoever logs does
-        if self._reads_again and (self._place() != self._failed_at or not is_behind):
-            self.state, self.reason, self._reads_again = State.WORKING, "", False
-        self.release()
 
 
 class _Moves:
@@ -80,14 +46,14 @@ class _Moves:
 
 
 class Teller:
-    """Called with a task's progress; tells ZooKeeper of it on a thread of its own, which never holds the task up."""
+    """Called with a task's progress; tells ZooKeeper of it, and of its `status`, on a thread of its own, which never holds the task up."""
 
     def __init__(self, task: FetchTask | LoadTask, nodes: TaskNodes, node_id: str) -> None:
         self._task, self._nodes, self._node_id = task, nodes, node_id
         self._progress: Any = None
         self._over = Event()
         self._measures = measures_of(task)
-        self._ear = _Ear(task.task_id, lambda: self._measures.place)
+        self.status = TaskStatus(task.task_id, lambda: self._measures.place)
         self._moves = _Moves()
         self._minutes = MinuteWriter(task.task_id, Minutes(nodes.client))
         self._tables: dict[tuple[str, str], TableCounts] = {}  # as porter's nodes have them
@@ -100,22 +66,19 @@ class Teller:
     @contextmanager
     def telling(self, stop: Event) -> Iterator[None]:
         """As long as the block lasts; at its end the task is STOPPED if `stop` is set, else DONE, or ERROR if it raises."""
-        logger = logging.getLogger("cdcbus")
-        logger.addHandler(self._ear)
         thread = Thread(target=self._tell_on, name="telling", daemon=True)
         thread.start()
-        last = Stat(State.STOPPED)
+        last, reason = State.STOPPED, ""
         try:
             yield
-            last = Stat(State.STOPPED if stop.is_set() else State.DONE)
+            last = State.STOPPED if stop.is_set() else State.DONE
         except CdcError as error:
-            last = Stat(State.ERROR, str(error))
+            last, reason = State.ERROR, str(error)
             raise
         finally:
-            logger.removeHandler(self._ear)
             self._over.set()
             thread.join()
-            self._ear.state, self._ear.reason = last.state, last.reason
+            self.status.ended(last, reason)
             self._tell(0.0, Lag())
             self._tell_failure()
             self._tell_minute(Lag())
@@ -125,14 +88,14 @@ class Teller:
         measure, told, told_at, rows = lag_meter(self._task), State.NEW, 0.0, 0
         self._go_on()
         while not self._over.wait(LOOK_SECONDS):
-            self._ear.see(is_behind=True)
+            self.status.observe(is_behind=True)
             seconds = time.monotonic() - told_at
-            if self._ear.state is not told or seconds >= TELL_SECONDS:
+            if self.status.now[0] is not told or seconds >= TELL_SECONDS:
                 done = self._done()
                 rate = (done - rows) / seconds if told_at else 0.0
                 lag = Lag() if self._progress is None else measure(self._progress)
-                self._ear.see(is_behind=lag.is_behind)
-                told, told_at, rows = self._ear.state, time.monotonic(), done
+                self.status.observe(is_behind=lag.is_behind)
+                told, told_at, rows = self.status.now[0], time.monotonic(), done
                 self._moves.see(done, self._measures.place, lag.is_behind)
                 self._tell(rate, lag)
                 self._tell_failure()
@@ -147,14 +110,14 @@ class Teller:
                 self._moves.rows_at -= before.idle_seconds + (age_seconds(before.at) or 0.0)
 
     def _tell_failure(self) -> None:
-        state, reason = self._ear.state, self._ear.reason
+        state, reason = self.status.now
         if (state, reason) != self._failed and state in (State.RETRYING, State.ERROR):
             place = f"node {self._node_id}" if self._node_id else f"process {os.getpid()} on {socket.gethostname()}"
             self._try(lambda: self._nodes.add_failure(self._task.task_id, place, reason))
         self._failed = state, reason
 
     def _tell_minute(self, lag: Lag) -> None:
-        self._try(lambda: self._minutes.write(self._done(), lag.records, _rounded(lag.seconds), self._ear.state))
+        self._try(lambda: self._minutes.write(self._done(), lag.records, _rounded(lag.seconds), self.status.now[0]))
         self._try(self._tell_tables)
 
     def _tell_tables(self) -> None:
@@ -176,8 +139,7 @@ class Teller:
     def _tell(self, rows_per_second: float, lag: Lag) -> None:
         measures = self._measures
         stat = Stat(
-            self._ear.state,
-            self._ear.reason,
+            *self.status.now,
             now(),
             self._node_id,
             os.getpid(),

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from cdcbus.ops.alarms.limits import Limits
-from cdcbus.tasks.task_nodes import Stat, State
+from cdcbus.plugins.task_status import State
+from cdcbus.tasks.task_nodes import Stat
 
 SILENT_SECONDS = 60.0
 LONGEST_REASON = 1_000

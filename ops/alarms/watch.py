@@ -24,11 +24,12 @@ from cdcbus.ops.alarms.store import SENT_KEPT, WAITING_KEPT, AlarmNodes, Sent, T
 from cdcbus.ops.not_taken import explained
 from cdcbus.ops.repeating import repeating
 from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.plugins.task_status import State
 from cdcbus.tasks.bus_nodes import BusNodes
 from cdcbus.tasks.bus_settings import BusSettings
 from cdcbus.tasks.dist_nodes import DistNodes
 from cdcbus.tasks.json_nodes import age_seconds
-from cdcbus.tasks.task_nodes import State, Status, TaskNodes, status_of
+from cdcbus.tasks.task_nodes import Status, TaskNodes, status_of
 
 LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 10.0

@@ -32,12 +32,13 @@ from cdcbus.ops.web.live import stream
 from cdcbus.ops.web.pages import live_parts, page
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.rowchange import Op
+from cdcbus.plugins.task_status import State
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.audit import actions as audited_actions
 from cdcbus.tasks.bus_nodes import BusNodes, NodeInfo
 from cdcbus.tasks.lineage import ways
 from cdcbus.tasks.minutes import Minutes
-from cdcbus.tasks.task_nodes import State, TaskNodes
+from cdcbus.tasks.task_nodes import TaskNodes
 
 ACTIONS = 30  # of the audit, shown
 NOTICES = 50  # of alarms, shown

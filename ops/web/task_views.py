@@ -23,6 +23,7 @@ from cdcbus.plugins.errors import CdcError, ConfigError, PositionError
 from cdcbus.plugins.kafka.publish_config import PublishConfig
 from cdcbus.plugins.loaders.jdbc_url import read_url
 from cdcbus.plugins.position import BinlogPosition, kafka_positions_from_json
+from cdcbus.plugins.task_status import State
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.dist_nodes import DistNodes
 from cdcbus.tasks.entries import Entry, is_inline_secret
@@ -31,7 +32,7 @@ from cdcbus.tasks.keys import find_key
 from cdcbus.tasks.minutes import MINUTE_SECONDS, Minute, Minutes, last_hour, minute_of
 from cdcbus.tasks.position_history import Change, histories, positions_of
 from cdcbus.tasks.properties import Inspection, inspect_dist
-from cdcbus.tasks.task_nodes import State, Status, TaskNodes, status_of
+from cdcbus.tasks.task_nodes import Status, TaskNodes, status_of
 
 KNOWN_SECONDS = 30.0  # how long a text is not read again, as the sources that it names may have changed
 OVERVIEW_SECONDS = 1.0  # how long all who look share one answer

@@ -43,6 +43,7 @@ from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.tasks.positions import MemoryPositions
 from cdcbus.tasks.properties import read_task
 from tests.bench import backlog as backlogs
@@ -188,7 +189,7 @@ def _measured(task: LoadTask, changes: int) -> dict[str, float]:
         if progress.done >= changes:
             stop.set()
 
-    run(task, {topic: MemoryPositions() for topic in task.source.topics}, stop, note)
+    run(task, {topic: MemoryPositions() for topic in task.source.topics}, stop, TaskStatus(task.task_id), note)
     begun = reports[0][0]
     last, done = reports[-1]
     return {

@@ -30,7 +30,7 @@ from rich.table import Table
 from cdcbus.ops.stack import processes
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.ops.stack.stack import down, up
-from cdcbus.tasks.task_nodes import State
+from cdcbus.plugins.task_status import State
 from tests.support.bus import Bus, load_text, open_bus
 from tests.support.waiting import wait_until
 

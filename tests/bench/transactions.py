@@ -22,6 +22,7 @@ from rich.console import Console
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.run import Progress, run
 from cdcbus.producer.schema_history import MemorySchemas
 from cdcbus.producer.server import latest_position
@@ -65,7 +66,14 @@ def rate(addresses: Addresses, start: BinlogPosition, end: BinlogPosition, rows:
             stop.set()
 
     begun = time.perf_counter()
-    run(replace(task, start=start, position_interval_seconds=0.5), MemoryPositions(), MemorySchemas(), stop, report)
+    run(
+        replace(task, start=start, position_interval_seconds=0.5),
+        MemoryPositions(),
+        MemorySchemas(),
+        stop,
+        TaskStatus(task.task_id),
+        report,
+    )
     return rows / (time.perf_counter() - begun)
 
 

@@ -10,7 +10,7 @@ import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Addresses, Database
-from cdcbus.tasks.task_nodes import State
+from cdcbus.plugins.task_status import State
 from tests.support.bus import fetch_text, load_text, open_bus, postgresql_schema
 from tests.support.changing import KEYS, changing
 from tests.support.waiting import wait_until

@@ -34,7 +34,7 @@ def test_lanes_wait_for_executors_and_are_applied_on_them_though_one_is_killed(t
     waits = f"task {load.task_id} waits for executors: spark.master={cluster.url} has given application app-"
     wait_until(lambda: waits in load.log.read_text(), "the warning")
     worker = cluster.add_worker("2g")
-    wait_until(lambda: f"task {load.task_id} has executors again" in load.log.read_text(), "the end of it")
+    wait_until(lambda: f"task {load.task_id}: executors are available again" in load.log.read_text(), "the end of it")
     begun = f'SELECT COUNT(*) FROM {shop.name}."orders"'
     wait_until(lambda: shop.postgresql(begun) != [(0,)], "the first rows", 360)
     os.kill(random.choice(executors(worker)), signal.SIGKILL)

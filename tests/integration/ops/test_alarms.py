@@ -18,10 +18,11 @@ from cdcbus.ops.alarms import watch as watches
 from cdcbus.ops.alarms.store import AlarmNodes
 from cdcbus.ops.alarms.watch import Watch
 from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.task_status import State
 from cdcbus.tasks.bus_nodes import BusNodes
 from cdcbus.tasks.bus_settings import read_bus_settings
 from cdcbus.tasks.json_nodes import now, put_node
-from cdcbus.tasks.task_nodes import Run, Stat, State, TaskNodes
+from cdcbus.tasks.task_nodes import Run, Stat, TaskNodes
 from tests.support.bus import Bus, fetch_text, open_bus
 from tests.support.waiting import wait_until
 

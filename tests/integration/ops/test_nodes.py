@@ -18,7 +18,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.node.task_process import start_task
 from cdcbus.ops.stack.addresses import Database, free_port
-from cdcbus.tasks.task_nodes import State
+from cdcbus.plugins.task_status import State
 from tests.support.bus import Bus, fetch_text, open_bus, published
 from tests.support.line import Line
 from tests.support.waiting import wait_until

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from cdcbus.ops.stack.addresses import Addresses
-from cdcbus.tasks.task_nodes import State
+from cdcbus.plugins.task_status import State
 from tests.support.bus import Bus, Run, load_text, open_bus, postgresql_schema
 from tests.support.line import Line
 from tests.support.waiting import wait_until

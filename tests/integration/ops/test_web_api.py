@@ -17,9 +17,10 @@ from kazoo.client import KazooClient
 
 from cdcbus.consumer.dead_letters import DeadLetter, DeadLetterTopic
 from cdcbus.consumer.task import LoadTask
+from cdcbus.plugins.task_status import State
 from cdcbus.tasks.json_nodes import now
 from cdcbus.tasks.properties import read_task
-from cdcbus.tasks.task_nodes import Stat, State
+from cdcbus.tasks.task_nodes import Stat
 from tests.support.bus import Bus, open_bus, resting_text
 from tests.support.web import BEARER, TOKEN, pages
 

@@ -18,8 +18,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Addresses, Database, free_port
+from cdcbus.plugins.task_status import State
 from cdcbus.tasks.minutes import Minute, Minutes, minute_of
-from cdcbus.tasks.task_nodes import State
 from tests.support.bus import Bus, fetch_text, load_text, open_bus, postgresql_schema
 from tests.support.waiting import wait_until
 from tests.support.web import TOKEN

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from cdcbus.plugins.contracts import PositionStore, SchemaStore
 from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.run import Progress, run
 from cdcbus.producer.schema_history import MemorySchemas
 from cdcbus.producer.task import FetchTask
@@ -25,6 +26,7 @@ class Running:
     def __init__(self, task: FetchTask, positions: PositionStore, report: Callable[[Progress], None] = lambda _: None) -> None:
         self.stop = Event()
         self.progress = Progress()
+        self.status = TaskStatus(task.task_id, lambda: self.progress.position)
         self.schemas: SchemaStore = MemorySchemas()
         self._task, self._positions, self._report = task, positions, report
         self._error: BaseException | None = None
@@ -43,7 +45,7 @@ class Running:
 
     def _run(self) -> None:
         try:
-            run(self._task, self._positions, self.schemas, self.stop, self._note)
+            run(self._task, self._positions, self.schemas, self.stop, self.status, self._note)
         except BaseException as error:
             self._error = error
 

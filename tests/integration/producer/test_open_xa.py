@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -12,10 +11,9 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.start import Edge
+from cdcbus.plugins.task_status import State, TaskStatus
 from cdcbus.producer import run
 from cdcbus.tasks.positions import MemoryPositions
-from cdcbus.tasks.task_nodes import State
-from cdcbus.tasks.telling import _Ear
 from tests.integration.producer.reading import connect, fetch_task, position
 from tests.integration.producer.running import Running
 from tests.support.committed import committed_canal
@@ -24,22 +22,9 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.integration
 
 
-@contextmanager
-def heard(task_id: str, place: Callable[[], object]) -> Iterator[_Ear]:
-    logger, ear = logging.getLogger("cdcbus"), _Ear(task_id, place)
-    before = logger.level
-    logger.setLevel(logging.INFO)
-    logger.addHandler(ear)
-    try:
-        yield ear
-    finally:
-        logger.removeHandler(ear)
-        logger.setLevel(before)
-
-
-def works(ear: _Ear) -> bool:
-    ear.see(is_behind=False)
-    return ear.state is State.WORKING
+def works(status: TaskStatus) -> bool:
+    status.observe(is_behind=False)
+    return status.now == (State.WORKING, "")
 
 
 @pytest.mark.parametrize("transactional_id", ["", "cdcbus-xa"], ids=["without transactions", "in transactions"])
@@ -61,16 +46,15 @@ def test_a_task_says_which_xa_transaction_holds_it_up_and_works_again_once_it_is
     task = replace(task, publish=replace(task.publish, transactional_id=transactional_id and f"{transactional_id}-{name}"))
     positions, xid = MemoryPositions(), f"X'{name.encode().hex()}',X'',1"
     running = Running(task, positions)
-    hearing = heard(name, lambda: running.progress.position)
-    with closing(connect(source)) as connection, connection.cursor() as other, hearing as ear, running:
+    with closing(connect(source)) as connection, connection.cursor() as other, running:
         running.until(lambda: running.progress.position is not None)
         for statement in (f"USE {name}", f"XA START '{name}'", "INSERT INTO t VALUES (1)", f"XA END '{name}'", f"XA PREPARE '{name}'"):
             other.execute(statement)
         source_cursor.execute("INSERT INTO t VALUES (2)")
-        wait_until(lambda: ear.state is State.RETRYING, "it to be told")
-        assert f"task {name} waits: XA transaction {xid} is prepared since" in ear.reason
+        wait_until(lambda: running.status.now[0] is State.RETRYING, "it to be reported")
+        assert f"task {name} waits for XA transaction {xid}, prepared " in running.status.now[1]
         other.execute(f"XA {end} '{name}'")
         running.until_stored(position(source_cursor))
-        wait_until(lambda: works(ear), "it to work again")
+        wait_until(lambda: works(running.status), "it to work again")
     sent = [int(record["data"][0]["id"]) for record in committed_canal(kafka, name)]
     assert sent == ([2, 1] if end == "COMMIT" else [2])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,12 +12,10 @@ from time import time
 import pytest
 from kazoo.client import KazooClient
 
-from cdcbus.consumer import executor_watch
-from cdcbus.plugins import policy
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.rowchange import Op, TableId
-from cdcbus.producer import run as producer_run
+from cdcbus.plugins.task_status import State
 from cdcbus.producer.run import Progress
 from cdcbus.producer.task import FetchTask, FilterConfig, SourceConfig
 from cdcbus.tasks import telling
@@ -28,7 +25,7 @@ from cdcbus.tasks.lag import Lag
 from cdcbus.tasks.minutes import Minutes
 from cdcbus.tasks.positions import connect
 from cdcbus.tasks.table_counts import TableCounts
-from cdcbus.tasks.task_nodes import Failure, Run, Stat, State, TaskNodes
+from cdcbus.tasks.task_nodes import Failure, Run, Stat, TaskNodes
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -71,7 +68,7 @@ def run(task: FetchTask, nodes: TaskNodes, rows: int, reason: str = "") -> None:
         teller(Progress(rows, 1, place, tables={ORDERS: Counter({Op.INSERT: rows})}))
         wait_until(lambda: (stat := nodes.stat("7")) is not None and stat.rows == rows, "the rows")
         if reason:
-            logging.getLogger(policy.__name__).warning("%s; trying again in %g s", reason, 0.5)
+            teller.status.retrying(f"{reason}; trying again in 0.5 s")
             wait_until(lambda: bool(nodes.errors("7")), "the failure")
         stop.set()
 
@@ -94,13 +91,13 @@ def test_a_task_tells_of_lag_delays_tables_and_minutes_and_goes_on_where_another
     assert porters is not None and (porters.fields["insertRow"], porters.fields["schema"]) == (8, "SHOP")
 
 
-def test_a_task_that_waits_for_executors_says_so(nodes: TaskNodes, task: FetchTask, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", "cdcbus")
-    log = logging.getLogger(executor_watch.__name__)
-    with telling.Teller(task, nodes, "n1").telling(Event()):
-        log.warning("task %s waits for executors", "7")
+def test_a_task_that_waits_for_executors_says_so(nodes: TaskNodes, task: FetchTask) -> None:
+    teller = telling.Teller(task, nodes, "n1")
+    with teller.telling(Event()):
+        teller.status.waiting("for executors")
         wait_until(lambda: told(nodes) == (State.RETRYING, "task 7 waits for executors"), "the reason")
-        log.info("task %s has executors again", "7")
+        teller.status.resumed("executors are available again")
+        teller.status.observe(is_behind=False)
         wait_until(lambda: told(nodes) == (State.WORKING, ""), "its end")
 
 
@@ -109,20 +106,19 @@ def told(nodes: TaskNodes) -> tuple[State, str] | None:
 
 
 def test_a_task_that_fails_each_time_it_has_begun_to_read_is_retrying_until_it_gets_on(
-    nodes: TaskNodes, task: FetchTask, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    nodes: TaskNodes, task: FetchTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    caplog.set_level("INFO", "cdcbus")
     ahead, seen, put = [700], list[State](), nodes.put_stat
     monkeypatch.setattr(telling, "lag_meter", lambda _: lambda _: Lag(bytes=ahead[0]))
     nodes.put_stat = lambda task_id, stat: (seen.append(stat.state), put(task_id, stat))[1]  # type: ignore[method-assign, func-returns-value]
     teller = telling.Teller(task, nodes, "n1")
 
     def fail(reason: str) -> None:
-        logging.getLogger(policy.__name__).warning("%s; trying again in %g s", reason, 0.5)
-        wait_until(lambda: told(nodes) == (State.RETRYING, f"{reason}; trying again in 0.5 s"), "the failure")
+        teller.status.retrying(f"{reason}; trying again in 0.5 s")
+        wait_until(lambda: told(nodes) == (State.RETRYING, f"task 7: {reason}; trying again in 0.5 s"), "the failure")
 
     def read(progress: Progress) -> None:
-        logging.getLogger(producer_run.__name__).info("task %s reads", "7")
+        teller.status.reading("the binlog")
         teller(progress)
 
     def await_work(times: int) -> None:
@@ -166,13 +162,13 @@ def test_failures_are_counted_while_they_are_the_same_and_porters_error_node_las
 ) -> None:
     nodes.client.create("/datas/task/7/dist/shop", b"{}", makepath=True)
     run(task, nodes, 1, "Kafka is away")
-    nodes.add_failure("7", "node n1", "Kafka is away; trying again in 2 s")
+    nodes.add_failure("7", "node n1", "task 7: Kafka is away; trying again in 2 s")
     with pytest.raises(DataError), telling.Teller(task, nodes, "n1").telling(Event()):
         raise DataError("record t[0]@5 is no row")
     gone = Run(State.ERROR, "record t[0]@5 is no row", node_id="n1")
     nodes.put_run("7", gone)  # as its node does next
     assert [replace(failure, at="") for failure in nodes.errors("7")] == [
-        Failure("", "node n1", "Kafka is away", 2),
+        Failure("", "node n1", "task 7: Kafka is away", 2),
         Failure("", "node n1", "record t[0]@5 is no row", 1),
     ]
     porters = get_node(nodes.client, "/datas/task/7/error/shop")

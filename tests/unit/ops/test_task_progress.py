@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cdcbus.ops.task_progress import print_failures, print_progress, sparkline
+from cdcbus.plugins.task_status import State
 from cdcbus.tasks.delays import Percentiles
 from cdcbus.tasks.table_counts import TableCounts
-from cdcbus.tasks.task_nodes import Failure, Stat, State
+from cdcbus.tasks.task_nodes import Failure, Stat
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from cdcbus.plugins import errors
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.policy import POLICIES, UNKNOWN, Action, keep_trying, policy_of
+from cdcbus.plugins.task_status import TaskStatus
 
 
 def tree(root: type[CdcError] = CdcError) -> set[type[CdcError]]:
@@ -64,14 +65,14 @@ def raising(*raised: BaseException) -> Callable[[], None]:
 
 def test_trying_goes_on_after_what_may_pass_and_ends_when_an_attempt_returns() -> None:
     attempt = raising(errors.PositionConflict("edited"), errors.BusUnavailable("away"), errors.PositionConflict("edited"))
-    keep_trying("task 1", attempt, lambda: 0, Event())
+    keep_trying(TaskStatus("1"), attempt, lambda: 0, Event())
     attempt()  # all three have been raised
 
 
 @pytest.mark.parametrize("error", [errors.ConversionError("bad"), errors.PositionLost("gone"), RuntimeError("a fault")])
 def test_trying_ends_with_what_will_not_pass(error: BaseException) -> None:
     with pytest.raises(type(error), match=str(error)):
-        keep_trying("task 1", raising(errors.PositionConflict("edited"), error), lambda: 0, Event())
+        keep_trying(TaskStatus("1"), raising(errors.PositionConflict("edited"), error), lambda: 0, Event())
 
 
 def test_a_stop_ends_trying_and_its_pause() -> None:
@@ -81,4 +82,4 @@ def test_a_stop_ends_trying_and_its_pause() -> None:
         stop.set()
         raise errors.SourceUnavailable("away")
 
-    keep_trying("task 1", attempt, lambda: 0, stop)
+    keep_trying(TaskStatus("1"), attempt, lambda: 0, stop)
