@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help demo test test-unit test-integration test-chaos chaos test-source test-kubernetes lint install clean
+.PHONY: help demo test test-unit coverage test-integration test-chaos chaos test-source test-kubernetes lint install hooks clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -16,6 +16,9 @@ test: $(INSTALLED) ## All tests that need no root and no Docker
 
 test-unit: $(INSTALLED) ## The tests that need no servers: seconds
 	$(BIN)/pytest tests/unit
+
+coverage: $(INSTALLED) ## The same, with the share of lines that they run, which must not fall
+	$(BIN)/pytest tests/unit --cov --cov-report=term:skip-covered
 
 test-integration: $(INSTALLED) ## The tests on real servers
 	$(BIN)/pytest -m integration
@@ -37,6 +40,7 @@ lint: $(INSTALLED) .types ## Types and style
 	$(BIN)/mypy tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 
 install: $(INSTALLED) ## Make .venv with cdcbus and its tools
 
@@ -52,5 +56,8 @@ $(INSTALLED): setup.cfg pyproject.toml
 	for folder in plugins producer consumer tasks ops; do ln -sfn ../../$$folder .types/cdcbus/$$folder; done
 	for file in ops/package/*; do ln -sfn ../../$$file .types/cdcbus/$$(basename $$file); done
 
+hooks: ## Have git check the subjects of commits
+	git config core.hooksPath .githooks
+
 clean: ## Remove what was made here
-	rm -rf .venv .types build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .types build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage artifacts

@@ -60,17 +60,17 @@ class SparkProcess:
     when tasks have ended."""
 
     def __init__(self, node_id: str, environment: Mapping[str, str], log: Path, on_end: Callable[[], object]) -> None:
-        self._connection, childs = socket.socketpair()
+        self._connection, child_end = socket.socketpair()
         self._on_end = on_end
         self._numbers = count(1)
         self._changing = Lock()
         self._tasks: dict[int, SparkTask] | None = {}  # None: it has ended
         self._blamed: SparkTask | None = None
         self._lost = ""
-        with childs:
+        with child_end:
             process = subprocess.Popen(
                 COMMAND,
-                stdin=childs.fileno(),
+                stdin=child_end.fileno(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env=child_environment(environment, node_id),

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLE = Path(__file__).parents[2] / "support" / "example_format"
+ROOT = Path(__file__).parents[3]
+EXAMPLE = ROOT / "examples" / "format"
 ROUND_TRIP = """
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
@@ -66,7 +67,7 @@ def test_it_says_what_it_cannot_read(run: Run) -> None:
 
 
 def test_a_task_file_may_name_it(run: Run, tmp_path: Path) -> None:
-    lines = (EXAMPLE.parents[1] / "golden" / "tasks" / "debezium.properties").read_text(encoding="utf-8")
+    lines = (ROOT / "tests" / "golden" / "tasks" / "debezium.properties").read_text(encoding="utf-8")
     file = tmp_path / "example.properties"
     file.write_text(lines.replace("debeziumJson", "exampleLines"), encoding="utf-8")
     assert run(TASK, str(file)) == "exampleLines\n"

@@ -1,0 +1,24 @@
+"""An event processor: test orders are left out, and each closed order is written to a table of closed orders as well.
+
+    consumer.eventProcessor.className=shop_rules:change
+
+This file must be on Python's path where the task runs, and where its executors run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
+
+# Made once: what is known of a table is kept by its object.
+CLOSED = Table(TableId("shop", "closed_orders"), (Column("id"),), ("id",))
+
+
+def change(row: RowChange) -> Iterator[RowChange]:
+    """The row changes to apply in place of `row`. Its cells are text or None, and read only."""
+    if row.after and row.after.get("test") == "1":
+        return
+    yield row
+    if row.after and row.after.get("state") == "closed":
+        yield RowChange(CLOSED, Op.INSERT, None, {"id": row.after["id"]}, row.origin)
