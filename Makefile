@@ -35,7 +35,7 @@ test-source: $(INSTALLED) ## The tests that read a binlog, on the server named b
 test-kubernetes: $(INSTALLED) ## The tests on a real Kubernetes, built with Go; needs root, containerd and runc
 	$(BIN)/pytest tests/kubernetes
 
-lint: $(INSTALLED) .types ## Types and style
+lint: $(INSTALLED) ## Types and style
 	$(BIN)/mypy -p cdcbus
 	$(BIN)/mypy tests
 	$(BIN)/ruff check .
@@ -50,14 +50,8 @@ $(INSTALLED): setup.cfg pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[test]'
 	@touch $@
 
-# mypy does not follow an editable install: it finds the package through these links.
-.types:
-	mkdir -p .types/cdcbus
-	for folder in plugins producer consumer tasks ops; do ln -sfn ../../$$folder .types/cdcbus/$$folder; done
-	for file in ops/package/*; do ln -sfn ../../$$file .types/cdcbus/$$(basename $$file); done
-
 hooks: ## Have git check the subjects of commits
 	git config core.hooksPath .githooks
 
 clean: ## Remove what was made here
-	rm -rf .venv .types build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage artifacts
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage artifacts

@@ -14,7 +14,7 @@ def package_zip(folder: Path) -> Path:
     """A new file in `folder`, wherever the package is installed; what others have written is not in it."""
     file = folder / "cdcbus.zip"
     with ZipFile(file, "w", ZIP_DEFLATED) as zipped:
-        zipped.writestr("cdcbus/__init__.py", "")
+        zipped.write(_folder("cdcbus") / "__init__.py", Path("cdcbus", "__init__.py"))
         for package in PACKAGES:
             for source in sorted(_folder(package).rglob("*.py")):
                 zipped.write(source, Path(*package.split("."), source.relative_to(_folder(package))))

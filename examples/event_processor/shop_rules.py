@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
+from cdcbus import Column, Op, RowChange, Table, TableId
 
 # Made once: what is known of a table is kept by its object.
 CLOSED = Table(TableId("shop", "closed_orders"), (Column("id"),), ("id",))

@@ -1,14 +1,13 @@
 """exampleLines: a row as tab-separated fields, `INSERT shop.orders id=7 note=` and so on; NULL is a name without `=`.
 
-An example of a format from another package. It is read and written, so it is a `Converter` of `cdcbus.plugins.contracts`.
+An example of a format from another package. It is read and written, so it is a `cdcbus.Converter`.
 """
 
 from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
-from cdcbus.plugins.errors import ConversionError
-from cdcbus.plugins.rowchange import Cell, Column, Op, Row, RowChange, Table, TableId
+from cdcbus import Cell, Column, ConversionError, Op, Row, RowChange, Table, TableId
 
 
 class ExampleLines:

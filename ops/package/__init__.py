@@ -1,3 +1,92 @@
-"""A change-data-capture bus: binlog to Kafka to tables."""
+"""A change-data-capture bus: binlog to Kafka to tables.
+
+The names in `__all__` are the public API, described in docs/api.md: what formats, event processors and programs of other packages use. They
+are imported when they are first asked for, so that `import cdcbus` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from cdcbus.plugins.contracts import Converter, DdlConverter, JoiningConverter
+    from cdcbus.plugins.errors import (
+        BusError,
+        CdcError,
+        ConfigError,
+        ConversionError,
+        DataError,
+        PositionError,
+        SourceError,
+        TargetError,
+    )
+    from cdcbus.plugins.registry import converter_names, make_converter
+    from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableDdl, TableId
+    from cdcbus.tasks.check import check_task
+    from cdcbus.tasks.properties import ReadTask, read_task
+    from cdcbus.tasks.runner import run_task
+
+_MODULES = {
+    "cdcbus.plugins.rowchange": ("Cell", "Column", "Op", "Origin", "Row", "RowChange", "Table", "TableDdl", "TableId"),
+    "cdcbus.plugins.contracts": ("Converter", "DdlConverter", "JoiningConverter"),
+    "cdcbus.plugins.registry": ("converter_names", "make_converter"),
+    "cdcbus.plugins.errors": (
+        "BusError",
+        "CdcError",
+        "ConfigError",
+        "ConversionError",
+        "DataError",
+        "PositionError",
+        "SourceError",
+        "TargetError",
+    ),
+    "cdcbus.tasks.properties": ("ReadTask", "read_task"),
+    "cdcbus.tasks.check": ("check_task",),
+    "cdcbus.tasks.runner": ("run_task",),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "BusError",
+    "CdcError",
+    "Cell",
+    "Column",
+    "ConfigError",
+    "ConversionError",
+    "Converter",
+    "DataError",
+    "DdlConverter",
+    "JoiningConverter",
+    "Op",
+    "Origin",
+    "PositionError",
+    "ReadTask",
+    "Row",
+    "RowChange",
+    "SourceError",
+    "Table",
+    "TableDdl",
+    "TableId",
+    "TargetError",
+    "__version__",
+    "check_task",
+    "converter_names",
+    "make_converter",
+    "read_task",
+    "run_task",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

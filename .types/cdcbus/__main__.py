@@ -1,0 +1,1 @@
+../../ops/package/__main__.py
