@@ -454,7 +454,7 @@ class LaneApplier:
                 self._scattered.add(plan.target.id)
             return not self._is_scattered(plan.target)
 
-        net = net_columns(records, task.converter, self._converter, self._column_plans, self._targets, is_in_order)
+        net = net_columns(records, self._converter, self._column_plans, self._targets, is_in_order)
         return net if net.tables else None
 
     def _column_plans(self, table: Table) -> list[Plan] | None:

@@ -45,19 +45,18 @@ class NetColumns:
 
 def net_columns(
     records: Records,
-    converter: str,
     reader: Converter,
     plans_of: Callable[[Table], Sequence[Plan] | None],
     targets_of: Callable[[Records], set[TableId]],
     is_in_order: Callable[[RowGroup, Plan], bool] = lambda _group, _plan: True,
 ) -> NetColumns:
-    """What is known of the records by columns. `reader`: the converter of that name.
+    """What is known of the records by columns. `reader` reads them.
 
     `plans_of` gives the plans for rows of a source table: none when nobody wants them, None when each row must be looked at. `targets_of`
     gives the target tables of records that are read one by one: all rows of these go the plain way, to keep their order. `is_in_order`:
     whether other lanes have no changes of a group's rows.
     """
-    found = read_columns(records.values, converter)
+    found = read_columns(records.values, reader)
     groups: dict[TableId, list[tuple[RowGroup, Plan]]] = {}
     few, others = _few_of_a_kind(records, found.rest, reader)
     plain = set(others)

@@ -21,9 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from cdcbus.plugins.contracts import Converter
+from cdcbus.plugins.contracts import ColumnarConverter, Converter
 from cdcbus.plugins.errors import ConversionError
-from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, Row, RowChange, Table
 
 MIN_ROWS: Final = 32  # fewer are read faster one by one
@@ -65,15 +64,19 @@ class Columns:
     rest: list[int]
 
 
-def read_columns(records: pa.BinaryArray, converter: str) -> Columns:
+def read_columns(records: pa.BinaryArray, converter: Converter) -> Columns:
     """The row changes of record values, but for the place in the binlog of each: the order of rows is that of `records`.
 
-    In the rest are records without a value as well, and all records of a format that is not known here. Raises ConfigError when no
-    converter is called so, and nothing on account of a record.
+    In the rest are records without a value as well, and all records of a format that is not read as columns. Raises nothing on account of a
+    record.
     """
-    reader, wire = make_converter(converter), _WIRES.get(converter)
-    if wire is None:
-        return Columns([], list(range(len(records))))
+    if isinstance(converter, ColumnarConverter):
+        return converter.read_columns(records)
+    return Columns([], list(range(len(records))))
+
+
+def columns_on_wire(records: pa.BinaryArray, reader: Converter, wire: Wire) -> Columns:
+    """The same for a format whose records are JSON objects with the members that `wire` names; `reader` reads one of each shape."""
     groups: list[RowGroup] = []
     marks, tries = wire.marks(records), Counter[Any]()
     left = pc.indices_nonzero(records.is_valid()).cast(pa.int64())
@@ -108,7 +111,7 @@ def read_columns(records: pa.BinaryArray, converter: str) -> Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wire:
+class Wire:
     """A wire format. `before`, `after`: the members that hold the image; of two that have a column the first counts. `varying`: the other
     members that differ between most records. `commit`: the one of these with the commit time, a number or text, read by `commit_us`.
 
@@ -142,7 +145,7 @@ def _canal_marks(records: pa.BinaryArray) -> pa.BinaryArray:
     return pc.binary_join_element_wise(pc.binary_slice(records, -100, -51), pc.binary_slice(records, -31), NO_BYTES)
 
 
-_CANAL_ROW: Final = _Wire(
+CANAL_ROW: Final = Wire(
     before=("old", "data"),
     after=("data",),
     varying=frozenset({"es", "gtid", "pos", "row", "ts"}),
@@ -152,7 +155,7 @@ _CANAL_ROW: Final = _Wire(
     is_plain=lambda message: "txLast" in message,  # else the cells are in canal's own rendering
     marks=_canal_marks,
 )
-_OGG_JSON: Final = _Wire(
+OGG_JSON: Final = Wire(
     before=("before", "after"),
     after=("after",),
     varying=frozenset({"op_ts", "current_ts", "pos"}),
@@ -162,7 +165,6 @@ _OGG_JSON: Final = _Wire(
     is_plain=lambda message: not any(n.endswith("_isMissing") for image in ("before", "after") for n in message.get(image) or ()),
     marks=lambda records: pc.binary_slice(records, 0, 38),  # up to the operation, or a part of the table's name
 )
-_WIRES: Final = {"canalRow": _CANAL_ROW, "canalCompat": _CANAL_ROW, "oggJson": _OGG_JSON, "porterCompat": _OGG_JSON}
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,7 @@ class _Shape:
         return reduce(pc.and_, (self.is_like(values), before, is_number))
 
 
-def _shape(record: bytes, reader: Converter, wire: _Wire) -> _Shape | None:
+def _shape(record: bytes, reader: Converter, wire: Wire) -> _Shape | None:
     """The shape that a record has; None where `from_bytes` does more than taking its cells as they stand."""
     try:
         changes, message = reader.from_bytes(record), orjson.loads(record)
@@ -256,7 +258,7 @@ def _shape(record: bytes, reader: Converter, wire: _Wire) -> _Shape | None:
     return _Shape(changes[0], tuple(slots[:-1]), start, tuple(between[:-1]), between[-1], stamp_bytes, end)
 
 
-def _group(shape: _Shape, values: pa.BinaryArray, places: pa.Array, wire: _Wire) -> RowGroup | None:
+def _group(shape: _Shape, values: pa.BinaryArray, places: pa.Array, wire: Wire) -> RowGroup | None:
     """The records of the shape; None when there is none. Raises ArrowInvalid, ValueError."""
     blocks = [places[i : i + BLOCK_ROWS] for i in range(0, len(places), BLOCK_ROWS)]
     found = [(kept, cells) for kept, cells in (_pieces(shape, _taken(values, block), block) for block in blocks) if len(kept)]

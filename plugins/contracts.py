@@ -6,11 +6,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import orjson
 
 from cdcbus.plugins.rowchange import Cell, Column, RowChange, TableDdl, TableId
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from cdcbus.plugins.columnar import Columns
 
 
 class Converter(Protocol):
@@ -23,6 +28,15 @@ class Converter(Protocol):
     def from_bytes(self, value: bytes) -> list[RowChange]:
         """The row changes of one record, in order; empty for records that hold none by design (heartbeats, transaction marks).
         Raises ConversionError for anything it cannot read: never skips."""
+        ...
+
+
+@runtime_checkable
+class ColumnarConverter(Converter, Protocol):
+    """A converter that also reads many records at once, which is several times as fast."""
+
+    def read_columns(self, records: pa.BinaryArray) -> Columns:
+        """The row changes of record values as columns, equal to what `from_bytes` reads; what is not read so is in the rest."""
         ...
 
 

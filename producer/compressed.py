@@ -11,7 +11,7 @@ import zlib
 from pymysqlreplication.constants import BINLOG
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.producer.table_map import packed_integer
+from cdcbus.producer.events import packed_integer
 
 QUERY_COMPRESSED = 0xA5
 PLAIN_ROWS = {

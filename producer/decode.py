@@ -14,8 +14,8 @@ from pymysqlreplication.constants import BINLOG
 
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import Op, Row
-from cdcbus.producer.schema import DecodableTable
-from cdcbus.producer.table_map import packed_integer
+from cdcbus.producer.decodable_table import DecodableTable
+from cdcbus.producer.events import packed_integer
 
 OPS = {
     BINLOG.WRITE_ROWS_EVENT_V1: Op.INSERT,

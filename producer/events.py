@@ -53,3 +53,12 @@ BEGIN = re.compile(rb"BEGIN|START TRANSACTION|XA START .*", re.IGNORECASE | re.D
 COMMIT, ROLLBACK = (re.compile(word, re.IGNORECASE) for word in (rb"COMMIT", rb"ROLLBACK"))
 ROLLBACK_TO = re.compile(rb"ROLLBACK\s+(?:WORK\s+)?TO\b.*", re.IGNORECASE | re.DOTALL)
 INSIDE = re.compile(rb"(?:SAVEPOINT|RELEASE\s+SAVEPOINT|XA\s+END)\b.*", re.IGNORECASE | re.DOTALL)
+
+
+def packed_integer(data: bytes, at: int) -> tuple[int, int]:
+    """A length-encoded integer and the place after it."""
+    first = data[at]
+    if first < 251:
+        return first, at + 1
+    size = {252: 2, 253: 3, 254: 8}[first]
+    return int.from_bytes(data[at + 1 : at + 1 + size], "little"), at + 1 + size

@@ -19,9 +19,9 @@ from cdcbus.plugins.frames import Frame, FramedConverter, Slot
 from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.rowchange import Op, Origin, RowChange
 from cdcbus.producer.cells import CellCode, cell_code
+from cdcbus.producer.decodable_table import DecodableTable
 from cdcbus.producer.decode import Layout, images_at, is_set, present
 from cdcbus.producer.rows import Rows
-from cdcbus.producer.schema import DecodableTable
 
 PATTERNS = 64
 """Patterns of NULLs of a table's rows for which code is written; a wide table may have any number."""

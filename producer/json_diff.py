@@ -18,9 +18,9 @@ from pymysqlreplication.constants import BINLOG
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.plugins.errors import UnreadableEvent
+from cdcbus.producer.decodable_table import DecodableTable
 from cdcbus.producer.decode import Layout, is_set, layout, present
-from cdcbus.producer.schema import DecodableTable
-from cdcbus.producer.table_map import packed_integer
+from cdcbus.producer.events import packed_integer
 
 PARTIAL_UPDATE_ROWS = 0x27
 _PARTIAL_JSON = 1

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 from zstandard import ZstdDecompressor, ZstdError
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.producer.events import HEADER
-from cdcbus.producer.table_map import packed_integer
+from cdcbus.producer.events import HEADER, packed_integer
 
 PIECE_BYTES = 1 << 18
 _END, _PAYLOAD_SIZE, _COMPRESSION, _UNCOMPRESSED_SIZE = range(4)

@@ -15,11 +15,11 @@ from cdcbus.plugins.kafka.record_key import Record, key_columns, key_text, marke
 from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.kafka.writer import CONNECT_SECONDS, LARGE_CURE, KafkaWriter
 from cdcbus.plugins.rowchange import Op, RowChange, Table, TableDdl, TableId
+from cdcbus.producer.decodable_table import DecodableTable
 from cdcbus.producer.decode import OPS
 from cdcbus.producer.generate import TableWriter
 from cdcbus.producer.many_rows import many_rows
 from cdcbus.producer.rows import Part
-from cdcbus.producer.schema import DecodableTable
 from cdcbus.producer.table_ddl import TRUNCATE
 from cdcbus.producer.too_large import LargeRecord, dead_letter
 

@@ -18,6 +18,7 @@ from cdcbus.producer.columns import is_open
 from cdcbus.producer.compressed import PLAIN_ROWS, QUERY_COMPRESSED, plain_query, plain_rows
 from cdcbus.producer.ddl import fills_table
 from cdcbus.producer.ddl_scan import Statement, statement, version_of
+from cdcbus.producer.decodable_table import DecodableTable, decodable
 from cdcbus.producer.decode import OPS
 from cdcbus.producer.end_watch import Sent
 from cdcbus.producer.events import HEADER, HEARTBEATS
@@ -27,7 +28,6 @@ from cdcbus.producer.json_diff import PARTIAL_UPDATE_ROWS, whole_updates
 from cdcbus.producer.payload import inner_events
 from cdcbus.producer.place import Place, carried
 from cdcbus.producer.rows import Batch, Part, Rows
-from cdcbus.producer.schema import DecodableTable, decodable
 from cdcbus.producer.schema_history import SchemaHistory
 from cdcbus.producer.server import Server
 from cdcbus.producer.statement_targets import Session, Targets, session, targets

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.rowchange import Origin, RowChange, TableDdl
+from cdcbus.producer.decodable_table import DecodableTable
 from cdcbus.producer.decode import OPS, Layout, layout, row_images
-from cdcbus.producer.schema import DecodableTable
 
 
 @dataclass(slots=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pymysql
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.plugins.rowchange import Column, Table, TableId
+from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.columns import (
     BINARY,
     BLOB_COMPRESSED,
@@ -22,15 +22,13 @@ from cdcbus.producer.columns import (
     VARCHAR_COMPRESSED,
     VECTOR,
     BinlogColumn,
-    Reader,
     is_open,
-    reader,
 )
 from cdcbus.producer.place import Place
 from cdcbus.producer.server import binlog_files, latest_position
 from cdcbus.producer.table_map import TableMap
 from cdcbus.producer.table_schema import GEOMETRIES, PRIMARY, ROW_TIMES, TableColumn, TableSchema, UniqueKey, with_row_times
-from cdcbus.producer.type_names import BLOB_PREFIX, type_names
+from cdcbus.producer.type_names import BLOB_PREFIX
 
 if TYPE_CHECKING:
     from cdcbus.producer.server import Connection
@@ -64,30 +62,6 @@ _CODES: dict[str, set[int]] = {
     **{kind: {TYPE.GEOMETRY} for kind in GEOMETRIES},
 }
 _NAMES = {code: kind for kind, codes in reversed(_CODES.items()) for code in codes}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DecodableTable:
-    """A table with its columns as the binlog describes them and a reader for each, in row image order. Two are never equal: what is made
-    for one is looked up by it quickly."""
-
-    table: Table
-    columns: tuple[BinlogColumn, ...]
-    readers: tuple[Reader, ...]
-
-
-def decodable(table_map: TableMap) -> DecodableTable:
-    """From a complete table map. Raises UnreadableEvent, naming the table."""
-    columns = []
-    readers = []
-    for column in table_map.columns:
-        mysql_type, sql_type = type_names(column)
-        columns.append(Column(column.name, mysql_type, sql_type))
-        try:
-            readers.append(reader(column))
-        except UnreadableEvent as error:
-            raise UnreadableEvent(f"table {table_map.table}: {error}") from error
-    return DecodableTable(Table(table_map.table, tuple(columns), table_map.key), table_map.columns, tuple(readers))
 
 
 _SHOWS_HIDDEN_KEYS = "show_gipk_in_create_table_and_information_schema"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.ddl_scan import CHARSET, SQL_MODE, session_variables
+from cdcbus.producer.session_variables import CHARSET, SQL_MODE, session_variables
 from cdcbus.producer.sql_tokens import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 
 _MODIFIERS = {"LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "QUICK", "HISTORY"}

@@ -15,6 +15,7 @@ from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.charsets import decoder
 from cdcbus.producer.columns import BLOB_COMPRESSED, VARCHAR_COMPRESSED, VECTOR, BinlogColumn
+from cdcbus.producer.events import packed_integer
 
 # Kinds of optional metadata, one byte each.
 _SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _COLUMN_NAME, _SET_LABELS, _ENUM_LABELS = 1, 2, 3, 4, 5, 6
@@ -87,15 +88,6 @@ def parse(body: bytes, charsets: Mapping[int, str], *, is_mariadb: bool) -> Tabl
     at += size + (count + 7) // 8
     metadata = _metadata(body, at)
     return _complete(name, columns, metadata, charsets, _CHARACTER_MARIADB if is_mariadb else _CHARACTER)
-
-
-def packed_integer(data: bytes, at: int) -> tuple[int, int]:
-    """A length-encoded integer and the place after it."""
-    first = data[at]
-    if first < 251:
-        return first, at + 1
-    size = {252: 2, 253: 3, 254: 8}[first]
-    return int.from_bytes(data[at + 1 : at + 1 + size], "little"), at + 1 + size
 
 
 def _columns(name: TableId, types: bytes, meta: bytes) -> list[BinlogColumn]:

@@ -5,19 +5,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from cdcbus.tasks.stat import Percentiles
 
 WINDOW_SECONDS = 300.0
 MEASUREMENTS = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class Percentiles:
-    """Half, 95 % and 99 % of the rows took no longer than this, in seconds."""
-
-    p50: float
-    p95: float
-    p99: float
 
 
 class Delays:

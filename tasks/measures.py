@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from cdcbus.consumer.task import LoadTask
 from cdcbus.producer.task import FetchTask
-from cdcbus.tasks.delays import Delays, Percentiles
+from cdcbus.tasks.delays import Delays
 from cdcbus.tasks.json_nodes import now
-from cdcbus.tasks.table_counts import TableCounts, counts_of_fetch, counts_of_load
+from cdcbus.tasks.stat import Percentiles, TableCounts
+from cdcbus.tasks.table_counts import counts_of_fetch, counts_of_load
 from cdcbus.tasks.task_nodes import Batch
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from kazoo.client import KazooClient
@@ -14,31 +14,11 @@ from kazoo.client import KazooClient
 from cdcbus.plugins.rowchange import Op
 from cdcbus.tasks.json_nodes import get_node, now, put_node
 from cdcbus.tasks.positions import ROOT
+from cdcbus.tasks.stat import TableCounts
 
 if TYPE_CHECKING:
     from cdcbus.consumer.progress import Progress as LoadProgress
     from cdcbus.producer.run import Progress as FetchProgress
-
-TABLES_TOLD = 200
-
-
-@dataclass(frozen=True, slots=True)
-class TableCounts:
-    """Row changes of a table since the task was started. `rows`: all; `inserted`, `updated`, `deleted`, `truncated`: by what happened at
-    the source. At a target also `failed`: went to dead letters; `missed`: updates and deletes that hit no row; `dropped`: lack a column;
-    `superseded`: another row forbade them, and a later change of the same row has made them void."""
-
-    swimlane: str
-    table: str
-    rows: int = 0
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-    truncated: int = 0
-    failed: int = 0
-    missed: int = 0
-    dropped: int = 0
-    superseded: int = 0
 
 
 def counts_of_load(progress: LoadProgress) -> list[TableCounts]:
@@ -57,18 +37,6 @@ def counts_of_fetch(progress: FetchProgress, swimlane: str) -> list[TableCounts]
         TableCounts(swimlane, str(table), sum(ops.values()), *(ops.get(op, 0) for op in (Op.INSERT, Op.UPDATE, Op.DELETE, Op.TRUNCATE)))
         for table, ops in list(progress.tables.items())
     ]
-
-
-def to_json(counts: Iterable[TableCounts]) -> list[list[Any]]:
-    """Short: the values in their order, of the TABLES_TOLD tables that have most rows."""
-    return [list(astuple(each)) for each in sorted(counts, key=lambda each: -each.rows)[:TABLES_TOLD]]
-
-
-def from_json(value: Any) -> tuple[TableCounts, ...]:
-    """What is not of that form is left out."""
-    length = len(fields(TableCounts))
-    rows = value if isinstance(value, list) else ()
-    return tuple(TableCounts(*row) for row in rows if isinstance(row, list) and len(row) == length)
 
 
 def add_to_porters_node(client: KazooClient, task_id: str, node_id: str, before: TableCounts | None, after: TableCounts) -> None:

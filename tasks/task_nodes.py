@@ -25,11 +25,10 @@ from kazoo.exceptions import NotEmptyError
 from cdcbus.plugins.errors import ConfigError, PositionConflict
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.audit import audited
-from cdcbus.tasks.delays import Percentiles
 from cdcbus.tasks.json_nodes import JsonNode, Watch, drop_node, get_children, get_node, is_own, now, put_node, reported, take_node
 from cdcbus.tasks.positions import ROOT
+from cdcbus.tasks.stat import Percentiles, TableCounts, from_json, to_json
 from cdcbus.tasks.swimlane_lock import lock_path
-from cdcbus.tasks.table_counts import TableCounts, from_json, to_json
 from cdcbus.tasks.this_process import identity
 
 TASKS = f"{ROOT}/task"

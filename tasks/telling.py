@@ -22,7 +22,8 @@ from cdcbus.tasks.json_nodes import age_seconds, now
 from cdcbus.tasks.lag import Lag, lag_meter
 from cdcbus.tasks.measures import measures_of
 from cdcbus.tasks.minutes import Minutes, MinuteWriter
-from cdcbus.tasks.table_counts import TableCounts, add_to_porters_node
+from cdcbus.tasks.stat import TableCounts
+from cdcbus.tasks.table_counts import add_to_porters_node
 from cdcbus.tasks.task_nodes import Stat, TaskNodes
 
 TELL_SECONDS = 5.0

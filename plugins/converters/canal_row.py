@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -24,6 +24,11 @@ from cdcbus.plugins.converters.cells import cells, parsed, whole_number
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.frames import Frame, Slot
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableDdl, TableId
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from cdcbus.plugins.columnar import Columns
 
 # Canal's types that change no row.
 _WITHOUT_ROWS = {"CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT"}
@@ -114,6 +119,12 @@ class CanalRow:
             return parsed(value, read)
         except ValueError as error:
             raise ConversionError("not a canalRow record: not JSON") from error
+
+    def read_columns(self, records: pa.BinaryArray) -> Columns:
+        """Many records at once."""
+        from cdcbus.plugins.columnar import CANAL_ROW, columns_on_wire  # brings Arrow, which writers do not need
+
+        return columns_on_wire(records, self, CANAL_ROW)
 
 
 class CanalCompat(CanalRow):

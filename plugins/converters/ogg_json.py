@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -25,6 +25,11 @@ from cdcbus.plugins.converters.cells import cells, parsed
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.frames import Frame, Slot
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from cdcbus.plugins.columnar import Columns
 
 _LETTERS = {Op.INSERT: "I", Op.UPDATE: "U", Op.DELETE: "D", Op.TRUNCATE: "T"}
 _OPS = {letter: op for op, letter in _LETTERS.items()} | {op.value: op for op in Op} | {"REPLACE": Op.INSERT}
@@ -77,6 +82,12 @@ class OggJson:
             return parsed(value, read)
         except ValueError as error:
             raise ConversionError("not an oggJson record: not JSON") from error
+
+    def read_columns(self, records: pa.BinaryArray) -> Columns:
+        """Many records at once."""
+        from cdcbus.plugins.columnar import OGG_JSON, columns_on_wire  # brings Arrow, which writers do not need
+
+        return columns_on_wire(records, self, OGG_JSON)
 
 
 class PorterCompat(OggJson):

@@ -82,10 +82,10 @@ def main(records: int, rounds: int) -> None:
         converter = make_converter(name)
         values = [converter.to_bytes(change) for change in changes(records)]
         batch = pa.array(values, pa.binary())
-        if len(read_columns(batch, name).rest) > records / 100:  # the last rows of transactions are few, and so left
+        if len(read_columns(batch, converter).rest) > records / 100:  # the last rows of transactions are few, and so left
             raise click.ClickException(f"{name}: not all records fit into columns")
         base = seconds(lambda values=values: [orjson.loads(value) for value in values], rounds)  # type: ignore[misc]
-        columns = seconds(lambda batch=batch, name=name: read_columns(batch, name), rounds)  # type: ignore[misc]
+        columns = seconds(lambda batch=batch, converter=converter: read_columns(batch, converter), rounds)  # type: ignore[misc]
         plain = seconds(lambda values=values, converter=converter: [converter.from_bytes(value) for value in values], 1)  # type: ignore[misc]
         size = sum(map(len, values)) / records
         grid.add_row(

@@ -19,12 +19,11 @@ from cdcbus.plugins.task_status import State
 from cdcbus.producer.run import Progress
 from cdcbus.producer.task import FetchTask, FilterConfig, SourceConfig
 from cdcbus.tasks import telling
-from cdcbus.tasks.delays import Percentiles
 from cdcbus.tasks.json_nodes import get_node
 from cdcbus.tasks.lag import Lag
 from cdcbus.tasks.minutes import Minutes
 from cdcbus.tasks.positions import connect
-from cdcbus.tasks.table_counts import TableCounts
+from cdcbus.tasks.stat import Percentiles, TableCounts
 from cdcbus.tasks.task_nodes import Failure, Run, Stat, TaskNodes
 from tests.support.waiting import wait_until
 

@@ -6,8 +6,7 @@ import pytest
 
 from cdcbus.ops.task_progress import print_failures, print_progress, sparkline
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.delays import Percentiles
-from cdcbus.tasks.table_counts import TableCounts
+from cdcbus.tasks.stat import Percentiles, TableCounts
 from cdcbus.tasks.task_nodes import Failure, Stat
 
 

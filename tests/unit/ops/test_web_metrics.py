@@ -10,9 +10,8 @@ from typing import Any
 from cdcbus.ops.web.metrics import METRICS, Described, of_node, of_task
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.bus_nodes import NodeInfo, NodeWish
-from cdcbus.tasks.delays import Percentiles
 from cdcbus.tasks.json_nodes import now
-from cdcbus.tasks.table_counts import TableCounts
+from cdcbus.tasks.stat import Percentiles, TableCounts
 from cdcbus.tasks.task_nodes import Failure, Run, Stat, Status
 
 ROOT = Path(__file__).parents[3]

@@ -32,7 +32,7 @@ def update(before: Row, after: Row) -> RowChange:
 
 
 def read(records: list[bytes | None], converter: str) -> Columns:
-    return read_columns(pa.array(records, pa.binary()), converter)
+    return read_columns(pa.array(records, pa.binary()), make_converter(converter))
 
 
 def rows(group: RowGroup) -> list[tuple[int, Any]]:

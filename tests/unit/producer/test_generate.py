@@ -24,9 +24,9 @@ from cdcbus.plugins.rowchange import Op, Origin, RowChange, TableId
 from cdcbus.producer import generate
 from cdcbus.producer.columns import BINARY, BinlogColumn
 from cdcbus.producer.decimals import decimal_size
+from cdcbus.producer.decodable_table import DecodableTable, decodable
 from cdcbus.producer.generate import TableWriter
 from cdcbus.producer.rows import Rows
-from cdcbus.producer.schema import DecodableTable, decodable
 from cdcbus.producer.table_map import TableMap
 
 FORMATS = ("canalRow", "oggJson")

@@ -12,7 +12,7 @@ from cdcbus.plugins.position import BinlogPosition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.run import Progress as Done
 from cdcbus.tasks.measures import FetchMeasures, LoadMeasures
-from cdcbus.tasks.table_counts import TableCounts
+from cdcbus.tasks.stat import TableCounts
 
 ORDERS = TableId("shop", "orders")
 

@@ -1,0 +1,61 @@
+"""The variables of a session that a Query event begins with."""
+
+from __future__ import annotations
+
+# The variables of a session that a Query event may begin with, "Query_event_codes": how many bytes each has. Behind one that is not here,
+# nothing is read.
+_FLAGS, SQL_MODE, _CATALOG, _AUTO_INCREMENT, CHARSET, _TIME_ZONE, _CATALOG_NZ, _LC_TIME, _CHARSET_DATABASE, _TABLE_MAP = range(10)
+_MASTER_BYTES, _INVOKER, _SCHEMAS, _MICROSECONDS = range(10, 14)
+DDL_XID = 17  # MySQL's, of DDL that has changed something in tables of InnoDB
+_HRNOW, XID = 128, 129  # MariaDB's
+_COLLATIONS = 131  # MariaDB's: pairs of a character set and its default collation
+_FIXED = {
+    _FLAGS: 4,
+    SQL_MODE: 8,
+    _AUTO_INCREMENT: 4,
+    CHARSET: 6,
+    _LC_TIME: 2,
+    _CHARSET_DATABASE: 2,
+    _TABLE_MAP: 8,
+    _MASTER_BYTES: 4,
+    _MICROSECONDS: 3,
+    DDL_XID: 8,
+    _HRNOW: 3,
+    XID: 8,
+}
+_NO_SCHEMAS = 254  # there are too many to name
+
+
+def session_variables(status: bytes) -> dict[int, bytes]:
+    """By their codes."""
+    found: dict[int, bytes] = {}
+    at = 0
+    while at < len(status):
+        code, at = status[at], at + 1
+        end = _end_of(code, status, at)
+        if end is None:
+            break
+        found[code] = status[at:end]
+        at = end
+    return found
+
+
+def _end_of(code: int, status: bytes, at: int) -> int | None:
+    """Where the variable ends whose value begins at `at`; None where that is not known."""
+    if code in _FIXED:
+        return at + _FIXED[code]
+    if code == _COLLATIONS:
+        return at + 1 + status[at] * 4
+    if code in (_TIME_ZONE, _CATALOG_NZ):
+        return at + 1 + status[at]
+    if code == _CATALOG:
+        return at + 2 + status[at]
+    if code == _INVOKER:
+        host = at + 1 + status[at]
+        return host + 1 + status[host]
+    if code == _SCHEMAS:
+        end = at + 1
+        for _ in range(status[at] if status[at] != _NO_SCHEMAS else 0):
+            end = status.index(b"\0", end) + 1
+        return end
+    return None
