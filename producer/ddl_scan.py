@@ -12,7 +12,7 @@ from pymysqlreplication.constants import BINLOG
 from cdcbus.plugins.errors import PositionLost
 from cdcbus.producer.charsets import sql_text
 from cdcbus.producer.compressed import QUERY_COMPRESSED, plain_query
-from cdcbus.producer.events import BEGIN, HEADER, ROW_STATEMENT
+from cdcbus.producer.events import BEGIN, HEADER, INSIDE, ROW_STATEMENT
 from cdcbus.producer.place import Place, carried
 from cdcbus.producer.session_variables import CHARSET, DDL_XID, SQL_MODE, XID, session_variables
 from cdcbus.producer.sql_tokens import PLAIN, Session
@@ -66,8 +66,8 @@ def version_of(format_description: bytes) -> str:
 
 
 def is_ddl(sql: bytes) -> bool:
-    """Whether it may be: it neither begins a transaction nor ends one, nor changes rows."""
-    return not BEGIN.fullmatch(sql) and sql.upper() not in (b"COMMIT", b"ROLLBACK") and not ROW_STATEMENT.match(sql)
+    """Whether it may be: it neither begins a transaction nor ends one, nor stands in one, nor changes rows."""
+    return not (BEGIN.fullmatch(sql) or sql.upper() in (b"COMMIT", b"ROLLBACK") or INSIDE.fullmatch(sql) or ROW_STATEMENT.match(sql))
 
 
 class DdlScan:
@@ -90,16 +90,23 @@ class DdlScan:
         Raises PositionLost when it does not hold all between the two, and what `events` raises."""
         if not after < until:
             return []
-        if self._from is None or self._to is None or not self._from <= after <= self._to:
+        if self._from is None or self._to is None or after > self._to:
             self._from = self._to = after
             self._found = []
+        if after < self._from:
+            before, _ = self._read(after, self._from)
+            self._found = [one for one in before if one.end <= self._from] + self._found
+            self._from = after
         if self._to < until:
-            self._read(self._to, until)
+            found, self._to = self._read(self._to, until)
+            self._found += found
         return [one for one in self._found if after < one.end <= until]
 
-    def _read(self, start: Place, until: Place) -> None:
+    def _read(self, start: Place, until: Place) -> tuple[list[Statement], Place]:
+        """The statements from `start` to `until`, or to a place behind it, and that place."""
         if start.file != until.file or until.pos - start.pos > _SAID_BYTES:
             LOG.info("looking for DDL in the binlog from %s to %s", start, until)
+        found: list[Statement] = []
         file, end, checksum_bytes, version = start.file, start, self._checksum_bytes, self._version
         for events in self._events(start):
             for event in events:
@@ -116,9 +123,9 @@ class DdlScan:
                 if kind in (BINLOG.QUERY_EVENT, QUERY_COMPRESSED):
                     query = body if kind == BINLOG.QUERY_EVENT else plain_query(body)
                     if is_ddl(query[13 + int.from_bytes(query[11:13], "little") + query[8] + 1 :]):
-                        self._found.append(statement(query, end, self._charsets, version))
+                        found.append(statement(query, end, self._charsets, version))
             if until <= end:
                 break
         if end < until:
             raise PositionLost(f"the binlog ends at {end} where it was to be read from {start} to {until}")
-        self._to = end
+        return found, end

@@ -87,7 +87,11 @@ class SchemaReader:
 
     def start(self) -> Place:
         """Where the oldest binlog file that the server has starts."""
-        return Place(binlog_files(self._connection)[0][0], 4)
+        return self.files()[0]
+
+    def files(self) -> list[Place]:
+        """Where each binlog file that the server has starts."""
+        return [Place(file, 4) for file, *_ in binlog_files(self._connection)]
 
     def tables(self) -> list[TableId]:
         """All tables that the user may see, but for the server's own."""

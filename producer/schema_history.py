@@ -4,7 +4,8 @@
     DDL in the stream       -> a new version of each table that it changes, stored before the position moves past it
 
 A version comes, best first, from the server (the table as it is now, or as the next version has it, when no DDL of it lies between: the
-binlog is searched for that), from the DDL's own text, or is `UNKNOWN`. Rows met where a table is UNKNOWN stop the task; DDL never does.
+binlog is searched for that), from the DDL's own text, or is `UNKNOWN`. Rows met where a table is UNKNOWN stop the task, unless DDL in the
+binlog before them tells what it was: of tables that are renamed into the filter nothing is kept. DDL never stops the task.
 
 While the server sends full row metadata and no history is stored, nothing is read and nothing is kept; on MariaDB, only tables with types
 that even full table maps leave open (`is_open`).
@@ -18,7 +19,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import IntEnum
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -33,7 +35,8 @@ from cdcbus.producer.ddl_scan import DdlScan, Statement
 from cdcbus.producer.place import Place
 from cdcbus.producer.schema import SchemaReader, completed, fits, shape, with_open_types
 from cdcbus.producer.table_map import TableMap
-from cdcbus.producer.table_schema import TableSchema, apply, leaves
+from cdcbus.producer.table_schema import TableSchema, leaves
+from cdcbus.producer.table_states import Missing, State, TemporaryTables, made, touches
 
 LOG = logging.getLogger(__name__)
 FOLLOWED = "followed"  # the entry that says up to where DDL was followed, on which server
@@ -42,16 +45,6 @@ ENTRY_BYTES = 900_000  # of the million that a ZooKeeper node can hold
 TABLES_AT_ONCE = 50  # are read, and locked against DDL meanwhile
 # What gh-ost and pt-online-schema-change call the table that they build and then rename to the one they alter.
 _BUILT = re.compile(r"_+(.+?)_(?:gho|new)")
-
-
-class Missing(StrEnum):
-    """A table of which there are no columns: it is not there, or they cannot be known."""
-
-    DROPPED = "dropped"
-    UNKNOWN = "unknown"
-
-
-State = TableSchema | Missing
 
 
 class Scope(IntEnum):
@@ -88,7 +81,7 @@ class SchemaHistory:
         self._followed: Place | None = None
         self._followed_on = ""  # the server whose files the stored places are in
         self._due = 0.0
-        self._temporary: set[tuple[int, TableId]] = set()  # of sessions
+        self._temporary = TemporaryTables()
 
     def begin(self, place: Place) -> Iterator[None]:
         """Reading begins at `place`: takes the tables that are not known yet, as they were there. Later calls do nothing.
@@ -139,8 +132,8 @@ class SchemaHistory:
         table = self._folded(table_map.table)
         state = self._state(table, place)
         if not isinstance(state, TableSchema):
-            found = self._known(table, place)
-            if found is None or not fits(table_map, found):
+            found = next((one for one in self._guesses(table, place) if fits(table_map, one)), None)
+            if found is None:
                 raise UnreadableEvent(self._unknown(table_map, place))
             self._keep({table: found}, place)
             state = found
@@ -162,6 +155,8 @@ class SchemaHistory:
                 found = with_open_types(table_map, known)
                 if not changes_of_others:
                     self._keep({table: known}, place)
+        if found is None and (told := self._told(table, place)) and (found := with_open_types(table_map, told)):
+            self._keep({table: told}, place)
         if found is None:
             raise UnreadableEvent(
                 f"table {table_map.table}: the types of {', '.join(columns)} at {place} are not known. MariaDB does not send them with its "
@@ -260,7 +255,7 @@ class SchemaHistory:
         last = max((end for _, end in read.values()), default=self._reader.end())
         ahead = [(statement.end, self._changes(statement)) for statement in self._scan.between(place, last)]
         for table, (schema, end) in read.items():
-            if schema is not None and not any(at <= end and self._touches(change, table) for at, some in ahead for change in some):
+            if schema is not None and not any(at <= end and touches(change, table) for at, some in ahead for change in some):
                 found[table] = schema
         # What DDL ahead makes of a table was not always there; what else it changes, was, in a way that cannot be known.
         seen = set(self._tables)
@@ -320,92 +315,107 @@ class SchemaHistory:
             earlier = [version.state for version in self._tables.get(table, ()) if version.place < place]
             return earlier[-1] if earlier else None
 
+        def known(table: TableId) -> TableSchema | None:
+            return self._known(table, place) if self._is_tracked(table) else None
+
         for change in self._changes(statement):
-            if self._is_of_temporary(change, statement.thread):
+            if self._temporary.takes(change, statement.thread):
                 continue
-            if self._scope < Scope.ALL and not any(self._touches(change, table) for table in self._tables):
+            if self._scope < Scope.ALL and not any(touches(change, table) for table in self._tables):
                 continue
-            if isinstance(change, Renamed):
-                state = before(change.table)
-                if self._is_tracked(change.table):
-                    found[change.table] = Missing.DROPPED
-                if self._is_tracked(change.to):
-                    found[change.to] = state if isinstance(state, TableSchema) else self._known(change.to, place) or Missing.UNKNOWN
-            elif isinstance(change, Altered | Created | Dropped):
-                if self._is_tracked(change.table):
-                    state = self._changed(change, before, place)
-                    if state is not None:
-                        found[change.table] = state
-            else:
-                for table in [one for one in self._tables if self._touches(change, one) and before(one) not in (None, Missing.DROPPED)]:
-                    is_dropped = isinstance(change, SchemaDropped)
-                    found[table] = Missing.DROPPED if is_dropped else self._known(table, place) or Missing.UNKNOWN
+            if isinstance(change, Created) and change.if_missing and self._is_there(change.table, before):
+                continue
+            for table, state in made(change, before, self._tables, known, lambda schema: self._charset(schema, place)).items():
+                if self._is_tracked(table):
+                    found[table] = state or Missing.UNKNOWN
         self._keep(found, place)
 
-    def _changed(self, change: Altered | Created | Dropped, before: Callable[[TableId], State | None], place: Place) -> State | None:
-        """The table after the change; None where it is as it was."""
-        state = before(change.table)
-        if isinstance(change, Dropped):
-            return Missing.DROPPED
-        base: State | None = state
-        if isinstance(change, Created):
-            is_there = state not in (None, Missing.DROPPED) or (state is None and change.table in self._tables)
-            if change.if_missing and is_there:
-                return None
-            if change.like is not None:
-                like = before(change.like)
-                return like if isinstance(like, TableSchema) else self._known(change.table, place) or Missing.UNKNOWN
-            base = TableSchema((), (), self._charset(change.table.schema, place))
-        known = self._known(change.table, place)
-        if known is None and isinstance(base, TableSchema) and change.actions is not None:
-            known = apply(base, change.actions)
-        return known or Missing.UNKNOWN
+    def _is_there(self, table: TableId, before: Callable[[TableId], State | None]) -> bool:
+        state = before(table)
+        return state is not Missing.DROPPED and (state is not None or table in self._tables)
 
     def _known(self, table: TableId, place: Place, columns: Collection[str] = ()) -> TableSchema | None:
-        """The table at `place` as its next version has it, else as it is now, if no DDL of it lies between, or none of these columns of it;
-        else None."""
+        """The table at `place` as a later version has it, else as it is now, if no DDL of it lies between, or none of these columns of it;
+        else None. It may have been renamed: then it is looked for by its other names."""
         later = next((version for version in self._tables.get(table, ()) if version.place > place), None)
-        state, until = (later.state, later.place) if later else self._reader.read(table)
-        if not isinstance(state, TableSchema):
-            return None
-        between = (change for statement in self._scan.between(place, until) for change in self._changes(statement))
-        return None if any(self._touches(change, table) and not _spares(change, columns) for change in between) else state
+        name, at, until = table, place, later.place if later else self._reader.end()
+        now: TableSchema | None = None
+        while at < until:
+            for statement in self._scan.between(at, until):
+                if version := self._version(name, at, statement.end):
+                    return version
+                if (after := self._name_after(statement, name, columns)) is None:
+                    return None
+                name, at = after, statement.end if after != name else at
+            now, end = self._reader.read(name)
+            if version := self._version(name, at, end):
+                return version
+            at, until = until, end
+        return now
+
+    def _version(self, table: TableId, place: Place, until: Place) -> TableSchema | None:
+        """The first version from `place` on, before `until`."""
+        found = next((one for one in self._tables.get(table, ()) if place <= one.place < until), None)
+        return found.state if found and isinstance(found.state, TableSchema) else None
+
+    def _name_after(self, statement: Statement, table: TableId, columns: Collection[str]) -> TableId | None:
+        """The table's name after a statement; None if that may change more of it than its name, and than others of its columns."""
+        for change in self._changes(statement):
+            if isinstance(change, Renamed) and change.table == table:
+                table = change.to
+            elif touches(change, table) and not _spares(change, columns):
+                return None
+        return table
+
+    def _guesses(self, table: TableId, place: Place) -> Iterator[TableSchema]:
+        """What it was at `place`, as far as that can be found out, if it was not kept."""
+        for find in (self._known, self._told):
+            if found := find(table, place):
+                yield found
+
+    def _told(self, table: TableId, place: Place) -> TableSchema | None:
+        """The table at `place` by all DDL that the binlog still has from before it. Most tables that are renamed were made not long before:
+        the last files are searched first."""
+        files = [file for file in self._reader.files() if file <= place]
+        state: State | None = None
+        for count in (1 << i for i in range(len(files).bit_length() + 1)):
+            try:
+                state = self._replayed(files[max(len(files) - count, 0)], place).get(table)
+            except PositionLost:  # purged meanwhile
+                return None
+            if state is not None or count >= len(files):
+                break
+        return state if isinstance(state, TableSchema) else None
+
+    def _replayed(self, start: Place, place: Place) -> dict[TableId, State | None]:
+        """Tables as DDL from `start` on made them until `place`, of whatever schema."""
+        states: dict[TableId, State | None] = {}
+        temporary = TemporaryTables()
+        end = start
+
+        def before(table: TableId) -> State | None:
+            kept = next((one.state for one in reversed(self._tables.get(table, ())) if one.place < end), None)
+            return kept if kept not in (None, Missing.UNKNOWN) else states.get(table)
+
+        for statement in self._scan.between(start, place):
+            end = statement.end
+            for change in self._changes(statement):
+                if temporary.takes(change, statement.thread):
+                    continue
+                if isinstance(change, Created) and change.if_missing and before(change.table) is not Missing.DROPPED:
+                    continue
+                charset = partial(self._charset, place=end)
+                states |= made(change, before, [*states, *self._tables], _nothing, charset)
+        return states
 
     def _charset(self, schema: str, place: Place) -> str:
         """What a schema gave its tables at `place`; empty where that cannot be known."""
         ahead = self._scan.between(place, self._reader.end())
-        if any(isinstance(change, SchemaAltered) and change.schema == schema for one in ahead for change in self._changes(one)):
+        if any(
+            isinstance(change, SchemaAltered | SchemaDropped) and change.schema == schema for one in ahead for change in self._changes(one)
+        ):
             return ""
         return self._reader.default_charset(schema)
-
-    def _touches(self, change: Change, table: TableId) -> bool:
-        """Whether it may change a table that is there before and after it."""
-        if isinstance(change, Renamed):
-            return table in (change.table, change.to)
-        if isinstance(change, Created):
-            return table == change.table and not change.if_missing and not change.is_temporary
-        if isinstance(change, Dropped):
-            return table == change.table and not change.is_temporary
-        if isinstance(change, Altered):
-            return table == change.table
-        if isinstance(change, SchemaDropped):
-            return table.schema == change.schema
-        if isinstance(change, SchemaAltered):
-            return False
-        return change.words is None or table.table in change.words
-
-    def _is_of_temporary(self, change: Change, thread: int) -> bool:
-        """Whether it is about a temporary table of the session, which hides the real one of its name."""
-        if not isinstance(change, Altered | Created | Dropped):
-            return False
-        key = (thread, change.table)
-        if isinstance(change, Created) and change.is_temporary:
-            self._temporary.add(key)
-            return True
-        if isinstance(change, Dropped) and (change.is_temporary or key in self._temporary):
-            self._temporary.discard(key)
-            return True
-        return isinstance(change, Altered) and key in self._temporary
 
     # Names
 
@@ -434,6 +444,10 @@ class SchemaHistory:
             f"{shape(table_map)}, the table now {is_now}. It was altered after the row was written, in a way that does not tell the "
             f"columns at {place}. {CURE}, or start behind the last DDL of the table"
         )
+
+
+def _nothing(_: TableId) -> None:
+    """For a place of which only texts tell."""
 
 
 def _finish(steps: Iterator[None]) -> None:

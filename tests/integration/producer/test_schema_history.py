@@ -126,7 +126,13 @@ def test_a_reader_that_lags_behind_three_alters_in_a_row(course: Course) -> None
     assert course.between(course.start, course.read_to)[1:] == expected
 
 
-def test_a_start_in_front_of_a_swap_that_nobody_followed_stops(course: Course) -> None:
+UNLOGGED = ("DROP TABLE t", "SET sql_log_bin = 0", "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)", "SET sql_log_bin = 1")
+
+
+def test_a_start_in_front_of_a_swap_that_nobody_followed_stops_where_the_binlog_does_not_show_how_the_table_was_made(
+    course: Course,
+) -> None:
+    course.start = course.run(*UNLOGGED)
     edge = course.run("INSERT INTO t VALUES (1, 10, 20)")
     course.run(SWAPS[0])
     end = course.run("INSERT INTO t VALUES (2, 30, 40)")
@@ -137,6 +143,12 @@ def test_a_start_in_front_of_a_swap_that_nobody_followed_stops(course: Course) -
     assert "the table now has 3: id int" in sentence
     assert "binlog_row_metadata=FULL" in sentence
     assert [change.after for change in read(course.task, edge, end)] == [SWAPPED]
+
+
+def test_a_start_in_front_of_a_swap_that_nobody_followed_takes_the_table_from_its_text(course: Course) -> None:
+    course.run("INSERT INTO t VALUES (1, 10, 20)", SWAPS[0])
+    end = course.run("INSERT INTO t VALUES (2, 30, 40)")
+    assert [change.after for change in read(course.task, course.start, end)][1:] == [BEFORE, SWAPPED]
 
 
 def test_a_start_far_behind_is_fine_where_no_ddl_of_the_table_came_since(course: Course) -> None:
@@ -393,7 +405,9 @@ def test_types_that_full_metadata_leave_open_are_those_of_the_place(open_course:
 
 
 def test_types_that_are_left_open_need_no_history_where_only_other_columns_were_altered(open_course: Course) -> None:
-    open_course.run("ALTER TABLE own ADD c INT FIRST", "ALTER TABLE own DROP b, ADD INDEX (u)")
+    made = "CREATE TABLE own (id INT PRIMARY KEY, u UUID, b BINARY(16))"
+    open_course.read_to = open_course.run("DROP TABLE own", "SET sql_log_bin = 0", made, "SET sql_log_bin = 1")
+    open_course.run("INSERT INTO own VALUES (1, NULL, NULL)", "ALTER TABLE own ADD c INT FIRST", "ALTER TABLE own DROP b, ADD INDEX (u)")
     with pytest.raises(
         UnreadableEvent, match=r"table \w+\.own: the types of u, b at .* are not known.*GRANT SELECT, or start behind the last DDL"
     ):
@@ -401,6 +415,11 @@ def test_types_that_are_left_open_need_no_history_where_only_other_columns_were_
     open_course.read_to = open_course.run("INSERT INTO own VALUES (5, 2, NULL)")
     open_course.run(f"INSERT INTO own VALUES (5, 3, '{UUID}')", "ALTER TABLE own ADD d INT", "ALTER TABLE own RENAME COLUMN d TO e")
     assert open_course.catch_up() == [{"c": "5", "id": "3", "u": UUID}]
+
+
+def test_types_that_are_left_open_are_told_by_the_text_that_made_the_table(open_course: Course) -> None:
+    open_course.run("ALTER TABLE own ADD c INT FIRST", "ALTER TABLE own DROP b, ADD INDEX (u)")
+    assert open_course.catch_up() == [{"id": "1", "u": UUID, "b": BYTES}, BEFORE]
 
 
 def test_a_history_of_open_types_becomes_whole_when_the_server_says_less(source: Database, open_course: Course) -> None:
