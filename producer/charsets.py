@@ -186,7 +186,7 @@ def encoded(charset: str, text: str) -> bytes | None:
     """Text in a character set; None where that does not have all of its characters, as far as is known."""
     if text.isascii() and charset not in _NO_SIGNS:
         return text.encode()
-    if charset in ("utf8", "utf8mb3") and max(text, default="") > "\uffff":
+    if charset in ("utf8", "utf8mb3", "ucs2") and max(text, default="") > "\uffff":
         return None
     try:
         if table := _TABLES.get(charset):
@@ -198,6 +198,36 @@ def encoded(charset: str, text: str) -> bytes | None:
     except UnicodeEncodeError:
         return None
     return raw if decoder(charset, "")(raw) == text else None
+
+
+def stored(charset: str, text: str) -> str | None:
+    """Text as a server has it that converts it to a character set: `?` for each character that is not in it. None where that is not known
+    of all characters; tests/integration/producer/test_charsets.py asks the servers about each."""
+    if text.isascii() and charset != "swe7":
+        return text
+    if charset not in NAMES or charset == "binary":
+        return None
+    if narrow := _HELD.get(charset):
+        try:
+            text.encode(narrow)
+        except UnicodeEncodeError:
+            return None
+        return None if encoded(charset, text) is None or _NOT_HELD & set(text) else text
+    return "".join(character if encoded(charset, character) is not None else "?" for character in text)
+
+
+_NOT_HELD = set("ˍ╴￣")  # by the servers' big5
+# Character sets that do not have all characters of their codec, or more: what they surely have.
+_HELD = {
+    "big5": "big5",
+    "cp1256": "iso8859-6",
+    "cp932": "shift_jis",
+    "eucjpms": "euc-jp",
+    "greek": "cp737",
+    "sjis": "shift_jis",
+    "tis620": "tis-620",
+    "ujis": "euc-jp",
+}
 
 
 def _beyond(characters: dict[bytes, str]) -> Callable[[UnicodeError], tuple[str, int]]:

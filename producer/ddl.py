@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.charsets import encoded
+from cdcbus.producer.charsets import stored
 from cdcbus.producer.sql_tokens import MAXDB, ORACLE, PLAIN, REAL_AS_FLOAT, Kind, NoTokens, Session, Token, tokens
 from cdcbus.producer.table_schema import (
     FIRST,
     PRIMARY,
+    SEQUENCE_COLUMNS,
     Action,
     AddColumn,
     AddIndex,
@@ -25,6 +26,7 @@ from cdcbus.producer.table_schema import (
     ColumnText,
     DropColumn,
     DropIndex,
+    DropRowTimes,
     RenameColumn,
     RenameIndex,
     SetCharset,
@@ -359,6 +361,8 @@ class _Statement(_Reader):
         is_temporary = self.skip("TEMPORARY")
         if self.skip("TABLE"):
             return self._create_table(is_temporary)
+        if self.skip("SEQUENCE"):
+            return self._create_sequence(is_temporary)
         if self.word() in ("DATABASE", "SCHEMA"):
             self.take()
             self.skip("IF", "NOT", "EXISTS")
@@ -396,6 +400,15 @@ class _Statement(_Reader):
             return [Created(table, None, like, if_missing, is_temporary)]
         return [Created(table, self._understood(self._definition), None, if_missing, is_temporary)]
 
+    def _create_sequence(self, is_temporary: bool) -> list[Change]:
+        """Which is a table of one row in the binlog."""
+        if_missing = self.skip("IF", "NOT", "EXISTS") and not self._session.is_change
+        sequence = self._table()
+        type_ = _Action(self._tokens[self._at + 1 :], self._session)._type()[0] if self.word() == "AS" else "bigint"
+        own = {"cache_size": "bigint unsigned", "cycle_option": "tinyint unsigned", "cycle_count": "bigint"}
+        columns = (TableColumn(name, own.get(name, type_), "", is_nullable=False) for name in SEQUENCE_COLUMNS)
+        return [Created(sequence, tuple(AddColumn(ColumnText(column, None)) for column in columns), None, if_missing, is_temporary)]
+
     def _definition(self) -> list[Action]:
         found: list[Action] = []
         for part in _parts(self.parentheses()):
@@ -406,7 +419,7 @@ class _Statement(_Reader):
 
     def _drop(self) -> list[Change]:
         is_temporary = self.skip("TEMPORARY")
-        if self.skip("TABLE") or self.skip("TABLES"):
+        if self.skip("TABLE") or self.skip("TABLES") or self.skip("SEQUENCE"):
             self.skip("IF", "EXISTS")
             found: list[Change] = [Dropped(self._table(), is_temporary)]
             while self.skip(","):
@@ -604,8 +617,11 @@ class _Action(_Reader):
             if self.word() == "PARTITION":
                 self.rest()
                 return []
-            if (self.word(), self.word(1)) in (("SYSTEM", "VERSIONING"), ("PERIOD", "FOR")):
-                raise _NotUnderstood  # adds columns
+            if self.skip("SYSTEM", "VERSIONING"):
+                self.end()
+                return [AddRowTimes()]
+            if (self.word(), self.word(1)) == ("PERIOD", "FOR"):
+                raise _NotUnderstood  # its columns may be those of another action
             self.skip("COLUMN")
             if_missing = self._skip_if("NOT", "EXISTS")
             if self.word() == "(":
@@ -673,7 +689,10 @@ class _Action(_Reader):
         if self.skip("PRIMARY", "KEY"):
             self.end()
             return [DropIndex(PRIMARY)]
-        if (self.word(), self.word(1)) in (("SYSTEM", "VERSIONING"), ("PERIOD", "FOR")):
+        if self.skip("SYSTEM", "VERSIONING"):
+            self.end()
+            return [DropRowTimes()]
+        if (self.word(), self.word(1)) == ("PERIOD", "FOR"):
             raise _NotUnderstood
         if self.skip("FOREIGN") or self.skip("CHECK") or self.skip("PARTITION"):
             self.rest()
@@ -821,8 +840,8 @@ class _Action(_Reader):
         name = self.column_name()
         is_serial = self.word() == "SERIAL"
         type_, charset = self._type()
-        is_nullable, place, unique = not is_serial, None, "UNIQUE" if is_serial else ""
-        is_text = charset is None
+        is_nullable, place, unique = None if not is_serial else False, None, "UNIQUE" if is_serial else ""
+        is_text, is_generated = charset is None, False
         while not self.is_done():
             if self.skip("NOT", "NULL") or self.skip("AUTO_INCREMENT"):
                 is_nullable = False
@@ -847,8 +866,11 @@ class _Action(_Reader):
             elif self.skip("COLLATE"):
                 of_collation = self._charset_of(self._charset_name())
                 charset = charset or of_collation or None
-            elif self.skip("GENERATED", "ALWAYS", "AS") or self.skip("AS") or self.skip("CHECK"):
+            elif self.skip("CHECK"):
                 self.parentheses()
+            elif self.skip("GENERATED", "ALWAYS", "AS") or self.skip("AS"):
+                self.parentheses()
+                is_generated = True
             elif self.skip("CONSTRAINT"):
                 if self.word() != "CHECK":
                     self.name()
@@ -863,7 +885,17 @@ class _Action(_Reader):
                 place = self.column_name()
             else:
                 self._attribute()
+        if is_nullable is None:
+            is_nullable = self._is_nullable(type_, is_generated=is_generated)
         return ColumnText(TableColumn(name, type_, charset or "", is_nullable and unique != PRIMARY), charset, place, unique)
+
+    def _is_nullable(self, type_: str, *, is_generated: bool) -> bool:
+        """Of a column that does not say it."""
+        if not type_.startswith("timestamp") or (is_generated and self._session.is_mariadb):
+            return True
+        if self._session.explicit_timestamps is None:
+            raise _NotUnderstood
+        return self._session.explicit_timestamps
 
     def _references(self) -> None:
         self.column_name()
@@ -980,8 +1012,8 @@ class _Action(_Reader):
         for part in _parts(self.parentheses()):
             if len(part) != 1 or part[0].kind is not Kind.STRING:
                 raise _NotUnderstood
-            label = part[0].text.rstrip(" ")
-            if not label.isascii() and encoded(self._session.literals, label) is None:
+            label = stored(self._session.literals, part[0].text.rstrip(" "))
+            if label is None:
                 raise _NotUnderstood
             labels.append("'" + _escaped(label) + "'")
         return ",".join(labels)

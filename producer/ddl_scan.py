@@ -14,7 +14,7 @@ from cdcbus.producer.charsets import sql_text
 from cdcbus.producer.compressed import QUERY_COMPRESSED, plain_query
 from cdcbus.producer.events import BEGIN, HEADER, INSIDE, ROW_STATEMENT
 from cdcbus.producer.place import Place, carried
-from cdcbus.producer.session_variables import CHARSET, DDL_XID, SQL_MODE, XID, session_variables
+from cdcbus.producer.session_variables import CHARSET, DDL_XID, EXPLICIT_TIMESTAMPS, FLAGS, MARIADB_EXPLICIT_TIMESTAMPS, SQL_MODE, XID, session_variables
 from cdcbus.producer.sql_tokens import PLAIN, Session
 
 LOG = logging.getLogger(__name__)
@@ -42,16 +42,30 @@ def statement(body: bytes, end: Place, charsets: Mapping[int, str], version: str
     variables = session_variables(body[13:start])
     charset, literals, _ = (charsets.get(int.from_bytes(variables.get(CHARSET, b"")[i : i + 2], "little"), "") for i in (0, 2, 4))
     text = sql_text(charset, sql)
+    number, is_mariadb = version_number(version), "mariadb" in version.lower()
     session = Session(
         int.from_bytes(variables.get(SQL_MODE, b""), "little"),
         literals,
-        version_number(version),
-        "mariadb" in version.lower(),
+        number,
+        is_mariadb,
         text is not None,
         DDL_XID in variables or XID in variables,
+        _explicit_timestamps(variables, number) if is_mariadb else _flag(variables.get(EXPLICIT_TIMESTAMPS)),
     )
     thread = int.from_bytes(body[:4], "little")
     return Statement(end, thread, schema.decode("utf-8", "replace"), sql if text is None else text.encode(), session)
+
+
+def _flag(value: bytes | None) -> bool | None:
+    return None if value is None else value != b"\0"
+
+
+def _explicit_timestamps(variables: Mapping[int, bytes], version: int) -> bool | None:
+    """MariaDB's explicit_defaults_for_timestamp: releases before those that let a session choose it do not tell."""
+    if int.from_bytes(variables.get(FLAGS, b""), "little") & MARIADB_EXPLICIT_TIMESTAMPS:
+        return True
+    tells = 100_517 if version < 100_600 else 100_609 if version < 101_000 else 101_000
+    return False if version >= tells and not 100_700 <= version < 101_000 else None
 
 
 def version_number(version: str) -> int:

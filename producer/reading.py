@@ -32,7 +32,8 @@ from cdcbus.producer.schema_history import SchemaHistory
 from cdcbus.producer.server import Server
 from cdcbus.producer.statement_targets import Session, Targets, session, targets
 from cdcbus.producer.table_ddl import DdlReader
-from cdcbus.producer.table_map import SEQUENCE_COLUMNS, TableMap, parse, table_id, table_name
+from cdcbus.producer.table_map import TableMap, parse, table_id, table_name
+from cdcbus.producer.table_schema import SEQUENCE_COLUMNS
 
 LOG = logging.getLogger(__name__)
 _STANDALONE, _PREPARED_XA = 1, 64  # flags of MariaDB's GTID events

@@ -27,7 +27,7 @@ from cdcbus.producer.columns import (
 from cdcbus.producer.place import Place
 from cdcbus.producer.server import binlog_files, latest_position
 from cdcbus.producer.table_map import TableMap
-from cdcbus.producer.table_schema import GEOMETRIES, PRIMARY, ROW_TIMES, TableColumn, TableSchema, UniqueKey, with_row_times
+from cdcbus.producer.table_schema import GEOMETRIES, NAMED, PRIMARY, ROW_TIMES, TableColumn, TableSchema, UniqueKey, with_row_times
 from cdcbus.producer.type_names import BLOB_PREFIX
 
 if TYPE_CHECKING:
@@ -145,8 +145,11 @@ class SchemaReader:
         for table, collation, kind in self._rows_of(tables, "table_collation, table_type", "tables"):
             if columns[table]:
                 schema = TableSchema(tuple(columns[table]), tuple(uniques[table].values()), (collation or "").partition("_")[0])
-                hides_times = kind == "SYSTEM VERSIONED" and self._selects(", ".join(ROW_TIMES), table, {_NO_SUCH_COLUMN})
-                found[table] = with_row_times(schema) if hides_times else schema
+                if kind == "SYSTEM VERSIONED":
+                    names_them = {*ROW_TIMES} & {column.name for column in schema.columns}
+                    hides_them = not names_them and self._selects(", ".join(ROW_TIMES), table, {_NO_SUCH_COLUMN})
+                    schema = with_row_times(schema) if hides_them else replace(schema, times=NAMED)
+                found[table] = schema
         return found
 
     def _columns(self, tables: Sequence[TableId]) -> defaultdict[TableId, list[TableColumn]]:

@@ -339,8 +339,7 @@ class SchemaHistory:
         else None. It may have been renamed: then it is looked for by its other names."""
         later = next((version for version in self._tables.get(table, ()) if version.place > place), None)
         name, at, until = table, place, later.place if later else self._reader.end()
-        now: TableSchema | None = None
-        while at < until:
+        while True:
             for statement in self._scan.between(at, until):
                 if version := self._version(name, at, statement.end):
                     return version
@@ -350,8 +349,9 @@ class SchemaHistory:
             now, end = self._reader.read(name)
             if version := self._version(name, at, end):
                 return version
-            at, until = until, end
-        return now
+            if end <= until:
+                return now
+            at, until = max(at, until), end
 
     def _version(self, table: TableId, place: Place, until: Place) -> TableSchema | None:
         """The first version from `place` on, before `until`."""

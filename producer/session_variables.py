@@ -4,13 +4,14 @@ from __future__ import annotations
 
 # The variables of a session that a Query event may begin with, "Query_event_codes": how many bytes each has. Behind one that is not here,
 # nothing is read.
-_FLAGS, SQL_MODE, _CATALOG, _AUTO_INCREMENT, CHARSET, _TIME_ZONE, _CATALOG_NZ, _LC_TIME, _CHARSET_DATABASE, _TABLE_MAP = range(10)
+FLAGS, SQL_MODE, _CATALOG, _AUTO_INCREMENT, CHARSET, _TIME_ZONE, _CATALOG_NZ, _LC_TIME, _CHARSET_DATABASE, _TABLE_MAP = range(10)
 _MASTER_BYTES, _INVOKER, _SCHEMAS, _MICROSECONDS = range(10, 14)
+EXPLICIT_TIMESTAMPS = 16  # MySQL's explicit_defaults_for_timestamp
 DDL_XID = 17  # MySQL's, of DDL that has changed something in tables of InnoDB
 _HRNOW, XID = 128, 129  # MariaDB's
 _COLLATIONS = 131  # MariaDB's: pairs of a character set and its default collation
 _FIXED = {
-    _FLAGS: 4,
+    FLAGS: 4,
     SQL_MODE: 8,
     _AUTO_INCREMENT: 4,
     CHARSET: 6,
@@ -19,10 +20,12 @@ _FIXED = {
     _TABLE_MAP: 8,
     _MASTER_BYTES: 4,
     _MICROSECONDS: 3,
+    EXPLICIT_TIMESTAMPS: 1,
     DDL_XID: 8,
     _HRNOW: 3,
     XID: 8,
 }
+MARIADB_EXPLICIT_TIMESTAMPS = 1 << 24  # a flag
 _NO_SCHEMAS = 254  # there are too many to name
 
 

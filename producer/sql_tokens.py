@@ -19,7 +19,8 @@ REAL_AS_FLOAT, ANSI_QUOTES, ORACLE, MAXDB, NO_BACKSLASH_ESCAPES = 1, 1 << 2, 1 <
 class Session:
     """How a statement was read. `literals`: the character set of its strings, empty where it is not known; `version`: of the server,
     as executable comments have it (80400); `is_exact`: its text is known to the last character; `is_change`: the server says that it
-    changed something, so that what it was to make IF NOT EXISTS was not there."""
+    changed something, so that what it was to make IF NOT EXISTS was not there; `explicit_timestamps`: whether a TIMESTAMP may be NULL
+    where nothing is said (explicit_defaults_for_timestamp), None where that is not known."""
 
     sql_mode: int = 0
     literals: str = "utf8mb4"
@@ -27,6 +28,7 @@ class Session:
     is_mariadb: bool = False
     is_exact: bool = True
     is_change: bool = False
+    explicit_timestamps: bool | None = True
 
     def has(self, mode: int) -> bool:
         """Whether the sql_mode has this bit, which only MariaDB may mean by it: MySQL has given up ORACLE and MAXDB."""

@@ -70,13 +70,6 @@ def table_id(body: bytes) -> int:
     return int.from_bytes(body[:6], "little")
 
 
-# All columns of a SEQUENCE, which has no key.
-SEQUENCE_COLUMNS = (
-    *("next_not_cached_value", "minimum_value", "maximum_value", "start_value"),
-    *("increment", "cache_size", "cycle_option", "cycle_count"),
-)
-
-
 def parse(body: bytes, charsets: Mapping[int, str], *, is_mariadb: bool) -> TableMap:
     """A TABLE_MAP event's body; `charsets` is collation id -> character set name. Raises UnreadableEvent."""
     name = table_name(body)

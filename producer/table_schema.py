@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cdcbus.producer.charsets import BYTES_PER_CHARACTER, encoded
+from cdcbus.producer.charsets import BYTES_PER_CHARACTER, stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,13 @@ class UniqueKey:
 @dataclass(frozen=True, slots=True)
 class TableSchema:
     """A table: its columns in order, its unique keys in the server's order, and the character set of columns that name none (empty: not
-    known)."""
+    known). `times`: whether the times of its rows are columns that it does not name (`HIDDEN`), or does (`NAMED`), in MariaDB, which adds
+    the later one to every unique key."""
 
     columns: tuple[TableColumn, ...]
     uniques: tuple[UniqueKey, ...] = ()
     charset: str = ""
+    times: str = ""
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -57,6 +59,7 @@ class TableSchema:
             "columns": [[c.name, c.type, c.charset, c.is_nullable] for c in self.columns],
             "uniques": [[u.name, list(u.columns), u.is_whole] for u in self.uniques],
             "charset": self.charset,
+            **({"times": self.times} if self.times else {}),
         }
 
     @classmethod
@@ -66,7 +69,7 @@ class TableSchema:
         uniques = tuple(UniqueKey(_text(n), tuple(map(_text, columns)), _flag(whole)) for n, columns, whole in fields["uniques"])
         if not columns:
             raise ValueError("no columns")
-        return cls(columns, uniques, _text(fields["charset"]))
+        return cls(columns, uniques, _text(fields["charset"]), _text(fields.get("times", "")))
 
 
 PRIMARY = "PRIMARY"
@@ -75,6 +78,12 @@ GEOMETRIES = (
     *("geomcollection", "geometrycollection"),
 )
 ROW_TIMES = ("row_start", "row_end")
+HIDDEN, NAMED = "hidden", "named"
+# All columns of a SEQUENCE, which has no key.
+SEQUENCE_COLUMNS = (
+    *("next_not_cached_value", "minimum_value", "maximum_value", "start_value"),
+    *("increment", "cache_size", "cycle_option", "cycle_count"),
+)
 
 
 def with_row_times(table: TableSchema) -> TableSchema:
@@ -82,7 +91,12 @@ def with_row_times(table: TableSchema) -> TableSchema:
     ones, and the later one is in every unique key."""
     columns = (*table.columns, *(TableColumn(name, "timestamp(6)", is_nullable=False) for name in ROW_TIMES))
     uniques = tuple(replace(unique, columns=(*unique.columns, ROW_TIMES[1])) for unique in table.uniques)
-    return replace(table, columns=columns, uniques=uniques)
+    return replace(table, columns=columns, uniques=uniques, times=HIDDEN)
+
+
+def _without_row_times(table: TableSchema) -> TableSchema:
+    uniques = tuple(replace(unique, columns=unique.columns[:-1]) for unique in table.uniques)
+    return replace(table, columns=table.columns[: -len(ROW_TIMES)], uniques=uniques, times="")
 
 
 def _text(value: Any) -> str:
@@ -159,7 +173,12 @@ class AddIndex:
 
 @dataclass(frozen=True, slots=True)
 class AddRowTimes:
-    """MariaDB's WITH SYSTEM VERSIONING, of a new table."""
+    """MariaDB's WITH, or ADD, SYSTEM VERSIONING."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropRowTimes:
+    """DROP SYSTEM VERSIONING."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +202,19 @@ class SetCharset:
     converts: bool
 
 
-Action = AddColumn | ChangeColumn | RenameColumn | DropColumn | AddUnique | AddIndex | AddRowTimes | DropIndex | RenameIndex | SetCharset
+Action = (
+    AddColumn
+    | ChangeColumn
+    | RenameColumn
+    | DropColumn
+    | AddUnique
+    | AddIndex
+    | AddRowTimes
+    | DropRowTimes
+    | DropIndex
+    | RenameIndex
+    | SetCharset
+)
 
 
 def apply(table: TableSchema, actions: Sequence[Action]) -> TableSchema | None:
@@ -192,8 +223,14 @@ def apply(table: TableSchema, actions: Sequence[Action]) -> TableSchema | None:
     Old names in the actions are those before the statement: two columns may exchange names. Columns are then put into their places in
     the order of the statement.
     """
-    if tuple(column.name for column in table.columns[-2:]) == ROW_TIMES:
-        return None  # which stay behind the columns that are added
+    if table.times == HIDDEN:  # they stay behind the columns that are added
+        rest = [action for action in actions if not isinstance(action, AddRowTimes | DropRowTimes)]
+        made = apply(_without_row_times(table), rest) if leaves(rest, ROW_TIMES) else None
+        return made if made is None or DropRowTimes() in actions else with_row_times(made)
+    if DropRowTimes() in actions or (table.times and any(map(_is_rekeyed, actions))):
+        return None
+    if not table.times and tuple(column.name for column in table.columns[-2:]) == ROW_TIMES:
+        return None  # stored by a release that did not tell whose columns they are
     old = {_folded(column.name): column.name for column in table.columns}
     chosen = _chosen(actions, old)
     charset = _charset(actions, table.charset)
@@ -248,7 +285,7 @@ def apply(table: TableSchema, actions: Sequence[Action]) -> TableSchema | None:
         if len(uniques) > 1 and (odd or list(table.uniques) != _sorted(table.uniques, table.columns)):
             return None  # the server's order is not known
         uniques = _sorted(uniques, columns)
-    result = TableSchema(tuple(columns), tuple(uniques), charset)
+    result = TableSchema(tuple(columns), tuple(uniques), charset, table.times)
     return with_row_times(result) if AddRowTimes() in chosen else result
 
 
@@ -330,7 +367,8 @@ def _column(text: ColumnText, charset: str) -> TableColumn | None:
         return None
     column = replace(column, charset=charset)
     if column.data_type in ("enum", "set"):
-        return column if column.type.isascii() or encoded(charset, column.type) is not None else None
+        labels = stored(charset, column.type)
+        return None if labels is None else replace(column, type=labels)
     if (column.data_type == "char" and size > 255) or (column.data_type == "varchar" and size * _width(charset) > 65_535):
         return None  # which some servers refuse, and some make a TEXT
     if column.data_type == "text" and size:

@@ -12,4 +12,4 @@ ALTER TABLE t ADD w VARCHAR(20) CHARACTER SET latin1, CONVERT TO CHARACTER SET u
 ALTER TABLE t DROP COLUMN IF EXISTS w, /*M!100100 ADD d JSON */ /*!50701 , ADD e INT */;
 -> id int, b int, a int, c int, d longtext key id
 ALTER TABLE t ADD SYSTEM VERSIONING;
--> unknown
+-> id int, b int, a int, c int, d longtext, row_start timestamp(6), row_end timestamp(6) key id,row_end

@@ -8,7 +8,7 @@ import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.producer.charsets import decoder
+from cdcbus.producer.charsets import NAMES, decoder, stored
 from tests.integration.producer.reading import connect
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
@@ -58,6 +58,19 @@ def test_every_character_that_a_character_set_holds_is_read(cursor: Cursor) -> N
         if bad := [(f"U+{ord(text):04X}", raw.hex(), shown) for text, raw, shown in found if text != shown]:
             wrong[charset] = bad
     assert wrong == {}
+
+
+def test_what_a_character_set_cannot_hold_is_stored_as_the_server_stores_it(cursor: Cursor) -> None:
+    """Or is not known to be."""
+    wrong, known = {}, set()
+    for charset in {*charsets(cursor)} & NAMES:
+        cursor.execute(f"SELECT c, CONVERT(CONVERT(c USING {charset}) USING utf8mb4) FROM characters")
+        found = [(text, kept, stored(charset, text)) for text, kept in cursor.fetchall()]
+        known |= {charset for *_, told in found if told == "?"}
+        if bad := [(f"U+{ord(text):04X}", kept, told) for text, kept, told in found if told is not None and told != kept]:
+            wrong[charset] = bad[:50]
+    assert wrong == {}
+    assert {"ascii", "latin1", "utf8mb3"} <= known
 
 
 def test_every_code_that_a_character_set_holds_is_read(cursor: Cursor) -> None:

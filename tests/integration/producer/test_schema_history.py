@@ -276,6 +276,107 @@ def test_ddl_means_what_it_means_in_the_character_set_of_its_session(
     assert rows == after
 
 
+@pytest.mark.parametrize("mode", ["", "STRICT_ALL_TABLES"])
+def test_labels_that_their_character_set_cannot_hold_are_read_as_the_server_stores_them(course: Course, mode: str) -> None:
+    course.run(
+        f"SET sql_mode = '{mode}'",
+        "CREATE TABLE u (id INT, e ENUM('ä', '表', 'x') CHARACTER SET latin1, s SET('a表b', '😀') CHARACTER SET utf8mb3, g ENUM('é', '表')"
+        " CHARACTER SET gbk)",
+        "INSERT INTO u VALUES (1, 1, 3, 2), (2, 2, 1, 2)",
+        "ALTER TABLE u MODIFY id ENUM('ä', 'y') CHARACTER SET ascii",
+        "INSERT INTO u VALUES (1, 3, 2, 2)",
+        "ALTER TABLE u DROP s",
+    )
+    assert course.catch_up() == [
+        {"id": "1", "e": "ä", "s": "a表b,?", "g": "表"},
+        {"id": "2", "e": "?", "s": "a表b", "g": "表"},
+        {"id": "?", "e": "x", "s": "?", "g": "表"},
+    ]
+
+
+@pytest.mark.parametrize("is_explicit", [0, 1])
+def test_a_timestamp_is_null_or_a_key_as_the_session_had_it(course: Course, *, is_mariadb: bool, is_explicit: int) -> None:
+    """By explicit_defaults_for_timestamp, which decides whether a unique key of it is the table's."""
+    course.run("SET sql_mode = ''")
+    try:
+        course.run(f"SET explicit_defaults_for_timestamp = {is_explicit}")
+    except pymysql.MySQLError:
+        pytest.skip("this release has it for the whole server")
+    course.run(
+        "CREATE TABLE u (a TIMESTAMP, b INT NOT NULL, n TIMESTAMP NULL, UNIQUE x (a), UNIQUE y (b), UNIQUE z (n))",
+        "INSERT INTO u VALUES ('2020-01-01 00:00:00', 1, NULL)",
+        "ALTER TABLE u ADD c TIMESTAMP DEFAULT '2021-01-01 00:00:00' FIRST, ADD UNIQUE w (c, b)",
+        "INSERT INTO u (a, b) VALUES ('2020-01-01 00:00:01', 2)",
+        "ALTER TABLE u DROP INDEX x",
+    )
+    start, course.read_to = course.read_to, position(course.cursor)
+    keys = [change.table.key for change in course.changes(start, course.read_to)]
+    assert keys == ([("b",), ("b",)] if is_explicit else [("a",), ("a",)])
+
+
+def test_sequences_that_were_made_and_dropped_before_the_task_came_there(course: Course, *, is_mariadb: bool) -> None:
+    if not is_mariadb:
+        pytest.skip("MySQL has none")
+    course.run(
+        "CREATE SEQUENCE s START WITH 7",
+        "INSERT INTO t VALUES (1, NEXT VALUE FOR s, 20)",
+        "ALTER SEQUENCE s RESTART 30",
+        "CREATE OR REPLACE SEQUENCE s INCREMENT 5 CACHE 2",
+        "RENAME TABLE s TO q",
+        "INSERT INTO t VALUES (2, NEXT VALUE FOR q, 20)",
+        "DROP SEQUENCE q",
+        "CREATE TABLE s (id INT PRIMARY KEY)",
+        "INSERT INTO s VALUES (5)",
+        "DROP TABLE s",
+    )
+    assert course.catch_up() == [{"id": "1", "a": "7", "b": "20"}, {"id": "2", "a": "1", "b": "20"}, {"id": "5"}]
+
+
+ALTERED = ("ALTER TABLE v ADD c INT", "ALTER TABLE v DROP a, ADD INDEX (c)", "ALTER TABLE v RENAME COLUMN c TO d")
+VERSIONED = (
+    "ALTER TABLE v ADD c INT",
+    "ALTER TABLE v ADD d INT FIRST, ADD UNIQUE u (d)",
+    "ALTER TABLE v DROP a",
+    "ALTER TABLE v MODIFY c VARCHAR(9) AFTER d, DROP PRIMARY KEY",
+    "ALTER TABLE v RENAME COLUMN d TO e, ADD PRIMARY KEY (id)",
+    "ALTER TABLE v DROP SYSTEM VERSIONING",
+    "ALTER TABLE v ADD f INT",
+    "ALTER TABLE v ADD SYSTEM VERSIONING, ADD UNIQUE (f)",
+    "ALTER TABLE v ADD g INT AFTER f",
+    "DROP TABLE v",
+)
+
+
+@pytest.mark.parametrize("times", ["", ", row_start x ROW START, row_end x ROW END, PERIOD FOR SYSTEM_TIME (row_start, row_end)"])
+def test_tables_with_system_versions_that_are_altered(source: Database, course: Course, times: str, *, is_mariadb: bool) -> None:
+    """While they keep their history, which is what system_versioning_alter_history=KEEP allows."""
+    if not is_mariadb:
+        pytest.skip("tables of MariaDB")
+    read: list[list[object]] = []
+    course.run("SET system_versioning_alter_history = KEEP")
+    named = times.replace(" x ", " TIMESTAMP(6) GENERATED ALWAYS AS ")
+    for metadata in ("FULL", "NO_LOG"):
+        with global_variable(source, "binlog_row_metadata", metadata):
+            course.run(f"CREATE TABLE v (id INT PRIMARY KEY, a INT{named}) WITH SYSTEM VERSIONING")
+            if times:
+                course.catch_up()
+            for number, ddl in enumerate(ALTERED if times else VERSIONED):
+                names = [name for name in columns(course.cursor, "v") if not name.startswith("row_")]
+                values = ", ".join(str(number * 10 + i) for i, _ in enumerate(names))
+                course.run(f"INSERT INTO v ({', '.join(names)}) VALUES ({values})", "DELETE FROM v WHERE id < 7", ddl)
+            course.run("DROP TABLE IF EXISTS v")
+            start, course.read_to = course.read_to, position(course.cursor)
+            read.append([_untimed(change) for change in course.changes(start, course.read_to)])
+    assert len(read[0]) >= 4
+    assert read[1] == read[0]
+
+
+def _untimed(change: RowChange) -> object:
+    """All but the cells that hold a row's times."""
+    row = {name: cell for name, cell in (change.after or change.before or {}).items() if not name.startswith("row_")}
+    return change.op, change.table.key, [column.name for column in change.table.columns], row
+
+
 def test_sql_modes_are_those_of_the_session(course: Course) -> None:
     course.run(
         "SET sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'",
@@ -614,9 +715,10 @@ def pick(cursor: Cursor, first: int, second: int) -> tuple[str, str]:
     return names[first % len(names)], names[second % len(names)]
 
 
-def columns(cursor: Cursor) -> list[str]:
+def columns(cursor: Cursor, table: str = "t") -> list[str]:
     cursor.execute(
-        "SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 't' ORDER BY ordinal_position"
+        "SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = %s ORDER BY ordinal_position",
+        (table,),
     )
     return [row[0] for row in cursor.fetchall()]
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cdcbus.producer.table_schema import (
+    NAMED,
+    ROW_TIMES,
     Action,
     AddColumn,
     AddUnique,
     ChangeColumn,
     ColumnText,
     DropColumn,
+    DropRowTimes,
     RenameColumn,
     TableColumn,
     TableSchema,
@@ -30,9 +35,22 @@ def test_the_times_of_versioned_rows_are_the_last_columns_and_one_is_in_each_key
     assert table.key == ("id", "row_end")
 
 
-def test_what_a_column_added_to_versioned_rows_makes_of_them_is_for_the_server_to_say() -> None:
-    assert apply(TABLE, [AddColumn(NEW)]) is not None
-    assert apply(with_row_times(TABLE), [AddColumn(NEW)]) is None
+def test_a_column_added_to_versioned_rows_stands_before_their_times() -> None:
+    versioned = with_row_times(TABLE)
+    assert str(apply(versioned, [AddColumn(NEW)])) == "id int, v int, New int, row_start timestamp(6), row_end timestamp(6)"
+    assert apply(versioned, [DropColumn(ROW_TIMES[0])]) is None
+    assert apply(versioned, [DropRowTimes()]) == TABLE
+
+
+def test_of_columns_that_an_earlier_release_stored_it_is_not_known_who_named_the_times() -> None:
+    fields = {name: value for name, value in with_row_times(TABLE).to_fields().items() if name != "times"}
+    assert apply(TableSchema.from_fields(fields), [AddColumn(NEW)]) is None
+
+
+def test_a_key_added_where_a_table_names_the_times_of_its_rows_is_for_the_server_to_say() -> None:
+    named = replace(TABLE, times=NAMED)
+    assert apply(named, [AddColumn(NEW)]) is not None
+    assert apply(named, [AddUnique(UniqueKey("u", ("v",)), (0,))]) is None
 
 
 @pytest.mark.parametrize(
