@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import quote
 
@@ -34,6 +34,7 @@ from cdcbus.producer.ddl import Altered, Change, Created, Dropped, Renamed, Sche
 from cdcbus.producer.ddl_scan import DdlScan, Statement
 from cdcbus.producer.place import Place
 from cdcbus.producer.schema import SchemaReader, completed, fits, shape, with_open_types
+from cdcbus.producer.sql_tokens import Session
 from cdcbus.producer.table_map import TableMap
 from cdcbus.producer.table_schema import TableSchema, leaves
 from cdcbus.producer.table_states import Missing, State, TemporaryTables, made, touches
@@ -380,33 +381,37 @@ class SchemaHistory:
         state: State | None = None
         for count in (1 << i for i in range(len(files).bit_length() + 1)):
             try:
-                state = self._replayed(files[max(len(files) - count, 0)], place).get(table)
+                state = self._replayed(table, files[max(len(files) - count, 0)], place)
             except PositionLost:  # purged meanwhile
                 return None
             if state is not None or count >= len(files):
                 break
         return state if isinstance(state, TableSchema) else None
 
-    def _replayed(self, start: Place, place: Place) -> dict[TableId, State | None]:
-        """Tables as DDL from `start` on made them until `place`, of whatever schema."""
+    def _replayed(self, table: TableId, start: Place, place: Place) -> State | None:
+        """The table as DDL from `start` on made it until `place`, in whatever schema; None where it is older than that."""
+        told = [(statement, change) for statement in self._scan.between(start, place) for change in self._changes(statement)]
+        names = {table}  # that it had, and those of tables that it comes of
+        for _, change in reversed(told):
+            if isinstance(change, Renamed) and change.to in names:
+                names.add(change.table)
+            elif isinstance(change, Created) and change.like and change.table in names:
+                names.add(change.like)
         states: dict[TableId, State | None] = {}
-        temporary = TemporaryTables()
-        end = start
+        temporary, end = TemporaryTables(), start
 
         def before(table: TableId) -> State | None:
             kept = next((one.state for one in reversed(self._tables.get(table, ())) if one.place < end), None)
             return kept if kept not in (None, Missing.UNKNOWN) else states.get(table)
 
-        for statement in self._scan.between(start, place):
+        for statement, change in told:
             end = statement.end
-            for change in self._changes(statement):
-                if temporary.takes(change, statement.thread):
-                    continue
-                if isinstance(change, Created) and change.if_missing and before(change.table) is not Missing.DROPPED:
-                    continue
-                charset = partial(self._charset, place=end)
-                states |= made(change, before, [*states, *self._tables], _nothing, charset)
-        return states
+            if not any(_is_about(change, name) for name in names) or temporary.takes(change, statement.thread):
+                continue
+            if isinstance(change, Created) and change.if_missing and before(change.table) is not Missing.DROPPED:
+                continue
+            states |= made(change, before, names, _nothing, partial(self._charset, place=end))
+        return states.get(table)
 
     def _charset(self, schema: str, place: Place) -> str:
         """What a schema gave its tables at `place`; empty where that cannot be known."""
@@ -420,7 +425,7 @@ class SchemaHistory:
     # Names
 
     def _changes(self, statement: Statement) -> list[Change]:
-        found = changes(statement.sql, statement.schema, statement.session)
+        found = _parsed(statement.sql, statement.schema, statement.session)
         return [folded(change) for change in found] if self._folds else found
 
     def _is_tracked(self, table: TableId) -> bool:
@@ -444,6 +449,17 @@ class SchemaHistory:
             f"{shape(table_map)}, the table now {is_now}. It was altered after the row was written, in a way that does not tell the "
             f"columns at {place}. {CURE}, or start behind the last DDL of the table"
         )
+
+
+@lru_cache(maxsize=10_000)
+def _parsed(sql: bytes, schema: str, session: Session) -> list[Change]:
+    """Each statement is looked at for many tables."""
+    return changes(sql, schema, session)
+
+
+def _is_about(change: Change, table: TableId) -> bool:
+    """Whether it says anything of the table."""
+    return touches(change, table) or (isinstance(change, Created | Dropped) and change.table == table)
 
 
 def _nothing(_: TableId) -> None:
