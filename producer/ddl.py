@@ -342,7 +342,7 @@ class _Statement(_Reader):
         renames = [part for part in parts if _is_rename(part)]
         found: list[Change] = []
         actions = self._understood(lambda: [action for part in parts if not _is_rename(part) for action in self._alter_actions(part)])
-        if actions != ():
+        if actions is None or not all(isinstance(action, AddIndex) for action in actions):
             found.append(Altered(table, actions))
         for part in renames:
             reader = _Statement(part, self._schema, self._session)
@@ -354,7 +354,7 @@ class _Statement(_Reader):
         return found
 
     def _alter_actions(self, part: Sequence[Token]) -> list[Action]:
-        return [action for action in _Action(part, self._session).alter() if not isinstance(action, AddIndex)]
+        return _Action(part, self._session).alter()
 
     def _create(self) -> list[Change]:
         replaces = self.skip("OR", "REPLACE")

@@ -227,11 +227,11 @@ def apply(table: TableSchema, actions: Sequence[Action]) -> TableSchema | None:
         rest = [action for action in actions if not isinstance(action, AddRowTimes | DropRowTimes)]
         made = apply(_without_row_times(table), rest) if leaves(rest, ROW_TIMES) else None
         return made if made is None or DropRowTimes() in actions else with_row_times(made)
-    if DropRowTimes() in actions or (table.times and any(map(_is_rekeyed, actions))):
+    old = {_folded(column.name): column.name for column in table.columns}
+    if DropRowTimes() in actions or (table.times and any(_is_rekeyed(action, old) for action in actions)):
         return None
     if not table.times and tuple(column.name for column in table.columns[-2:]) == ROW_TIMES:
         return None  # stored by a release that did not tell whose columns they are
-    old = {_folded(column.name): column.name for column in table.columns}
     chosen = _chosen(actions, old)
     charset = _charset(actions, table.charset)
     if chosen is None or charset is None:
@@ -276,17 +276,40 @@ def apply(table: TableSchema, actions: Sequence[Action]) -> TableSchema | None:
         return None
     uniques = [replace(unique, columns=tuple(spelled[_folded(name)].name for name in unique.columns)) for unique in uniques]
     primary = {name for unique in uniques if unique.name == PRIMARY for name in unique.columns}
-    tightened = {column.name for column in columns if column.is_nullable and column.name in primary}
-    if len(uniques) > 2 and any(unique.name != PRIMARY and tightened & set(unique.columns) for unique in uniques):
-        return None  # its place among the keys is by what its columns were
     columns = [replace(column, is_nullable=False) if column.name in primary else column for column in columns]
-    if any(_is_rekeyed(action) for action in chosen):
-        odd = any(_is_odd(unique, spelled) for unique in uniques)
-        if len(uniques) > 1 and (odd or list(table.uniques) != _sorted(table.uniques, table.columns)):
-            return None  # the server's order is not known
-        uniques = _sorted(uniques, columns)
-    result = TableSchema(tuple(columns), tuple(uniques), charset, table.times)
+    ordered = _ordered(table, uniques, columns, chosen, spelled)
+    if ordered is None:
+        return None
+    result = TableSchema(tuple(columns), tuple(ordered), charset, table.times)
     return with_row_times(result) if AddRowTimes() in chosen else result
+
+
+def _ordered(
+    table: TableSchema,
+    uniques: Sequence[UniqueKey],
+    columns: Sequence[TableColumn],
+    actions: Sequence[Action],
+    spelled: Mapping[str, TableColumn],
+) -> list[UniqueKey] | None:
+    """The keys in the server's order, as far as it matters: a primary key is the table's, whatever is behind it. None where the server's
+    order is not known."""
+    if any(unique.name == PRIMARY for unique in uniques):
+        return _sorted(uniques, columns)
+    if any(unique.name == PRIMARY for unique in table.uniques):
+        return list(uniques) if len(uniques) < 2 else None
+    is_sorted = list(table.uniques) == _sorted(table.uniques, table.columns)
+    keyed = {_folded(name) for unique in table.uniques for name in unique.columns}
+    if not any(_is_rekeyed(action, keyed) for action in actions):
+        return None if not is_sorted and any(isinstance(action, AddIndex) for action in actions) else list(uniques)
+    if len(uniques) > 1 and (not is_sorted or any(_is_odd(unique, spelled) for unique in uniques)):
+        return None
+    added = [action.unique.columns for action in actions if isinstance(action, AddUnique)]
+    if any(unique.columns in added and unique not in uniques for unique in table.uniques):
+        return None  # the same key again may keep its place
+    ordered = _sorted(uniques, columns)
+    changes_keys = any(isinstance(action, AddUnique | AddIndex | DropIndex) or _unique_of(action) for action in actions)
+    # MySQL puts a key forward that is never NULL from now on, MariaDB leaves it where it is.
+    return None if not changes_keys and ordered != list(uniques) else ordered
 
 
 def _chosen(actions: Sequence[Action], old: Collection[str]) -> list[Action] | None:
@@ -305,15 +328,27 @@ def _chosen(actions: Sequence[Action], old: Collection[str]) -> list[Action] | N
     ]
 
 
-def _is_rekeyed(action: Action) -> bool:
-    """Whether the keys may be others after it, or in another order."""
-    return isinstance(action, AddUnique | DropIndex | ChangeColumn) or (isinstance(action, AddColumn) and bool(action.text.unique))
+def _is_rekeyed(action: Action, keyed: Collection[str] = ()) -> bool:
+    """Whether the keys may be others after it, or in another order. `keyed`: the columns that are in one."""
+    is_changed = isinstance(action, ChangeColumn) and _folded(action.name) in keyed
+    return isinstance(action, AddUnique | DropIndex) or is_changed or bool(_unique_of(action))
+
+
+def _unique_of(action: Action) -> str:
+    """The key that a column's own definition makes of it."""
+    return action.text.unique if isinstance(action, AddColumn | ChangeColumn) else ""
 
 
 def _sorted(uniques: Sequence[UniqueKey], columns: Sequence[TableColumn]) -> list[UniqueKey]:
-    """As servers do."""
+    """As servers do; MariaDB puts those last of which it keeps a hash."""
     nullable = {column.name for column in columns if column.is_nullable}
-    return sorted(uniques, key=lambda unique: (unique.name != PRIMARY, bool(nullable & set(unique.columns)), not unique.is_whole))
+    long = {column.name for column in columns if _is_long(column)}
+
+    def place(unique: UniqueKey) -> tuple[bool, bool, bool, bool]:
+        is_hashed = unique.is_whole and bool(long & set(unique.columns))
+        return unique.name != PRIMARY, is_hashed, bool(nullable & set(unique.columns)), not unique.is_whole
+
+    return sorted(uniques, key=place)
 
 
 def _is_conditional(action: AddColumn | ChangeColumn | DropColumn) -> bool:
@@ -503,10 +538,19 @@ def _sized(action: AddUnique, columns: Mapping[str, TableColumn]) -> UniqueKey |
 _KEY_PARTS = {"char", "varchar", "binary", "varbinary"}
 
 
+_KEY_BYTES = 990  # hold in a key of any engine
+
+
 def _is_odd(unique: UniqueKey, columns: Mapping[str, TableColumn]) -> bool:
-    """Whether MariaDB keeps a hash of what is in the key, or it is of shapes."""
-    types = [columns[_folded(name)] for name in unique.columns]
-    return any(column.data_type in GEOMETRIES or (unique.is_whole and _is_long(column)) for column in types)
+    """Whether it is of shapes, or so wide that MariaDB keeps a hash of it or not, by the table's engine."""
+    parts = [columns[_folded(name)] for name in unique.columns]
+    is_hashed = unique.is_whole and any(_is_long(column) for column in parts)
+    return any(column.data_type in GEOMETRIES for column in parts) or (not is_hashed and sum(map(_bytes, parts)) > _KEY_BYTES)
+
+
+def _bytes(column: TableColumn) -> int:
+    size = column.type.partition("(")[2].rstrip(")")
+    return int(size) * _width(column.charset) if column.data_type in _KEY_PARTS and size else 0
 
 
 def _is_text(column: TableColumn) -> bool:

@@ -5,9 +5,13 @@ CREATE UNIQUE INDEX ua ON t (a);
 -> id int, a int, b int, c varchar(20) key a
 ALTER TABLE t ADD PRIMARY KEY (id, a);
 -> id int, a int, b int, c varchar(20) key id,a
-ALTER TABLE t DROP PRIMARY KEY, DROP INDEX ua, ADD CONSTRAINT whole UNIQUE (c);
+ALTER TABLE t DROP INDEX ua, DROP INDEX ub, DROP INDEX uc;
+-> id int, a int, b int, c varchar(20) key id,a
+ALTER TABLE t DROP PRIMARY KEY, ADD CONSTRAINT whole UNIQUE (c);
 -> id int, a int, b int, c varchar(20) key c
 DROP INDEX whole ON t;
+-> id int, a int, b int, c varchar(20)
+ALTER TABLE t ADD UNIQUE KEY ub (b), ADD UNIQUE uc (c(3));
 -> id int, a int, b int, c varchar(20)
 ALTER TABLE t MODIFY b INT NOT NULL, ADD INDEX more (c);
 -> id int, a int, b int, c varchar(20) key b
