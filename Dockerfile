@@ -1,3 +1,14 @@
+# The wheel is built where there is a C compiler: with the compiled decoder.
+FROM python:3.11-bookworm AS built
+WORKDIR /src
+COPY pyproject.toml setup.cfg setup.py README.md ./
+COPY plugins ./plugins
+COPY producer ./producer
+COPY consumer ./consumer
+COPY tasks ./tasks
+COPY ops ./ops
+RUN pip wheel --no-deps --wheel-dir wheels .
+
 FROM python:3.11-slim-bookworm
 
 # Spark needs Java.
@@ -6,13 +17,8 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 
 WORKDIR /src
-COPY pyproject.toml setup.cfg README.md ./
-COPY plugins ./plugins
-COPY producer ./producer
-COPY consumer ./consumer
-COPY tasks ./tasks
-COPY ops ./ops
-RUN --mount=type=cache,target=/root/.cache/pip pip install .
+COPY --from=built /src/wheels wheels
+RUN --mount=type=cache,target=/root/.cache/pip pip install wheels/*.whl
 
 # The jars of Spark's Kafka source come down now, so that a container starts without the internet; and fast.
 ENV CDCBUS_CACHE=/var/cache/cdcbus

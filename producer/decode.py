@@ -45,15 +45,20 @@ def layout(event_type: int, body: bytes, table: DecodableTable) -> tuple[Layout,
     at = 8
     if event_type in _WITH_EXTRA_DATA:
         at += int.from_bytes(body[8:10], "little")
-    count, at = packed_integer(body, at)
+    try:
+        count, at = packed_integer(body, at)
+    except (IndexError, KeyError) as error:
+        raise _no_rows(table) from error
     if count != len(table.readers):
         raise UnreadableEvent(f"table {table.table.id}: the row event has {count} columns, the table {len(table.readers)}")
     size = (count + 7) // 8
     op = OPS[event_type]
-    first, at = body[at : at + size], at + size
-    if op is not Op.UPDATE:
-        return Layout(op, first, bytes(size)), at
-    return Layout(op, first, body[at : at + size]), at + size
+    first, second, start = body[at : at + size], bytes(size), at + size
+    if op is Op.UPDATE:
+        second, start = body[start : start + size], start + size
+    if start > len(body):
+        raise _no_rows(table)
+    return Layout(op, first, second), start
 
 
 def row_images(event_type: int, body: bytes, table: DecodableTable) -> Iterator[Images]:
@@ -67,6 +72,7 @@ def row_images(event_type: int, body: bytes, table: DecodableTable) -> Iterator[
 
 def images_at(body: bytes, at: int, shape: Layout, table: DecodableTable) -> tuple[Images, int]:
     """(before, after) of the row that starts at `at`, and where the next one starts. Raises UnreadableEvent."""
+    start = at
     try:
         image, at = _image(body, at, shape.first, table)
         second, at = _image(body, at, shape.second, table) if shape.op is Op.UPDATE else (None, at)
@@ -74,9 +80,15 @@ def images_at(body: bytes, at: int, shape: Layout, table: DecodableTable) -> tup
         raise _too_long(table) from error
     if at > len(body):
         raise _too_long(table)
+    if at == start:  # it would never end
+        raise UnreadableEvent(f"table {table.table.id}: rows without columns")
     if shape.op is Op.INSERT:
         return (None, image), at
     return (image, second), at
+
+
+def _no_rows(table: DecodableTable) -> UnreadableEvent:
+    return UnreadableEvent(f"table {table.table.id}: the row event ends before its first row")
 
 
 def _too_long(table: DecodableTable) -> UnreadableEvent:

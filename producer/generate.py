@@ -3,6 +3,8 @@
 `Rows.changes`, `record_key` and the converter's `to_bytes` say what must come out; this is the same, faster. A function is made for each
 operation, set of columns present and pattern of NULLs, and runs over the rows of an event for as long as they have that pattern. What is
 rare takes the plain way, row by row: key changes, patterns beyond `PATTERNS`, and whatever a function stumbles on.
+
+Where the compiled part is there (`native.py`), it takes the functions' place.
 """
 
 from __future__ import annotations
@@ -18,9 +20,11 @@ from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.frames import Frame, FramedConverter, Slot
 from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.rowchange import Op, Origin, RowChange
+from cdcbus.producer import native
 from cdcbus.producer.cells import CellCode, cell_code
 from cdcbus.producer.decodable_table import DecodableTable
 from cdcbus.producer.decode import Layout, images_at, is_set, present
+from cdcbus.producer.native import MakePlan, Plan
 from cdcbus.producer.rows import Rows
 
 PATTERNS = 64
@@ -34,25 +38,36 @@ _Function = Callable[..., tuple[int, int, int]]
 
 @dataclass(slots=True)
 class _Shape:
-    """An operation with the columns present in its images. `latest`: by the first image's NULLs, the function that last fitted."""
+    """An operation with the columns present in its images. `plan`: of the compiled part, which then writes the records. `latest`: by the
+    first image's NULLs, the function that last fitted."""
 
     layout: Layout
     frame: Frame
     first: list[int]
     second: list[int]
+    plan: Plan | None = None
     functions: dict[tuple[bytes, bytes], _Function] = field(default_factory=dict)
     latest: dict[bytes, _Function] = field(default_factory=dict)
 
 
 class TableWriter:
     """Records from the rows of one table. `key` names the record key's columns; `plain` makes the records of one row change;
-    `takes_partial` says whether row images may lack columns."""
+    `takes_partial` says whether row images may lack columns; `make_plan` is the compiled part, None = without it."""
 
     def __init__(
-        self, table: DecodableTable, converter: Converter, key: tuple[str, ...], plain: Plain, *, takes_partial: bool = False
+        self,
+        table: DecodableTable,
+        converter: Converter,
+        key: tuple[str, ...],
+        plain: Plain,
+        *,
+        takes_partial: bool = False,
+        make_plan: MakePlan | None = native.make_plan,
     ) -> None:
         self._table, self._converter, self._key, self._plain = table, converter, key, plain
         self._takes_partial = takes_partial
+        self._make_plan = make_plan
+        self._cells = tuple(map(native.cell, table.columns, table.readers)) if make_plan else ()
         self._codes = [cell_code(*column) for column in zip(table.columns, range(len(table.columns)), table.readers, strict=True)]
         self._shapes: dict[Layout, _Shape | None] = {}
         # What stands before the rows is nearly always the same: by kind its length, and by its bytes the shape.
@@ -87,8 +102,19 @@ class TableWriter:
         frame = converter.frame(self._table.table, found.op) if isinstance(converter, FramedConverter) else None
         if frame is not None:
             shape = _Shape(found, frame, present(found.first, self._table), present(found.second, self._table))
+            shape.plan = self._plan(shape)
         self._shapes[found] = shape
         return shape
+
+    def _plan(self, shape: _Shape) -> Plan | None:
+        names = [column.name for column in self._table.columns]
+        key = tuple(map(names.index, self._key))
+        if self._make_plan is None or not {*shape.first, *shape.second}.issuperset(key):
+            return None
+        op, both = shape.layout.op, {*shape.first} & {*shape.second}
+        same = tuple(sorted(both & {*key, *map(names.index, self._table.table.key)}))
+        slots = native.slots(shape.frame.slots, op)
+        return self._make_plan(self._cells, tuple(shape.first), tuple(shape.second), op is Op.UPDATE, same, key, slots)
 
     def _check_whole(self, found: Layout, origin: Origin) -> None:
         images = [found.first, found.second] if found.op is Op.UPDATE else [found.first]
@@ -106,6 +132,12 @@ class TableWriter:
         texts = shape.frame.texts(rows.origin)
         records: list[Record] = []
         row, end = first_row, len(body)
+        if shape.plan is not None:
+            at, row = shape.plan.write(body, at, row, rows.is_last, texts, records)
+            while at < end:
+                at, row, _ = self._plain_row(body, at, end, row, rows, records)
+                at, row = shape.plan.write(body, at, row, rows.is_last, texts, records)
+            return records, row - first_row
         size, second_size = (len(shape.first) + 7) // 8, (len(shape.second) + 7) // 8
         while at < end:
             nulls = body[at : at + size]
@@ -164,7 +196,8 @@ class _Writing:
     def function(self) -> _Function:
         is_update = self._shape.layout.op is Op.UPDATE
         has_key = all(any(self._names.index(name) in self._present[side] for side in "vw") for name in self._key)
-        if not has_key or (is_update and self._key_changes() is None):
+        has_columns = any(self._present.values())
+        if not has_key or not has_columns or (is_update and self._key_changes() is None):
             function: _Function = self._globals["plain_row"]
             return function
         texts = "".join(f", t{i}" for i in range(len(self._shape.frame.slots) + 1))

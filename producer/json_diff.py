@@ -35,6 +35,8 @@ def whole_updates(body: bytes, table: DecodableTable) -> bytes:
         while at < len(body):
             before, middle = _places(body, at, shape.first, table)
             after, end = _whole(body, middle, shape, table, before)
+            if end == at:  # rows without columns: it would never end
+                raise _damaged()
             parts += body[at:middle], after
             at = end
         if at > len(body):

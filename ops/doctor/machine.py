@@ -1,4 +1,4 @@
-"""Looks at this machine: Java, Spark's Kafka connector and classes, disk, and how many files a process may open."""
+"""Looks at this machine: Java, Spark's Kafka connector and classes, the compiled decoder, disk, and how many files a process may open."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from cdcbus.consumer import jars
 from cdcbus.consumer.class_archive import archive_file
 from cdcbus.consumer.class_path import class_path
+from cdcbus.producer import native
 from cdcbus.tasks.observations import Observation, ok, probe, warning
 
 FREE_BYTES = 2 << 30
@@ -23,6 +24,7 @@ def check_machine(logs: Path) -> list[Observation]:
     seen = probe("Java", _java)
     seen += probe("Spark's Kafka connector", _connector, DOWNLOAD_SECONDS)
     seen += probe("Spark's classes", _classes)
+    seen += probe("compiled decoder", lambda: compiled(native.without()))
     seen += probe("temporary folder", lambda: _free("temporary folder", Path(tempfile.gettempdir()), "Spark keeps its shuffles there"))
     seen += probe("log folder", lambda: _free("log folder", logs, "the tasks of a node write their logs there"))
     return seen + probe("open files", _open_files)
@@ -42,6 +44,11 @@ def _classes() -> Iterator[Observation]:
     archive = archive_file(class_path())
     found = f"archived in {archive.parent}" if archive.is_file() else "not archived: with `cdcbus prepare` tasks start some seconds faster"
     yield ok("Spark's classes", found)
+
+
+def compiled(why_not: str) -> Iterator[Observation]:
+    """`why_not`: why it is not in use; empty where it is."""
+    yield ok("compiled decoder", f"not in use, as {why_not}: fetch tasks do the same in Python, and need more CPU" if why_not else "in use")
 
 
 def _free(subject: str, folder: Path, use: str) -> Iterator[Observation]:

@@ -8,6 +8,7 @@ import pytest
 
 from cdcbus.ops.doctor.clocks import describe_skew
 from cdcbus.ops.doctor.kafka import advertised, broker_settings, replicas
+from cdcbus.ops.doctor.machine import compiled
 from cdcbus.ops.doctor.zookeeper import ask, quorum
 from cdcbus.plugins.errors import PositionUnavailable
 from cdcbus.tasks.observations import Outcome
@@ -106,3 +107,9 @@ def serving() -> Callable[[bytes], int]:
         return int(listening.getsockname()[1])
 
     return serve
+
+
+def test_whether_the_compiled_decoder_is_in_use_is_told_and_why_it_is_not() -> None:
+    assert [seen.found for seen in compiled("")] == ["in use"]
+    (seen,) = compiled("it is not built")
+    assert (seen.outcome, seen.found.startswith("not in use, as it is not built")) == (Outcome.OK, True)

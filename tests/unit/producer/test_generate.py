@@ -1,4 +1,4 @@
-"""Generated writers: the same records as the plain way, for any table and any rows."""
+"""Writers of a table, generated and compiled: the same records as the plain way, for any table and any rows."""
 
 from __future__ import annotations
 
@@ -21,17 +21,20 @@ from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.kafka.record_key import Record, key_text, split_key_change
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, Origin, RowChange, TableId
-from cdcbus.producer import generate
+from cdcbus.producer import charsets, generate, native
 from cdcbus.producer.columns import BINARY, BinlogColumn
 from cdcbus.producer.decimals import decimal_size
 from cdcbus.producer.decodable_table import DecodableTable, decodable
 from cdcbus.producer.generate import TableWriter
+from cdcbus.producer.native import MakePlan
 from cdcbus.producer.rows import Rows
 from cdcbus.producer.table_map import TableMap
 
 FORMATS = ("canalRow", "oggJson")
 ORIGIN = Origin("mysql-bin.000042", 4711, "0-1-17", 9, 1_700_000_000_123)
 WRITE, UPDATE, DELETE = BINLOG.WRITE_ROWS_EVENT_V2, BINLOG.UPDATE_ROWS_EVENT_V2, BINLOG.DELETE_ROWS_EVENT_V2
+COMPILED = pytest.param(native.compiled, id="compiled", marks=pytest.mark.skipif(native.compiled is None, reason="it is not built"))
+WAYS = pytest.mark.parametrize("make_plan", [pytest.param(None, id="generated"), COMPILED])
 
 
 @pytest.fixture(autouse=True)
@@ -128,6 +131,9 @@ KINDS: list[tuple[BinlogColumn, SearchStrategy[bytes]]] = [
     (BinlogColumn("", TYPE.VARCHAR, (30, 0), charset=BINARY), _long(1, st.binary(max_size=20))),
     (BinlogColumn("", TYPE.STRING, (40, 0), charset="utf8mb4"), _long(1, TEXT.map(str.encode))),
     (BinlogColumn("", TYPE.STRING, (20, 0), charset=BINARY), _long(1, st.binary(max_size=20))),
+    # longer than what is written at once, with characters of several bytes in between
+    (BinlogColumn("", TYPE.BLOB, (2, 0), charset="utf8mb4"), _long(2, TEXT.map(lambda text: (text * 200).encode()))),
+    (BinlogColumn("", TYPE.BLOB, (2, 0), charset="latin1"), _long(2, st.binary(max_size=20).map(lambda raw: raw * 200))),
     *(
         (BinlogColumn("", TYPE.BLOB, (size, 0), charset=charset), _long(size, TEXT.map(str.encode)))
         for size in (1, 2, 3, 4)
@@ -186,25 +192,76 @@ def plain(converter: Converter, key: tuple[str, ...]) -> Callable[[RowChange], l
     return records
 
 
-@pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=400)
-@given(case=cases(), first_row=st.integers(0, 5))
-def test_generated_records_are_the_plain_ones(name: str, case: tuple[Rows, tuple[str, ...]], first_row: int) -> None:
-    rows, key = case
+def written(rows: Rows, name: str, key: tuple[str, ...], make_plan: MakePlan | None, first_row: int = 0) -> tuple[Any, Any]:
+    """What comes out the plain way, and what a writer makes of the same rows: records, or the sentence of what is raised, as partial images
+    and bytes that are no rows may do."""
     converter = make_converter(name)
     plainly = plain(converter, key)
-    changes = rows.changes(first_row)
-    wanted = outcome(lambda: ([record for change in changes for record in plainly(change)], len(changes)))
-    writer = TableWriter(rows.table, converter, key, plainly, takes_partial=True)
-    assert outcome(lambda: writer.records(rows, first_row)) == wanted
+
+    def wanted() -> tuple[list[Record], int]:
+        changes = rows.changes(first_row)
+        return [record for change in changes for record in plainly(change)], len(changes)
+
+    writer = TableWriter(rows.table, converter, key, plainly, takes_partial=True, make_plan=make_plan)
+    return outcome(wanted), outcome(lambda: writer.records(rows, first_row))
 
 
 def outcome(make: Callable[[], tuple[list[Record], int]]) -> tuple[list[Record], int] | str:
-    """What it gives, or the sentence of what it raises, as partial images may do."""
     try:
         return make()
     except UnreadableEvent as error:
         return str(error)
+
+
+@WAYS
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=400)
+@given(case=cases(), first_row=st.integers(0, 5))
+def test_a_writers_records_are_the_plain_ones(
+    name: str, make_plan: MakePlan | None, case: tuple[Rows, tuple[str, ...]], first_row: int
+) -> None:
+    rows, key = case
+    wanted, found = written(rows, name, key, make_plan, first_row)
+    assert found == wanted
+
+
+@st.composite
+def cut(draw: DrawFn) -> tuple[Rows, tuple[str, ...]]:
+    """An event that ends early."""
+    rows, key = draw(cases())
+    return replace(rows, body=rows.body[: draw(st.integers(8, len(rows.body)))]), key
+
+
+@st.composite
+def garbled(draw: DrawFn) -> tuple[Rows, tuple[str, ...]]:
+    """An event some of whose bytes are others, as no server writes them."""
+    rows, key = draw(st.one_of(cases(), cut()))
+    body = bytearray(rows.body)
+    for place in draw(st.lists(st.integers(8, len(body) - 1), max_size=4)) if len(body) > 8 else []:
+        body[place] = draw(st.integers(0, 255))
+    return replace(rows, body=bytes(body)), key
+
+
+@WAYS
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=300)
+@given(case=cut())
+def test_of_an_event_that_ends_early_a_writer_says_what_the_plain_way_says(
+    name: str, make_plan: MakePlan | None, case: tuple[Rows, tuple[str, ...]]
+) -> None:
+    wanted, found = written(case[0], name, case[1], make_plan)
+    assert found == wanted
+
+
+@pytest.mark.parametrize("make_plan", [COMPILED])
+@pytest.mark.parametrize("name", FORMATS)
+@settings(max_examples=400)
+@given(case=garbled())
+def test_of_garbled_events_the_compiled_writer_says_what_the_plain_way_says(
+    name: str, make_plan: MakePlan, case: tuple[Rows, tuple[str, ...]]
+) -> None:
+    wanted, found = written(case[0], name, case[1], make_plan)
+    assert found == wanted
 
 
 def orders(rows: list[tuple[int, str | None]], *, is_last: bool = False) -> Rows:
@@ -226,17 +283,19 @@ def data(records: list[Record]) -> list[Any]:
     return [orjson.loads(record["value"])["data"][0] for record in records]
 
 
+@WAYS
 @pytest.mark.parametrize("name", FORMATS)
-def test_ordinary_rows_do_not_take_the_plain_way(name: str) -> None:
+def test_ordinary_rows_do_not_take_the_plain_way(name: str, make_plan: MakePlan | None) -> None:
     rows = orders([(1, "a"), (2, None), (3, None), (4, "d")])
-    records, count = TableWriter(rows.table, make_converter(name), ("id",), never).records(rows, 0)
+    records, count = TableWriter(rows.table, make_converter(name), ("id",), never, make_plan=make_plan).records(rows, 0)
     assert count == len(records) == 4
     assert [record["key"] for record in records] == [b"1_", b"2_", b"3_", b"4_"]
 
 
-def test_only_the_last_row_of_a_transaction_is_marked() -> None:
+@WAYS
+def test_only_the_last_row_of_a_transaction_is_marked(make_plan: MakePlan | None) -> None:
     rows = orders([(1, "a"), (2, "b")], is_last=True)
-    records, _ = TableWriter(rows.table, make_converter("canalRow"), ("id",), never).records(rows, 0)
+    records, _ = TableWriter(rows.table, make_converter("canalRow"), ("id",), never, make_plan=make_plan).records(rows, 0)
     assert [orjson.loads(record["value"])["txLast"] for record in records] == [False, True]
 
 
@@ -250,9 +309,51 @@ def test_patterns_beyond_the_limit_take_the_plain_way(monkeypatch: pytest.Monkey
         taken.append(change)
         return plain(converter, ("id",))(change)
 
-    records, _ = TableWriter(rows.table, converter, ("id",), noted).records(rows, 0)
+    records, _ = TableWriter(rows.table, converter, ("id",), noted, make_plan=None).records(rows, 0)
     assert data(records) == [{"id": "1", "note": "a"}, {"id": "2", "note": None}, {"id": "3", "note": "c"}]
     assert [change.row for change in taken] == [1]
+
+
+@WAYS
+@pytest.mark.parametrize("charset", sorted(charsets.NAMES))
+def test_every_byte_of_every_charset_is_the_plain_one(charset: str, make_plan: MakePlan | None) -> None:
+    column = BinlogColumn("note", TYPE.BLOB, (2, 0), charset=charset)
+    table = decodable(TableMap(TableId("shop", "orders"), (column,), ("note",), is_complete=True))
+    texts = [bytes(range(256)), *(bytes((byte, byte)) for byte in range(256))]
+    rows = Rows(table, WRITE, _event(WRITE, 1, [[True]], [b"\0" + len(raw).to_bytes(2, "little") + raw for raw in texts]), ORIGIN)
+    wanted, found = written(rows, "canalRow", ("note",), make_plan)
+    assert found == wanted
+
+
+@pytest.mark.parametrize("make_plan", [COMPILED])
+def test_what_is_not_for_the_compiled_writer_goes_the_plain_way_in_its_place(make_plan: MakePlan) -> None:
+    rows = orders([(1, "a"), (2, "b"), (3, "c")])
+    rows = replace(rows, body=rows.body.replace(b"\1b", b"\1\xff"))
+    taken: list[int] = []
+    converter = make_converter("canalRow")
+
+    def noted(change: RowChange) -> list[Record]:
+        taken.append(change.row)
+        return plain(converter, ("id",))(change)
+
+    records, _ = TableWriter(rows.table, converter, ("id",), noted, make_plan=make_plan).records(rows, 0)
+    assert [row["note"] for row in data(records)] == ["a", "\\xff", "c"]
+    assert taken == [1]
+
+
+@pytest.mark.parametrize("make_plan", [COMPILED])
+@pytest.mark.parametrize(("place", "wrong"), [(0, None), (1, (1,)), (1, (-1,)), (2, (7,)), (4, (1,)), (5, (7,)), (6, (5,))])
+def test_a_plan_that_would_reach_beyond_its_bounds_is_refused(make_plan: MakePlan, place: int, wrong: Any) -> None:
+    column = native.CellPlan(1, 8)
+    arguments: list[Any] = [(column,), (0,), (), False, (), (0,), ()]
+    plan = make_plan(*arguments)
+    with pytest.raises(ValueError, match="the texts are one more than the slots"):
+        plan.write(b"", 0, 0, False, (), [])
+    with pytest.raises(ValueError, match="places are not negative"):
+        plan.write(b"", -1, 0, False, ("",), [])
+    arguments[place] = (column._replace(size=9),) if wrong is None else wrong
+    with pytest.raises(ValueError, match=r"out of range|not one that can be read"):
+        make_plan(*arguments)
 
 
 def test_rows_that_do_not_fit_their_table_say_so() -> None:
@@ -261,6 +362,15 @@ def test_rows_that_do_not_fit_their_table_say_so() -> None:
         cut = replace(rows, body=rows.body[:size])
         with pytest.raises(UnreadableEvent, match=r"mysql-bin\.000042:4711: table shop\.orders: a row is longer than its event"):
             TableWriter(rows.table, make_converter("canalRow"), ("id",), plain(make_converter("canalRow"), ("id",))).records(cut, 0)
+
+
+@WAYS
+@pytest.mark.parametrize("kind", [WRITE, UPDATE, DELETE])
+def test_rows_without_columns_end(kind: int, make_plan: MakePlan | None) -> None:
+    bitmaps = [[False, False]] * (2 if kind == UPDATE else 1)
+    rows = replace(orders([]), kind=kind, body=_event(kind, 2, bitmaps, [b"\0"]))
+    wanted, found = written(rows, "canalRow", (), make_plan)
+    assert found == wanted == "mysql-bin.000042:4711: table shop.orders: rows without columns"
 
 
 def test_a_label_that_the_column_does_not_have_says_so() -> None:

@@ -1,0 +1,8 @@
+"""What setup.cfg cannot say: the compiled part, without which all works, only slower."""
+
+from setuptools import Extension, setup
+
+setup(
+    ext_modules=[Extension("cdcbus.producer._native", ["producer/native.c"], optional=True, py_limited_api=True)],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},  # one build for all versions of Python from there on
+)
