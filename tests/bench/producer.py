@@ -3,12 +3,14 @@
     .venv/bin/python -m tests.bench.producer [--inserts 400000] [--home STACK] [--rounds 1]
 
 The backlog is read from the stack's MariaDB: inserts, half as many updates, a tenth as many deletes of a ten-column table, once in
-transactions of 500 row changes and once of 1. Each measurement runs in a process of its own.
+transactions of 500 row changes and once of 1. Each measurement runs in a process of its own, without the compiled part and with it in
+turn. `own thread` is the part of the processor time that decodes and queues; the rest is the Kafka client's.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -50,7 +53,8 @@ def fetch_task(source: Database, kafka: str, topic: str, converter: str) -> Fetc
     return FetchTask(topic, topic, config, FilterConfig(regexes=(rf"{SCHEMA}\..*",)), PublishConfig(kafka, topic, converter))
 
 
-def _batches(source: BinlogSource, backlog: Backlog) -> Iterator[Batch]:
+def until_the_end(source: BinlogSource, backlog: Backlog) -> Iterator[Batch]:
+    """What the source gives out up to the backlog's end."""
     for batch in source.batches(backlog.start):
         yield batch
         if batch.edge is not None and (batch.edge.file, batch.edge.pos) >= (backlog.end.file, backlog.end.pos):
@@ -83,7 +87,7 @@ def decode(task: FetchTask, backlog: Backlog) -> int:
     writers: dict[Any, TableWriter] = {}
     count = 0
     with BinlogSource(task) as source:
-        for batch in _batches(source, backlog):
+        for batch in until_the_end(source, backlog):
             for rows in (part for part in (*batch.closed, *batch.opened) if isinstance(part, Rows)):
                 writer = writers.get(rows.table)
                 if writer is None:
@@ -97,7 +101,7 @@ def publish(task: FetchTask, backlog: Backlog) -> int:
     """Row changes decoded, written, sent, and acknowledged."""
     count = 0
     with BinlogSource(task) as source, KafkaPublisher(task.publish, make_converter(task.publish.converter), Event()) as publisher:
-        for batch in _batches(source, backlog):
+        for batch in until_the_end(source, backlog):
             count += publisher.send(batch.closed) + publisher.send(batch.opened)
         publisher.flush()
     return count
@@ -107,18 +111,20 @@ def _measured(what: str, source: Database, kafka: str, topic: str, converter: st
     """Runs one measurement in this process."""
     task = fetch_task(source, kafka, topic, converter)
     before = resource.getrusage(resource.RUSAGE_SELF)
-    start = time.perf_counter()
+    start, own = time.perf_counter(), time.thread_time()
     count = peer(source, backlog) if what == "peer" else {"decode": decode, "publish": publish}[what](task, backlog)
-    seconds = time.perf_counter() - start
+    seconds, own_seconds = time.perf_counter() - start, time.thread_time() - own
     after = resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"count": count, "seconds": seconds, "cpu_seconds": cpu, "rss_mb": after.ru_maxrss / 1024}
+    return {"count": count, "seconds": seconds, "cpu_seconds": cpu, "own_seconds": own_seconds, "rss_mb": after.ru_maxrss / 1024}
 
 
-def _in_a_process(*arguments: Any) -> dict[str, float]:
+def _in_a_process(*arguments: Any, is_compiled: bool) -> dict[str, float]:
     what, source, kafka, topic, converter, backlog = arguments
     text = json.dumps([what, asdict(source), kafka, topic, converter, asdict(backlog)])
-    done = subprocess.run([sys.executable, "-m", "tests.bench.producer", "--measure", text], check=True, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "tests.bench.producer", "--measure", text]
+    environment = {**os.environ, "CDCBUS_PURE_PYTHON": "" if is_compiled else "1"}
+    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, float] = json.loads(done.stdout)
     return found
 
@@ -131,15 +137,17 @@ def _measure(text: str) -> None:
 
 def _bench(addresses: Addresses, backlog: Backlog, title: str, console: Console) -> None:
     admin = AdminClient({"bootstrap.servers": addresses.kafka})
-    cases = [(PEER, "peer", ""), *((f"cdcbus, decoding, {name}", "decode", name) for name in FORMATS)]
-    cases += [(f"cdcbus, into Kafka, {name}", "publish", name) for name in FORMATS]
-    table = Table("what", "changes/s", "ratio", "CPU s per s", "changes per CPU s", "RSS MB", title=title)
+    cases = [(PEER, "peer", "", True)]
+    for words, what in (("decoding", "decode"), ("into Kafka", "publish")):
+        for name, is_compiled in product(FORMATS, (False, True)):
+            cases.append((f"cdcbus, {words}, {name}{', compiled' if is_compiled else ''}", what, name, is_compiled))
+    table = Table("what", "changes/s", "ratio", "CPU s per s", "changes per CPU s", "in own thread", "RSS MB", title=title)
     base = 0.0
-    for label, what, converter in cases:
+    for label, what, converter, is_compiled in cases:
         topic = f"bench-{time.time_ns()}"
         for future in admin.create_topics([NewTopic(topic, 1, 1)]).values():
             future.result()
-        found = _in_a_process(what, addresses.source, addresses.kafka, topic, converter, backlog)
+        found = _in_a_process(what, addresses.source, addresses.kafka, topic, converter, backlog, is_compiled=is_compiled)
         for future in admin.delete_topics([topic]).values():
             future.result()
         if found["count"] != backlog.changes:
@@ -152,6 +160,7 @@ def _bench(addresses: Addresses, backlog: Backlog, title: str, console: Console)
             f"{rate / base:.2f}",
             f"{found['cpu_seconds'] / found['seconds']:.2f}",
             f"{found['count'] / found['cpu_seconds']:,.0f}",
+            f"{found['count'] / found['own_seconds']:,.0f}",
             f"{found['rss_mb']:.0f}",
         )
     console.print(table)

@@ -1,0 +1,145 @@
+"""Where the processor time of a row change goes, from the server's bytes to the Kafka client's queue: step by step, in one thread.
+
+    .venv/bin/python -m tests.bench.decoding [--inserts 60000] [--home STACK] [--rounds 5]
+
+The backlog is that of tests.bench.producer, read once from the stack's MariaDB and worked through from memory, so that no other process
+counts. What there is in Python and compiled is measured in turn; the least time of all rounds, and the median of the ratios.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from unittest.mock import patch
+
+import click
+from confluent_kafka import Producer
+from rich.console import Console
+from rich.table import Table
+
+from cdcbus.ops.stack.addresses import Addresses
+from cdcbus.ops.stack.stack import down, up
+from cdcbus.plugins.kafka.record_key import Record, key_columns
+from cdcbus.plugins.registry import make_converter
+from cdcbus.producer import native, source, stream
+from cdcbus.producer.generate import TableWriter
+from cdcbus.producer.native import MakePlan
+from cdcbus.producer.rows import Rows
+from cdcbus.producer.source import BinlogSource
+from tests.bench.backlog import Backlog, write
+from tests.bench.producer import FORMATS, fetch_task, until_the_end
+
+BATCH_RECORDS = 1000
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """This thread's processor time."""
+    start = time.thread_time()
+    made = work()
+    used = time.thread_time() - start
+    del made
+    return used
+
+
+def least(work: Callable[[], object], rounds: int) -> float:
+    return min(seconds(work) for _ in range(rounds))
+
+
+class Recorded:
+    """The events of a backlog, as they came from the server."""
+
+    def __init__(self, addresses: Addresses, backlog: Backlog) -> None:
+        self._task, self._backlog = fetch_task(addresses.source, addresses.kafka, "", FORMATS[0]), backlog
+        self.events: list[list[bytes]] = []
+        self.rows = self._rows(self._recording)
+        self.bytes = b"".join((len(event) + 1).to_bytes(3, "little") + b"\0\0" + event for events in self.events for event in events)
+
+    def _recording(self, *arguments: object) -> Iterator[list[bytes]]:
+        for events in stream.open_stream(*arguments):  # type: ignore[arg-type]
+            self.events.append(events)
+            yield events
+
+    def _rows(self, open_stream: Callable[..., Iterator[list[bytes]]]) -> list[Rows]:
+        with patch.object(source, "open_stream", open_stream), BinlogSource(self._task) as opened:
+            batches = until_the_end(opened, self._backlog)
+            return [part for batch in batches for part in (*batch.closed, *batch.opened) if isinstance(part, Rows)]
+
+    def split(self) -> None:
+        """The bytes from the socket to packets."""
+        chunks = (self.bytes[at : at + stream.READ_BYTES] for at in range(0, len(self.bytes), stream.READ_BYTES))
+        try:
+            for _ in stream.packets(lambda _: next(chunks, b""), stream.READ_BYTES):
+                pass
+        except EOFError:
+            return
+
+    def read(self) -> None:
+        """Packets to row events and transaction edges."""
+        self._rows(lambda *_: iter(self.events))
+
+    def records(self, name: str, make_plan: MakePlan | None) -> list[Record]:
+        """Row events to records."""
+        table, converter = self.rows[0].table, make_converter(name)
+        writer = TableWriter(table, converter, key_columns(table.table, self._task.publish), lambda change: [], make_plan=make_plan)
+        return [record for rows in self.rows for record in writer.records(rows, 0)[0]]
+
+
+def queue_seconds(records: list[Record]) -> float:
+    """Records to the Kafka client's queue, which nobody empties."""
+    options = {"queue.buffering.max.messages": 10_000_000, "queue.buffering.max.kbytes": 2_000_000, "delivery.report.only.error": True}
+    quiet = logging.getLogger("cdcbus.bench")
+    quiet.setLevel(logging.CRITICAL)
+    client = Producer({"bootstrap.servers": "127.0.0.1:1", "on_delivery": lambda *_: None, "logger": quiet, **options})
+    batches = [records[at : at + BATCH_RECORDS] for at in range(0, len(records), BATCH_RECORDS)]
+    used = seconds(lambda: [client.produce_batch("bench", batch) for batch in batches])
+    client.purge()
+    return used
+
+
+def _bench(addresses: Addresses, backlog: Backlog, title: str, rounds: int, console: Console) -> None:
+    recorded = Recorded(addresses, backlog)
+    table = Table("step", "µs a change in Python", "compiled", "ratio", title=title)
+
+    def add(step: str, in_python: float, compiled: float = 0.0, ratio: float = 0.0) -> None:
+        shown = [f"{used / backlog.changes * 1e6:.2f}" if used else "" for used in (in_python, compiled)]
+        table.add_row(step, *shown, f"{ratio:.2f}" if ratio else "")
+
+    add("socket's bytes to packets", least(recorded.split, rounds))
+    add("packets to row events", least(recorded.read, rounds))
+    for name in FORMATS:
+        pairs = [
+            tuple(seconds(lambda name=name, way=way: recorded.records(name, way)) for way in (None, native.compiled))  # type: ignore[misc]
+            for _ in range(rounds)
+        ]
+        in_python, compiled = (min(pair[way] for pair in pairs) for way in (0, 1))
+        add(f"row events to records, {name}", in_python, compiled, median(pair[0] / pair[1] for pair in pairs))
+        records = recorded.records(name, native.compiled)
+        add(f"records to the Kafka client's queue, {name}", min(queue_seconds(records) for _ in range(rounds)))
+    console.print(table)
+
+
+@click.command()
+@click.option("--inserts", default=60_000, show_default=True)
+@click.option("--home", type=click.Path(path_type=Path), help="Use the stack in this folder.")
+@click.option("--rounds", default=5, show_default=True)
+def main(inserts: int, home: Path | None, rounds: int) -> None:
+    """Prints microseconds of processor time for each step."""
+    console = Console(width=120)
+    place = home or Path(tempfile.mkdtemp(prefix="cdcbus-bench-"))
+    place.chmod(0o755)
+    try:
+        addresses = up(place, Console(quiet=True))
+        for per_transaction in (500, 1):
+            backlog = write(addresses.source, inserts, per_transaction)
+            _bench(addresses, backlog, f"{backlog.changes:,} row changes in transactions of {per_transaction}", rounds, console)
+    finally:
+        if home is None:
+            down(place, purge=True, console=Console(quiet=True))
+
+
+if __name__ == "__main__":
+    main()
