@@ -181,10 +181,10 @@ class Reading:
     def _event(self, event: bytes) -> None:
         timestamp, kind, _, _, end_pos, _ = HEADER.unpack_from(event)
         handle = self._handlers.get(kind) or self._unknown(event)
-        self._start = self._pos
+        start = self._start = self._pos
         if end_pos and kind not in HEARTBEATS:
             is_head = kind == BINLOG.FORMAT_DESCRIPTION_EVENT  # which may come again, with its own place, before a later one
-            self._pos = end_pos if is_head else carried(self._start, end_pos)
+            self._pos = end_pos if start <= end_pos or is_head else carried(start, end_pos)
         elif self._in_transaction:  # where MariaDB leaves the place of events open
             self._pos += len(event)
         handle(event, event[19 : len(event) - self._checksum_bytes], timestamp)
@@ -234,12 +234,11 @@ class Reading:
         self._payload = inner_events(body)
 
     def _table_map(self, event: bytes, body: bytes, timestamp: int) -> None:
-        number, name = table_id(body), table_name(body)
-        if not self._filter.accepts(name):
-            self._tables[number] = None
-            return
-        definition = body[8:]
+        number, definition = table_id(body), body[8:]
         if definition not in self._by_definition:
+            if not self._filter.accepts(table_name(body)):
+                self._tables[number] = None
+                return
             table_map = self._described(parse(body, self._server.charsets, is_mariadb=self._server.is_mariadb))
             self._by_definition[definition] = None if self._is_sequence(table_map) else decodable(table_map)
         self._tables[number] = self._by_definition[definition]

@@ -6,6 +6,7 @@ import select
 import ssl
 import struct
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pymysql
@@ -26,6 +27,8 @@ SEND_ANNOTATIONS = 2  # MariaDB does not say where the events of a transaction a
 BOUNDED = 0  # as server id: the stream ends where the binlog does now, and takes no other reader's place
 _THROUGH_GTID = 4
 _OK, _ERROR = 0x00, 0xFF
+_STATUS = itemgetter(0)
+_HEAD = struct.Struct("<I").unpack_from
 
 
 def open_stream(
@@ -75,6 +78,9 @@ def _events(batches: Iterator[list[bytes]], *, is_bounded: bool) -> Iterator[lis
     """The events in the packets. The server's error, or the end of its stream, is raised after the events before it were given out;
     that end is no error where it `is_bounded`."""
     for batch in batches:
+        if not any(map(_STATUS, batch)):
+            yield [packet[1:] for packet in batch]
+            continue
         events: list[bytes] = []
         for packet in batch:
             if packet[0] != _OK:
@@ -98,11 +104,12 @@ def packets(read: Callable[[int], bytes], read_bytes: int) -> Iterator[list[byte
         found = []
         at, end, size = 0, 0, len(data)
         while at + 4 <= size:
-            end = at + 4 + (data[at] | data[at + 1] << 8 | data[at + 2] << 16)
+            length = _HEAD(data, at)[0] & MAX_PACKET  # the fourth byte numbers the packets
+            end = at + 4 + length
             if end > size:
                 break
             part = data[at + 4 : end]
-            if len(part) == MAX_PACKET:
+            if length == MAX_PACKET:
                 parts.append(part)
             elif parts:
                 found.append(b"".join([*parts, part]))

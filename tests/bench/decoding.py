@@ -11,9 +11,11 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
+from typing import Any
 from unittest.mock import patch
 
 import click
@@ -36,17 +38,12 @@ from tests.bench.producer import FORMATS, fetch_task, until_the_end
 BATCH_RECORDS = 1000
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """This thread's processor time."""
+def seconds(work: Iterable[object]) -> float:
+    """This thread's processor time for all steps of the work, whose results are not kept."""
     start = time.thread_time()
-    made = work()
-    used = time.thread_time() - start
-    del made
-    return used
-
-
-def least(work: Callable[[], object], rounds: int) -> float:
-    return min(seconds(work) for _ in range(rounds))
+    for _ in work:
+        pass
+    return time.thread_time() - start
 
 
 class Recorded:
@@ -55,37 +52,34 @@ class Recorded:
     def __init__(self, addresses: Addresses, backlog: Backlog) -> None:
         self._task, self._backlog = fetch_task(addresses.source, addresses.kafka, "", FORMATS[0]), backlog
         self.events: list[list[bytes]] = []
-        self.rows = self._rows(self._recording)
+        with patch.object(source, "open_stream", self._recording), BinlogSource(self._task) as opened:
+            parts = [part for batch in until_the_end(opened, backlog) for part in (*batch.closed, *batch.opened)]
+        self.rows = [part for part in parts if isinstance(part, Rows)]
         self.bytes = b"".join((len(event) + 1).to_bytes(3, "little") + b"\0\0" + event for events in self.events for event in events)
 
-    def _recording(self, *arguments: object) -> Iterator[list[bytes]]:
-        for events in stream.open_stream(*arguments):  # type: ignore[arg-type]
+    def _recording(self, *arguments: Any) -> Iterator[list[bytes]]:
+        for events in stream.open_stream(*arguments):
             self.events.append(events)
             yield events
 
-    def _rows(self, open_stream: Callable[..., Iterator[list[bytes]]]) -> list[Rows]:
-        with patch.object(source, "open_stream", open_stream), BinlogSource(self._task) as opened:
-            batches = until_the_end(opened, self._backlog)
-            return [part for batch in batches for part in (*batch.closed, *batch.opened) if isinstance(part, Rows)]
-
-    def split(self) -> None:
+    def packets(self) -> Iterator[object]:
         """The bytes from the socket to packets."""
         chunks = (self.bytes[at : at + stream.READ_BYTES] for at in range(0, len(self.bytes), stream.READ_BYTES))
-        try:
-            for _ in stream.packets(lambda _: next(chunks, b""), stream.READ_BYTES):
-                pass
-        except EOFError:
-            return
+        with suppress(EOFError):
+            yield from stream.packets(lambda _: next(chunks, b""), stream.READ_BYTES)
 
-    def read(self) -> None:
+    def read_seconds(self) -> float:
         """Packets to row events and transaction edges."""
-        self._rows(lambda *_: iter(self.events))
+        with patch.object(source, "open_stream", lambda *_: iter(self.events)), BinlogSource(self._task) as opened:
+            batches = until_the_end(opened, self._backlog)
+            next(batches)  # once all is asked of the server
+            return seconds(batches)
 
-    def records(self, name: str, make_plan: MakePlan | None) -> list[Record]:
+    def records(self, name: str, make_plan: MakePlan | None) -> Iterator[list[Record]]:
         """Row events to records."""
         table, converter = self.rows[0].table, make_converter(name)
         writer = TableWriter(table, converter, key_columns(table.table, self._task.publish), lambda change: [], make_plan=make_plan)
-        return [record for rows in self.rows for record in writer.records(rows, 0)[0]]
+        return (writer.records(rows, 0)[0] for rows in self.rows)
 
 
 def queue_seconds(records: list[Record]) -> float:
@@ -95,7 +89,7 @@ def queue_seconds(records: list[Record]) -> float:
     quiet.setLevel(logging.CRITICAL)
     client = Producer({"bootstrap.servers": "127.0.0.1:1", "on_delivery": lambda *_: None, "logger": quiet, **options})
     batches = [records[at : at + BATCH_RECORDS] for at in range(0, len(records), BATCH_RECORDS)]
-    used = seconds(lambda: [client.produce_batch("bench", batch) for batch in batches])
+    used = seconds(client.produce_batch("bench", batch) for batch in batches)
     client.purge()
     return used
 
@@ -108,16 +102,13 @@ def _bench(addresses: Addresses, backlog: Backlog, title: str, rounds: int, cons
         shown = [f"{used / backlog.changes * 1e6:.2f}" if used else "" for used in (in_python, compiled)]
         table.add_row(step, *shown, f"{ratio:.2f}" if ratio else "")
 
-    add("socket's bytes to packets", least(recorded.split, rounds))
-    add("packets to row events", least(recorded.read, rounds))
+    add("socket's bytes to packets", min(seconds(recorded.packets()) for _ in range(rounds)))
+    add("packets to row events", min(recorded.read_seconds() for _ in range(rounds)))
     for name in FORMATS:
-        pairs = [
-            tuple(seconds(lambda name=name, way=way: recorded.records(name, way)) for way in (None, native.compiled))  # type: ignore[misc]
-            for _ in range(rounds)
-        ]
+        pairs = [[seconds(recorded.records(name, way)) for way in (None, native.compiled)] for _ in range(rounds)]
         in_python, compiled = (min(pair[way] for pair in pairs) for way in (0, 1))
         add(f"row events to records, {name}", in_python, compiled, median(pair[0] / pair[1] for pair in pairs))
-        records = recorded.records(name, native.compiled)
+        records = [record for made in recorded.records(name, native.compiled) for record in made]
         add(f"records to the Kafka client's queue, {name}", min(queue_seconds(records) for _ in range(rounds)))
     console.print(table)
 
