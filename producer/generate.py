@@ -107,6 +107,7 @@ class TableWriter:
         return shape
 
     def _plan(self, shape: _Shape) -> Plan | None:
+        """None where the functions are to write the records."""
         names = [column.name for column in self._table.columns]
         key = tuple(map(names.index, self._key))
         if self._make_plan is None or not {*shape.first, *shape.second}.issuperset(key):
@@ -114,7 +115,10 @@ class TableWriter:
         op, both = shape.layout.op, {*shape.first} & {*shape.second}
         same = tuple(sorted(both & {*key, *map(names.index, self._table.table.key)}))
         slots = native.slots(shape.frame.slots, op)
-        return self._make_plan(self._cells, tuple(shape.first), tuple(shape.second), op is Op.UPDATE, same, key, slots)
+        try:
+            return self._make_plan(self._cells, tuple(shape.first), tuple(shape.second), op is Op.UPDATE, same, key, slots)
+        except ValueError:  # a column as no server has it
+            return None
 
     def _check_whole(self, found: Layout, origin: Origin) -> None:
         images = [found.first, found.second] if found.op is Op.UPDATE else [found.first]

@@ -356,6 +356,16 @@ def test_a_plan_that_would_reach_beyond_its_bounds_is_refused(make_plan: MakePla
         make_plan(*arguments)
 
 
+@WAYS
+def test_a_column_as_no_server_has_it_is_read_all_the_same(make_plan: MakePlan | None) -> None:
+    column = BinlogColumn("n", TYPE.NEWDECIMAL, (81, 0))
+    table = decodable(TableMap(TableId("shop", "orders"), (column,), (), is_complete=True))
+    rows = Rows(table, WRITE, _event(WRITE, 1, [[True]], [b"\0\x80" + bytes(34) + b"\7"]), ORIGIN)
+    wanted, found = written(rows, "canalRow", (), make_plan)
+    assert found == wanted
+    assert data(found[0]) == [{"n": "7"}]
+
+
 def test_rows_that_do_not_fit_their_table_say_so() -> None:
     rows = orders([(1, "abc"), (2, "def")])
     for size in range(len(rows.body) - 1, len(rows.body) - 6, -1):
