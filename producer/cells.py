@@ -140,9 +140,10 @@ def _decimal_text(precision: int, scale: int) -> Callable[[bytes], str]:
 def _enum(column: BinlogColumn, number: int) -> CellCode | None:
     """An index beyond the labels raises IndexError: the reader then says what is wrong."""
     labels = ["", *column.labels]
-    names = {f"labels{number}": labels, f"json_labels{number}": [json_string(label) for label in labels]}
+    decode = f"label{number}"  # a label may be empty, as what is not valid
+    names = {f"labels{number}": labels, f"json_labels{number}": [json_string(label) for label in labels], decode: labels.__getitem__}
     code = {1: "B", 2: "H"}[column.meta[0]]
-    return CellCode((code,), f"{{labels{number}[$0]}}", f"{{json_labels{number}[$0]}}", names=names)
+    return CellCode((code,), f"{{labels{number}[$0]}}", f"{{json_labels{number}[$0]}}", decode=decode, names=names)
 
 
 def _text(column: BinlogColumn, number: int, length_bytes: int) -> CellCode | None:

@@ -231,7 +231,7 @@ static uint64_t big(const uint8_t *at, int size) {
     return number;
 }
 
-static const uint64_t POWERS[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000};
+static const uint64_t POWERS[] = {1, 10, 100, 1000, 10000, 100000, 1000000};
 static const int DECIMAL_BYTES[] = {0, 1, 1, 2, 2, 3, 3, 4, 4, 4};
 
 static void put_integer(Text *text, const uint8_t *at, const Column *column) {
@@ -256,27 +256,25 @@ static Outcome put_double(Text *text, const uint8_t *at) {
 }
 
 /* One group of digits in a DECIMAL's bytes, of which all are inverted in a negative one. */
-static int group(const uint8_t **at, int width, uint8_t invert, uint64_t *number) {
-    *number = 0;
+static uint64_t group(const uint8_t **at, int width, uint8_t invert) {
+    uint64_t number = 0;
     for (int i = 0; i < DECIMAL_BYTES[width]; i++)
-        *number = *number << 8 | (uint8_t)(*(*at)++ ^ invert);
-    return *number < POWERS[width];
+        number = number << 8 | (uint8_t)(*(*at)++ ^ invert);
+    return number;
 }
 
-static Outcome put_decimal(Text *text, const uint8_t *raw, const Column *column) {
+static void put_decimal(Text *text, const uint8_t *raw, const Column *column) {
     uint8_t bytes[32];
     memcpy(bytes, raw, (size_t)column->size);
     uint8_t invert = bytes[0] & 0x80 ? 0 : 0xFF;
     bytes[0] ^= 0x80;
     const uint8_t *at = bytes;
-    uint64_t number;
     int whole = column->digits - column->scale, has_digits = 0;
     if (invert)
         *text->at++ = '-';
     for (int left = whole; left > 0;) {
         int width = left % 9 ? left % 9 : 9;
-        if (!group(&at, width, invert, &number))
-            return NOT_MINE;
+        uint64_t number = group(&at, width, invert);
         if (has_digits || number)
             put_digits(text, number, has_digits ? width : 1);
         has_digits |= number != 0;
@@ -288,12 +286,9 @@ static Outcome put_decimal(Text *text, const uint8_t *raw, const Column *column)
         *text->at++ = '.';
     for (int left = column->scale; left > 0;) {
         int width = left < 9 ? left : 9;
-        if (!group(&at, width, invert, &number))
-            return NOT_MINE;
-        put_digits(text, number, width);
+        put_digits(text, group(&at, width, invert), width);
         left -= width;
     }
-    return DONE;
 }
 
 /* `.` and the digits of a fraction, which is stored in an even number of them. */
@@ -373,7 +368,7 @@ static Outcome put_label(Text *text, const uint8_t *at, const Column *column, Py
 /* A cell's text. */
 static Outcome put_text(Text *text, const Cell *cell, const Column *column, int is_json) {
     if (column->kind < ENUM)
-        TRY(need(text, 96)); /* the longest: a sign, a point and 65 digits */
+        TRY(need(text, 96)); /* the longest: a sign, a point and 65 digits, or one more for each nine that no server writes */
     unsigned packed;
     switch (column->kind) {
     case INTEGER:
@@ -381,7 +376,7 @@ static Outcome put_text(Text *text, const Cell *cell, const Column *column, int 
     case DOUBLE:
         return put_double(text, cell->at);
     case DECIMAL:
-        return put_decimal(text, cell->at, column);
+        return put_decimal(text, cell->at, column), DONE;
     case YEAR:
         return put_digits(text, cell->at[0] ? 1900 + cell->at[0] : 0, 4), DONE;
     case DATE:

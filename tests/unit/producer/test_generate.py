@@ -22,7 +22,7 @@ from cdcbus.plugins.kafka.record_key import Record, key_text, split_key_change
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, Origin, RowChange, TableId
 from cdcbus.producer import charsets, generate, native
-from cdcbus.producer.columns import BINARY, BinlogColumn
+from cdcbus.producer.columns import BINARY, BinlogColumn, timestamp_text
 from cdcbus.producer.decimals import decimal_size
 from cdcbus.producer.decodable_table import DecodableTable, decodable
 from cdcbus.producer.generate import TableWriter
@@ -323,6 +323,66 @@ def test_every_byte_of_every_charset_is_the_plain_one(charset: str, make_plan: M
     rows = Rows(table, WRITE, _event(WRITE, 1, [[True]], [b"\0" + len(raw).to_bytes(2, "little") + raw for raw in texts]), ORIGIN)
     wanted, found = written(rows, "canalRow", ("note",), make_plan)
     assert found == wanted
+
+
+def values(column: BinlogColumn, cells: list[bytes]) -> Rows:
+    """Inserts into a table of one column."""
+    table = decodable(TableMap(TableId("shop", "orders"), (column,), (column.name,), is_complete=True))
+    return Rows(table, WRITE, _event(WRITE, 1, [[True]], [b"\0" + cell for cell in cells]), ORIGIN)
+
+
+@pytest.mark.parametrize("make_plan", [COMPILED])
+def test_what_is_utf8_is_what_python_says(make_plan: MakePlan) -> None:
+    edges = bytes.fromhex("41 7f 80 8f 90 9f a0 bf c0 c1 c2 df e0 e1 ec ed ee ef f0 f1 f3 f4 f5 ff")
+    texts = [bytes(text) for size in (1, 2, 3) for text in product(edges, repeat=size)]
+    texts += [
+        bytes(text) for text in product(b"\xf0\xf1\xf3\xf4\xf5", b"\x7f\x80\x8f\x90\xbf\xc0", b"\x7f\x80\xbf\xc0", b"\x7f\x80\xbf\xc0")
+    ]
+    rows = values(BinlogColumn("note", TYPE.VARCHAR, (20, 0), charset="utf8mb4"), [bytes((len(text),)) + text for text in texts])
+    plainly: list[int] = []
+
+    def noted(change: RowChange) -> list[Record]:
+        plainly.append(change.row)
+        return [{"key": key_text(change, ("note",)), "value": b""}]
+
+    records, _ = TableWriter(rows.table, make_converter("canalRow"), ("note",), noted, make_plan=make_plan).records(rows, 0)
+    assert [record["key"] for record in records] == [f"{text.decode(errors='backslashreplace')}_".encode() for text in texts]
+    assert plainly == [row for row, text in enumerate(texts) if text.decode(errors="ignore").encode() != text]
+
+
+@WAYS
+def test_every_day_of_a_timestamp_is_the_plain_one(make_plan: MakePlan | None) -> None:
+    seconds = [(day * 86400 + second) % 2**32 for day in range(2**32 // 86400 + 1) for second in (0, 86399)]
+    rows = values(BinlogColumn("at", TYPE.TIMESTAMP2, (0, 0)), [second.to_bytes(4, "big") for second in seconds])
+    made, _ = TableWriter(rows.table, make_converter("canalRow"), ("at",), never, make_plan=make_plan).records(rows, 0)
+    assert [record["key"].decode()[:-1] for record in made] == [timestamp_text(second, "") for second in seconds]
+
+
+@pytest.mark.parametrize("make_plan", [COMPILED])
+@pytest.mark.parametrize("meta", [(1, 0), (5, 5), (10, 2), (18, 9), (19, 0), (30, 10)])
+def test_decimals_as_no_server_writes_them_are_the_plain_ones(meta: tuple[int, int], make_plan: MakePlan) -> None:
+    size = decimal_size(*meta)
+    cells = [bytes((first,)) + bytes((rest,)) * (size - 1) for first in range(256) for rest in (0, 1, 0x3B, 0x7F, 0x80, 0xFF)]
+    wanted, found = written(values(BinlogColumn("n", TYPE.NEWDECIMAL, meta), cells), "canalRow", ("n",), make_plan)
+    assert found == wanted
+
+
+@WAYS
+@pytest.mark.parametrize(
+    ("column", "before", "after"),
+    [
+        (BinlogColumn("state", TYPE.ENUM, (1, 0), charset="utf8mb4", labels=("",)), b"\0", b"\1"),
+        (BinlogColumn("state", TYPE.VARCHAR, (20, 0), charset="ascii"), b"\1\x81", b"\4\\x81"),
+    ],
+)
+def test_another_value_with_the_same_text_is_no_change(
+    column: BinlogColumn, before: bytes, after: bytes, make_plan: MakePlan | None
+) -> None:
+    table = decodable(TableMap(TableId("shop", "orders"), (column,), (), is_complete=True))
+    rows = Rows(table, UPDATE, _event(UPDATE, 1, [[True], [True]], [b"\0" + before, b"\0" + after]), ORIGIN)
+    wanted, found = written(rows, "canalRow", (), make_plan)
+    assert found == wanted
+    assert orjson.loads(found[0][0]["value"])["old"] == [{}]
 
 
 @pytest.mark.parametrize("make_plan", [COMPILED])
