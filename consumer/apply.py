@@ -163,7 +163,8 @@ class LaneApplier:
         seen = self.seen.get((offset.topic, offset.partition))
         if seen is None:
             return replace(offset, epoch=1)
-        return replace(offset, epoch=seen.epoch, details=replace(seen.details, topic_id=offset.details.topic_id or seen.details.topic_id))
+        topic_id = offset.details.topic_id or seen.details.topic_id
+        return replace(offset, epoch=seen.epoch, details=replace(seen.details, topic_id=topic_id, last=offset.details.last))
 
     def scatter(self, reason: str) -> None:
         if self._loader.scatter():
@@ -256,7 +257,7 @@ class LaneApplier:
         """Raises Wait with the place in `merged` before which all can be applied."""
         places: dict[tuple[Lane, int], int] = {}
         steps = [step._replace(offset=places.setdefault((lane, step.offset), at)) for at, (lane, step) in enumerate(merged)]
-        done = [self._done(lane, ends[lane], mzxid) for lane, _, _, mzxid in sorted(lanes, key=itemgetter(0))]
+        done = [self._done(lane, ends[lane], mzxid, records) for lane, records, _, mzxid in sorted(lanes, key=itemgetter(0))]
         report = BatchReport()
         part = LanePart(lanes[0][0], 0, len(steps), 0, 0)
         with self._loader.transaction() as transaction:
@@ -282,9 +283,11 @@ class LaneApplier:
         settling.report.add(report)
         return settling.report
 
-    def _done(self, lane: Lane, end_offset: int, mzxid: int) -> AppliedOffset:
+    def _done(self, lane: Lane, end_offset: int, mzxid: int, records: Records) -> AppliedOffset:
         """What the target is to keep of a lane, under the epoch that holds."""
-        return replace(self.seen.get(lane) or AppliedOffset(*lane, 0, 0), next_offset=end_offset, mzxid=mzxid)
+        seen = self.seen.get(lane) or AppliedOffset(*lane, 0, 0)
+        details = replace(seen.details, last=records.last_before(end_offset) or seen.details.last)
+        return replace(seen, next_offset=end_offset, mzxid=mzxid, details=details)
 
     def _coarse(self, steps: Sequence[Step]) -> frozenset[TableId]:
         return frozenset(step.plan.target.id for step in steps if self._loader.is_coarse(step.plan.target))
@@ -382,7 +385,7 @@ class LaneApplier:
     def _write_once(self, prepared: _Prepared, part: LanePart, attempt: _Attempt) -> BatchReport:
         """Raises Doubt and Again of Settling, Wait when the lane is to wait, _TooLate."""
         started, is_written, seen = perf_counter(), False, self.seen.get(part.lane)
-        done = self._done(part.lane, part.end_offset, part.mzxid)
+        done = self._done(part.lane, part.end_offset, part.mzxid, prepared.records)
         try:
             with self._loader.transaction() as transaction:
                 if attempt.is_checked_at_once:

@@ -149,7 +149,7 @@ class Batches:
             try:
                 self._apply(apply, ends)
                 self._is_torn = False
-                self._positions.save_if_due(self.progress.next_offsets)
+                self._positions.save_if_due(self.progress.next_offsets, self.progress.last)
             except (PySparkException, Py4JJavaError) as error:  # of executors
                 self.fail(spark_error(self._task, error))
             except Exception as error:
@@ -174,7 +174,7 @@ class Batches:
                 if self._stop.is_set():
                     self.ended.set()
                 if not self.ended.is_set():
-                    self._positions.save_if_due(self.progress.next_offsets)
+                    self._positions.save_if_due(self.progress.next_offsets, self.progress.last)
             except PositionError as error:
                 self.fail(error)
             finally:
@@ -193,7 +193,7 @@ class Batches:
             self.ended.set()
             if not self._is_torn and not isinstance(self.error, PositionError):
                 try:
-                    self._positions.save(self.progress.next_offsets)
+                    self._positions.save(self.progress.next_offsets, self.progress.last)
                 except PositionError as error:
                     self.error = self.error or error
         self._fetcher.close()
@@ -211,7 +211,8 @@ class Batches:
             LOG.info("task %s: %s", self._task.task_id, batch)
         self.progress.add(batch, [(outcome.lane[0], outcome.report) for outcome in outcomes])
         moved = {outcome.lane: outcome.end for outcome in outcomes}
-        self.progress.next_offsets = {**known, **moved}
+        for outcome in outcomes:
+            self.progress.move(outcome.lane, outcome.end, outcome.last)
         self._report(self.progress)
         self._forget_versions()
         if waiting := [outcome for outcome in outcomes if outcome.waits]:
@@ -280,6 +281,7 @@ class Batches:
             outcome = outcomes[lane]
             outcome.report.add(report)
             outcome.end, outcome.error = end, None
+            outcome.last = lanes.get(lane, NO_RECORDS).last_before(end) or outcome.last
             outcome.waits = outcome.waits or "it waits for records of other partitions" if end < goals[lane] else ""
         return bool(done)
 
@@ -290,7 +292,7 @@ class Batches:
         outcome.error = None
         left, late = without_late(outcome.lane, left, self._task.converter, self.progress.begun.setdefault(outcome.lane, {}))
         try:
-            outcome.take(partial(self._applier.apply, outcome.lane, left, end, mzxid, settled_before, is_hasty), end)
+            outcome.take(partial(self._applier.apply, outcome.lane, left, end, mzxid, settled_before, is_hasty), end, left)
             outcome.report.late += pc.sum(pc.less(late, outcome.end)).as_py() or 0
         except TargetUnavailable as error:
             outcome.error = error

@@ -38,7 +38,7 @@ from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.records import NO_RECORDS, Records, kafka_times, lane_of
 from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.task import LoadTask, OnError
-from cdcbus.plugins.contracts import AppliedOffset
+from cdcbus.plugins.contracts import AppliedOffset, Landmark
 from cdcbus.plugins.errors import CdcError
 
 ARROW_BYTES = 4 << 20
@@ -65,8 +65,8 @@ class Span:
 @dataclass(slots=True)
 class Outcome:
     """What became of a lane: applied up to `end`, in all `value_bytes`, in so many `seconds`; the target holds what was `seen` last.
-    `waits`: why it is to wait there for other lanes; `error`: why it was not applied; `begun`: as in Span, afterwards.
-    `log`: what there is to say, by logger, level and text."""
+    `last`: the last record before `end`, if some were read. `waits`: why it is to wait there for other lanes; `error`: why it was not
+    applied; `begun`: as in Span, afterwards. `log`: what there is to say, by logger, level and text."""
 
     lane: Lane
     end: int
@@ -74,13 +74,14 @@ class Outcome:
     value_bytes: int = 0
     seconds: float = 0.0
     seen: AppliedOffset | None = None
+    last: Landmark | None = None
     waits: str = ""
     error: CdcError | None = None
     begun: Begun = field(default_factory=dict)
     log: list[tuple[str, int, str]] = field(default_factory=list)
 
-    def take(self, apply: Callable[[], BatchReport], end: int) -> None:
-        """Applies what comes next, up to `end` or to where the lane waits."""
+    def take(self, apply: Callable[[], BatchReport], end: int, records: Records) -> None:
+        """Applies what comes next, which are these records, up to `end` or to where the lane waits."""
         self.waits = ""
         try:
             self.report.add(apply())
@@ -88,6 +89,7 @@ class Outcome:
         except LaneWaits as waiting:
             self.report.add(waiting.report)
             self.end, self.waits = waiting.end, str(waiting)
+        self.last = records.last_before(self.end) or self.last
 
 
 class Executors:
@@ -202,7 +204,7 @@ def _begin(applier: Applier, outcome: Outcome, span: Span, seen: Mapping[Lane, A
     known = seen.get(outcome.lane)
     is_ours = found is not None and (found.epoch, found.mzxid) == (known.epoch if known else 0, span.mzxid)
     if found and is_ours and span.start < found.next_offset <= span.end:
-        outcome.end = found.next_offset
+        outcome.end, outcome.last = found.next_offset, found.details.last
     else:
         applier.seen = dict(seen)
 
@@ -212,9 +214,11 @@ def _apply_slices(applier: Applier, outcome: Outcome, span: Span, slices: Iterab
     rest of the batch for later."""
     lane, at, began = outcome.lane, outcome.end, monotonic()
 
-    def write(prepared: Future[Callable[[int, int, int, bool], BatchReport]], begin: int, end: int, late: int = 0) -> None:
+    def write(
+        records: Records, prepared: Future[Callable[[int, int, int, bool], BatchReport]], begin: int, end: int, late: int = 0
+    ) -> None:
         if outcome.end == begin and not outcome.waits:  # else the one before has failed, or waits, and says why
-            outcome.take(partial(prepared.result(), end, span.mzxid, span.settled_before, span.is_hasty), end)
+            outcome.take(partial(prepared.result(), end, span.mzxid, span.settled_before, span.is_hasty), end, records)
             outcome.report.late += late
 
     with ThreadPoolExecutor(1, "prepare") as preparing, ThreadPoolExecutor(1, "write") as writing:
@@ -226,7 +230,7 @@ def _apply_slices(applier: Applier, outcome: Outcome, span: Span, slices: Iterab
                 outcome.report.came(*kafka_times(part))
                 left = records.before(end)[len(records.before(at)) :]
                 left, late = without_late(lane, left, converter, outcome.begun)
-                written.append(writing.submit(write, preparing.submit(applier.prepare, lane, left), at, end, len(late)))
+                written.append(writing.submit(write, left, preparing.submit(applier.prepare, lane, left), at, end, len(late)))
                 at = end
             outcome.value_bytes += part.column("value").nbytes
             if len(written) > SLICES_AHEAD:
@@ -235,7 +239,7 @@ def _apply_slices(applier: Applier, outcome: Outcome, span: Span, slices: Iterab
                 break
         else:
             if at < span.end:  # transaction markers, which are no records
-                written.append(writing.submit(write, preparing.submit(applier.prepare, lane, NO_RECORDS), at, span.end))
+                written.append(writing.submit(write, NO_RECORDS, preparing.submit(applier.prepare, lane, NO_RECORDS), at, span.end))
         for future in written:
             future.result()
     outcome.seconds = monotonic() - began

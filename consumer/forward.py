@@ -3,7 +3,7 @@
 In transactions a lane's records and its offset are committed together. The offset is what the task's group has committed of the partition,
 beside the change number (mzxid) that the ZooKeeper node of the position had then: a start goes on from it unless somebody has set the
 node. The number behind it is the lane's term: the driver takes over all lanes for a new one, and executors send only in the term that they
-were told of, from where they were told. So one that was given up long ago finds that it is, whenever it begins.
+were told of, from where they were told. So one that was given up long ago finds that it is, whenever it begins. Then follow Details.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.rewrite import Rewriter, Written
 from cdcbus.consumer.task import LoadTask
 from cdcbus.consumer.wanted import Wanted
-from cdcbus.plugins.contracts import AppliedOffset, Converter, Counts
+from cdcbus.plugins.contracts import AppliedOffset, Converter, Counts, Details, Landmark
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, ConfigError, DataError, OffsetConflict, UnreadableEvent
 from cdcbus.plugins.kafka.publish_config import PublishConfig
 from cdcbus.plugins.kafka.record_key import Record
@@ -128,7 +128,7 @@ class Forwarder:
 
         def take(offset: AppliedOffset) -> None:
             lane = (offset.topic, offset.partition)
-            self.seen[lane] = self._outlet(lane).take(offset.next_offset, offset.mzxid)
+            self.seen[lane] = self._outlet(lane).take(offset.next_offset, offset.mzxid, offset.details.last)
 
         with ThreadPoolExecutor(LANES_AT_ONCE) as pool:
             list(pool.map(take, offsets))
@@ -190,7 +190,8 @@ class Forwarder:
             self._put_dead_letters(letters)  # before the offset moves past them
         applied = perf_counter()
         _count(report, [one for one in made if one[0] not in outlet.too_large])
-        if (made or letters) and (done := outlet.commit(end_offset, mzxid)):  # else it does no harm to read the records again
+        last = records.last_before(end_offset)
+        if (made or letters) and (done := outlet.commit(end_offset, mzxid, last)):  # else it does no harm to read the records again
             self.seen[lane] = done
         report.decode_ms, report.apply_ms = (decoded - started) * 1000, (applied - decoded) * 1000
         report.commit_ms = (perf_counter() - applied) * 1000
@@ -300,14 +301,14 @@ class _Outlet(KafkaWriter[_Large]):
             self._commit(replace(held, term=held.term + 1))
         return self.held
 
-    def take(self, next_offset: int, mzxid: int) -> Committed:
+    def take(self, next_offset: int, mzxid: int, last: Landmark | None = None) -> Committed:
         """The lane goes on from there, whatever was committed."""
         if not self._is_mine:
             self.take_over()
         held = self.held
-        if held and held.next_offset == next_offset:
+        if held and (held.next_offset, held.details.last) == (next_offset, last):
             return held
-        return self._commit(Committed(*self._lane, next_offset, mzxid, term=_term(held)))
+        return self._commit(Committed(*self._lane, next_offset, mzxid, details=Details(last=last), term=_term(held)))
 
     def begin(self, seen: AppliedOffset | None) -> None:
         """Before something is sent. Raises OffsetConflict where something else was committed than was seen."""
@@ -319,8 +320,10 @@ class _Outlet(KafkaWriter[_Large]):
     def applied(self) -> Committed | None:
         """What was committed last."""
         offset, text = self._transaction.committed() if self._transaction else (-1, "")
-        mzxid, _, term = text.partition(" ")
-        return Committed(*self._lane, offset, int(mzxid), term=int(term or 0)) if offset >= 0 and mzxid.isdecimal() else None
+        mzxid, term, details, *_ = [*text.split(" ", 2), "", ""]
+        if offset < 0 or not mzxid.isdecimal():
+            return None
+        return Committed(*self._lane, offset, int(mzxid), details=Details.from_json(details), term=int(term or 0))
 
     def fenced(self) -> BusError:
         """That passes: it may have been an executor that began when it was given up already, and then finds that it was."""
@@ -353,14 +356,17 @@ class _Outlet(KafkaWriter[_Large]):
         """Of the records that were too large."""
         return [DeadLetter(*self._lane, offset, reason) for offset, reason in self.too_large.items()]
 
-    def commit(self, end_offset: int, mzxid: int) -> Committed | None:
+    def commit(self, end_offset: int, mzxid: int, last: Landmark | None) -> Committed | None:
         """Of all that was sent; None without transactions. Raises BusRejected, BusUnavailable."""
         self.too_large.clear()
-        return self._commit(Committed(*self._lane, end_offset, mzxid, term=_term(self.held))) if self._transaction else None
+        if not self._transaction:
+            return None
+        return self._commit(Committed(*self._lane, end_offset, mzxid, details=Details(last=last), term=_term(self.held)))
 
     def _commit(self, done: Committed) -> Committed:
         assert self._transaction
-        self._transaction.commit(done.next_offset, f"{done.mzxid} {done.term}")
+        details = f" {done.details.to_json()}" if done.details.last else ""
+        self._transaction.commit(done.next_offset, f"{done.mzxid} {done.term}{details}")
         self.held = done
         return done
 

@@ -47,6 +47,19 @@ class _Sleeper:
     woken: Event = field(default_factory=Event)
 
 
+def ends_of(admin: AdminClient, lanes: Collection[Lane], answer_seconds: float) -> dict[Lane, Any]:
+    """Where lanes end, for who reads what is committed: `offset`, and in which `leader_epoch`; of those only that Kafka tells. A leader
+    that is another one than the client believes is known the next time. Raises KafkaException."""
+    wanted, found = {TopicPartition(*lane): _LATEST for lane in lanes}, dict[Lane, Any]()
+    answers = admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=answer_seconds)
+    for lane, answer in answers.items():
+        with suppress(KafkaException):
+            found[lane.topic, lane.partition] = answer.result()
+    if len(found) < len(wanted):
+        admin.list_topics(timeout=answer_seconds)  # else it asks in the old leader's name for minutes
+    return found
+
+
 def is_quiet(source: TopicConfig, offsets: Mapping[Lane, int]) -> bool:
     """Whether the lanes end at these offsets, and there are no more of them. False also where Kafka does not answer as it should: what is
     wrong is for the query to find out."""
@@ -93,13 +106,7 @@ class _Watch:
         lanes = {lane for sleeper in sleepers for lane in sleeper.offsets}
         topics = sorted({topic for topic, _ in lanes})
         with suppress(KafkaException):
-            wanted = {TopicPartition(*lane): _LATEST for lane in lanes}
-            answers = self.admin.list_offsets(
-                wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=self._pace.answer_seconds
-            )
-            for lane, answer in answers.items():
-                with suppress(KafkaException):
-                    ends[lane.topic, lane.partition] = answer.result().offset
+            ends = {lane: end.offset for lane, end in ends_of(self.admin, lanes, self._pace.answer_seconds).items()}
             if with_partitions:
                 described = self.admin.describe_topics(TopicCollection(topics), request_timeout=self._pace.answer_seconds)
                 counts = {topic: len(answer.result().partitions) for topic, answer in described.items()}

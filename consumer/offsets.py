@@ -12,7 +12,7 @@ from types import TracebackType
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cdcbus.consumer.task import LoadTask, TopicConfig
-from cdcbus.plugins.contracts import NO_MARK, AppliedOffset, Mark, PositionStore
+from cdcbus.plugins.contracts import NO_MARK, AppliedOffset, Landmark, Mark, PositionStore
 from cdcbus.plugins.errors import BusError, BusRejected, ConfigError, NoPosition, PositionError, PositionLost, TargetReplaced, TopicRemade
 from cdcbus.plugins.kafka_refusal import Refusals
 from cdcbus.plugins.position import kafka_positions_from_json
@@ -22,6 +22,7 @@ LOG = logging.getLogger(__name__)
 LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
 LIBRARY_LOG.setLevel(logging.CRITICAL)
 ASK_SECONDS = 10.0
+FETCH_WAIT_MS = 20  # for what is not there: the end of a partition is told no sooner
 SAMPLE_RECORDS = 100
 
 MOVING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)  # soon another broker, or the same, has the group
@@ -29,19 +30,23 @@ MOVING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)  
 Lane = tuple[str, int]  # topic, partition
 NO_IDS: Mapping[str, str] = {}
 NOWHERE: Mapping[Lane, int] = {}
+NOTHING_PASSED: Mapping[Lane, Landmark] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known of where a lane goes on: next offsets by who says so, None: nothing. `written`: what the task has written into
-    ZooKeeper last, and `mark`, what it has noted there. `is_own`: nobody has set the node since; `is_noted`: the target names the node as
-    it is; `is_set_again`: somebody has set it to the very same."""
+    ZooKeeper last, and `mark`, what it has noted there; `passed` and `noted`: the last record before `reached` and before `written`.
+    `is_own`: nobody has set the node since; `is_noted`: the target names the node as it is; `is_set_again`: somebody has set it to the very
+    same."""
 
     node: int | None = None
     written: int | None = None
     target: AppliedOffset | None = None
     reached: int | None = None
     mark: Mark = NO_MARK
+    passed: Landmark | None = None
+    noted: Landmark | None = None
     is_own: bool = True
     is_noted: bool = False
     is_set_again: bool = False
@@ -59,6 +64,17 @@ class Known:
         if self.target is not None:
             return self.target.next_offset
         return self.in_zookeeper if self.reached is None else self.reached
+
+    @property
+    def last(self) -> Landmark | None:
+        """The last record before `offset`, as far as who says that knows. Of an edit: who sets a place accepts the log as it is."""
+        if self.is_edited:
+            return None
+        if self.target is not None:
+            return self.target.details.last
+        if self.reached is not None:
+            return self.passed
+        return self.noted if self.in_zookeeper == self.written else None
 
     @property
     def in_zookeeper(self) -> int | None:
@@ -85,12 +101,14 @@ class Known:
 @dataclass(slots=True)
 class Starts:
     """Where a task goes on: the first offset to read of each lane. `unread`: what ZooKeeper says of lanes that it does not read; `lost`: of
-    which lanes the target lacks what it had, and what it and ZooKeeper say."""
+    which lanes the target lacks what it had, and what it and ZooKeeper say; `last`: the last record before where a lane was left, also of
+    those that are not read."""
 
     offsets: dict[Lane, int] = field(default_factory=dict)
     unread: dict[Lane, int] = field(default_factory=dict)
     lost: dict[Lane, tuple[int, int]] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
+    last: dict[Lane, Landmark] = field(default_factory=dict)
 
 
 def lost_commits(lane: Lane, there: int, written: int) -> str:
@@ -117,6 +135,7 @@ class TopicLogs:
                     "group.id": source.group or f"cdcbus-{task.task_id}",
                     "enable.auto.commit": False,
                     "enable.partition.eof": True,
+                    "fetch.wait.max.ms": FETCH_WAIT_MS,
                     "queued.min.messages": SAMPLE_RECORDS,  # beyond which nothing is fetched ahead
                     "error_cb": self._refusals,
                     "logger": LIBRARY_LOG,
@@ -187,14 +206,27 @@ class TopicLogs:
         return self._between({lane: max(bounds[lane][0], end - count) for lane, end in ends.items()}, ends)
 
     def _between(self, begins: Mapping[Lane, int], ends: dict[Lane, int]) -> list[tuple[Lane, int, bytes | None]]:
+        return [(lane, offset, value) for lane, offset, value, _ in self._read(begins, ends)]
+
+    def landmarks(self, begins: Mapping[Lane, int], ends: Mapping[Lane, int]) -> list[tuple[Lane, Landmark]]:
+        """The records from an offset to before another one of each lane that are held, in order. Raises BusUnavailable when they do not
+        come in time."""
+        left = {lane: ends[lane] for lane in begins}
+        found = self._read(begins, left)
+        if left:
+            raise self._unavailable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+        return [(lane, Landmark(offset, came_ms)) for lane, offset, _, came_ms in found if begins[lane] <= offset < ends[lane]]
+
+    def _read(self, begins: Mapping[Lane, int], ends: dict[Lane, int]) -> list[tuple[Lane, int, bytes | None, int]]:
+        """What is left in `ends` was not reached in time."""
         deadline = monotonic() + self._ask_seconds
         self._consumer.assign([TopicPartition(*lane, begin) for lane, begin in begins.items()])
-        found: list[tuple[Lane, int, bytes | None]] = []
+        found: list[tuple[Lane, int, bytes | None, int]] = []
         while ends and (message := self._consumer.poll(max(0, deadline - monotonic()))) is not None:
             lane = str(message.topic()), int(message.partition() or 0)
             error = message.error()
             if error is None:
-                found.append((lane, int(message.offset() or 0), message.value()))
+                found.append((lane, int(message.offset() or 0), message.value(), message.timestamp()[1]))
             elif error.code() != KafkaError._PARTITION_EOF:
                 raise self._unavailable(KafkaException(error))
             if error is not None or found[-1][1] + 1 >= ends.get(lane, 0):
@@ -259,16 +291,18 @@ def starting_offsets(
     applied: Iterable[AppliedOffset],
     topic_ids: Mapping[str, str] = NO_IDS,
     reached: Mapping[Lane, int] = NOWHERE,
+    passed: Mapping[Lane, Landmark] = NOTHING_PASSED,
 ) -> Starts:
     """Where to go on. Loads every store.
 
-    `applied`: what the target knows, which is the truth; `topic_ids`: as far as they are known; `reached`: how far this process has come.
-    Raises NoPosition, TargetReplaced, TopicRemade, PositionError, PositionLost with the numbers, ConfigError, BusRejected, BusUnavailable.
+    `applied`: what the target knows, which is the truth; `topic_ids`: as far as they are known; `reached`: how far this process has come,
+    and `passed`: the last record before that. Raises NoPosition, TargetReplaced, TopicRemade, PositionError, PositionLost with the numbers,
+    ConfigError, BusRejected, BusUnavailable.
     """
     starts, targets = Starts(topic_ids={**topic_ids}), {(offset.topic, offset.partition): offset for offset in applied}
     for topic, store in stores.items():
         text = store.load()  # once: an edit that comes behind it is noticed when the position is written
-        known = _known(topic, text, store, targets, reached)
+        known = _known(topic, text, store, targets, reached, passed)
         if topic not in topic_ids and store.written is not None and store.written.mark.topic_id:
             starts.topic_ids[topic] = store.written.mark.topic_id  # not told just now: what is known is kept
         lanes = lanes_of(task, logs, topic)
@@ -278,12 +312,18 @@ def starting_offsets(
         for lane in lanes:
             offset = _offset(task, logs, lane, known, store, topic_ids.get(topic, ""))
             starts.offsets[lane] = _held(task, logs, lane, offset)
+        starts.last |= {lane: last for lane, of in known.items() if (last := of.last) and of.offset == starts.offsets.get(lane, of.offset)}
         starts.lost |= {lane: lost for lane in lanes if lane in known and (lost := known[lane].lost)}
     return starts
 
 
 def _known(
-    topic: str, text: str | None, store: PositionStore, targets: Mapping[Lane, AppliedOffset], reached: Mapping[Lane, int]
+    topic: str,
+    text: str | None,
+    store: PositionStore,
+    targets: Mapping[Lane, AppliedOffset],
+    reached: Mapping[Lane, int],
+    passed: Mapping[Lane, Landmark],
 ) -> dict[Lane, Known]:
     """What anybody knows of the topic's lanes. `text`: as loaded from the store."""
     node, written = _stored(topic, text, store.path), store.written
@@ -297,6 +337,8 @@ def _known(
             targets.get(lane),
             reached.get(lane),
             written.mark if written else NO_MARK,
+            passed.get(lane),
+            written.mark.last.get(lane[1]) if written else None,
             is_own=store.is_own,
             is_noted=lane in targets and targets[lane].mzxid == store.mzxid,
             is_set_again=is_set_again,

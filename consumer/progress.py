@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cdcbus.consumer.late import Begun
 from cdcbus.consumer.offsets import Lane, Starts, lost_commits
 from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.task import LoadTask
+from cdcbus.plugins.contracts import Landmark
 from cdcbus.plugins.start import Replay
 
 LOG = logging.getLogger(__name__)
+PASSED = 10_000
+
+
+class Passed(NamedTuple):
+    """A lane was read to before offset `end`, and `last` was the last record."""
+
+    lane: Lane
+    last: Landmark
+    end: int
 
 
 @dataclass(slots=True)
 class Progress:
     """What a consumer task has done since it started, in all and by swimlane, how far each lane is, and the report of its last batch.
 
+    `last`: the last record before that; `passed`: where batches have ended, for who looks whether the logs are still the same.
     `settled`: of a lane that has waited for others, the offset before which it waits no more. `begun`: where epochs of fetch tasks began.
     `batch_since`: since when, in epoch seconds, the batch at hand is applied; 0 between batches. `lag_seconds`: from the source's clock
     when it wrote the last heartbeat to this machine's when the target had committed all before it; None without one. `lost`: what the
@@ -31,6 +44,8 @@ class Progress:
     swimlanes: dict[str, BatchReport] = field(default_factory=dict)
     batch_since: float = 0.0
     next_offsets: dict[Lane, int] = field(default_factory=dict)
+    last: dict[Lane, Landmark] = field(default_factory=dict)
+    passed: deque[Passed] = field(default_factory=lambda: deque(maxlen=PASSED))
     settled: dict[Lane, int] = field(default_factory=dict)
     begun: dict[Lane, Begun] = field(default_factory=dict)
     lag_seconds: float | None = None
@@ -40,12 +55,20 @@ class Progress:
 
     def begin(self, task_id: str, starts: Starts) -> None:
         """What the target has lost is said once."""
-        self.next_offsets, self.settled = starts.offsets, {}  # which is by where lanes were before
+        self.next_offsets, self.last, self.settled = starts.offsets, starts.last, {}  # which is by where lanes were before
+        self.passed.clear()
         if starts.lost:
             lost = "; ".join(lost_commits(lane, *numbers) for lane, numbers in sorted(starts.lost.items()))
             if lost != self.lost:  # a start looks twice
                 LOG.warning("task %s: %s", task_id, lost)
             self.lost, self.lost_at = lost, time.time()
+
+    def move(self, lane: Lane, end: int, last: Landmark | None) -> None:
+        """A batch has ended there; where nothing was read but markers, the last record is the one from before."""
+        self.next_offsets = {**self.next_offsets, lane: end}
+        if last:
+            self.last = {**self.last, lane: last}
+            self.passed.append(Passed(lane, last, end))
 
     @property
     def done(self) -> int:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcbus.consumer.offsets import Lane
+from cdcbus.plugins.contracts import Landmark
 
 Record = tuple[int, bytes | None]  # offset, value
 Header = tuple[str, bytes | None]
@@ -28,11 +29,14 @@ class Records(Sequence[Record]):
         headers: pa.Array | None = None,
         keys: pa.Array | None = None,
         times: pa.Array | None = None,
+        read: tuple[pa.Array, pa.Array] | None = None,
     ) -> None:
+        """`read`: offsets and times of all that was read, also of records that have been left out since."""
         self.offsets, self.values = offsets, values
         self.headers = pa.nulls(len(offsets)) if headers is None else headers
         self.keys = keys
         self.times = pa.nulls(len(offsets), pa.int64()) if times is None else times
+        self._read = read or (self.offsets, self.times)
 
     @classmethod
     def of(cls, table: pa.Table) -> Records:
@@ -53,14 +57,15 @@ class Records(Sequence[Record]):
     def __getitem__(self, index: int | slice) -> Record | Records:
         if isinstance(index, slice):
             keys = None if self.keys is None else self.keys[index]
-            return Records(self.offsets[index], self.values[index], self.headers[index], keys, self.times[index])
+            return Records(self.offsets[index], self.values[index], self.headers[index], keys, self.times[index], self._read)
         return self.offsets[index].as_py(), self.values[index].as_py()
 
     def take(self, places: Sequence[int]) -> Records:
         """The records at these places."""
         chosen = pa.array(places, pa.int64())
         keys = None if self.keys is None else self.keys.take(chosen)
-        return Records(self.offsets.take(chosen), self.values.take(chosen), self.headers.take(chosen), keys, self.times.take(chosen))
+        columns = self.offsets.take(chosen), self.values.take(chosen), self.headers.take(chosen), keys, self.times.take(chosen)
+        return Records(*columns, self._read)
 
     def header_lists(self) -> Iterator[list[Header]]:
         """The headers of each record."""
@@ -70,6 +75,13 @@ class Records(Sequence[Record]):
     def before(self, end: int) -> Records:
         """Those with offsets below `end`."""
         return self[: pc.sum(pc.less(self.offsets, end)).as_py() or 0]
+
+    def last_before(self, end: int) -> Landmark | None:
+        """The last record below `end` that was read, also where these are without it."""
+        offsets, times = self._read
+        count = pc.sum(pc.less(offsets, end)).as_py() or 0
+        came_ms = times[count - 1].as_py() if count else None
+        return None if came_ms is None else Landmark(offsets[count - 1].as_py(), came_ms)
 
 
 NO_RECORDS = Records(pa.array([], pa.int64()), pa.array([], pa.binary()))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
@@ -30,8 +31,9 @@ from cdcbus.consumer.dead_letters import dead_letters_of
 from cdcbus.consumer.executor_watch import ExecutorWatch
 from cdcbus.consumer.executors import Executors
 from cdcbus.consumer.idle import REST, asleep
+from cdcbus.consumer.landmarks import LogWatch, Refilled
 from cdcbus.consumer.late import begun_before
-from cdcbus.consumer.offsets import NOWHERE, Starts, TopicLogs
+from cdcbus.consumer.offsets import NOTHING_PASSED, NOWHERE, Starts, TopicLogs
 from cdcbus.consumer.progress import Progress, is_done, shown
 from cdcbus.consumer.spark import ASYNCHRONOUS_PROGRESS, JVM_ENDED, OpenSpark, begin_at, kafka_stream, query_error, spark_session
 from cdcbus.consumer.stored_positions import StoredPositions
@@ -39,7 +41,7 @@ from cdcbus.consumer.take_over import find_starts, take_over
 from cdcbus.consumer.task import LoadTask
 from cdcbus.consumer.topic_identity import TopicIdentity
 from cdcbus.plugins.contracts import PositionStore
-from cdcbus.plugins.errors import CdcError
+from cdcbus.plugins.errors import CdcError, LogRefilled
 from cdcbus.plugins.policy import keep_trying
 from cdcbus.plugins.task_status import TaskStatus
 
@@ -67,7 +69,8 @@ def run(
     try:
 
         def start() -> Starts:
-            starts = find_starts(task, applier, stores, progress.next_offsets if positions.has_begun else NOWHERE)
+            reached = (progress.next_offsets, progress.last) if positions.has_begun else (NOWHERE, NOTHING_PASSED)
+            starts = find_starts(task, applier, stores, *reached)
             progress.begin(task.task_id, starts)
             with TopicLogs(task) as logs:
                 progress.begun = begun_before(logs, starts.offsets, task.converter)
@@ -77,13 +80,24 @@ def run(
             starts = start()
             if not applier.is_dry_run:
                 take_over(applier, positions, starts)
-            identity = TopicIdentity(task, starts.topic_ids)
+            identity, watch = TopicIdentity(task, starts.topic_ids), LogWatch(task, progress)
             status.reading(shown(progress.next_offsets))
             report(progress)
-            while not (stop.is_set() or is_done(task, progress)):
-                batches = Batches(task, applier, executors, positions, progress, stop, report, size, scratch)
-                if _stream(task, spark, scratch, batches, identity, status):
-                    _rest(task, positions, progress, stop, identity)
+            try:
+                while not (stop.is_set() or is_done(task, progress)):
+                    batches = Batches(task, applier, executors, positions, progress, stop, report, size, scratch)
+                    if _stream(task, spark, scratch, batches, identity, watch, status):
+                        _rest(task, positions, progress, stop, identity)
+            except LogRefilled:
+                keep(starts, watch.found)
+                raise
+
+        def keep(starts: Starts, found: Refilled | None) -> None:
+            """So that the next start refuses, too: what was applied since is in the log."""
+            if found and not applier.is_dry_run:
+                last = {**progress.last, found.lane: found.last}
+                with suppress(CdcError):
+                    take_over(applier, positions, replace(starts, offsets=progress.next_offsets, last=last))
 
         with dead_letters_of(task) as letters, closing(make_applier(task, stop, letters.put if letters else None)) as applier:
             if letters and not applier.is_dry_run:
@@ -105,7 +119,9 @@ def run(
             raise CdcError(f"task {task.task_id}: the JVM of Spark has ended ({type(error).__name__}); the log before says more") from error
 
 
-def _stream(task: LoadTask, spark: SparkSession, scratch: Path, batches: Batches, identity: TopicIdentity, status: TaskStatus) -> bool:
+def _stream(
+    task: LoadTask, spark: SparkSession, scratch: Path, batches: Batches, identity: TopicIdentity, logs: LogWatch, status: TaskStatus
+) -> bool:
     """Runs one streaming query until it is to end, nothing comes, or batches of another size fit better; a batch that has begun is finished
     first. Whether it is because nothing comes. Raises what ended it."""
     stream = kafka_stream(spark, task, batches.progress.next_offsets, batches.size.records)
@@ -128,6 +144,8 @@ def _stream(task: LoadTask, spark: SparkSession, scratch: Path, batches: Batches
                         batches.ended.set()
                     elif (remade := identity.look()) is not None:
                         batches.fail(remade)
+                    elif (refilled := logs.look()) is not None:
+                        batches.fail(refilled.error(task))
                     else:
                         watch.look()
         finally:

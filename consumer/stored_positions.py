@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
-from cdcbus.consumer.offsets import NOWHERE, Lane
-from cdcbus.plugins.contracts import NO_MARK, Mark, PositionStore
+from cdcbus.consumer.offsets import NOTHING_PASSED, NOWHERE, Lane
+from cdcbus.plugins.contracts import NO_MARK, Landmark, Mark, PositionStore
 from cdcbus.plugins.errors import PositionConflict
 from cdcbus.plugins.position import KafkaPosition, kafka_positions_to_json
 
@@ -41,23 +43,29 @@ class StoredPositions:
         edited = [store.path for store in self._stores.values() if store.is_edited()]
         return PositionConflict(f"{edited[0]} was set by somebody else; going on from there") if edited else None
 
-    def begin(self, next_offsets: Mapping[Lane, int], unread: Mapping[Lane, int] = NOWHERE, marks: Mapping[str, Mark] = NO_MARKS) -> None:
+    def begin(
+        self,
+        next_offsets: Mapping[Lane, int],
+        unread: Mapping[Lane, int] = NOWHERE,
+        marks: Mapping[str, Mark] = NO_MARKS,
+        last: Mapping[Lane, Landmark] = NOTHING_PASSED,
+    ) -> None:
         """Writes all of them, before reading begins. `unread`: of lanes that are not read, which are kept as they are; `marks`: of each
-        topic. Raises as `save`."""
+        topic; `last`: as in `save`, of the former, too. Raises as `save`."""
         self._saved, self._unread, self._marks = {}, unread, marks
-        self.save(next_offsets)
+        self.save(next_offsets, last)
         self.has_begun = True
 
-    def save_if_due(self, next_offsets: Mapping[Lane, int]) -> None:
+    def save_if_due(self, next_offsets: Mapping[Lane, int], last: Mapping[Lane, Landmark] = NOTHING_PASSED) -> None:
         """The same as `save`, where SAVE_SECONDS have passed since the last time. Raises PositionConflict also where they have not."""
         if edit := self.edit():
             raise edit
         if time.monotonic() - self._saved_at >= SAVE_SECONDS:
-            self.save(next_offsets)
+            self.save(next_offsets, last)
 
-    def save(self, next_offsets: Mapping[Lane, int]) -> None:
-        """Writes those of topics that have moved since they were written. Raises PositionConflict where an operator has set one meanwhile,
-        PositionUnavailable, PositionError."""
+    def save(self, next_offsets: Mapping[Lane, int], last: Mapping[Lane, Landmark] = NOTHING_PASSED) -> None:
+        """Writes those of topics that have moved since they were written. `last`: the last records before them, which are noted where the
+        target knows none. Raises PositionConflict where an operator has set one meanwhile, PositionUnavailable, PositionError."""
         if self._is_dry_run or next_offsets == self._saved:
             return
         for topic, store in self._stores.items():
@@ -65,9 +73,10 @@ class StoredPositions:
             if offsets != _of_topic(topic, self._saved):
                 named = _of_topic(topic, self._unread) | offsets
                 text = kafka_positions_to_json(KafkaPosition(topic, partition, offset - 1) for partition, offset in named.items())
-                store.save(text, self._marks.get(topic, NO_MARK))
+                mark = self._marks.get(topic, NO_MARK)
+                store.save(text, mark if mark.is_kept else replace(mark, last=_of_topic(topic, last)))
         self._saved, self._saved_at = dict(next_offsets), time.monotonic()
 
 
-def _of_topic(topic: str, next_offsets: Mapping[Lane, int]) -> dict[int, int]:
-    return {partition: offset for (name, partition), offset in next_offsets.items() if name == topic}
+def _of_topic(topic: str, of_lanes: Mapping[Lane, Any]) -> dict[int, Any]:
+    return {partition: each for (name, partition), each in of_lanes.items() if name == topic}

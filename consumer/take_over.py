@@ -8,26 +8,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cdcbus.consumer.applier import Applier
-from cdcbus.consumer.offsets import Lane, Starts, TopicLogs, starting_offsets
+from cdcbus.consumer.landmarks import same_logs
+from cdcbus.consumer.offsets import NOTHING_PASSED, Lane, Starts, TopicLogs, starting_offsets
 from cdcbus.consumer.stored_positions import StoredPositions
 from cdcbus.consumer.task import LoadTask
 from cdcbus.consumer.topic_identity import topic_ids
-from cdcbus.plugins.contracts import AppliedOffset, Details, Mark, PositionStore
+from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark, Mark, PositionStore
 
 
-def find_starts(task: LoadTask, applier: Applier, stores: Mapping[str, PositionStore], reached: Mapping[Lane, int]) -> Starts:
-    """Fences, and tells where to go on. `reached`: how far this process has come. Raises as starting_offsets and `applied_offsets`."""
+def find_starts(
+    task: LoadTask,
+    applier: Applier,
+    stores: Mapping[str, PositionStore],
+    reached: Mapping[Lane, int],
+    passed: Mapping[Lane, Landmark] = NOTHING_PASSED,
+) -> Starts:
+    """Fences, and tells where to go on. `reached` and `passed`: how far this process has come, and the last records before that. Raises as
+    starting_offsets, `same_logs` and `applied_offsets`."""
     applied = applier.applied_offsets()
     with TopicLogs(task) as logs:
-        return starting_offsets(task, logs, stores, applied, topic_ids(task.source), reached)
+        starts = starting_offsets(task, logs, stores, applied, topic_ids(task.source), reached, passed)
+        same_logs(task, logs, starts)
+    return starts
 
 
 def take_over(applier: Applier, positions: StoredPositions, starts: Starts) -> None:
     """ZooKeeper is the last, so that an edit counts until the target knows of it. Raises OffsetConflict, and as StoredPositions."""
 
     def taken(lane: Lane, offset: int) -> AppliedOffset:
-        return AppliedOffset(*lane, offset, positions.mzxid(lane), details=Details(starts.topic_ids.get(lane[0], "")))
+        return AppliedOffset(
+            *lane, offset, positions.mzxid(lane), details=Details(starts.topic_ids.get(lane[0], ""), last=starts.last.get(lane))
+        )
 
     applier.take_over([taken(lane, offset) for lane, offset in starts.offsets.items()])
     marks = {topic: Mark(applier.keeps_offsets, starts.topic_ids.get(topic, "")) for topic, _ in starts.offsets}
-    positions.begin(starts.offsets, starts.unread, marks)
+    positions.begin(starts.offsets, starts.unread, marks, starts.last)

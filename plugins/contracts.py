@@ -59,12 +59,33 @@ class JoiningConverter(Converter, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Landmark:
+    """A record by which a log is known again: its offset, and when it came into Kafka, in epoch milliseconds."""
+
+    offset: int
+    came_ms: int
+
+    @classmethod
+    def of(cls, found: object) -> Landmark | None:
+        """Of `[offset, ms]`, as it is kept; of anything else nothing."""
+        if isinstance(found, list) and len(found) == 2 and all(type(number) is int for number in found):
+            return cls(*found)
+        return None
+
+    @property
+    def kept(self) -> list[int]:
+        return [self.offset, self.came_ms]
+
+
+@dataclass(frozen=True, slots=True)
 class Mark:
     """What a task notes beside a position that it writes. `is_kept`: the target keeps offsets of its own, so it knows all that is stored
-    here. `topic_id`: which topic of this name was read, as one that is deleted and made anew has another id; empty: not known."""
+    here. `topic_id`: which topic of this name was read, as one that is deleted and made anew has another id; empty: not known. `last`: the
+    last record that was read of each partition, unless the target knows it."""
 
     is_kept: bool = False
     topic_id: str = ""
+    last: Mapping[int, Landmark] = field(default_factory=dict)
 
 
 NO_MARK = Mark()
@@ -254,13 +275,17 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """What is kept with an applied offset besides its numbers. `topic_id`: see Mark. `others`: members of another version, as JSON."""
+    """What is kept with an applied offset besides its numbers. `topic_id`: see Mark. `last`: the last record before it, where that is
+    known. `others`: members of another version, as JSON."""
 
     topic_id: str = ""
     others: str = ""
+    last: Landmark | None = None
 
     def to_json(self) -> str:
-        known = {"topicId": self.topic_id} if self.topic_id else {}
+        known: dict[str, object] = {"topicId": self.topic_id} if self.topic_id else {}
+        if self.last:
+            known["last"] = self.last.kept
         return orjson.dumps({**(orjson.loads(self.others) if self.others else {}), **known}).decode()
 
     @classmethod
@@ -272,9 +297,9 @@ class Details:
             return cls()
         if not isinstance(fields, dict):
             return cls()
-        topic_id = fields.pop("topicId", None)
+        topic_id, last = fields.pop("topicId", None), Landmark.of(fields.pop("last", None))
         others = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS).decode() if fields else ""
-        return cls(topic_id if isinstance(topic_id, str) else "", others)
+        return cls(topic_id if isinstance(topic_id, str) else "", others, last)
 
 
 @dataclass(frozen=True, slots=True)

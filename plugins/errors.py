@@ -6,6 +6,7 @@
     │   ├── NoPosition           nothing says where to start
     │   ├── TargetReplaced       the target knows nothing of a task that has committed there
     │   ├── TopicRemade          the topic is another one of the same name
+    │   ├── LogRefilled          the topic was cut off at its end and filled again
     │   ├── PositionUnavailable  ZooKeeper is not reachable just now: try again
     │   └── PositionConflict     somebody else has set the node meanwhile: read it again
     ├── SourceError              the database read from
@@ -58,6 +59,10 @@ class TargetReplaced(PositionError):
 
 class TopicRemade(PositionError):
     """The topic was deleted and made anew since the position was stored: its offsets mean other records."""
+
+
+class LogRefilled(PositionError):
+    """The topic's log was cut off before the position and filled again: records before it have never been read."""
 
 
 class PositionUnavailable(PositionError):

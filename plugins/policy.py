@@ -15,6 +15,7 @@ from cdcbus.plugins.errors import (
     ConfigError,
     ConversionError,
     DataError,
+    LogRefilled,
     NoPosition,
     OffsetConflict,
     PositionConflict,
@@ -68,6 +69,9 @@ POLICIES: Mapping[type[CdcError], Policy] = {
     NoPosition: Policy(Action.STOP, "Give the task a start: `consumer.offset` in its file, or a position set in ZooKeeper."),
     TargetReplaced: Policy(Action.STOP, "Load the target anew or restore it, then set the position by the command named above."),
     TopicRemade: Policy(Action.STOP, "Decide from where the new topic is to be read, and set the position by the command named above."),
+    LogRefilled: Policy(
+        Action.STOP, "Look which records the log has now, and set the position before the first new one by the command above."
+    ),
     PositionUnavailable: Policy(Action.RETRY, "Nothing to do unless it lasts: then check that ZooKeeper runs and its address is right."),
     PositionConflict: Policy(Action.RETRY, "Nothing to do after an edit by hand; else look for a second process that runs the same task."),
     SourceError: Policy(Action.STOP, "Remove the cause at the source database, then start the task again."),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from cdcbus.consumer import offsets
+from cdcbus.consumer.landmarks import same_logs
 from cdcbus.consumer.mapper import Mapper, Route
 from cdcbus.consumer.offsets import Lane, TopicLogs, lanes_of, starting_offsets
 from cdcbus.consumer.task import LoadTask
@@ -140,7 +141,9 @@ def describe_table(source: str, table: TargetTable) -> list[Observation]:
 def _start(task: LoadTask, stores: Mapping[str, PositionStore], table: OffsetTable, found: dict[Lane, int]) -> Sequence[Observation]:
     """`found` takes the offsets that a start would begin at."""
     with TopicLogs(task, ANSWER_SECONDS) as logs, overheard(offsets.__name__) as heard:
-        starts = starting_offsets(task, logs, stores, table.applied, topic_ids(task.source)).offsets
+        begin = starting_offsets(task, logs, stores, table.applied, topic_ids(task.source))
+        same_logs(task, logs, begin)
+        starts = begin.offsets
         found |= starts
         stored = {topic for topic, store in stores.items() if store.load() is not None}
         seen = [warning("start", sentence, "Check that this is what you want before the start.") for sentence in heard]

@@ -33,7 +33,7 @@ from kazoo.hosts import collect_hosts
 from kazoo.protocol.states import KazooState
 from kazoo.security import CREATOR_ALL_ACL
 
-from cdcbus.plugins.contracts import NO_MARK, Mark, Written
+from cdcbus.plugins.contracts import NO_MARK, Landmark, Mark, Written
 from cdcbus.plugins.errors import ConfigError, PositionConflict, PositionError, PositionUnavailable
 
 _Answer = TypeVar("_Answer")
@@ -115,15 +115,18 @@ def written_path(task_id: str, swimlane: str = "") -> str:
 
 
 def written_to_json(written: Written) -> bytes:
-    return orjson.dumps({"position": written.position, "isKept": written.mark.is_kept, "topicId": written.mark.topic_id})
+    mark = written.mark
+    last = {"last": {str(partition): landmark.kept for partition, landmark in mark.last.items()}} if mark.last else {}
+    return orjson.dumps({"position": written.position, "isKept": mark.is_kept, "topicId": mark.topic_id, **last})
 
 
 def written_from_json(data: bytes, path: str) -> Written:
     """Raises PositionError."""
     try:
         fields = orjson.loads(data)
-        return Written(str(fields["position"]), Mark(bool(fields["isKept"]), str(fields["topicId"])))
-    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        last = {int(name): landmark for name, kept in fields.get("last", {}).items() if (landmark := Landmark.of(kept))}
+        return Written(str(fields["position"]), Mark(bool(fields["isKept"]), str(fields["topicId"]), last))
+    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise PositionError(f"{path} does not say what was written; delete it with zkCli, then the position counts as set") from error
 
 

@@ -14,6 +14,8 @@ from cdcbus.ops.stack.server import Place
 from tests.support.secure_servers import answers, open_folder, place_of
 from tests.support.waiting import wait_until
 
+HEAD_BYTES = 12  # of a batch: its first offset and how many bytes follow
+
 
 class PrivateBroker:
     """Its data outlives a kill."""
@@ -36,6 +38,20 @@ class PrivateBroker:
     def kill(self) -> None:
         """SIGKILL."""
         processes.kill(self._place.folder)
+
+    def cut(self, topic: str, partition: int, offset: int) -> None:
+        """Kills it, and takes what a log holds from an offset on: the beginning of a batch, or the end. To be started again."""
+        self.kill()
+        folder = self._place.data / f"{topic}-{partition}"
+        (log,) = folder.glob("*.log")
+        data = log.read_bytes()
+        place = 0
+        while place < len(data) and int.from_bytes(data[place : place + 8]) < offset:
+            place += HEAD_BYTES + int.from_bytes(data[place + 8 : place + HEAD_BYTES])
+        assert place == len(data) or int.from_bytes(data[place : place + 8]) == offset, "no batch begins there"
+        os.truncate(log, place)
+        for made_of_it in (*folder.glob("*index"), *folder.glob("*.snapshot")):
+            made_of_it.unlink()
 
     def signal(self, number: signal.Signals) -> None:
         pid = processes.pid(self._place.folder)

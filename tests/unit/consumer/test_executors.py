@@ -14,7 +14,7 @@ from cdcbus.consumer.apply import LaneApplier
 from cdcbus.consumer.executors import Outcome, Span, apply_lane
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.records import same_in_all
-from cdcbus.plugins.contracts import AppliedOffset
+from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark
 from cdcbus.plugins.errors import OffsetConflict, TargetRejected
 from cdcbus.plugins.rowchange import Op
 from tests.support.memory_target import MemoryTarget
@@ -37,6 +37,12 @@ def batches(sizes: Iterable[int], first: int = 0) -> list[pa.RecordBatch]:
         )
         first += size
     return found
+
+
+def after(offset: int, last: int | None = None) -> AppliedOffset:
+    """What the target keeps of a lane. `last`: the last record, where it is not the one before."""
+    at = offset - 1 if last is None else last
+    return AppliedOffset(*LANE, offset, 7, details=Details(last=Landmark(at, 1000 + at)))
 
 
 def applied(
@@ -64,7 +70,7 @@ def test_a_lane_is_applied_in_slices_each_with_its_offset(monkeypatch: pytest.Mo
     assert (outcome.end, outcome.report.records, outcome.error) == (RECORDS, RECORDS, None)
     assert (outcome.report.first_kafka_ms, outcome.report.last_kafka_ms) == (1000, 1019)
     assert (len(loader.rows[PARENTS]), loader.statements.count("parents")) == (RECORDS, 3)
-    assert loader.applied_offsets() == [AppliedOffset(*LANE, RECORDS, 7)]
+    assert loader.applied_offsets() == [after(RECORDS)]
 
 
 def test_the_first_slices_are_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +88,7 @@ def test_what_is_the_same_in_all_lanes_need_not_be_in_their_records(monkeypatch:
     loader, lanes = target(), [*others, LANE]
     read = [batch.drop_columns(same_in_all(lanes)) for batch in batches((10, 10))]
     assert applied(monkeypatch, loader, read, Span(0, RECORDS, 7), others=others).lane == LANE
-    assert loader.applied_offsets() == [AppliedOffset(*LANE, RECORDS, 7)]
+    assert loader.applied_offsets() == [after(RECORDS)]
 
 
 def test_a_lane_that_nothing_is_wanted_of_has_no_outcome() -> None:
@@ -92,7 +98,7 @@ def test_a_lane_that_nothing_is_wanted_of_has_no_outcome() -> None:
 def test_the_offset_goes_to_the_end_where_no_records_are_left_but_transaction_markers(monkeypatch: pytest.MonkeyPatch) -> None:
     loader = target()
     assert applied(monkeypatch, loader, batches((5,)), Span(0, 8, 7)).end == 8
-    assert loader.applied_offsets() == [AppliedOffset(*LANE, 8, 7)]
+    assert loader.applied_offsets() == [after(8, last=4)]
 
 
 def test_a_bounded_replay_ends_inside_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +132,7 @@ def test_a_lane_leaves_the_rest_for_later_after_many_bytes_or_a_long_time(
     monkeypatch.setattr(executors, "SLICE_BYTES", 1)
     monkeypatch.setattr(executors, limit, value)
     outcome = applied(monkeypatch, loader, batches((5, 5, 10)), Span(0, RECORDS, 7))
-    assert (outcome.end, loader.applied_offsets()) == (5, [AppliedOffset(*LANE, 5, 7)])
+    assert (outcome.end, loader.applied_offsets()) == (5, [after(5)])
     assert outcome.seconds > 0
 
 
@@ -136,7 +142,7 @@ def test_errors_come_back_with_the_log_and_what_was_committed_before_stays(monke
     outcome = applied(monkeypatch, loader, batches((10, 6, 4)), Span(0, RECORDS, 7))
     assert isinstance(outcome.error, TargetRejected)
     assert str(outcome.error).startswith("record shop[0]@15: ")
-    assert (loader.applied_offsets(), len(loader.rows[PARENTS])) == ([AppliedOffset(*LANE, 10, 7)], 10)
+    assert (loader.applied_offsets(), len(loader.rows[PARENTS])) == ([after(10)], 10)
     [(name, level, text)] = outcome.log
     assert (name, level) == ("cdcbus.consumer.settle", logging.INFO)
     assert "shop[0] is applied in halves" in text

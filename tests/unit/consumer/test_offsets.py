@@ -1,12 +1,13 @@
 """Which partitions of a topic a task reads."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from cdcbus.consumer.offsets import Known, chosen_partitions
 from cdcbus.consumer.task import TopicConfig
-from cdcbus.plugins.contracts import AppliedOffset, Details, Mark
+from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark, Mark
 from cdcbus.plugins.errors import ConfigError
 
 
@@ -83,10 +84,31 @@ def test_a_topic_is_another_one_by_its_id_unless_somebody_has_set_the_partition(
     assert known.is_remade(topic_id) == is_remade
 
 
+A, B, C = Landmark(9, 1), Landmark(9, 2), Landmark(9, 3)
+
+
+@pytest.mark.parametrize(
+    ("known", "last"),
+    [
+        (Known(node=10, written=10, noted=A), A),
+        (Known(written=10, noted=A), A),
+        (Known(node=10, noted=A), None),
+        (Known(node=10, written=10, noted=A, reached=11, passed=B), B),
+        (Known(node=10, written=10, noted=A, target=replace(there(12), details=Details(last=C)), reached=11, passed=B), C),
+        (Known(node=10, written=10, noted=A, target=there(12)), None),  # of an earlier version
+        (Known(node=4, written=10, noted=A, is_own=False), None),
+        (Known(node=10, written=10, noted=A, is_own=False, is_set_again=True), None),
+    ],
+)
+def test_the_last_record_is_what_whoever_says_the_offset_knows_and_an_edit_knows_none(known: Known, last: Landmark | None) -> None:
+    assert known.last == last
+
+
 def test_details_keep_what_they_do_not_know() -> None:
-    text = '{"a":[1],"topicId":"x"}'
+    text = '{"a":[1],"last":[41,1700000000000],"topicId":"x"}'
     details = Details.from_json(text)
     assert details.topic_id == "x"
     assert json.loads(details.to_json()) == json.loads(text)
-    assert hash(details) == hash(Details.from_json('{"topicId":"x", "a":[1]}'))
-    assert [Details.from_json(damaged) for damaged in (None, "", "[]", "{", '{"topicId":7}')] == [Details()] * 5
+    assert details.last == Landmark(41, 1700000000000)
+    assert hash(details) == hash(Details.from_json('{"topicId":"x", "a":[1], "last": [41, 1700000000000]}'))
+    assert [Details.from_json(damaged) for damaged in (None, "", "[]", "{", '{"topicId":7}', '{"last":[1]}')] == [Details()] * 6
