@@ -1,4 +1,5 @@
-"""Whether all changes of a row are in one Kafka partition: so they are where a record's key is the text of columns of its target's key."""
+"""Whether all changes of a row are in one Kafka partition: so they are where a record's key is the text of columns of its target's key, and
+these hold all that the text says."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcbus.consumer.mapper import MAX_PLANS, Plan
+from cdcbus.plugins.loaders.held import holds_less
 from cdcbus.plugins.rowchange import Row, RowChange, TableId
 
 MOST_COLUMNS = 6
@@ -27,17 +29,17 @@ class Placing:
 
     def __init__(self) -> None:
         self._choices: dict[tuple[TableId, TableId, _Choice], list[_Choice]] = {}
-        self._columns: dict[int, tuple[Plan, _Choice]] = {}  # by identity, see Route.plan
+        self._columns: dict[int, tuple[Plan, _Choice, bool]] = {}  # by identity, see Route.plan
 
     def is_by_key(self, plan: Plan, keys: pa.Array, image: Mapping[str, pa.Array]) -> bool:
         """Of records of one source table, as columns under the source's names."""
-        if keys.null_count:
+        if keys.null_count or self._known_of(plan)[2]:
             return False
         return self._keep(plan, [choice for choice in self._known(plan) if _are_equal(keys, image, choice)])
 
     def is_row_by_key(self, plan: Plan, key: bytes | None, change: RowChange) -> bool:
         """Of one record, which is not mapped yet."""
-        if key is None:
+        if key is None or self._known_of(plan)[2]:
             return False
         row: Row = {**(change.before or {}), **(change.after or {})}
         choices = self._known(plan)
@@ -56,18 +58,27 @@ class Placing:
         return bool(choices)
 
     def _columns_of(self, plan: Plan) -> _Choice:
+        return self._known_of(plan)[1]
+
+    def _known_of(self, plan: Plan) -> tuple[Plan, _Choice, bool]:
         known = self._columns.get(id(plan))
         if known is None or known[0] is not plan:
             if len(self._columns) >= MAX_PLANS:
                 self._columns.clear()
-            known = self._columns[id(plan)] = plan, key_columns_of(plan)
-        return known[1]
+            known = self._columns[id(plan)] = plan, key_columns_of(plan), is_one_of_many(plan)
+        return known
 
 
 def key_columns_of(plan: Plan) -> _Choice:
     """The source's columns that become columns of the target's key as they are, in the order in which they stand in a record's key."""
     names = (column for column, name in plan.names.items() if name in plan.target.key and column not in plan.masks)
     return tuple(sorted(names, key=str.upper))
+
+
+def is_one_of_many(plan: Plan) -> bool:
+    """Whether the target's key takes texts of the source's for one as it keeps less of them."""
+    types = {plan.names.get(column.name): column.mysql_type for column in plan.source.columns}
+    return any(holds_less(plan.target.columns[name], types.get(name, "")) for name in plan.target.key)
 
 
 def choices_of(columns: _Choice) -> list[_Choice]:

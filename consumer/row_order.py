@@ -12,7 +12,7 @@ from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.steps import Key, Step
 from cdcbus.consumer.write_net import count_superseded
 from cdcbus.plugins.contracts import VERSION, LoadTransaction, RowVersion, TableBatch, TargetTable, Writes
-from cdcbus.plugins.errors import DataError, RowConflict, TargetRejected
+from cdcbus.plugins.errors import DataError, TargetRejected
 from cdcbus.plugins.rowchange import Op, RowChange, TableId
 
 NEAR_MS = 10_000
@@ -52,12 +52,11 @@ def newest(
     transaction: LoadTransaction,
     steps: Sequence[Step],
     versions: Mapping[TableId, TargetTable],
-    coarse: frozenset[TableId],
     report: BatchReport,
 ) -> list[Step]:
     """The steps without those that are older than what the target holds of their rows; they are counted superseded. To be called once in a
-    transaction that is not undone. `versions`: the tables that have a version table, and that; `coarse`: those whose keys take texts for
-    one. Raises TargetError."""
+    transaction that is not undone. `versions`: the tables that have a version table, and that. Raises TargetError."""
+    transaction.may_be_freed(versions.keys())
     by_table: dict[TableId, list[Step]] = {}
     kept: list[Step] = []
     for step in steps:
@@ -66,18 +65,15 @@ def newest(
         else:
             kept.append(step)
     for table in sorted(by_table):  # as other lanes do, so that none waits for one that waits for it
-        kept += _newest_of(transaction, by_table[table], versions[table], report, is_coarse=table in coarse)
+        kept += _newest_of(transaction, by_table[table], versions[table], report)
     return sorted(kept, key=lambda step: step.offset)  # which keeps the order within a record
 
 
-def _newest_of(
-    transaction: LoadTransaction, steps: Sequence[Step], versions: TargetTable, report: BatchReport, *, is_coarse: bool
-) -> list[Step]:
+def _newest_of(transaction: LoadTransaction, steps: Sequence[Step], versions: TargetTable, report: BatchReport) -> list[Step]:
     keys = sorted({step.keys[0] for step in steps if len(step.keys) == 1 and None not in step.keys[0]}, key=str)
     known = _known(transaction, versions, keys)
     now: dict[str, RowVersion] = {}
     held: dict[str, Key] = {}
-    brought: dict[str, Key] = {}
     kept: list[Step] = []
     for step in steps:
         if len(step.keys) != 1 or (key := step.keys[0]) not in known:
@@ -89,16 +85,10 @@ def _newest_of(
             count_superseded(report, step, step.changes)
             continue
         now[row], held[row] = version, key
-        if step.change.op is Op.INSERT:
-            brought[row] = key
-        elif step.change.op is Op.DELETE:
-            brought.pop(row, None)
         kept.append(step)
     if now:
         rows = [(*held[row], str(version.came_ms), version.place or "-") for row, version in now.items()]
         transaction.write(TableBatch(versions, writes=[Writes((*versions.key, *VERSION), rows)], respells=True))
-    if is_coarse and brought:
-        _rename(transaction, steps[0].plan.target, [*brought.values()])
     return kept
 
 
@@ -114,12 +104,3 @@ def _known(transaction: LoadTransaction, versions: TargetTable, keys: Sequence[K
             return {}
         middle = len(keys) // 2
         return {**_known(transaction, versions, keys[:middle]), **_known(transaction, versions, keys[middle:])}
-
-
-def _rename(transaction: LoadTransaction, table: TargetTable, keys: Sequence[Key]) -> None:
-    """Rows that are there under other texts of these keys, whose deletes are older and still to come: an upsert would leave the text."""
-    try:
-        with transaction.savepoint():
-            transaction.write(TableBatch(table, writes=[Writes(table.key, keys, may_insert=False)], respells=True))
-    except RowConflict:
-        return  # other rows name them by the text that they have

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -354,6 +354,11 @@ class LoadTransaction(Protocol):
 
     def check_at_once(self) -> None:
         """Constraints that the target would check at the commit are checked with each statement from here on."""
+        ...
+
+    def may_be_freed(self, tables: Collection[TableId]) -> None:
+        """Rows of these tables may have changes in other lanes: a key that is taken by a row that only the source tells from a new one may
+        be free once these are applied, so that is RowConflict from here on."""
         ...
 
     def row_versions(self, versions: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> list[tuple[str, RowVersion]]:

@@ -31,7 +31,7 @@ DOUBLE: Final = frozenset(("double", "double precision"))
 MOMENTS: Final = frozenset(("datetime", "timestamp", "timestamp without time zone", "timestamp with time zone"))
 FROM_2000: Final = frozenset(("timestamp without time zone", "timestamp with time zone"))
 """PostgreSQL's, which counts from the year 2000, and rounds halves before it to the earlier."""
-FILLED_UP: Final = frozenset(("char",))
+FILLED_UP: Final = frozenset(("char", "bpchar"))
 """Blanks at the end are nothing there."""
 CLOCKS: Final = frozenset(("time", "time without time zone"))
 EXACT: Final = Context(prec=200, rounding=ROUND_HALF_UP)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 
@@ -253,27 +253,31 @@ class JdbcTransaction:
         self._offset_table = offset_table
         self._forget = forget
         self._depth = 0
+        self._freed: Collection[TableId] = ()
 
     def write(self, batch: TableBatch) -> Counts:
         table, dialect, connection = batch.table, self._database.dialect, self._connection
-        counts = Counts()
+        counts, taken = Counts(), RowConflict if batch.table.id in self._freed else TargetRejected
         with self._reported(table, table.key):
             if batch.truncate:
                 dialect.truncate(connection, table)
             if batch.deletes:
                 keys = batch.deletes
                 if folds(table):
-                    keys = as_spelled(table, keys, dialect.spelled(connection, table, keys))
+                    found = dialect.spelled(connection, table, keys)
+                    if table.id in self._freed:  # its own delete may come, and would be the older one
+                        refuse_others(table, keys, found, taken)
+                    keys = as_spelled(table, keys, found)
                 counts.deleted = dialect.delete(connection, table, keys) if keys else 0
                 counts.missed = batch.missed(counts.deleted)
         if batch.fresh and batch.writes:
             with self._reported(table, table.key):
-                refuse_rounded(table, dialect.spelled(connection, table, batch.fresh))
+                refuse_rounded(table, dialect.spelled(connection, table, batch.fresh), taken)
         for writes in batch.writes:
             with self._reported(table, writes.columns):
                 if folds(table) and not batch.respells:
                     keys = [tuple(row[writes.columns.index(name)] for name in table.key) for row in writes.rows]
-                    refuse_others(table, keys, dialect.spelled(connection, table, keys))
+                    refuse_others(table, keys, dialect.spelled(connection, table, keys), taken)
                     if len(keys) > 1 and not are_plain(table, keys) and dialect.is_any_alike(connection, table, keys):
                         refuse_alike(table)
                 if writes.may_insert:
@@ -349,6 +353,9 @@ class JdbcTransaction:
         if self._database.dialect.name != "mysql":  # which knows no other way
             with self._database.reported("transaction"):
                 self._run("SET CONSTRAINTS ALL IMMEDIATE")
+
+    def may_be_freed(self, tables: Collection[TableId]) -> None:
+        self._freed = tables
 
     def row_versions(self, versions: TargetTable, keys: Sequence[Cells]) -> list[tuple[str, RowVersion]]:
         """Rows that are not there are made first: others wait for them then, too. One that is not found by its key is a row of its own."""

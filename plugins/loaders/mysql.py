@@ -92,9 +92,10 @@ COARSE: Final = text(
     """
     SELECT COUNT(*) FROM information_schema.columns
     WHERE table_schema = :schema AND table_name = :table AND column_name IN :key AND data_type NOT IN ('enum', 'set')
-        AND collation_name NOT IN ('binary') AND collation_name NOT REGEXP '(_0900|_nopad)_bin$'"""
+        AND collation_name NOT IN ('binary') AND (data_type = 'char' OR collation_name NOT REGEXP '(_0900|_nopad)_bin$')"""
 ).bindparams(bindparam("key", expanding=True))
-"""How many of these columns take different texts for one. To other binary collations blanks at the end are nothing."""
+"""How many of these columns take different texts for one. To other binary collations blanks at the end are nothing, and a
+CHAR has none."""
 COLUMN_TYPE: Final = """
     SELECT column_type FROM information_schema.columns WHERE table_schema = :schema AND table_name = :table AND column_name = :column"""
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import TargetRejected
-from cdcbus.plugins.loaders.held import WHOLE
+from cdcbus.plugins.loaders.held import FILLED_UP, WHOLE
 from cdcbus.plugins.rowchange import Cell
 
 Key = tuple[Cell, ...]
@@ -23,7 +23,7 @@ def spelling_of(table: TargetTable) -> Callable[[Key], Key]:
     """What must be the same to the last byte in a key that is sent and in that of its row. Of other types the target's texts are others."""
     columns = [table.columns[name] for name in table.key]
     places = [place for place, column in enumerate(columns) if column.is_folding or column.type in WHOLE]
-    short = {place for place in places if columns[place].type == "char"}  # which loses the blanks at its end
+    short = {place for place in places if columns[place].type in FILLED_UP}  # which loses the blanks at its end
     return lambda key: tuple((key[place] or "").rstrip(" ") if place in short else key[place] for place in places)
 
 
@@ -55,22 +55,22 @@ def refuse_alike(table: TargetTable) -> None:
     )
 
 
-def refuse_others(table: TargetTable, keys: Iterable[Key], found: Iterable[Key]) -> None:
-    """Raises TargetRejected where a row that is there has the key of another source row."""
+def refuse_others(table: TargetTable, keys: Iterable[Key], found: Iterable[Key], error: type[TargetRejected] = TargetRejected) -> None:
+    """Raises the error where a row that is there has the key of another source row."""
     spelling = spelling_of(table)
     sent = {spelling(key) for key in keys}
     if any(spelling(key) not in sent for key in found):
         names = ", ".join(name for name in table.key if table.columns[name].is_folding)
-        raise TargetRejected(
+        raise error(
             f"target table {table.id} has a row whose key is spelled otherwise and equal there, so two source rows would become one: "
             f"give column {names} of its key a collation that tells them apart, as the source's does"
         )
 
 
-def refuse_rounded(table: TargetTable, found: Iterable[Key]) -> None:
-    """Raises TargetRejected where rows are there already whose keys are those of new ones as the columns round them."""
+def refuse_rounded(table: TargetTable, found: Iterable[Key], error: type[TargetRejected] = TargetRejected) -> None:
+    """Raises the error where rows are there already whose keys are those of new ones as the columns round them."""
     if any(True for _ in found):
-        raise TargetRejected(
+        raise error(
             f"target table {table.id} has a row already whose key ({', '.join(table.key)}) is that of a new one as its columns round them: "
             "two source rows would become one, or a record came twice. Give the key columns as many digits as the source's have"
         )

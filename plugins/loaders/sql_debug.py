@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 
@@ -12,7 +12,7 @@ from cdcbus.plugins.loaders.add_column import add_column
 from cdcbus.plugins.loaders.jdbc import JdbcBatch
 from cdcbus.plugins.loaders.sql import SqlDialect
 from cdcbus.plugins.loaders.widen import lacking, too_narrow
-from cdcbus.plugins.rowchange import Cell, Column
+from cdcbus.plugins.rowchange import Cell, Column, TableId
 
 LOG = logging.getLogger(__name__)
 
@@ -73,6 +73,9 @@ class DryTransaction:
         yield
 
     def check_at_once(self) -> None:
+        pass
+
+    def may_be_freed(self, tables: Collection[TableId]) -> None:
         pass
 
     def row_versions(self, versions: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> list[tuple[str, RowVersion]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -115,6 +115,9 @@ class MemoryTransaction:
         for each in self.target.foreign_keys:
             for row in self.target.rows[each.child].values():
                 self._check_parent(each, row)
+
+    def may_be_freed(self, tables: Collection[TableId]) -> None:
+        pass
 
     def row_versions(self, versions: TargetTable, keys: Sequence[Key]) -> list[tuple[str, RowVersion]]:
         return [(repr(key), RowVersion()) for key in keys]

@@ -182,8 +182,9 @@ ALIKE = [  # MariaDB's column, PostgreSQL's ICU collation or type, two texts tha
     ("VARCHAR(20) COLLATE utf8mb4_general_ci", "", "😀", "😁"),
     ("VARCHAR(20) COLLATE utf8mb4_german2_ci", "de-u-co-phonebk-ks-level1", "ä", "ae"),
     ("VARCHAR(20) COLLATE utf8mb4_bin", "und-u-ka-shifted-ks-level1", "a", "a "),
-    ("CHAR(20) COLLATE utf8mb4_bin", "", "a", "a "),
-    ("CHAR(20) COLLATE utf8mb4_bin", "", "a ", "a"),
+    ("CHAR(20) COLLATE utf8mb4_bin", "CHAR(20)", "a", "a "),
+    ("CHAR(20) COLLATE utf8mb4_bin", "CHAR(20)", "a ", "a"),
+    ("CHAR(20)", "BPCHAR", "a", "a "),
     ("DATE", "DATE", "2024-02-29 10:00:00", "2024-02-29 11:00:00"),
     ("FLOAT", "REAL", "0.1", "0.100000000001"),
 ]

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 from cdcbus.consumer import apply
-from cdcbus.consumer.apply import LaneApplier
+from cdcbus.consumer.apply import LaneApplier, LaneWaits
 from cdcbus.consumer.records import Records
 from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import AppliedOffset, Converter, JdbcTarget
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.ogg_json import OggJson
-from cdcbus.plugins.errors import TargetUnavailable
+from cdcbus.plugins.errors import TargetRejected, TargetUnavailable
 from cdcbus.plugins.kafka.record_key import key_text, split_key_change
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
@@ -94,9 +94,23 @@ class Lanes:
     def apply(self, lane: int, count: int) -> int:
         """How many changes were superseded."""
         begin = self.done[lane]
-        end = self.done[lane] = min(len(self._lanes[lane]), begin + count)
-        report = self.appliers[lane].apply(("shop", lane), self._lanes[lane][begin:end], end, 1)
+        end = min(len(self._lanes[lane]), begin + count)
+        try:
+            report = self.appliers[lane].apply(("shop", lane), self._lanes[lane][begin:end], end, 1)
+            self.done[lane] = end
+        except LaneWaits as waiting:
+            report, self.done[lane] = waiting.report, waiting.end
         return sum(each.superseded for each in report.tables.values())
+
+    def finish(self) -> None:
+        """What waited for other lanes goes on, as long as one gets on."""
+        before: list[int] = []
+        while before != self.done:
+            before = [*self.done]
+            for lane, records in enumerate(self._lanes):
+                if self.done[lane] < len(records):
+                    self.apply(lane, len(records))
+        assert self.done == [len(records) for records in self._lanes]
 
     def __enter__(self) -> Lanes:
         return self
@@ -132,6 +146,7 @@ def assert_ends(server: TargetServer, source: Source, table: str, expected: list
             for number in order:
                 applying.apply(number, 1 if number in seen else padding + 1)
                 seen.add(number)
+            applying.finish()
         columns = ", ".join(column.name for column in source.table.columns)
         found = server.rows(f"SELECT {columns} FROM {{schema}}.{table} ORDER BY 1")
         assert [row for row in found if not is_pad(row[0])] == expected, order
@@ -202,6 +217,82 @@ def test_a_key_that_changes_in_case_or_blanks_only_stays(
     left = other.rstrip() if kind == "CHAR(40)" else other
     shown = left.ljust(40) if kind == "CHAR(40)" else left
     assert_ends(server, source, "users", [(shown, 3)], task_of(server), padding)
+
+
+COARSE = {  # the target's key in PostgreSQL, in MariaDB and in MySQL 9, and two keys that are one there
+    "case": ("VARCHAR(40) COLLATE {schema}.ci", "VARCHAR(40)", "VARCHAR(40)", "user1", "User1"),
+    "trailing blank": ("CHAR(40)", "VARCHAR(40)", "VARCHAR(40) COLLATE utf8mb4_bin", "user1", "user1 "),
+    "CHAR": ("CHAR(40)", "CHAR(40)", "CHAR(40)", "user1", "user1 "),
+    "CHAR, no pad": ("BPCHAR", "CHAR(40) COLLATE utf8mb4_nopad_bin", "CHAR(40) COLLATE utf8mb4_0900_ai_ci", "user1", "user1 "),
+}
+
+
+@pytest.fixture(params=["postgresql", "mariadb", "mysql_9"])
+def any_server(request: pytest.FixtureRequest, name: str) -> Iterator[TargetServer]:
+    at: Database = request.getfixturevalue(request.param)
+    server = PostgresqlServer(at, name) if request.param == "postgresql" else MysqlServer(at, name)
+    server.execute("CREATE SCHEMA {schema}")
+    if request.param == "postgresql":
+        server.execute(CASE["postgresql"])
+    yield server
+    server.execute("DROP SCHEMA {schema}" + (" CASCADE" if request.param == "postgresql" else ""))
+
+
+@pytest.mark.parametrize("kind", COARSE)
+def test_two_rows_in_two_partitions_that_are_one_at_the_target_are_refused_once_no_delete_can_come(
+    any_server: TargetServer, request: pytest.FixtureRequest, kind: str, padding: int
+) -> None:
+    """The second to come waits for the other partition, as the first may be gone there; `settled_before` says that it is not."""
+    types, one, other = COARSE[kind][:3], *COARSE[kind][3:]
+    number = ["postgresql", "mariadb", "mysql_9"].index(request.node.callspec.params["any_server"])
+    any_server.execute(f"CREATE TABLE {{schema}}.users (email {types[number]} PRIMARY KEY, v INT)")
+    source = Source(USERS, ("email",), {})
+    source.change(Op.INSERT, None, {"email": one, "v": "1"})
+    source.change(Op.INSERT, None, {"email": other, "v": "2"})
+    lanes = []
+    for at, lane in enumerate(source.lanes.values()):
+        more = [
+            (lane[0][0], RowChange(USERS, Op.INSERT, None, pad(USERS, 1000 * (at + 1) + row, lane[0][1])), T0) for row in range(padding)
+        ]
+        lanes.append(records([*more, *lane], "canalRow"))
+    with Lanes(any_server, lanes, task_of(any_server)) as applying:
+        applying.apply(0, padding + 1)
+        applying.apply(1, padding + 1)
+        assert applying.done == [padding + 1, padding]
+        left = lanes[1][padding:]
+        with pytest.raises(TargetRejected, match="two source rows would become one"):
+            applying.appliers[1].apply(("shop", 1), left, padding + 1, 1, padding + 1)
+    found = {str(row[0]).rstrip(): row[1] for row in any_server.rows("SELECT email, v FROM {schema}.users") if not is_pad(row[0])}
+    assert found == {one: 1}
+
+
+ROUNDED = {  # the target's key in PostgreSQL and elsewhere, the source's, and two keys that are one there
+    "DECIMAL": ("DECIMAL(10,1)", "DECIMAL(10,1)", "decimal(10,2)", "1.31", "1.32"),
+    "DATE": ("DATE", "DATE", "datetime", "2024-02-29 10:00:00", "2024-02-29 11:00:00"),
+    "FLOAT": ("REAL", "FLOAT", "double", "0.1", "0.100000000001"),
+    "CHAR": ("CHAR(40)", "CHAR(40) COLLATE utf8mb4_bin", "varchar(40)", "a", "a "),
+}
+
+
+@pytest.mark.parametrize("kind", ROUNDED)
+def test_a_key_that_changes_in_what_the_target_does_not_keep_stays(server: TargetServer, kind: str) -> None:
+    own, elsewhere, type_, one, other = ROUNDED[kind]
+    server.execute(f"CREATE TABLE {{schema}}.rounded (k {own if isinstance(server, PostgresqlServer) else elsewhere} PRIMARY KEY, v INT)")
+    source = Source(Table(TableId("shop", "rounded"), (Column("k", type_), Column("v", "int")), ("k",)), ("k",), {})
+    source.change(Op.INSERT, None, {"k": one, "v": "1"})
+    source.change(Op.UPDATE, {"k": one, "v": "1"}, {"k": other, "v": "2"})
+    source.change(Op.UPDATE, {"k": other, "v": "2"}, {"k": other, "v": "3"})
+    lanes = [*source.lanes.values()]
+    for order in interleavings(*map(len, lanes)):
+        server.execute("DELETE FROM {schema}.rounded")
+        server.execute("DROP TABLE IF EXISTS {schema}.cdcbus_position")
+        for (name,) in server.rows(VERSION_TABLES):
+            server.execute(f"DROP TABLE {{schema}}.{name}")
+        with Lanes(server, [records(lane, "canalRow") for lane in lanes], task_of(server)) as applying:
+            for number in order:
+                applying.apply(number, 1)
+            applying.finish()
+        assert server.rows("SELECT v FROM {schema}.rounded") == [(3,)], order
 
 
 def test_changes_of_many_rows_by_columns_are_known_by_their_record_keys(server: TargetServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.consumer import apply
-from cdcbus.consumer.apply import LaneApplier
+from cdcbus.consumer.apply import LaneApplier, LaneWaits
 from cdcbus.consumer.net_columns import MIN_RECORDS
 from cdcbus.consumer.records import Records
 from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
@@ -142,6 +142,18 @@ def records(lane: list[Logged], converter: str) -> Records:
     return Records(offsets, pa.array(values, pa.binary()), None, pa.array(keys, pa.binary()), pa.array(times, pa.int64()))
 
 
+def apply_together(appliers: dict[int, LaneApplier], lanes: dict[int, Records], done: dict[int, int], left: list[int]) -> None:
+    """Lanes that wait for each other, to their ends, as the driver does."""
+    driver = appliers[-1]
+    driver.seen |= {("shop", lane): appliers[lane].seen["shop", lane] for lane in left if ("shop", lane) in appliers[lane].seen}
+    parts = [(("shop", lane), lanes[lane][done[lane] :], len(lanes[lane]), 1) for lane in left]
+    together = driver.apply_together(parts)
+    assert together, "no lane gets on"
+    for (_, lane), (end, _) in together.items():
+        done[lane] = end
+        appliers[lane].seen["shop", lane] = driver.seen["shop", lane]
+
+
 @TRIED
 @given(st.data(), HISTORIES, st.sampled_from([*CONVERTERS]), st.booleans(), st.sampled_from([1, MIN_RECORDS]))
 def test_rows_end_as_the_source_has_left_them_whichever_lane_is_ahead(
@@ -156,18 +168,29 @@ def test_rows_end_as_the_source_has_left_them_whichever_lane_is_ahead(
     lanes = {number: records(lane, converter) for number, lane in history.lanes.items()}
     loaders = {lane: make_loader("JdbcBatch", replace(server.target(), task_id=task_id)) for lane in (*lanes, -1)}
     appliers = {lane: LaneApplier(task, CONVERTERS[converter], loader) for lane, loader in loaders.items()}
-    done, is_told = dict.fromkeys(lanes, 0), False
+    done, is_told, waiting = dict.fromkeys(lanes, 0), False, set[int]()
     try:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(apply, "MIN_RECORDS", least)
             while left := sorted(lane for lane, end in done.items() if end < len(lanes[lane])):
+                if waiting == {*left}:
+                    apply_together(appliers, lanes, done, left)
+                    waiting.clear()
+                    continue
                 lane = data.draw(st.sampled_from(left))
                 begin = done[lane]
-                end = done[lane] = data.draw(st.integers(begin + 1, len(lanes[lane])))
+                end = data.draw(st.integers(begin + 1, len(lanes[lane])))
                 if history.grown is not None and not is_told and end > history.grown.get(lane, 0):
                     appliers[-1].scatter("partitions were added")  # as the driver does before such a batch
                     is_told = True
-                appliers[lane].apply(("shop", lane), lanes[lane][begin:end], end, 1)
+                try:
+                    appliers[lane].apply(("shop", lane), lanes[lane][begin:end], end, 1)
+                    done[lane] = end
+                except LaneWaits as one:
+                    done[lane] = one.end
+                    waiting |= {lane}
+                if done[lane] > begin:
+                    waiting.clear()
     finally:
         for loader in loaders.values():
             loader.close()
