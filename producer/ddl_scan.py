@@ -14,7 +14,16 @@ from cdcbus.producer.charsets import sql_text
 from cdcbus.producer.compressed import QUERY_COMPRESSED, plain_query
 from cdcbus.producer.events import BEGIN, HEADER, INSIDE, ROW_STATEMENT
 from cdcbus.producer.place import Place, carried
-from cdcbus.producer.session_variables import CHARSET, DDL_XID, EXPLICIT_TIMESTAMPS, FLAGS, MARIADB_EXPLICIT_TIMESTAMPS, SQL_MODE, XID, session_variables
+from cdcbus.producer.session_variables import (
+    CHARSET,
+    DDL_XID,
+    EXPLICIT_TIMESTAMPS,
+    FLAGS,
+    MARIADB_EXPLICIT_TIMESTAMPS,
+    SQL_MODE,
+    XID,
+    session_variables,
+)
 from cdcbus.producer.sql_tokens import PLAIN, Session
 
 LOG = logging.getLogger(__name__)

@@ -31,6 +31,7 @@ from cdcbus.plugins.errors import PositionLost, UnreadableEvent, UnusableHistory
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.columns import is_open
 from cdcbus.producer.ddl import Altered, Change, Created, Dropped, Renamed, SchemaAltered, SchemaDropped, changes, folded
+from cdcbus.producer.ddl_ahead import DdlAhead
 from cdcbus.producer.ddl_scan import DdlScan, Statement
 from cdcbus.producer.place import Place
 from cdcbus.producer.schema import SchemaReader, completed, fits, shape, with_open_types
@@ -75,6 +76,8 @@ class SchemaHistory:
         self, store: SchemaStore, reader: SchemaReader, scan: DdlScan, accepts: Callable[[TableId], bool], identity: str, *, is_needed: bool
     ) -> None:
         self._store, self._reader, self._scan = store, reader, scan
+        self._ahead = DdlAhead(scan, self._changes)
+        self._replays = DdlAhead(scan, self._changes)  # goes back, which `_ahead` need not
         self._accepts, self._identity = accepts, identity
         self._scope = Scope.ALL if is_needed else Scope.NOTHING
         self._is_loaded = False
@@ -254,13 +257,13 @@ class SchemaHistory:
             read |= {table: (schemas.get(table), end) for table in some}
             yield
         last = max((end for _, end in read.values()), default=self._reader.end())
-        ahead = [(statement.end, self._changes(statement)) for statement in self._scan.between(place, last)]
         for table, (schema, end) in read.items():
-            if schema is not None and not any(at <= end and touches(change, table) for at, some in ahead for change in some):
+            about = self._ahead.about(table, place, end)
+            if schema is not None and not any(touches(change, table) for one in about for change in self._changes(one)):
                 found[table] = schema
         # What DDL ahead makes of a table was not always there; what else it changes, was, in a way that cannot be known.
         seen = set(self._tables)
-        for change in (change for _, some in ahead for change in some):
+        for change in (change for one in self._ahead.between(place, last) for change in self._changes(one)):
             if isinstance(change, Renamed):
                 before, after = [change.table], [change.to]
             elif isinstance(change, Altered | Dropped) or (isinstance(change, Created) and change.if_missing):
@@ -326,7 +329,7 @@ class SchemaHistory:
                 continue
             if isinstance(change, Created) and change.if_missing and self._is_there(change.table, before):
                 continue
-            for table, state in made(change, before, self._tables, known, lambda schema: self._charset(schema, place)).items():
+            for table, state in made(change, before, self._tables, known, lambda schema: self._charset(schema, place, self._ahead)).items():
                 if self._is_tracked(table):
                     found[table] = state or Missing.UNKNOWN
         self._keep(found, place)
@@ -341,18 +344,21 @@ class SchemaHistory:
         later = next((version for version in self._tables.get(table, ()) if version.place > place), None)
         name, at, until = table, place, later.place if later else self._reader.end()
         while True:
-            for statement in self._scan.between(at, until):
+            for statement in self._ahead.about(name, at, until):
                 if version := self._version(name, at, statement.end):
                     return version
                 if (after := self._name_after(statement, name, columns)) is None:
                     return None
-                name, at = after, statement.end if after != name else at
-            now, end = self._reader.read(name)
-            if version := self._version(name, at, end):
-                return version
-            if end <= until:
-                return now
-            at, until = max(at, until), end
+                if after != name:
+                    name, at = after, statement.end
+                    break
+            else:
+                now, end = self._reader.read(name)
+                if version := self._version(name, at, end):
+                    return version
+                if end <= until:
+                    return now
+                at, until = max(at, until), end
 
     def _version(self, table: TableId, place: Place, until: Place) -> TableSchema | None:
         """The first version from `place` on, before `until`."""
@@ -410,14 +416,14 @@ class SchemaHistory:
                 continue
             if isinstance(change, Created) and change.if_missing and before(change.table) is not Missing.DROPPED:
                 continue
-            states |= made(change, before, names, _nothing, partial(self._charset, place=end))
+            states |= made(change, before, names, _nothing, partial(self._charset, place=end, ahead=self._replays))
         return states.get(table)
 
-    def _charset(self, schema: str, place: Place) -> str:
+    def _charset(self, schema: str, place: Place, ahead: DdlAhead) -> str:
         """What a schema gave its tables at `place`; empty where that cannot be known."""
-        ahead = self._scan.between(place, self._reader.end())
+        about = ahead.about(None, place, self._reader.end())
         if any(
-            isinstance(change, SchemaAltered | SchemaDropped) and change.schema == schema for one in ahead for change in self._changes(one)
+            isinstance(change, SchemaAltered | SchemaDropped) and change.schema == schema for one in about for change in self._changes(one)
         ):
             return ""
         return self._reader.default_charset(schema)

@@ -1,0 +1,258 @@
+"""What large things cost a fetch task: time until the first record, time in all, peak memory, time to stop.
+
+    .venv/bin/python -m tests.bench.large [--home STACK] [--only wide] [--scale 1.0]
+
+    wide         60 row changes of 16 MB
+    tables       10,000 tables, a row each; the task starts, is stopped, and starts again, without and with the columns in the rows
+    backlog      the task has run and is stopped; then 2,000 tables have rows, an ALTER, and rows
+    transaction  one of 1.5 GB
+
+The task runs as people run it, by `cdcbus task run`, on the stack's MariaDB. Time in all ends when the position behind all is stored.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import pymysql
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from pymysql.cursors import Cursor
+from rich.console import Console
+
+from cdcbus.ops.stack.addresses import Addresses, Database
+from cdcbus.ops.stack.stack import down, up
+from cdcbus.plugins.position import BinlogPosition
+from cdcbus.producer.server import latest_position
+from cdcbus.tasks.positions import connect as zookeeper
+
+if TYPE_CHECKING:
+    from cdcbus.producer.server import Connection
+
+SCHEMA = "large"
+ROW_BYTES = 16_000_000
+GIVEN_UP_SECONDS = 300.0
+TASK = """\
+taskId={topic}
+consumer.consumerName=CanalFetch
+consumer.source.address={source.host}:{source.port}
+consumer.source.username={source.user}
+consumer.source.password=${{env:SOURCE_PASSWORD}}
+consumer.source.database={schema}
+consumer.source.filter={schema}\\\\..*
+consumer.offset={start}
+loader.loaderName=KAFKA_SYNC
+loader.source.servers={kafka}
+loader.source.topic={topic}
+loader.source.oggJson=false
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """In seconds and MB."""
+
+    first: float
+    all: float
+    stop: float
+    peak: float
+
+    def __str__(self) -> str:
+        return f"first record {self.first:6.1f} s, all {self.all:6.1f} s, stopped in {self.stop:4.1f} s, peak {self.peak:4.0f} MB"
+
+
+class Bench:
+    """One topic, and the task that fills it."""
+
+    def __init__(self, addresses: Addresses, folder: Path) -> None:
+        self._at, self._folder = addresses, folder
+        self.topic = f"large-{time.time_ns()}"
+        config = {"max.message.bytes": "100000000"}
+        self._admin = AdminClient({"bootstrap.servers": addresses.kafka})
+        self._admin.create_topics([NewTopic(self.topic, 1, 1, config=config)])[self.topic].result()
+        self._consumer = Consumer({"bootstrap.servers": addresses.kafka, "group.id": self.topic})
+        self._nodes = zookeeper(addresses.zookeeper)
+
+    def close(self) -> None:
+        self._consumer.close()
+        self._nodes.stop()
+        self._nodes.close()
+        self._admin.delete_topics([self.topic])[self.topic].result()
+
+    def run(self, start: BinlogPosition, end: BinlogPosition) -> Cost:
+        """From `start`, or where the task has stopped before, until the position behind `end` is stored."""
+        text = TASK.format(topic=self.topic, source=self._at.source, kafka=self._at.kafka, schema=SCHEMA, start=f"{start.file}:{start.pos}")
+        file = self._folder / "large.properties"
+        file.write_text(text, encoding="utf-8")
+        environment = {"SOURCE_PASSWORD": self._at.source.password, "CDCBUS_ZOOKEEPER": self._at.zookeeper, "CDCBUS_HTTP_BIND": "off"}
+        command = [sys.executable, "-m", "cdcbus", "task", "run", str(file)]
+        before, begun, first, peak = self._records(), time.perf_counter(), 0.0, 0.0
+        with (self._folder / "large.log").open("ab") as log:
+            task = subprocess.Popen(command, env={**os.environ, **environment}, cwd=self._folder, stdout=log, stderr=log)
+        try:
+            while not self._is_behind(end):
+                if task.poll() is not None or time.perf_counter() - begun > GIVEN_UP_SECONDS:
+                    said = (self._folder / "large.log").read_text(encoding="utf-8")[-2_000:]
+                    raise click.ClickException(f"the task ended with {task.poll()}, or was given up: {said}")
+                peak = max(peak, _peak_mb(task.pid))
+                if not first and self._records() > before:
+                    first = time.perf_counter() - begun
+                time.sleep(0.05)
+            everything, peak = time.perf_counter() - begun, max(peak, _peak_mb(task.pid))
+            task.terminate()
+            task.wait()
+            return Cost(first, everything, time.perf_counter() - begun - everything, peak)
+        finally:
+            task.kill()
+            task.wait()
+
+    def _records(self) -> int:
+        return int(self._consumer.get_watermark_offsets(TopicPartition(self.topic, 0))[1])
+
+    def _is_behind(self, end: BinlogPosition) -> bool:
+        path = f"/datas/task/{self.topic}/position/{SCHEMA}"
+        if self._nodes.exists(path) is None:
+            return False
+        position = BinlogPosition.from_json(self._nodes.get(path)[0].decode())
+        return (position.file, position.pos) >= (end.file, end.pos)
+
+
+def _peak_mb(pid: int) -> float:
+    """The most that a process has had in memory."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0.0)
+
+
+def _end(cursor: Cursor, connection: Connection) -> BinlogPosition:
+    """Behind a last small transaction: a large one may have ended its file, so that the end of the binlog is in one where nothing ends."""
+    cursor.execute(f"CREATE OR REPLACE TABLE {SCHEMA}.last (id INT)")
+    return latest_position(connection)
+
+
+def _looped(cursor: Cursor, count: int, statement: str) -> None:
+    """On the server itself, for i from 1 on; `statement` is SQL for it, in a transaction of its own."""
+    cursor.execute(f"DROP PROCEDURE IF EXISTS {SCHEMA}.loops")
+    cursor.execute(f"CREATE PROCEDURE {SCHEMA}.loops() BEGIN FOR i IN 1..{count} DO {statement}; END FOR; END")
+    cursor.execute(f"CALL {SCHEMA}.loops()")
+
+
+def _tables(cursor: Cursor, count: int) -> None:
+    columns = "id INT PRIMARY KEY, name VARCHAR(40) NOT NULL, amount DECIMAL(10,2), created DATETIME(3), UNIQUE KEY (name)"
+    _looped(cursor, count, f"EXECUTE IMMEDIATE CONCAT('CREATE TABLE {SCHEMA}.t', i, ' ({columns})')")
+
+
+def _row_each(cursor: Cursor, count: int, key: int) -> None:
+    row = f"({key}, ''name {key}'', 1.5, NOW(3))"
+    _looped(cursor, count, f"EXECUTE IMMEDIATE CONCAT('INSERT INTO {SCHEMA}.t', i, ' (id, name, amount, created) VALUES {row}')")
+
+
+def wide(bench: Bench, cursor: Cursor, connection: Connection, scale: float, say: Callable[[str], None]) -> None:
+    count = max(1, int(20 * scale))
+    cursor.execute(f"CREATE TABLE {SCHEMA}.wide (id INT PRIMARY KEY, note LONGTEXT, data LONGBLOB) CHARACTER SET utf8mb4")
+    start = latest_position(connection)
+    for key in range(count):
+        cursor.execute(f"INSERT INTO {SCHEMA}.wide VALUES (%s, REPEAT('a note', %s), NULL)", (key, ROW_BYTES // 6))
+        cursor.execute(f"INSERT INTO {SCHEMA}.wide VALUES (%s, NULL, REPEAT(CHAR(0, 255, 10), %s))", (key + count, ROW_BYTES // 3))
+    cursor.execute(f"UPDATE {SCHEMA}.wide SET note = CONCAT(note, '.') WHERE id < {count}")
+    say(f"{3 * count} row changes of 16 MB: {bench.run(start, _end(cursor, connection))}")
+
+
+def tables(bench: Bench, cursor: Cursor, connection: Connection, scale: float, say: Callable[[str], None]) -> None:
+    count = int(10_000 * scale)
+    begun = time.perf_counter()
+    _tables(cursor, count)
+    say(f"{count} tables made in {time.perf_counter() - begun:.1f} s")
+    for key, metadata in enumerate(("NO_LOG", "NO_LOG", "FULL")):
+        cursor.execute(f"SET GLOBAL binlog_row_metadata = {metadata}")
+        cursor.execute("FLUSH BINARY LOGS")
+        start = latest_position(connection)
+        _row_each(cursor, count, key)
+        name = f"{count} tables, {'first' if not key else 'next'} start, binlog_row_metadata={metadata}"
+        say(f"{name}: {bench.run(start, _end(cursor, connection))}")
+
+
+def backlog(bench: Bench, cursor: Cursor, connection: Connection, scale: float, say: Callable[[str], None]) -> None:
+    count = int(2_000 * scale)
+    _tables(cursor, count)
+    cursor.execute("SET GLOBAL binlog_row_metadata = NO_LOG")
+    cursor.execute("FLUSH BINARY LOGS")
+    start = latest_position(connection)
+    bench.run(start, start)
+    _row_each(cursor, count, 1)
+    _looped(cursor, count, f"EXECUTE IMMEDIATE CONCAT('ALTER TABLE {SCHEMA}.t', i, ' ADD more VARCHAR(20) AFTER id')")
+    _row_each(cursor, count, 2)
+    say(f"{count} altered tables in the backlog: {bench.run(start, _end(cursor, connection))}")
+
+
+def transaction(bench: Bench, cursor: Cursor, connection: Connection, scale: float, say: Callable[[str], None]) -> None:
+    count, width = int(750_000 * scale), 2_000
+    cursor.execute(f"CREATE TABLE {SCHEMA}.one (id INT PRIMARY KEY, v VARCHAR({width}))")
+    cursor.execute("FLUSH BINARY LOGS")
+    start = latest_position(connection)
+    cursor.execute(f"INSERT INTO {SCHEMA}.one SELECT seq, REPEAT(CHAR(97 + MOD(seq, 26)), {width}) FROM seq_1_to_{count}")
+    cursor.execute("SHOW BINARY LOGS")
+    size = next(row[1] for row in cursor.fetchall() if row[0] == start.file)
+    say(f"a transaction of {size / 1e9:.2f} GB, {count} rows: {bench.run(start, _end(cursor, connection))}")
+
+
+CASES = {case.__name__: case for case in (wide, tables, backlog, transaction)}
+
+
+@contextmanager
+def _schema(source: Database) -> Iterator[Connection]:
+    """An empty one, on a server that need not outlive a power loss; gone at the end."""
+    connection = pymysql.connect(
+        host=source.host, port=source.port, user=source.user, password=source.password, charset="utf8mb4", autocommit=True
+    )
+    with connection, connection.cursor() as cursor:
+        cursor.execute("SET GLOBAL sync_binlog = 0")
+        cursor.execute("SET GLOBAL innodb_flush_log_at_trx_commit = 0")
+        cursor.execute(f"DROP DATABASE IF EXISTS {SCHEMA}")
+        cursor.execute(f"CREATE DATABASE {SCHEMA}")
+        connection.select_db(SCHEMA)
+        cursor.execute("FLUSH BINARY LOGS")
+        try:
+            yield connection
+        finally:
+            cursor.execute("SET GLOBAL binlog_row_metadata = FULL")
+            cursor.execute(f"DROP DATABASE {SCHEMA}")
+
+
+@click.command()
+@click.option("--home", type=click.Path(path_type=Path), help="Use the stack in this folder.")
+@click.option("--only", type=click.Choice([*CASES]), multiple=True, help="Of the cases; may be given several times.")
+@click.option("--scale", default=1.0, show_default=True, help="Of the sizes.")
+def main(home: Path | None, only: tuple[str, ...], scale: float) -> None:
+    """Prints times and memory."""
+    place = home or Path(tempfile.mkdtemp(prefix="cdcbus-bench-"))
+    place.chmod(0o755)
+    try:
+        addresses = up(place, Console(quiet=True))
+        for name in only or CASES:
+            with tempfile.TemporaryDirectory() as folder, _schema(addresses.source) as connection, connection.cursor() as cursor:
+                bench = Bench(addresses, Path(folder))
+                try:
+                    CASES[name](bench, cursor, connection, scale, click.echo)
+                finally:
+                    bench.close()
+    finally:
+        if home is None:
+            down(place, purge=True, console=Console(quiet=True))
+
+
+if __name__ == "__main__":
+    main()
