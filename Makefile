@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help demo test test-unit coverage test-integration test-chaos chaos test-source test-kubernetes lint install hooks clean
+.PHONY: help demo test test-unit coverage test-integration test-chaos chaos test-source test-servers test-kubernetes lint install hooks clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -31,6 +31,9 @@ chaos: $(INSTALLED) ## The same, with twenty kills of each kind
 
 test-source: $(INSTALLED) ## The tests that read a binlog, on the server named by CDCBUS_TEST_SOURCE
 	$(BIN)/pytest -m source
+
+test-servers: $(INSTALLED) ## The tests that read a binlog, on each release of MySQL and MariaDB that can be had
+	$(BIN)/python -m tests.servers
 
 test-kubernetes: $(INSTALLED) ## The tests on a real Kubernetes, built with Go; needs root, containerd and runc
 	$(BIN)/pytest tests/kubernetes

@@ -85,7 +85,7 @@ def mariadb_client() -> Path:
 
 
 def _prepare_mariadb(place: Place) -> list[str]:
-    programs = _unpacked(_mariadb_programs(), MARIADB_JARS, _unpack_mariadb, place)
+    programs = _unpacked(_mariadb_programs(), MARIADB_JARS, unpack_mariadb, place)
     _mariadb_temporary(place).mkdir(exist_ok=True)
     if place.account:
         place.account.give(_mariadb_temporary(place))
@@ -167,11 +167,11 @@ def _unpacked(folder: Path, jar_set: JarSet, unpack: Callable[[ZipFile, Path], N
     return folder
 
 
-def _unpack_mariadb(jar: ZipFile, folder: Path) -> None:
-    """The jar holds `.../linux/bin`, `.../linux/share` and more, without file modes."""
+def unpack_mariadb(jar: ZipFile, folder: Path) -> None:
+    """The jar holds `.../linux/bin`, `.../linux/share`, of old releases `.../linux/libs`, and more, without file modes."""
     for member in jar.infolist():
         inside = member.filename.partition("/linux/")[2]
-        if inside.startswith(("bin/", "share/")) and not member.is_dir():
+        if inside.startswith(("bin/", "share/", "libs/")) and not member.is_dir():
             target = folder / inside
             target.parent.mkdir(parents=True, exist_ok=True)
             with jar.open(member) as packed, target.open("wb") as unpacked:

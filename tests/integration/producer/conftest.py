@@ -10,6 +10,7 @@ from kazoo.client import KazooClient
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.producer import addresses, stream
+from cdcbus.producer.ddl_scan import version_number
 from cdcbus.tasks.positions import ZooKeeperPositions
 from cdcbus.tasks.positions import connect as connect_zookeeper
 from tests.integration.producer.reading import connect, global_variable
@@ -35,6 +36,15 @@ def is_mariadb(source: Database) -> bool:
 
 
 @pytest.fixture
+def logs_prepared(source: Database, is_mariadb: bool) -> None:
+    """XA transactions are in the binlog when they are prepared; MariaDB before 10.5 logs them when they are committed."""
+    with connect(source) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT VERSION()")
+        if is_mariadb and version_number(cursor.fetchall()[0][0]) < 100_500:
+            pytest.skip("XA transactions are logged when they are committed")
+
+
+@pytest.fixture
 def full_metadata(source: Database) -> Iterator[None]:
     """The server sends each table's column names, key and labels with its rows."""
     with global_variable(source, "binlog_row_metadata", "FULL"):
@@ -43,7 +53,11 @@ def full_metadata(source: Database) -> Iterator[None]:
 
 @pytest.fixture
 def least_metadata(source: Database, is_mariadb: bool) -> Iterator[None]:
-    """The server sends as little about tables as it can: what it does when nobody has told it otherwise."""
+    """The server sends as little about tables as it can: what it does when nobody has told it otherwise, and old ones always."""
+    with connect(source) as connection, connection.cursor() as cursor:
+        if not cursor.execute("SHOW VARIABLES LIKE 'binlog_row_metadata'"):
+            yield
+            return
     with global_variable(source, "binlog_row_metadata", "NO_LOG" if is_mariadb else "MINIMAL"):
         yield
 

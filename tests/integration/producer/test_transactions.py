@@ -80,6 +80,7 @@ def prepare(cursor: Cursor, xid: str, *statements: str) -> None:
 XID = "'it''s \xe4', 'branch', 77"
 
 
+@pytest.mark.usefixtures("logs_prepared")
 def test_the_rows_of_an_xa_transaction_come_where_it_is_committed(
     source: Database, source_cursor: Cursor, name: str, other: Cursor
 ) -> None:
@@ -101,6 +102,7 @@ def test_the_rows_of_an_xa_transaction_come_where_it_is_committed(
     assert all(edge.published and edge.published.pos <= before_commit.pos for edge in between)
 
 
+@pytest.mark.usefixtures("logs_prepared")
 @pytest.mark.parametrize("is_late", [False, True], ids=["before the other is committed", "behind it"])
 def test_reading_goes_on_from_before_an_open_xa_transaction_and_repeats_nothing(
     source: Database, source_cursor: Cursor, name: str, other: Cursor, is_late: bool
@@ -157,6 +159,7 @@ def test_xa_transactions_may_be_prepared_at_the_same_time(source: Database, sour
     assert ids(read(fetch_task(source, name), start, position(source_cursor))) == ["2", "1", "0"]
 
 
+@pytest.mark.usefixtures("logs_prepared")
 def test_the_commit_of_an_xa_transaction_that_was_prepared_before_the_start_stops(
     source: Database, source_cursor: Cursor, name: str, other: Cursor
 ) -> None:

@@ -117,6 +117,7 @@ def test_a_file_loaded_in_statement_format(stops: Stops, source: Database, tmp_p
     assert "LOAD of" in sentence
 
 
+@pytest.mark.usefixtures("logs_prepared")
 def test_an_xa_transaction_that_keeps_more_rows_than_there_is_room_for(stops: Stops, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xa, "MAX_BYTES", 1 << 20)
     insert = "INSERT INTO t SELECT 2, JSON_OBJECT('long', REPEAT('x', 2000000))"
