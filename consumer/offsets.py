@@ -22,7 +22,7 @@ LOG = logging.getLogger(__name__)
 LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
 LIBRARY_LOG.setLevel(logging.CRITICAL)
 ASK_SECONDS = 10.0
-FETCH_WAIT_MS = 20  # for what is not there: the end of a partition is told no sooner
+FETCH_WAIT_MS = 5  # for what is not there: the end of a partition is told no sooner
 SAMPLE_RECORDS = 100
 
 MOVING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)  # soon another broker, or the same, has the group
