@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 import orjson
 from kazoo.client import KazooClient
@@ -16,6 +17,8 @@ from cdcbus.plugins.errors import ConfigError, PositionError, PositionUnavailabl
 from cdcbus.tasks.positions import LOST
 
 ANSWER_SECONDS = 5.0
+AT_ONCE = 200
+_T = TypeVar("_T")
 Watch = Callable[[object], None]
 
 
@@ -106,6 +109,42 @@ def put_node(client: KazooClient, path: str, fields: Mapping[str, Any]) -> None:
                 answer(client.create_async(path, data, makepath=True))
             except NodeExistsError:
                 answer(client.set_async(path, data))
+
+
+def get_nodes(client: KazooClient, paths: Iterable[str]) -> dict[str, JsonNode]:
+    """Those that are there, by path."""
+    found = {}
+    for some in groups(paths):
+        for path, request in [(path, client.get_async(path)) for path in some]:
+            with reported(path), suppress(NoNodeError):
+                found[path] = JsonNode(path, *answer(request))
+    return found
+
+
+def put_nodes(client: KazooClient, nodes: Mapping[str, Mapping[str, Any]]) -> None:
+    """Writes them, whatever they held before; where this raises, some may be written."""
+    for some in groups(nodes):
+        data = {path: orjson.dumps(nodes[path]) for path in some}
+        missing = []
+        for path, request in [(path, client.set_async(path, data[path])) for path in some]:
+            with reported(path):
+                try:
+                    answer(request)
+                except NoNodeError:
+                    missing.append(path)
+        for path, request in [(path, client.create_async(path, data[path], makepath=True)) for path in missing]:
+            with reported(path):
+                try:
+                    answer(request)
+                except NodeExistsError:
+                    answer(client.set_async(path, data[path]))
+
+
+def groups(names: Iterable[_T]) -> Iterator[list[_T]]:
+    """So many at once as may be asked of ZooKeeper without waiting for each answer: more would make the last wait for too long."""
+    rest = iter(names)
+    while some := list(islice(rest, AT_ONCE)):
+        yield some
 
 
 def take_node(client: KazooClient, path: str, fields: Mapping[str, Any]) -> bool:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from typing import Any, TypeVar
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
 
 from cdcbus.plugins.errors import PositionError, PositionUnavailable
+from cdcbus.tasks.json_nodes import groups
 from cdcbus.tasks.positions import LOST, RETRY_SECONDS, ROOT
 
-_AT_ONCE = 200  # requests on their way: more would make an answer wait for longer than patience
 _T = TypeVar("_T")
 
 
@@ -45,7 +44,7 @@ class ZooKeeperSchemas:
         except NoNodeError:
             return {}
         found: dict[str, str] = {}
-        for some in _groups(names):
+        for some in groups(names):
             found |= self._patiently(partial(self._read, some))
         return found
 
@@ -54,7 +53,7 @@ class ZooKeeperSchemas:
         return {name: self._answer(request)[0].decode("utf-8", "replace") for name, request in requests.items()}
 
     def save(self, entries: Mapping[str, str | None]) -> None:
-        for some in _groups(entries):
+        for some in groups(entries):
             self._patiently(partial(self._write, {name: entries[name] for name in some}))
 
     def _write(self, entries: Mapping[str, str | None]) -> None:
@@ -87,9 +86,3 @@ class ZooKeeperSchemas:
                 time.sleep(RETRY_SECONDS)
             except NoAuthError as error:
                 raise PositionError(f"ZooKeeper does not let this user read or write {self._path}; check its ACL") from error
-
-
-def _groups(names: Iterable[str]) -> Iterator[list[str]]:
-    rest = iter(names)
-    while some := list(islice(rest, _AT_ONCE)):
-        yield some

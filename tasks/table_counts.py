@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kazoo.client import KazooClient
 
 from cdcbus.plugins.rowchange import Op
-from cdcbus.tasks.json_nodes import get_node, now, put_node
+from cdcbus.tasks.json_nodes import get_nodes, now, put_nodes
 from cdcbus.tasks.positions import ROOT
 from cdcbus.tasks.stat import TableCounts
 
@@ -39,12 +39,26 @@ def counts_of_fetch(progress: FetchProgress, swimlane: str) -> list[TableCounts]
     ]
 
 
-def add_to_porters_node(client: KazooClient, task_id: str, node_id: str, before: TableCounts | None, after: TableCounts) -> None:
-    """Adds what was done with a table since `before`, None for the start. Raises PositionUnavailable and PositionError."""
-    path = f"{ROOT}/task/{task_id}/stat/{after.swimlane}/{after.table.upper().replace('/', '_')}"
-    node = get_node(client, path)
-    before = before or TableCounts(after.swimlane, after.table)
-    put_node(client, path, porters_object(task_id, node_id, node.fields if node else {}, before, after, now()))
+def add_to_porters_nodes(client: KazooClient, task_id: str, node_id: str, counts: Mapping[TableCounts, TableCounts | None]) -> None:
+    """Adds what was done with each of some tables since what it is mapped to, None for the start. Raises PositionUnavailable and
+    PositionError."""
+    directory = f"{ROOT}/task/{task_id}/stat"
+    paths = {after: f"{directory}/{after.swimlane}/{after.table.upper().replace('/', '_')}" for after in counts}
+    stored = get_nodes(client, paths.values())
+    put_nodes(
+        client,
+        {
+            paths[after]: porters_object(
+                task_id,
+                node_id,
+                node.fields if (node := stored.get(paths[after])) else {},
+                before or TableCounts(after.swimlane, after.table),
+                after,
+                now(),
+            )
+            for after, before in counts.items()
+        },
+    )
 
 
 def porters_object(

@@ -18,12 +18,12 @@ from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.task_at_work import TASK_AT_WORK
 from cdcbus.plugins.task_status import State, TaskStatus
 from cdcbus.producer.task import FetchTask
-from cdcbus.tasks.json_nodes import age_seconds, now
+from cdcbus.tasks.json_nodes import age_seconds, groups, now
 from cdcbus.tasks.lag import Lag, lag_meter
 from cdcbus.tasks.measures import measures_of
 from cdcbus.tasks.minutes import Minutes, MinuteWriter
 from cdcbus.tasks.stat import TableCounts
-from cdcbus.tasks.table_counts import add_to_porters_node
+from cdcbus.tasks.table_counts import add_to_porters_nodes
 from cdcbus.tasks.task_nodes import Stat, TaskNodes
 
 TELL_SECONDS = 5.0
@@ -122,11 +122,11 @@ class Teller:
         self._try(self._tell_tables)
 
     def _tell_tables(self) -> None:
-        for counts in self._measures.counts:
-            key = counts.swimlane, counts.table
-            if counts != self._tables.get(key):
-                add_to_porters_node(self._nodes.client, self._task.task_id, self._node_id, self._tables.get(key), counts)
-                self._tables[key] = counts
+        counts = {(each.swimlane, each.table): each for each in self._measures.counts}
+        changed = {each: self._tables.get(key) for key, each in counts.items() if each != self._tables.get(key)}
+        for some in groups(changed):
+            add_to_porters_nodes(self._nodes.client, self._task.task_id, self._node_id, {each: changed[each] for each in some})
+            self._tables |= {(each.swimlane, each.table): each for each in some}  # what comes to nothing later is told again
 
     def _try(self, tell: Callable[[], None]) -> None:
         try:

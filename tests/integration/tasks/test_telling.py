@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import groupby
 from threading import Event
@@ -18,12 +18,13 @@ from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.task_status import State
 from cdcbus.producer.run import Progress
 from cdcbus.producer.task import FetchTask, FilterConfig, SourceConfig
-from cdcbus.tasks import telling
+from cdcbus.tasks import json_nodes, telling
 from cdcbus.tasks.json_nodes import get_node
 from cdcbus.tasks.lag import Lag
 from cdcbus.tasks.minutes import Minutes
 from cdcbus.tasks.positions import connect
 from cdcbus.tasks.stat import Percentiles, TableCounts
+from cdcbus.tasks.table_counts import add_to_porters_nodes
 from cdcbus.tasks.task_nodes import Failure, Run, Stat, TaskNodes
 from tests.support.waiting import wait_until
 
@@ -88,6 +89,34 @@ def test_a_task_tells_of_lag_delays_tables_and_minutes_and_goes_on_where_another
     assert (sum(minute.rows for minute in minutes), minutes[-1].state) == (8, "STOPPED")
     porters = get_node(nodes.client, "/datas/task/7/stat/shop/SHOP.ORDERS")
     assert porters is not None and (porters.fields["insertRow"], porters.fields["schema"]) == (8, "SHOP")
+
+
+def test_what_was_done_with_many_tables_is_told_without_waiting_for_each_answer(nodes: TaskNodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 10,000 tables a task would tell for 15 s, once a minute and before it ends."""
+    counts = [TableCounts("shop", f"shop.t{number}", number, number) for number in range(450)]
+    add_to_porters_nodes(nodes.client, "7", "n1", dict.fromkeys(counts[:100]))
+    asked: list[int] = []
+    answered, take = [0], json_nodes.answer
+
+    def answer(request: object) -> object:
+        answered[0] += 1
+        return take(request)
+
+    def counted(ask: Callable[..., object]) -> Callable[..., object]:
+        def request(*arguments: object, **keywords: object) -> object:
+            asked.append(len(asked) + 1 - answered[0])
+            return ask(*arguments, **keywords)
+
+        return request
+
+    monkeypatch.setattr(json_nodes, "answer", answer)
+    for name in ("get_async", "set_async", "create_async"):
+        monkeypatch.setattr(nodes.client, name, counted(getattr(nodes.client, name)))
+    add_to_porters_nodes(nodes.client, "7", "n1", dict.fromkeys(counts))
+    assert max(asked) == json_nodes.AT_ONCE
+    for number, rows in ((0, 0), (99, 198), (100, 100), (449, 449)):
+        told = get_node(nodes.client, f"/datas/task/7/stat/shop/SHOP.T{number}")
+        assert told is not None and told.fields["insertRow"] == rows
 
 
 def test_a_task_that_waits_for_executors_says_so(nodes: TaskNodes, task: FetchTask) -> None:
