@@ -52,7 +52,8 @@ class _Shape:
 
 class TableWriter:
     """Records from the rows of one table. `key` names the record key's columns; `plain` makes the records of one row change;
-    `takes_partial` says whether row images may lack columns; `make_plan` is the compiled part, None = without it."""
+    `takes_partial` says whether row images may lack columns; `on_code` is told when code or a plan is made, for how many columns; `make_plan` is the
+    compiled part, None = without it."""
 
     def __init__(
         self,
@@ -62,10 +63,11 @@ class TableWriter:
         plain: Plain,
         *,
         takes_partial: bool = False,
+        on_code: Callable[[int], None] = lambda _: None,
         make_plan: MakePlan | None = native.make_plan,
     ) -> None:
         self._table, self._converter, self._key, self._plain = table, converter, key, plain
-        self._takes_partial = takes_partial
+        self._takes_partial, self._on_code = takes_partial, on_code
         self._make_plan = make_plan
         self._cells = tuple(map(native.cell, table.columns, table.readers)) if make_plan else ()
         self._codes = [cell_code(*column) for column in zip(table.columns, range(len(table.columns)), table.readers, strict=True)]
@@ -103,6 +105,8 @@ class TableWriter:
         if frame is not None:
             shape = _Shape(found, frame, present(found.first, self._table), present(found.second, self._table))
             shape.plan = self._plan(shape)
+            if shape.plan is not None:
+                self._on_code(len(shape.first) + len(shape.second))
         self._shapes[found] = shape
         return shape
 
@@ -159,6 +163,7 @@ class TableWriter:
             if len(shape.functions) < PATTERNS:
                 function = _Writing(self._table, self._codes, self._key, shape, first, second, self._plain_row).function()
                 shape.functions[first, second] = function
+                self._on_code(len(shape.first) + len(shape.second))
             else:
                 function = self._plain_row
         shape.latest[first] = function

@@ -25,7 +25,7 @@ from cdcbus.producer.too_large import LargeRecord, dead_letter
 
 LOG = logging.getLogger(__name__)
 BATCH_RECORDS = 1000
-WRITERS = 1_000  # tables whose writers are kept
+CODE_COLUMNS = 50_000  # of tables for which code is kept: about 100 MB, 10,000 small tables or 500 wide ones
 
 
 class _Lane(NamedTuple):
@@ -70,6 +70,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
         self._converter = converter
         self._dead: set[LargeRecord] = set()  # these go to the dead-letter topic when they come again
         self._lanes: dict[DecodableTable, _Lane] = {}
+        self._code = 0  # columns for which they have code
         self.tables: dict[TableId, Counter[Op]] = {}
         self._row = 0  # the next row's number in its transaction
 
@@ -79,6 +80,9 @@ class KafkaPublisher(KafkaWriter[_Large]):
         Raises UnreadableEvent, BusRejected for a record that Kafka does not take, BusUnavailable when the task is to stop while it waits,
         ConfigError for a table that has no topic.
         """
+        if self._code > CODE_COLUMNS:
+            self._lanes.clear()
+            self._code = 0
         sent = 0
         waiting: dict[str, list[Record]] = {}
         try:
@@ -153,14 +157,15 @@ class KafkaPublisher(KafkaWriter[_Large]):
             self._produce_one(dead_letter_topic, dead_letter(self._task_id, *refused))
 
     def _new_lane(self, table: DecodableTable) -> _Lane:
-        if len(self._lanes) >= WRITERS:
-            self._lanes.clear()
         topic, key = topic_of(table.table.id, self._config), key_columns(table.table, self._config)
         self._topics.need([topic])
-        writer = TableWriter(table, self._converter, key, self._plain, takes_partial=self._takes_partial)
+        writer = TableWriter(table, self._converter, key, self._plain, takes_partial=self._takes_partial, on_code=self._add_code)
         partitions = self._partitions(topic) if self._rows_per_record > 1 else 0
         lane = self._lanes[table] = _Lane(writer, topic, key, self.tables.setdefault(table.table.id, Counter()), partitions)
         return lane
+
+    def _add_code(self, columns: int) -> None:
+        self._code += columns
 
     def _partitions(self, topic: str) -> int:
         return len(self._metadata(topic, CONNECT_SECONDS).topics[topic].partitions)

@@ -37,6 +37,7 @@ from cdcbus.producer.table_schema import SEQUENCE_COLUMNS
 
 LOG = logging.getLogger(__name__)
 _STANDALONE, _PREPARED_XA = 1, 64  # flags of MariaDB's GTID events
+_NUMBERS_KEPT = 1_000  # of tables: each transaction tells again which it means; of many tables they are others each time
 _PASSED_OVER = 100  # so many kinds of statements are said in the log, and no more
 
 
@@ -136,6 +137,8 @@ class Reading:
                 self._taken()
                 yield self._batch()
                 raise UnreadableEvent(f"{self.file}:{start}: {error}") from error
+            event = b""
+            events.clear()  # whoever decodes a large row needs the memory
             yield self._batch()
 
     def _inner_batches(self, pieces: Iterator[list[bytes]]) -> Iterator[Batch]:
@@ -408,6 +411,8 @@ class Reading:
             self._parts.append(held)
             self._held = None
         self._closed = len(self._parts)
+        if len(self._tables) > _NUMBERS_KEPT:
+            self._tables.clear()
         if self._gtid and self._executed is not None:
             self._executed.add(self._gtid)
         self._edge = self._ended_at = (self.file, self._pos, (self._commit_us or timestamp * 1_000_000) // 1000, self._created_ms)

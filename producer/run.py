@@ -9,8 +9,10 @@ ZooKeeper position (or start rule)
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Event
 
@@ -29,6 +31,7 @@ from cdcbus.producer.task import FetchTask
 from cdcbus.producer.transactions import Deliveries, deliveries
 
 OPEN_XA_SECONDS = 60.0
+_M_MMAP_THRESHOLD, _LARGE_BYTES = -3, 4 << 20
 
 
 @dataclass(slots=True)
@@ -70,6 +73,7 @@ def run(
     `status` is given the task's state. `epoch`: of this holder of the swimlane's lock, told by each of its records (`plugins/epoch.py`).
     Raises ConfigError, PositionError, SourceError, BusError: no position moves past a row that Kafka has not confirmed.
     """
+    _give_large_blocks_back()
     progress = Progress()
     addresses = Addresses(task, lambda: progress.done + progress.stored)
 
@@ -105,6 +109,13 @@ def run(
         deliver, progress.tables = deliveries(publisher, task.publish, positions), publisher.tables
         addresses.first(look)
         keep_trying(status, attempt, addresses.done, stop, pause_seconds)
+
+
+def _give_large_blocks_back() -> None:
+    """Makes the process give the memory of large rows back once they are sent. glibc would raise its limit for that to 32 MB by itself, and
+    then keep such blocks in a heap full of holes. Other C libraries have no such setting."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
 def _began(source: BinlogSource, start: BinlogPosition, positions: PositionStore, stop: Event) -> bool:
@@ -227,6 +238,8 @@ def _copy(
             if batch.edge is not None:
                 checkpoint.reached(batch.edge, source.has_more)
             checkpoint.progress.done += publisher.send(batch.opened)
+            batch.closed.clear()  # rows may be large: these are not kept while the next ones are read
+            batch.opened.clear()
             checkpoint.store_if_due()
             if stop.is_set():
                 break

@@ -44,7 +44,8 @@ LOG = logging.getLogger(__name__)
 FOLLOWED = "followed"  # the entry that says up to where DDL was followed, on which server
 FOLLOWED_SECONDS = 60.0  # how often that is stored: a start looks through what was written since
 ENTRY_BYTES = 900_000  # of the million that a ZooKeeper node can hold
-TABLES_AT_ONCE = 50  # are read, and locked against DDL meanwhile
+# So many tables are read, and locked against DDL meanwhile; more of many, as MariaDB looks through all of a schema for each question.
+TABLES_AT_ONCE, PARTS = 50, 40
 # What gh-ost and pt-online-schema-change call the table that they build and then rename to the one they alter.
 _BUILT = re.compile(r"_+(.+?)_(?:gho|new)")
 
@@ -251,8 +252,9 @@ class SchemaHistory:
         if new:
             LOG.info("the schema history begins with %d tables as they are at %s", len(new), place)
         read: dict[TableId, tuple[TableSchema | None, Place]] = {}
-        for at in range(0, len(new), TABLES_AT_ONCE):
-            some = new[at : at + TABLES_AT_ONCE]
+        size = max(TABLES_AT_ONCE, len(new) // PARTS)
+        for at in range(0, len(new), size):
+            some = new[at : at + size]
             schemas, end = self._reader.read_all(some)
             read |= {table: (schemas.get(table), end) for table in some}
             yield

@@ -82,7 +82,9 @@ def _events(batches: Iterator[list[bytes]], *, is_bounded: bool) -> Iterator[lis
             yield [packet[1:] for packet in batch]
             continue
         events: list[bytes] = []
-        for packet in batch:
+        batch.reverse()
+        while batch:  # a packet may be large: none is kept beside its event
+            packet = batch.pop()
             if packet[0] != _OK:
                 if events:
                     yield events
@@ -92,6 +94,7 @@ def _events(batches: Iterator[list[bytes]], *, is_bounded: bool) -> Iterator[lis
                     return
                 raise EOFError("the server ended the binlog stream")
             events.append(packet[1:])
+        packet = b""
         yield events
 
 
@@ -117,10 +120,11 @@ def packets(read: Callable[[int], bytes], read_bytes: int) -> Iterator[list[byte
             else:
                 found.append(part)
             at = end
+        lacking = (end if end > size else at + 4) - size
+        data, part = data[at:], b""
         if found:
             yield found
-        lacking = (end if end > size else at + 4) - size
-        data = b"".join([data[at:], *_chunks(read, lacking, read_bytes)])
+        data = b"".join([data, *_chunks(read, lacking, read_bytes)])
 
 
 def _chunks(read: Callable[[int], bytes], lacking: int, read_bytes: int) -> Iterator[bytes]:

@@ -12,12 +12,14 @@ The task runs as people run it, by `cdcbus task run`, on the stack's MariaDB. Ti
 
 from __future__ import annotations
 
+import base64
 import os
+import random
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,13 +65,16 @@ loader.source.oggJson=false
 class Cost:
     """In seconds and MB."""
 
+    what: str
     first: float
     all: float
     stop: float
     peak: float
 
     def __str__(self) -> str:
-        return f"first record {self.first:6.1f} s, all {self.all:6.1f} s, stopped in {self.stop:4.1f} s, peak {self.peak:4.0f} MB"
+        return (
+            f"{self.what}: first record {self.first:6.1f} s, all {self.all:6.1f} s, stopped in {self.stop:4.1f} s, peak {self.peak:4.0f} MB"
+        )
 
 
 class Bench:
@@ -90,7 +95,7 @@ class Bench:
         self._nodes.close()
         self._admin.delete_topics([self.topic])[self.topic].result()
 
-    def run(self, start: BinlogPosition, end: BinlogPosition) -> Cost:
+    def run(self, what: str, start: BinlogPosition, end: BinlogPosition) -> Cost:
         """From `start`, or where the task has stopped before, until the position behind `end` is stored."""
         text = TASK.format(topic=self.topic, source=self._at.source, kafka=self._at.kafka, schema=SCHEMA, start=f"{start.file}:{start.pos}")
         file = self._folder / "large.properties"
@@ -112,7 +117,7 @@ class Bench:
             everything, peak = time.perf_counter() - begun, max(peak, _peak_mb(task.pid))
             task.terminate()
             task.wait()
-            return Cost(first, everything, time.perf_counter() - begun - everything, peak)
+            return Cost(what, first, everything, time.perf_counter() - begun - everything, peak)
         finally:
             task.kill()
             task.wait()
@@ -160,45 +165,45 @@ def _row_each(cursor: Cursor, count: int, key: int) -> None:
     _looped(cursor, count, f"EXECUTE IMMEDIATE CONCAT('INSERT INTO {SCHEMA}.t', i, ' (id, name, amount, created) VALUES {row}')")
 
 
-def wide(bench: Bench, cursor: Cursor, connection: Connection, scale: float, say: Callable[[str], None]) -> None:
+def wide(bench: Bench, cursor: Cursor, connection: Connection, scale: float) -> Iterator[Cost]:
     count = max(1, int(20 * scale))
     cursor.execute(f"CREATE TABLE {SCHEMA}.wide (id INT PRIMARY KEY, note LONGTEXT, data LONGBLOB) CHARACTER SET utf8mb4")
     start = latest_position(connection)
     for key in range(count):
-        cursor.execute(f"INSERT INTO {SCHEMA}.wide VALUES (%s, REPEAT('a note', %s), NULL)", (key, ROW_BYTES // 6))
-        cursor.execute(f"INSERT INTO {SCHEMA}.wide VALUES (%s, NULL, REPEAT(CHAR(0, 255, 10), %s))", (key + count, ROW_BYTES // 3))
+        data = random.randbytes(ROW_BYTES)
+        note = base64.b64encode(data[: ROW_BYTES * 3 // 4]).decode()
+        cursor.execute(f"INSERT INTO {SCHEMA}.wide VALUES (%s, %s, NULL)", (key, note))
+        cursor.execute(f"INSERT INTO {SCHEMA}.wide VALUES (%s, NULL, _binary %s)", (key + count, data))
     cursor.execute(f"UPDATE {SCHEMA}.wide SET note = CONCAT(note, '.') WHERE id < {count}")
-    say(f"{3 * count} row changes of 16 MB: {bench.run(start, _end(cursor, connection))}")
+    yield bench.run(f"{3 * count} row changes of 16 MB", start, _end(cursor, connection))
 
 
-def tables(bench: Bench, cursor: Cursor, connection: Connection, scale: float, say: Callable[[str], None]) -> None:
+def tables(bench: Bench, cursor: Cursor, connection: Connection, scale: float) -> Iterator[Cost]:
     count = int(10_000 * scale)
-    begun = time.perf_counter()
     _tables(cursor, count)
-    say(f"{count} tables made in {time.perf_counter() - begun:.1f} s")
     for key, metadata in enumerate(("NO_LOG", "NO_LOG", "FULL")):
         cursor.execute(f"SET GLOBAL binlog_row_metadata = {metadata}")
         cursor.execute("FLUSH BINARY LOGS")
         start = latest_position(connection)
         _row_each(cursor, count, key)
         name = f"{count} tables, {'first' if not key else 'next'} start, binlog_row_metadata={metadata}"
-        say(f"{name}: {bench.run(start, _end(cursor, connection))}")
+        yield bench.run(name, start, _end(cursor, connection))
 
 
-def backlog(bench: Bench, cursor: Cursor, connection: Connection, scale: float, say: Callable[[str], None]) -> None:
+def backlog(bench: Bench, cursor: Cursor, connection: Connection, scale: float) -> Iterator[Cost]:
     count = int(2_000 * scale)
     _tables(cursor, count)
     cursor.execute("SET GLOBAL binlog_row_metadata = NO_LOG")
     cursor.execute("FLUSH BINARY LOGS")
     start = latest_position(connection)
-    bench.run(start, start)
+    bench.run("", start, start)
     _row_each(cursor, count, 1)
     _looped(cursor, count, f"EXECUTE IMMEDIATE CONCAT('ALTER TABLE {SCHEMA}.t', i, ' ADD more VARCHAR(20) AFTER id')")
     _row_each(cursor, count, 2)
-    say(f"{count} altered tables in the backlog: {bench.run(start, _end(cursor, connection))}")
+    yield bench.run(f"{count} altered tables in the backlog", start, _end(cursor, connection))
 
 
-def transaction(bench: Bench, cursor: Cursor, connection: Connection, scale: float, say: Callable[[str], None]) -> None:
+def transaction(bench: Bench, cursor: Cursor, connection: Connection, scale: float) -> Iterator[Cost]:
     count, width = int(750_000 * scale), 2_000
     cursor.execute(f"CREATE TABLE {SCHEMA}.one (id INT PRIMARY KEY, v VARCHAR({width}))")
     cursor.execute("FLUSH BINARY LOGS")
@@ -206,14 +211,14 @@ def transaction(bench: Bench, cursor: Cursor, connection: Connection, scale: flo
     cursor.execute(f"INSERT INTO {SCHEMA}.one SELECT seq, REPEAT(CHAR(97 + MOD(seq, 26)), {width}) FROM seq_1_to_{count}")
     cursor.execute("SHOW BINARY LOGS")
     size = next(row[1] for row in cursor.fetchall() if row[0] == start.file)
-    say(f"a transaction of {size / 1e9:.2f} GB, {count} rows: {bench.run(start, _end(cursor, connection))}")
+    yield bench.run(f"a transaction of {size / 1e9:.2f} GB, {count} rows", start, _end(cursor, connection))
 
 
 CASES = {case.__name__: case for case in (wide, tables, backlog, transaction)}
 
 
 @contextmanager
-def _schema(source: Database) -> Iterator[Connection]:
+def empty_schema(source: Database) -> Iterator[Connection]:
     """An empty one, on a server that need not outlive a power loss; gone at the end."""
     connection = pymysql.connect(
         host=source.host, port=source.port, user=source.user, password=source.password, charset="utf8mb4", autocommit=True
@@ -243,10 +248,11 @@ def main(home: Path | None, only: tuple[str, ...], scale: float) -> None:
     try:
         addresses = up(place, Console(quiet=True))
         for name in only or CASES:
-            with tempfile.TemporaryDirectory() as folder, _schema(addresses.source) as connection, connection.cursor() as cursor:
+            with tempfile.TemporaryDirectory() as folder, empty_schema(addresses.source) as connection, connection.cursor() as cursor:
                 bench = Bench(addresses, Path(folder))
                 try:
-                    CASES[name](bench, cursor, connection, scale, click.echo)
+                    for cost in CASES[name](bench, cursor, connection, scale):
+                        click.echo(cost)
                 finally:
                     bench.close()
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, cast
@@ -174,6 +175,24 @@ def test_the_time_of_a_row_is_its_commit_on_the_first_server() -> None:
 
 def test_a_server_that_knows_only_seconds_gives_these() -> None:
     assert seconds(b"") == (1_700_000_000_000_000, UUID)
+
+
+def test_numbers_of_tables_are_forgotten_though_a_file_has_any_number_of_them() -> None:
+    """A server that has more tables than its cache gives a table another number each time."""
+    binlog, many = Binlog(), 20_000
+    binlog.transaction(1)
+    first, tables, row, end = binlog.events[:2], *binlog.events[2:]
+
+    def numbered(event: bytes, number: int) -> bytes:
+        return event[:19] + number.to_bytes(6, "little") + event[25:]
+
+    binlog.events = [each for i in range(many) for each in (*first, numbered(tables, i), numbered(row, i), end)]
+    tracemalloc.start()
+    try:
+        found = sum(len(batch.closed) for batch in binlog.read(10))
+        assert (found, tracemalloc.get_traced_memory()[0] < many * 20) == (many, True)
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("size", [1, 100])
