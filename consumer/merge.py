@@ -174,13 +174,8 @@ class _Fold:
                 expected[group] += not (net.is_born or self.truncate or key in deletes)
         passing = sum(net.is_born for net in deletes.values())
         writes = self.writes(groups, expected)
-        fresh = [] if self.truncate else [key for key in self.rounded if self.is_fresh(self.nets[key])]
+        fresh = [] if self.truncate else [key for key in self.rounded if self.nets[key].is_born]
         return TableBatch(self.table, self.truncate, [*deletes], writes, passing=passing, left_out=self.left_out, fresh=fresh)
-
-    @staticmethod
-    def is_fresh(net: _Net) -> bool:
-        """Whether the target has no row of that key, as far as the batch knows."""
-        return net.row is not None and net.is_born and not net.is_cleared
 
     def writes(self, groups: dict[_Group, list[Row]], expected: Counter[_Group]) -> list[Writes]:
         """Groups that differ in the order of their columns only become one, in the table's order."""

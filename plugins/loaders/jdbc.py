@@ -261,6 +261,8 @@ class JdbcTransaction:
         with self._reported(table, table.key):
             if batch.truncate:
                 dialect.truncate(connection, table)
+            if batch.fresh:  # before one that the batch has inserted and deleted takes another row with it
+                refuse_rounded(table, dialect.spelled(connection, table, batch.fresh), taken)
             if batch.deletes:
                 keys = batch.deletes
                 if folds(table):
@@ -270,9 +272,6 @@ class JdbcTransaction:
                     keys = as_spelled(table, keys, found)
                 counts.deleted = dialect.delete(connection, table, keys) if keys else 0
                 counts.missed = batch.missed(counts.deleted)
-        if batch.fresh and batch.writes:
-            with self._reported(table, table.key):
-                refuse_rounded(table, dialect.spelled(connection, table, batch.fresh), taken)
         for writes in batch.writes:
             with self._reported(table, writes.columns):
                 if folds(table) and not batch.respells:

@@ -177,6 +177,20 @@ def test_of_two_rows_whose_keys_the_target_rounds_to_one_the_second_is_refused(
         assert server.rows("SELECT v FROM {schema}.t") == [(1,)]
 
 
+def test_a_row_that_a_batch_inserts_and_deletes_takes_none_with_it_that_is_one_with_it_at_the_target(
+    server: TargetServer, task: LoadTask
+) -> None:
+    server.execute("CREATE TABLE {schema}.t (k CHAR(9) PRIMARY KEY, v INT)")
+    rows = [{"k": key, "v": v} for key, v in (("a", "1"), ("a ", "2"))]
+    there = changes("t", "k varchar(20), v int", "k", (Op.INSERT, None, rows[0]))
+    passing = changes("t", "k varchar(20), v int", "k", (Op.INSERT, None, rows[1]), (Op.DELETE, rows[1], None))
+    with applying(server, task) as applier:
+        applier.apply(("shop", 0), records(there), 1, 1)
+        with pytest.raises(TargetRejected, match="two source rows would become one"):
+            applier.apply(("shop", 0), records_of([(at, CANAL.to_bytes(each)) for at, each in enumerate(passing, 1)]), 3, 1)
+    assert server.rows("SELECT v FROM {schema}.t") == [(1,)]
+
+
 ALIKE = [  # MariaDB's column, PostgreSQL's ICU collation or type, two texts that are one there
     ("VARCHAR(20) COLLATE utf8mb4_unicode_ci", "und-u-ks-level1", "あ", "ア"),
     ("VARCHAR(20) COLLATE utf8mb4_general_ci", "", "😀", "😁"),
