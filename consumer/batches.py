@@ -13,7 +13,7 @@ from threading import Event, Lock
 
 import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
-from pyarrow import Table
+from pyarrow import Int64Array, Table
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
@@ -268,10 +268,8 @@ class Batches:
     def _apply_together(self, outcomes: Mapping[Lane, Outcome], lanes: Mapping[Lane, Records], goals: Mapping[Lane, int]) -> bool:
         """Whether lanes that wait for each other got on in one transaction: what is left is better read with what it lacks. One that was
         refused otherwise goes with them."""
-        parts = []
-        for lane, end in goals.items():
-            records = lanes.get(lane, NO_RECORDS).before(end)
-            parts.append((lane, records[len(records.before(outcomes[lane].end)) :], end, self._positions.mzxid(lane)))
+        left = {lane: self._left(outcomes[lane], lanes.get(lane, NO_RECORDS), end) for lane, end in goals.items()}
+        parts = [(lane, records, goals[lane], self._positions.mzxid(lane)) for lane, (records, _) in left.items()]
         try:
             done = self._applier.apply_together(parts)
         except TargetUnavailable as error:
@@ -280,6 +278,7 @@ class Batches:
         for lane, (end, report) in done.items():
             outcome = outcomes[lane]
             outcome.report.add(report)
+            outcome.report.late += _before(left[lane][1], end)
             outcome.end, outcome.error = end, None
             outcome.last = lanes.get(lane, NO_RECORDS).last_before(end) or outcome.last
             outcome.waits = outcome.waits or "it waits for records of other partitions" if end < goals[lane] else ""
@@ -287,15 +286,19 @@ class Batches:
 
     def _apply_lane(self, outcome: Outcome, records: Records, end: int, is_hasty: bool) -> None:
         """`end` lies inside the batch where a bounded replay ends."""
-        left = records.before(end)[len(records.before(outcome.end)) :]
         mzxid, settled_before = self._positions.mzxid(outcome.lane), self.progress.settled.get(outcome.lane, 0)
         outcome.error = None
-        left, late = without_late(outcome.lane, left, self._task.converter, self.progress.begun.setdefault(outcome.lane, {}))
+        left, late = self._left(outcome, records, end)
         try:
             outcome.take(partial(self._applier.apply, outcome.lane, left, end, mzxid, settled_before, is_hasty), end, left)
-            outcome.report.late += pc.sum(pc.less(late, outcome.end)).as_py() or 0
+            outcome.report.late += _before(late, outcome.end)
         except TargetUnavailable as error:
             outcome.error = error
+
+    def _left(self, outcome: Outcome, records: Records, end: int) -> tuple[Records, Int64Array]:
+        """What of a lane is still to be applied, and the offsets of what comes too late for that."""
+        left = records.before(end)[len(records.before(outcome.end)) :]
+        return without_late(outcome.lane, left, self._task.converter, self.progress.begun.setdefault(outcome.lane, {}))
 
     def _apply_there(self, executors: Executors, frame: DataFrame, moved: dict[Lane, int]) -> list[Outcome]:
         known, spark = self.progress.next_offsets, frame.sparkSession.sparkContext
@@ -318,3 +321,8 @@ class Batches:
         if self.size.learn(count, value_bytes, is_cut, seconds) or is_cut:
             self.ended.set()
         return outcomes
+
+
+def _before(offsets: Int64Array, end: int) -> int:
+    """How many."""
+    return pc.sum(pc.less(offsets, end)).as_py() or 0

@@ -52,8 +52,8 @@ class _Shape:
 
 class TableWriter:
     """Records from the rows of one table. `key` names the record key's columns; `plain` makes the records of one row change;
-    `takes_partial` says whether row images may lack columns; `on_code` is told when code or a plan is made, for how many columns; `make_plan` is the
-    compiled part, None = without it."""
+    `takes_partial` says whether row images may lack columns; `on_code` is told when code or a plan is made, for how many columns;
+    `make_plan` is the compiled part, None = without it."""
 
     def __init__(
         self,

@@ -2,7 +2,16 @@ import itertools
 
 import pytest
 
-from cdcbus.consumer.batch_size import BATCH_BYTES, FIRST_RECORDS, LARGE_RECORDS, TURN_BYTES, TURN_SECONDS, TURN_TRANSACTIONS, BatchSize
+from cdcbus.consumer.batch_size import (
+    BATCH_BYTES,
+    FIRST_RECORDS,
+    HELD_BATCHES,
+    LARGE_RECORDS,
+    TURN_BYTES,
+    TURN_SECONDS,
+    TURN_TRANSACTIONS,
+    BatchSize,
+)
 
 KB = 1024
 
@@ -44,6 +53,30 @@ def test_a_batch_that_is_too_large_makes_the_next_ones_smaller_until_they_fit() 
     assert size.learn(FIRST_RECORDS, FIRST_RECORDS * KB * KB, is_too_large=True)
     assert size.records == BATCH_BYTES // (KB * KB)
     assert not size.learn(size.records, size.records * KB * KB)
+
+
+@pytest.mark.parametrize("record_bytes", [KB, KB * KB])
+def test_after_a_batch_whose_lanes_wait_for_each_other_the_next_ones_are_not_streamed(record_bytes: int) -> None:
+    size = BatchSize("7", 50_000, is_streamed=True)
+    size.expect(FIRST_RECORDS, record_bytes)
+    assert size.is_large(size.records)
+    assert size.hold()
+    held = size.records
+    assert not size.is_large(held)
+    assert not size.hold()
+    for _ in range(HELD_BATCHES):
+        assert not size.learn(held, held * record_bytes)
+    assert size.learn(held, held * record_bytes)
+    assert size.records > held
+    assert size.is_large(size.records)
+    assert size.hold()
+
+
+def test_while_they_are_held_records_that_are_too_large_still_make_batches_smaller() -> None:
+    size = BatchSize("7", 50_000, is_streamed=False)
+    size.hold()
+    assert size.learn(size.records, size.records * KB * KB, is_too_large=True)
+    assert size.records == BATCH_BYTES // (KB * KB)
 
 
 def test_a_single_record_is_always_taken() -> None:

@@ -14,11 +14,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcbus.consumer import batches, stored_positions, turns
+from cdcbus.consumer.apply import LaneWaits
 from cdcbus.consumer.batch_size import TURN_SECONDS, BatchSize
 from cdcbus.consumer.batches import POOL, SMALL, Batches
 from cdcbus.consumer.executors import Outcome, Span
@@ -248,6 +250,76 @@ def test_a_lane_that_others_were_in_the_way_of_is_applied_once_they_are_and_else
     run.batch((3, 2, 1), away=frozenset([("orders", 1)]))
     assert isinstance(run.batches.error, TargetUnavailable)
     assert Run(world).progress.next_offsets == ends(6, 2, 2)
+
+
+class TestLanesThatWaitForEachOther:
+    """Both lanes of a topic wait, one at its second record, the other at its first."""
+
+    @pytest.fixture
+    def world(self) -> World:
+        return World()
+
+    @pytest.fixture
+    def run(self, world: World, due: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch) -> Run:
+        run = Run(world)
+        waits = {LANES[0]: 1, LANES[1]: 0}
+        self.together: list[list[tuple[Lane, list[int], int]]] = []
+        self.applied: dict[Lane, int] | Exception = {}
+
+        def apply(lane: Lane, records: Records, end: int, mzxid: int, settled_before: int = 0, is_hasty: bool = False) -> BatchReport:
+            if lane in waits:
+                at = waits[lane]
+                raise LaneWaits("another row", at, Table.apply(world.table, lane, records.before(at), at, mzxid))
+            return Table.apply(world.table, lane, records, end, mzxid, settled_before)
+
+        def apply_together(lanes: Sequence[tuple[Lane, Records, int, int]]) -> dict[Lane, tuple[int, BatchReport]]:
+            self.together.append([(lane, records.offsets.to_pylist(), end) for lane, records, end, _ in lanes])
+            if isinstance(self.applied, Exception):
+                raise self.applied
+            found = {}
+            for lane, records, _, mzxid in lanes:
+                if lane in self.applied:
+                    end = self.applied[lane]
+                    found[lane] = end, Table.apply(world.table, lane, records.before(end), end, mzxid)
+            return found
+
+        monkeypatch.setattr(batches, "settled_before", lambda *_: 0)  # Kafka is not there
+        monkeypatch.setattr(world.table, "apply", apply)
+        monkeypatch.setattr(world.table, "apply_together", apply_together, raising=False)
+        run.batches._applier = world.table  # type: ignore[assignment]
+        return run
+
+    def test_what_is_left_of_them_is_applied_together(self, run: Run, world: World) -> None:
+        self.applied = {LANES[0]: 3, LANES[1]: 2}
+        run.batch((3, 2, 1))
+        assert self.together == [[(LANES[0], [1, 2], 3), (LANES[1], [0, 1], 2)]]
+        assert (run.progress.next_offsets, run.batches.error, run.batches.ended.is_set()) == (ends(3, 2, 1), None, False)
+        assert sorted(world.table.rows) == [(lane, offset) for lane, end in ends(3, 2, 1).items() for offset in range(end)]
+
+    def test_where_one_gets_on_in_part_the_rest_is_read_again(self, run: Run) -> None:
+        self.applied = {LANES[0]: 2}
+        run.batch((3, 2, 1))
+        assert len(self.together) == 1
+        assert (run.progress.next_offsets, run.batches.error, run.batches.ended.is_set()) == (ends(2, 0, 1), None, True)
+
+    @pytest.mark.parametrize("refusal", [{}, TargetUnavailable("the target is away")], ids=["not taken", "away"])
+    def test_where_that_does_not_help_they_wait(self, run: Run, refusal: dict[Lane, int] | Exception) -> None:
+        self.applied = refusal
+        run.batch((3, 2, 1))
+        assert (len(self.together), run.progress.next_offsets, run.batches.ended.is_set()) == (1, ends(1, 0, 1), True)
+
+    def test_what_comes_too_late_is_left_out_there_as_well_and_counted(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Else the row of a process that had lost its lock would win by waiting for another row."""
+
+        def without_late(lane: Lane, records: Records, *_: object) -> tuple[Records, Any]:
+            is_late = pc.equal(records.offsets, 2)
+            return records.take([i for i, late in enumerate(is_late.to_pylist()) if not late]), records.offsets.filter(is_late)
+
+        monkeypatch.setattr(batches, "without_late", without_late)
+        self.applied = {LANES[0]: 4, LANES[1]: 2}
+        run.batch((4, 2, 1))
+        assert self.together == [[(LANES[0], [1, 3], 4), (LANES[1], [0, 1], 2)]]
+        assert (run.progress.next_offsets, run.progress.total.late) == (ends(4, 2, 1), 1)
 
 
 def test_a_process_that_is_killed_behind_unwritten_batches_goes_on_where_the_target_is(due: Callable[[bool], None]) -> None:
