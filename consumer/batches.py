@@ -218,6 +218,8 @@ class Batches:
         if waiting := [outcome for outcome in outcomes if outcome.waits]:
             has_moved = any(end > known.get(lane, 0) for lane, end in moved.items())
             is_to_come_here = self._is_there and self.size.hold()
+            if is_to_come_here:
+                LOG.info("task %s: lanes wait for each other: executors have no part in the next batches", self._task.task_id)
             self._wait_for_others(waiting, has_moved=has_moved or is_to_come_here)
 
     def _forget_versions(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,12 @@ from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.position import BinlogPosition, KafkaPosition, kafka_positions_to_json
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
+from tests.integration.consumer.test_together import Source
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
-PARTITIONS = 3
+PARTITIONS, EXCHANGES = 3, 200
 
 
 @pytest.fixture
@@ -97,6 +99,40 @@ USERS = Table(TableId("shop", "users"), (Column("id", "int"), Column("name", "va
 
 def user(key: int, name: str) -> Row:
     return {"id": str(key), "name": name}
+
+
+def test_rows_that_exchange_unique_values_across_partitions_get_on_where_executors_apply_the_lanes(shop: Shop) -> None:
+    """Each executor has one lane, and waits, as each exchange is a ring through all of them; then the driver applies them together."""
+    source = Source(replace(USERS, id=TableId(shop.name, "users")))
+    producer, sent = Producer({"bootstrap.servers": shop.addresses.kafka}), [0] * PARTITIONS
+
+    def send() -> None:
+        for partition, lane in enumerate(source.lanes):
+            for _, value in lane[sent[partition] :]:
+                producer.produce(shop.name, value, partition=partition)
+            sent[partition] = len(lane)
+        assert producer.flush(30) == 0
+
+    shop.create("users", "id INT PRIMARY KEY, name VARCHAR(40) NOT NULL UNIQUE")
+    for key in range(3 * EXCHANGES):
+        source.put(key, f"name {key}")
+    send()
+    loads = [shop.load(target, consumer__source__maxRecordsPerBatch="300") for target in ("postgresql", "mariadb")]
+    for load in loads:
+        load.start()
+    for load in loads:
+        wait_until(lambda load=load: shop.is_applied(load), "the rows")  # type: ignore[misc]
+        load.kill()
+    for at in range(EXCHANGES):
+        source.rotate(range(at * 3, at * 3 + 3), f"between {at}")
+    send()
+    for load in loads:
+        load.start()
+    for load in loads:
+        wait_until(lambda load=load: shop.is_applied(load), "the exchanges")  # type: ignore[misc]
+        assert "executors have no part in the next batches" in load.log.read_text()
+    rows = shop.rows("users")
+    assert rows["mariadb"] == rows["postgresql"] == sorted(source.rows.items())
 
 
 class Lanes:

@@ -31,7 +31,8 @@ Value = str | None
 class Source:
     """A table of users with unique names, and the records of its changes in partitions by key."""
 
-    def __init__(self) -> None:
+    def __init__(self, table: Table = USERS) -> None:
+        self._table = table
         self.rows: dict[int, Value] = {}
         self.lanes: list[list[tuple[int, bytes]]] = [[] for _ in range(PARTITIONS)]
         self._pos = 4
@@ -46,7 +47,7 @@ class Source:
 
     def _log(self, key: int, op: Op, before: Row | None, after: Row | None) -> None:
         self._pos += 100
-        change = RowChange(USERS, op, before, after, Origin("mysql-bin.000003", self._pos, server_id=1, commit_us=self._pos * 1000))
+        change = RowChange(self._table, op, before, after, Origin("mysql-bin.000003", self._pos, server_id=1, commit_us=self._pos * 1000))
         lane = self.lanes[key % PARTITIONS]
         lane.append((len(lane), CANAL.to_bytes(change)))
 
