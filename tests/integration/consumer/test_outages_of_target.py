@@ -23,7 +23,8 @@ from cdcbus.ops.stack.databases import MARIADB, POSTGRESQL
 from cdcbus.ops.stack.server import Server
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
-from cdcbus.tasks.task_nodes import State, TaskNodes
+from cdcbus.plugins.task_status import State
+from cdcbus.tasks.task_nodes import TaskNodes
 from tests.support.secure_servers import answers, open_folder, place_of
 from tests.support.shop import Shop
 from tests.support.waiting import wait_until

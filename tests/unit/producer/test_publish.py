@@ -14,10 +14,10 @@ from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Origin
 from cdcbus.producer import publish
+from cdcbus.producer.decodable_table import decodable
 from cdcbus.producer.generate import TableWriter
 from cdcbus.producer.publish import KafkaPublisher
 from cdcbus.producer.rows import Rows
-from cdcbus.producer.schema import decodable
 from cdcbus.producer.table_map import parse
 from tests.unit.producer.test_table_map import strings, table_map
 
