@@ -30,8 +30,8 @@ from cdcbus.consumer.steps import Step
 from cdcbus.consumer.task import LoadTask, SchemaChange
 from cdcbus.consumer.wanted import Wanted
 from cdcbus.consumer.write_net import NOTHING_KNOWN, write_net
-from cdcbus.plugins.columnar import RowGroup
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Loader, LoadTransaction, TargetTable
+from cdcbus.plugins.converters.columnar import RowGroup
 from cdcbus.plugins.errors import (
     ConfigError,
     DataError,
@@ -42,7 +42,7 @@ from cdcbus.plugins.errors import (
     TargetUnavailable,
     UnmappedColumn,
 )
-from cdcbus.plugins.loaders.widen import lacking, too_narrow
+from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Op, RowChange, Table, TableId
 
 LOG = logging.getLogger(__name__)

@@ -35,8 +35,8 @@ from cdcbus.consumer.stored_positions import StoredPositions
 from cdcbus.consumer.task import LoadTask
 from cdcbus.consumer.turns import TURNS
 from cdcbus.plugins.errors import PositionError, TargetUnavailable
+from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.start import Replay
-from cdcbus.plugins.task_at_work import TASK_AT_WORK
 
 LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 0.05  # whether the query is to end

@@ -28,7 +28,7 @@ from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.task import LoadTask, OnError
 from cdcbus.plugins.epoch import without_epoch
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, DataError, TargetRejected
-from cdcbus.plugins.kafka_refusal import Refusals
+from cdcbus.plugins.kafka.client_errors import Refusals
 
 LOG = logging.getLogger(__name__)
 _LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")

@@ -29,11 +29,11 @@ from cdcbus.consumer.task import LoadTask
 from cdcbus.consumer.wanted import Wanted
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Counts, Details, Landmark
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, ConfigError, DataError, OffsetConflict, UnreadableEvent
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.producer import CONNECT_SECONDS, LARGE_CURE, KafkaWriter
 from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.kafka.topics import named_topics
-from cdcbus.plugins.kafka.transaction import Transaction
-from cdcbus.plugins.kafka.writer import CONNECT_SECONDS, LARGE_CURE, KafkaWriter
+from cdcbus.plugins.kafka.transactions import Transaction
 from cdcbus.plugins.rowchange import Op, TableId
 
 LOG = logging.getLogger(__name__)

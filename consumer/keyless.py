@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cdcbus.plugins.contracts import Swaps, TableBatch, TargetTable
 from cdcbus.plugins.errors import DataError
-from cdcbus.plugins.loaders.held import holding
+from cdcbus.plugins.loaders.cells.canonical import holding
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
 
 Cells = tuple[Cell, ...]

@@ -11,8 +11,8 @@ from cdcbus.consumer.keyless import merge_keyless
 from cdcbus.consumer.whole_row import columns_missing
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import DataError
-from cdcbus.plugins.loaders.held import exactly, folded, holding, holds_less
-from cdcbus.plugins.loaders.spelling import folds
+from cdcbus.plugins.loaders.cells.canonical import exactly, folded, holding, holds_less
+from cdcbus.plugins.loaders.cells.equal_keys import folds
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
 
 Key = tuple[Cell, ...]

@@ -12,10 +12,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcbus.plugins.column_rows import ColumnRows
-from cdcbus.plugins.columnar import RowGroup
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
-from cdcbus.plugins.loaders.held import exact_of, folded, held_column, hold_of, holds_less, is_rounded
+from cdcbus.plugins.converters.columnar import RowGroup
+from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
+from cdcbus.plugins.loaders.cells.canonical import exact_of, folded, held_column, hold_of, holds_less, is_rounded
 from cdcbus.plugins.rowchange import Op
 
 

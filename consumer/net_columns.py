@@ -13,8 +13,8 @@ from cdcbus.consumer.mapper import Plan
 from cdcbus.consumer.merge_columns import merge_columns
 from cdcbus.consumer.records import Records
 from cdcbus.consumer.report import earliest
-from cdcbus.plugins.columnar import RowGroup, read_columns
 from cdcbus.plugins.contracts import Converter, TableBatch
+from cdcbus.plugins.converters.columnar import RowGroup, read_columns
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.rowchange import Op, Row, RowChange, Table, TableId
 

@@ -14,8 +14,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from cdcbus.consumer.task import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import NO_MARK, AppliedOffset, Landmark, Mark, PositionStore
 from cdcbus.plugins.errors import BusError, BusRejected, ConfigError, NoPosition, PositionError, PositionLost, TargetReplaced, TopicRemade
-from cdcbus.plugins.kafka_refusal import Refusals
-from cdcbus.plugins.position import kafka_positions_from_json
+from cdcbus.plugins.kafka.client_errors import Refusals
+from cdcbus.plugins.positions import kafka_positions_from_json
 from cdcbus.plugins.start import AtTime, Edge, KafkaStart, Replay
 
 LOG = logging.getLogger(__name__)

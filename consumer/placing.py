@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcbus.consumer.mapper import MAX_PLANS, Plan
-from cdcbus.plugins.loaders.held import holds_less
+from cdcbus.plugins.loaders.cells.canonical import holds_less
 from cdcbus.plugins.rowchange import Row, RowChange, TableId
 
 MOST_COLUMNS = 6

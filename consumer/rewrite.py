@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cdcbus.consumer.mapper import Mapper, Plan, Route
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import Record, key_columns, key_text, marked_pair, split_key_change
 from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.registry import make_converter

@@ -41,8 +41,8 @@ from cdcbus.consumer.take_over import find_starts, take_over
 from cdcbus.consumer.task import LoadTask
 from cdcbus.consumer.topic_identity import TopicIdentity
 from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.error_policy import keep_trying
 from cdcbus.plugins.errors import CdcError, LogRefilled
-from cdcbus.plugins.policy import keep_trying
 from cdcbus.plugins.task_status import TaskStatus
 
 POLL_SECONDS = 0.1

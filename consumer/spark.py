@@ -31,7 +31,7 @@ from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.package_zip import package_zip
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, CdcError, ConfigError, SparkUnavailable
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 
 LOG = logging.getLogger(__name__)
 # What a call to Spark raises once its JVM has ended, for example by a signal to the whole process group.

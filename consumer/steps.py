@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cdcbus.consumer.mapper import Plan
 from cdcbus.consumer.whole_row import columns_missing
-from cdcbus.plugins.loaders.held import holding
+from cdcbus.plugins.loaders.cells.canonical import holding
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange, TableId
 
 Key = tuple[Cell, ...]

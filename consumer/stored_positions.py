@@ -15,7 +15,7 @@ from typing import Any
 from cdcbus.consumer.offsets import NOTHING_PASSED, NOWHERE, Lane
 from cdcbus.plugins.contracts import NO_MARK, Landmark, Mark, PositionStore
 from cdcbus.plugins.errors import PositionConflict
-from cdcbus.plugins.position import KafkaPosition, kafka_positions_to_json
+from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
 
 SAVE_SECONDS = 1.0
 NO_MARKS: Mapping[str, Mark] = {}

@@ -9,7 +9,7 @@ from enum import StrEnum
 from cdcbus.consumer.expression import Expression
 from cdcbus.consumer.mask import Mask
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Edge, KafkaStart
 

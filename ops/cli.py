@@ -216,7 +216,7 @@ def show(task_id: str, as_json: bool, bus: BusSettings) -> None:
 
 def _described(text: str) -> tuple[str, bool]:
     """What a stored position means, and whether a task could start from it."""
-    from cdcbus.plugins.position import BinlogPosition, kafka_positions_from_json
+    from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
 
     if not text.strip():
         return "blank: the task starts as its file says", True

@@ -12,7 +12,7 @@ from cdcbus.ops.bus_options import bus_options
 from cdcbus.ops.tables import json_option, print_json
 from cdcbus.ops.task_words import complete_task_id, task_argument
 from cdcbus.plugins.errors import ConfigError, PositionError
-from cdcbus.plugins.position import BINLOG_FORM, KAFKA_FORM, BinlogPosition, kafka_positions_from_json, kafka_positions_to_json
+from cdcbus.plugins.positions import BINLOG_FORM, KAFKA_FORM, BinlogPosition, kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.tasks.orders import refuse_running
 from cdcbus.tasks.position_history import histories, merged, positions_of, set_positions, undone
 from cdcbus.tasks.task_nodes import TaskNodes

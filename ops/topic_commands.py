@@ -24,7 +24,7 @@ from cdcbus.ops.topic_rows import as_fields, is_wanted, line, printable, utc
 from cdcbus.plugins.converters.auto import format_of
 from cdcbus.plugins.converters.json_schema import json_schema
 from cdcbus.plugins.errors import ConfigError, ConversionError
-from cdcbus.plugins.position import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
+from cdcbus.plugins.positions import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, Table, TableId
 from cdcbus.plugins.start import AtTime, Edge

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, cast
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from cdcbus.plugins.errors import BusError, BusRejected, ConfigError
-from cdcbus.plugins.kafka_refusal import Refusals
+from cdcbus.plugins.kafka.client_errors import Refusals
 
 if TYPE_CHECKING:
     from cdcbus.consumer.task import LoadTask
-    from cdcbus.plugins.kafka.publish_config import PublishConfig
+    from cdcbus.plugins.kafka.config import PublishConfig
     from cdcbus.producer.task import FetchTask
 
 ANSWER_SECONDS = 4.0
@@ -56,7 +56,7 @@ def access_of(task: FetchTask | LoadTask) -> Access:
 
 def access_to(config: PublishConfig) -> Access:
     """How to look at what is written there."""
-    from cdcbus.plugins.kafka_client import Client, client_options
+    from cdcbus.plugins.kafka.client_options import Client, client_options
 
     options = client_options(config.kafka_options, Client.LOOK_UP, lambda _option, _sentence: None)
     return Access(config.servers, options, config.converter)

@@ -15,7 +15,7 @@ from cdcbus.plugins.rowchange import Cell, Column, RowChange, TableDdl, TableId
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from cdcbus.plugins.columnar import Columns
+    from cdcbus.plugins.converters.columnar import Columns
 
 
 class Converter(Protocol):

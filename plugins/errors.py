@@ -32,7 +32,7 @@
         └── TargetRejected       the target refuses these rows
             └── RowConflict      another row forbids it: a unique value that it holds, a foreign key
 
-What a task does on each (retry, stop) is one table: `cdcbus.plugins.policy`. Messages never hold cell values or secrets.
+What a task does on each (retry, stop) is one table: `cdcbus.plugins.error_policy`. Messages never hold cell values or secrets.
 All are picklable, as Spark sends them between processes.
 """
 

@@ -16,8 +16,8 @@ from json.encoder import encode_basestring as json_string
 from typing import Any
 
 from cdcbus.plugins.contracts import Converter
+from cdcbus.plugins.converters.record_template import Frame, FramedConverter, Slot
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.plugins.frames import Frame, FramedConverter, Slot
 from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.rowchange import Op, Origin, RowChange
 from cdcbus.producer import native

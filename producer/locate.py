@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pymysqlreplication.constants import BINLOG
 
 from cdcbus.plugins.errors import ConfigError, PositionLost
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer import server as servers
 from cdcbus.producer import tagged_gtid
 from cdcbus.producer.events import GTID_TAGGED, HEADER

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
-from cdcbus.plugins.frames import Slot
+from cdcbus.plugins.converters.record_template import Slot
 from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.rowchange import Op
 from cdcbus.producer.charsets import BYTES_PER_CHARACTER, decoder

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from cdcbus.plugins.contracts import Converter, DdlConverter, JoiningConverter
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, UnreadableEvent
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.producer import CONNECT_SECONDS, LARGE_CURE, KafkaWriter
 from cdcbus.plugins.kafka.record_key import Record, key_columns, key_text, marked_pair, split_key_change
 from cdcbus.plugins.kafka.topic_names import topic_of
-from cdcbus.plugins.kafka.writer import CONNECT_SECONDS, LARGE_CURE, KafkaWriter
 from cdcbus.plugins.rowchange import Op, RowChange, Table, TableDdl, TableId
 from cdcbus.producer.decodable_table import DecodableTable
 from cdcbus.producer.decode import OPS

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pymysqlreplication.constants import BINLOG
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.plugins.position import BinlogPosition, Published
+from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.plugins.rowchange import Origin, TableId
 from cdcbus.producer import events as kinds
 from cdcbus.producer import tagged_gtid, xa

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import Origin, RowChange, TableDdl
 from cdcbus.producer.decodable_table import DecodableTable
 from cdcbus.producer.decode import OPS, Layout, layout, row_images

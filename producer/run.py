@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from threading import Event
 
 from cdcbus.plugins.contracts import PositionStore, SchemaStore
+from cdcbus.plugins.error_policy import keep_trying
 from cdcbus.plugins.errors import NoPosition, PositionConflict, PositionError, PositionLost, SourceError, SourceUnavailable
-from cdcbus.plugins.policy import keep_trying
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.task_status import TaskStatus

@@ -12,7 +12,7 @@ import pymysql
 
 from cdcbus.plugins.errors import PositionLost, SourceError, SourceMisconfigured, SourceRefused, SourceUnavailable
 from cdcbus.plugins.mysql_tls import TLS_ERRORS, is_tls_refusal
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.grants import read_grants
 from cdcbus.producer.task import SourceConfig
 

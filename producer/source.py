@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from cdcbus.plugins.contracts import SchemaStore
 from cdcbus.plugins.errors import PositionLost, SourceMisconfigured
-from cdcbus.plugins.position import BinlogPosition, Published
+from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.plugins.start import AtGtid, AtTime, BinlogStart, Edge
 from cdcbus.producer import server as servers
 from cdcbus.producer.ddl_scan import DdlScan

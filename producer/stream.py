@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 from pymysql.constants import COMMAND
 
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.gtid import GtidSet, MysqlGtids
 from cdcbus.producer.server import Server
 

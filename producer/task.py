@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.mysql_tls import BY_ITSELF, MysqlTls
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import BinlogStart, Edge

@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import Protocol
 
 from cdcbus.plugins.contracts import PositionStore
-from cdcbus.plugins.kafka.publish_config import PublishConfig
-from cdcbus.plugins.kafka.transaction import Transaction
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.transactions import Transaction
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.publish import KafkaPublisher
 
 LOG = logging.getLogger(__name__)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from cdcbus.consumer.mapper import Route
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.loaders.add_column import add_columns
-from cdcbus.plugins.loaders.held import holds_less
-from cdcbus.plugins.loaders.widen import too_narrow
+from cdcbus.plugins.loaders.cells.canonical import holds_less
+from cdcbus.plugins.loaders.schema_evolution import too_narrow
 from cdcbus.plugins.rowchange import Column
 from cdcbus.tasks.check_records import Sample, Seen
 from cdcbus.tasks.observations import Observation, error, ok, warning

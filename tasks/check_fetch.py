@@ -10,10 +10,10 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from cdcbus.plugins.contracts import PositionStore
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.producer import TopicShape
 from cdcbus.plugins.kafka.topics import named_topics
-from cdcbus.plugins.kafka.writer import TopicShape
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.producer import server as servers
 from cdcbus.producer.publish import KafkaPublisher

@@ -11,7 +11,7 @@ from cdcbus.consumer.forward import Forwarder
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.contracts import AppliedOffset, OffsetTable
 from cdcbus.plugins.errors import BusRejected
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.topics import named_topics
 from cdcbus.plugins.registry import make_converter
 from cdcbus.tasks.check_fetch import check_written_topics

@@ -14,7 +14,7 @@ from cdcbus.consumer.offsets import Lane, TopicLogs, lanes_of, starting_offsets
 from cdcbus.consumer.task import LoadTask
 from cdcbus.consumer.topic_identity import topic_ids
 from cdcbus.plugins.contracts import JdbcTarget, Loader, OffsetTable, PositionStore, TargetTable
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import TableId

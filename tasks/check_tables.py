@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import key_columns
 from cdcbus.plugins.rowchange import Column, Table, TableId
 from cdcbus.producer import server as servers

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from cdcbus.plugins.kafka_client import Client, client_options
+from cdcbus.plugins.kafka.client_options import Client, client_options
 from cdcbus.tasks.settings import Settings
 
 Fixed = Mapping[str, tuple[frozenset[str], str]]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from cdcbus.consumer.mapper import Mapper, is_pattern
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders.jdbc_url import read_url
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.filter import TableFilter

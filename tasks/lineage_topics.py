@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.kafka.publish_config import PublishConfig, TopicRule
+from cdcbus.plugins.kafka.config import PublishConfig, TopicRule
 from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.rowchange import TableId
 

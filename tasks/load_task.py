@@ -8,8 +8,8 @@ from cdcbus.consumer.processor import KEY as PROCESSOR_KEY
 from cdcbus.consumer.processor import is_python
 from cdcbus.consumer.task import DeadLetterConfig, LoadTask, OnError, SchemaChange, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget, ZeroDate
-from cdcbus.plugins.kafka.publish_config import PublishConfig
-from cdcbus.plugins.kafka_client import CONNECTING, Client
+from cdcbus.plugins.kafka.client_options import CONNECTING, Client
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.registry import converter_names
 from cdcbus.plugins.start import AfterOffset, Edge, KafkaStart, Replay
 from cdcbus.tasks.kafka_options import CONSUMER_FIXED, PRODUCER_FIXED, kafka_options

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from threading import Thread
 
+from cdcbus.plugins.error_policy import Action, policy_of
 from cdcbus.plugins.errors import CdcError, ConfigError
-from cdcbus.plugins.policy import Action, policy_of
 from cdcbus.tasks.findings import printable
 
 PROBE_SECONDS = 10.0

@@ -15,7 +15,7 @@ import orjson
 from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import ConfigError, PositionConflict
-from cdcbus.plugins.position import kafka_positions_from_json, kafka_positions_to_json
+from cdcbus.plugins.positions import kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.tasks.audit import audited
 from cdcbus.tasks.json_nodes import answer, get_children, get_node, now, reported
 from cdcbus.tasks.positions import ROOT, position_path, stored_positions, written_from_json, written_path, written_to_json

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from cdcbus.consumer.offsets import Lane, TopicLogs, lanes_of
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import ConfigError, PositionError, PositionLost
-from cdcbus.plugins.position import BinlogPosition, KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
+from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.plugins.start import AfterOffset, AtTime, Edge, Replay
 from cdcbus.producer import server as servers
 from cdcbus.producer.locate import when

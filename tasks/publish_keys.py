@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cdcbus.plugins.kafka.publish_config import PublishConfig
-from cdcbus.plugins.kafka_client import Client
+from cdcbus.plugins.kafka.client_options import Client
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.tasks.kafka_options import KafkaOptions
 from cdcbus.tasks.kinds import BYTES, FLAG, NAMES, TEXT
 from cdcbus.tasks.settings import Settings

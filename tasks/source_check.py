@@ -10,8 +10,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.kafka_client import Client
-from cdcbus.plugins.kafka_refusal import Refusals
+from cdcbus.plugins.kafka.client_errors import Refusals
+from cdcbus.plugins.kafka.client_options import Client
 from cdcbus.tasks.entries import filled
 from cdcbus.tasks.fetch_task import source_config
 from cdcbus.tasks.findings import Findings, Severity

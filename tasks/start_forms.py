@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import AfterOffset, AtGtid, AtTime, BinlogStart, Edge, KafkaStart, Replay
 from cdcbus.tasks.kinds import Kind
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import CdcError
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.tasks.check_forward import check_forward
 from cdcbus.tasks.check_load import check_target
 from cdcbus.tasks.observations import Outcome

@@ -15,7 +15,7 @@ from typing import Any
 
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import CdcError
-from cdcbus.plugins.task_at_work import TASK_AT_WORK
+from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.task_status import State, TaskStatus
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.json_nodes import age_seconds, groups, now

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cdcbus.plugins.kafka.publish_config import NewTopics, TopicRule
+from cdcbus.plugins.kafka.config import NewTopics, TopicRule
 from cdcbus.plugins.kafka.topic_names import LEGAL
 from cdcbus.tasks.kinds import Kind
 

@@ -14,7 +14,7 @@ from cdcbus.ops.demo.schema import mariadb_ddl, postgresql_ddl
 from cdcbus.ops.stack import sql
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import BusRejected, BusUnavailable
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.server import latest_position
 from cdcbus.tasks.positions import ROOT
 

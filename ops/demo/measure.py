@@ -20,7 +20,7 @@ from cdcbus.ops.demo.task_files import FETCH, Target
 from cdcbus.ops.stack import sql
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.errors import BusUnavailable
-from cdcbus.plugins.position import BinlogPosition, kafka_positions_from_json
+from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
 from cdcbus.producer.server import latest_position
 from cdcbus.tasks.positions import position_path
 

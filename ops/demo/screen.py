@@ -18,7 +18,7 @@ from rich.text import Text
 from cdcbus.ops.demo.fresh import TOPIC
 from cdcbus.ops.demo.measure import Offsets, Rates, Sample
 from cdcbus.ops.demo.task_files import FETCH
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 
 LINE_SECONDS = 3.0  # between two lines where there is no terminal
 WIDTH = 80

@@ -10,7 +10,7 @@ from pathlib import Path
 from cdcbus.ops.demo.fresh import TOPIC
 from cdcbus.ops.demo.schema import SCHEMA, TABLES
 from cdcbus.ops.stack.addresses import Addresses, Database
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 
 FETCH = "demo-fetch"
 

@@ -15,7 +15,7 @@ from cdcbus.ops.doctor.zookeeper import check_zookeeper
 from cdcbus.ops.topic_log import access_of, access_to
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.topics import named_topics
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.bus_nodes import BusNodes

@@ -13,7 +13,7 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.kafka_refusal import Refusals
+from cdcbus.plugins.kafka.client_errors import Refusals
 from cdcbus.tasks.observations import Observation, error, ok, probe, warning
 
 ANSWER_SECONDS = 8.0

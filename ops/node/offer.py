@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from cdcbus.plugins.error_policy import growing_pause
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.policy import growing_pause
 from cdcbus.tasks.dist import properties_lines
 from cdcbus.tasks.keys import ISOLATED, KEYS
 from cdcbus.tasks.kinds import FLAG, NUMBER, Kind, split_list

@@ -31,7 +31,7 @@ from cdcbus.consumer.spark import OpenSpark, shared_spark
 from cdcbus.consumer.task import LoadTask
 from cdcbus.ops.node.task_process import RotatedLog
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
-from cdcbus.plugins.task_at_work import TASK_AT_WORK
+from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.tasks.bus_settings import BusSettings
 from cdcbus.tasks.findings import Severity
 from cdcbus.tasks.named_task import inspect_stored, ready_task

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from cdcbus.plugins.error_policy import Action, policy_of
 from cdcbus.plugins.errors import CdcError, PositionConflict
-from cdcbus.plugins.policy import Action, policy_of
 
 PROGRAMS = ("/api/", "/inspect/", "/metrics", "/healthz")
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>cdcbus</title>

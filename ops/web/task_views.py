@@ -20,9 +20,9 @@ from cdcbus.ops.not_taken import explained
 from cdcbus.ops.web.bus import WebBus
 from cdcbus.ops.web.charts import Series
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionError
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders.jdbc_url import read_url
-from cdcbus.plugins.position import BinlogPosition, kafka_positions_from_json
+from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
 from cdcbus.plugins.task_status import State
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.dist_nodes import DistNodes

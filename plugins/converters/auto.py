@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from cdcbus.plugins.converters import canal_row, debezium_json, maxwell_json, ogg_json, porter_json
-from cdcbus.plugins.converters.cells import parsed
+from cdcbus.plugins.converters.json_cells import parsed
 from cdcbus.plugins.converters.read_only import ReadOnly
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import RowChange

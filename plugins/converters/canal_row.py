@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from cdcbus.plugins.converters.canal_values import Rendering, ours, read_as, rendered, sql_types
-from cdcbus.plugins.converters.cells import cells, parsed, whole_number
+from cdcbus.plugins.converters.json_cells import cells, parsed, whole_number
+from cdcbus.plugins.converters.record_template import Frame, Slot
 from cdcbus.plugins.errors import ConversionError
-from cdcbus.plugins.frames import Frame, Slot
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableDdl, TableId
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from cdcbus.plugins.columnar import Columns
+    from cdcbus.plugins.converters.columnar import Columns
 
 # Canal's types that change no row.
 _WITHOUT_ROWS = {"CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT"}
@@ -122,7 +122,7 @@ class CanalRow:
 
     def read_columns(self, records: pa.BinaryArray) -> Columns:
         """Many records at once."""
-        from cdcbus.plugins.columnar import CANAL_ROW, columns_on_wire  # brings Arrow, which writers do not need
+        from cdcbus.plugins.converters.columnar import CANAL_ROW, columns_on_wire  # brings Arrow, which writers do not need
 
         return columns_on_wire(records, self, CANAL_ROW)
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import orjson
 
-from cdcbus.plugins.converters.cells import cells, parsed, whole_number
 from cdcbus.plugins.converters.debezium_values import Decode, column_type, geometry
+from cdcbus.plugins.converters.json_cells import cells, parsed, whole_number
 from cdcbus.plugins.converters.read_only import ReadOnly
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId, Unclear

@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from cdcbus.plugins.converters.cells import Number, cell_text
+from cdcbus.plugins.converters.json_cells import Number, cell_text
 from cdcbus.plugins.rowchange import Cell
 
 Decode = Callable[[Any], Cell]  # raises ValueError, TypeError, KeyError or OverflowError for what is not of the type

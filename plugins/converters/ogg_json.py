@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from cdcbus.plugins.converters.cells import cells, parsed
+from cdcbus.plugins.converters.json_cells import cells, parsed
+from cdcbus.plugins.converters.record_template import Frame, Slot
 from cdcbus.plugins.errors import ConversionError
-from cdcbus.plugins.frames import Frame, Slot
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from cdcbus.plugins.columnar import Columns
+    from cdcbus.plugins.converters.columnar import Columns
 
 _LETTERS = {Op.INSERT: "I", Op.UPDATE: "U", Op.DELETE: "D", Op.TRUNCATE: "T"}
 _OPS = {letter: op for op, letter in _LETTERS.items()} | {op.value: op for op in Op} | {"REPLACE": Op.INSERT}
@@ -85,7 +85,7 @@ class OggJson:
 
     def read_columns(self, records: pa.BinaryArray) -> Columns:
         """Many records at once."""
-        from cdcbus.plugins.columnar import OGG_JSON, columns_on_wire  # brings Arrow, which writers do not need
+        from cdcbus.plugins.converters.columnar import OGG_JSON, columns_on_wire  # brings Arrow, which writers do not need
 
         return columns_on_wire(records, self, OGG_JSON)
 

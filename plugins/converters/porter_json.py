@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from cdcbus.plugins.converters.cells import cells, parsed, whole_number
+from cdcbus.plugins.converters.json_cells import cells, parsed, whole_number
 from cdcbus.plugins.converters.read_only import ReadOnly
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, RowChange, Table, TableId

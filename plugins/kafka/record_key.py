@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from cdcbus.plugins.errors import ConfigError, UnreadableEvent
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.rowchange import Op, Row, RowChange, Table
 
 Record = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.rowchange import TableId
 
 LEGAL = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")

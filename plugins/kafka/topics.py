@@ -12,7 +12,7 @@ from confluent_kafka.admin._metadata import ClusterMetadata
 from confluent_kafka.cimpl import NewTopic
 
 from cdcbus.plugins.errors import BusRejected, BusUnavailable
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 
 ANSWER_SECONDS = 10.0
 

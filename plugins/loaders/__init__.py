@@ -7,14 +7,14 @@ from typing import Final
 
 from cdcbus.plugins.contracts import JdbcTarget, Loader
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.loaders.dialect import SqlDialect
+from cdcbus.plugins.loaders.dialects.mysql import Mysql
+from cdcbus.plugins.loaders.dialects.oracle import Oracle
+from cdcbus.plugins.loaders.dialects.postgresql import Postgresql
+from cdcbus.plugins.loaders.dry_run import JdbcSqlDebug
 from cdcbus.plugins.loaders.engine import Database, open_database
-from cdcbus.plugins.loaders.jdbc import JdbcBatch, JdbcSingle
 from cdcbus.plugins.loaders.jdbc_url import read_url
-from cdcbus.plugins.loaders.mysql import Mysql
-from cdcbus.plugins.loaders.oracle import Oracle
-from cdcbus.plugins.loaders.postgresql import Postgresql
-from cdcbus.plugins.loaders.sql import SqlDialect
-from cdcbus.plugins.loaders.sql_debug import JdbcSqlDebug
+from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch, JdbcSingle
 
 LOADERS: Final[dict[str, Callable[[Database, str], Loader]]] = {
     "JdbcBatch": JdbcBatch,

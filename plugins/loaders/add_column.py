@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from cdcbus.plugins.contracts import TargetTable
-from cdcbus.plugins.loaders.sql import QUOTING
+from cdcbus.plugins.loaders.dialect import QUOTING
 from cdcbus.plugins.rowchange import Column
 
 # MySQL type name -> the target's; {} takes the length or precision as the source spells it, "(10,2)" or nothing.

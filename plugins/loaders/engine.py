@@ -17,9 +17,9 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable
+from cdcbus.plugins.loaders.dialect import SqlDialect
 from cdcbus.plugins.loaders.jdbc_url import JdbcUrl
 from cdcbus.plugins.loaders.sessions import end_other_sessions, set_up_mysql, set_up_postgresql
-from cdcbus.plugins.loaders.sql import SqlDialect
 
 LOG = logging.getLogger(__name__)
 DRIVERS: Final = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "oracle": "oracle+oracledb"}

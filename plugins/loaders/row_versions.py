@@ -14,9 +14,9 @@ from sqlalchemy.exc import DBAPIError
 
 from cdcbus.plugins.contracts import VERSION, RowVersion, TargetTable
 from cdcbus.plugins.errors import TargetMisconfigured
+from cdcbus.plugins.loaders.catalog import reflect
+from cdcbus.plugins.loaders.dialect import QUOTING
 from cdcbus.plugins.loaders.engine import Database
-from cdcbus.plugins.loaders.reflect import reflect
-from cdcbus.plugins.loaders.sql import QUOTING
 from cdcbus.plugins.rowchange import TableId
 
 PREFIX: Final = "cdcbus_row_"

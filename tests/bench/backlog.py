@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pymysql
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.server import latest_position
 
 SCHEMA = "bench"

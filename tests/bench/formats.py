@@ -16,7 +16,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table as Grid
 
-from cdcbus.plugins.columnar import read_columns
+from cdcbus.plugins.converters.columnar import read_columns
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 

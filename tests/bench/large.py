@@ -35,7 +35,7 @@ from rich.console import Console
 
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.stack import down, up
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.server import latest_position
 from cdcbus.tasks.positions import connect as zookeeper
 

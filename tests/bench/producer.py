@@ -33,9 +33,9 @@ from rich.table import Table
 
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.stack import down, up
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import key_columns
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.producer.generate import TableWriter
 from cdcbus.producer.publish import KafkaPublisher

@@ -21,7 +21,7 @@ from rich.console import Console
 
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.stack import down, up
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.run import Progress, run
 from cdcbus.producer.schema_history import MemorySchemas

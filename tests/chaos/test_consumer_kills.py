@@ -24,7 +24,7 @@ from rich.console import Console
 from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.ops.stack.stack import kill, up
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from tests.support.entangled_load import TABLES, EntangledLoad, create_tables, fetch_keys, scratch_topic
 from tests.support.python_workers import python_workers
 from tests.support.shop import Shop, open_shop

@@ -11,7 +11,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.stack.addresses import Addresses
-from cdcbus.plugins.position import BinlogPosition, kafka_positions_from_json
+from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 

@@ -15,7 +15,7 @@ from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack import processes
 from cdcbus.ops.stack.addresses import Addresses
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from tests.integration.producer.reading import position
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until

@@ -12,7 +12,6 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import AppliedOffset, Counts, Details, Loader, OffsetTable, Swaps, TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import (
     ConfigError,
@@ -25,6 +24,7 @@ from cdcbus.plugins.errors import (
     TargetUnavailable,
 )
 from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
 from cdcbus.plugins.rowchange import Cell, Column, TableId
 from tests.contract.target_server import TargetServer
 

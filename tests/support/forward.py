@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.plugins.converters.canal_row import CanalRow
-from cdcbus.plugins.position import kafka_positions_from_json
+from cdcbus.plugins.positions import kafka_positions_from_json
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from cdcbus.tasks.positions import connect, position_path
 from tests.support.committed import committed

@@ -10,7 +10,7 @@ from cdcbus.ops.stack import processes
 from cdcbus.ops.stack.addresses import Database, Plan
 from cdcbus.ops.stack.databases import SOURCE
 from cdcbus.ops.stack.server import Place
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from tests.integration.producer.reading import connect, position
 from tests.support.secure_servers import answers, open_folder, place_of
 from tests.support.waiting import wait_until

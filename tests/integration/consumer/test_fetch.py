@@ -24,7 +24,7 @@ from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.spark import begin_at, kafka_stream, spark_session
 from cdcbus.consumer.task import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 from tests.support.private_broker import private_broker
 from tests.support.waiting import wait_until
 

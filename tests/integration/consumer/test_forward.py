@@ -25,7 +25,7 @@ from cdcbus.consumer.task import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, DataError, OffsetConflict
-from cdcbus.plugins.kafka.publish_config import NewTopics, PublishConfig
+from cdcbus.plugins.kafka.config import NewTopics, PublishConfig
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from tests.support.committed import committed
 from tests.support.records import records_of
@@ -168,7 +168,7 @@ def test_what_was_sent_and_not_committed_is_never_seen(
     topic = transactional.task_id
     died = forwarding(transactional)
     with monkeypatch.context() as patched:
-        patched.setattr("cdcbus.plugins.kafka.transaction.Transaction.commit", lambda *_: None)
+        patched.setattr("cdcbus.plugins.kafka.transactions.Transaction.commit", lambda *_: None)
         died.apply((topic, 0), batch(insert(1)), 1, 5)
     second = forwarding(transactional)
     assert second.applied_offsets() == []

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcbus.plugins.position import KafkaPosition, kafka_positions_to_json
+from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
 from tests.support.forward import Forward, open_forward
 from tests.support.spark_cluster import executors
 from tests.support.waiting import wait_until

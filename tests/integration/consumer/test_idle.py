@@ -21,7 +21,7 @@ from cdcbus.consumer.idle import Pace, asleep, is_quiet
 from cdcbus.consumer.offsets import Lane
 from cdcbus.consumer.task import TopicConfig
 from cdcbus.ops.stack.addresses import Addresses
-from cdcbus.plugins.position import KafkaPosition, kafka_positions_to_json
+from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
 from cdcbus.tasks.positions import position_path
 from tests.support.bus import load_text, open_bus
 from tests.support.waiting import wait_until

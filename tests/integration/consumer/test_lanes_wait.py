@@ -15,7 +15,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.converters.canal_row import CanalRow
-from cdcbus.plugins.position import BinlogPosition, KafkaPosition, kafka_positions_to_json
+from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, kafka_positions_to_json
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from tests.integration.consumer.test_together import Source
 from tests.support.shop import Shop, open_shop

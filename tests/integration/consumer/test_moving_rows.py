@@ -12,7 +12,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 

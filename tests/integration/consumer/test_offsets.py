@@ -13,7 +13,7 @@ from cdcbus.consumer.offsets import TopicLogs, starting_offsets
 from cdcbus.consumer.task import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import PositionLost
-from cdcbus.plugins.position import KafkaPosition, kafka_positions_to_json
+from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
 from cdcbus.tasks.positions import MemoryPositions
 
 pytestmark = pytest.mark.integration

@@ -16,7 +16,7 @@ from cdcbus.consumer.records import Records
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.contracts import Counts, TableBatch
 from cdcbus.plugins.loaders import make_loader
-from cdcbus.plugins.loaders.jdbc import JdbcTransaction
+from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcTransaction
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.test_apply import CANAL, server, task  # noqa: F401

@@ -27,8 +27,8 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.errors import NoPosition, OffsetConflict, TargetReplaced, TargetUnavailable, TopicRemade
 from cdcbus.plugins.loaders import make_loader
-from cdcbus.plugins.loaders.jdbc import JdbcBatch
-from cdcbus.plugins.position import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
+from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch
+from cdcbus.plugins.positions import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.plugins.start import Edge
 from cdcbus.tasks.position_history import positions_of, set_positions

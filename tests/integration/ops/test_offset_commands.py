@@ -14,7 +14,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget, Mark
 from cdcbus.plugins.loaders import make_loader
-from cdcbus.plugins.position import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
+from cdcbus.plugins.positions import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.tasks.positions import ZooKeeperPositions
 from cdcbus.tasks.swimlane_lock import lock_path
 from tests.support.bus import Bus, fetch_text, load_text, open_bus, resting_text

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from cdcbus.ops.cli import main
 from cdcbus.ops.topic_log import ANSWER_SECONDS
-from cdcbus.plugins.position import KafkaPosition, kafka_positions_to_json
+from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 from cdcbus.tasks.positions import ZooKeeperPositions, connect

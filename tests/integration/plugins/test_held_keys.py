@@ -15,9 +15,9 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import TargetRejected
 from cdcbus.plugins.loaders import make_loader
-from cdcbus.plugins.loaders.held import exactly, folded, holding
-from cdcbus.plugins.loaders.jdbc import JdbcBatch
-from cdcbus.plugins.loaders.spelling import are_plain, folds, spelling_of
+from cdcbus.plugins.loaders.cells.canonical import exactly, folded, holding
+from cdcbus.plugins.loaders.cells.equal_keys import are_plain, folds, spelling_of
+from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch
 from cdcbus.plugins.rowchange import TableId
 from tests.integration.plugins.test_loaders import MysqlServer, PostgresqlServer
 

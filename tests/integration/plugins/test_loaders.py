@@ -15,11 +15,11 @@ import pymysql
 import pytest
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import Counts, JdbcTarget, Loader, Swaps, TableBatch, TargetTable, Writes, ZeroDate
 from cdcbus.plugins.errors import RowConflict, TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders import make_loader
-from cdcbus.plugins.loaders.postgresql import MERGE_ROWS
+from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
+from cdcbus.plugins.loaders.dialects.postgresql import MERGE_ROWS
 from cdcbus.plugins.rowchange import Column, TableId
 from tests.contract.loader import LoaderContract
 from tests.contract.target_server import TargetServer

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import Loader, TableBatch, TargetTable, Writes
 from cdcbus.plugins.loaders import make_loader
-from cdcbus.plugins.loaders.postgresql import MERGE_ROWS
+from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
+from cdcbus.plugins.loaders.dialects.postgresql import MERGE_ROWS
 from cdcbus.plugins.rowchange import Column, TableId
 from tests.integration.plugins.test_loaders import MysqlServer, PostgresqlServer
 

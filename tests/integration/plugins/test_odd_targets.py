@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import Counts, JdbcTarget, Loader, TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected
 from cdcbus.plugins.loaders import make_loader
-from cdcbus.plugins.loaders.postgresql import MERGE_ROWS
+from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
+from cdcbus.plugins.loaders.dialects.postgresql import MERGE_ROWS
 from cdcbus.plugins.rowchange import Cell, TableId
 from tests.integration.plugins.test_loaders import POOR, MysqlServer, PostgresqlServer
 

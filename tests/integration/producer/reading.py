@@ -15,9 +15,9 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import Converter, SchemaStore
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.ogg_json import OggJson
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import Record, key_text, split_key_change
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import RowChange, TableDdl
 from cdcbus.producer.generate import TableWriter
 from cdcbus.producer.rows import Batch, Rows

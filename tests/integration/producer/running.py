@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from cdcbus.plugins.contracts import PositionStore, SchemaStore
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.run import Progress, run
 from cdcbus.producer.schema_history import MemorySchemas

@@ -13,7 +13,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import PositionLost, SourceRefused, SourceUnavailable
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import Edge
 from cdcbus.producer import end_watch
 from cdcbus.producer.end_watch import EndWatch, Sent

@@ -17,9 +17,9 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.ogg_json import OggJson
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import key_columns, key_text, split_key_change
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import RowChange
 from cdcbus.producer.task import FilterConfig
 from tests.integration.producer.golden_case import FOLDER, SCHEMA, Case, Expected, parse, render

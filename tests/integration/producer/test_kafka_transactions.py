@@ -15,8 +15,8 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import BusRejected, PositionError
-from cdcbus.plugins.kafka.transaction import Transaction
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.kafka.transactions import Transaction
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import Edge
 from cdcbus.producer import transactions
 from cdcbus.producer.task import FetchTask

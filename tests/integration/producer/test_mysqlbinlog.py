@@ -10,7 +10,7 @@ import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import Op, Row
 from tests.integration.producer.golden_case import FOLDER, parse
 from tests.integration.producer.reading import fetch_task, position, read

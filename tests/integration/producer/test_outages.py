@@ -21,7 +21,7 @@ from cdcbus.ops.stack import processes
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.ops.stack.stack import kill, up
 from cdcbus.plugins.errors import PositionLost, SourceMisconfigured
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer import stream
 from cdcbus.producer.server import binlog_files
 from cdcbus.producer.task import FetchTask
@@ -116,7 +116,7 @@ def test_a_broker_killed_under_load_loses_nothing_and_repeats_nothing(site: Site
 
 
 def test_a_task_can_be_stopped_while_no_broker_answers(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdcbus.plugins.kafka.writer.STOP_SECONDS", 1.0)
+    monkeypatch.setattr("cdcbus.plugins.kafka.producer.STOP_SECONDS", 1.0)
     with Running(site.task, site.positions) as running:
         running.until_stored(site.insert(1))
         site.killed("kafka")

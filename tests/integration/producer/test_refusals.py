@@ -24,7 +24,7 @@ from cdcbus.plugins.errors import (
     SourceUnavailable,
     UnreadableEvent,
 )
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import AtTime, Edge
 from cdcbus.producer.server import binlog_files
 from cdcbus.producer.source import BinlogSource
@@ -142,7 +142,7 @@ def test_an_unknown_topic(task: FetchTask, refused: Refused, kafka: str) -> None
 
 
 def test_a_broker_that_does_not_answer(task: FetchTask, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdcbus.plugins.kafka.writer.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("cdcbus.plugins.kafka.producer.CONNECT_SECONDS", 0.5)
     servers = f"127.0.0.1:{free_port(())}"
     assert f"no Kafka broker answers at {servers}" in refused(replace(task, publish=replace(task.publish, servers=servers)), BusUnavailable)
 

@@ -13,7 +13,7 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import NO_MARK, Mark, PositionStore
 from cdcbus.plugins.converters.ogg_json import OggJson
 from cdcbus.plugins.errors import NoPosition
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.start import Edge
 from cdcbus.producer.run import Progress

@@ -18,7 +18,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import UnreadableEvent, UnusableHistory
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import RowChange, TableId
 from cdcbus.producer import schema_history
 from cdcbus.producer.charsets import encoded

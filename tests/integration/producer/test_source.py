@@ -6,7 +6,7 @@ import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import RowChange
 from tests.integration.producer.reading import changes_of, fetch_task, position, read, read_batches
 

@@ -12,8 +12,8 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import BusRejected, ConfigError
-from cdcbus.plugins.kafka.publish_config import NewTopics, PublishConfig, TopicRule
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.kafka.config import NewTopics, PublishConfig, TopicRule
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.task import FetchTask
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import fetch_task, position

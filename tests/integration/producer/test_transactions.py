@@ -10,7 +10,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import RowChange
 from tests.integration.producer.reading import changes_of, connect, fetch_task, position, read, read_batches
 

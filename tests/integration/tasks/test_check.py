@@ -19,7 +19,7 @@ from cdcbus.ops.cli import main
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses, Database, free_port
 from cdcbus.plugins.converters.canal_row import CanalRow
-from cdcbus.plugins.position import BinlogPosition, KafkaPosition, kafka_positions_to_json
+from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, kafka_positions_to_json
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.producer.heartbeat import create_table
 from tests.integration.producer.reading import connect, global_variable

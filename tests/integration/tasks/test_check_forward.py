@@ -13,8 +13,8 @@ from confluent_kafka.admin import AdminClient
 from cdcbus.consumer.forward import Forwarder
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.converters.canal_row import CanalRow
-from cdcbus.plugins.kafka.publish_config import PublishConfig
-from cdcbus.plugins.position import KafkaPosition, kafka_positions_to_json
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.tasks.check import check_task
 from cdcbus.tasks.observations import Observation, Outcome

@@ -17,8 +17,8 @@ from cdcbus.consumer.report import BatchReport
 from cdcbus.consumer.task import LoadTask, TopicConfig
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.plugins.kafka.publish_config import PublishConfig
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from cdcbus.producer import server as servers

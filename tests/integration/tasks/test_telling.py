@@ -13,7 +13,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import DataError
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.task_status import State
 from cdcbus.producer.run import Progress
@@ -54,7 +54,7 @@ def task(publish: object) -> FetchTask:
 
 @pytest.fixture
 def publish() -> object:
-    from cdcbus.plugins.kafka.publish_config import PublishConfig
+    from cdcbus.plugins.kafka.config import PublishConfig
 
     return PublishConfig("127.0.0.1:1", "t", "canalRow")
 

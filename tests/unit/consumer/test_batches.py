@@ -34,7 +34,7 @@ from cdcbus.consumer.task import LoadTask, TopicConfig
 from cdcbus.consumer.turns import Turns
 from cdcbus.plugins.contracts import NO_MARK, AppliedOffset, JdbcTarget, Mark
 from cdcbus.plugins.errors import OffsetConflict, PositionConflict, PositionUnavailable, TargetUnavailable
-from cdcbus.plugins.position import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
+from cdcbus.plugins.positions import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.plugins.start import Edge
 from cdcbus.tasks.positions import MemoryNode, MemoryPositions
 from tests.support.waiting import wait_until

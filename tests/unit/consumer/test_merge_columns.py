@@ -11,8 +11,8 @@ from hypothesis.strategies import DrawFn
 
 from cdcbus.consumer.merge import merge
 from cdcbus.consumer.merge_columns import merge_columns
-from cdcbus.plugins.columnar import RowGroup
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable
+from cdcbus.plugins.converters.columnar import RowGroup
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from tests.support.module_searches import module_searches
 

@@ -15,7 +15,7 @@ from cdcbus.consumer.task import MapperRule
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.ogg_json import OggJson
 from cdcbus.plugins.errors import ConfigError, UnreadableEvent
-from cdcbus.plugins.kafka.publish_config import PublishConfig, TopicRule
+from cdcbus.plugins.kafka.config import PublishConfig, TopicRule
 from cdcbus.plugins.kafka.record_key import NEW_KEY, OLD_KEY
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 

@@ -9,8 +9,8 @@ import pytest
 from cdcbus.consumer.spark import classified, spark_error
 from cdcbus.consumer.task import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.error_policy import Action, policy_of
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, CdcError, SparkUnavailable
-from cdcbus.plugins.policy import Action, policy_of
 
 TASK = LoadTask("7", TopicConfig("kafka:9092", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget(""))
 OUTER = ["org.apache.spark.sql.streaming.StreamingQueryException", "java.lang.Exception", "org.apache.spark.SparkException"]

@@ -10,7 +10,7 @@ from cdcbus.ops.demo.course import kill_times
 from cdcbus.ops.demo.lag import Arrivals
 from cdcbus.ops.demo.measure import Consumed, Rates, Sample, is_at_least
 from cdcbus.ops.demo.screen import Phase, State, plain_line
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 
 NOON = datetime(2024, 2, 29, 12)
 

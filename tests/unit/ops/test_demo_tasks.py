@@ -14,7 +14,7 @@ from cdcbus.ops.demo.task_files import FETCH, TARGETS, write_task_files
 from cdcbus.ops.demo.tasks import TaskProcess, leftovers, stop_leftovers, stop_tasks
 from cdcbus.ops.stack.addresses import Plan
 from cdcbus.plugins.errors import CdcError
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.tasks.findings import Severity
 from cdcbus.tasks.properties import inspect_task
 

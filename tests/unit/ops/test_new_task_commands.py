@@ -6,7 +6,7 @@ from click.testing import CliRunner, Result
 from cdcbus.consumer.task import LoadTask, MapperRule
 from cdcbus.ops.cli import main
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.producer.task import FetchTask
 from cdcbus.tasks.new_task import example_text
 from cdcbus.tasks.properties import read_task

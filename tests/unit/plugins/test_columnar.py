@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcbus.plugins.columnar import BLOCK_ROWS, LONG_TEXT_BYTES, MIN_ROWS, Columns, RowGroup, read_columns
+from cdcbus.plugins.converters.columnar import BLOCK_ROWS, LONG_TEXT_BYTES, MIN_ROWS, Columns, RowGroup, read_columns
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 from tests.support.module_searches import module_searches

@@ -5,8 +5,8 @@ from threading import Event
 import pytest
 
 from cdcbus.plugins import errors
+from cdcbus.plugins.error_policy import POLICIES, UNKNOWN, Action, keep_trying, policy_of
 from cdcbus.plugins.errors import CdcError
-from cdcbus.plugins.policy import POLICIES, UNKNOWN, Action, keep_trying, policy_of
 from cdcbus.plugins.task_status import TaskStatus
 
 

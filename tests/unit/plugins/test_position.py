@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import PositionError
-from cdcbus.plugins.position import BinlogPosition, KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
+from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
 
 TOPICS = st.text(st.characters(codec="utf-8"), min_size=1)
 KAFKA = st.builds(KafkaPosition, TOPICS, st.integers(0, 2**31 - 1), st.integers(-1, 2**63 - 1))

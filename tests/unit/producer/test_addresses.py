@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdcbus.plugins.errors import SourceMisconfigured, SourceRefused, SourceUnavailable
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.producer.addresses import Addresses, pause_seconds
 from cdcbus.producer.task import FetchTask, FilterConfig, SourceConfig
 

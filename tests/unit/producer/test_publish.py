@@ -9,7 +9,7 @@ import pytest
 from pymysqlreplication.constants import BINLOG
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Origin

@@ -13,7 +13,7 @@ from pymysqlreplication.constants import BINLOG
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.plugins.position import BinlogPosition, Published
+from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.plugins.rowchange import TableDdl
 from cdcbus.producer.filter import TableFilter
 from cdcbus.producer.place import SPAN

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import PositionError
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.transactions import METADATA_BYTES, metadata, position_in
 
 POSITIONS = st.builds(

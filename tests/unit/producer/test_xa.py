@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer import xa
 from cdcbus.producer.xa import FINISH, Open, Prepared, prepared_xid
 

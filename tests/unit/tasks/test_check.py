@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from cdcbus.plugins.contracts import OffsetTable, TargetColumn, TargetTable
-from cdcbus.plugins.kafka.publish_config import PublishConfig
-from cdcbus.plugins.kafka.writer import TopicShape
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.producer import TopicShape
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.task import FetchTask, FilterConfig, SourceConfig
 from cdcbus.tasks.check_fetch import bytes_behind, describe_behind, describe_topic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdcbus.plugins.kafka.writer import _FIXED
+from cdcbus.plugins.kafka.producer import _FIXED
 from cdcbus.tasks.findings import Severity
 from cdcbus.tasks.kafka_options import PRODUCER_FIXED
 from cdcbus.tasks.properties import Inspection, inspect_text

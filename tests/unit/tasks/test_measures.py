@@ -8,7 +8,7 @@ from itertools import chain
 from cdcbus.consumer.offsets import Starts
 from cdcbus.consumer.progress import Progress
 from cdcbus.consumer.report import BatchReport
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.run import Progress as Done
 from cdcbus.tasks.measures import FetchMeasures, LoadMeasures

@@ -6,7 +6,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.plugins.position import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
+from cdcbus.plugins.positions import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.tasks.position_history import HISTORY, HISTORY_BYTES, Change, changed, history_to_json, merged, undone, without
 from cdcbus.tasks.positions import has_moved
 

@@ -1,6 +1,6 @@
 import pytest
 
-from cdcbus.plugins.position import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import AfterOffset, AtGtid, AtTime, BinlogStart, Edge, KafkaStart, Replay
 from cdcbus.tasks.start_forms import BINLOG_START, KAFKA_START
 

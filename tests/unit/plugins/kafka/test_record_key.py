@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import ConfigError, UnreadableEvent
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import NEW_KEY, OLD_KEY, key_columns, key_text, marked_pair, split_key_change
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 

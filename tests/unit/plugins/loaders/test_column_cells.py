@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.errors import TargetRejected
-from cdcbus.plugins.loaders import mysql, postgresql
-from cdcbus.plugins.loaders.column_cells import has_any
+from cdcbus.plugins.loaders.cells.arrow_literals import has_any
+from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
+from cdcbus.plugins.loaders.dialects import mysql, postgresql
 from cdcbus.plugins.rowchange import TableId
 from tests.support.module_searches import module_searches
 

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetTableUnfit, TargetUnavailable
-from cdcbus.plugins.loaders import mysql, oracle, postgresql
+from cdcbus.plugins.loaders.dialects import mysql, oracle, postgresql
 
 
 def wrapped(error: Exception, base: type[Exception]) -> BaseException:

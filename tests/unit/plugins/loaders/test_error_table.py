@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetTableUnfit, TargetUnavailable
-from cdcbus.plugins.loaders import mysql, oracle, postgresql
+from cdcbus.plugins.loaders.dialects import mysql, oracle, postgresql
 
 DOCS: Final = Path(__file__).parents[4] / "docs" / "targets.md"
 KINDS: Final[dict[str, tuple[str, type[TargetError]]]] = {

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from cdcbus.plugins.contracts import TargetColumn
-from cdcbus.plugins.loaders.held import folded, held_column, hold_of, holds_less
+from cdcbus.plugins.loaders.cells.canonical import folded, held_column, hold_of, holds_less
 
 CASES = [
     (TargetColumn("c", "int"), "007", "7"),

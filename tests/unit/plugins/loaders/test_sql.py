@@ -7,8 +7,8 @@ import pytest
 
 from cdcbus.plugins.contracts import Swaps, TableBatch, TargetColumn, TargetTable, Writes
 from cdcbus.plugins.errors import TargetRejected
-from cdcbus.plugins.loaders import mysql, oracle, postgresql
-from cdcbus.plugins.loaders.sql import SqlDialect
+from cdcbus.plugins.loaders.dialect import SqlDialect
+from cdcbus.plugins.loaders.dialects import mysql, oracle, postgresql
 from cdcbus.plugins.rowchange import TableId
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "sql"

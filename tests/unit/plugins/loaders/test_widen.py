@@ -5,7 +5,7 @@ import re
 import pytest
 
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
-from cdcbus.plugins.loaders.widen import lacking, too_narrow
+from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column, TableId
 
 

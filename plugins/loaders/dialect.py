@@ -14,7 +14,7 @@ from sqlalchemy.engine.interfaces import Dialect
 
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes, ZeroDate
 from cdcbus.plugins.errors import TargetError, TargetRejected
-from cdcbus.plugins.loaders.reflect import Catalog
+from cdcbus.plugins.loaders.catalog import Catalog
 from cdcbus.plugins.rowchange import Cell, TableId
 
 Cells = tuple[Cell, ...]

@@ -17,11 +17,11 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin._metadata import ClusterMetadata
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, ConfigError
-from cdcbus.plugins.kafka.publish_config import PublishConfig
+from cdcbus.plugins.kafka.client_errors import Refusals
+from cdcbus.plugins.kafka.client_options import Client, client_options
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.kafka.topics import Topics, missing, named_topics
-from cdcbus.plugins.kafka_client import Client, client_options
-from cdcbus.plugins.kafka_refusal import Refusals
 
 LOG = logging.getLogger(__name__)
 # librdkafka reports each failed connection attempt; what matters of it arrives as an error or in `_on_error`.

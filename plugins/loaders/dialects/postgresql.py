@@ -23,12 +23,12 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
-from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes, ZeroDate
 from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetTableUnfit, TargetUnavailable
-from cdcbus.plugins.loaders.column_cells import array_literal, has_any
-from cdcbus.plugins.loaders.reflect import Catalog
-from cdcbus.plugins.loaders.sql import (
+from cdcbus.plugins.loaders.catalog import Catalog
+from cdcbus.plugins.loaders.cells.arrow_literals import array_literal, has_any
+from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
+from cdcbus.plugins.loaders.dialect import (
     QUOTING,
     Cells,
     Diagnosis,
@@ -41,7 +41,7 @@ from cdcbus.plugins.loaders.sql import (
     unfit,
     without_zero_dates,
 )
-from cdcbus.plugins.loaders.widen import labels_of
+from cdcbus.plugins.loaders.schema_evolution import labels_of
 from cdcbus.plugins.rowchange import Cell
 
 LOG = logging.getLogger(__name__)

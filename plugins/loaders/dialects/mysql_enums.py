@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import pyarrow.compute as pc
 
-from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import TargetTable, Writes
-from cdcbus.plugins.loaders.widen import labels_of
+from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
+from cdcbus.plugins.loaders.schema_evolution import labels_of
 from cdcbus.plugins.rowchange import Cell
 
 Keys = Sequence[tuple[Cell, ...]]

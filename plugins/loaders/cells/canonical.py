@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
-from cdcbus.plugins.loaders.column_cells import has_any
+from cdcbus.plugins.loaders.cells.arrow_literals import has_any
 from cdcbus.plugins.rowchange import Cell
 
 Hold = Callable[[str], str]

@@ -8,7 +8,7 @@ from typing import Final
 
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import TargetRejected
-from cdcbus.plugins.loaders.held import FILLED_UP, WHOLE
+from cdcbus.plugins.loaders.cells.canonical import FILLED_UP, WHOLE
 from cdcbus.plugins.rowchange import Cell
 
 Key = tuple[Cell, ...]

@@ -11,9 +11,9 @@ from sqlalchemy.schema import CreateColumn
 
 from cdcbus.plugins.contracts import AppliedOffset, Details, TargetTable
 from cdcbus.plugins.errors import TargetMisconfigured, TargetUnavailable, UnsafeOffsetTable
+from cdcbus.plugins.loaders.catalog import reflect
+from cdcbus.plugins.loaders.dialect import QUOTING, SqlDialect
 from cdcbus.plugins.loaders.engine import Database
-from cdcbus.plugins.loaders.reflect import reflect
-from cdcbus.plugins.loaders.sql import QUOTING, SqlDialect
 from cdcbus.plugins.rowchange import TableId
 
 TABLE: Final = "cdcbus_position"

@@ -31,13 +31,14 @@ from cdcbus.plugins.errors import (
     TargetUnavailable,
     UnsafeOffsetTable,
 )
-from cdcbus.plugins.loaders import offsets, row_versions
+from cdcbus.plugins.loaders import offset_table as offsets
+from cdcbus.plugins.loaders import row_versions
 from cdcbus.plugins.loaders.add_column import add_column
+from cdcbus.plugins.loaders.catalog import reflect
+from cdcbus.plugins.loaders.cells.equal_keys import are_plain, as_spelled, folds, refuse_alike, refuse_others, refuse_rounded
+from cdcbus.plugins.loaders.dialect import QUOTING, Cells
 from cdcbus.plugins.loaders.engine import Database
-from cdcbus.plugins.loaders.reflect import reflect
-from cdcbus.plugins.loaders.spelling import are_plain, as_spelled, folds, refuse_alike, refuse_others, refuse_rounded
-from cdcbus.plugins.loaders.sql import QUOTING, Cells
-from cdcbus.plugins.loaders.widen import lacking, too_narrow
+from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column, TableId
 
 LOG = logging.getLogger(__name__)

@@ -10,9 +10,9 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
-from cdcbus.plugins.kafka import writer as writers
-from cdcbus.plugins.kafka.publish_config import PublishConfig
-from cdcbus.plugins.kafka.writer import LIBRARY_LOG, SLICE_SECONDS, KafkaWriter
+from cdcbus.plugins.kafka import producer as writers
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.producer import LIBRARY_LOG, SLICE_SECONDS, KafkaWriter
 
 OFFSETS_SECONDS = 10.0  # for the position's part of a commit
 _REFUSALS = {

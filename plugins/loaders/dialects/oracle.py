@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes, ZeroDate
 from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetTableUnfit, TargetUnavailable
-from cdcbus.plugins.loaders.reflect import Catalog
-from cdcbus.plugins.loaders.sql import QUOTING, Cells, Diagnosis, Statement, Upserted, assigned, unfit, without_zero_dates
+from cdcbus.plugins.loaders.catalog import Catalog
+from cdcbus.plugins.loaders.dialect import QUOTING, Cells, Diagnosis, Statement, Upserted, assigned, unfit, without_zero_dates
 from cdcbus.plugins.rowchange import Cell
 
 QUOTED: Final = QUOTING["oracle"]

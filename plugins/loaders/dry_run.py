@@ -9,9 +9,9 @@ from itertools import groupby
 
 from cdcbus.plugins.contracts import AppliedOffset, Counts, LoadTransaction, RowVersion, TableBatch, TargetTable
 from cdcbus.plugins.loaders.add_column import add_column
-from cdcbus.plugins.loaders.jdbc import JdbcBatch
-from cdcbus.plugins.loaders.sql import SqlDialect
-from cdcbus.plugins.loaders.widen import lacking, too_narrow
+from cdcbus.plugins.loaders.dialect import SqlDialect
+from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
+from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch
 from cdcbus.plugins.rowchange import Cell, Column, TableId
 
 LOG = logging.getLogger(__name__)

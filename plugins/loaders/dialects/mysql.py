@@ -17,14 +17,14 @@ import pyarrow as pa
 from sqlalchemy import Connection, bindparam, text
 from sqlalchemy.exc import DBAPIError
 
-from cdcbus.plugins.column_rows import ColumnRows
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes
 from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetTableUnfit, TargetUnavailable
-from cdcbus.plugins.loaders.column_cells import are_numbers, number_literals, rows_of, text_literals
-from cdcbus.plugins.loaders.enum_marks import marks_held_back
-from cdcbus.plugins.loaders.reflect import Catalog
+from cdcbus.plugins.loaders.catalog import Catalog
+from cdcbus.plugins.loaders.cells.arrow_literals import are_numbers, number_literals, rows_of, text_literals
+from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
+from cdcbus.plugins.loaders.dialect import QUOTING, Cells, Diagnosis, Statement, Upserted, assigned, can_insert, hexadecimal, unfit
+from cdcbus.plugins.loaders.dialects.mysql_enums import marks_held_back
 from cdcbus.plugins.loaders.sessions import MAX_PACKET
-from cdcbus.plugins.loaders.sql import QUOTING, Cells, Diagnosis, Statement, Upserted, assigned, can_insert, hexadecimal, unfit
 from cdcbus.plugins.mysql_tls import TLS_ERRORS, is_tls_refusal
 from cdcbus.plugins.rowchange import Cell, TableId
 

@@ -1,0 +1,1 @@
+"""Cells as SQL text and as a target's columns hold and compare them. Pure."""
