@@ -14,7 +14,7 @@ from cdcbus.consumer.dead_letters import DeadLetterTopic
 from cdcbus.consumer.task import LoadTask
 from cdcbus.ops.topic_log import Access, KafkaRecord, TopicLog, access_of
 from cdcbus.plugins.errors import BusUnavailable, ConfigError
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 
 WAIT_SECONDS = 30.0
 PREFIX = "cdcbus."

@@ -13,7 +13,7 @@ from cdcbus.consumer.task import LoadTask, OnError
 from cdcbus.ops.repeating import repeating
 from cdcbus.ops.topic_log import Access, TopicLog, access_of
 from cdcbus.plugins.errors import CdcError, ConfigError
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.bus_nodes import BusNodes
 from cdcbus.tasks.bus_settings import BusSettings
 from cdcbus.tasks.dist_nodes import DistNodes

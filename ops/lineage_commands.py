@@ -18,7 +18,7 @@ from rich.tree import Tree
 from cdcbus.consumer.task import LoadTask
 from cdcbus.ops.tables import json_option, print_json
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.dist import parse_dist
 from cdcbus.tasks.findings import Severity
 from cdcbus.tasks.lineage import Way, ways

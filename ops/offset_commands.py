@@ -20,7 +20,7 @@ from cdcbus.tasks.this_process import operator
 
 if TYPE_CHECKING:
     from cdcbus.consumer.task import LoadTask
-    from cdcbus.producer.task import FetchTask
+    from cdcbus.producer.config import FetchTask
     from cdcbus.tasks.bus_settings import BusSettings
     from cdcbus.tasks.position_target import Target
 

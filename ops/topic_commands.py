@@ -31,7 +31,7 @@ from cdcbus.plugins.start import AtTime, Edge
 
 if TYPE_CHECKING:
     from cdcbus.consumer.task import LoadTask
-    from cdcbus.producer.task import FetchTask
+    from cdcbus.producer.config import FetchTask
     from cdcbus.tasks.bus_settings import BusSettings
 
 WIDTH: Final = 160  # of tables where there is no terminal to ask

@@ -17,7 +17,7 @@ from cdcbus.plugins.kafka.client_errors import Refusals
 if TYPE_CHECKING:
     from cdcbus.consumer.task import LoadTask
     from cdcbus.plugins.kafka.config import PublishConfig
-    from cdcbus.producer.task import FetchTask
+    from cdcbus.producer.config import FetchTask
 
 ANSWER_SECONDS = 4.0
 _LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")

@@ -23,12 +23,12 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.task_status import TaskStatus
-from cdcbus.producer.addresses import Addresses, pause_seconds
-from cdcbus.producer.heartbeat import beating
-from cdcbus.producer.publish import KafkaPublisher
-from cdcbus.producer.source import BinlogSource
-from cdcbus.producer.task import FetchTask
-from cdcbus.producer.transactions import Deliveries, deliveries
+from cdcbus.producer.config import FetchTask
+from cdcbus.producer.publish.delivery import Deliveries, deliveries
+from cdcbus.producer.publish.publisher import KafkaPublisher
+from cdcbus.producer.server.failover import Addresses, pause_seconds
+from cdcbus.producer.source.binlog_source import BinlogSource
+from cdcbus.producer.source.heartbeat import beating
 
 OPEN_XA_SECONDS = 60.0
 _M_MMAP_THRESHOLD, _LARGE_BYTES = -3, 4 << 20

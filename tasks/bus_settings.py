@@ -12,7 +12,7 @@ from typing import Any
 
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.bus_keys import ALARM_KEYS, BUS_KEYS, SPARK_KEY, nearest_bus_key
 from cdcbus.tasks.encryption import KEY_FILE, KEY_FILE_VARIABLE
 from cdcbus.tasks.entries import Entry, Vocabulary, read_text, written_entries

@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import CdcError
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.check_fetch import check_fetch
 from cdcbus.tasks.check_load import check_load
 from cdcbus.tasks.observations import CONNECT_SECONDS, Observation, Outcome, failure, ok

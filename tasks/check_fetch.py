@@ -15,18 +15,18 @@ from cdcbus.plugins.kafka.producer import TopicShape
 from cdcbus.plugins.kafka.topics import named_topics
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
-from cdcbus.producer import server as servers
-from cdcbus.producer.publish import KafkaPublisher
+from cdcbus.producer.config import FetchTask
+from cdcbus.producer.publish.publisher import KafkaPublisher
 from cdcbus.producer.run import start_position
-from cdcbus.producer.source import BinlogSource
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.server import connection as servers
+from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.tasks.check_grants import describe_grants
 from cdcbus.tasks.check_server import SETTINGS, describe_heartbeats, describe_replicas, describe_settings, is_full
 from cdcbus.tasks.check_tables import check_tables
 from cdcbus.tasks.observations import ANSWER_SECONDS, CONNECT_SECONDS, Observation, has_failed, ok, probe, warning
 
 if TYPE_CHECKING:
-    from cdcbus.producer.server import Connection
+    from cdcbus.producer.server.connection import Connection
 
     Look = Callable[[Connection], Iterable[Observation]]
 

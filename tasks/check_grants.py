@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from cdcbus.producer.grants import NEEDED, read_grants
+from cdcbus.producer.server.privileges import NEEDED, read_grants
 from cdcbus.tasks.observations import Observation, error, ok, warning
 
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 import pymysql
 
-from cdcbus.producer import heartbeat
-from cdcbus.producer import server as servers
-from cdcbus.producer.server import REQUIRED
-from cdcbus.producer.source import server_id
-from cdcbus.producer.task import FetchTask, SourceConfig
+from cdcbus.producer.config import FetchTask, SourceConfig
+from cdcbus.producer.server import connection as servers
+from cdcbus.producer.server.connection import REQUIRED
+from cdcbus.producer.source import heartbeat
+from cdcbus.producer.source.binlog_source import server_id
 from cdcbus.tasks.observations import Observation, error, ok, warning
 
 if TYPE_CHECKING:
-    from cdcbus.producer.server import Connection
+    from cdcbus.producer.server.connection import Connection
 
 RETENTION: Final = ("binlog_expire_logs_seconds", "expire_logs_days")
 GTID: Final = ("gtid_mode", "gtid_strict_mode")  # MySQL's, MariaDB's

@@ -9,13 +9,13 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import key_columns
 from cdcbus.plugins.rowchange import Column, Table, TableId
-from cdcbus.producer import server as servers
-from cdcbus.producer.filter import TableFilter
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
+from cdcbus.producer.server import connection as servers
+from cdcbus.producer.table_filter import TableFilter
 from cdcbus.tasks.observations import Observation, error, ok, warning
 
 if TYPE_CHECKING:
-    from cdcbus.producer.server import Connection
+    from cdcbus.producer.server.connection import Connection
 
 SYSTEM = ("information_schema", "performance_schema", "mysql", "sys")
 NAMES_SHOWN = 10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.producer.task import DdlConfig, FetchTask, FilterConfig, HeartbeatConfig, SourceConfig
+from cdcbus.producer.config import DdlConfig, FetchTask, FilterConfig, HeartbeatConfig, SourceConfig
 from cdcbus.tasks.kafka_options import PRODUCER_FIXED, kafka_options
 from cdcbus.tasks.kinds import (
     ADDRESSES,

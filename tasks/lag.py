@@ -17,9 +17,9 @@ from cdcbus.consumer.offsets import LIBRARY_LOG, Lane, TopicLogs
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.registry import make_converter
-from cdcbus.producer import server as servers
-from cdcbus.producer.place import Place
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.binlog.coordinates import Place
+from cdcbus.producer.config import FetchTask
+from cdcbus.producer.server import connection as servers
 
 if TYPE_CHECKING:
     from cdcbus.consumer.progress import Progress as LoadProgress

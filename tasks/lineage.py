@@ -11,8 +11,8 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders.jdbc_url import read_url
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.filter import TableFilter
-from cdcbus.producer.task import FetchTask, FilterConfig
+from cdcbus.producer.config import FetchTask, FilterConfig
+from cdcbus.producer.table_filter import TableFilter
 from cdcbus.tasks.lineage_topics import ANY, ANY_TABLE, ruled_tables, table_in, table_of, topics_of
 
 

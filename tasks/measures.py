@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING
 
 from cdcbus.consumer.task import LoadTask
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.delays import Delays
 from cdcbus.tasks.json_nodes import now
 from cdcbus.tasks.stat import Percentiles, TableCounts

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks import properties
 from cdcbus.tasks.bus_settings import BusSettings
 from cdcbus.tasks.dist_nodes import dist_nodes, dist_path

@@ -14,11 +14,11 @@ from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import ConfigError, PositionError, PositionLost
 from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.plugins.start import AfterOffset, AtTime, Edge, Replay
-from cdcbus.producer import server as servers
-from cdcbus.producer.locate import when
-from cdcbus.producer.place import Place
-from cdcbus.producer.source import BinlogSource
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.binlog.coordinates import Place
+from cdcbus.producer.config import FetchTask
+from cdcbus.producer.server import connection as servers
+from cdcbus.producer.source.binlog_source import BinlogSource
+from cdcbus.producer.source.position_resolver import when
 from cdcbus.tasks.start_forms import BINLOG_START, KAFKA_START
 from cdcbus.tasks.target_offsets import TargetOffsets, target_offsets
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.dist import is_dist, properties_text, read_dist
 from cdcbus.tasks.entries import Entry, read_entries, read_text
 from cdcbus.tasks.fetch_task import fetch_task

@@ -20,7 +20,7 @@ from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.epoch import epoch_text
 from cdcbus.plugins.error_policy import keep_trying
 from cdcbus.plugins.errors import PositionUnavailable
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.epochs import next_epoch
 from cdcbus.tasks.positions import ZooKeeperPositions, connect
 from cdcbus.tasks.schema_store import ZooKeeperSchemas

@@ -51,7 +51,7 @@ def _check_jdbc(source: NamedSource, settings: Settings, findings: Findings) -> 
 
 
 def _check_canal(source: NamedSource, settings: Settings, findings: Findings) -> None:
-    from cdcbus.producer.server import connect
+    from cdcbus.producer.server.connection import connect
 
     config = source_config(settings)
     _refuse_errors(source, findings)

@@ -7,7 +7,7 @@ from typing import Any
 
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.dist import dist_object, properties_lines
 from cdcbus.tasks.entries import Entry, for_zookeeper, is_inline_secret
 from cdcbus.tasks.findings import Finding, Severity

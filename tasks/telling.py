@@ -17,7 +17,7 @@ from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.task_status import State, TaskStatus
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.json_nodes import age_seconds, groups, now
 from cdcbus.tasks.lag import Lag, lag_meter
 from cdcbus.tasks.measures import measures_of

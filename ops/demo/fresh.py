@@ -15,7 +15,7 @@ from cdcbus.ops.stack import sql
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import BusRejected, BusUnavailable
 from cdcbus.plugins.positions import BinlogPosition
-from cdcbus.producer.server import latest_position
+from cdcbus.producer.server.connection import latest_position
 from cdcbus.tasks.positions import ROOT
 
 TOPIC = "demo-shop"

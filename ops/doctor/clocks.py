@@ -10,8 +10,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from cdcbus.plugins.errors import CdcError
-from cdcbus.producer import server as servers
-from cdcbus.producer.task import SourceConfig
+from cdcbus.producer.config import SourceConfig
+from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.bus_nodes import NODES, BusNodes
 from cdcbus.tasks.json_nodes import get_node
 from cdcbus.tasks.observations import ANSWER_SECONDS, Observation, ok, warning

@@ -17,7 +17,7 @@ from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.topics import named_topics
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.bus_nodes import BusNodes
 from cdcbus.tasks.bus_settings import BusSettings
 from cdcbus.tasks.check_load import check_target

@@ -11,7 +11,7 @@ from pathlib import Path
 from cdcbus.consumer import jars
 from cdcbus.consumer.class_archive import archive_file
 from cdcbus.consumer.class_path import class_path
-from cdcbus.producer import native
+from cdcbus.producer.publish import native
 from cdcbus.tasks.observations import Observation, ok, probe, warning
 
 FREE_BYTES = 2 << 30

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cdcbus.consumer.dead_letters import DeadLetterTopic, OpenLetter
     from cdcbus.consumer.task import LoadTask
     from cdcbus.ops.fetch_letters import FetchLetter, FetchLetters
-    from cdcbus.producer.task import FetchTask
+    from cdcbus.producer.config import FetchTask
 
 
 def known_task(bus: WebBus, task_id: str) -> Status:

@@ -23,7 +23,7 @@ from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.auth import operator_of
 from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.plugins.errors import CdcError
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks import audit
 from cdcbus.tasks.bus_nodes import BusNodes, NodeInfo
 from cdcbus.tasks.position_history import histories, positions_of

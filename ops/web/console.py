@@ -33,7 +33,7 @@ from cdcbus.ops.web.pages import live_parts, page
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.rowchange import Op
 from cdcbus.plugins.task_status import State
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.audit import actions as audited_actions
 from cdcbus.tasks.bus_nodes import BusNodes, NodeInfo
 from cdcbus.tasks.lineage import ways

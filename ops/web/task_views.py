@@ -24,7 +24,7 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders.jdbc_url import read_url
 from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
 from cdcbus.plugins.task_status import State
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.dist_nodes import DistNodes
 from cdcbus.tasks.entries import Entry, is_inline_secret
 from cdcbus.tasks.findings import Finding, Severity

@@ -12,7 +12,7 @@ from cdcbus.ops.topic_rows import is_wanted, printable, utc
 from cdcbus.plugins.errors import CdcError, ConversionError
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Cell, Op, RowChange
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 
 ROWS = 200  # shown at most
 CELL_CHARACTERS = 1000  # shown of a cell

@@ -8,7 +8,7 @@ import pymysql
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.positions import BinlogPosition
-from cdcbus.producer.server import latest_position
+from cdcbus.producer.server.connection import latest_position
 
 SCHEMA = "bench"
 TABLE = f"{SCHEMA}.orders"

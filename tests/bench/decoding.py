@@ -27,11 +27,13 @@ from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.kafka.record_key import Record, key_columns
 from cdcbus.plugins.registry import make_converter
-from cdcbus.producer import native, source, stream
-from cdcbus.producer.generate import TableWriter
-from cdcbus.producer.native import MakePlan
-from cdcbus.producer.rows import Rows
-from cdcbus.producer.source import BinlogSource
+from cdcbus.producer.binlog import dump_stream
+from cdcbus.producer.publish import native
+from cdcbus.producer.publish.codegen import TableWriter
+from cdcbus.producer.publish.native import MakePlan
+from cdcbus.producer.source import binlog_source
+from cdcbus.producer.source.binlog_source import BinlogSource
+from cdcbus.producer.source.row_events import Rows
 from tests.bench.backlog import Backlog, write
 from tests.bench.producer import FORMATS, fetch_task, until_the_end
 
@@ -52,25 +54,25 @@ class Recorded:
     def __init__(self, addresses: Addresses, backlog: Backlog) -> None:
         self._task, self._backlog = fetch_task(addresses.source, addresses.kafka, "", FORMATS[0]), backlog
         self.events: list[list[bytes]] = []
-        with patch.object(source, "open_stream", self._recording), BinlogSource(self._task) as opened:
+        with patch.object(binlog_source, "open_stream", self._recording), BinlogSource(self._task) as opened:
             parts = [part for batch in until_the_end(opened, backlog) for part in (*batch.closed, *batch.opened)]
         self.rows = [part for part in parts if isinstance(part, Rows)]
         self.bytes = b"".join((len(event) + 1).to_bytes(3, "little") + b"\0\0" + event for events in self.events for event in events)
 
     def _recording(self, *arguments: Any) -> Iterator[list[bytes]]:
-        for events in stream.open_stream(*arguments):
+        for events in dump_stream.open_stream(*arguments):
             self.events.append(events)
             yield events
 
     def packets(self) -> Iterator[object]:
         """The bytes from the socket to packets."""
-        chunks = (self.bytes[at : at + stream.READ_BYTES] for at in range(0, len(self.bytes), stream.READ_BYTES))
+        chunks = (self.bytes[at : at + dump_stream.READ_BYTES] for at in range(0, len(self.bytes), dump_stream.READ_BYTES))
         with suppress(EOFError):
-            yield from stream.packets(lambda _: next(chunks, b""), stream.READ_BYTES)
+            yield from dump_stream.packets(lambda _: next(chunks, b""), dump_stream.READ_BYTES)
 
     def read_seconds(self) -> float:
         """Packets to row events and transaction edges."""
-        with patch.object(source, "open_stream", lambda *_: iter(self.events)), BinlogSource(self._task) as opened:
+        with patch.object(binlog_source, "open_stream", lambda *_: iter(self.events)), BinlogSource(self._task) as opened:
             batches = until_the_end(opened, self._backlog)
             next(batches)  # once all is asked of the server
             return seconds(batches)

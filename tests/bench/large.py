@@ -36,11 +36,11 @@ from rich.console import Console
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.positions import BinlogPosition
-from cdcbus.producer.server import latest_position
+from cdcbus.producer.server.connection import latest_position
 from cdcbus.tasks.positions import connect as zookeeper
 
 if TYPE_CHECKING:
-    from cdcbus.producer.server import Connection
+    from cdcbus.producer.server.connection import Connection
 
 SCHEMA = "large"
 ROW_BYTES = 16_000_000

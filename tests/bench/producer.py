@@ -37,11 +37,11 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import key_columns
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
-from cdcbus.producer.generate import TableWriter
-from cdcbus.producer.publish import KafkaPublisher
-from cdcbus.producer.rows import Batch, Rows
-from cdcbus.producer.source import BinlogSource
-from cdcbus.producer.task import FetchTask, FilterConfig, SourceConfig
+from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
+from cdcbus.producer.publish.codegen import TableWriter
+from cdcbus.producer.publish.publisher import KafkaPublisher
+from cdcbus.producer.source.binlog_source import BinlogSource
+from cdcbus.producer.source.row_events import Batch, Rows
 from tests.bench.backlog import SCHEMA, Backlog, write
 
 FORMATS = ("canalRow", "oggJson")

@@ -24,8 +24,8 @@ from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.run import Progress, run
-from cdcbus.producer.schema_history import MemorySchemas
-from cdcbus.producer.server import latest_position
+from cdcbus.producer.schema.history import MemorySchemas
+from cdcbus.producer.server.connection import latest_position
 from cdcbus.tasks.positions import MemoryPositions
 from tests.bench.backlog import SCHEMA
 from tests.bench.producer import fetch_task

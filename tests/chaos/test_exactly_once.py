@@ -19,7 +19,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.plugins.positions import BinlogPosition
-from cdcbus.producer.server import latest_position
+from cdcbus.producer.server.connection import latest_position
 from tests.support.committed import committed_canal
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from cdcbus.producer.table_schema import TableSchema
+from cdcbus.producer.ddl.table_schema import TableSchema
 
 FOLDER = Path(__file__).parents[1] / "golden" / "ddl"
 CASES = sorted(FOLDER.glob("*.sql"))

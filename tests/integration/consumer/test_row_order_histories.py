@@ -24,10 +24,10 @@ from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
 from cdcbus.plugins.contracts import Converter, JdbcTarget
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.ogg_json import OggJson
+from cdcbus.plugins.kafka.partitioner import partition_of
 from cdcbus.plugins.kafka.record_key import key_text, split_key_change
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
-from cdcbus.producer.murmur2 import partition_of
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.test_histories import TRIED
 from tests.integration.plugins.test_loaders import MysqlServer, PostgresqlServer

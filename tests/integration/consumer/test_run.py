@@ -21,8 +21,8 @@ from cdcbus.ops.cli import main
 from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
+from cdcbus.plugins.kafka.partitioner import partition_of
 from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
-from cdcbus.producer.murmur2 import partition_of
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 

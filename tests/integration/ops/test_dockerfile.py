@@ -24,7 +24,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus import __version__
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.producer import native
+from cdcbus.producer.publish import native
 from tests.support.waiting import wait_until
 from tests.unit.ops.test_docker import ROOT, TASKS, environment, instructions, is_ignored, mounts, tables
 
@@ -123,7 +123,7 @@ def test_the_package_is_installed_whole_and_not_linked(image: Image) -> None:
         if path.is_file() and path.suffix != ".c" and not is_ignored(str(path.relative_to(ROOT)))
     }
     if native.compiled is not None:  # there is a compiler
-        wanted.add("producer/_native.abi3.so")
+        wanted.add("producer/publish/_native.abi3.so")
     assert wanted == {str(path.relative_to(installed)) for path in installed.rglob("*") if path.is_file() and path.suffix != ".pyc"}
 
 

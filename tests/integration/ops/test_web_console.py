@@ -20,7 +20,7 @@ from cdcbus.ops.alarms.store import AlarmNodes, Sent, TaskAlarms
 from cdcbus.ops.letter_counts import LetterCounts
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.task_status import State
-from cdcbus.producer.too_large import LargeRecord, dead_letter
+from cdcbus.producer.publish.oversized import LargeRecord, dead_letter
 from cdcbus.tasks.bus_settings import read_bus_settings
 from cdcbus.tasks.letters import drop_letters
 from cdcbus.tasks.minutes import Minute, Minutes, minute_of

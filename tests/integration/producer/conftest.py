@@ -9,8 +9,9 @@ from kazoo.client import KazooClient
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
-from cdcbus.producer import addresses, stream
-from cdcbus.producer.ddl_scan import version_number
+from cdcbus.producer.binlog import dump_stream
+from cdcbus.producer.schema.ddl_scanner import version_number
+from cdcbus.producer.server import failover
 from cdcbus.tasks.positions import ZooKeeperPositions
 from cdcbus.tasks.positions import connect as connect_zookeeper
 from tests.integration.producer.reading import connect, global_variable
@@ -19,13 +20,13 @@ from tests.integration.producer.reading import connect, global_variable
 @pytest.fixture(autouse=True)
 def quick_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader with nothing to read wakes at each of the server's heartbeats: here ten times a second, not once."""
-    monkeypatch.setattr(stream, "HEARTBEAT_SECONDS", 0.1)
+    monkeypatch.setattr(dump_stream, "HEARTBEAT_SECONDS", 0.1)
 
 
 @pytest.fixture(autouse=True)
 def quick_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pauses between attempts to reach a source, at a twentieth of their length."""
-    monkeypatch.setattr(addresses, "PAUSE_SECONDS", addresses.PAUSE_SECONDS / 20)
+    monkeypatch.setattr(failover, "PAUSE_SECONDS", failover.PAUSE_SECONDS / 20)
 
 
 @pytest.fixture(scope="session")

@@ -19,11 +19,11 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import Record, key_text, split_key_change
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import RowChange, TableDdl
-from cdcbus.producer.generate import TableWriter
-from cdcbus.producer.rows import Batch, Rows
-from cdcbus.producer.server import latest_position
-from cdcbus.producer.source import BinlogSource
-from cdcbus.producer.task import FetchTask, FilterConfig, SourceConfig
+from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
+from cdcbus.producer.publish.codegen import TableWriter
+from cdcbus.producer.server.connection import latest_position
+from cdcbus.producer.source.binlog_source import BinlogSource
+from cdcbus.producer.source.row_events import Batch, Rows
 
 IDLE_LIMIT = 1000  # heartbeats and events that say nothing: then what was waited for does not come
 

@@ -12,9 +12,9 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from cdcbus.plugins.contracts import PositionStore, SchemaStore
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.task_status import TaskStatus
+from cdcbus.producer.config import FetchTask
 from cdcbus.producer.run import Progress, run
-from cdcbus.producer.schema_history import MemorySchemas
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.schema.history import MemorySchemas
 from tests.contract.position_store import eventually
 
 SECONDS = 60.0  # how long anything may take on a busy machine

@@ -8,7 +8,7 @@ import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.producer.charsets import NAMES, decoder, stored
+from cdcbus.producer.decoding.charsets import NAMES, decoder, stored
 from tests.integration.producer.reading import connect
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]

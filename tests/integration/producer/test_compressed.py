@@ -9,8 +9,8 @@ import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.producer import payload
-from cdcbus.producer.rows import Rows
+from cdcbus.producer.binlog import transaction_payload
+from cdcbus.producer.source.row_events import Rows
 from tests.integration.producer.reading import changes_of, fetch_task, global_variable, position, read_batches
 from tests.integration.producer.test_golden import CASES
 from tests.integration.producer.test_golden import test_golden as check_golden
@@ -79,5 +79,5 @@ def test_a_large_compressed_transaction_comes_in_pieces(source: Database, source
     assert len({change.origin.pos for change in changes}) == 1
     assert [batch.edge.pos for batch in batches if batch.edge is not None] == [end.pos]
     sizes = [sum(len(rows.body) for rows in (*batch.closed, *batch.opened) if isinstance(rows, Rows)) for batch in batches]
-    assert sum(sizes) > 20 * payload.PIECE_BYTES
-    assert max(sizes) < 2 * payload.PIECE_BYTES
+    assert sum(sizes) > 20 * transaction_payload.PIECE_BYTES
+    assert max(sizes) < 2 * transaction_payload.PIECE_BYTES

@@ -12,9 +12,9 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
-from cdcbus.producer import stream
-from cdcbus.producer.server import binlog_files
-from cdcbus.producer.task import FetchTask, FilterConfig
+from cdcbus.producer.binlog import dump_stream
+from cdcbus.producer.config import FetchTask, FilterConfig
+from cdcbus.producer.server.connection import binlog_files
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import connect, fetch_task, position
 from tests.integration.producer.running import Running, ids
@@ -103,7 +103,7 @@ def test_an_idle_source_is_not_taken_for_a_dead_one(
     source_cursor: Cursor, task: FetchTask, positions: PositionStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its heartbeats come ten times a second here, see conftest; each lets the task report."""
-    monkeypatch.setattr(stream, "SILENCE_SECONDS", 0.7)
+    monkeypatch.setattr(dump_stream, "SILENCE_SECONDS", 0.7)
     reports = []
     with caplog.at_level(logging.WARNING), Running(task, positions, lambda _: reports.append(1)) as running:
         running.until(lambda: len(reports) > 1)

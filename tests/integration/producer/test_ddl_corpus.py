@@ -15,13 +15,13 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.charsets import encoded
-from cdcbus.producer.ddl import Altered, Change, Created, Dropped, changes
-from cdcbus.producer.ddl_scan import Statement
-from cdcbus.producer.place import Place
-from cdcbus.producer.schema import SchemaReader
-from cdcbus.producer.source import BinlogSource
-from cdcbus.producer.table_schema import TableSchema, UniqueKey, apply
+from cdcbus.producer.binlog.coordinates import Place
+from cdcbus.producer.ddl.statements import Altered, Change, Created, Dropped, changes
+from cdcbus.producer.ddl.table_schema import TableSchema, UniqueKey, apply
+from cdcbus.producer.decoding.charsets import encoded
+from cdcbus.producer.schema.ddl_scanner import Statement
+from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.source.binlog_source import BinlogSource
 from tests.integration.producer.reading import connect, fetch_task, position
 from tests.integration.producer.test_schema_history import essence
 

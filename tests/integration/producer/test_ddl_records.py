@@ -14,7 +14,7 @@ from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.task import DdlConfig
+from cdcbus.producer.config import DdlConfig
 from tests.integration.producer.reading import connect, ddl_of, fetch_task, position, read_batches
 from tests.integration.producer.running import Running, canal, messages
 

@@ -15,12 +15,12 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import PositionLost, SourceRefused, SourceUnavailable
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import Edge
-from cdcbus.producer import end_watch
-from cdcbus.producer.end_watch import EndWatch, Sent
-from cdcbus.producer.rows import Batch
-from cdcbus.producer.schema_history import MemorySchemas
-from cdcbus.producer.server import inspect
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
+from cdcbus.producer.schema.history import MemorySchemas
+from cdcbus.producer.server.connection import inspect
+from cdcbus.producer.source import end_watch
+from cdcbus.producer.source.end_watch import EndWatch, Sent
+from cdcbus.producer.source.row_events import Batch
 from cdcbus.tasks.positions import MemoryPositions
 from tests.integration.producer.reading import connect, fetch_task
 from tests.integration.producer.running import Running, canal, high_watermark, ids
@@ -277,7 +277,7 @@ def quick_look(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def created(server: PrivateMariadb, task: FetchTask) -> int:
-    from cdcbus.producer.source import BinlogSource
+    from cdcbus.producer.source.binlog_source import BinlogSource
 
     with BinlogSource(task) as source:
         return source.locate(Edge.LATEST).file_created_ms

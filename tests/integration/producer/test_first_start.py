@@ -12,8 +12,8 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.start import Edge
-from cdcbus.producer.schema import SchemaReader
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
+from cdcbus.producer.schema.resolver import SchemaReader
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, canal
 

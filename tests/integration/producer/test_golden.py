@@ -21,7 +21,7 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import key_columns, key_text, split_key_change
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import RowChange
-from cdcbus.producer.task import FilterConfig
+from cdcbus.producer.config import FilterConfig
 from tests.integration.producer.golden_case import FOLDER, SCHEMA, Case, Expected, parse, render
 from tests.integration.producer.reading import connect, fetch_task, is_at_least, position, read
 

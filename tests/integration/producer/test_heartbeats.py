@@ -15,8 +15,9 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer import heartbeat, server
-from cdcbus.producer.task import FetchTask, HeartbeatConfig
+from cdcbus.producer.config import FetchTask, HeartbeatConfig
+from cdcbus.producer.server import connection as server
+from cdcbus.producer.source import heartbeat
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, canal, high_watermark
 

@@ -18,8 +18,8 @@ from cdcbus.plugins.errors import BusRejected, PositionError
 from cdcbus.plugins.kafka.transactions import Transaction
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import Edge
-from cdcbus.producer import transactions
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
+from cdcbus.producer.publish import delivery
 from cdcbus.tasks.positions import ZooKeeperPositions
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import connect, fetch_task, position
@@ -232,8 +232,8 @@ def test_a_transaction_that_takes_too_long_is_begun_anew(
     task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broker looks for such transactions every ten seconds."""
-    monkeypatch.setattr(transactions, "COMMIT_SECONDS", 3600.0)
-    monkeypatch.setattr(transactions, "BUSY_RECORDS", 0)
+    monkeypatch.setattr(delivery, "COMMIT_SECONDS", 3600.0)
+    monkeypatch.setattr(delivery, "BUSY_RECORDS", 0)
     options = {"transaction.timeout.ms": "1000"}
     slow = replace(task, position_interval_seconds=3600.0, publish=replace(task.publish, kafka_options=options))
     with Running(slow, positions) as running:
@@ -243,7 +243,7 @@ def test_a_transaction_that_takes_too_long_is_begun_anew(
         insert(source_cursor, 3, 4)
         running.until(lambda: sum(ends(kafka, name, "read_uncommitted")) >= before + 2)
         running.until(lambda: is_aborted(kafka, name))
-        monkeypatch.setattr(transactions, "COMMIT_SECONDS", 0.0)
+        monkeypatch.setattr(delivery, "COMMIT_SECONDS", 0.0)
         insert(source_cursor, 5, 6)
         running.until(lambda: ids(kafka, name) == [1, 2, 3, 4, 5, 6])
 
@@ -299,5 +299,5 @@ def test_wide_rows_of_a_backlog_are_not_committed_a_read_at_a_time(
     with Running(task, positions) as running:
         running.until_stored(end)
     assert sorted(ids(kafka, name)) == list(range(rows))
-    by_time = (commits[-1] - commits[0]) * (1 / transactions.COMMIT_SECONDS + 1 / task.position_interval_seconds)
+    by_time = (commits[-1] - commits[0]) * (1 / delivery.COMMIT_SECONDS + 1 / task.position_interval_seconds)
     assert len(commits) <= by_time + 8, commits

@@ -18,7 +18,7 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import BusRejected
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, ids, messages
 

@@ -12,11 +12,11 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import ConfigError, PositionLost, SourceMisconfigured
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import AtGtid, AtTime, BinlogStart, Edge
-from cdcbus.producer.rows import Batch
+from cdcbus.producer.config import FetchTask
 from cdcbus.producer.run import start_position
-from cdcbus.producer.server import binlog_files, now_ms
-from cdcbus.producer.source import BinlogSource
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.server.connection import binlog_files, now_ms
+from cdcbus.producer.source.binlog_source import BinlogSource
+from cdcbus.producer.source.row_events import Batch
 from cdcbus.tasks.positions import MemoryPositions
 from tests.integration.producer.reading import IDLE_LIMIT, changes_of, fetch_task, position, read_batches
 from tests.support.waiting import wait_until

@@ -12,8 +12,8 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import SourceMisconfigured
 from cdcbus.plugins.mysql_tls import MysqlTls, TlsMode
-from cdcbus.producer import server as servers
-from cdcbus.producer.task import SourceConfig
+from cdcbus.producer.config import SourceConfig
+from cdcbus.producer.server import connection as servers
 from tests.integration.producer.reading import source_config
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]

@@ -13,7 +13,7 @@ from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.kafka.record_key import key_text
 from cdcbus.plugins.rowchange import Op, Row
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, messages
 

@@ -22,9 +22,9 @@ from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.ops.stack.stack import kill, up
 from cdcbus.plugins.errors import PositionLost, SourceMisconfigured
 from cdcbus.plugins.positions import BinlogPosition
-from cdcbus.producer import stream
-from cdcbus.producer.server import binlog_files
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.binlog import dump_stream
+from cdcbus.producer.config import FetchTask
+from cdcbus.producer.server.connection import binlog_files
 from cdcbus.tasks.positions import MemoryPositions
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import connect, fetch_task, global_variable, position
@@ -152,7 +152,7 @@ def test_a_source_that_is_stopped_and_started_is_read_on(site: Site, caplog: pyt
 def test_a_source_that_hangs_is_noticed_by_its_silence_and_read_on(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(stream, "SILENCE_SECONDS", 1.0)
+    monkeypatch.setattr(dump_stream, "SILENCE_SECONDS", 1.0)
     with Running(site.task, site.positions) as running:
         running.until_stored(site.insert(1))
         with site.suspended("source"):

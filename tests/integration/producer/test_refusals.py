@@ -26,9 +26,9 @@ from cdcbus.plugins.errors import (
 )
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import AtTime, Edge
-from cdcbus.producer.server import binlog_files
-from cdcbus.producer.source import BinlogSource
-from cdcbus.producer.task import FetchTask, FilterConfig
+from cdcbus.producer.config import FetchTask, FilterConfig
+from cdcbus.producer.server.connection import binlog_files
+from cdcbus.producer.source.binlog_source import BinlogSource
 from tests.integration.producer.reading import fetch_task, global_variable, position, read
 from tests.integration.producer.running import Running
 

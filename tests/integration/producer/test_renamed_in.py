@@ -9,7 +9,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.producer.task import FilterConfig
+from cdcbus.producer.config import FilterConfig
 from tests.integration.producer.reading import fetch_task
 from tests.integration.producer.test_schema_history import Course
 

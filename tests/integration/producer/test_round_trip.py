@@ -22,7 +22,7 @@ from pymysqlreplication.constants import FIELD_TYPE
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
-from cdcbus.producer.columns import BinlogColumn, reader
+from cdcbus.producer.decoding.column_types import BinlogColumn, reader
 from tests.integration.producer.kinds import Kind, kinds
 from tests.integration.producer.reading import connect, fetch_task, global_variable, position, read
 

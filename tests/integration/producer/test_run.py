@@ -16,8 +16,8 @@ from cdcbus.plugins.errors import NoPosition
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.start import Edge
+from cdcbus.producer.config import FetchTask, FilterConfig
 from cdcbus.producer.run import Progress
-from cdcbus.producer.task import FetchTask, FilterConfig
 from cdcbus.tasks.positions import ZooKeeperPositions, written_path
 from tests.integration.producer.reading import fetch_task, position, read_batches
 from tests.integration.producer.running import Running, canal, high_watermark, ids, messages

@@ -20,17 +20,17 @@ from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import UnreadableEvent, UnusableHistory
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import RowChange, TableId
-from cdcbus.producer import schema_history
-from cdcbus.producer.charsets import encoded
-from cdcbus.producer.ddl import Altered, Created, changes
-from cdcbus.producer.ddl_scan import version_number
-from cdcbus.producer.rows import Batch
-from cdcbus.producer.schema import SchemaReader
-from cdcbus.producer.schema_history import MemorySchemas
-from cdcbus.producer.source import BinlogSource
-from cdcbus.producer.sql_tokens import Session
-from cdcbus.producer.table_schema import TableSchema, apply
-from cdcbus.producer.task import FetchTask, FilterConfig
+from cdcbus.producer.config import FetchTask, FilterConfig
+from cdcbus.producer.ddl.statements import Altered, Created, changes
+from cdcbus.producer.ddl.table_schema import TableSchema, apply
+from cdcbus.producer.ddl.tokens import Session
+from cdcbus.producer.decoding.charsets import encoded
+from cdcbus.producer.schema import history
+from cdcbus.producer.schema.ddl_scanner import version_number
+from cdcbus.producer.schema.history import MemorySchemas
+from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.source.binlog_source import BinlogSource
+from cdcbus.producer.source.row_events import Batch
 from cdcbus.tasks.schema_store import ZooKeeperSchemas
 from tests.integration.producer.reading import connect, fetch_task, global_variable, position, read
 from tests.integration.producer.running import Running, canal
@@ -484,7 +484,7 @@ def test_types_that_full_metadata_leave_open_are_those_of_the_place(open_course:
     course = open_course
     rows = course.catch_up()
     assert rows == [{"id": "1", "u": UUID, "b": BYTES}, BEFORE]
-    assert sorted(course.entries) == [schema_history.FOLLOWED, f"{course.task.task_id}.own"]
+    assert sorted(course.entries) == [history.FOLLOWED, f"{course.task.task_id}.own"]
     for ddl in (
         "ALTER TABLE own ADD c INT FIRST",
         "ALTER TABLE own RENAME COLUMN u TO b, RENAME COLUMN b TO u",
@@ -534,7 +534,7 @@ def test_a_history_of_open_types_becomes_whole_when_the_server_says_less(source:
 
 def test_taking_many_tables_can_be_given_up(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reader gets empty batches meanwhile; nothing is stored before all tables are known."""
-    monkeypatch.setattr(schema_history, "TABLES_AT_ONCE", 1)
+    monkeypatch.setattr(history, "TABLES_AT_ONCE", 1)
     course.run("CREATE TABLE u LIKE t", "CREATE TABLE v LIKE t")
     start = course.run("CREATE TABLE w LIKE t")
     course.entries.clear()
@@ -548,13 +548,13 @@ def test_taking_many_tables_can_be_given_up(course: Course, monkeypatch: pytest.
 
 
 def test_a_history_of_another_server_is_read_anew(course: Course) -> None:
-    followed = json.loads(course.entries[schema_history.FOLLOWED])
-    course.entries[schema_history.FOLLOWED] = json.dumps({**followed, "server": "another"})
+    followed = json.loads(course.entries[history.FOLLOWED])
+    course.entries[history.FOLLOWED] = json.dumps({**followed, "server": "another"})
     course.run(SWAPS[0])
     course.read_to = course.run("DO 1")
     course.run("INSERT INTO t VALUES (2, 30, 40)")
     assert course.catch_up() == [SWAPPED]
-    assert json.loads(course.entries[schema_history.FOLLOWED])["server"] == followed["server"]
+    assert json.loads(course.entries[history.FOLLOWED])["server"] == followed["server"]
 
 
 @pytest.mark.parametrize(

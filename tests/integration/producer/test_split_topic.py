@@ -19,8 +19,8 @@ from cdcbus.consumer.task import LoadTask, TopicConfig
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import JdbcTarget, PositionStore, TargetColumn, TargetTable
 from cdcbus.plugins.converters.canal_row import CanalRow
+from cdcbus.plugins.kafka.partitioner import partition_of
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.murmur2 import partition_of
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, messages
 from tests.support.memory_target import MemoryTarget

@@ -13,7 +13,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from tests.integration.producer.reading import connect, fetch_task, global_variable, position
 from tests.integration.producer.running import Running, ids
 

@@ -14,7 +14,7 @@ from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import BusRejected, ConfigError
 from cdcbus.plugins.kafka.config import NewTopics, PublishConfig, TopicRule
 from cdcbus.plugins.positions import BinlogPosition
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, canal, high_watermark, ids

@@ -12,7 +12,7 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.positions import BinlogPosition
-from cdcbus.producer import xa
+from cdcbus.producer.source import xa
 from tests.integration.producer.reading import connect, fetch_task, global_variable, position
 from tests.integration.producer.running import Running, ids
 

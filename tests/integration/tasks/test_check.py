@@ -21,7 +21,7 @@ from cdcbus.ops.stack.addresses import Addresses, Database, free_port
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, kafka_positions_to_json
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
-from cdcbus.producer.heartbeat import create_table
+from cdcbus.producer.source.heartbeat import create_table
 from tests.integration.producer.reading import connect, global_variable
 from tests.support.shop import Shop, open_shop
 

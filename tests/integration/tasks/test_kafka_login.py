@@ -20,8 +20,8 @@ from cdcbus.ops.stack.addresses import HOST, Addresses, Plan, free_port
 from cdcbus.ops.stack.java_servers import KAFKA
 from cdcbus.plugins.errors import BusRejected, BusUnavailable
 from cdcbus.plugins.registry import make_converter
-from cdcbus.producer.publish import KafkaPublisher
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
+from cdcbus.producer.publish.publisher import KafkaPublisher
 from cdcbus.tasks.entries import written_entries
 from cdcbus.tasks.findings import Findings
 from cdcbus.tasks.properties import inspect_text

@@ -21,9 +21,9 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
-from cdcbus.producer import server as servers
+from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.producer.run import Progress as FetchProgress
-from cdcbus.producer.task import FetchTask, FilterConfig, SourceConfig
+from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.lag import lag_meter
 from tests.support.waiting import wait_until
 

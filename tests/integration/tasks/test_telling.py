@@ -16,8 +16,8 @@ from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.task_status import State
+from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.producer.run import Progress
-from cdcbus.producer.task import FetchTask, FilterConfig, SourceConfig
 from cdcbus.tasks import json_nodes, telling
 from cdcbus.tasks.json_nodes import get_node
 from cdcbus.tasks.lag import Lag

@@ -17,8 +17,8 @@ from cdcbus.ops.stack.databases import POSTGRESQL, SOURCE
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError, SourceMisconfigured, TargetMisconfigured
 from cdcbus.plugins.loaders import make_loader
-from cdcbus.producer import server as servers
-from cdcbus.producer.task import FetchTask, SourceConfig
+from cdcbus.producer.config import FetchTask, SourceConfig
+from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.properties import inspect_text
 from tests.support.secure_servers import Authority, open_folder, place_of, running
 

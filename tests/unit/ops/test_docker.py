@@ -22,7 +22,7 @@ from cdcbus import __version__
 from cdcbus.consumer.task import LoadTask
 from cdcbus.ops.cli import main
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.properties import read_task
 
 ROOT = Path(__file__).parents[3]
@@ -278,7 +278,7 @@ def test_what_is_no_part_of_the_image_is_not_sent_to_the_build() -> None:
         "tests/conftest.py",
         "ops/docker/tasks",
         "plugins/__pycache__/errors.pyc",
-        "producer/_native.abi3.so",
+        "producer/publish/_native.abi3.so",
     ):
         assert is_ignored(path), path
     assert not is_ignored("ops/cli.py")

@@ -7,7 +7,7 @@ from cdcbus.consumer.task import LoadTask, MapperRule
 from cdcbus.ops.cli import main
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.new_task import example_text
 from cdcbus.tasks.properties import read_task
 

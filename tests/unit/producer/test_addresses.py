@@ -6,8 +6,8 @@ import pytest
 
 from cdcbus.plugins.errors import SourceMisconfigured, SourceRefused, SourceUnavailable
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.producer.addresses import Addresses, pause_seconds
-from cdcbus.producer.task import FetchTask, FilterConfig, SourceConfig
+from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
+from cdcbus.producer.server.failover import Addresses, pause_seconds
 
 A, B, C = ("a", 1), ("b", 2), ("c", 3)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.producer.charsets import _CODECS, _TABLES, decoder, encoded, sql_text
+from cdcbus.producer.decoding.charsets import _CODECS, _TABLES, decoder, encoded, sql_text
 
 
 def test_binary_is_one_character_per_byte() -> None:

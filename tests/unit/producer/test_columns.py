@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.producer.columns import (
+from cdcbus.producer.decoding.column_types import (
     BLOB_COMPRESSED,
     VARCHAR_COMPRESSED,
     VECTOR,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.producer.compressed import PLAIN_ROWS, plain_query, plain_rows
+from cdcbus.producer.binlog.mariadb_compression import PLAIN_ROWS, plain_query, plain_rows
 
 
 def compressed(data: bytes) -> bytes:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.ddl import (
+from cdcbus.producer.ddl.statements import (
     Altered,
     Change,
     Created,
@@ -21,8 +21,8 @@ from cdcbus.producer.ddl import (
     changes,
     folded,
 )
-from cdcbus.producer.sql_tokens import Session
-from cdcbus.producer.table_schema import AddColumn, DropColumn, RenameColumn, TableColumn, TableSchema, UniqueKey, apply
+from cdcbus.producer.ddl.table_schema import AddColumn, DropColumn, RenameColumn, TableColumn, TableSchema, UniqueKey, apply
+from cdcbus.producer.ddl.tokens import Session
 from tests.support.ddl_cases import CASES, shown, steps
 
 A, B = TableId("s", "a"), TableId("s", "b")

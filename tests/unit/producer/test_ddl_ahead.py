@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer import schema_history
-from cdcbus.producer.ddl import Change, Renamed, SchemaAltered, SchemaDropped, Unread, changes
-from cdcbus.producer.ddl_ahead import DdlAhead
-from cdcbus.producer.ddl_scan import DdlScan, Statement
-from cdcbus.producer.place import Place
-from cdcbus.producer.schema import SchemaReader
-from cdcbus.producer.schema_history import MemorySchemas, SchemaHistory
-from cdcbus.producer.table_schema import TableColumn, TableSchema
+from cdcbus.producer.binlog.coordinates import Place
+from cdcbus.producer.ddl.statements import Change, Renamed, SchemaAltered, SchemaDropped, Unread, changes
+from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema
+from cdcbus.producer.schema import history as schema_history
+from cdcbus.producer.schema.ddl_ahead import DdlAhead
+from cdcbus.producer.schema.ddl_scanner import DdlScan, Statement
+from cdcbus.producer.schema.history import MemorySchemas, SchemaHistory
+from cdcbus.producer.schema.resolver import SchemaReader
 
 TABLES = 300
 TEXTS = (

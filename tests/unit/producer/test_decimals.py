@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.producer.decimals import decimal_size, decimal_text
+from cdcbus.producer.decoding.decimals import decimal_size, decimal_text
 
 GROUP_BYTES = {0: 0, 1: 1, 2: 1, 3: 2, 4: 2, 5: 3, 6: 3, 7: 4, 8: 4, 9: 4}
 

@@ -6,8 +6,8 @@ import pytest
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.filter import TableFilter
-from cdcbus.producer.task import FilterConfig
+from cdcbus.producer.config import FilterConfig
+from cdcbus.producer.table_filter import TableFilter
 
 NAMES = ("shop.orders", "shop.order_lines", "Shop.Orders", "shop2.orders", "shopXorders.x", "mysql.user")
 

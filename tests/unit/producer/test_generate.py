@@ -21,14 +21,15 @@ from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.kafka.record_key import Record, key_text, split_key_change
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, Origin, RowChange, TableId
-from cdcbus.producer import charsets, generate, native
-from cdcbus.producer.columns import BINARY, BinlogColumn, timestamp_text
-from cdcbus.producer.decimals import decimal_size
-from cdcbus.producer.decodable_table import DecodableTable, decodable
-from cdcbus.producer.generate import TableWriter
-from cdcbus.producer.native import MakePlan
-from cdcbus.producer.rows import Rows
-from cdcbus.producer.table_map import TableMap
+from cdcbus.producer.decoding import charsets
+from cdcbus.producer.decoding.column_types import BINARY, BinlogColumn, timestamp_text
+from cdcbus.producer.decoding.decimals import decimal_size
+from cdcbus.producer.decoding.table import DecodableTable, decodable
+from cdcbus.producer.decoding.table_map import TableMap
+from cdcbus.producer.publish import codegen, native
+from cdcbus.producer.publish.codegen import TableWriter
+from cdcbus.producer.publish.native import MakePlan
+from cdcbus.producer.source.row_events import Rows
 
 FORMATS = ("canalRow", "oggJson")
 ORIGIN = Origin("mysql-bin.000042", 4711, "0-1-17", 9, 1_700_000_000_123)
@@ -300,7 +301,7 @@ def test_only_the_last_row_of_a_transaction_is_marked(make_plan: MakePlan | None
 
 
 def test_patterns_beyond_the_limit_take_the_plain_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generate, "PATTERNS", 1)
+    monkeypatch.setattr(codegen, "PATTERNS", 1)
     rows = orders([(1, "a"), (2, None), (3, "c")])
     converter = make_converter("canalRow")
     taken: list[RowChange] = []

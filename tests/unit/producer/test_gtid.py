@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import PositionError
-from cdcbus.producer.gtid import MariadbGtids, MysqlGtids, commit_us, parse_gtids
+from cdcbus.producer.binlog.gtid import MariadbGtids, MysqlGtids, commit_us, parse_gtids
 
 A, B = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "3e11fa47-71ca-11e1-9e33-c80aa9429563"
 KEYS = st.sampled_from([A, B, f"{A}:tag", f"{B}:t_1", f"{B}:zz"])

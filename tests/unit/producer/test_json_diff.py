@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.producer.json_diff import changed
-from cdcbus.producer.json_document import json_text
+from cdcbus.producer.decoding.json_document import json_text
+from cdcbus.producer.decoding.partial_json import changed
 
 REPLACE, INSERT, REMOVE = range(3)
 SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=200)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.producer.json_document import double_text, json_text
+from cdcbus.producer.decoding.json_document import double_text, json_text
 
 DOCUMENTS = st.recursive(
     st.none()

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cdcbus.plugins.kafka.partitioner import murmur2, partition_of
 from cdcbus.plugins.kafka.record_key import Record
-from cdcbus.producer.many_rows import many_rows
-from cdcbus.producer.murmur2 import murmur2, partition_of
+from cdcbus.producer.publish.row_batching import many_rows
 
 # Kafka's own test values.
 MURMUR2 = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcbus.producer import native
+from cdcbus.producer.publish import native
 
 ROOT = Path(__file__).parents[3]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from zstandard import ZstdCompressor
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.producer.payload import PIECE_BYTES, inner_events
+from cdcbus.producer.binlog.transaction_payload import PIECE_BYTES, inner_events
 
 BODIES = st.lists(st.binary(max_size=200) | st.integers(0, 3 * PIECE_BYTES).map(bytes), max_size=8)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.producer.place import SPAN, carried
+from cdcbus.producer.binlog.coordinates import SPAN, carried
 
 
 @given(st.integers(0, 1 << 40), st.integers(0, SPAN // 2 - 1))

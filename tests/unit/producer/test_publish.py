@@ -13,12 +13,12 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Origin
-from cdcbus.producer import publish
-from cdcbus.producer.decodable_table import decodable
-from cdcbus.producer.generate import TableWriter
-from cdcbus.producer.publish import KafkaPublisher
-from cdcbus.producer.rows import Rows
-from cdcbus.producer.table_map import parse
+from cdcbus.producer.decoding.table import decodable
+from cdcbus.producer.decoding.table_map import parse
+from cdcbus.producer.publish import publisher as publish
+from cdcbus.producer.publish.codegen import TableWriter
+from cdcbus.producer.publish.publisher import KafkaPublisher
+from cdcbus.producer.source.row_events import Rows
 from tests.unit.producer.test_table_map import strings, table_map
 
 BODY = (77).to_bytes(6, "little") + bytes(2) + b"\x01\xff\x00" + (7).to_bytes(4, "little")

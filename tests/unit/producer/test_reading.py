@@ -15,14 +15,14 @@ from pymysqlreplication.constants import FIELD_TYPE as TYPE
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.plugins.rowchange import TableDdl
-from cdcbus.producer.filter import TableFilter
-from cdcbus.producer.place import SPAN
-from cdcbus.producer.reading import Reading
-from cdcbus.producer.rows import Batch, Part, Rows
-from cdcbus.producer.server import Server
-from cdcbus.producer.source import askable
-from cdcbus.producer.table_ddl import DdlReader
-from cdcbus.producer.task import DdlConfig, FilterConfig
+from cdcbus.producer.binlog.coordinates import SPAN
+from cdcbus.producer.config import DdlConfig, FilterConfig
+from cdcbus.producer.server.connection import Server
+from cdcbus.producer.source.binlog_source import askable
+from cdcbus.producer.source.ddl_events import DdlReader
+from cdcbus.producer.source.event_reader import Reading
+from cdcbus.producer.source.row_events import Batch, Part, Rows
+from cdcbus.producer.table_filter import TableFilter
 from tests.unit.producer.test_table_map import strings, table_map
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

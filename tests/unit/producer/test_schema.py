@@ -6,10 +6,10 @@ import pytest
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.columns import BINARY, BinlogColumn
-from cdcbus.producer.schema import completed, fits, with_open_types
-from cdcbus.producer.table_map import TableMap
-from cdcbus.producer.table_schema import TableColumn, TableSchema
+from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema
+from cdcbus.producer.decoding.column_types import BINARY, BinlogColumn
+from cdcbus.producer.decoding.table_map import TableMap
+from cdcbus.producer.schema.resolver import completed, fits, with_open_types
 
 
 def table_map(*columns: BinlogColumn) -> TableMap:

@@ -9,8 +9,8 @@ import pymysql
 import pytest
 
 from cdcbus.plugins.errors import PositionLost, SourceError, SourceMisconfigured, SourceRefused, SourceUnavailable
-from cdcbus.producer.server import source_error
-from cdcbus.producer.task import SourceConfig
+from cdcbus.producer.config import SourceConfig
+from cdcbus.producer.server.connection import source_error
 
 
 def of_tls(cause: ssl.SSLError) -> pymysql.err.OperationalError:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.producer.sql_tokens import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, PLAIN, Kind, NoTokens, Session, tokens
+from cdcbus.producer.ddl.tokens import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, PLAIN, Kind, NoTokens, Session, tokens
 
 MYSQL, MARIADB = Session(version=90_700), Session(version=110_405, is_mariadb=True)
 

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from cdcbus.producer.sql_tokens import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
-from cdcbus.producer.statement_targets import Session, session, targets
+from cdcbus.producer.ddl.statement_targets import Session, session, targets
+from cdcbus.producer.ddl.tokens import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 
 
 def told(sql: str | bytes, mode: int = 0, schema: str = "s", *, is_utf8: bool = True) -> set[str] | None:

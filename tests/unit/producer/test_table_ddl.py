@@ -6,12 +6,12 @@ import pytest
 
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import Origin, TableDdl, TableId
-from cdcbus.producer.ddl import Named, named
-from cdcbus.producer.ddl_scan import Statement
-from cdcbus.producer.filter import TableFilter
-from cdcbus.producer.place import Place
-from cdcbus.producer.table_ddl import DdlReader
-from cdcbus.producer.task import DdlConfig, FilterConfig
+from cdcbus.producer.binlog.coordinates import Place
+from cdcbus.producer.config import DdlConfig, FilterConfig
+from cdcbus.producer.ddl.statements import Named, named
+from cdcbus.producer.schema.ddl_scanner import Statement
+from cdcbus.producer.source.ddl_events import DdlReader
+from cdcbus.producer.table_filter import TableFilter
 
 A, B = TableId("s", "a"), TableId("s", "b")
 ORIGIN = Origin("bin.1", 4)

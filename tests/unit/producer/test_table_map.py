@@ -7,9 +7,9 @@ from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.columns import BLOB_COMPRESSED, VARCHAR_COMPRESSED, VECTOR
-from cdcbus.producer.events import packed_integer
-from cdcbus.producer.table_map import TableMap, parse, table_id, table_name
+from cdcbus.producer.binlog.event_types import packed_integer
+from cdcbus.producer.decoding.column_types import BLOB_COMPRESSED, VARCHAR_COMPRESSED, VECTOR
+from cdcbus.producer.decoding.table_map import TableMap, parse, table_id, table_name
 
 CHARSETS = {8: "latin1", 28: "gbk", 45: "utf8mb4", 63: "binary"}
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cdcbus.producer.table_schema import (
+from cdcbus.producer.ddl.table_schema import (
     NAMED,
     ROW_TIMES,
     Action,

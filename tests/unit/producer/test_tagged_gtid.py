@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.producer.tagged_gtid import Gtid, parse, varying_integer
+from cdcbus.producer.binlog.tagged_gtid import Gtid, parse, varying_integer
 
 UUID = "4ff0cae6-e5b0-11f1-8126-02fc00000001"
 WRITTEN = bytes.fromhex(

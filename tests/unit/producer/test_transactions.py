@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import PositionError
 from cdcbus.plugins.positions import BinlogPosition
-from cdcbus.producer.transactions import METADATA_BYTES, metadata, position_in
+from cdcbus.producer.publish.delivery import METADATA_BYTES, metadata, position_in
 
 POSITIONS = st.builds(
     BinlogPosition,

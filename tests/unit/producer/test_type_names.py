@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
-from cdcbus.producer.columns import BLOB_COMPRESSED, VARCHAR_COMPRESSED, VECTOR, BinlogColumn
-from cdcbus.producer.type_names import type_names
+from cdcbus.producer.decoding.column_types import BLOB_COMPRESSED, VARCHAR_COMPRESSED, VECTOR, BinlogColumn
+from cdcbus.producer.decoding.sql_types import type_names
 
 
 @pytest.mark.parametrize(

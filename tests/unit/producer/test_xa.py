@@ -8,8 +8,8 @@ import pytest
 
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.positions import BinlogPosition
-from cdcbus.producer import xa
-from cdcbus.producer.xa import FINISH, Open, Prepared, prepared_xid
+from cdcbus.producer.source import xa
+from cdcbus.producer.source.xa import FINISH, Open, Prepared, prepared_xid
 
 
 def prepare(first: bytes, second: bytes, form: int, *, is_one_phase: bool = False) -> bytes:

@@ -9,7 +9,7 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.producer import TopicShape
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.task import FetchTask, FilterConfig, SourceConfig
+from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.tasks.check_fetch import bytes_behind, describe_behind, describe_topic
 from cdcbus.tasks.check_grants import describe_grants
 from cdcbus.tasks.check_load import describe_offset_table, describe_table

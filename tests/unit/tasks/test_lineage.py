@@ -5,7 +5,7 @@ import pytest
 from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.producer.task import FetchTask, FilterConfig, SourceConfig
+from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.tasks.lineage import Way, ways
 from cdcbus.tasks.topic_forms import TOPIC_RULES
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.findings import Severity
 from cdcbus.tasks.key import Route
 from cdcbus.tasks.keys import KEYS

@@ -8,7 +8,7 @@ from cryptography.fernet import Fernet
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError, PositionUnavailable
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.encryption import KEY_FILE_VARIABLE
 from cdcbus.tasks.findings import Severity
 from cdcbus.tasks.interpolation import interpolate

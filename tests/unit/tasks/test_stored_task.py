@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cdcbus.consumer.task import LoadTask
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.producer.task import FetchTask
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.dist import parse_dist, properties_text
 from cdcbus.tasks.encryption import KEY_FILE_VARIABLE
 from cdcbus.tasks.findings import Severity

@@ -1,0 +1,1 @@
+"""The binlog's events: their stream, headers, compression and GTIDs."""

@@ -1,0 +1,1 @@
+"""SQL statements: what they change about tables, read from their text. Pure."""

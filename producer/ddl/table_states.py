@@ -1,0 +1,96 @@
+"""What DDL makes of tables, by what they were before it: of those that a task reads, and of those that may come to it by a RENAME. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.ddl.statements import Altered, Change, Created, Dropped, Renamed, SchemaAltered, SchemaDropped
+from cdcbus.producer.ddl.table_schema import TableSchema, apply
+
+
+class Missing(StrEnum):
+    """A table of which there are no columns: it is not there, or they cannot be known."""
+
+    DROPPED = "dropped"
+    UNKNOWN = "unknown"
+
+
+State = TableSchema | Missing
+
+
+def made(
+    change: Change,
+    before: Callable[[TableId], State | None],
+    there: Iterable[TableId],
+    known: Callable[[TableId], TableSchema | None],
+    charset: Callable[[str], str],
+) -> dict[TableId, State | None]:
+    """The tables that a change makes other ones, as they are after it; None for what comes of a table that is not known yet.
+
+    `before`: as they were, None where that is not known yet; `there`: those that `before` knows; `known`: what else is known of a table
+    after the change; `charset`: what a schema gives its new tables, empty where that is not known. A table that is only made if it is
+    missing counts as missing."""
+    if isinstance(change, Renamed):
+        state = before(change.table)
+        state = known(change.to) or (state and Missing.UNKNOWN) if not isinstance(state, TableSchema) else state
+        return {change.table: Missing.DROPPED, change.to: state}
+    if isinstance(change, Dropped):
+        return {change.table: Missing.DROPPED}
+    if isinstance(change, Created) and change.like is not None:
+        like = before(change.like)
+        return {change.table: like if isinstance(like, TableSchema) else known(change.table) or (like and Missing.UNKNOWN)}
+    if isinstance(change, Created | Altered):
+        return {change.table: known(change.table) or _by_its_text(change, before, charset)}
+    if isinstance(change, SchemaAltered):
+        return {}
+    changed = [table for table in there if touches(change, table) and before(table) not in (None, Missing.DROPPED)]
+    is_dropped = isinstance(change, SchemaDropped)
+    return {table: Missing.DROPPED if is_dropped else known(table) or Missing.UNKNOWN for table in changed}
+
+
+def _by_its_text(change: Created | Altered, before: Callable[[TableId], State | None], charset: Callable[[str], str]) -> State | None:
+    if change.actions is None:
+        return Missing.UNKNOWN
+    base = before(change.table) if isinstance(change, Altered) else TableSchema((), (), charset(change.table.schema))
+    if isinstance(base, TableSchema):
+        return apply(base, change.actions) or Missing.UNKNOWN
+    return base and Missing.UNKNOWN
+
+
+def touches(change: Change, table: TableId) -> bool:
+    """Whether it may change a table that is there before and after it."""
+    if isinstance(change, Renamed):
+        return table in (change.table, change.to)
+    if isinstance(change, Created):
+        return table == change.table and not change.if_missing and not change.is_temporary
+    if isinstance(change, Dropped):
+        return table == change.table and not change.is_temporary
+    if isinstance(change, Altered):
+        return table == change.table
+    if isinstance(change, SchemaDropped):
+        return table.schema == change.schema
+    if isinstance(change, SchemaAltered):
+        return False
+    return change.words is None or table.table in change.words
+
+
+class TemporaryTables:
+    """Those of sessions, each of which hides the real one of its name."""
+
+    def __init__(self) -> None:
+        self._tables: set[tuple[int, TableId]] = set()
+
+    def takes(self, change: Change, thread: int) -> bool:
+        """Whether the next change of the session `thread` is about one of them."""
+        if not isinstance(change, Altered | Created | Dropped):
+            return False
+        key = (thread, change.table)
+        if isinstance(change, Created) and change.is_temporary:
+            self._tables.add(key)
+            return True
+        if isinstance(change, Dropped) and (change.is_temporary or key in self._tables):
+            self._tables.discard(key)
+            return True
+        return isinstance(change, Altered) and key in self._tables

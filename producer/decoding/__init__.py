@@ -1,0 +1,1 @@
+"""Row images to cells: the reference of the decoding. Pure."""

@@ -1,0 +1,250 @@
+"""PARTIAL_UPDATE_ROWS events (MySQL, `binlog_row_value_options=PARTIAL_JSON`) as the UPDATE_ROWS events that they stand for: the changes of
+a JSON document are applied to the document in the before image.
+
+Layout: "Rows_log_event" and `Json_diff` of the MySQL sources. The after image begins with options; if their lowest bit is set, a bitmap
+follows with a bit for each JSON column of the table, and where that is set the column's value is a list of changes: operation, path,
+new value. Binary JSON: see `cdcbus.producer.decoding.json_document`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from dataclasses import dataclass
+from itertools import accumulate
+
+from pymysqlreplication.constants import BINLOG
+from pymysqlreplication.constants import FIELD_TYPE as TYPE
+
+from cdcbus.plugins.errors import UnreadableEvent
+from cdcbus.producer.binlog.event_types import packed_integer
+from cdcbus.producer.decoding.row_image import Layout, is_set, layout, present
+from cdcbus.producer.decoding.table import DecodableTable
+
+PARTIAL_UPDATE_ROWS = 0x27
+_PARTIAL_JSON = 1
+_REPLACE, _INSERT, _REMOVE = range(3)
+
+
+def whole_updates(body: bytes, table: DecodableTable) -> bytes:
+    """The body of an UPDATE_ROWS event (version 2) with the same rows. Raises UnreadableEvent naming the table."""
+    try:
+        shape, at = layout(BINLOG.UPDATE_ROWS_EVENT_V2, body, table)
+        parts = [body[:at]]
+        while at < len(body):
+            before, middle = _places(body, at, shape.first, table)
+            after, end = _whole(body, middle, shape, table, before)
+            if end == at:  # rows without columns: it would never end
+                raise _damaged()
+            parts += body[at:middle], after
+            at = end
+        if at > len(body):
+            raise _damaged()
+        return b"".join(parts)
+    except (UnreadableEvent, IndexError, KeyError, ValueError, struct.error) as error:
+        raise UnreadableEvent(
+            f"table {table.table.id}: a row with changes of JSON documents (PARTIAL_UPDATE_ROWS) cannot be completed ({error}); "
+            "set binlog_row_value_options='' for every session"
+        ) from error
+
+
+def _damaged() -> UnreadableEvent:
+    return UnreadableEvent("a change does not fit the document in the before image")
+
+
+def _places(body: bytes, at: int, bitmap: bytes, table: DecodableTable) -> tuple[dict[int, bytes], int]:
+    """Of a whole row image: column number -> the bytes of a value that is not NULL; and where the image ends."""
+    columns = present(bitmap, table)
+    nulls = body[at : at + (len(columns) + 7) // 8]
+    at += len(nulls)
+    values = {}
+    for i, index in enumerate(columns):
+        if not is_set(nulls, i):
+            _, end = table.readers[index](body, at)
+            values[index] = body[at:end]
+            at = end
+    return values, at
+
+
+def _whole(body: bytes, at: int, shape: Layout, table: DecodableTable, before: dict[int, bytes]) -> tuple[bytes, int]:
+    """The after image that starts with its options at `at`, without these and with all documents whole; and where it ends."""
+    options, at = packed_integer(body, at)
+    if options & ~_PARTIAL_JSON:
+        raise UnreadableEvent(f"options {options} of a row, unknown to this release")
+    documents = [index for index, column in enumerate(table.columns) if column.type == TYPE.JSON]
+    partial: set[int] = set()
+    if options & _PARTIAL_JSON:
+        partial = {index for i, index in enumerate(documents) if is_set(body[at:], i)}
+        at += (len(documents) + 7) // 8
+    columns = present(shape.second, table)
+    nulls = body[at : at + (len(columns) + 7) // 8]
+    at += len(nulls)
+    parts = [nulls]
+    for i, index in enumerate(columns):
+        if is_set(nulls, i):
+            continue
+        if index in partial:
+            end = at + 4 + int.from_bytes(body[at : at + 4], "little")
+            document = changed(before[index][4:], body[at + 4 : end])
+            parts.append(len(document).to_bytes(4, "little") + document)
+        else:
+            _, end = table.readers[index](body, at)
+            parts.append(body[at:end])
+        at = end
+    return b"".join(parts), at
+
+
+@dataclass(slots=True)
+class _Scalar:
+    """Type byte and bytes, as stored."""
+
+    kind: int
+    data: bytes
+
+
+_Object = dict[bytes, "_Node"]
+_Node = _Scalar | list["_Node"] | _Object
+
+
+def changed(document: bytes, changes: bytes) -> bytes:
+    """A stored document (type byte and value) after a list of changes. Raises UnreadableEvent, and IndexError or ValueError for damaged
+    bytes."""
+    root: list[_Node] = [_parsed(document[0], document, 1) if document else _Scalar(4, b"\0")]
+    at = 0
+    while at < len(changes):
+        operation = changes[at]
+        size, at = packed_integer(changes, at + 1)
+        path = _path(changes[at : at + size].decode())
+        at += size
+        value: _Node | None = None
+        if operation != _REMOVE:
+            size, at = packed_integer(changes, at)
+            value = _parsed(changes[at], changes[: at + size], at + 1)
+            at += size
+        _apply(root, operation, path, value)
+    kind, data = _stored(root[0])
+    return bytes((kind,)) + data
+
+
+_LEG = re.compile(r'\.(?:"((?:[^"\\]|\\.)*)"|([^.\[\s"]+))|\[(\d+|last(?:-(\d+))?)\]', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """An array's cell, from its end with 1 for the last one."""
+
+    number: int
+    is_from_end: bool
+
+    def place(self, array: list[_Node]) -> int:
+        return len(array) - self.number if self.is_from_end else self.number
+
+
+def _path(text: str) -> list[bytes | _Cell]:
+    """The legs of a path without wildcards: names of members and array cells."""
+    legs: list[bytes | _Cell] = []
+    at = 1
+    while at < len(text):
+        leg = _LEG.match(text, at)
+        if leg is None or text[0] != "$":
+            raise UnreadableEvent("a path of a form unknown to this release")
+        quoted, name, cell, from_last = leg.groups()
+        if cell is not None:
+            legs.append(_Cell(int(from_last or 0) + 1, True) if cell.startswith("last") else _Cell(int(cell), False))
+        else:
+            legs.append((json.loads(f'"{quoted}"', strict=False) if quoted is not None else name).encode())
+        at = leg.end()
+    return legs
+
+
+def _apply(root: list[_Node], operation: int, path: list[bytes | _Cell], value: _Node | None) -> None:
+    """What `apply_json_diff` of the MySQL sources does."""
+    container: _Node = root
+    leg: bytes | _Cell = _Cell(0, False)
+    for following in path:
+        container, leg = _child(container, leg), following
+    if isinstance(container, list) and isinstance(leg, _Cell):
+        place = leg.place(container)
+        if operation == _INSERT and value is not None:
+            container.insert(max(0, place), value)
+        elif operation == _REPLACE and value is not None and 0 <= place < len(container):
+            container[place] = value
+        elif operation == _REMOVE and 0 <= place < len(container) and container is not root:
+            del container[place]
+        else:
+            raise _damaged()
+    elif isinstance(container, dict) and isinstance(leg, bytes):
+        if value is not None and (leg in container) is (operation == _REPLACE):
+            container[leg] = value
+        elif operation == _REMOVE and leg in container:
+            del container[leg]
+        else:
+            raise _damaged()
+    else:
+        raise _damaged()
+
+
+def _child(container: _Node, leg: bytes | _Cell) -> _Node:
+    if isinstance(container, list) and isinstance(leg, _Cell) and 0 <= leg.place(container) < len(container):
+        return container[leg.place(container)]
+    if isinstance(container, dict) and isinstance(leg, bytes) and leg in container:
+        return container[leg]
+    raise _damaged()
+
+
+_SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL = range(5)
+_STRING, _OPAQUE = 0x0C, 0x0F
+_SIZES = {_LITERAL: 1, 0x05: 2, 0x06: 2, 0x07: 4, 0x08: 4, 0x09: 8, 0x0A: 8, 0x0B: 8}
+_INLINE = {_LITERAL, 0x05, 0x06}
+_INLINE_LARGE = _INLINE | {0x07, 0x08}
+
+
+def _parsed(kind: int, data: bytes, at: int) -> _Node:
+    if kind in _SIZES:
+        return _Scalar(kind, data[at : at + _SIZES[kind]])
+    if kind in (_STRING, _OPAQUE):
+        start = at + (kind == _OPAQUE)
+        end = start
+        while data[end] & 0x80:
+            end += 1
+        length = sum((byte & 0x7F) << 7 * i for i, byte in enumerate(data[start : end + 1]))
+        return _Scalar(kind, data[at : end + 1 + length])
+    if kind > _LARGE_ARRAY:
+        raise UnreadableEvent(f"a JSON value of type {kind}, unknown to this release")
+    is_large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
+    width, inline = (4, _INLINE_LARGE) if is_large else (2, _INLINE)
+
+    def number(place: int, size: int = width) -> int:
+        return int.from_bytes(data[place : place + size], "little")
+
+    count, entry, names = number(at), at + 2 * width, []
+    if kind in (_SMALL_OBJECT, _LARGE_OBJECT):
+        for _ in range(count):
+            start, length = at + number(entry), number(entry + width, 2)
+            names.append(data[start : start + length])
+            entry += width + 2
+    values = []
+    for _ in range(count):
+        child = data[entry]
+        values.append(_parsed(child, data, entry + 1 if child in inline else at + number(entry + 1)))
+        entry += 1 + width
+    return dict(zip(names, values, strict=True)) if kind in (_SMALL_OBJECT, _LARGE_OBJECT) else values
+
+
+def _stored(node: _Node) -> tuple[int, bytes]:
+    """Type byte and bytes; objects and arrays in their large form, names as the server sorts them: short ones first."""
+    if isinstance(node, _Scalar):
+        return node.kind, node.data
+    names = sorted(node, key=lambda name: (len(name), name)) if isinstance(node, dict) else []
+    children = [_stored(node[name]) for name in names] if isinstance(node, dict) else [_stored(child) for child in node]
+    head = 8 + 6 * len(names) + 5 * len(children)
+    name_places = accumulate(map(len, names), initial=head)
+    outside = [b"" if kind in _INLINE_LARGE else data for kind, data in children]
+    places = accumulate(map(len, outside), initial=head + sum(map(len, names)))
+    entries = [place.to_bytes(4, "little") + len(name).to_bytes(2, "little") for name, place in zip(names, name_places, strict=False)]
+    for (kind, data), place in zip(children, places, strict=False):
+        entries.append(bytes((kind,)) + (data.ljust(4, b"\0") if kind in _INLINE_LARGE else place.to_bytes(4, "little")))
+    body = b"".join([*entries, *names, *outside])
+    kind = _LARGE_OBJECT if isinstance(node, dict) else _LARGE_ARRAY
+    return kind, struct.pack("<II", len(children), 8 + len(body)) + body

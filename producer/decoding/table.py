@@ -1,0 +1,35 @@
+"""A table with all that decoding its rows takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdcbus.plugins.errors import UnreadableEvent
+from cdcbus.plugins.rowchange import Column, Table
+from cdcbus.producer.decoding.column_types import BinlogColumn, Reader, reader
+from cdcbus.producer.decoding.sql_types import type_names
+from cdcbus.producer.decoding.table_map import TableMap
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecodableTable:
+    """A table with its columns as the binlog describes them and a reader for each, in row image order. Two are never equal: what is made
+    for one is looked up by it quickly."""
+
+    table: Table
+    columns: tuple[BinlogColumn, ...]
+    readers: tuple[Reader, ...]
+
+
+def decodable(table_map: TableMap) -> DecodableTable:
+    """From a complete table map. Raises UnreadableEvent, naming the table."""
+    columns = []
+    readers = []
+    for column in table_map.columns:
+        mysql_type, sql_type = type_names(column)
+        columns.append(Column(column.name, mysql_type, sql_type))
+        try:
+            readers.append(reader(column))
+        except UnreadableEvent as error:
+            raise UnreadableEvent(f"table {table_map.table}: {error}") from error
+    return DecodableTable(Table(table_map.table, tuple(columns), table_map.key), table_map.columns, tuple(readers))

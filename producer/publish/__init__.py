@@ -1,0 +1,1 @@
+"""Row changes to Kafka records, sent and acknowledged."""

@@ -1,0 +1,188 @@
+"""The compiled writer of records (`native.c`): whether it is there, and how it is told of a table.
+
+It takes no part where it is not built or `CDCBUS_PURE_PYTHON` is set; then all is done by `generate.py`, slower.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from json.encoder import encode_basestring as json_string
+from typing import NamedTuple, Protocol
+
+from pymysqlreplication.constants import FIELD_TYPE as TYPE
+
+from cdcbus.plugins.converters.record_template import Slot
+from cdcbus.plugins.kafka.record_key import Record
+from cdcbus.plugins.rowchange import Op
+from cdcbus.producer.decoding.charsets import BYTES_PER_CHARACTER, decoder
+from cdcbus.producer.decoding.column_types import BINARY, BinlogColumn, Reader
+from cdcbus.producer.decoding.decimals import decimal_size
+
+try:
+    from cdcbus.producer.publish import _native as built
+except ImportError:
+    built = None  # type: ignore[assignment]
+
+INTERFACE = 1
+"""Of what is given to the compiled part, and comes back."""
+
+
+class CellPlan(NamedTuple):
+    """How a column is read and written: as `Column` in native.c."""
+
+    kind: int
+    size: int = 0
+    digits: int = 0
+    scale: int = 0
+    is_signed: bool = False
+    member: bytes = b""
+    json_texts: bytes | tuple[bytes, ...] = b""
+    texts: bytes | tuple[bytes, ...] = b""
+    read: Reader | None = None
+
+
+class Plan(Protocol):
+    """How the rows of one table and operation become records."""
+
+    def write(self, body: bytes, at: int, row: int, is_last: bool, texts: tuple[str, ...], records: list[Record], /) -> tuple[int, int]:
+        """Appends the records of the rows from `at` on, up to the first one that is to go the plain way. Gives place and number of the
+        row after the last. Raises what a reader raises."""
+        ...
+
+
+class MakePlan(Protocol):
+    """Makes a plan."""
+
+    def __call__(
+        self,
+        cells: tuple[CellPlan, ...],
+        first: tuple[int, ...],
+        second: tuple[int, ...],
+        is_update: bool,
+        same: tuple[int, ...],
+        key: tuple[int, ...],
+        slots: tuple[int, ...],
+        /,
+    ) -> Plan:
+        """`first`, `second`: the columns in the images. `same`: those whose change is one of the key. `key`: those of the record key."""
+        ...
+
+
+compiled: MakePlan | None = built.Plan if built is not None and built.INTERFACE == INTERFACE else None
+"""None where it is not built, or was built from another version."""
+_IS_WANTED = not os.environ.get("CDCBUS_PURE_PYTHON")
+make_plan = compiled if _IS_WANTED else None
+"""None where the compiled part is not to be used, too."""
+
+
+def without() -> str:
+    """Why the compiled part is not used, for an operator; empty where it is."""
+    if not _IS_WANTED:
+        return "CDCBUS_PURE_PYTHON is set"
+    if compiled is not None:
+        return ""
+    return "it is not built" if built is None else "it was built from another version of cdcbus"
+
+
+def slots(frame: Sequence[Slot], op: Op) -> tuple[int, ...]:
+    """The numbers of a frame's slots."""
+    numbers = {
+        Slot.BEFORE: built.FIRST,
+        Slot.AFTER: built.FIRST if op is Op.INSERT else built.SECOND,
+        Slot.OLD: built.OLD,
+        Slot.ROW: built.ROW,
+        Slot.IS_LAST: built.IS_LAST,
+    }
+    return tuple(numbers[slot] for slot in frame)
+
+
+def cell(column: BinlogColumn, read: Reader) -> CellPlan:
+    """What is told of a column."""
+    make = _CELLS.get(column.type)
+    made = make(column) if make is not None else None
+    return (made or CellPlan(built.READ, read=read))._replace(member=f"{json_string(column.name)}:".encode())
+
+
+def _integer(size: int) -> Callable[[BinlogColumn], CellPlan | None]:
+    return lambda column: CellPlan(built.INTEGER, size, is_signed=not column.unsigned)
+
+
+def _fixed(kind: str, size: int) -> Callable[[BinlogColumn], CellPlan | None]:
+    return lambda column: CellPlan(getattr(built, kind), size)
+
+
+def _with_fraction(kind: str, size: int) -> Callable[[BinlogColumn], CellPlan | None]:
+    return lambda column: CellPlan(getattr(built, kind), size + (column.meta[0] + 1) // 2, column.meta[0])
+
+
+def _decimal(column: BinlogColumn) -> CellPlan | None:
+    return CellPlan(built.DECIMAL, decimal_size(*column.meta), *column.meta)
+
+
+def _enum(column: BinlogColumn) -> CellPlan | None:
+    labels = ("", *column.labels)
+    return CellPlan(
+        built.ENUM,
+        column.meta[0],
+        json_texts=tuple(json_string(label)[1:-1].encode() for label in labels),
+        texts=tuple(label.encode() for label in labels),
+    )
+
+
+def _text(column: BinlogColumn, length_bytes: int) -> CellPlan | None:
+    charset = column.charset
+    if charset in ("utf8mb4", "utf8mb3", "utf8"):
+        return CellPlan(built.UTF8, length_bytes)
+    if charset in BYTES_PER_CHARACTER:
+        return None
+    json_texts, texts = _characters(charset)
+    return CellPlan(built.BYTES, length_bytes, json_texts=json_texts, texts=texts)
+
+
+@lru_cache
+def _characters(charset: str) -> tuple[bytes, bytes]:
+    """What each byte is in a character set of one byte per character, as JSON and as it is: 256 times its length and up to 7 bytes."""
+    decode = decoder(charset, "")
+    texts = [decode(bytes((byte,))) for byte in range(256)]
+    return b"".join(_entry(json_string(text)[1:-1]) for text in texts), b"".join(map(_entry, texts))
+
+
+def _entry(text: str) -> bytes:
+    raw = text.encode()
+    return bytes((len(raw),)) + raw.ljust(7, b"\0")
+
+
+def _varchar(column: BinlogColumn) -> CellPlan | None:
+    return _text(column, 1 if column.meta[0] < 256 else 2)
+
+
+def _char(column: BinlogColumn) -> CellPlan | None:
+    """BINARY is padded, and MariaDB has types that look like it: left to the reader."""
+    return None if column.charset == BINARY else _varchar(column)
+
+
+def _blob(column: BinlogColumn) -> CellPlan | None:
+    return _text(column, column.meta[0])
+
+
+_CELLS: dict[int, Callable[[BinlogColumn], CellPlan | None]] = {
+    TYPE.TINY: _integer(1),
+    TYPE.SHORT: _integer(2),
+    TYPE.INT24: _integer(3),
+    TYPE.LONG: _integer(4),
+    TYPE.LONGLONG: _integer(8),
+    TYPE.DOUBLE: _fixed("DOUBLE", 8),
+    TYPE.NEWDECIMAL: _decimal,
+    TYPE.YEAR: _fixed("YEAR", 1),
+    TYPE.DATE: _fixed("DATE", 3),
+    TYPE.TIME2: _with_fraction("TIME", 3),
+    TYPE.DATETIME2: _with_fraction("DATETIME", 5),
+    TYPE.TIMESTAMP2: _with_fraction("TIMESTAMP", 4),
+    TYPE.VARCHAR: _varchar,
+    TYPE.VAR_STRING: _varchar,
+    TYPE.STRING: _char,
+    TYPE.BLOB: _blob,
+    TYPE.ENUM: _enum,
+}

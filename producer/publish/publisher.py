@@ -1,0 +1,185 @@
+"""Row changes to Kafka: topic, key, partition, acknowledgement."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+from threading import Event
+from typing import NamedTuple
+
+from cdcbus.plugins.contracts import Converter, DdlConverter, JoiningConverter
+from cdcbus.plugins.errors import BusRejected, BusUnavailable, UnreadableEvent
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.producer import CONNECT_SECONDS, LARGE_CURE, KafkaWriter
+from cdcbus.plugins.kafka.record_key import Record, key_columns, key_text, marked_pair, split_key_change
+from cdcbus.plugins.kafka.topic_names import topic_of
+from cdcbus.plugins.rowchange import Op, RowChange, Table, TableDdl, TableId
+from cdcbus.producer.decoding.row_image import OPS
+from cdcbus.producer.decoding.table import DecodableTable
+from cdcbus.producer.publish.codegen import TableWriter
+from cdcbus.producer.publish.oversized import LargeRecord, dead_letter
+from cdcbus.producer.publish.row_batching import many_rows
+from cdcbus.producer.source.ddl_events import TRUNCATE
+from cdcbus.producer.source.row_events import Part
+
+LOG = logging.getLogger(__name__)
+BATCH_RECORDS = 1000
+CODE_COLUMNS = 50_000  # of tables for which code is kept: about 100 MB, 10,000 small tables or 500 wide ones
+
+
+class _Lane(NamedTuple):
+    """What is kept for a table: how its records are made, and where they go; `partitions` where records hold many rows."""
+
+    writer: TableWriter
+    topic: str
+    key: tuple[str, ...]
+    sent: Counter[Op]
+    partitions: int = 0
+
+
+class _Large(NamedTuple):
+    record: LargeRecord
+    key: bytes
+    size_bytes: int
+
+
+class KafkaPublisher(KafkaWriter[_Large]):
+    """Sends row changes to the topics of a task. A context manager; entering checks that those are there which the task names.
+
+    `tables`: how many row changes of each table were queued, by operation.
+    """
+
+    def __init__(
+        self,
+        config: PublishConfig,
+        converter: Converter,
+        stop: Event,
+        *,
+        task_id: str = "",
+        takes_partial: bool = False,
+        rows_per_record: int = 1,
+        on_queued: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """`task_id` is part of the keys of dead letters. `takes_partial`: rows whose images lack columns are sent, too. `rows_per_record`
+        is how many at most. `on_queued` is told about once a second how many bytes of records wait for Kafka, of `config.queue_bytes`."""
+        super().__init__(config, stop, on_queued)
+        self._task_id = task_id
+        self._takes_partial = takes_partial
+        self._rows_per_record = rows_per_record
+        self._converter = converter
+        self._dead: set[LargeRecord] = set()  # these go to the dead-letter topic when they come again
+        self._lanes: dict[DecodableTable, _Lane] = {}
+        self._code = 0  # columns for which they have code
+        self.tables: dict[TableId, Counter[Op]] = {}
+        self._row = 0  # the next row's number in its transaction
+
+    def send(self, parts: Iterable[Part]) -> int:
+        """Queues rows and DDL in order; waits while the queue is full. Gives the number of row changes.
+
+        Raises UnreadableEvent, BusRejected for a record that Kafka does not take, BusUnavailable when the task is to stop while it waits,
+        ConfigError for a table that has no topic.
+        """
+        if self._code > CODE_COLUMNS:
+            self._lanes.clear()
+            self._code = 0
+        sent = 0
+        waiting: dict[str, list[Record]] = {}
+        try:
+            for part in parts:
+                if isinstance(part, TableDdl):
+                    topic, made = self._of_ddl(part)
+                    waiting.setdefault(topic, []).extend(made)
+                    sent += part.kind == TRUNCATE
+                    continue
+                rows = part
+                if rows.is_first:
+                    self._row = 0
+                lane = self._lanes.get(rows.table) or self._new_lane(rows.table)
+                made, count = lane.writer.records(rows, self._row)
+                for number in [number for number, record in enumerate(made) if len(record["value"]) > self._batch_bytes][::-1]:
+                    origin, record = rows.origin, made[number]
+                    which = LargeRecord(lane.topic, str(rows.table.table.id), lane.key, origin.file, origin.pos, self._row, number)
+                    large = _Large(which, record["key"], len(record["value"]))
+                    if which in self._dead:
+                        waiting.setdefault(self._config.dead_letter_topic, []).append(dead_letter(self._task_id, *large))
+                        del made[number]
+                    else:
+                        self._watch(record, large)
+                if self._rows_per_record > 1:
+                    assert isinstance(self._converter, JoiningConverter)  # which the task file is checked for
+                    made = many_rows(made, lane.partitions, self._rows_per_record, self._batch_bytes, self._converter.joined)
+                records = waiting.setdefault(lane.topic, [])
+                records += made
+                self._row += count
+                sent += count
+                lane.sent[OPS[rows.kind]] += count
+                if len(records) >= BATCH_RECORDS:
+                    self._produce(lane.topic, waiting.pop(lane.topic))
+        except UnreadableEvent:
+            self._produce_all(waiting)  # what comes before it is sent
+            raise
+        self._produce_all(waiting)
+        return sent
+
+    def _of_ddl(self, ddl: TableDdl) -> tuple[str, list[Record]]:
+        """The topic, and a record for each of its partitions: in each, rows follow that the statement may matter to. A TRUNCATE is for one
+        partition only: readers of others may be ahead, and would lose rows that were written after it.
+        Raises UnreadableEvent where there are others."""
+        topic = topic_of(ddl.table, self._config)
+        self._topics.need([topic])
+        partitions = self._partitions(topic)
+        if ddl.kind == TRUNCATE:
+            if partitions > 1:
+                raise UnreadableEvent(_truncate_refused(ddl, topic, partitions))
+            self.tables.setdefault(ddl.table, Counter())[Op.TRUNCATE] += 1
+            change = RowChange(Table(ddl.table, (), ()), Op.TRUNCATE, None, None, ddl.origin, is_last=True)
+            return topic, [{"key": b"", "value": self._converter.to_bytes(change)}]
+        assert isinstance(self._converter, DdlConverter)  # which the task file is checked for
+        value = self._converter.ddl_to_bytes(ddl)
+        return topic, [{"key": None, "value": value, "partition": number} for number in range(partitions)]
+
+    def _produce_all(self, waiting: dict[str, list[Record]]) -> None:
+        for topic, records in waiting.items():
+            self._produce(topic, records)
+
+    def _bury(self, refused: _Large) -> None:
+        dead_letter_topic = self._config.dead_letter_topic
+        sentence = self._refusal(refused.record.topic, refused.size_bytes, str(refused.record))
+        if not dead_letter_topic:
+            self._failure = BusRejected(f"{sentence}; {LARGE_CURE}")
+            return
+        LOG.error("%s; key and position go to topic %s", sentence, dead_letter_topic)
+        if self._config.transactional_id:
+            self._dead.add(refused.record)
+            self._failure = BusUnavailable(f"{sentence}; its transaction is begun anew without it")
+        else:
+            self._produce_one(dead_letter_topic, dead_letter(self._task_id, *refused))
+
+    def _new_lane(self, table: DecodableTable) -> _Lane:
+        topic, key = topic_of(table.table.id, self._config), key_columns(table.table, self._config)
+        self._topics.need([topic])
+        writer = TableWriter(table, self._converter, key, self._plain, takes_partial=self._takes_partial, on_code=self._add_code)
+        partitions = self._partitions(topic) if self._rows_per_record > 1 else 0
+        lane = self._lanes[table] = _Lane(writer, topic, key, self.tables.setdefault(table.table.id, Counter()), partitions)
+        return lane
+
+    def _add_code(self, columns: int) -> None:
+        self._code += columns
+
+    def _partitions(self, topic: str) -> int:
+        return len(self._metadata(topic, CONNECT_SECONDS).topics[topic].partitions)
+
+    def _plain(self, change: RowChange) -> list[Record]:
+        key = key_columns(change.table, self._config)
+        return marked_pair(
+            [{"key": key_text(part, key), "value": self._converter.to_bytes(part)} for part in split_key_change(change, key)]
+        )
+
+
+def _truncate_refused(ddl: TableDdl, topic: str, partitions: int) -> str:
+    return (
+        f"{ddl.origin.file}:{ddl.origin.pos}: TRUNCATE of {ddl.table}, whose rows are spread over {partitions} partitions of topic "
+        f"{topic}: no order holds between them, so that targets would keep rows from before it or lose rows from after it. Once all before "
+        "it is applied, empty the table at the targets, and go on with loader.source.truncate=false; a topic with one partition carries it"
+    )

@@ -1,0 +1,1 @@
+"""The tables as they were at each position of the binlog."""

@@ -1,0 +1,79 @@
+"""The DDL ahead of the reader: each statement is parsed once, and found by the tables that it names."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from heapq import merge
+
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.binlog.coordinates import Place
+from cdcbus.producer.ddl.statements import Altered, Change, Created, Dropped, Renamed
+from cdcbus.producer.schema.ddl_scanner import DdlScan, Statement
+
+
+class DdlAhead:
+    """`changes`: what a statement changes.
+
+    However many statements are ahead, to ask for a table costs what is about it. What lies before the place that was asked for last is
+    forgotten: whoever goes back has all statements parsed again.
+    """
+
+    def __init__(self, scan: DdlScan, changes: Callable[[Statement], list[Change]]) -> None:
+        self._scan, self._changes = scan, changes
+        self._from: Place | None = None
+        self._to: Place | None = None
+        self._all: deque[tuple[Statement, set[TableId | None]]] = deque()
+        self._of: defaultdict[TableId | None, deque[Statement]] = defaultdict(deque)  # None: of changes that name no table
+
+    def between(self, after: Place, until: Place) -> Iterator[Statement]:
+        """The statements that end behind `after` and not behind `until`, in order. Raises what `DdlScan.between` raises."""
+        self._look(after, until)
+        for statement, _ in self._all:
+            if until < statement.end:
+                break
+            yield statement
+
+    def about(self, table: TableId | None, after: Place, until: Place) -> Iterator[Statement]:
+        """Of the statements `between`, those with changes that name the table or none at all."""
+        self._look(after, until)
+        last = None
+        for statement in merge(*(self._of.get(key, ()) for key in {table, None}), key=_end):
+            if until < statement.end:
+                break
+            if statement is not last:  # it may do both
+                last = statement
+                yield statement
+
+    def _look(self, after: Place, until: Place) -> None:
+        if self._from is None or self._to is None or not self._from <= after <= self._to:
+            self._to = after
+            self._all.clear()
+            self._of.clear()
+        self._from = after
+        while self._all and self._all[0][0].end <= after:
+            for key in self._all.popleft()[1]:
+                self._of[key].popleft()
+                if not self._of[key]:
+                    del self._of[key]
+        if self._to < until:
+            for statement in self._scan.between(self._to, until):
+                named = self._named(statement)
+                self._all.append((statement, named))
+                for key in named:
+                    self._of[key].append(statement)
+            self._to = until
+
+    def _named(self, statement: Statement) -> set[TableId | None]:
+        """The tables that its changes name; None for those that may touch any."""
+        return {key for change in self._changes(statement) for key in _names(change)}
+
+
+def _end(statement: Statement) -> Place:
+    return statement.end
+
+
+def _names(change: Change) -> tuple[TableId | None, ...]:
+    if isinstance(change, Renamed):
+        return change.table, change.to
+    return (change.table,) if isinstance(change, Altered | Created | Dropped) else (None,)

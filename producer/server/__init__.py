@@ -1,0 +1,1 @@
+"""Connections to source servers, and what must be true of them."""

@@ -1,0 +1,258 @@
+"""Connections to a source server, and what must be true of it before its binlog is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pymysql
+
+from cdcbus.plugins.errors import PositionLost, SourceError, SourceMisconfigured, SourceRefused, SourceUnavailable
+from cdcbus.plugins.mysql_tls import TLS_ERRORS, is_tls_refusal
+from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.producer.config import SourceConfig
+from cdcbus.producer.server.privileges import read_grants
+
+if TYPE_CHECKING:  # generic in the stubs only
+    from pymysql.cursors import Cursor
+
+    Connection = pymysql.Connection[Cursor]
+
+_ACCESS_DENIED = {1044, 1045, 1698, 1251, 2059}
+_NO_PRIVILEGE = {1142, 1227, 1370}
+_LOG_LOST = 1236
+_SAME_SERVER_ID = 4052  # MariaDB; MySQL says it with the number of a lost log
+_SYNTAX_ERROR = 1064
+REQUIRED: Final = {"log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL"}
+"""The settings without which a binlog does not hold whole rows."""
+
+
+def source_error(error: Exception, config: SourceConfig) -> SourceError:
+    """A driver's error as ours: what failed, where, what to do. Server texts of these kinds hold no cell values."""
+    host, port = config.addresses[0]
+    where = f"{host}:{port}"
+    code, text = (error.args[0], str(error.args[-1])) if isinstance(error, pymysql.Error) and error.args else (0, str(error))
+    if code in _ACCESS_DENIED:
+        return SourceRefused(f"source {where} refuses user {config.user} ({code}): check consumer.source.username and password")
+    if code in TLS_ERRORS or is_tls_refusal(error):
+        return SourceRefused(
+            f"source {where}: no TLS connection with consumer.source.sslMode={config.tls.mode} ({text}); check it, sslCa, sslCert, sslKey"
+        )
+    if code in _NO_PRIVILEGE:
+        return SourceRefused(
+            f"source {where}: user {config.user} may not read the binlog ({code} {text}); "
+            f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO that user"
+        )
+    if code == _SAME_SERVER_ID or (code == _LOG_LOST and "same server_uuid/server_id" in text):
+        return SourceMisconfigured(
+            f"source {where} has let another reader with the same server id in and ended this one ({code}): "
+            "give each task a consumer.source.slaveId of its own, and run none twice"
+        )
+    if code == _LOG_LOST:
+        return PositionLost(f"source {where} cannot send the binlog from the wanted position ({code} {text})")
+    if isinstance(error, pymysql.err.OperationalError | pymysql.err.InterfaceError | OSError | EOFError):
+        return SourceUnavailable(f"source {where} cannot be reached: {text}")
+    return SourceMisconfigured(f"source {where} answers with an error ({code} {text})")
+
+
+@contextmanager
+def reported(config: SourceConfig) -> Iterator[None]:
+    """What goes wrong inside, in the words of `source_error`."""
+    try:
+        yield
+    except (pymysql.Error, OSError, EOFError) as error:
+        raise source_error(error, config) from error
+
+
+def connect(config: SourceConfig, read_timeout_seconds: float = 30.0) -> Connection:
+    """A connection with UTC time zone and utf8mb4. Raises SourceUnavailable, SourceMisconfigured, and ConfigError for an unusable file."""
+    host, port = config.addresses[0]
+    try:
+        return pymysql.connect(
+            host=host,
+            port=port,
+            user=config.user,
+            password=config.password.encode(),  # the driver would take Latin-1
+            charset="utf8mb4",
+            autocommit=True,
+            connect_timeout=max(1, int(config.connect_timeout_seconds)),
+            read_timeout=read_timeout_seconds,
+            init_command="SET time_zone = '+00:00'",
+            **config.tls.driver_arguments(),
+        )
+    except (pymysql.Error, OSError, RuntimeError) as error:
+        raise source_error(error, config) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What reading needs to know of a server. `server_uuid`: MariaDB has none; `has_checksum`: its events may end with one, which each
+    file's head says, as that can be switched at any time; `has_gtids`: all transactions have one; `charsets`: collation id -> character
+    set name; `folds_names`: it takes names of tables in any case."""
+
+    version: str
+    server_uuid: str
+    server_id: int
+    has_checksum: bool
+    has_gtids: bool
+    charsets: dict[int, str]
+    folds_names: bool = False
+
+    @property
+    def is_mariadb(self) -> bool:
+        return "mariadb" in self.version.lower()
+
+    @property
+    def identity(self) -> str:
+        """What a position calls the server: its UUID; where it has none, `server-id-` and that id."""
+        return identity_of(self.server_uuid, self.server_id)
+
+    def has_files_of(self, position: BinlogPosition) -> bool:
+        """Whether file and place of a position are this server's, as far as is known; else its GTIDs count."""
+        return position.server_uuid == self.identity or not (position.gtid and self.has_gtids)
+
+
+def identity_of(server_uuid: str, server_id: int) -> str:
+    """See Server."""
+    return server_uuid or f"server-id-{server_id}"
+
+
+def identity(connection: Connection) -> str:
+    """That of the server that answers now."""
+    variables = global_variables(connection, ("server_uuid", "server_id"))
+    return identity_of(variables.get("server_uuid", ""), int(variables["server_id"]))
+
+
+def inspect(connection: Connection, config: SourceConfig) -> Server:
+    """Asks the server for what reading needs. Raises SourceRefused naming all settings and grants without which its binlog cannot be
+    read, or does not hold whole rows."""
+    others = ("binlog_row_metadata", "binlog_checksum", "server_uuid", "server_id", "gtid_mode", "lower_case_table_names")
+    names = ("version", *REQUIRED, *others)
+    variables = global_variables(connection, names)
+    wrong = [
+        f"{name} is {variables.get(name) or 'not there'}, must be {wanted}"
+        for name, wanted in required_settings(config).items()
+        if variables.get(name, "").upper() != wanted
+    ]
+    cures = ["Set that in the server's [mysqld] section"] * bool(wrong)
+    lacking, sees_no_table = _lacking_grants(connection)
+    if lacking:
+        wrong.append(f"user {config.user} lacks {', '.join(lacking)}")
+        cures.append(f"GRANT {', '.join(lacking)} ON *.* TO that user")
+    if sees_no_table and variables.get("binlog_row_metadata", "").upper() != "FULL":
+        wrong.append(f"user {config.user} lacks SELECT, and rows do not say what their columns are")
+        cures.append("GRANT SELECT on the tables that are read, or set binlog_row_metadata=FULL")
+    if wrong:
+        host, port = config.addresses[0]
+        raise SourceRefused(f"source {host}:{port} cannot be read completely: {'; '.join(wrong)}. {'; '.join(cures)}")
+    return Server(
+        version=variables["version"],
+        server_uuid=variables.get("server_uuid", ""),
+        server_id=int(variables["server_id"]),
+        has_checksum="binlog_checksum" in variables,
+        has_gtids=variables.get("gtid_mode", "ON").upper() == "ON",  # MariaDB has them always, and no such variable
+        charsets=_charsets(connection, variables["version"]),
+        folds_names=variables.get("lower_case_table_names", "0") != "0",
+    )
+
+
+def required_settings(config: SourceConfig) -> dict[str, str]:
+    """Those of REQUIRED that a task's source must have."""
+    return {name: value for name, value in REQUIRED.items() if not (config.takes_partial and name == "binlog_row_image")}
+
+
+def _lacking_grants(connection: Connection) -> tuple[list[str], bool]:
+    """What is surely missing for reading, and whether no table can be looked at. Where the server does not tell, or a role may give it,
+    reading will show it."""
+    try:
+        held = read_grants(grants(connection))
+    except pymysql.OperationalError:  # a server without grant tables
+        return [], False
+    return ([], False) if held.has_roles else (held.lacking, not held.readable)
+
+
+def global_variables(connection: Connection, names: Iterable[str]) -> dict[str, str]:
+    """Name in lower case -> value, of those that the server has."""
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW GLOBAL VARIABLES WHERE variable_name IN %s", (tuple(names),))
+        return {name.lower(): value for name, value in cursor.fetchall()}
+
+
+def _charsets(connection: Connection, version: str) -> dict[int, str]:
+    """MariaDB lists its newer collations, whose names depend on the character set, only in the second view."""
+    query = "SELECT id, character_set_name FROM information_schema.collations WHERE id IS NOT NULL AND character_set_name IS NOT NULL"
+    with connection.cursor() as cursor:
+        cursor.execute(query)
+        rows = list(cursor.fetchall())
+        if "mariadb" in version.lower():
+            cursor.execute(
+                "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = 'information_schema'"
+                " AND table_name = 'COLLATION_CHARACTER_SET_APPLICABILITY' AND column_name = 'ID'"
+            )
+            if cursor.fetchall()[0][0]:
+                cursor.execute("SELECT id, character_set_name FROM information_schema.collation_character_set_applicability")
+                rows += cursor.fetchall()
+    return dict(rows)
+
+
+def binlog_files(connection: Connection) -> list[tuple[str, int]]:
+    """(file, size in bytes), oldest first."""
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW BINARY LOGS")
+        return [(row[0], int(row[1])) for row in cursor.fetchall()]
+
+
+def latest_position(connection: Connection) -> BinlogPosition:
+    """The end of the binlog now: always a transaction edge."""
+    row = _either(connection, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")[0]  # the latter before MySQL 8.2, and MariaDB
+    return BinlogPosition(row[0], int(row[1]), gtid=re.sub(r"\s", "", row[4]) if len(row) > 4 else "")  # MariaDB does not say it
+
+
+def gtids_at(connection: Connection, position: BinlogPosition) -> str:
+    """What MariaDB has executed at a place in its binlog; empty where no event ends."""
+    return query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (position.file, position.pos))[0][0] or ""
+
+
+def now_ms(connection: Connection) -> int:
+    """The server's clock."""
+    return int(query(connection, "SELECT UNIX_TIMESTAMP(NOW(3)) * 1000")[0][0])
+
+
+def missing_gtids(connection: Connection, gtid: str) -> str:
+    """Of a MySQL GTID set, what the server has not executed."""
+    return re.sub(r"\s", "", query(connection, "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)", (gtid,))[0][0])
+
+
+def purged_gtids(connection: Connection, gtid: str) -> str:
+    """What is not in a MySQL GTID set, and no longer in the server's binlog."""
+    return re.sub(r"\s", "", query(connection, "SELECT GTID_SUBTRACT(@@GLOBAL.gtid_purged, %s)", (gtid,))[0][0])
+
+
+def replica_ids(connection: Connection) -> list[int]:
+    """The server ids of the replicas that have registered. MariaDB wants REPLICATION MASTER ADMIN for this, MySQL REPLICATION SLAVE."""
+    return [int(row[0]) for row in _either(connection, "SHOW REPLICAS", "SHOW SLAVE HOSTS")]
+
+
+def grants(connection: Connection) -> list[str]:
+    """The user's grants as the server prints them, those of active roles included."""
+    return [row[0] for row in query(connection, "SHOW GRANTS")]
+
+
+def query(connection: Connection, sql: str, parameters: Sequence[object] = ()) -> Sequence[Sequence[Any]]:
+    """All rows of a query."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, tuple(parameters) or None)
+        return cursor.fetchall()
+
+
+def _either(connection: Connection, sql: str, older: str) -> Sequence[Sequence[Any]]:
+    """The rows of a statement, or of the one that a server understands which does not know it."""
+    try:
+        return query(connection, sql)
+    except pymysql.ProgrammingError as error:
+        if error.args[0] != _SYNTAX_ERROR:
+            raise
+        return query(connection, older)

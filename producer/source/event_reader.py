@@ -1,0 +1,483 @@
+"""Events in, batches of rows and transaction edges out: where in the binlog we are, in which transaction, which tables its numbers mean."""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from pymysqlreplication.constants import BINLOG
+
+from cdcbus.plugins.errors import UnreadableEvent
+from cdcbus.plugins.positions import BinlogPosition, Published
+from cdcbus.plugins.rowchange import Origin, TableId
+from cdcbus.producer.binlog import event_types as kinds
+from cdcbus.producer.binlog import tagged_gtid
+from cdcbus.producer.binlog.coordinates import Place, carried
+from cdcbus.producer.binlog.event_types import HEADER, HEARTBEATS
+from cdcbus.producer.binlog.gtid import commit_us, gtids_before_file, mysql_gtid, parse_gtids
+from cdcbus.producer.binlog.mariadb_compression import PLAIN_ROWS, QUERY_COMPRESSED, plain_query, plain_rows
+from cdcbus.producer.binlog.transaction_payload import inner_events
+from cdcbus.producer.ddl.statement_targets import Session, Targets, session, targets
+from cdcbus.producer.ddl.statements import fills_table
+from cdcbus.producer.ddl.table_schema import SEQUENCE_COLUMNS
+from cdcbus.producer.decoding.column_types import is_open
+from cdcbus.producer.decoding.partial_json import PARTIAL_UPDATE_ROWS, whole_updates
+from cdcbus.producer.decoding.row_image import OPS
+from cdcbus.producer.decoding.table import DecodableTable, decodable
+from cdcbus.producer.decoding.table_map import TableMap, parse, table_id, table_name
+from cdcbus.producer.schema.ddl_scanner import Statement, statement, version_of
+from cdcbus.producer.schema.history import SchemaHistory
+from cdcbus.producer.server.connection import Server
+from cdcbus.producer.source import xa
+from cdcbus.producer.source.ddl_events import DdlReader
+from cdcbus.producer.source.end_watch import Sent
+from cdcbus.producer.source.row_events import Batch, Part, Rows
+from cdcbus.producer.table_filter import TableFilter
+
+LOG = logging.getLogger(__name__)
+_STANDALONE, _PREPARED_XA = 1, 64  # flags of MariaDB's GTID events
+_NUMBERS_KEPT = 1_000  # of tables: each transaction tells again which it means; of many tables they are others each time
+_PASSED_OVER = 100  # so many kinds of statements are said in the log, and no more
+
+
+class Reading:
+    """The state of reading one stream from `position`, which is a transaction edge."""
+
+    def __init__(
+        self,
+        position: BinlogPosition,
+        server: Server,
+        tables: TableFilter,
+        schema: SchemaHistory,
+        ddl: DdlReader,
+        epoch: str = "",
+        *,
+        skips_statements: bool = False,
+    ) -> None:
+        self.file, self._pos, self._created_ms = position.file, position.pos, 0
+        # The GTIDs of all transactions that have ended, None until a file's head says them.
+        self._executed = parse_gtids(position.gtid, is_mariadb=server.is_mariadb) if position.gtid and server.has_gtids else None
+        # What is out already of what follows: up to a place of this server's, or, of another one's, by its GTIDs.
+        self._published = position.published
+        self._published_gtids = None
+        if position.published and not server.has_files_of(position):
+            self._published_gtids = parse_gtids(position.published.gtid, is_mariadb=server.is_mariadb)
+        # A server that picks by GTIDs what it sends may leave out transactions behind a place that it sends from. Until it says that all of
+        # them are in earlier files, edges do not name the server, so that a restart goes by GTIDs as well.
+        self._files_of = server.identity if server.has_files_of(position) else ""
+        self._server = server
+        self._filter = tables
+        self._schema = schema
+        self._ddl = ddl
+        self._epoch = epoch
+        self._skips_statements = skips_statements
+        self._passed_over: set[Targets] = set()  # of tables that the task does not read, as the log has said
+        self._checksum_bytes = 4 if server.has_checksum else 0
+        self._version = server.version
+        self._tables: dict[int, DecodableTable | None] = {}
+        self._by_definition: dict[bytes, DecodableTable | None] = {}
+        self._sequences: set[TableId] = set()  # as the log has said
+        # Of the transaction that is being read:
+        self._gtid = ""
+        self._server_uuid = server.server_uuid
+        self._commit_us = 0
+        self._in_transaction = False
+        self._is_xa = False
+        self._is_given_out = False  # whether some of its rows are no longer in the batch
+        self._is_first = True
+        self._held: Rows | None = None  # its last row event: only what follows tells whether it ends the transaction
+        self._payload: Iterator[list[bytes]] | None = None  # its events, where they are compressed into one
+        # Before it:
+        self._prepared = xa.Prepared()
+        self._ended_at = (position.file, position.pos, position.timestamp_ms, position.file_created_ms)
+        self.sent: Sent | None = None
+        # Of the batch that is being filled:
+        self._parts: list[Part] = []
+        self._closed = 0  # how many of these belong to transactions that have ended
+        self._edge: tuple[str, int, int, int] | None = None  # file, place, commit time, time of the file
+        self._skipped = 0  # statements
+        self._handlers: dict[int, Callable[[bytes, bytes, int], None]] = {
+            **dict.fromkeys(OPS, self._row_event),
+            **dict.fromkeys(PLAIN_ROWS, self._compressed_rows),
+            **dict.fromkeys(kinds.WITHOUT_EFFECT, self._nothing),
+            BINLOG.HEARTBEAT_LOG_EVENT: self._heartbeat,
+            kinds.HEARTBEAT_V2: self._nothing,
+            PARTIAL_UPDATE_ROWS: self._partial_updates,
+            BINLOG.TABLE_MAP_EVENT: self._table_map,
+            BINLOG.XID_EVENT: self._xid,
+            BINLOG.QUERY_EVENT: self._query,
+            QUERY_COMPRESSED: self._compressed_query,
+            kinds.EXECUTE_LOAD_QUERY: self._load_query,
+            kinds.XA_PREPARE: self._xa_prepare,
+            kinds.TRANSACTION_PAYLOAD: self._transaction_payload,
+            BINLOG.GTID_LOG_EVENT: self._mysql_gtid,
+            BINLOG.ANONYMOUS_GTID_LOG_EVENT: self._anonymous_gtid,
+            kinds.GTID_TAGGED: self._tagged_gtid,
+            BINLOG.MARIADB_GTID_EVENT: self._mariadb_gtid,
+            BINLOG.ROTATE_EVENT: self._rotate,
+            BINLOG.FORMAT_DESCRIPTION_EVENT: self._format_description,
+            **dict.fromkeys(kinds.GTIDS_BEFORE_FILE, self._gtids_before_file),
+        }
+
+    def batches(self, stream: Iterator[list[bytes]]) -> Iterator[Batch]:
+        """A batch for each list of events, several for compressed transactions.
+        Raises UnreadableEvent naming the place, after the transactions that end before it were given out."""
+        for events in stream:
+            start = self._pos
+            try:
+                for event in events:
+                    start = self._pos
+                    self._event(event)
+                    if self._payload is not None:
+                        yield from self._inner_batches(self._payload)
+                if self._is_xa:
+                    self._prepared.check(self._open_rows())
+            except UnreadableEvent as error:
+                self._taken()
+                yield self._batch()
+                raise UnreadableEvent(f"{self.file}:{start}: {error}") from error
+            event = b""
+            events.clear()  # whoever decodes a large row needs the memory
+            yield self._batch()
+
+    def _inner_batches(self, pieces: Iterator[list[bytes]]) -> Iterator[Batch]:
+        """A batch for each piece of a compressed transaction. For all of its events the place is that of the event that holds them."""
+        for events in pieces:
+            for event in events:
+                handle = self._handlers.get(event[4]) or self._unknown(event)
+                handle(event, event[19:], int.from_bytes(event[:4], "little"))
+            if self._is_xa:
+                self._prepared.check(self._open_rows())
+            yield self._batch()
+        self._payload = None
+
+    def _place(self) -> Place:
+        """Where the event starts."""
+        return Place(self.file, self._start)
+
+    def _batch(self) -> Batch:
+        position = None
+        if edge := self._edge:
+            position = self._position(edge)
+            self._schema.passed(Place(position.file, position.pos))
+        closed, opened, kept = self._parts[: self._closed], self._parts[self._closed :], list[Part]()
+        if self._is_xa:
+            opened, kept = kept, opened
+        self._is_given_out |= bool(opened)
+        self._parts, self._closed, self._edge = kept, 0, None
+        skipped, self._skipped = self._skipped, 0
+        oldest = self._prepared.oldest
+        return Batch(closed, position, opened, (oldest.xid.decode(), oldest.prepared_s) if oldest else None, skipped)
+
+    def _position(self, edge: tuple[str, int, int, int]) -> BinlogPosition:
+        """Where reading may go on once all before the edge is out: there, or before the oldest transaction that is prepared still."""
+        here, oldest = self._at(edge), self._prepared.oldest
+        if oldest is None:
+            return here
+        return replace(oldest.before, published=self._published or Published(here.file, here.pos, here.gtid))
+
+    def _at(self, edge: tuple[str, int, int, int]) -> BinlogPosition:
+        file, pos, commit_ms, created_ms = edge
+        return BinlogPosition(file, pos, -1, str(self._executed or ""), commit_ms, self._files_of, created_ms, self._published)
+
+    def _event(self, event: bytes) -> None:
+        timestamp, kind, _, _, end_pos, _ = HEADER.unpack_from(event)
+        handle = self._handlers.get(kind) or self._unknown(event)
+        start = self._start = self._pos
+        if end_pos and kind not in HEARTBEATS:
+            is_head = kind == BINLOG.FORMAT_DESCRIPTION_EVENT  # which may come again, with its own place, before a later one
+            self._pos = end_pos if start <= end_pos or is_head else carried(start, end_pos)
+        elif self._in_transaction:  # where MariaDB leaves the place of events open
+            self._pos += len(event)
+        handle(event, event[19 : len(event) - self._checksum_bytes], timestamp)
+
+    def _unknown(self, event: bytes) -> Callable[[bytes, bytes, int], None]:
+        kind, flags = event[4], event[17]
+        if flags & kinds.IGNORABLE_FLAG:
+            return self._nothing
+        name = kinds.UNREADABLE.get(kind, f"number {kind}, unknown to this release")
+        raise UnreadableEvent(f"cannot read binlog event {name}; the task stops rather than skip it")
+
+    def _nothing(self, event: bytes, body: bytes, timestamp: int) -> None:
+        """For events that change no row and end no transaction."""
+
+    def _heartbeat(self, event: bytes, body: bytes, timestamp: int) -> None:
+        self.sent = Sent(body.decode(), HEADER.unpack_from(event)[4], self._created_ms)
+
+    def _row_event(self, event: bytes, body: bytes, timestamp: int) -> None:
+        try:
+            table = self._tables[table_id(body)]
+        except KeyError:
+            raise UnreadableEvent("rows of a table that no table map names; the position is not a transaction edge") from None
+        if table is None or (self._published and self._is_out() and not self._is_xa):
+            return
+        if self._held is not None:
+            self._parts.append(self._held)
+        self._held = Rows(table, event[4], body, self._origin(event, timestamp), self._is_first)
+        self._is_first = False
+
+    def _origin(self, event: bytes, timestamp: int) -> Origin:
+        server_id = int.from_bytes(event[5:9], "little")
+        return Origin(
+            self.file, self._start, self._gtid, server_id, self._commit_us or timestamp * 1_000_000, self._server_uuid, self._epoch
+        )
+
+    def _compressed_rows(self, event: bytes, body: bytes, timestamp: int) -> None:
+        kind = event[4]
+        self._row_event(_as_kind(event, PLAIN_ROWS[kind]), plain_rows(kind, body), timestamp)
+
+    def _partial_updates(self, event: bytes, body: bytes, timestamp: int) -> None:
+        table = self._tables.get(table_id(body))
+        if table is not None:
+            body = whole_updates(body, table)
+        self._row_event(_as_kind(event, BINLOG.UPDATE_ROWS_EVENT_V2), body, timestamp)
+
+    def _transaction_payload(self, event: bytes, body: bytes, timestamp: int) -> None:
+        self._payload = inner_events(body)
+
+    def _table_map(self, event: bytes, body: bytes, timestamp: int) -> None:
+        number, definition = table_id(body), body[8:]
+        if definition not in self._by_definition:
+            if not self._filter.accepts(table_name(body)):
+                self._tables[number] = None
+                return
+            table_map = self._described(parse(body, self._server.charsets, is_mariadb=self._server.is_mariadb))
+            self._by_definition[definition] = None if self._is_sequence(table_map) else decodable(table_map)
+        self._tables[number] = self._by_definition[definition]
+
+    def _is_sequence(self, table_map: TableMap) -> bool:
+        """Whether it is a SEQUENCE of MariaDB, whose state is in the binlog as a row: no table, which the log says once."""
+        table = table_map.table
+        if not self._server.is_mariadb or table_map.key or tuple(column.name for column in table_map.columns) != SEQUENCE_COLUMNS:
+            return False
+        if table not in self._sequences:
+            self._sequences.add(table)
+            LOG.info("%s is a SEQUENCE, not a table: what it says of its state is left out", table)
+        return True
+
+    def _described(self, table_map: TableMap) -> TableMap:
+        if not table_map.is_complete:
+            return self._schema.complete(table_map, self._place())
+        if self._server.is_mariadb and any(map(is_open, table_map.columns)):
+            return self._schema.typed(table_map, self._place())
+        return table_map
+
+    def _query(self, event: bytes, body: bytes, timestamp: int) -> None:
+        schema_bytes, status_bytes = body[8], int.from_bytes(body[11:13], "little")
+        sql = body[13 + status_bytes + schema_bytes + 1 :]
+        if kinds.BEGIN.fullmatch(sql):
+            self._in_transaction = True
+            self._is_xa = sql.startswith(b"XA")
+        elif kinds.COMMIT.fullmatch(sql):
+            self._end(timestamp)
+        elif kinds.ROLLBACK.fullmatch(sql):
+            self._rolled_back()
+            self._end(timestamp)
+        elif kinds.ROLLBACK_TO.fullmatch(sql):
+            self._rolled_back_to_savepoint()
+        elif found := xa.FINISH.fullmatch(sql):
+            self._xa_finish(found[1] == b"COMMIT", found[2], event, timestamp)
+        elif kinds.ROW_STATEMENT.match(sql):
+            self._row_statement(sql, session(body))
+            if not self._in_transaction:
+                self._end(timestamp)
+        elif not kinds.INSIDE.fullmatch(sql):
+            if kinds.CREATE_TABLE.match(sql) and self._fills_table(body):
+                self._row_statement(sql, session(body))
+            self._by_definition.clear()  # a DDL: tables may look different from here on
+            ddl = self._statement(body)
+            self._schema.follow(ddl, self._place())
+            parts = list(self._ddl.read(ddl, self._origin(event, timestamp)))
+            if not (self._published and self._is_out()):
+                self._parts += parts
+            if sql.endswith(b"START TRANSACTION"):  # CREATE TABLE ... SELECT, of which the rows follow
+                self._in_transaction = True
+            elif not self._in_transaction:
+                self._end(timestamp)
+
+    def _row_statement(self, sql: bytes, of: Session) -> None:
+        """One that changes rows. Of other tables it is nothing to the task; of its own, or where that is not sure, it stops."""
+        charset = self._server.charsets.get(of.collation, "")
+        found = targets(sql, of, is_utf8=charset.startswith("utf8"))
+        if found.tables is not None and not any(map(self._filter.accepts, found.tables)):
+            if found not in self._passed_over and len(self._passed_over) < _PASSED_OVER:
+                self._passed_over.add(found)
+                LOG.warning(
+                    "%s: %s was logged as text and is passed over, as all like it: the task does not read that. What views, triggers, "
+                    "foreign keys and functions change by it in tables of the task would be missed; binlog_format=ROW for every session "
+                    "shows it",
+                    *(self._place(), found),
+                )
+        elif self._skips_statements:
+            if not (self._published and self._is_out()):
+                self._skipped += 1
+                LOG.warning(
+                    "%s: %s was logged as text and is skipped (consumer.onStatement=skip): what it changed is not in Kafka; compare "
+                    "the table with its targets, and set binlog_format=ROW for every session",
+                    *(self._place(), found),
+                )
+        else:
+            raise UnreadableEvent(
+                f"a statement that changes rows was logged as text (binlog_format STATEMENT or MIXED), {found}; "
+                "rows cannot be taken from it. Set binlog_format=ROW for every session; consumer.onStatement=skip goes on without what "
+                "such statements change"
+            )
+
+    def _load_query(self, event: bytes, body: bytes, timestamp: int) -> None:
+        """LOAD DATA in statement format: a Query event with numbers of the file behind its fixed part."""
+        self._query(event, body[:13] + body[26:], timestamp)
+
+    def _statement(self, body: bytes) -> Statement:
+        return statement(body, Place(self.file, self._pos), self._server.charsets, self._version)
+
+    def _fills_table(self, body: bytes) -> bool:
+        created = self._statement(body)
+        return fills_table(created.sql, created.session)
+
+    def _compressed_query(self, event: bytes, body: bytes, timestamp: int) -> None:
+        self._query(event, plain_query(body), timestamp)
+
+    def _xid(self, event: bytes, body: bytes, timestamp: int) -> None:
+        self._end(timestamp)
+
+    def _xa_prepare(self, event: bytes, body: bytes, timestamp: int) -> None:
+        xid = xa.prepared_xid(body)
+        if xid is not None:
+            self._prepared.hold(xa.Open(xid, self._taken(), self._at(self._ended_at), timestamp))
+        elif self._published and self._is_out():  # committed in one phase
+            self._taken()
+        self._end(timestamp)
+
+    def _xa_finish(self, is_commit: bool, xid: bytes, event: bytes, timestamp: int) -> None:
+        """The rows of a prepared transaction count from here on: this is their place."""
+        if is_commit and not (self._published and self._is_out()):
+            origin = self._origin(event, timestamp)
+            rows = self._prepared.take(xid)
+            for part in rows:
+                part.origin = origin
+            self._parts += rows
+        else:
+            self._prepared.drop(xid)
+        self._end(timestamp)
+
+    def _is_out(self) -> bool:
+        """Whether the transaction that is being read is published already. Asked only while there is something of that kind."""
+        if self._published_gtids is not None:
+            return bool(self._gtid) and self._published_gtids.covers(parse_gtids(self._gtid, is_mariadb=self._server.is_mariadb))
+        return self._is_before_published(self._place())
+
+    def _is_before_published(self, place: Place) -> bool:
+        published = self._published
+        if published is None:
+            return False
+        if self._published_gtids is not None:
+            return self._executed is None or not self._executed.covers(self._published_gtids)
+        return place < Place(published.file, published.pos)
+
+    def _open_rows(self) -> list[Rows]:
+        return [part for part in self._parts[self._closed :] if isinstance(part, Rows)]
+
+    def _taken(self) -> list[Rows]:
+        """The rows of the transaction that is being read, taken out of the batch."""
+        rows = self._open_rows()
+        del self._parts[self._closed :]
+        if self._held is not None:
+            self._held.is_last = True
+            rows.append(self._held)
+            self._held = None
+        return rows
+
+    def _rolled_back(self) -> None:
+        """A transaction that made or dropped temporary tables is in the binlog also when it was rolled back."""
+        if self._is_given_out:
+            raise UnreadableEvent(
+                "ROLLBACK of a transaction of which row changes have been sent, as it was too large to be kept until its end; "
+                "check the rows that it changed, then set the position past it"
+            )
+        self._taken()
+
+    def _rolled_back_to_savepoint(self) -> None:
+        if not self._is_first:
+            raise UnreadableEvent(
+                "ROLLBACK TO SAVEPOINT in a transaction that also made or dropped temporary tables: which of its row changes hold is not "
+                "known to this release; check the rows that it changed, then set the position past it"
+            )
+
+    def _end(self, timestamp: int) -> None:
+        held = self._held
+        if held is not None:
+            held.is_last = True
+            self._parts.append(held)
+            self._held = None
+        self._closed = len(self._parts)
+        if len(self._tables) > _NUMBERS_KEPT:
+            self._tables.clear()
+        if self._gtid and self._executed is not None:
+            self._executed.add(self._gtid)
+        self._edge = self._ended_at = (self.file, self._pos, (self._commit_us or timestamp * 1_000_000) // 1000, self._created_ms)
+        if self._published and not self._is_before_published(Place(self.file, self._pos)):
+            self._published = self._published_gtids = None
+        self._gtid, self._server_uuid, self._commit_us = "", self._server.server_uuid, 0
+        self._in_transaction, self._is_xa, self._is_first, self._is_given_out = False, False, True, False
+
+    def _mysql_gtid(self, event: bytes, body: bytes, timestamp: int) -> None:
+        self._gtid = mysql_gtid(body)
+        self._server_uuid = self._gtid[:36]
+        self._anonymous_gtid(event, body, timestamp)
+
+    def _anonymous_gtid(self, event: bytes, body: bytes, timestamp: int) -> None:
+        self._commit_us = commit_us(body)
+
+    def _tagged_gtid(self, event: bytes, body: bytes, timestamp: int) -> None:
+        self._gtid, self._server_uuid, self._commit_us = tagged_gtid.parse(body)
+
+    def _mariadb_gtid(self, event: bytes, body: bytes, timestamp: int) -> None:
+        sequence, domain, flags = struct.unpack_from("<QIB", body)
+        self._gtid = f"{domain}-{int.from_bytes(event[5:9], 'little')}-{sequence}"
+        self._in_transaction = not flags & _STANDALONE
+        self._is_xa = bool(flags & _PREPARED_XA)
+
+    def _gtids_before_file(self, event: bytes, body: bytes, timestamp: int) -> None:
+        if not self._server.has_gtids:
+            return
+        found = gtids_before_file(body, is_mariadb=self._server.is_mariadb)
+        if self._executed is None:
+            self._executed = found
+            return
+        if not self._files_of and found.covers(self._executed):
+            self._files_of = self._server.identity
+        self._executed.merge(found)
+
+    def _rotate(self, event: bytes, body: bytes, timestamp: int) -> None:
+        if self._in_transaction or self._gtid:
+            if timestamp:  # written by the server at the end of a file; without, told by the dump at the start of the next one
+                raise UnreadableEvent("the binlog file ends within a transaction whose end this release does not see")
+            self._drop_transaction()
+        self.file, self._pos = body[8:].decode(), int.from_bytes(body[:8], "little")
+        self._tables.clear()  # numbers start anew when the server does
+
+    def _format_description(self, event: bytes, body: bytes, timestamp: int) -> None:
+        self._checksum_bytes = 4 if event[-5] == 1 else 0
+        self._version = version_of(body)
+        self._created_ms = timestamp * 1000
+
+    @property
+    def left_over(self) -> str:
+        """A sentence on the rows of the transaction that is being read, for when its end does not come."""
+        if self._is_given_out:
+            return f"Rows of transaction {self._gtid}, which is not at the source, are in Kafka: compare its tables"
+        return "No row of a transaction that is not at the source was sent"
+
+    def _drop_transaction(self) -> None:
+        sentence = "%s ends at %d within a transaction, as after a power loss; going on with the next file. %s"
+        LOG.warning(sentence, self.file, self._pos, self.left_over)
+        self._taken()
+        self._gtid, self._server_uuid, self._commit_us = "", self._server.server_uuid, 0
+        self._in_transaction, self._is_xa, self._is_first, self._is_given_out = False, False, True, False
+
+
+def _as_kind(event: bytes, kind: int) -> bytes:
+    """The event's header, with another kind."""
+    return event[:4] + bytes((kind,)) + event[5:19]

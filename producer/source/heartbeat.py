@@ -1,0 +1,115 @@
+"""Heartbeats: a row at the source, written again and again, so that its way to the end of the bus can be timed.
+
+A row per source server, whichever task has written it last: tasks that share a source share its row too. A source that refuses the row is
+told of in the log, and is read all the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+import pymysql
+
+from cdcbus.plugins.errors import CdcError
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.config import FetchTask, HeartbeatConfig
+from cdcbus.producer.server import connection as servers
+
+if TYPE_CHECKING:
+    from cdcbus.producer.server.connection import Connection
+
+LOG = logging.getLogger(__name__)
+ANSWER_SECONDS = 10.0
+FRESH = 0.9  # of the interval: a row younger than that is another task's work, and left as it is
+_NO_SUCH_TABLE = 1146
+
+
+def create_table(table: TableId) -> str:
+    """The statement that makes the table of heartbeats; `beat_at` is UTC by the source's clock."""
+    return (
+        f"CREATE TABLE IF NOT EXISTS {_quoted(table)} ("
+        "server_id INT UNSIGNED NOT NULL PRIMARY KEY, task_id VARCHAR(255) NOT NULL, beat_at DATETIME(6) NOT NULL)"
+    )
+
+
+def needed(table: TableId) -> str:
+    """What an operator has to see to."""
+    return f"The user needs SELECT, INSERT, UPDATE on {table}, and CREATE where that is not there yet: {create_table(table)}"
+
+
+@contextmanager
+def beating(task: FetchTask) -> Iterator[None]:
+    """Writes the task's heartbeats, if it has any, as long as the block lasts; never waits for the source, and never fails."""
+    over = Event()
+    if task.heartbeat is not None:
+        Thread(target=_beats, args=(task, task.heartbeat, over), name="heartbeats", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _beats(task: FetchTask, config: HeartbeatConfig, over: Event) -> None:
+    """A failure is told once, until it is another one or none."""
+    told = ""
+    while not over.is_set():
+        failure = beat(task, config)
+        if failure and failure != told:
+            LOG.warning("%s. The binlog is read all the same; the next heartbeat is tried in %g s", failure, config.interval_seconds)
+        elif told and not failure:
+            LOG.info("task %s: heartbeats are written to %s again", task.task_id, config.table)
+        told = failure
+        over.wait(config.interval_seconds)
+
+
+def beat(task: FetchTask, config: HeartbeatConfig) -> str:
+    """Writes one heartbeat, and its table where that is lacking; a sentence on why it could not be written, else empty."""
+    host, port = task.source.addresses[0]
+    try:
+        with closing(servers.connect(task.source, ANSWER_SECONDS)) as connection:
+            try:
+                _write(task, config, connection)
+            except pymysql.ProgrammingError as error:
+                if error.args[0] != _NO_SUCH_TABLE:
+                    raise
+                servers.query(connection, create_table(config.table))
+                _write(task, config, connection)
+    except CdcError as error:
+        return f"no heartbeat of task {task.task_id}: {error}"
+    except (pymysql.Error, OSError, EOFError) as error:
+        return (
+            f"source {host}:{port} does not take the heartbeat of task {task.task_id} ({' '.join(map(str, error.args))}). "
+            f"{needed(config.table)}"
+        )
+    return ""
+
+
+def probe(task: FetchTask, config: HeartbeatConfig, connection: Connection) -> bool:
+    """Whether the table is there. Changes nothing; raises pymysql errors where a heartbeat would not be taken."""
+    try:
+        _write(task, config, connection, "EXPLAIN ")
+    except pymysql.ProgrammingError as error:
+        if error.args[0] != _NO_SUCH_TABLE:
+            raise
+        return False
+    return True
+
+
+def _write(task: FetchTask, config: HeartbeatConfig, connection: Connection, how: str = "") -> None:
+    stale_us = int(config.interval_seconds * FRESH * 1_000_000)
+    is_stale = f"beat_at <= UTC_TIMESTAMP(6) - INTERVAL {stale_us} MICROSECOND"
+    servers.query(
+        connection,
+        f"{how}INSERT INTO {_quoted(config.table)} (server_id, task_id, beat_at) VALUES (@@global.server_id, %s, UTC_TIMESTAMP(6)) "
+        # Columns are assigned in this order: the time last, as the condition for the other one asks for the time before.
+        f"ON DUPLICATE KEY UPDATE task_id = IF({is_stale}, VALUES(task_id), task_id), beat_at = IF({is_stale}, VALUES(beat_at), beat_at)",
+        (task.task_id,),
+    )
+
+
+def _quoted(table: TableId) -> str:
+    return ".".join(f"`{name.replace('`', '``')}`" for name in table)

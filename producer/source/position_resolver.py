@@ -1,0 +1,238 @@
+"""Places in a server's binlog: found by time, by GTIDs or by name, and compared with what is stored. Decodes no rows."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from pymysqlreplication.constants import BINLOG
+
+from cdcbus.plugins.errors import ConfigError, PositionLost
+from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.producer.binlog import tagged_gtid
+from cdcbus.producer.binlog.coordinates import SPAN
+from cdcbus.producer.binlog.dump_stream import BOUNDED, open_stream
+from cdcbus.producer.binlog.event_types import GTID_TAGGED, HEADER
+from cdcbus.producer.binlog.gtid import GtidSet, commit_us, gtids_before_file, mysql_gtid, parse_gtids
+from cdcbus.producer.config import SourceConfig
+from cdcbus.producer.server import connection as servers
+from cdcbus.producer.server.connection import Server
+
+if TYPE_CHECKING:
+    from cdcbus.producer.server.connection import Connection
+
+LOG = logging.getLogger(__name__)
+_SAID_BYTES = 1 << 26  # reading so much takes seconds: the log says so
+FIRST_EVENT = 4  # behind the four magic bytes that open a binlog file
+_BEGINS = {BINLOG.GTID_LOG_EVENT, BINLOG.ANONYMOUS_GTID_LOG_EVENT, GTID_TAGGED, BINLOG.MARIADB_GTID_EVENT}
+
+
+class Begin(NamedTuple):
+    """Where a transaction begins, and when it was committed: to the second where the server does not say more."""
+
+    file: str
+    pos: int
+    commit_ms: int
+
+
+class Binlog:
+    """One server's binlog, as it is now. `connection` is for questions; each look into a file has a connection of its own.
+
+    All raise SourceUnavailable, SourceMisconfigured.
+    """
+
+    def __init__(self, connection: Connection, server: Server, config: SourceConfig) -> None:
+        self._connection, self._server, self._config = connection, server, config
+
+    def earliest(self) -> BinlogPosition:
+        """The beginning of the oldest file."""
+        return self.start_of(self._files()[0][0])
+
+    def start_of(self, file: str) -> BinlogPosition:
+        """The beginning of a file."""
+        return self._named(file, FIRST_EVENT)
+
+    def latest(self) -> BinlogPosition:
+        """The end of the binlog."""
+        with servers.reported(self._config):
+            end = servers.latest_position(self._connection)
+        return self._named(end.file, end.pos, end.gtid)
+
+    def at_time(self, epoch_ms: int) -> BinlogPosition:
+        """The place before the first transaction of this time or later; a commit time in whole seconds may be anywhere in that second.
+        Raises PositionLost for a time before the oldest file, ConfigError for one to come."""
+        with servers.reported(self._config):
+            now_ms = servers.now_ms(self._connection)
+        if epoch_ms > now_ms:
+            raise ConfigError(
+                f"{when(epoch_ms)} has not come yet at source {self._where()}, where it is {when(now_ms)}; give a time before"
+            )
+        names = [name for name, _ in self._files()]
+        # What is in files before the chosen one was committed before the end of the second in which that was made.
+        number = bisect_left(names, epoch_ms - epoch_ms % 1000, key=self._created_ms)
+        if not number and (begin_ms := self._created_ms(names[0])) > epoch_ms:
+            raise PositionLost(
+                f"the binlog of source {self._where()} begins with {names[0]} at {when(begin_ms)}, after the wanted {when(epoch_ms)}: "
+                "what was committed between the two is not in it"
+            )
+        for begin in self._begins(BinlogPosition(names[max(0, number - 1)], FIRST_EVENT)):
+            if begin.commit_ms >= (epoch_ms if begin.commit_ms % 1000 else epoch_ms - epoch_ms % 1000):
+                return self._named(begin.file, begin.pos)
+        return self.latest()
+
+    def after_gtids(self, position: BinlogPosition) -> BinlogPosition:
+        """The position with the place of the first transaction that is not in its GTID set, and no server: reading goes by the set.
+        Raises PositionLost when the server lacks some of the set, or no longer has all that follows."""
+        with servers.reported(self._config):
+            if not self._server.is_mariadb:  # which checks them itself, and has no functions for it
+                self._check_executed(position)
+                self._check_purged(position)
+            begin = next(self._begins(parse_gtids(position.gtid, is_mariadb=self._server.is_mariadb)), None)
+        file, pos = (begin.file, begin.pos) if begin else (self.latest().file, self.latest().pos)
+        return replace(position, file=file, pos=pos, server_uuid="", file_created_ms=0)
+
+    def _check_executed(self, position: BinlogPosition) -> None:
+        if missing := servers.missing_gtids(self._connection, position.gtid):
+            raise PositionLost(
+                f"source {self._where()} has not executed {missing}, which the task has read{_committed(position)}: it is behind, "
+                "it has lost them, or its binlog was reset"
+            )
+
+    def _check_purged(self, position: BinlogPosition) -> None:
+        if purged := servers.purged_gtids(self._connection, position.gtid):
+            raise PositionLost(
+                f"source {self._where()} has purged {purged}, which the task has not read{_committed(position)}; {self._begin()}"
+            )
+
+    def check(self, position: BinlogPosition) -> BinlogPosition:
+        """The position, of this server's own files, with all that the server knows of it; the beginning of the next file where the server
+        has lost the end of this one. Raises PositionLost, naming the gap, when its file is gone, shorter, or another one of that name."""
+        files = self._files()
+        size = dict(files).get(position.file)
+        if size is None:
+            raise self.lost(position)
+        created_ms = self._created_ms(position.file)
+        if position.file_created_ms not in (0, created_ms):
+            raise self.lost(
+                position,
+                f"its {position.file} is of {when(created_ms)}, the one that was read of {when(position.file_created_ms)}, so "
+                "the binlog was reset or is another server's (a position set by hand needs no fileTimestamp)",
+            )
+        if position.pos > size:
+            following = self.file_after(position.file)
+            if not following or not position.file_created_ms:
+                raise self.lost(position, f"{position.file} is {size} bytes long")
+            LOG.warning(
+                "source %s has lost the end of %s behind %d, which the task has read up to %d: the server went down before it was on disk. "
+                "Going on with %s; what was committed in between is in Kafka, but not at the source",
+                *(self._where(), position.file, size, position.pos, following),
+            )
+            return replace(self.start_of(following), batch_id=position.batch_id)
+        if position.gtid and self._server.has_gtids and not self._server.is_mariadb:
+            with servers.reported(self._config):
+                self._check_executed(position)
+        known = self._named(position.file, position.pos, position.gtid)
+        return replace(known, batch_id=position.batch_id, timestamp_ms=position.timestamp_ms, published=position.published)
+
+    def lost(self, position: BinlogPosition, reason: str = "") -> PositionLost:
+        """The error for a position that is not there: what is wanted and what is there, in files and time."""
+        names = [name for name, _ in self._files()]
+        text = f"source {self._where()} does not hold {position}{_committed(position)}: it has {names[0]} to {names[-1]}; {self._begin()}"
+        return PositionLost(f"{text}; {reason}" if reason else text)
+
+    def file_after(self, file: str) -> str:
+        """The next file's name; empty for the last one's."""
+        names = [name for name, _ in self._files()]
+        return next(iter(names[names.index(file) + 1 :]), "") if file in names else ""
+
+    def _begin(self) -> str:
+        name = self._files()[0][0]
+        return f"{name} begins at {when(self._created_ms(name))}"
+
+    def _named(self, file: str, pos: int, gtid: str = "") -> BinlogPosition:
+        position = BinlogPosition(file, pos, gtid=gtid, server_uuid=self._server.identity, file_created_ms=self._created_ms(file))
+        if not self._server.is_mariadb:
+            return replace(position, gtid=gtid or self._gtids_before(file, pos))
+        with servers.reported(self._config):
+            return replace(position, gtid=servers.gtids_at(self._connection, position))
+
+    def _gtids_before(self, file: str, pos: int) -> str:
+        """What MySQL had executed at a transaction edge: what the file's head says, and what came since. Empty where its events tell no
+        place, behind 4 GB, or its transactions have no GTIDs."""
+        if not self._server.has_gtids or pos >= SPAN:
+            return ""
+        if pos > _SAID_BYTES:
+            LOG.info("source %s: reading %s up to %d for the GTIDs before it", self._where(), file, pos)
+        found: GtidSet | None = None
+        checksum_bytes = 4 if self._server.has_checksum else 0
+        with self._events(BinlogPosition(file, FIRST_EVENT)) as events:
+            for event in events:
+                _, kind, _, length, end, _ = HEADER.unpack_from(event)
+                body = event[HEADER.size : length - checksum_bytes]
+                if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
+                    checksum_bytes = 4 if event[-5] == 1 else 0
+                elif kind == BINLOG.ROTATE_EVENT:
+                    if body[8:].decode() != file:
+                        break
+                elif kind == BINLOG.PREVIOUS_GTIDS_LOG_EVENT:
+                    found = gtids_before_file(body, is_mariadb=False)
+                elif found is not None and end <= pos and kind in (BINLOG.GTID_LOG_EVENT, GTID_TAGGED):
+                    found.add(tagged_gtid.parse(body).text if kind == GTID_TAGGED else mysql_gtid(body))
+                if found is not None and end >= pos:
+                    break
+        return str(found or "")
+
+    def _files(self) -> list[tuple[str, int]]:
+        with servers.reported(self._config):
+            return servers.binlog_files(self._connection)
+
+    def _created_ms(self, file: str) -> int:
+        with self._events(BinlogPosition(file, FIRST_EVENT)) as events:
+            for event in events:
+                if event[4] == BINLOG.FORMAT_DESCRIPTION_EVENT:
+                    return int.from_bytes(event[:4], "little") * 1000
+        raise PositionLost(f"source {self._where()}: binlog file {file} has no beginning")
+
+    def _begins(self, start: BinlogPosition | GtidSet) -> Iterator[Begin]:
+        """Of all transactions from `start` to the end of the binlog."""
+        file, checksum_bytes = "", 4 if self._server.has_checksum else 0
+        with self._events(start) as events:
+            for event in events:
+                timestamp, kind, _, length, end, _ = HEADER.unpack_from(event)
+                body = event[HEADER.size : length - checksum_bytes]
+                if kind == BINLOG.ROTATE_EVENT:
+                    file = body[8:].decode()
+                elif kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
+                    checksum_bytes = 4 if event[-5] == 1 else 0
+                elif kind in _BEGINS:
+                    yield Begin(file, end - length, _commit_ms(kind, body) or timestamp * 1000)
+
+    @contextmanager
+    def _events(self, start: BinlogPosition | GtidSet) -> Iterator[Iterator[bytes]]:
+        with servers.reported(self._config), closing(servers.connect(self._config)) as connection:
+            yield (event for events in open_stream(connection, self._server, start, BOUNDED) for event in events)
+
+    def _where(self) -> str:
+        host, port = self._config.addresses[0]
+        return f"{host}:{port}"
+
+
+def _commit_ms(kind: int, body: bytes) -> int:
+    """As the event that begins a transaction says it; 0 where only its header does."""
+    if kind == BINLOG.MARIADB_GTID_EVENT:
+        return 0
+    return (tagged_gtid.parse(body).commit_us if kind == GTID_TAGGED else commit_us(body)) // 1000
+
+
+def when(epoch_ms: int) -> str:
+    """A time as operators read it."""
+    return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _committed(position: BinlogPosition) -> str:
+    return f", committed {when(position.timestamp_ms)}" if position.timestamp_ms else ""

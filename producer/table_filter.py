@@ -1,0 +1,39 @@
+"""Which tables are read: canal's regular expressions and porter's lists."""
+
+from __future__ import annotations
+
+import re
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.config import FilterConfig
+
+
+class TableFilter:
+    """Decides once per table. Regular expressions match the whole `schema.table` in any case; lists hold upper-case SCHEMA.TABLE. The
+    table of `heartbeats` is always let through."""
+
+    def __init__(self, config: FilterConfig, heartbeats: TableId | None = None) -> None:
+        try:
+            self._regexes = [re.compile(regex, re.IGNORECASE) for regex in config.regexes]
+        except re.error as error:
+            raise ConfigError(f"consumer.source.filter: {error.pattern!r} is not a regular expression: {error}") from error
+        self._includes, self._excludes = config.includes, config.excludes
+        self._heartbeats = str(heartbeats).upper() if heartbeats else ""
+        self._decided: dict[TableId, bool] = {}
+
+    def accepts(self, table: TableId) -> bool:
+        """Whether rows of the table are wanted."""
+        decided = self._decided.get(table)
+        if decided is None:
+            decided = self._decided[table] = self._decide(str(table))
+        return decided
+
+    def _decide(self, name: str) -> bool:
+        if name.upper() == self._heartbeats:
+            return True
+        if self._regexes and not any(regex.fullmatch(name) for regex in self._regexes):
+            return False
+        if self._includes:
+            return name.upper() in self._includes
+        return name.upper() not in self._excludes
