@@ -17,10 +17,10 @@ from time import monotonic
 
 from confluent_kafka import KafkaException
 
-from cdcbus.consumer.idle import REST, admin_of, ends_of
-from cdcbus.consumer.offsets import Lane, Starts, TopicLogs
-from cdcbus.consumer.progress import Passed, Progress
-from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.consumer.batch.progress import Passed, Progress
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.offsets.end_offset_watcher import REST, admin_of, ends_of
+from cdcbus.consumer.offsets.start_offsets import Lane, Starts, TopicLogs
 from cdcbus.plugins.contracts import Landmark
 from cdcbus.plugins.errors import LogRefilled
 

@@ -24,22 +24,22 @@ from threading import Event
 
 from pyspark.sql import SparkSession
 
-from cdcbus.consumer.applier import make_applier
-from cdcbus.consumer.batch_size import BatchSize
-from cdcbus.consumer.batches import POOL, SMALL, Batches
-from cdcbus.consumer.dead_letters import dead_letters_of
-from cdcbus.consumer.executor_watch import ExecutorWatch
-from cdcbus.consumer.executors import Executors
-from cdcbus.consumer.idle import REST, asleep
+from cdcbus.consumer.batch.batch_size import BatchSize
+from cdcbus.consumer.batch.executor_batch import Executors
+from cdcbus.consumer.batch.micro_batch import POOL, SMALL, Batches
+from cdcbus.consumer.batch.progress import Progress, is_done, shown
+from cdcbus.consumer.batch.sink import make_applier
+from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.landmarks import LogWatch, Refilled
-from cdcbus.consumer.late import begun_before
-from cdcbus.consumer.offsets import NOTHING_PASSED, NOWHERE, Starts, TopicLogs
-from cdcbus.consumer.progress import Progress, is_done, shown
-from cdcbus.consumer.spark import ASYNCHRONOUS_PROGRESS, JVM_ENDED, OpenSpark, begin_at, kafka_stream, query_error, spark_session
-from cdcbus.consumer.stored_positions import StoredPositions
+from cdcbus.consumer.offsets.checkpoint import StoredPositions
+from cdcbus.consumer.offsets.end_offset_watcher import REST, asleep
+from cdcbus.consumer.offsets.start_offsets import NOTHING_PASSED, NOWHERE, Starts, TopicLogs
+from cdcbus.consumer.offsets.topic_identity import TopicIdentity
+from cdcbus.consumer.records.dead_letters import dead_letters_of
+from cdcbus.consumer.records.late import begun_before
+from cdcbus.consumer.spark.executor_health import ExecutorWatch
+from cdcbus.consumer.spark.session import ASYNCHRONOUS_PROGRESS, JVM_ENDED, OpenSpark, begin_at, kafka_stream, query_error, spark_session
 from cdcbus.consumer.take_over import find_starts, take_over
-from cdcbus.consumer.task import LoadTask
-from cdcbus.consumer.topic_identity import TopicIdentity
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.error_policy import keep_trying
 from cdcbus.plugins.errors import CdcError, LogRefilled

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cdcbus.consumer.applier import Applier
+from cdcbus.consumer.batch.sink import Applier
+from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.landmarks import same_logs
-from cdcbus.consumer.offsets import NOTHING_PASSED, Lane, Starts, TopicLogs, starting_offsets
-from cdcbus.consumer.stored_positions import StoredPositions
-from cdcbus.consumer.task import LoadTask
-from cdcbus.consumer.topic_identity import topic_ids
+from cdcbus.consumer.offsets.checkpoint import StoredPositions
+from cdcbus.consumer.offsets.start_offsets import NOTHING_PASSED, Lane, Starts, TopicLogs, starting_offsets
+from cdcbus.consumer.offsets.topic_identity import topic_ids
 from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark, Mark, PositionStore
 
 

@@ -19,7 +19,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.this_process import operator
 
 if TYPE_CHECKING:
-    from cdcbus.consumer.dead_letters import DeadLetterTopic, OpenLetter
+    from cdcbus.consumer.records.dead_letters import DeadLetterTopic, OpenLetter
     from cdcbus.ops.fetch_letters import FetchLetter, FetchLetters
     from cdcbus.tasks.bus_settings import BusSettings
     from cdcbus.tasks.letters import LetterBox

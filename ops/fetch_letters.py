@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from cdcbus.consumer.dead_letters import DeadLetterTopic
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.records.dead_letters import DeadLetterTopic
 from cdcbus.ops.topic_log import Access, KafkaRecord, TopicLog, access_of
 from cdcbus.plugins.errors import BusUnavailable, ConfigError
 from cdcbus.producer.config import FetchTask

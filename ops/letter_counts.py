@@ -9,7 +9,7 @@ from functools import partial
 
 from kazoo.client import KazooClient
 
-from cdcbus.consumer.task import LoadTask, OnError
+from cdcbus.consumer.config import LoadTask, OnError
 from cdcbus.ops.repeating import repeating
 from cdcbus.ops.topic_log import Access, TopicLog, access_of
 from cdcbus.plugins.errors import CdcError, ConfigError

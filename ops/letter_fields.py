@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from cdcbus.consumer.dead_letters import OpenLetter
+from cdcbus.consumer.records.dead_letters import OpenLetter
 from cdcbus.ops.fetch_letters import FetchLetter
 
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.tables import json_option, print_json
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.config import FetchTask

@@ -19,7 +19,7 @@ from cdcbus.tasks.task_nodes import TaskNodes
 from cdcbus.tasks.this_process import operator
 
 if TYPE_CHECKING:
-    from cdcbus.consumer.task import LoadTask
+    from cdcbus.consumer.config import LoadTask
     from cdcbus.producer.config import FetchTask
     from cdcbus.tasks.bus_settings import BusSettings
     from cdcbus.tasks.position_target import Target
@@ -67,7 +67,7 @@ def _print_set(task_id: str, texts: Mapping[str, str], before: Mapping[str, str 
 def said_by_target(task_id: str, bus: BusSettings, topic: str) -> list[str]:
     """Where the target is, of each partition that it knows; nothing of a task whose text is not in ZooKeeper, or that is no consumer
     task."""
-    from cdcbus.consumer.task import LoadTask
+    from cdcbus.consumer.config import LoadTask
     from cdcbus.plugins.errors import CdcError
     from cdcbus.tasks.findings import Severity
     from cdcbus.tasks.named_task import inspect_stored

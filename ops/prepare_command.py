@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from cdcbus.consumer.class_archive import archive_file, make_archive
-from cdcbus.consumer.class_path import class_path, make_unsigned
+from cdcbus.consumer.jvm.cds_archive import archive_file, make_archive
+from cdcbus.consumer.jvm.class_path import class_path, make_unsigned
 
 
 @click.command("prepare")

@@ -30,7 +30,7 @@ from cdcbus.plugins.rowchange import Op, Table, TableId
 from cdcbus.plugins.start import AtTime, Edge
 
 if TYPE_CHECKING:
-    from cdcbus.consumer.task import LoadTask
+    from cdcbus.consumer.config import LoadTask
     from cdcbus.producer.config import FetchTask
     from cdcbus.tasks.bus_settings import BusSettings
 
@@ -314,8 +314,8 @@ def lag(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
 
 
 def _lag(word: str, bus: BusSettings) -> Iterator[dict[str, Any]]:
-    from cdcbus.consumer.offsets import chosen_partitions
-    from cdcbus.consumer.task import LoadTask
+    from cdcbus.consumer.config import LoadTask
+    from cdcbus.consumer.offsets.start_offsets import chosen_partitions
     from cdcbus.tasks.positions import connect, position_path, stored_positions
 
     task = _task(word, bus)

@@ -15,7 +15,7 @@ from cdcbus.plugins.errors import BusError, BusRejected, ConfigError
 from cdcbus.plugins.kafka.client_errors import Refusals
 
 if TYPE_CHECKING:
-    from cdcbus.consumer.task import LoadTask
+    from cdcbus.consumer.config import LoadTask
     from cdcbus.plugins.kafka.config import PublishConfig
     from cdcbus.producer.config import FetchTask
 
@@ -47,7 +47,7 @@ class KafkaRecord:
 
 def access_of(task: FetchTask | LoadTask) -> Access:
     """How a task reaches Kafka, and what its records are."""
-    from cdcbus.consumer.task import LoadTask
+    from cdcbus.consumer.config import LoadTask
 
     if isinstance(task, LoadTask):
         return Access(task.source.servers, task.source.look_up_options, task.converter)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from kazoo.client import KazooClient
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import CdcError
 from cdcbus.producer.config import FetchTask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cdcbus.consumer.mapper import Route
+from cdcbus.consumer.transform.mapper import Route
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.loaders.add_column import add_columns
 from cdcbus.plugins.loaders.cells.canonical import holds_less

@@ -7,8 +7,8 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from threading import Event
 
-from cdcbus.consumer.forward import Forwarder
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.forward.forwarder import Forwarder
 from cdcbus.plugins.contracts import AppliedOffset, OffsetTable
 from cdcbus.plugins.errors import BusRejected
 from cdcbus.plugins.kafka.config import PublishConfig

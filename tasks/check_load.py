@@ -7,12 +7,12 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
-from cdcbus.consumer import offsets
+from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.landmarks import same_logs
-from cdcbus.consumer.mapper import Mapper, Route
-from cdcbus.consumer.offsets import Lane, TopicLogs, lanes_of, starting_offsets
-from cdcbus.consumer.task import LoadTask
-from cdcbus.consumer.topic_identity import topic_ids
+from cdcbus.consumer.offsets import start_offsets
+from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs, lanes_of, starting_offsets
+from cdcbus.consumer.offsets.topic_identity import topic_ids
+from cdcbus.consumer.transform.mapper import Mapper, Route
 from cdcbus.plugins.contracts import JdbcTarget, Loader, OffsetTable, PositionStore, TargetTable
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders import make_loader
@@ -140,7 +140,7 @@ def describe_table(source: str, table: TargetTable) -> list[Observation]:
 
 def _start(task: LoadTask, stores: Mapping[str, PositionStore], table: OffsetTable, found: dict[Lane, int]) -> Sequence[Observation]:
     """`found` takes the offsets that a start would begin at."""
-    with TopicLogs(task, ANSWER_SECONDS) as logs, overheard(offsets.__name__) as heard:
+    with TopicLogs(task, ANSWER_SECONDS) as logs, overheard(start_offsets.__name__) as heard:
         begin = starting_offsets(task, logs, stores, table.applied, topic_ids(task.source))
         same_logs(task, logs, begin)
         starts = begin.offsets

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cdcbus.consumer.offsets import Lane, TopicLogs, lanes_of
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs, lanes_of
 from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Column, Op, RowChange, TableId

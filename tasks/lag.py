@@ -13,8 +13,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
-from cdcbus.consumer.offsets import LIBRARY_LOG, Lane, TopicLogs
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.offsets.start_offsets import LIBRARY_LOG, Lane, TopicLogs
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.registry import make_converter
 from cdcbus.producer.binlog.coordinates import Place
@@ -22,7 +22,7 @@ from cdcbus.producer.config import FetchTask
 from cdcbus.producer.server import connection as servers
 
 if TYPE_CHECKING:
-    from cdcbus.consumer.progress import Progress as LoadProgress
+    from cdcbus.consumer.batch.progress import Progress as LoadProgress
     from cdcbus.producer.run import Progress as FetchProgress
 
 ASK_SECONDS = 3.0

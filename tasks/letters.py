@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from kazoo.client import KazooClient
 
-from cdcbus.consumer.dead_letters import DeadLetterTopic, OpenLetter
+from cdcbus.consumer.records.dead_letters import DeadLetterTopic, OpenLetter
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.audit import audited
 from cdcbus.tasks.task_nodes import TaskNodes

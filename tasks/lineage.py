@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from cdcbus.consumer.mapper import Mapper, is_pattern
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.transform.mapper import Mapper, is_pattern
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders.jdbc_url import read_url

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cdcbus.consumer.processor import KEY as PROCESSOR_KEY
-from cdcbus.consumer.processor import is_python
-from cdcbus.consumer.task import DeadLetterConfig, LoadTask, OnError, SchemaChange, TopicConfig
+from cdcbus.consumer.config import DeadLetterConfig, LoadTask, OnError, SchemaChange, TopicConfig
+from cdcbus.consumer.transform.processor import KEY as PROCESSOR_KEY
+from cdcbus.consumer.transform.processor import is_python
 from cdcbus.plugins.contracts import JdbcTarget, ZeroDate
 from cdcbus.plugins.kafka.client_options import CONNECTING, Client
 from cdcbus.plugins.kafka.config import PublishConfig

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cdcbus.consumer.expression import Expression, read_expression
-from cdcbus.consumer.mask import FORMS, Mask, read_mask
+from cdcbus.consumer.transform.cells.expression import Expression, read_expression
+from cdcbus.consumer.transform.cells.mask import FORMS, Mask, read_mask
 from cdcbus.tasks.key import Key, Route
 from cdcbus.tasks.kinds import FLAG, NAMES, PAIR, TEXT, Kind
 

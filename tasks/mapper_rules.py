@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from cdcbus.consumer.expression import Expression, constant
-from cdcbus.consumer.mapper import is_pattern, selector, targets
-from cdcbus.consumer.mask import Mask
-from cdcbus.consumer.task import MapperRule
+from cdcbus.consumer.config import MapperRule
+from cdcbus.consumer.transform.cells.expression import Expression, constant
+from cdcbus.consumer.transform.cells.mask import Mask
+from cdcbus.consumer.transform.mapper import is_pattern, selector, targets
 from cdcbus.tasks.kinds import FLAG, NAMES, PAIR, TEXT
 from cdcbus.tasks.mapper_keys import EXPRESSION, MASK
 from cdcbus.tasks.settings import Settings

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.delays import Delays
 from cdcbus.tasks.json_nodes import now
@@ -21,8 +21,8 @@ from cdcbus.tasks.table_counts import counts_of_fetch, counts_of_load
 from cdcbus.tasks.task_nodes import Batch
 
 if TYPE_CHECKING:
-    from cdcbus.consumer.progress import Progress as LoadProgress
-    from cdcbus.consumer.report import BatchReport
+    from cdcbus.consumer.batch.progress import Progress as LoadProgress
+    from cdcbus.consumer.records.batch_report import BatchReport
     from cdcbus.producer.run import Progress as FetchProgress
 
 BATCHES_KEPT = 10

@@ -6,7 +6,7 @@ import logging
 import os
 from pathlib import Path
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks import properties

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from cdcbus.consumer.offsets import Lane, TopicLogs, lanes_of
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs, lanes_of
 from cdcbus.plugins.errors import ConfigError, PositionError, PositionLost
 from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.plugins.start import AfterOffset, AtTime, Edge, Replay

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.dist import is_dist, properties_text, read_dist

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kazoo.client import KazooClient
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.epoch import epoch_text
 from cdcbus.plugins.error_policy import keep_trying
 from cdcbus.plugins.errors import PositionUnavailable
@@ -30,7 +30,7 @@ from cdcbus.tasks.telling import Teller, both
 from cdcbus.tasks.this_process import NODE_VARIABLE, end_with_node
 
 if TYPE_CHECKING:
-    from cdcbus.consumer.spark import OpenSpark
+    from cdcbus.consumer.spark.session import OpenSpark
 
 LOG = logging.getLogger(__name__)
 REPORT_SECONDS = 10.0
@@ -109,7 +109,7 @@ def _run(
                 producer.run(task, positions, ZooKeeperSchemas(client, task.task_id, task.swimlane), stop, teller.status, report, epoch)
         else:
             from cdcbus.consumer import run as consumer  # starts slowly: it brings pyspark
-            from cdcbus.consumer.spark import spark_session
+            from cdcbus.consumer.spark.session import spark_session
 
             stores = {topic: ZooKeeperPositions(client, task.task_id, topic) for topic in task.source.topics}
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.dist import dist_object, properties_lines

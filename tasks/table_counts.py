@@ -17,7 +17,7 @@ from cdcbus.tasks.positions import ROOT
 from cdcbus.tasks.stat import TableCounts
 
 if TYPE_CHECKING:
-    from cdcbus.consumer.progress import Progress as LoadProgress
+    from cdcbus.consumer.batch.progress import Progress as LoadProgress
     from cdcbus.producer.run import Progress as FetchProgress
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cdcbus.consumer.offsets import Lane
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.tasks.check_forward import check_forward

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from threading import Event, Thread
 from typing import Any
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.task_status import State, TaskStatus

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.bus_client import bus_client
 from cdcbus.ops.doctor.clocks import node_clocks, source_clock
 from cdcbus.ops.doctor.kafka import check_kafka

@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from cdcbus.consumer import jars
-from cdcbus.consumer.class_archive import archive_file
-from cdcbus.consumer.class_path import class_path
+from cdcbus.consumer.jvm import maven
+from cdcbus.consumer.jvm.cds_archive import archive_file
+from cdcbus.consumer.jvm.class_path import class_path
 from cdcbus.producer.publish import native
 from cdcbus.tasks.observations import Observation, ok, probe, warning
 
@@ -31,12 +31,12 @@ def check_machine(logs: Path) -> list[Observation]:
 
 
 def _java() -> Iterator[Observation]:
-    yield ok("Java", str(jars.java()))
+    yield ok("Java", str(maven.java()))
 
 
 def _connector() -> Iterator[Observation]:
     """Fetched where it is not there yet: the first consumer task would do the same."""
-    found = jars.kafka_connector_jars()
+    found = maven.kafka_connector_jars()
     yield ok("Spark's Kafka connector", f"{len(found)} jars in {found[0].parent}")
 
 

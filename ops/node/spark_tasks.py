@@ -27,8 +27,8 @@ import orjson
 from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
-from cdcbus.consumer.spark import OpenSpark, shared_spark
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.spark.session import OpenSpark, shared_spark
 from cdcbus.ops.node.task_process import RotatedLog
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.plugins.log_context import TASK_AT_WORK

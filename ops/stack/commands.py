@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from cdcbus.consumer.jars import JarSet, fetch
+from cdcbus.consumer.jvm.maven import JarSet, fetch
 from cdcbus.ops.stack import addresses, processes
 from cdcbus.ops.stack.addresses import Database, Plan
 from cdcbus.ops.stack.java_servers import KAFKA_JARS, KAFKA_TOOLS, ZOOKEEPER_JARS, kafka_tool, zkcli

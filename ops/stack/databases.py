@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from zipfile import ZipFile
 
-from cdcbus.consumer.jars import Coordinate, JarSet, cache_folder, making
+from cdcbus.consumer.jvm.maven import Coordinate, JarSet, cache_folder, making
 from cdcbus.ops.stack.addresses import DATABASE, HOST, USER
 from cdcbus.ops.stack.processes import run
 from cdcbus.ops.stack.server import NotAnswering, Place, Server

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cdcbus.consumer.jars import Coordinate, JarSet, java, making
+from cdcbus.consumer.jvm.maven import Coordinate, JarSet, java, making
 from cdcbus.ops.stack.addresses import HOST
 from cdcbus.ops.stack.processes import run
 from cdcbus.ops.stack.server import NotAnswering, Place, Server

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cdcbus.consumer.jars import JarSet
+from cdcbus.consumer.jvm.maven import JarSet
 from cdcbus.ops.stack.addresses import Plan
 from cdcbus.ops.stack.processes import Account
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from cdcbus.consumer.jars import fetch
+from cdcbus.consumer.jvm.maven import fetch
 from cdcbus.ops.stack import addresses, processes
 from cdcbus.ops.stack.addresses import Addresses, Plan
 from cdcbus.ops.stack.databases import MARIADB, POSTGRESQL, SOURCE

@@ -23,8 +23,8 @@ from cdcbus.tasks.position_target import Target, find_targets
 from cdcbus.tasks.task_nodes import Status, TaskNodes, status_of
 
 if TYPE_CHECKING:
-    from cdcbus.consumer.dead_letters import DeadLetterTopic, OpenLetter
-    from cdcbus.consumer.task import LoadTask
+    from cdcbus.consumer.config import LoadTask
+    from cdcbus.consumer.records.dead_letters import DeadLetterTopic, OpenLetter
     from cdcbus.ops.fetch_letters import FetchLetter, FetchLetters
     from cdcbus.producer.config import FetchTask
 

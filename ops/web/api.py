@@ -14,7 +14,7 @@ from fastapi import APIRouter, Depends, Query, Security
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.alarms.silence import LONGEST_SECONDS
 from cdcbus.ops.not_taken import explained
 from cdcbus.ops.task_list_commands import as_fields

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.alarms.rules import OF_STATE
 from cdcbus.ops.alarms.silence import duration_seconds
 from cdcbus.ops.fetch_letters import NO_REPLAY

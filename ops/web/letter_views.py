@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cdcbus.consumer.dead_letters import OpenLetter
+from cdcbus.consumer.records.dead_letters import OpenLetter
 from cdcbus.ops.fetch_letters import FetchLetter
 from cdcbus.ops.letter_fields import original_of
 from cdcbus.ops.topic_rows import printable

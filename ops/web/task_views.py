@@ -12,7 +12,7 @@ from threading import Lock
 
 import orjson
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.alarms.rules import OF_STATE
 from cdcbus.ops.alarms.store import AlarmNodes
 from cdcbus.ops.letter_counts import dead_letter_topic_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.letter_counts import dead_letter_topic_of
 from cdcbus.ops.topic_log import KafkaRecord, TopicLog, access_of
 from cdcbus.ops.topic_rows import is_wanted, printable, utc

@@ -36,9 +36,9 @@ from confluent_kafka.cimpl import NewTopic
 from rich.console import Console
 from rich.table import Table
 
-from cdcbus.consumer.progress import Progress
+from cdcbus.consumer.batch.progress import Progress
+from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.run import run
-from cdcbus.consumer.task import LoadTask
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.contracts import JdbcTarget

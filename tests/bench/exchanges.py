@@ -11,7 +11,7 @@ import time
 import uuid
 from urllib.parse import urlsplit
 
-from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import JdbcTarget
 from tests.contract.target_server import TargetServer

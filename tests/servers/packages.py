@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
 
-from cdcbus.consumer.jars import Coordinate, cache_folder, making, resolve
+from cdcbus.consumer.jvm.maven import Coordinate, cache_folder, making, resolve
 from cdcbus.ops.stack.databases import unpack_mariadb
 from cdcbus.plugins.errors import ConfigError
 

@@ -19,7 +19,7 @@ import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
-from cdcbus.consumer.jars import Coordinate, java, resolve
+from cdcbus.consumer.jvm.maven import Coordinate, java, resolve
 
 H2 = Coordinate("com.h2database", "h2", "2.3.232")
 # What Oracle's catalog would say: only the columns that are asked for.

@@ -24,7 +24,7 @@ from typing import Any
 
 import pyspark
 
-from cdcbus.consumer.jars import cache_folder, java, making
+from cdcbus.consumer.jvm.maven import cache_folder, java, making
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import free_port
 from tests.support.secure_servers import Authority

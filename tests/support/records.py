@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from cdcbus.consumer.records import Record, Records
+from cdcbus.consumer.records.records import Record, Records
 
 
 def records_of(pairs: Sequence[Record]) -> Records:

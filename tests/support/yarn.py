@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 
 import pyspark
 
-from cdcbus.consumer.jars import Coordinate, java, resolve
+from cdcbus.consumer.jvm.maven import Coordinate, java, resolve
 from cdcbus.ops.stack.addresses import free_port
 from tests.support.waiting import wait_until
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from cdcbus.consumer.apply import LaneApplier, LaneWaits
-from cdcbus.consumer.dead_letters import DeadLetter
-from cdcbus.consumer.records import Records
-from cdcbus.consumer.task import LoadTask, MapperRule, SchemaChange, TopicConfig
+from cdcbus.consumer.apply.applier import LaneApplier, LaneWaits
+from cdcbus.consumer.config import LoadTask, MapperRule, SchemaChange, TopicConfig
+from cdcbus.consumer.records.dead_letters import DeadLetter
+from cdcbus.consumer.records.records import Records
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget, TableBatch, Writes
 from cdcbus.plugins.converters.canal_row import CanalRow

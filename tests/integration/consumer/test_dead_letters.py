@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
-from cdcbus.consumer.dead_letters import DeadLetter, DeadLetterTopic, dead_letters_of
-from cdcbus.consumer.task import DeadLetterConfig, LoadTask, OnError, TopicConfig
+from cdcbus.consumer.config import DeadLetterConfig, LoadTask, OnError, TopicConfig
+from cdcbus.consumer.records.dead_letters import DeadLetter, DeadLetterTopic, dead_letters_of
 from cdcbus.ops.cli import main
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable, DataError
@@ -88,7 +88,7 @@ def places(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
             asked.extend((each.partition, each.offset) for each in partitions)
             super().assign(partitions)
 
-    monkeypatch.setattr("cdcbus.consumer.dead_letters.Consumer", Noting)
+    monkeypatch.setattr("cdcbus.consumer.records.dead_letters.Consumer", Noting)
     return asked
 
 
@@ -97,7 +97,7 @@ def test_records_that_are_near_each_other_are_read_at_once(
     task: LoadTask, kafka: str, places: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch, is_far: bool
 ) -> None:
     if is_far:
-        monkeypatch.setattr("cdcbus.consumer.dead_letters.NEAR_BYTES", 0)
+        monkeypatch.setattr("cdcbus.consumer.records.dead_letters.NEAR_BYTES", 0)
     producer = Producer({"bootstrap.servers": kafka})
     for number in range(100):
         producer.produce(task.task_id, b"%d" % number, partition=1)
@@ -167,7 +167,7 @@ def test_the_topic_is_compacted_so_that_letters_do_not_expire(task: LoadTask, to
 
 
 def test_kafka_away_is_told_and_nothing_counts_as_put(task: LoadTask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdcbus.consumer.dead_letters.WAIT_SECONDS", 1.0)
+    monkeypatch.setattr("cdcbus.consumer.records.dead_letters.WAIT_SECONDS", 1.0)
     with DeadLetterTopic(replace(task, source=replace(task.source, servers="127.0.0.1:9"))) as topic:
         with pytest.raises(BusUnavailable, match=r"127\.0\.0\.1:9"):
             topic.open()

@@ -18,11 +18,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
-from cdcbus.consumer.batch_size import BatchSize
-from cdcbus.consumer.fetch import HERE_LANES, HERE_RECORDS, MOST_BYTES, Fetcher
-from cdcbus.consumer.offsets import Lane
-from cdcbus.consumer.spark import begin_at, kafka_stream, spark_session
-from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.consumer.batch.batch_size import BatchSize
+from cdcbus.consumer.batch.fetch import HERE_LANES, HERE_RECORDS, MOST_BYTES, Fetcher
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.offsets.start_offsets import Lane
+from cdcbus.consumer.spark.session import begin_at, kafka_stream, spark_session
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.kafka.config import PublishConfig
 from tests.support.private_broker import private_broker

@@ -16,12 +16,12 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from cdcbus.consumer import executors
-from cdcbus.consumer.dead_letters import DeadLetter
-from cdcbus.consumer.executors import Outcome, Span
-from cdcbus.consumer.forward import Committed, Forwarder
-from cdcbus.consumer.records import Records
-from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.consumer.batch import executor_batch
+from cdcbus.consumer.batch.executor_batch import Outcome, Span
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.forward.forwarder import Committed, Forwarder
+from cdcbus.consumer.records.dead_letters import DeadLetter
+from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, DataError, OffsetConflict
@@ -206,7 +206,7 @@ def test_after_a_failure_the_same_process_goes_on_from_what_was_committed(
 def test_another_cluster_keeps_the_offset_at_the_topic_that_it_has(
     transactional: LoadTask, forwarding: Callable[..., Forwarder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cdcbus.consumer.forward._Outlet.cluster", lambda _: "another one")
+    monkeypatch.setattr("cdcbus.consumer.forward.forwarder._Outlet.cluster", lambda _: "another one")
     topic = transactional.task_id
     forwarder = forwarding(transactional)
     for partition in (0, 1):
@@ -274,8 +274,8 @@ def test_a_spark_task_that_runs_twice_goes_on_behind_what_was_committed_and_the_
 ) -> None:
     """The second one runs while the first, which was only thought to be lost, waits for its third slice."""
     topic = transactional.task_id
-    monkeypatch.setattr(executors, "SLICE_BYTES", 1)
-    monkeypatch.setattr(executors, "TURN_SECONDS", 600)
+    monkeypatch.setattr(executor_batch, "SLICE_BYTES", 1)
+    monkeypatch.setattr(executor_batch, "TURN_SECONDS", 600)
     parts = [columns(topic, range(start, start + 5)) for start in range(0, 25, 5)]
 
     def halting() -> Iterator[pa.RecordBatch]:
@@ -308,8 +308,8 @@ def on_executor(
     """Applies a lane's offsets 0 to 25, with a forwarder that nobody else has."""
 
     def run(task: LoadTask, read: Iterable[pa.RecordBatch]) -> Outcome:
-        monkeypatch.setattr(executors, "_applier", lambda _: forwarding(task))
-        [found] = executors.apply_lane(pickle.dumps(task), {(task.task_id, 1): Span(0, 26, 7)}, {}, read)
+        monkeypatch.setattr(executor_batch, "_applier", lambda _: forwarding(task))
+        [found] = executor_batch.apply_lane(pickle.dumps(task), {(task.task_id, 1): Span(0, 26, 7)}, {}, read)
         outcome: Outcome = pickle.loads(found.column("outcome")[0].as_py())
         return outcome
 

@@ -19,10 +19,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from cdcbus.consumer import apply
-from cdcbus.consumer.apply import LaneApplier
-from cdcbus.consumer.net_columns import MIN_RECORDS
-from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.apply import applier as apply
+from cdcbus.consumer.apply.applier import LaneApplier
+from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.merge.columnar import MIN_RECORDS
 from cdcbus.plugins.contracts import JdbcTarget, Loader
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.loaders import make_loader

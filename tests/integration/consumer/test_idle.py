@@ -16,10 +16,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
-from cdcbus.consumer import idle
-from cdcbus.consumer.idle import Pace, asleep, is_quiet
-from cdcbus.consumer.offsets import Lane
-from cdcbus.consumer.task import TopicConfig
+from cdcbus.consumer.config import TopicConfig
+from cdcbus.consumer.offsets import end_offset_watcher
+from cdcbus.consumer.offsets.end_offset_watcher import Pace, asleep, is_quiet
+from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
 from cdcbus.tasks.positions import position_path
@@ -61,7 +61,7 @@ def test_topics_are_quiet_where_they_end_as_a_task_knows_them(source: TopicConfi
 def test_who_sleeps_is_woken_by_a_record_and_by_a_new_partition(
     source: TopicConfig, put: Callable[[bytes], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(idle, "PARTITIONS_SECONDS", 0.1)
+    monkeypatch.setattr(end_offset_watcher, "PARTITIONS_SECONDS", 0.1)
     patient = Pace(0.01, PATIENCE_SECONDS)  # no answer wakes them too, and a new client's first may take more than a second
     wait_until(lambda: is_quiet(source, ends(source, 0)), "Kafka to answer")
     with asleep(source, ends(source, 0), patient) as woken, asleep(source, ends(source, 1), patient) as early:

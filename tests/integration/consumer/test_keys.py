@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from cdcbus.consumer.dead_letters import DeadLetter
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import TargetRejected
 from cdcbus.plugins.rowchange import Op, RowChange

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer
 
-from cdcbus.consumer.offsets import TopicLogs, starting_offsets
-from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.offsets.start_offsets import TopicLogs, starting_offsets
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import PositionLost
 from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json

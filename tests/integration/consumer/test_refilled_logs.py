@@ -15,11 +15,11 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from cdcbus.consumer import landmarks
+from cdcbus.consumer.batch.progress import Progress
+from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
 from cdcbus.consumer.landmarks import LogWatch, Refilled
-from cdcbus.consumer.offsets import Lane, TopicLogs
-from cdcbus.consumer.progress import Progress
-from cdcbus.consumer.records import Records
-from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs
+from cdcbus.consumer.records.records import Records
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import Landmark

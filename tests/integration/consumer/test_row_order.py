@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pytest
 
-from cdcbus.consumer import apply
-from cdcbus.consumer.apply import LaneApplier, LaneWaits
-from cdcbus.consumer.records import Records
-from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.apply import applier as apply
+from cdcbus.consumer.apply.applier import LaneApplier, LaneWaits
+from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.records.records import Records
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import AppliedOffset, Converter, JdbcTarget
 from cdcbus.plugins.converters.canal_row import CanalRow

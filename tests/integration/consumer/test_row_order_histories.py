@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.consumer import apply
-from cdcbus.consumer.apply import LaneApplier, LaneWaits
-from cdcbus.consumer.net_columns import MIN_RECORDS
-from cdcbus.consumer.records import Records
-from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.apply import applier
+from cdcbus.consumer.apply.applier import LaneApplier, LaneWaits
+from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.merge.columnar import MIN_RECORDS
+from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import Converter, JdbcTarget
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.ogg_json import OggJson
@@ -171,7 +171,7 @@ def test_rows_end_as_the_source_has_left_them_whichever_lane_is_ahead(
     done, is_told, waiting = dict.fromkeys(lanes, 0), False, set[int]()
     try:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(apply, "MIN_RECORDS", least)
+            patched.setattr(applier, "MIN_RECORDS", least)
             while left := sorted(lane for lane, end in done.items() if end < len(lanes[lane])):
                 if waiting == {*left}:
                     apply_together(appliers, lanes, done, left)

@@ -10,8 +10,8 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from cdcbus.consumer.spark import shared_spark, spark_session
-from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.spark.session import shared_spark, spark_session
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError
 
@@ -24,7 +24,7 @@ def task(master: str) -> LoadTask:
 
 FUNCTIONS = """
 from threading import Event
-from cdcbus.consumer.spark import spark_session
+from cdcbus.consumer.spark.session import spark_session
 from tests.integration.consumer.test_spark_application import task
 with spark_session(task("local[1]"), Event()) as (spark, _):
     registry = getattr(spark.sparkContext._jvm.org.apache.spark.sql.catalyst.analysis, "FunctionRegistry$")

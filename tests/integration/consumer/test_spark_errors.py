@@ -14,11 +14,11 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
-from cdcbus.consumer.batch_size import BatchSize
-from cdcbus.consumer.fetch import Fetcher
-from cdcbus.consumer.offsets import Lane
-from cdcbus.consumer.spark import ASYNCHRONOUS_PROGRESS, begin_at, kafka_stream, query_error, spark_error, spark_session
-from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.consumer.batch.batch_size import BatchSize
+from cdcbus.consumer.batch.fetch import Fetcher
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.offsets.start_offsets import Lane
+from cdcbus.consumer.spark.session import ASYNCHRONOUS_PROGRESS, begin_at, kafka_stream, query_error, spark_error, spark_session
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable, CdcError
 from tests.support.waiting import wait_until

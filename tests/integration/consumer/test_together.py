@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from cdcbus.consumer.apply import LaneApplier, LaneWaits
-from cdcbus.consumer.offsets import Lane
-from cdcbus.consumer.records import Records
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.apply.applier import LaneApplier, LaneWaits
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.offsets.start_offsets import Lane
+from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import Counts, TableBatch
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcTransaction

@@ -15,14 +15,14 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from kazoo.client import KazooClient
 
-from cdcbus.consumer import topic_identity
-from cdcbus.consumer.apply import LaneApplier
-from cdcbus.consumer.offsets import NOWHERE, Lane, Starts
-from cdcbus.consumer.progress import Progress
-from cdcbus.consumer.stored_positions import StoredPositions
+from cdcbus.consumer.apply.applier import LaneApplier
+from cdcbus.consumer.batch.progress import Progress
+from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.offsets import topic_identity
+from cdcbus.consumer.offsets.checkpoint import StoredPositions
+from cdcbus.consumer.offsets.start_offsets import NOWHERE, Lane, Starts
+from cdcbus.consumer.offsets.topic_identity import TopicIdentity
 from cdcbus.consumer.take_over import find_starts, take_over
-from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
-from cdcbus.consumer.topic_identity import TopicIdentity
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.errors import NoPosition, OffsetConflict, TargetReplaced, TargetUnavailable, TopicRemade

@@ -12,9 +12,9 @@ from threading import Event
 import pyarrow as pa
 import pytest
 
-from cdcbus.consumer.executors import Executors, map_in_arrow
-from cdcbus.consumer.spark import spark_session
-from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.consumer.batch.executor_batch import Executors, map_in_arrow
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.spark.session import spark_session
 from cdcbus.plugins.contracts import JdbcTarget
 from tests.support.python_workers import python_workers
 from tests.support.waiting import wait_until
@@ -28,7 +28,7 @@ TASK = LoadTask("warm-up", TopicConfig("", ()), "canalRow", "JdbcBatch", JdbcTar
 def test_a_worker_begins_with_what_applying_needs_and_nothing_of_it_from_an_archive() -> None:
     def loaded(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from_archives = any(".zip/" in (getattr(module, "__file__", None) or "") for module in sys.modules.values())
-        are_loaded = {"cdcbus.consumer.executors", "pyarrow.acero"} <= sys.modules.keys()
+        are_loaded = {"cdcbus.consumer.batch.executor_batch", "pyarrow.acero"} <= sys.modules.keys()
         found = are_loaded, from_archives, gc.get_freeze_count() > len(gc.get_objects()), pa.default_memory_pool().backend_name
         yield pa.RecordBatch.from_arrays([pa.array([repr(found).encode()])], ["outcome"])
 

@@ -133,7 +133,7 @@ def test_the_jars_are_there_without_java_or_internet(image: Image) -> None:
         [
             str(image.python),
             "-c",
-            "from cdcbus.consumer.jars import kafka_connector_jars as jars; print(*jars(), sep='\\n')",
+            "from cdcbus.consumer.jvm.maven import kafka_connector_jars as jars; print(*jars(), sep='\\n')",
         ],
         {"PATH": str(image.python.parent), "JAVA_HOME": ""},
     )
@@ -148,8 +148,8 @@ def test_spark_starts_with_archived_classes(image: Image) -> None:
     program = f"""
 from pathlib import Path
 from threading import Event
-from cdcbus.consumer.spark import spark_session
-from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.consumer.spark.session import spark_session
+from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
 task = LoadTask("1", TopicConfig("", ()), "canalRow", "JdbcBatch", JdbcTarget(""), spark_options={options})
 with spark_session(task, Event()) as (spark, _):

@@ -23,7 +23,7 @@ from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient
 from rich.console import Console
 
-from cdcbus.consumer.jars import cache_folder, kafka_connector_jars
+from cdcbus.consumer.jvm.maven import cache_folder, kafka_connector_jars
 from cdcbus.ops.stack import addresses
 from cdcbus.ops.stack import stack as servers
 from cdcbus.ops.stack.addresses import Addresses, Database

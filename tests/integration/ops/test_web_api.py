@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kazoo.client import KazooClient
 
-from cdcbus.consumer.dead_letters import DeadLetter, DeadLetterTopic
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.records.dead_letters import DeadLetter, DeadLetterTopic
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.json_nodes import now
 from cdcbus.tasks.properties import read_task

@@ -13,8 +13,8 @@ import httpx
 import pytest
 from confluent_kafka import Producer
 
-from cdcbus.consumer.dead_letters import DeadLetter, DeadLetterTopic
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.records.dead_letters import DeadLetter, DeadLetterTopic
 from cdcbus.ops.alarms.state import Alarm, Kind, Notice
 from cdcbus.ops.alarms.store import AlarmNodes, Sent, TaskAlarms
 from cdcbus.ops.letter_counts import LetterCounts

@@ -12,7 +12,7 @@ import psycopg
 import pymysql
 import pytest
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.stack.addresses import Addresses, Database, free_port
 from cdcbus.plugins.contracts import JdbcTarget, Loader
 from cdcbus.plugins.errors import TargetMisconfigured, TargetUnavailable

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pymysql.cursors import Cursor
 
-from cdcbus.consumer.jars import java
+from cdcbus.consumer.jvm.maven import java
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.ops.stack.java_servers import KAFKA
 from cdcbus.plugins.contracts import PositionStore

@@ -12,10 +12,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 from pymysql.cursors import Cursor
 
-from cdcbus.consumer.apply import LaneApplier
-from cdcbus.consumer.offsets import TopicLogs, lanes_of
-from cdcbus.consumer.records import Records
-from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.consumer.apply.applier import LaneApplier
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.offsets.start_offsets import TopicLogs, lanes_of
+from cdcbus.consumer.records.records import Records
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import JdbcTarget, PositionStore, TargetColumn, TargetTable
 from cdcbus.plugins.converters.canal_row import CanalRow

@@ -10,8 +10,8 @@ from threading import Event
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from cdcbus.consumer.forward import Forwarder
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.forward.forwarder import Forwarder
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json

@@ -14,8 +14,8 @@ from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, Us
 from confluent_kafka.cimpl import NewTopic
 from pymysql.cursors import Cursor
 
-from cdcbus.consumer.offsets import TopicLogs
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.offsets.start_offsets import TopicLogs
 from cdcbus.ops.stack.addresses import HOST, Addresses, Plan, free_port
 from cdcbus.ops.stack.java_servers import KAFKA
 from cdcbus.plugins.errors import BusRejected, BusUnavailable

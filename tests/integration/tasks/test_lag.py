@@ -12,9 +12,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pymysql.cursors import Cursor
 
-from cdcbus.consumer.progress import Progress as LoadProgress
-from cdcbus.consumer.report import BatchReport
-from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.consumer.batch.progress import Progress as LoadProgress
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.kafka.config import PublishConfig

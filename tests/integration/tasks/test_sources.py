@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.cli import main
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import JdbcTarget

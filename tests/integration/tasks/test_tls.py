@@ -11,7 +11,7 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.stack.addresses import Database, Plan
 from cdcbus.ops.stack.databases import POSTGRESQL, SOURCE
 from cdcbus.plugins.contracts import JdbcTarget

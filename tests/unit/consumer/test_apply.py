@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcbus.consumer import look_ahead
-from cdcbus.consumer.apply import LaneApplier, LaneWaits
-from cdcbus.consumer.dead_letters import DeadLetter
-from cdcbus.consumer.offsets import Lane
-from cdcbus.consumer.processor import Processor
-from cdcbus.consumer.records import Record
-from cdcbus.consumer.report import BatchReport
-from cdcbus.consumer.task import LoadTask, MapperRule, SchemaChange, TopicConfig
+from cdcbus.consumer.apply import lookahead
+from cdcbus.consumer.apply.applier import LaneApplier, LaneWaits
+from cdcbus.consumer.config import LoadTask, MapperRule, SchemaChange, TopicConfig
+from cdcbus.consumer.offsets.start_offsets import Lane
+from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.records.dead_letters import DeadLetter
+from cdcbus.consumer.records.records import Record
+from cdcbus.consumer.transform.processor import Processor
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget, TargetColumn, TargetTable
 from cdcbus.plugins.errors import (
     BusUnavailable,
@@ -446,8 +446,8 @@ def test_a_look_ahead_knows_from_which_offset_on_it_has_looked() -> None:
 
 
 def test_a_later_change_is_found_however_far_it_is_and_whoever_else_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(look_ahead, "MOST_BYTES", 2)
-    monkeypatch.setattr(look_ahead, "LOOK_SECONDS", -1.0)
+    monkeypatch.setattr(lookahead, "MOST_BYTES", 2)
+    monkeypatch.setattr(lookahead, "LOOK_SECONDS", -1.0)
     loader = target()
     apply(loader, parent(Op.INSERT, row("8", "y")), parent(Op.INSERT, row("9", "x")))
     between = [parent(Op.INSERT, row(str(number))) for number in range(10, 30)]

@@ -2,7 +2,7 @@ import itertools
 
 import pytest
 
-from cdcbus.consumer.batch_size import (
+from cdcbus.consumer.batch.batch_size import (
     BATCH_BYTES,
     FIRST_RECORDS,
     HELD_BATCHES,

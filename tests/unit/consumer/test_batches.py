@@ -19,19 +19,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcbus.consumer import batches, stored_positions, turns
-from cdcbus.consumer.apply import LaneWaits
-from cdcbus.consumer.batch_size import TURN_SECONDS, BatchSize
-from cdcbus.consumer.batches import POOL, SMALL, Batches
-from cdcbus.consumer.executors import Outcome, Span
-from cdcbus.consumer.idle import Pace
-from cdcbus.consumer.offsets import Lane, starting_offsets
-from cdcbus.consumer.progress import Progress
-from cdcbus.consumer.records import Records
-from cdcbus.consumer.report import BatchReport
-from cdcbus.consumer.stored_positions import StoredPositions
-from cdcbus.consumer.task import LoadTask, TopicConfig
-from cdcbus.consumer.turns import Turns
+from cdcbus.consumer.apply.applier import LaneWaits
+from cdcbus.consumer.batch import micro_batch, scheduler
+from cdcbus.consumer.batch.batch_size import TURN_SECONDS, BatchSize
+from cdcbus.consumer.batch.executor_batch import Outcome, Span
+from cdcbus.consumer.batch.micro_batch import POOL, SMALL, Batches
+from cdcbus.consumer.batch.progress import Progress
+from cdcbus.consumer.batch.scheduler import Turns
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.offsets import checkpoint
+from cdcbus.consumer.offsets.checkpoint import StoredPositions
+from cdcbus.consumer.offsets.end_offset_watcher import Pace
+from cdcbus.consumer.offsets.start_offsets import Lane, starting_offsets
+from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import NO_MARK, AppliedOffset, JdbcTarget, Mark
 from cdcbus.plugins.errors import OffsetConflict, PositionConflict, PositionUnavailable, TargetUnavailable
 from cdcbus.plugins.positions import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
@@ -144,7 +145,7 @@ def due(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     """Whether positions are due; at first they are not."""
 
     def set_due(is_due: bool) -> None:
-        monkeypatch.setattr(stored_positions, "SAVE_SECONDS", 0.0 if is_due else math.inf)
+        monkeypatch.setattr(checkpoint, "SAVE_SECONDS", 0.0 if is_due else math.inf)
 
     set_due(False)
     return set_due
@@ -283,7 +284,7 @@ class TestLanesThatWaitForEachOther:
                     found[lane] = end, Table.apply(world.table, lane, records.before(end), end, mzxid)
             return found
 
-        monkeypatch.setattr(batches, "settled_before", lambda *_: 0)  # Kafka is not there
+        monkeypatch.setattr(micro_batch, "settled_before", lambda *_: 0)  # Kafka is not there
         monkeypatch.setattr(world.table, "apply", apply)
         monkeypatch.setattr(world.table, "apply_together", apply_together, raising=False)
         run.batches._applier = world.table  # type: ignore[assignment]
@@ -315,7 +316,7 @@ class TestLanesThatWaitForEachOther:
             is_late = pc.equal(records.offsets, 2)
             return records.take([i for i, late in enumerate(is_late.to_pylist()) if not late]), records.offsets.filter(is_late)
 
-        monkeypatch.setattr(batches, "without_late", without_late)
+        monkeypatch.setattr(micro_batch, "without_late", without_late)
         self.applied = {LANES[0]: 4, LANES[1]: 2}
         run.batch((4, 2, 1))
         assert self.together == [[(LANES[0], [1, 3], 4), (LANES[1], [0, 1], 2)]]
@@ -399,17 +400,17 @@ def test_zookeeper_away_ends_the_query_and_the_next_start_goes_on_where_the_targ
 def test_others_have_their_turns_once_a_batch_is_fetched_and_the_next_one_waits_for_records_and_for_its_turn(
     due: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(scheduler, "monotonic", lambda: 0.0)
     taken, run, over, more, behind = Turns(1), Run(World()), Event(), Event(), list[Mapping[Lane, int]]()
-    monkeypatch.setattr(batches, "TURNS", taken)
+    monkeypatch.setattr(micro_batch, "TURNS", taken)
 
     @contextmanager
     def asleep(_: TopicConfig, offsets: Mapping[Lane, int], _pace: Pace) -> Iterator[Event]:
         behind.append(offsets)
         yield more
 
-    monkeypatch.setattr(batches, "asleep", asleep)
-    monkeypatch.setattr(batches, "end_offsets", lambda _: ends(2, 1, 0))
+    monkeypatch.setattr(micro_batch, "asleep", asleep)
+    monkeypatch.setattr(micro_batch, "end_offsets", lambda _: ends(2, 1, 0))
     run.batches.start(SimpleNamespace(start=lambda: None))  # type: ignore[arg-type]
     run.batches._applied = before = Future[None]()
     others = list[Future[None]]()
@@ -487,14 +488,14 @@ def test_each_record_is_applied_once_and_the_position_is_exact_in_the_end(steps:
     world = World()
     run = Run(world)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stored_positions, "SAVE_SECONDS", math.inf)
+        patch.setattr(checkpoint, "SAVE_SECONDS", math.inf)
         for what, *with_what in steps:
             if what == "batch":
                 run.batch(*with_what)
             elif what == "look":
                 run.batches.look_around()
             elif what in ("due", "not due"):
-                patch.setattr(stored_positions, "SAVE_SECONDS", 0.0 if what == "due" else math.inf)
+                patch.setattr(checkpoint, "SAVE_SECONDS", 0.0 if what == "due" else math.inf)
             if what == "restart" or run.batches.ended.is_set():
                 run.batches.end()
             if what in ("restart", "crash") or run.batches.ended.is_set():

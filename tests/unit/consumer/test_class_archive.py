@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcbus.consumer.class_archive import KEPT, archive_file, archive_option, make_archive
+from cdcbus.consumer.jvm.cds_archive import KEPT, archive_file, archive_option, make_archive
 from cdcbus.plugins.errors import ConfigError
 
 

@@ -7,8 +7,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from cdcbus.consumer import class_path as places
-from cdcbus.consumer.class_path import class_path, make_unsigned
+from cdcbus.consumer.jvm import class_path as places
+from cdcbus.consumer.jvm.class_path import class_path, make_unsigned
 
 MAIN = "Manifest-Version: 1.0\r\nBundle-Name: janino\r\n"
 DIGEST = "\r\nName: a/A.class\r\nSHA-256-Digest: 0=\r\n\r\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcbus.consumer.processor import make_processor
+from cdcbus.consumer.transform.processor import make_processor
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "event_processor"

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pytest
 
-from cdcbus.consumer import executors
-from cdcbus.consumer.apply import LaneApplier
-from cdcbus.consumer.executors import Outcome, Span, apply_lane
-from cdcbus.consumer.offsets import Lane
-from cdcbus.consumer.records import same_in_all
+from cdcbus.consumer.apply.applier import LaneApplier
+from cdcbus.consumer.batch import executor_batch
+from cdcbus.consumer.batch.executor_batch import Outcome, Span, apply_lane
+from cdcbus.consumer.offsets.start_offsets import Lane
+from cdcbus.consumer.records.records import same_in_all
 from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark
 from cdcbus.plugins.errors import OffsetConflict, TargetRejected
 from cdcbus.plugins.rowchange import Op
@@ -55,7 +55,7 @@ def applied(
 ) -> Outcome:
     made = Made(*(parent(Op.INSERT, row(str(number), f"v{number}")) for number in range(RECORDS)))
     applier = LaneApplier(TASK, made, loader)
-    monkeypatch.setattr(executors, "_applier", lambda _: applier)
+    monkeypatch.setattr(executor_batch, "_applier", lambda _: applier)
     spans = {**dict.fromkeys(others, Span(0, 1, 7)), LANE: span}
     [batch] = apply_lane(pickle.dumps(TASK), spans, {LANE: seen} if seen else {}, read)
     outcome = pickle.loads(batch.column("outcome")[0].as_py())
@@ -65,7 +65,7 @@ def applied(
 
 def test_a_lane_is_applied_in_slices_each_with_its_offset(monkeypatch: pytest.MonkeyPatch) -> None:
     loader = target()
-    monkeypatch.setattr(executors, "SLICE_BYTES", 1)
+    monkeypatch.setattr(executor_batch, "SLICE_BYTES", 1)
     outcome = applied(monkeypatch, loader, batches((5, 5, 10)), Span(0, RECORDS, 7))
     assert (outcome.end, outcome.report.records, outcome.error) == (RECORDS, RECORDS, None)
     assert (outcome.report.first_kafka_ms, outcome.report.last_kafka_ms) == (1000, 1019)
@@ -75,8 +75,8 @@ def test_a_lane_is_applied_in_slices_each_with_its_offset(monkeypatch: pytest.Mo
 
 def test_the_first_slices_are_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     loader, [one] = target(), batches((1,))
-    monkeypatch.setattr(executors, "FIRST_SLICE_BYTES", one.nbytes)
-    monkeypatch.setattr(executors, "SLICE_BYTES", 4 * one.nbytes)
+    monkeypatch.setattr(executor_batch, "FIRST_SLICE_BYTES", one.nbytes)
+    monkeypatch.setattr(executor_batch, "SLICE_BYTES", 4 * one.nbytes)
     applied(monkeypatch, loader, batches([1] * RECORDS), Span(0, RECORDS, 7))
     assert loader.statements.count("parents") == len([1, 2, 4, 4, 4, 4, 1])
 
@@ -129,8 +129,8 @@ def test_a_lane_leaves_the_rest_for_later_after_many_bytes_or_a_long_time(
     monkeypatch: pytest.MonkeyPatch, limit: str, value: float
 ) -> None:
     loader = target()
-    monkeypatch.setattr(executors, "SLICE_BYTES", 1)
-    monkeypatch.setattr(executors, limit, value)
+    monkeypatch.setattr(executor_batch, "SLICE_BYTES", 1)
+    monkeypatch.setattr(executor_batch, limit, value)
     outcome = applied(monkeypatch, loader, batches((5, 5, 10)), Span(0, RECORDS, 7))
     assert (outcome.end, loader.applied_offsets()) == (5, [after(5)])
     assert outcome.seconds > 0
@@ -138,13 +138,13 @@ def test_a_lane_leaves_the_rest_for_later_after_many_bytes_or_a_long_time(
 
 def test_errors_come_back_with_the_log_and_what_was_committed_before_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     loader = target(refused=frozenset({"v15"}))
-    monkeypatch.setattr(executors, "SLICE_BYTES", 1)
+    monkeypatch.setattr(executor_batch, "SLICE_BYTES", 1)
     outcome = applied(monkeypatch, loader, batches((10, 6, 4)), Span(0, RECORDS, 7))
     assert isinstance(outcome.error, TargetRejected)
     assert str(outcome.error).startswith("record shop[0]@15: ")
     assert (loader.applied_offsets(), len(loader.rows[PARENTS])) == ([after(10)], 10)
     [(name, level, text)] = outcome.log
-    assert (name, level) == ("cdcbus.consumer.settle", logging.INFO)
+    assert (name, level) == ("cdcbus.consumer.apply.conflicts", logging.INFO)
     assert "shop[0] is applied in halves" in text
 
 

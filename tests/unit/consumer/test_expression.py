@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.consumer.expression import constant, read_expression
+from cdcbus.consumer.transform.cells.expression import constant, read_expression
 from cdcbus.plugins.rowchange import TableId
 
 TABLE = TableId("Shop", "orders_7")

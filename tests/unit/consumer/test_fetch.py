@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from cdcbus.consumer.fetch import LENGTH_BYTES, _chunks
-from cdcbus.consumer.records import by_lane
+from cdcbus.consumer.batch.fetch import LENGTH_BYTES, _chunks
+from cdcbus.consumer.records.records import by_lane
 
 SCHEMA = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("value", pa.binary())])
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from cdcbus.consumer.heartbeat import read_beat
-from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.transform.heartbeat import read_beat
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.rowchange import Op, Row, RowChange, Table, TableId
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cdcbus.consumer import jars
-from cdcbus.consumer.jars import Coordinate, failure, java_version, making, resolve
+from cdcbus.consumer.jvm import maven
+from cdcbus.consumer.jvm.maven import Coordinate, failure, java_version, making, resolve
 from cdcbus.plugins.errors import ConfigError
 
 LIBRARY = Coordinate.parse("org.example:library:1.0")
@@ -25,9 +25,9 @@ echo jar > "$(dirname "$pattern")/library-1.0.jar"
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("CDCBUS_CACHE", str(tmp_path / "cache"))
-    jars._java.cache_clear()
+    maven._java.cache_clear()
     yield tmp_path / "cache"
-    jars._java.cache_clear()
+    maven._java.cache_clear()
 
 
 def fake_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ivy: str = IVY) -> Path:
@@ -62,20 +62,20 @@ def test_version_of_java(said: str, version: int | None) -> None:
 
 def test_java_is_that_of_java_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(tmp_path, monkeypatch)
-    assert jars.java() == tmp_path / "jdk/bin/java"
+    assert maven.java() == tmp_path / "jdk/bin/java"
 
 
 def test_no_java_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="no Java on the PATH: install Java 17 or newer"):
-        jars.java()
+        maven.java()
 
 
 def test_java_home_without_java_is_not_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(ConfigError, match=f"JAVA_HOME is {tmp_path}, which has no bin/java"):
-        jars.java()
+        maven.java()
 
 
 def test_an_old_java_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def test_an_old_java_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyP
     program = tmp_path / "jdk/bin/java"
     program.write_text(program.read_text().replace("17.0.15", "1.8.0_402"))
     with pytest.raises(ConfigError, match="is Java 8, which is too old"):
-        jars.java()
+        maven.java()
 
 
 def test_the_second_call_starts_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_failed_download_says_why_and_poisons_nothing(tmp_path: Path, monkeypa
 
 
 def test_ivy_is_asked_for_the_whole_set() -> None:
-    text = jars._module(jars.JarSet("some", (LIBRARY, Coordinate("org.e&o", "b", "2")), without=("logging",)))
+    text = maven._module(maven.JarSet("some", (LIBRARY, Coordinate("org.e&o", "b", "2")), without=("logging",)))
     assert '<dependency org="org.example" name="library" rev="1.0" conf="default->default"/>' in text
     assert 'org="org.e&amp;o"' in text
     assert '<exclude module="logging"/>' in text
@@ -139,12 +139,12 @@ def test_reason_of_a_failure(log: str, reason: str) -> None:
     ],
 )
 def test_artifact_of_a_jar(file: str, artifact: str) -> None:
-    assert jars._artifact(Path(file)) == artifact
+    assert maven._artifact(Path(file)) == artifact
 
 
 def test_the_connector_comes_without_what_pyspark_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(tmp_path, monkeypatch, IVY + 'cp "$(dirname "$pattern")/.ivy/ivy.xml" ' + str(tmp_path))
-    assert jars.kafka_connector_jars()
+    assert maven.kafka_connector_jars()
     asked = (tmp_path / "ivy.xml").read_text()
     assert 'name="spark-sql-kafka-0-10_2.13"' in asked
     assert '<exclude module="hadoop-client-api"/>' in asked

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.consumer.late import Begun, is_late, without_late
-from cdcbus.consumer.records import Records
+from cdcbus.consumer.records.late import Begun, is_late, without_late
+from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.epoch import epoch_text, epochs
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from cdcbus.consumer.expression import read_expression
-from cdcbus.consumer.mapper import Mapper
-from cdcbus.consumer.mask import read_mask
-from cdcbus.consumer.task import MapperRule
+from cdcbus.consumer.config import MapperRule
+from cdcbus.consumer.transform.cells.expression import read_expression
+from cdcbus.consumer.transform.cells.mask import read_mask
+from cdcbus.consumer.transform.mapper import Mapper
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConfigError, ConversionError, DataError, UnmappedColumn
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId, Unclear

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.consumer.merge import merge
+from cdcbus.consumer.merge.fold import merge
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.rowchange import Cell, Column, Op, Row, RowChange, Table, TableId

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from cdcbus.consumer.merge import merge
-from cdcbus.consumer.merge_columns import merge_columns
+from cdcbus.consumer.merge.columnar_fold import merge_columns
+from cdcbus.consumer.merge.fold import merge
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable
 from cdcbus.plugins.converters.columnar import RowGroup
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId

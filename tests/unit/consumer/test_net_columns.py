@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcbus.consumer import apply, net_columns
-from cdcbus.consumer.apply import LaneApplier
-from cdcbus.consumer.dead_letters import DeadLetter
-from cdcbus.consumer.report import BatchReport
-from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.apply import applier as apply
+from cdcbus.consumer.apply.applier import LaneApplier
+from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.merge import columnar
+from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.plugins.contracts import JdbcTarget, TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.registry import make_converter
@@ -90,7 +91,7 @@ def test_both_ways_leave_the_same_target_and_report(converter: str, seed: int, s
     unique = (("a", "b"),) if is_unique else ()
     by_columns, one_by_one = target(unique), target(unique)
     results: list[object] = []
-    for loader, least in ((by_columns, net_columns.MIN_RECORDS), (one_by_one, size + 1)):
+    for loader, least in ((by_columns, columnar.MIN_RECORDS), (one_by_one, size + 1)):
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(apply, "MIN_RECORDS", least)
             try:

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from cdcbus.consumer.offsets import Known, chosen_partitions
-from cdcbus.consumer.task import TopicConfig
+from cdcbus.consumer.config import TopicConfig
+from cdcbus.consumer.offsets.start_offsets import Known, chosen_partitions
 from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark, Mark
 from cdcbus.plugins.errors import ConfigError
 

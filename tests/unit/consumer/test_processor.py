@@ -5,7 +5,7 @@ from enum import StrEnum
 
 import pytest
 
-from cdcbus.consumer.processor import is_python, make_processor
+from cdcbus.consumer.transform.processor import is_python, make_processor
 from cdcbus.plugins.errors import ConfigError, DataError
 from cdcbus.plugins.rowchange import Op, RowChange, Table, TableId
 

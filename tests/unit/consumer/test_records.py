@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from cdcbus.consumer.records import NO_RECORDS, Records
+from cdcbus.consumer.records.records import NO_RECORDS, Records
 from cdcbus.plugins.contracts import Landmark
 
 READ = Records(pa.array([3, 4, 7, 9]), pa.array([b"a", b"b", b"c", b"d"]), times=pa.array([103, 104, 107, 109]))

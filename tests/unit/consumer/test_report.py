@@ -1,6 +1,6 @@
 """Reports of lanes, added up."""
 
-from cdcbus.consumer.report import BatchReport
+from cdcbus.consumer.records.batch_report import BatchReport
 
 
 def test_times_are_the_earliest_and_the_latest_that_are_known_and_beats_the_last_of_each_source() -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cdcbus.consumer.expression import constant
-from cdcbus.consumer.mapper import Mapper
-from cdcbus.consumer.mask import Mask
-from cdcbus.consumer.rewrite import Rewriter
-from cdcbus.consumer.task import MapperRule
+from cdcbus.consumer.config import MapperRule
+from cdcbus.consumer.forward.record_transform import Rewriter
+from cdcbus.consumer.transform.cells.expression import constant
+from cdcbus.consumer.transform.cells.mask import Mask
+from cdcbus.consumer.transform.mapper import Mapper
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.ogg_json import OggJson
 from cdcbus.plugins.errors import ConfigError, UnreadableEvent

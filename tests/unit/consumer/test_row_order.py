@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from cdcbus.consumer.mapper import Mapper
-from cdcbus.consumer.placing import Placing, choices_of
-from cdcbus.consumer.row_order import NEAR_MS, is_older, version_of
-from cdcbus.consumer.steps import Step
+from cdcbus.consumer.apply.placing import Placing, choices_of
+from cdcbus.consumer.apply.row_order import NEAR_MS, is_older, version_of
+from cdcbus.consumer.merge.mapped_change import Step
+from cdcbus.consumer.transform.mapper import Mapper
 from cdcbus.plugins.contracts import RowVersion, TargetColumn, TargetTable
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from cdcbus.consumer.spark import classified, spark_error
-from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.spark.session import classified, spark_error
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.error_policy import Action, policy_of
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, CdcError, SparkUnavailable

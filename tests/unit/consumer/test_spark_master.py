@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcbus.consumer.spark import check_hadoop_configuration, check_speculation, is_cluster, java_options, with_attempts
+from cdcbus.consumer.spark.session import check_hadoop_configuration, check_speculation, is_cluster, java_options, with_attempts
 from cdcbus.plugins.errors import ConfigError
 
 

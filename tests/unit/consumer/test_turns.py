@@ -8,8 +8,8 @@ from threading import Event
 
 import pytest
 
-from cdcbus.consumer import turns
-from cdcbus.consumer.turns import LONGEST_SECONDS, UNUSED_SECONDS, Turns
+from cdcbus.consumer.batch import scheduler
+from cdcbus.consumer.batch.scheduler import LONGEST_SECONDS, UNUSED_SECONDS, Turns
 from tests.support.waiting import wait_until
 
 
@@ -39,7 +39,7 @@ class Waiters:
 def waiters(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Waiters]:
     with ThreadPoolExecutor() as pool:
         made = Waiters(pool, request.param)
-        monkeypatch.setattr(turns, "monotonic", lambda: made.seconds)
+        monkeypatch.setattr(scheduler, "monotonic", lambda: made.seconds)
         try:
             if request.param == 2:
                 made.turns.begin("one that is at work")

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from ruamel.yaml import YAML
 
 from cdcbus import __version__
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.cli import main
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.producer.config import FetchTask

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cdcbus.consumer.task import LoadTask, MapperRule
+from cdcbus.consumer.config import LoadTask, MapperRule
 from cdcbus.ops.cli import main
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.kafka.config import PublishConfig

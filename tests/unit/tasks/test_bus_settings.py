@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcbus.consumer.task import LoadTask, TopicConfig
+from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.bus_keys import BUS_KEYS, nearest_bus_key

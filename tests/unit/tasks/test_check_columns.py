@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cdcbus.consumer.expression import constant
-from cdcbus.consumer.mapper import Mapper
-from cdcbus.consumer.task import MapperRule
+from cdcbus.consumer.config import MapperRule
+from cdcbus.consumer.transform.cells.expression import constant
+from cdcbus.consumer.transform.mapper import Mapper
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks import properties
 from cdcbus.tasks.properties import inspect_task, read_task

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from cdcbus.consumer.task import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig

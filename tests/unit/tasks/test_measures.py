@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from itertools import chain
 
-from cdcbus.consumer.offsets import Starts
-from cdcbus.consumer.progress import Progress
-from cdcbus.consumer.report import BatchReport
+from cdcbus.consumer.batch.progress import Progress
+from cdcbus.consumer.offsets.start_offsets import Starts
+from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.run import Progress as Done

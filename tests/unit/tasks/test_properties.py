@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.findings import Severity

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from cryptography.fernet import Fernet
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError, PositionUnavailable
 from cdcbus.producer.config import FetchTask

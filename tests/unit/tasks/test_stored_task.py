@@ -12,7 +12,7 @@ from cryptography.fernet import Fernet
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cdcbus.consumer.task import LoadTask
+from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.config import FetchTask

@@ -1,0 +1,577 @@
+"""One micro-batch into the target: each Kafka partition is a lane, applied in order in one target transaction with its offset.
+
+A lane is written as the net effect of its changes, in columns where its records need no look of their own, else in steps.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import repeat
+from operator import attrgetter, itemgetter
+from time import perf_counter
+
+from cdcbus.consumer.apply.conflicts import Again, Doubt, LanePart, Settling, SettlingTogether, Wait
+from cdcbus.consumer.apply.levels import in_source_order
+from cdcbus.consumer.apply.lookahead import LookAhead, ReadOn, no_future
+from cdcbus.consumer.apply.placing import Placing
+from cdcbus.consumer.apply.row_order import newest
+from cdcbus.consumer.apply.writer import NOTHING_KNOWN, write_net
+from cdcbus.consumer.config import LoadTask, SchemaChange
+from cdcbus.consumer.merge.columnar import MIN_RECORDS, NetColumns, net_columns
+from cdcbus.consumer.merge.mapped_change import Step
+from cdcbus.consumer.offsets.start_offsets import Lane
+from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.records.dead_letters import DeadLetter, refuse
+from cdcbus.consumer.records.records import Records
+from cdcbus.consumer.transform.change_filter import Wanted
+from cdcbus.consumer.transform.mapper import Mapper, Plan, Route
+from cdcbus.consumer.transform.processor import Processor
+from cdcbus.plugins.contracts import AppliedOffset, Converter, Loader, LoadTransaction, TargetTable
+from cdcbus.plugins.converters.columnar import RowGroup
+from cdcbus.plugins.errors import (
+    ConfigError,
+    DataError,
+    RowConflict,
+    TargetMisconfigured,
+    TargetRejected,
+    TargetTableUnfit,
+    TargetUnavailable,
+    UnmappedColumn,
+)
+from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
+from cdcbus.plugins.rowchange import Op, RowChange, Table, TableId
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A lane's part of a batch, decoded. `steps`: of the records that are not in `net`. `versions`: the version tables of the target tables
+    whose rows have changes in other lanes; `alone`: the others, as far as there are other lanes."""
+
+    lane: Lane
+    records: Records
+    net: NetColumns | None
+    steps: Sequence[Step]
+    report: BatchReport
+    letters: list[DeadLetter] | None
+    versions: Mapping[TableId, TargetTable] = field(default_factory=dict)
+    alone: Sequence[TargetTable] = ()
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """What attempts before have shown. `refused`: offsets of records, and why. `is_sure`: the target's tables are known to be what the rows
+    were made for. `is_checked_at_once`: a constraint that is checked at the commit has been broken."""
+
+    refused: dict[int, DataError | TargetRejected] = field(default_factory=dict)
+    is_sure: bool = False
+    is_checked_at_once: bool = False
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the log says already that the net effect is refused."""
+        return self.is_sure or bool(self.refused)
+
+
+class _TooLate(Exception):
+    """The target has refused at the commit what it took before."""
+
+
+class _Late(Exception):
+    """Another lane has found meanwhile that rows of a table have changes in several lanes."""
+
+
+class LaneWaits(Exception):
+    """A lane has been applied up to `end` only, as told by `report`: another row forbids the change there, which another lane may cure."""
+
+    def __init__(self, reason: str, end: int, report: BatchReport) -> None:
+        super().__init__(reason, end, report)
+        self.end, self.report = end, report
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class LaneApplier:
+    """Applies lanes to one target. Thread-safe: lanes may be applied side by side."""
+
+    def __init__(
+        self,
+        task: LoadTask,
+        converter: Converter,
+        loader: Loader,
+        process: Processor | None = None,
+        put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None = None,
+        lanes_at_once: int = 1,
+        read_on: ReadOn = no_future,
+    ) -> None:
+        """`put_dead_letters` returns when they are durable, and a dry run only says what it would put; None: whatever cannot be applied is
+        raised. `lanes_at_once`: the loader's connections. `read_on` tells what a lane has behind a batch."""
+        self._task = task
+        self.lanes_at_once = lanes_at_once
+        self._converter = converter
+        self._loader = loader
+        self._process = process
+        self.is_dry_run = loader.is_dry_run
+        self.keeps_offsets = False
+        self.close = loader.close
+        self.seen: dict[Lane, AppliedOffset] = {}
+        """The offsets in the target, as far as they are known: each transaction is undone where its lane's is another one there."""
+        self._put_dead_letters = self._tell_dead_letters if loader.is_dry_run and put_dead_letters else put_dead_letters
+        self._mapper = Mapper(task.rules, task.includes, task.excludes)
+        self._wanted = Wanted(task, converter, process)
+        self._is_merging = task.merge and loader.is_merging
+        self._look_ahead = LookAhead(read_on, self._steps_to)
+        self._placing, self._scattered, self._are_all_scattered = Placing(), set[TableId](), False
+
+    def applied_offsets(self) -> list[AppliedOffset]:
+        """The offsets stored by this task, fenced first: whoever has asked before commits nothing any more. What an earlier process has
+        open is ended before: it may stand still, and hold rows."""
+        self._loader.end_other_sessions()
+        found = self._loader.fence()
+        self.keeps_offsets = found is not None
+        return self._see(found or [])
+
+    def _see(self, found: list[AppliedOffset]) -> list[AppliedOffset]:
+        self.seen = {(offset.topic, offset.partition): offset for offset in found}
+        return found
+
+    def begin(self, _lane: Lane, _seen: AppliedOffset | None) -> None:
+        """The target tells of all lanes at once, and fences nobody: a lane of the same driver may be applied beside this one."""
+        self._see(self._loader.applied_offsets())
+
+    def let_go(self) -> None:
+        """Connections are no lane's."""
+
+    def take_over(self, offsets: Sequence[AppliedOffset]) -> None:
+        """One transaction. The epoch is the one that `applied_offsets` has begun."""
+        new = sorted({(each.topic, each.partition) for each in offsets} - self.seen.keys())
+        if grown := [lane for lane in new if lane[0] in {topic for topic, _ in self.seen}]:
+            self.scatter(f"partitions were added to topic {grown[0][0]}")
+        taken = [self._taken(offset) for offset in sorted(offsets, key=attrgetter("topic", "partition"))]
+        with self._loader.transaction() as transaction:
+            for offset in taken:
+                transaction.store_offset(offset, self.seen.get((offset.topic, offset.partition)))
+        self.seen = {(offset.topic, offset.partition): offset for offset in taken}
+
+    def _taken(self, offset: AppliedOffset) -> AppliedOffset:
+        seen = self.seen.get((offset.topic, offset.partition))
+        if seen is None:
+            return replace(offset, epoch=1)
+        topic_id = offset.details.topic_id or seen.details.topic_id
+        return replace(offset, epoch=seen.epoch, details=replace(seen.details, topic_id=topic_id, last=offset.details.last))
+
+    def scatter(self, reason: str) -> None:
+        if self._loader.scatter():
+            LOG.warning(
+                "task %s: %s, so records of one row are in several of them: tables cdcbus_row_... in the target keep which change of a row "
+                "is the newest, which takes time. Once the task has applied all records from before, stop it, drop these tables, start it",
+                *(self._task.task_id, reason),
+            )
+        self._are_all_scattered = self._loader.is_scattered()
+
+    def forget_versions(self, before_ms: int) -> None:
+        self._loader.forget_versions(before_ms)
+
+    def apply(
+        self, lane: Lane, records: Records, end_offset: int, mzxid: int, settled_before: int = 0, is_hasty: bool = False
+    ) -> BatchReport:
+        """Everything or nothing: rows, dead letters, and that the lane has been applied up to `end_offset`.
+
+        Raises UnmappedColumn, and what needs no person but time; OffsetConflict when somebody else has applied records of the lane since
+        `applied_offsets` was called; DataError and TargetRejected, naming the record, unless they become dead letters. Raises LaneWaits,
+        once a part has been applied, for a change that another row forbids, unless it is `settled_before` which offset other lanes
+        cannot cure that. `is_hasty`: at once then, with nothing applied.
+        """
+        return self.prepare(lane, records)(end_offset, mzxid, settled_before, is_hasty)
+
+    def apply_together(self, lanes: Sequence[tuple[Lane, Records, int, int]]) -> dict[Lane, tuple[int, BatchReport]]:
+        """Lanes, each with its records, its end and its mzxid, in source order and one transaction, as far as the target takes them. Up to
+        where each is applied, with its report; nothing where that does not help, and `apply` is to say why. Raises as it does, but for
+        DataError, TargetRejected and LaneWaits."""
+        try:
+            decoded = [self._decoded(lane, records) for lane, records, _, _ in lanes]
+        except DataError as error:
+            if isinstance(error, UnmappedColumn):
+                raise
+            return {}
+        merged = in_source_order([(lane, steps) for (lane, *_), (steps, _) in zip(lanes, decoded, strict=True)])
+        ends, versions = {lane: end for lane, _, end, _ in lanes}, self._versions([step for _, step in merged])
+        for is_checked_at_once in (False, True, True):
+            try:
+                report = self._write_together(lanes, merged, ends, versions, is_checked_at_once)
+            except Wait as wait:
+                LOG.info("task %s: lanes are applied together up to where one waits: %s", self._task.task_id, wait.reason)
+                for lane, step in reversed(merged[wait.offset :]):
+                    ends[lane] = step.offset
+                merged = [(lane, step) for lane, step in merged[: wait.offset] if step.offset < ends[lane]]
+                if not merged:
+                    return {}
+            except (DataError, RowConflict, TargetRejected):
+                continue
+            else:
+                return self._reports_together(lanes, decoded, ends, report)
+        return {}
+
+    def _decoded(self, lane: Lane, records: Records) -> tuple[list[Step], BatchReport]:
+        report = BatchReport()
+        return self._steps(lane, records, report, None), report
+
+    def _reports_together(
+        self,
+        lanes: Sequence[tuple[Lane, Records, int, int]],
+        decoded: Sequence[tuple[list[Step], BatchReport]],
+        ends: dict[Lane, int],
+        report: BatchReport,
+    ) -> dict[Lane, tuple[int, BatchReport]]:
+        """What was written stands in the first lane's report."""
+        found: dict[Lane, tuple[int, BatchReport]] = {}
+        for (lane, records, end, _), (_, of_lane) in zip(lanes, decoded, strict=True):
+            if ends[lane] < end:  # what was decoded behind it comes again
+                of_lane = self._decoded(lane, records.before(ends[lane]))[1]
+            of_lane.records = len(records.before(ends[lane]))
+            if not found:
+                of_lane.add(report)
+            found[lane] = ends[lane], of_lane
+        return found
+
+    def _versions(self, steps: Sequence[Step]) -> dict[TableId, TargetTable]:
+        """The version tables of the steps' target tables that have one."""
+        tables = {step.plan.target.id: step.plan.target for step in steps if self._is_scattered(step.plan.target)}
+        found = {name: self._loader.version_table(table, make=True) for name, table in tables.items()}
+        return {name: table for name, table in found.items() if table is not None}
+
+    def _write_together(
+        self,
+        lanes: Sequence[tuple[Lane, Records, int, int]],
+        merged: Sequence[tuple[Lane, Step]],
+        ends: dict[Lane, int],
+        versions: dict[TableId, TargetTable],
+        is_checked: bool,
+    ) -> BatchReport:
+        """Raises Wait with the place in `merged` before which all can be applied."""
+        places: dict[tuple[Lane, int], int] = {}
+        steps = [step._replace(offset=places.setdefault((lane, step.offset), at)) for at, (lane, step) in enumerate(merged)]
+        done = [self._done(lane, ends[lane], mzxid, records) for lane, records, _, mzxid in sorted(lanes, key=itemgetter(0))]
+        report = BatchReport()
+        part = LanePart(lanes[0][0], 0, len(steps), 0, 0)
+        with self._loader.transaction() as transaction:
+            if is_checked:
+                transaction.check_at_once()
+            if versions:
+                steps = newest(transaction, steps, versions, report)
+            settling = SettlingTogether(
+                self._task,
+                LookAhead(no_future, self._steps_to),
+                transaction,
+                part,
+                steps,
+                None,
+                is_merging=self._is_merging,
+                is_sure=True,
+                is_told=False,
+            )
+            settling.settle()
+            for offset in done:
+                transaction.store_offset(offset, self.seen.get((offset.topic, offset.partition)))
+        self.seen |= {(offset.topic, offset.partition): offset for offset in done}
+        settling.report.add(report)
+        return settling.report
+
+    def _done(self, lane: Lane, end_offset: int, mzxid: int, records: Records) -> AppliedOffset:
+        """What the target is to keep of a lane, under the epoch that holds."""
+        seen = self.seen.get(lane) or AppliedOffset(*lane, 0, 0)
+        details = replace(seen.details, last=records.last_before(end_offset) or seen.details.last)
+        return replace(seen, next_offset=end_offset, mzxid=mzxid, details=details)
+
+    def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int, bool], BatchReport]:
+        """What needs no transaction: decodes, maps, and merges columns. What it returns does the rest, once the records before are applied.
+        Together they are `apply`."""
+        return partial(self._write, self._prepared(lane, records))
+
+    def _prepared(self, lane: Lane, records: Records) -> _Prepared:
+        started, report, letters = perf_counter(), BatchReport(records=len(records)), self._letters()
+        net = self._net_columns(records)
+        steps = self._steps(lane, records.take(net.plain) if net else records, report, letters)
+        report.decode_ms = (perf_counter() - started) * 1000
+        if net and not self._scattered.isdisjoint(net.tables):  # which the steps have shown
+            return self._in_rows(_Prepared(lane, records, net, steps, report, letters))
+        return self._ordered(_Prepared(lane, records, net, steps, report, letters))
+
+    def _in_rows(self, prepared: _Prepared) -> _Prepared:
+        """The same without columns."""
+        lane, records, letters = prepared.lane, prepared.records, self._letters()
+        report = BatchReport(records=len(records), decode_ms=prepared.report.decode_ms)
+        return self._ordered(_Prepared(lane, records, None, self._steps(lane, records, report, letters), report, letters))
+
+    def _ordered(self, prepared: _Prepared) -> _Prepared:
+        """With the version tables that it takes; they are made outside of its transaction."""
+        if prepared.records.keys is None:
+            return prepared
+        tables = {step.plan.target.id: step.plan.target for step in prepared.steps if step.plan.target.key}
+        tables |= {name: net.batch.table for name, net in (prepared.net.tables if prepared.net else NOTHING_KNOWN).items()}
+        versions = {}
+        for name in [name for name, table in tables.items() if self._is_scattered(table)]:
+            if found := self._loader.version_table(tables.pop(name), make=True):
+                versions[name] = found
+        return replace(prepared, versions=versions, alone=[*tables.values()])
+
+    def _is_scattered(self, table: TargetTable) -> bool:
+        """Whether changes of one row may be in several lanes, as far as is known. A version table says so for good."""
+        return bool(table.key) and (self._are_all_scattered or table.id in self._scattered or self._loader.is_coarse(table))
+
+    def _letters(self) -> list[DeadLetter] | None:
+        return None if self._put_dead_letters is None else []
+
+    def _tell_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
+        for letter in letters:
+            LOG.warning("task %s: record %s would become a dead letter: %s", self._task.task_id, letter.record, letter.reason)
+
+    def _write(self, prepared: _Prepared, end_offset: int, mzxid: int, settled_before: int, is_hasty: bool) -> BatchReport:
+        end, reason = end_offset, ""
+        while True:
+            begin = prepared.records.offsets[0].as_py() if len(prepared.records) else end
+            try:
+                report = self._write_surely(prepared, LanePart(prepared.lane, begin, end, mzxid, settled_before, is_hasty))
+            except Wait as wait:
+                end, reason = wait.offset, wait.reason
+                if before := prepared.records.before(end):
+                    prepared = self._prepared(prepared.lane, before)
+                    continue
+                report = BatchReport()
+            if reason:
+                raise LaneWaits(reason, end, report)
+            return report
+
+    def _write_surely(self, prepared: _Prepared, part: LanePart) -> BatchReport:
+        attempt = _Attempt()
+        while True:
+            try:
+                return self._write_once(prepared, part, attempt)
+            except TargetTableUnfit:
+                self._look_again(prepared)
+                raise
+            except Doubt:
+                self._look_again(prepared)
+                attempt.is_sure = True
+            except Again as again:
+                attempt.refused[again.offset] = again.reason
+            except _TooLate:
+                attempt.is_checked_at_once = True
+            except _Late:
+                self._are_all_scattered = self._loader.is_scattered()
+                self._scattered |= {table.id for table in prepared.alone if self._loader.version_table(table, make=False)}
+                prepared = self._in_rows(prepared)
+                continue
+            if prepared.net:
+                prepared = self._in_rows(prepared)
+
+    def _look_again(self, prepared: _Prepared) -> None:
+        """Raises TargetUnavailable when a table has been altered, which is forgotten then."""
+        known = {step.plan.target.id: step.plan.target for step in prepared.steps}
+        known |= {name: net.batch.table for name, net in (prepared.net.tables if prepared.net else NOTHING_KNOWN).items()}
+        for table in known.values():
+            if self._loader.is_altered(table):
+                raise TargetUnavailable(f"target table {table.id} has been altered meanwhile, and is looked at again")
+
+    def _write_once(self, prepared: _Prepared, part: LanePart, attempt: _Attempt) -> BatchReport:
+        """Raises Doubt and Again of Settling, Wait when the lane is to wait, _TooLate."""
+        started, is_written, seen = perf_counter(), False, self.seen.get(part.lane)
+        done = self._done(part.lane, part.end_offset, part.mzxid, prepared.records)
+        try:
+            with self._loader.transaction() as transaction:
+                if attempt.is_checked_at_once:
+                    transaction.check_at_once()
+                report, letters = self._written(transaction, prepared, part, attempt)
+                if letters and self._put_dead_letters:
+                    self._put_dead_letters(letters)  # before the offset moves past them
+                if prepared.alone and transaction.has_version_table(prepared.alone):
+                    raise _Late
+                transaction.store_offset(done, seen)
+                applied, is_written = perf_counter(), True
+        except RowConflict as error:
+            if is_written and not attempt.is_checked_at_once:
+                raise _TooLate from error
+            raise
+        self.seen[part.lane] = done
+        report.apply_ms, report.commit_ms = (applied - started) * 1000, (perf_counter() - applied) * 1000
+        return report
+
+    def _written(
+        self, transaction: LoadTransaction, prepared: _Prepared, part: LanePart, attempt: _Attempt
+    ) -> tuple[BatchReport, list[DeadLetter] | None]:
+        """What was applied, and what could not be."""
+        is_told = attempt.is_told
+        if prepared.net:
+            if report := self._columns_written(transaction, prepared, prepared.net):
+                return report, prepared.letters
+            prepared, is_told = self._in_rows(prepared), True
+        superseded = BatchReport()
+        steps = [step for step in prepared.steps if step.offset not in attempt.refused]
+        steps = self._newest(transaction, prepared, steps, superseded)
+        letters = None if prepared.letters is None else [*prepared.letters]
+        settling = Settling(
+            self._task,
+            self._look_ahead,
+            transaction,
+            part,
+            steps,
+            letters,
+            is_merging=self._is_merging,
+            is_sure=attempt.is_sure,
+            is_told=is_told,
+        )
+        settling.report.add(prepared.report)
+        settling.report.add(superseded)
+        for offset, reason in attempt.refused.items():
+            settling.bury([step for step in prepared.steps if step.offset == offset], reason)
+        settling.settle()
+        return settling.report, letters
+
+    def _newest(self, transaction: LoadTransaction, prepared: _Prepared, steps: list[Step], report: BatchReport) -> list[Step]:
+        if not prepared.versions:
+            return steps
+        return newest(transaction, steps, prepared.versions, report)
+
+    # Columns: many records at once, where each needs no look of its own
+
+    def _net_columns(self, records: Records) -> NetColumns | None:
+        task = self._task
+        if len(records) < MIN_RECORDS or not self._is_merging or self._process is not None or not task.insert_on_update_error:
+            return None
+        keys = records.keys
+
+        def is_in_order(group: RowGroup, plan: Plan) -> bool:
+            if keys is None or not plan.target.key:
+                return True
+            image = group.before if group.after is None else group.after
+            if not self._placing.is_by_key(plan, keys.take(group.records), image or {}):
+                self._scattered.add(plan.target.id)
+            return not self._is_scattered(plan.target)
+
+        net = net_columns(records, self._converter, self._column_plans, self._targets, is_in_order)
+        return net if net.tables else None
+
+    def _column_plans(self, table: Table) -> list[Plan] | None:
+        """None for heartbeats, whose cells tell the time."""
+        if self._wanted.table(table.id):
+            return [self._plan(route, table) for route in self._mapper.routes(table.id)]
+        return None if self._task.is_heartbeat(table.id) else []
+
+    def _targets(self, records: Records) -> set[TableId]:
+        """The target tables of the records' rows; what cannot be read has none."""
+        sources: set[TableId] = set()
+        for _, value in records:
+            with suppress(DataError):
+                sources.update(change.table.id for change in self._converter.from_bytes(value or b""))
+        return {route.target for source in sources for route in self._mapper.routes(source)}
+
+    def _columns_written(self, transaction: LoadTransaction, prepared: _Prepared, net: NetColumns) -> BatchReport | None:
+        """Applies the net effects of columns and steps together; None, with nothing done, where the target does not take them."""
+        steps = [step for step in prepared.steps if step.plan.target.id not in net.tables]
+        report = BatchReport()
+        report.add(prepared.report)
+        try:
+            with transaction.savepoint():
+                steps = self._newest(transaction, prepared, steps, report)
+                report.add(write_net(self._task, transaction, steps, net.tables))
+        except (DataError, TargetRejected) as error:
+            LOG.info("task %s: %s[%d] is applied row by row: %s", self._task.task_id, *prepared.lane, error)
+            return None
+        report.committed(net.first_commit_ms, net.last_commit_ms)
+        return report
+
+    def check_targets(self) -> None:
+        """Raises UnmappedColumn when a table that the task file includes by name has no target."""
+        for name in sorted(self._task.includes):
+            schema, _, table = name.partition(".")
+            for route in self._mapper.routes(TableId(schema, table)):
+                self._target(route)
+
+    # Records to steps
+
+    def _steps(self, lane: Lane, records: Records, report: BatchReport, letters: list[DeadLetter] | None) -> list[Step]:
+        """The row changes that the task wants, under the target's names, in order."""
+        steps: list[Step] = []
+        known: dict[int, tuple[Table, list[Plan]]] = {}  # by identity, see Route.plan
+        is_alone, keys = records.keys is None, repeat(None) if records.keys is None else records.keys.to_pylist()
+        for (offset, value), key, came_ms in zip(records, keys, records.times.to_pylist(), strict=False):
+            if value is None:  # a tombstone, for log compaction: its delete came before it
+                continue
+            try:
+                of_record = self._steps_of(offset, value, known, report, came_ms or 0)
+                if not is_alone:
+                    self._look_at_key(key, of_record)
+                steps += [step for step, _ in of_record]
+            except UnmappedColumn:
+                raise
+            except DataError as error:
+                refuse(letters, lane, offset, error)
+                report.unread += 1
+        return steps
+
+    def _steps_of(
+        self, offset: int, value: bytes, known: dict[int, tuple[Table, list[Plan]]], report: BatchReport, came_ms: int
+    ) -> list[tuple[Step, RowChange]]:
+        """With the row changes that they were made of."""
+        steps: list[tuple[Step, RowChange]] = []
+        for change in self._wanted.changes(value, report):
+            table = change.table
+            if id(table) not in known:
+                known[id(table)] = table, [self._plan(route, table) for route in self._mapper.routes(table.id)]
+            steps += [(Step(offset, plan, plan.map(change), (), came_ms), change) for plan in known[id(table)][1]]
+        return steps
+
+    def _look_at_key(self, key: bytes | None, steps: Sequence[tuple[Step, RowChange]]) -> None:
+        """Whether other lanes may have changes of these rows."""
+        for step, change in steps:
+            target = step.plan.target
+            is_open = target.key and change.op is not Op.TRUNCATE and target.id not in self._scattered
+            if is_open and not self._placing.is_row_by_key(step.plan, key, change):
+                self._scattered.add(target.id)
+
+    def _steps_to(self, target: TableId, offset: int, value: bytes) -> list[Step]:
+        """What a record brings to a target table; nothing where it cannot be read, which is for its own batch to say."""
+        wanted, steps = str(target).lower(), list[Step]()
+        with suppress(DataError, ConfigError):
+            for change in self._wanted.changes(value, BatchReport()):
+                for route in self._mapper.routes(change.table.id):
+                    if str(route.target).lower() == wanted:
+                        plan = route.passing_plan(change.table, self._target(route))
+                        steps.append(Step(offset, plan, plan.map(change)))
+            return steps
+        return []
+
+    def _plan(self, route: Route, table: Table) -> Plan:
+        target = self._target(route)
+        if plan := route.known_plan(table, target):
+            return plan
+        change, columns = self._task.schema_change, route.columns(table)
+        is_dropping = change is SchemaChange.IGNORE
+        try:
+            if change is SchemaChange.EVOLVE and route.rule.force_matched and (lacking(target, columns) or too_narrow(target, columns)):
+                target = self._loader.evolve(target, columns)
+                is_dropping = self.is_dry_run  # which has only said what it would do
+            plan = route.plan(table, target, is_dropping)
+        except UnmappedColumn:
+            self._loader.refresh(route.target)  # somebody may add the column: the next attempt looks again
+            raise
+        if plan.dropped:
+            LOG.warning("task %s: %s lacks columns of %s: %s are dropped", self._task.task_id, target.id, table.id, ", ".join(plan.dropped))
+        return plan
+
+    def _target(self, route: Route) -> TargetTable:
+        table = self._loader.table(route.target)
+        if table is None:
+            raise UnmappedColumn(
+                f"the target has no table {route.target} for {route.source}: create it, or map it with mapper[i].schema and mapper[i].table"
+            )
+        if table.unsafe:
+            self._loader.refresh(route.target)  # the next attempt looks again
+            raise TargetMisconfigured(table.unsafe)
+        return table

@@ -1,0 +1,342 @@
+"""A lane's steps on their way into the target, one after the other where it does not take them at once.
+
+They are written as their net effect. Where the target refuses that, they are halved, in source order, until what it takes and the records
+that it refuses are apart: a value that moves between rows is free when its turn comes. What another row forbids waits for that row.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from time import perf_counter
+from typing import NamedTuple
+
+from cdcbus.consumer.apply.levels import levels
+from cdcbus.consumer.apply.lookahead import LookAhead, NotYet
+from cdcbus.consumer.apply.writer import count_applied, count_superseded, net_of, write_net
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.merge.mapped_change import SameRow, Step
+from cdcbus.consumer.offsets.start_offsets import Lane
+from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.records.dead_letters import DeadLetter, refuse
+from cdcbus.plugins.contracts import LoadTransaction, TableBatch, Writes
+from cdcbus.plugins.errors import DataError, RowConflict, TargetRejected
+from cdcbus.plugins.rowchange import Op
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LanePart:
+    """A lane's records from `begin` to before `end_offset`: see `LaneApplier.apply`. `is_hasty`: the lane waits at once for what another
+    row forbids, as it is to be applied together with others then."""
+
+    lane: Lane
+    begin: int
+    end_offset: int
+    mzxid: int
+    settled_before: int
+    is_hasty: bool = False
+
+
+class Doubt(Exception):
+    """A record was refused by a table that may have been altered since its rows were made for it."""
+
+
+class Wait(Exception):
+    """Another row forbids a change, and another lane may cure that: nothing from an offset on is applied."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(offset, reason)
+        self.offset, self.reason = offset, reason
+
+
+class Again(Exception):
+    """A record is refused of which other rows are applied already."""
+
+    def __init__(self, offset: int, reason: DataError | TargetRejected) -> None:
+        super().__init__(offset, reason)
+        self.offset, self.reason = offset, reason
+
+
+class _Forbidden(NamedTuple):
+    """A step, and why another row forbids it."""
+
+    step: Step
+    reason: RowConflict
+
+
+class Settling:
+    """Settles the steps of one part of a lane, in one transaction. So many are done, but for those put off: what another row has forbidden,
+    and is tried again behind all others."""
+
+    def __init__(
+        self,
+        task: LoadTask,
+        look_ahead: LookAhead,
+        transaction: LoadTransaction,
+        part: LanePart,
+        steps: list[Step],
+        letters: list[DeadLetter] | None,
+        *,
+        is_merging: bool,
+        is_sure: bool,
+        is_told: bool,
+    ) -> None:
+        """`letters`: None where there are to be none. `is_merging`: see Loader. `is_sure`: the target's tables are known to be what the
+        rows were made for. `is_told`: the log says already that the net effect is refused."""
+        self._task, self._look_ahead, self._is_merging = task, look_ahead, is_merging
+        self._transaction, self._part, self._steps, self._letters = transaction, part, steps, letters
+        self._is_sure, self._is_told = is_sure, is_told
+        self._done = 0
+        self._put_off: list[_Forbidden] = []
+        self._same_row: SameRow | None = None
+        self.report = BatchReport()
+        """Of all that is settled."""
+
+    def settle(self) -> None:
+        """Applies all that the target takes; the rest becomes dead letters, or is raised as DataError or TargetRejected where there are
+        to be none. Raises Wait, Again, Doubt, and what needs no person but time."""
+        if self._is_merging:
+            self._settle_part(0, len(self._steps))
+        else:
+            begin = 0
+            for _, record in groupby(self._steps, attrgetter("offset")):
+                end = begin + len(list(record))
+                self._settle_record(begin, end)
+                begin = end
+        self._settle_put_off()
+
+    def _settle_part(self, begin: int, end: int) -> None:
+        if begin == end:
+            return
+        steps = self._steps[begin:end]
+        try:
+            with self._transaction.savepoint():
+                report = write_net(self._task, self._transaction, steps)
+        except (DataError, TargetRejected) as error:
+            is_whole = len(steps) == len(self._steps)
+            if is_whole and isinstance(error, RowConflict) and self._settle_levels():
+                return
+            if is_whole and isinstance(error, RowConflict) and self._part.is_hasty:
+                raise Wait(self._part.begin, _waits(self._part.lane, steps[0], error)) from None
+            middle = _middle(steps)
+            if middle == 0:
+                self._settle_record(begin, end)
+                return
+            if not self._is_told:
+                LOG.info("task %s: %s[%d] is applied in halves: %s", self._task.task_id, *self._part.lane, error)
+                self._is_told = True
+            self._settle_part(begin, begin + middle)
+            self._settle_part(begin + middle, end)
+            return
+        self.report.add(report)
+        self._done = end
+
+    def _settle_levels(self) -> bool:
+        """Whether the target takes all steps level by level."""
+        parts, report = levels(self._steps), BatchReport()
+        if len(parts) < 2:
+            return False
+        try:
+            with self._transaction.savepoint():
+                for part in parts:
+                    report.add(write_net(self._task, self._transaction, part))
+        except (DataError, TargetRejected):
+            return False
+        self.report.add(report)
+        self._done = len(self._steps)
+        return True
+
+    def _settle_record(self, begin: int, end: int) -> None:
+        """One record, row by row: all of it or nothing, but for what other rows forbid. That is done with the next change of its row, or
+        behind all other steps."""
+        report, forbidden = BatchReport(), list[tuple[int | None, _Forbidden]]()
+        try:
+            with self._transaction.savepoint():
+                for place in range(begin, end):
+                    for each in self._write_row(self._steps[place], report):
+                        at = self._next_of_row(place, each.step)
+                        if at is not None and at < end:
+                            self._steps[at] = self._steps[at].holding(each.step)
+                        else:
+                            forbidden.append((at, each))
+        except (DataError, TargetRejected) as error:
+            self._give_up(self._steps[begin:end], error)
+            self._done = end
+            return
+        self.report.add(report)
+        self._done = end
+        for at, each in forbidden:
+            if at is None:
+                self._put_off.append(each)
+            else:
+                self._steps[at] = self._steps[at].holding(each.step)
+
+    def _write_row(self, step: Step, report: BatchReport) -> list[_Forbidden]:
+        """One row. What of it another row forbids, where it can wait for that one to change: a truncate cannot, nor a row without a key.
+
+        That happens when changes come again, from a position set back or a fetch task that was killed: the target is ahead of them, and
+        then a later change of this row follows. Or the other row's change is in another lane.
+        """
+        batch = net_of(self._task, [step], report)
+        started = perf_counter()
+        try:
+            with self._transaction.savepoint():
+                counts = self._transaction.write(batch)
+        except RowConflict as reason:
+            if step.held and self._makes_void(step, step):
+                count_superseded(report, step, step.changes[:-1])
+                return self._write_row(step._replace(held=()), report)
+            parts = [*step.parts()]
+            if len(parts) > 1:
+                return [left for part in parts for left in self._write_row(part, report)]
+            if len(step.keys) != 1:
+                raise
+            return [_Forbidden(step, reason)]
+        report.table(batch.table.id).write_ms += (perf_counter() - started) * 1000
+        count_applied(report, [step], counts)
+        return []
+
+    def _settle_put_off(self) -> None:
+        """What other rows have forbidden, again and again until it helps no more. Then a change is left out where the lane has a later one
+        of the same row behind the batch; else it waits for other lanes, or is refused."""
+        while put_off := self._put_off:
+            self._put_off = []
+            for each in put_off:
+                self._put_off += self._retry(each.step)
+            before, now = ([id(each.step.change) for each in steps] for steps in (put_off, self._put_off))
+            if now == before and not self._make_room() and not self._leave_out_any():
+                self._give_up_put_off(*self._put_off.pop(0))
+
+    def _leave_out_any(self) -> bool:
+        """Not before other lanes have had their time: often all that is needed is on its way there."""
+        first, reason = self._put_off[0]
+        begin = self._first_open(first)
+        if begin > self._part.begin and first.offset >= self._part.settled_before:
+            return False
+        try:
+            return any(self._leave_out(each) for each in [*self._put_off])
+        except NotYet:
+            raise Wait(begin, _waits(self._part.lane, first, reason)) from None
+
+    def _make_room(self) -> bool:
+        """Whether rows that wait for each other could be written: what must be unique of them is NULL for a moment, where it may be."""
+        report, put_off = BatchReport(), self._put_off
+        try:
+            with self._transaction.savepoint():
+                for step, _ in put_off:
+                    self._transaction.write(_without_unique(step))
+                for step, reason in put_off:
+                    if self._write_row(step, report):
+                        raise reason
+        except (DataError, TargetRejected):
+            return False
+        self.report.add(report)
+        self._put_off = []
+        return True
+
+    def _give_up_put_off(self, step: Step, reason: DataError | TargetRejected) -> None:
+        is_alone = [each.change for each in self._steps if each.offset == step.offset] == [step.change]
+        is_curable = isinstance(reason, RowConflict) and step.offset >= self._part.settled_before
+        if self._is_sure and self._letters is not None and not is_curable and not is_alone:
+            raise Again(step.offset, reason)
+        self._give_up([step], reason)
+
+    def _retry(self, step: Step) -> list[_Forbidden]:
+        report = BatchReport()
+        try:
+            with self._transaction.savepoint():
+                forbidden = self._write_row(step, report)
+        except (DataError, TargetRejected) as error:
+            self._give_up_put_off(step, error)
+            return []
+        self.report.add(report)
+        return forbidden
+
+    def _leave_out(self, forbidden: _Forbidden) -> bool:
+        """Whether that is right: the row becomes what later changes make of it, if that is possible, as it may hold what other rows need.
+        A full one makes this change void even where it is not."""
+        step = forbidden.step
+        for later in self._look_ahead.later(self._part.lane, self._part.end_offset, step, (other.step for other in self._put_off)):
+            is_void = self._makes_void(later[0], step)
+            if later[0].change.op is Op.TRUNCATE or self._becomes(later if is_void else [step, *later]) or is_void:
+                self._put_off.remove(forbidden)
+                count_superseded(self.report, step, step.changes)
+                return True
+        return False
+
+    def _makes_void(self, later: Step, step: Step) -> bool:
+        """Whether a row is as it should be after its later change, whatever was there before."""
+        if later.change.after is None:
+            return True
+        brought = {name for change in step.changes for name in change.after or ()}
+        may_bring = self._task.insert_on_update_error or later.change.op is not Op.UPDATE or not step.has_insert
+        return later.is_full and brought <= later.change.after.keys() and may_bring
+
+    def _becomes(self, later: Sequence[Step]) -> bool:
+        try:
+            with self._transaction.savepoint():
+                self._transaction.write(net_of(self._task, later, BatchReport()))
+        except (DataError, TargetRejected):
+            return False
+        return True
+
+    def _give_up(self, steps: Sequence[Step], error: DataError | TargetRejected) -> None:
+        """Steps of one record."""
+        if isinstance(error, RowConflict) and steps[0].offset >= self._part.settled_before:
+            raise Wait(self._first_open(steps[0]), _waits(self._part.lane, steps[0], error))
+        if isinstance(error, TargetRejected) and not self._is_sure:
+            raise Doubt from error
+        self.bury(steps, error)
+        held = (each for step in steps for each in step.held if each.offset != step.offset)  # which are not to blame
+        self._put_off += [_Forbidden(each, RowConflict(str(error))) for each in held]
+
+    def bury(self, steps: Sequence[Step], error: DataError | TargetRejected) -> None:
+        """Makes a dead letter of a record, of these steps."""
+        refuse(self._letters, self._part.lane, steps[0].offset, error)
+        for step in steps:
+            failed = self.report.table(step.plan.target.id)
+            failed.rows, failed.failed = failed.rows + 1, failed.failed + 1
+
+    def _next_of_row(self, place: int, step: Step) -> int | None:
+        """The place of the next step of the same row."""
+        if self._same_row is None:
+            self._same_row = SameRow(self._steps)
+        return self._same_row.after(place, step)
+
+    def _first_open(self, step: Step) -> int:
+        """The offset before which all is applied, though this step, those put off and those to come are not."""
+        waiting = (step, *(other for other, _ in self._put_off), *(held for each in self._steps[self._done :] for held in each.held))
+        return min(offset for each in waiting for offset in each.offsets)
+
+
+class SettlingTogether(Settling):
+    """Settles steps of several lanes, whose offsets are their places in source order. Whatever is refused is left to the lane that has it,
+    and so is all behind it."""
+
+    def _give_up(self, steps: Sequence[Step], error: DataError | TargetRejected) -> None:
+        raise Wait(self._first_open(steps[0]), str(error))
+
+
+def _waits(lane: Lane, step: Step, reason: RowConflict) -> str:
+    return f"record {lane[0]}[{lane[1]}]@{step.offset}: {reason}; it waits for records that may change that"
+
+
+def _without_unique(step: Step) -> TableBatch:
+    """The step's row with NULL for each nullable column of a unique key that the step brings anew."""
+    table, after = step.plan.target, step.change.after or {}
+    nullable = (name for unique in table.unique_keys for name in unique if name in table.columns and table.columns[name].is_nullable)
+    emptied = tuple(dict.fromkeys(name for name in nullable if name in after and name not in table.key))
+    if not emptied or len(step.keys) != 1:
+        return TableBatch(table)
+    return TableBatch(table, writes=[Writes((*table.key, *emptied), [(*step.keys[0], *[None] * len(emptied))], may_insert=False)])
+
+
+def _middle(steps: Sequence[Step]) -> int:
+    """Where a record begins, as near to the middle as can be; 0 for a single record."""
+    edges = (at for at in range(1, len(steps)) if steps[at].offset != steps[at - 1].offset)
+    return min(edges, key=lambda at: abs(at - len(steps) // 2), default=0)

@@ -1,0 +1,71 @@
+"""Steps of one or several lanes in source order, and which of them can be written together. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from heapq import merge
+from itertools import groupby
+from operator import attrgetter
+
+from cdcbus.consumer.merge.mapped_change import Step
+from cdcbus.consumer.offsets.start_offsets import Lane
+from cdcbus.plugins.rowchange import Cell, Op, Row
+
+
+def in_source_order(lanes: Sequence[tuple[Lane, Sequence[Step]]]) -> list[tuple[Lane, Step]]:
+    """By the place in the binlog, else by the time of the commit; of one lane always as they came. A key change is a delete before an
+    insert."""
+    origins = [step.change.origin for _, steps in lanes for step in steps]
+    is_one_log = len({origin.server_id for origin in origins}) <= 1 and all(origin.file.rpartition(".")[2].isdigit() for origin in origins)
+
+    def place(record: tuple[Lane, list[Step]]) -> tuple[int, int, int, bool, Lane]:
+        lane, (step, *_) = record
+        origin = step.change.origin
+        when = int(origin.file.rpartition(".")[2]) if is_one_log else origin.commit_us
+        return when, origin.pos, step.change.row, step.change.op is not Op.DELETE, lane
+
+    records = ([(lane, [*of_record]) for _, of_record in groupby(steps, attrgetter("offset"))] for lane, steps in lanes)
+    return [(lane, step) for lane, of_record in merge(*records, key=place) for step in of_record]
+
+
+def levels(steps: Sequence[Step]) -> list[list[Step]]:
+    """Steps in source order, cut so that no level brings a unique value which another row of the same level frees. Written one after the
+    other, each as its net effect, they come to the same; there are as many as the longest chain of rows that wait for each other."""
+    found: list[list[Step]] = []
+    rows: dict[Hashable, int] = {}
+    values: dict[Hashable, tuple[int, Hashable]] = {}  # the last level that a value was in, and whose it was
+    base = 0
+    for step in steps:
+        table = step.plan.target.id
+        if step.change.op is Op.TRUNCATE:
+            level, base = len(found), len(found) + 1
+        else:
+            ids = [(table, key) for key in step.keys or ((),)]
+            touched = [*_unique_values(step)]
+            level = max(base, *(rows.get(each, 0) for each in ids))
+            for value in touched:
+                last, owner = values.get(value, (-1, None))
+                level = max(level, last if owner in ids else last + 1)
+            rows.update(dict.fromkeys(ids, level))
+            values.update(dict.fromkeys(touched, (level, ids[-1])))
+        while len(found) <= level:
+            found.append([])
+        found[level].append(step)
+    return [level for level in found if level]
+
+
+def _unique_values(step: Step) -> Iterator[Hashable]:
+    """That the step frees or brings. Spellings that some collation may take for the same are the same."""
+    before, after, table = step.change.before, step.change.after, step.plan.target
+    for names in table.unique_keys:
+        if not names or names == table.key:
+            continue
+        old = _values({**(after or {}), **before}, names) if before is not None else None
+        new = _values({**(before or {}), **after}, names) if after is not None else None
+        if old != new or len(step.keys) > 1:
+            yield from ((table.id, names, value) for value in (old, new) if value is not None)
+
+
+def _values(row: Row, names: Sequence[str]) -> tuple[str, ...] | None:
+    cells: list[Cell] = [row.get(name) for name in names]
+    return None if None in cells else tuple(str(cell).casefold().rstrip() for cell in cells)

@@ -1,0 +1,117 @@
+"""Whether all changes of a row are in one Kafka partition: so they are where a record's key is the text of columns of its target's key, and
+these hold all that the text says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain, combinations
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcbus.consumer.transform.mapper import MAX_PLANS, Plan
+from cdcbus.plugins.loaders.cells.canonical import holds_less
+from cdcbus.plugins.rowchange import Row, RowChange, TableId
+
+MOST_COLUMNS = 6
+"""Of a key, of which any may be a partition key: each more doubles what is tried."""
+NO_BYTES, LINE, NULL = pa.scalar("", pa.string()), pa.scalar("_", pa.string()), "null"
+OTHER_NAMES = {"database", "table"}
+"""What Maxwell has in its keys beside columns."""
+
+_Choice = tuple[str, ...]
+
+
+class Placing:
+    """Of which columns the records of each table have had their keys, as far as that is known. What was found once holds for good: a table
+    whose records are not placed by its key at one time is none whose rows stay in their partitions. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._choices: dict[tuple[TableId, TableId, _Choice], list[_Choice]] = {}
+        self._columns: dict[int, tuple[Plan, _Choice, bool]] = {}  # by identity, see Route.plan
+
+    def is_by_key(self, plan: Plan, keys: pa.Array, image: Mapping[str, pa.Array]) -> bool:
+        """Of records of one source table, as columns under the source's names."""
+        if keys.null_count or self._known_of(plan)[2]:
+            return False
+        return self._keep(plan, [choice for choice in self._known(plan) if _are_equal(keys, image, choice)])
+
+    def is_row_by_key(self, plan: Plan, key: bytes | None, change: RowChange) -> bool:
+        """Of one record, which is not mapped yet."""
+        if key is None or self._known_of(plan)[2]:
+            return False
+        row: Row = {**(change.before or {}), **(change.after or {})}
+        choices = self._known(plan)
+        fitting = [choice for choice in choices if _text(row, choice) == key]
+        if not fitting and key.startswith(b"{"):
+            return _is_json_of(key, self._columns_of(plan))
+        return self._keep(plan, fitting)
+
+    def _known(self, plan: Plan) -> list[_Choice]:
+        columns = self._columns_of(plan)
+        return self._choices.get((plan.source.id, plan.target.id, columns)) or choices_of(columns)
+
+    def _keep(self, plan: Plan, choices: list[_Choice]) -> bool:
+        if choices:
+            self._choices[plan.source.id, plan.target.id, self._columns_of(plan)] = choices
+        return bool(choices)
+
+    def _columns_of(self, plan: Plan) -> _Choice:
+        return self._known_of(plan)[1]
+
+    def _known_of(self, plan: Plan) -> tuple[Plan, _Choice, bool]:
+        known = self._columns.get(id(plan))
+        if known is None or known[0] is not plan:
+            if len(self._columns) >= MAX_PLANS:
+                self._columns.clear()
+            known = self._columns[id(plan)] = plan, key_columns_of(plan), is_one_of_many(plan)
+        return known
+
+
+def key_columns_of(plan: Plan) -> _Choice:
+    """The source's columns that become columns of the target's key as they are, in the order in which they stand in a record's key."""
+    names = (column for column, name in plan.names.items() if name in plan.target.key and column not in plan.masks)
+    return tuple(sorted(names, key=str.upper))
+
+
+def is_one_of_many(plan: Plan) -> bool:
+    """Whether the target's key takes texts of the source's for one as it keeps less of them."""
+    types = {plan.names.get(column.name): column.mysql_type for column in plan.source.columns}
+    return any(holds_less(plan.target.columns[name], types.get(name, "")) for name in plan.target.key)
+
+
+def choices_of(columns: _Choice) -> list[_Choice]:
+    """What a partition key may be, if it is made of these columns; of none, all rows are in one partition."""
+    if len(columns) > MOST_COLUMNS:
+        return [columns, ()]
+    return list(chain.from_iterable(combinations(columns, size) for size in range(len(columns), -1, -1)))
+
+
+def _text(row: Row, columns: _Choice) -> bytes | None:
+    """porter's text of a record's key; None for a row without one of the columns."""
+    try:
+        return "".join(f"{NULL if row[name] is None else row[name]}_" for name in columns).encode()
+    except KeyError:
+        return None
+
+
+def _are_equal(keys: pa.Array, image: Mapping[str, pa.Array], columns: _Choice) -> bool:
+    if not all(name in image for name in columns):
+        return False
+    if not columns:
+        return (pc.max(pc.binary_length(keys)).as_py() or 0) == 0
+    parts: list[pa.Array | pa.Scalar] = [part for name in columns for part in (image[name], LINE)]
+    texts = pc.binary_join_element_wise(*parts, NO_BYTES, null_handling="replace", null_replacement=NULL)
+    return bool(pc.all(pc.equal(keys, texts.cast(pa.binary()))).as_py())
+
+
+def _is_json_of(key: bytes, columns: Sequence[str]) -> bool:
+    """Whether a key as Debezium or Maxwell writes it names none but these columns."""
+    try:
+        found = orjson.loads(key)
+        found = found.get("payload", found)
+        names = {name.removeprefix("pk.") for name in found} - OTHER_NAMES
+    except (ValueError, AttributeError, TypeError):
+        return False
+    return bool(names) and names <= {*columns}

@@ -1,0 +1,78 @@
+"""The net effect of steps, written in one transaction of the target, and what it comes to in the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from time import perf_counter
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.merge.columnar import NetTable
+from cdcbus.consumer.merge.fold import merge
+from cdcbus.consumer.merge.mapped_change import Step
+from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.plugins.contracts import Counts, LoadTransaction, TableBatch
+from cdcbus.plugins.rowchange import RowChange, TableId
+
+NOTHING_KNOWN: Mapping[TableId, NetTable] = {}
+
+
+def write_net(
+    task: LoadTask, transaction: LoadTransaction, steps: Sequence[Step], known: Mapping[TableId, NetTable] = NOTHING_KNOWN
+) -> BatchReport:
+    """The net effect, with that which is known of other tables. Tables in the order of their weight, then of their first change; rows
+    are deleted in the opposite order."""
+    report = BatchReport()
+    tables: dict[TableId, list[Step]] = {}
+    for step in steps:
+        tables.setdefault(step.plan.target.id, []).append(step)
+    merged = [net_of(task, table_steps, report) for table_steps in tables.values()]
+    batches = sorted((*(net.batch for net in known.values()), *merged), key=lambda batch: task.weight(batch.table.id))
+    counts = {batch.table.id: Counts() for batch in batches}
+    for batch in _phases(batches):
+        started = perf_counter()
+        counts[batch.table.id].add(transaction.write(batch))
+        report.table(batch.table.id).write_ms += (perf_counter() - started) * 1000
+    for table, table_steps in tables.items():
+        count_applied(report, table_steps, counts[table])
+    for table, net in known.items():
+        report.table(table).add_ops(net.ops, counts[table])
+        report.table(table).dropped += net.dropped
+    return report
+
+
+def net_of(task: LoadTask, steps: Sequence[Step], report: BatchReport) -> TableBatch:
+    """Of steps to one table."""
+    started, table = perf_counter(), steps[-1].plan.target
+    changes = [change for step in steps for change in step.changes]
+    batch = merge(changes, table, insert_on_update=task.insert_on_update_error)
+    told = report.table(table.id)
+    told.missed, told.merge_ms = told.missed + batch.left_out, told.merge_ms + (perf_counter() - started) * 1000
+    return batch
+
+
+def _phases(batches: Sequence[TableBatch]) -> Iterator[TableBatch]:
+    """What goes first, what comes after: children are deleted before their parents, and written after them."""
+    if len(batches) == 1:
+        yield from batches
+        return
+    for batch in reversed(batches):
+        if batch.truncate or batch.deletes:
+            yield replace(batch, writes=(), swaps=())
+    for batch in batches:
+        if batch.writes or batch.swaps:
+            yield replace(batch, truncate=False, deletes=())
+
+
+def count_superseded(report: BatchReport, step: Step, changes: Sequence[RowChange]) -> None:
+    """Changes of a step that were left out."""
+    table = report.table(step.plan.target.id)
+    table.add_applied(changes, Counts())
+    table.superseded += len(changes)
+
+
+def count_applied(report: BatchReport, steps: Sequence[Step], counts: Counts) -> None:
+    """Steps to one table that were written, and what the target said of them."""
+    table = report.table(steps[0].plan.target.id)
+    table.add_applied((change for step in steps for change in step.changes), counts)
+    table.dropped += sum(len(step.changes) for step in steps if step.plan.dropped)

@@ -1,0 +1,1 @@
+"""The micro-batches of a streaming query, on the driver or on executors."""

@@ -1,0 +1,101 @@
+"""How far a consumer task is."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.offsets.start_offsets import Lane, Starts, lost_commits
+from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.records.late import Begun
+from cdcbus.plugins.contracts import Landmark
+from cdcbus.plugins.start import Replay
+
+LOG = logging.getLogger(__name__)
+PASSED = 10_000
+
+
+class Passed(NamedTuple):
+    """A lane was read to before offset `end`, and `last` was the last record."""
+
+    lane: Lane
+    last: Landmark
+    end: int
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a consumer task has done since it started, in all and by swimlane, how far each lane is, and the report of its last batch.
+
+    `last`: the last record before that; `passed`: where batches have ended, for who looks whether the logs are still the same.
+    `settled`: of a lane that has waited for others, the offset before which it waits no more. `begun`: where epochs of fetch tasks began.
+    `batch_since`: since when, in epoch seconds, the batch at hand is applied; 0 between batches. `lag_seconds`: from the source's clock
+    when it wrote the last heartbeat to this machine's when the target had committed all before it; None without one. `lost`: what the
+    target was found to have lost, and when, in epoch seconds. `late_at`: when records were left out last as they came too late.
+    """
+
+    total: BatchReport = field(default_factory=BatchReport)
+    batch: BatchReport = field(default_factory=BatchReport)
+    swimlanes: dict[str, BatchReport] = field(default_factory=dict)
+    batch_since: float = 0.0
+    next_offsets: dict[Lane, int] = field(default_factory=dict)
+    last: dict[Lane, Landmark] = field(default_factory=dict)
+    passed: deque[Passed] = field(default_factory=lambda: deque(maxlen=PASSED))
+    settled: dict[Lane, int] = field(default_factory=dict)
+    begun: dict[Lane, Begun] = field(default_factory=dict)
+    lag_seconds: float | None = None
+    lost: str = ""
+    lost_at: float = 0.0
+    late_at: float = 0.0
+
+    def begin(self, task_id: str, starts: Starts) -> None:
+        """What the target has lost is said once."""
+        self.next_offsets, self.last, self.settled = starts.offsets, starts.last, {}  # which is by where lanes were before
+        self.passed.clear()
+        if starts.lost:
+            lost = "; ".join(lost_commits(lane, *numbers) for lane, numbers in sorted(starts.lost.items()))
+            if lost != self.lost:  # a start looks twice
+                LOG.warning("task %s: %s", task_id, lost)
+            self.lost, self.lost_at = lost, time.time()
+
+    def move(self, lane: Lane, end: int, last: Landmark | None) -> None:
+        """A batch has ended there; where nothing was read but markers, the last record is the one from before."""
+        self.next_offsets = {**self.next_offsets, lane: end}
+        if last:
+            self.last = {**self.last, lane: last}
+            self.passed.append(Passed(lane, last, end))
+
+    @property
+    def done(self) -> int:
+        """Records applied."""
+        return self.total.records
+
+    def __str__(self) -> str:
+        lag = "" if self.lag_seconds is None else f", a heartbeat took {self.lag_seconds:.3f} s"
+        return f"{self.done} records applied, {shown(self.next_offsets)}{lag}"
+
+    def add(self, batch: BatchReport, parts: Iterable[tuple[str, BatchReport]]) -> None:
+        """A batch, and its parts by swimlane."""
+        for swimlane, part in parts:
+            self.swimlanes.setdefault(swimlane, BatchReport()).add(part)
+        self.total.add(batch)
+        self.batch = batch
+        if batch.late:
+            self.late_at = time.time()
+        if batch.beats:
+            self.lag_seconds = time.time() - max(batch.beats.values())
+
+
+def is_done(task: LoadTask, progress: Progress) -> bool:
+    """Whether a bounded replay has reached its end."""
+    return isinstance(task.start, Replay) and all(offset > task.start.last for offset in progress.next_offsets.values())
+
+
+def shown(next_offsets: Mapping[Lane, int]) -> str:
+    """For people."""
+    return ", ".join(f"{topic}[{partition}] from {offset}" for (topic, partition), offset in sorted(next_offsets.items()))

@@ -1,0 +1,122 @@
+"""What a consumer task is told: the typed form of a `KafkaFetch` -> `JdbcBatch` or `KAFKA_SYNC` task file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cdcbus.consumer.transform.cells.expression import Expression
+from cdcbus.consumer.transform.cells.mask import Mask
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.start import Edge, KafkaStart
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """What is read. `partitions`: only these, of each topic, in order; empty: all. `kafka_options` are the Java client's, passed through;
+    `look_up_options` say librdkafka how to connect, for questions about the topics."""
+
+    servers: str
+    topics: tuple[str, ...]
+    partitions: tuple[int, ...] = ()
+    group: str = ""
+    kafka_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    look_up_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MapperRule:
+    """One `mapper[i]`. `schema` and `table` are (source, target) and select what the rule is for, any case; None = any. A source name with
+    characters of a regular expression in it is one, and is matched whole.
+
+    `columns`: source column -> target column, any case. `included`: only these source columns, empty: all. `ignored`: not these; both in
+    lower case. `computed`: target column -> what it holds. `masks`: source column, lower case -> what stands in place of its cells.
+    `force_matched`: a source column that the target lacks holds the task up, else it is dropped.
+    """
+
+    schema: tuple[str, str] | None = None
+    table: tuple[str, str] | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    included: frozenset[str] = frozenset()
+    ignored: frozenset[str] = frozenset()
+    computed: Mapping[str, Expression] = field(default_factory=dict)
+    masks: Mapping[str, Mask] = field(default_factory=dict)
+    force_matched: bool = True
+
+
+class SchemaChange(StrEnum):
+    """What happens with a source column that the target lacks: IGNORE drops it, EVOLVE adds it, STOP waits until somebody has added it."""
+
+    IGNORE = "ignore"
+    EVOLVE = "evolve"
+    STOP = "stop"
+
+
+class OnError(StrEnum):
+    """What happens with a record that cannot be read or that the target rejects."""
+
+    STOP = "stop"
+    DEADLETTER = "deadletter"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterConfig:
+    """Where dead letters go, in the Kafka that the task reads. `limit`: more open ones of this task stop it."""
+
+    topic: str = "cdcbus-deadletters"
+    limit: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTask:
+    """Kafka topics to one target, a database or other topics.
+
+    `includes` / `excludes` are SCHEMA.TABLE in upper case, before mapping; `excludes` ignored where `includes` is given.
+    `processor`: `module:function` or an entry point that sees rows before they are mapped; empty: none.
+    `weights`: target table, SCHEMA.TABLE or TABLE in upper case -> its place inside a batch: light tables are written first and deleted
+    from last. `merge` false: each change is written by itself, in source order.
+    Rows of `heartbeats`, or without it of any table called `cdcbus_heartbeat`, are heartbeats.
+    `start` is `consumer.offset`, `first_consume_from` what holds when nothing else says where to begin; None and None = refuse.
+    """
+
+    task_id: str
+    source: TopicConfig
+    converter: str
+    loader: str
+    target: JdbcTarget | PublishConfig
+    includes: frozenset[str] = frozenset()
+    excludes: frozenset[str] = frozenset()
+    rules: tuple[MapperRule, ...] = ()
+    processor: str = ""
+    insert_on_update_error: bool = True
+    merge: bool = True
+    weights: Mapping[str, int] = field(default_factory=dict)
+    schema_change: SchemaChange = SchemaChange.STOP
+    on_error: OnError = OnError.STOP
+    dead_letters: DeadLetterConfig = DeadLetterConfig()
+    start: KafkaStart | None = None
+    first_consume_from: Edge | None = None
+    allow_offset_reset: bool = False
+    max_records_per_batch: int = 50_000
+    spark_options: Mapping[str, str] = field(default_factory=dict)
+    heartbeats: TableId | None = None
+
+    def is_heartbeat(self, table: TableId) -> bool:
+        """Whether rows of this source table are heartbeats, any case: they are timed, not applied."""
+        if self.heartbeats is None:
+            return table.table.lower() == "cdcbus_heartbeat"
+        return str(table).lower() == str(self.heartbeats).lower()
+
+    def wants(self, table: TableId) -> bool:
+        """Whether rows of this source table are applied."""
+        if self.is_heartbeat(table):
+            return False
+        name = str(table).upper()
+        return name in self.includes if self.includes else name not in self.excludes
+
+    def weight(self, table: TableId) -> int:
+        """The place of a target table inside a batch; 0 unless the task file says otherwise."""
+        return self.weights.get(str(table).upper(), self.weights.get(table.table.upper(), 0))

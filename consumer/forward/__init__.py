@@ -1,0 +1,1 @@
+"""One partition's changes into other Kafka topics."""

@@ -1,0 +1,1 @@
+"""Where a consumer task starts, how far it is, and what its topics hold."""

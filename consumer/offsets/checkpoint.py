@@ -1,0 +1,82 @@
+"""A consumer task's positions in ZooKeeper, a node for each topic.
+
+While batches come they are written once in SAVE_SECONDS, not behind each batch: how far the target is beyond them it knows itself, and a
+start goes on from there. For targets that keep no offsets the node is all there is; so it is not written while a batch is applied, nor
+after one that has failed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from cdcbus.consumer.offsets.start_offsets import NOTHING_PASSED, NOWHERE, Lane
+from cdcbus.plugins.contracts import NO_MARK, Landmark, Mark, PositionStore
+from cdcbus.plugins.errors import PositionConflict
+from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
+
+SAVE_SECONDS = 1.0
+NO_MARKS: Mapping[str, Mark] = {}
+
+
+class StoredPositions:
+    """Of one task. Not thread-safe."""
+
+    def __init__(self, stores: Mapping[str, PositionStore], *, is_dry_run: bool = False) -> None:
+        """`stores`: one per topic. `is_dry_run`: nothing is ever written."""
+        self._stores, self._is_dry_run = stores, is_dry_run
+        self._saved: Mapping[Lane, int] = {}
+        self._unread: Mapping[Lane, int] = {}
+        self._marks: Mapping[str, Mark] = {}
+        self._saved_at = 0.0
+        self.has_begun = False
+        """Whether the task goes on from where it is, and not from a start rule."""
+
+    def mzxid(self, lane: Lane) -> int:
+        """The change number of the node that has the lane's position, as last read or written."""
+        return self._stores[lane[0]].mzxid
+
+    def edit(self) -> PositionConflict | None:
+        """What an operator has set since it was read or written last."""
+        edited = [store.path for store in self._stores.values() if store.is_edited()]
+        return PositionConflict(f"{edited[0]} was set by somebody else; going on from there") if edited else None
+
+    def begin(
+        self,
+        next_offsets: Mapping[Lane, int],
+        unread: Mapping[Lane, int] = NOWHERE,
+        marks: Mapping[str, Mark] = NO_MARKS,
+        last: Mapping[Lane, Landmark] = NOTHING_PASSED,
+    ) -> None:
+        """Writes all of them, before reading begins. `unread`: of lanes that are not read, which are kept as they are; `marks`: of each
+        topic; `last`: as in `save`, of the former, too. Raises as `save`."""
+        self._saved, self._unread, self._marks = {}, unread, marks
+        self.save(next_offsets, last)
+        self.has_begun = True
+
+    def save_if_due(self, next_offsets: Mapping[Lane, int], last: Mapping[Lane, Landmark] = NOTHING_PASSED) -> None:
+        """The same as `save`, where SAVE_SECONDS have passed since the last time. Raises PositionConflict also where they have not."""
+        if edit := self.edit():
+            raise edit
+        if time.monotonic() - self._saved_at >= SAVE_SECONDS:
+            self.save(next_offsets, last)
+
+    def save(self, next_offsets: Mapping[Lane, int], last: Mapping[Lane, Landmark] = NOTHING_PASSED) -> None:
+        """Writes those of topics that have moved since they were written. `last`: the last records before them, which are noted where the
+        target knows none. Raises PositionConflict where an operator has set one meanwhile, PositionUnavailable, PositionError."""
+        if self._is_dry_run or next_offsets == self._saved:
+            return
+        for topic, store in self._stores.items():
+            offsets = _of_topic(topic, next_offsets)
+            if offsets != _of_topic(topic, self._saved):
+                named = _of_topic(topic, self._unread) | offsets
+                text = kafka_positions_to_json(KafkaPosition(topic, partition, offset - 1) for partition, offset in named.items())
+                mark = self._marks.get(topic, NO_MARK)
+                store.save(text, mark if mark.is_kept else replace(mark, last=_of_topic(topic, last)))
+        self._saved, self._saved_at = dict(next_offsets), time.monotonic()
+
+
+def _of_topic(topic: str, of_lanes: Mapping[Lane, Any]) -> dict[int, Any]:
+    return {partition: each for (name, partition), each in of_lanes.items() if name == topic}

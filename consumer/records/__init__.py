@@ -1,0 +1,1 @@
+"""A batch's records as they come, and what becomes of them: reports, dead letters."""

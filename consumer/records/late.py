@@ -1,0 +1,88 @@
+"""Records that come too late: sent by a process that had lost its fetch task's lock before, behind those of the one that has it now.
+
+Told by their epochs (`plugins/epoch.py`) and by where each epoch began in the lane, which is the same however often a lane is read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs
+from cdcbus.consumer.records.records import Records
+from cdcbus.plugins.epoch import epochs
+
+LOG = logging.getLogger(__name__)
+KEPT: Final = 16
+"""Epochs of a fetch task that are known of a lane: the highest."""
+
+LOOK_BACK: Final = 100
+"""Offsets before a start that are looked at."""
+
+Begun = dict[str, dict[str, int]]
+"""Fetch task -> epoch -> the first offset of a lane where it was seen."""
+
+
+def without_late(lane: Lane, records: Records, converter: str, begun: Begun) -> tuple[Records, pa.Array]:
+    """Those that count, and the offsets of those that came too late. `begun` learns what the records tell; where it does not go back far
+    enough, a late record may pass, and none that counts is left out."""
+    found = epochs(records.values, converter)
+    if found is None:
+        return records, records.offsets[:0]
+    kinds = pc.unique(found.drop_null()).to_pylist()
+    for kind in kinds:
+        _learn(begun, kind, records.offsets[pc.index(found, kind).as_py()].as_py())
+    masks = [mask for kind in kinds if (mask := _late(records, found, kind, begun)) is not None]
+    if not masks:
+        return records, records.offsets[:0]
+    late = masks[0]
+    for mask in masks[1:]:
+        late = pc.or_(late, mask)
+    late = pc.fill_null(late, False)
+    offsets = records.offsets.filter(late)
+    if len(offsets):
+        LOG.warning(
+            "%s[%d]: %d records from offset %d on are left out: they were sent late, by a process that had lost its fetch task's lock, and "
+            "the rows are in earlier records of the one that has it now",
+            *(*lane, len(offsets), offsets[0].as_py()),
+        )
+    return records.take(pc.indices_nonzero(pc.invert(late)).to_pylist()), offsets
+
+
+def begun_before(logs: TopicLogs, offsets: Mapping[Lane, int], converter: str) -> dict[Lane, Begun]:
+    """What the LOOK_BACK records before these offsets tell, for a task that begins there. Raises BusError."""
+    begun: dict[Lane, Begun] = {}
+    for lane, offset, value in logs.before(offsets, LOOK_BACK):
+        found = epochs(pa.array([value], pa.binary()), converter)
+        if found is not None:
+            _learn(begun.setdefault(lane, {}), found[0].as_py(), offset)
+    return begun
+
+
+def is_late(begun: Begun, offset: int, value: bytes | None, converter: str) -> bool:
+    """Whether one record comes too late, for who reads record by record; `begun` learns what it tells."""
+    found = epochs(pa.array([value], pa.binary()), converter)
+    if found is None:
+        return False
+    kind = found[0].as_py()
+    _learn(begun, kind, offset)
+    epoch, _, task = kind.decode().partition("-")
+    return any(other > epoch and first < offset for other, first in begun[task].items())
+
+
+def _learn(begun: Begun, kind: bytes, offset: int) -> None:
+    epoch, _, task = kind.decode().partition("-")
+    known = begun.setdefault(task, {})
+    known[epoch] = min(offset, known.get(epoch, offset))
+    begun[task] = dict(sorted(known.items())[-KEPT:])
+
+
+def _late(records: Records, found: pa.BinaryArray, kind: bytes, begun: Begun) -> pa.BooleanArray | None:
+    """Whether each record is of this epoch, and behind the beginning of a later one; None where none can be."""
+    epoch, _, task = kind.decode().partition("-")
+    later = [first for other, first in begun[task].items() if other > epoch]
+    return pc.and_(pc.equal(found, kind), pc.greater(records.offsets, min(later))) if later else None

@@ -1,0 +1,121 @@
+"""The records of a lane's part of a batch, in offset order: as Arrow columns, and one by one for those who ask so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import overload
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdcbus.consumer.offsets.start_offsets import Lane
+from cdcbus.plugins.contracts import Landmark
+
+Record = tuple[int, bytes | None]  # offset, value
+Header = tuple[str, bytes | None]
+
+
+COLUMNS = ("offset", "value", "headers", "key", "kafka_ms")
+
+
+class Records(Sequence[Record]):
+    """Equally long columns: offsets (int64), values (binary, null for a tombstone), and headers as Spark reads them, null for none; keys
+    (binary) where the task reads more than one lane, None elsewhere; and when each came into Kafka (int64, epoch milliseconds)."""
+
+    def __init__(
+        self,
+        offsets: pa.Array,
+        values: pa.Array,
+        headers: pa.Array | None = None,
+        keys: pa.Array | None = None,
+        times: pa.Array | None = None,
+        read: tuple[pa.Array, pa.Array] | None = None,
+    ) -> None:
+        """`read`: offsets and times of all that was read, also of records that have been left out since."""
+        self.offsets, self.values = offsets, values
+        self.headers = pa.nulls(len(offsets)) if headers is None else headers
+        self.keys = keys
+        self.times = pa.nulls(len(offsets), pa.int64()) if times is None else times
+        self._read = read or (self.offsets, self.times)
+
+    @classmethod
+    def of(cls, table: pa.Table) -> Records:
+        """Those of a table with columns of these names, all of one lane; of the others only what is read."""
+        found = {name: pa.concat_arrays(table.column(name).chunks) for name in COLUMNS if name in table.column_names}
+        return cls(found["offset"], found["value"], *(found.get(name) for name in COLUMNS[2:]))
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __iter__(self) -> Iterator[Record]:
+        return zip(self.offsets.to_pylist(), self.values.to_pylist(), strict=True)
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> Records: ...
+    def __getitem__(self, index: int | slice) -> Record | Records:
+        if isinstance(index, slice):
+            keys = None if self.keys is None else self.keys[index]
+            return Records(self.offsets[index], self.values[index], self.headers[index], keys, self.times[index], self._read)
+        return self.offsets[index].as_py(), self.values[index].as_py()
+
+    def take(self, places: Sequence[int]) -> Records:
+        """The records at these places."""
+        chosen = pa.array(places, pa.int64())
+        keys = None if self.keys is None else self.keys.take(chosen)
+        columns = self.offsets.take(chosen), self.values.take(chosen), self.headers.take(chosen), keys, self.times.take(chosen)
+        return Records(*columns, self._read)
+
+    def header_lists(self) -> Iterator[list[Header]]:
+        """The headers of each record."""
+        for headers in self.headers.to_pylist():
+            yield [(header["key"], header["value"]) for header in headers or ()]
+
+    def before(self, end: int) -> Records:
+        """Those with offsets below `end`."""
+        return self[: pc.sum(pc.less(self.offsets, end)).as_py() or 0]
+
+    def last_before(self, end: int) -> Landmark | None:
+        """The last record below `end` that was read, also where these are without it."""
+        offsets, times = self._read
+        count = pc.sum(pc.less(offsets, end)).as_py() or 0
+        came_ms = times[count - 1].as_py() if count else None
+        return None if came_ms is None else Landmark(offsets[count - 1].as_py(), came_ms)
+
+
+NO_RECORDS = Records(pa.array([], pa.int64()), pa.array([], pa.binary()))
+
+
+def kafka_times(batch: pa.Table) -> tuple[int, int]:
+    """When the first and the last record of a table came into Kafka, by its column `kafka_ms`; 0 without one."""
+    times = pc.min_max(batch.column("kafka_ms")).as_py()
+    return max(0, times["min"] or 0), max(0, times["max"] or 0)
+
+
+def same_in_all(lanes: Iterable[Lane]) -> list[str]:
+    """The columns that are the same in each record of these lanes: they need not pass by with each."""
+    return [name for name, values in zip(("topic", "partition"), zip(*lanes, strict=True), strict=True) if len({*values}) == 1]
+
+
+def lane_of(batch: pa.Table, lanes: Iterable[Lane]) -> Lane:
+    """The lane of a table's records, which are of one; what the table does not tell is `same_in_all` of these lanes."""
+    topic, partition = next(iter(lanes))
+    if "topic" in batch.column_names:
+        topic = batch.column("topic")[0].as_py()
+    if "partition" in batch.column_names:
+        partition = batch.column("partition")[0].as_py()
+    return topic, partition
+
+
+def by_lane(batch: pa.Table) -> dict[Lane, Records]:
+    """The records of a table of topic, partition, offset, value, and perhaps headers, whose rows are in offset order in each lane."""
+    lanes = {}
+    found = batch.group_by(["topic", "partition"], use_threads=False).aggregate([]).to_pylist()
+    for lane in found:
+        part = batch
+        if len(found) > 1:
+            is_in = pc.and_(pc.equal(batch.column("topic"), lane["topic"]), pc.equal(batch.column("partition"), lane["partition"]))
+            part = batch.filter(is_in)
+        lanes[lane["topic"], lane["partition"]] = Records.of(part)
+    return lanes

@@ -1,0 +1,1 @@
+"""The Spark application, its Kafka source and its executors."""

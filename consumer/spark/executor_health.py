@@ -1,0 +1,52 @@
+"""A cluster without room, or whose executors do not start, lets a task wait without a word. This says it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from cdcbus.consumer.spark.session import has_executors
+from cdcbus.plugins.task_status import TaskStatus
+
+PATIENCE_SECONDS = 30.0
+
+
+class ExecutorWatch:
+    """Of one query."""
+
+    def __init__(self, status: TaskStatus, spark: SparkSession, query: StreamingQuery) -> None:
+        self._status, self._context = status, spark.sparkContext
+        self._is_cluster = has_executors(spark)
+        if self._is_cluster:
+            self._tracker: Any = self._context._jsc.sc().statusTracker()  # answers without asking anybody, also when Spark has ended
+            self._jobs = str(query.runId)
+        self._since: float | None = None
+        self._is_told = False
+
+    def look(self) -> None:
+        """To be called every second or so. Reports a job of the query that has waited so long without an executor, and that one is there
+        again."""
+        if not self._is_cluster:
+            return
+        if len(self._tracker.getExecutorInfos()) > 1:  # the driver is one of them
+            if self._is_told:
+                self._status.resumed("executors are available again")
+            self._since, self._is_told = None, False
+        elif self._is_told:
+            return
+        elif not self._has_job():  # an idle application may have given its executors back
+            self._since = None
+        elif self._since is None:
+            self._since = time.monotonic()
+        elif time.monotonic() - self._since >= PATIENCE_SECONDS:
+            self._status.waiting(
+                f"for executors: spark.master={self._context.master} has given application {self._context.applicationId} none for "
+                f"{PATIENCE_SECONDS:g} s; look there for room, and for why they do not start"
+            )
+            self._is_told = True
+
+    def _has_job(self) -> bool:
+        return not set(self._tracker.getActiveJobIds()).isdisjoint(self._tracker.getJobIdsForGroup(self._jobs))

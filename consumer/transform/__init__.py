@@ -1,0 +1,1 @@
+"""Row changes from source to target: filtered, processed, mapped."""

@@ -1,0 +1,1 @@
+"""Computed and masked cells. Pure."""

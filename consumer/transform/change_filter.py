@@ -1,0 +1,34 @@
+"""What a task wants of a record: its row changes, filtered, and what the event processor makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.transform.heartbeat import read_beat
+from cdcbus.consumer.transform.processor import Processor
+from cdcbus.plugins.contracts import Converter
+from cdcbus.plugins.rowchange import RowChange
+
+
+class Wanted:
+    """The filter and the event processor of one task. Thread-safe."""
+
+    def __init__(self, task: LoadTask, converter: Converter, process: Processor | None) -> None:
+        self._task, self._converter, self._process = task, converter, process
+        self.table = cache(task.wants)
+        """Whether rows of this source table are wanted."""
+
+    def changes(self, value: bytes, report: BatchReport) -> Iterator[RowChange]:
+        """The row changes of a record, in order; heartbeats among them are only noted in the report. Raises DataError."""
+        for change in self._converter.from_bytes(value):
+            report.committed(change.origin.commit_ms, change.origin.commit_ms)
+            if not self.table(change.table.id):
+                if self._task.is_heartbeat(change.table.id) and (beat := read_beat(change)):
+                    report.beat(*beat)
+            elif self._process is None:
+                yield change
+            else:
+                yield from self._process(change)
