@@ -14,11 +14,11 @@ from cdcbus.ops.bus_options import bus_options
 from cdcbus.ops.tables import json_option, print_json, print_table
 from cdcbus.ops.task_words import task_argument
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.this_process import operator
+from cdcbus.tasks.process_identity import operator
 
 if TYPE_CHECKING:
     from cdcbus.ops.alarms.store import Silence, TaskAlarms
-    from cdcbus.tasks.bus_settings import BusSettings
+    from cdcbus.tasks.control.bus_settings import BusSettings
 
 HEADING = ("task", "alarm", "since (UTC)", "told", "by", "what")
 
@@ -45,7 +45,7 @@ def alarm() -> None:
 def list_alarms(sent: bool, as_json: bool, bus: BusSettings) -> None:
     """List the alarms that are raised, who accepted the last notice of each, and what is silenced."""
     from cdcbus.ops.alarms.store import AlarmNodes
-    from cdcbus.tasks.task_nodes import TaskNodes
+    from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
     with bus_client(bus) as client:
         nodes = AlarmNodes(client)
@@ -133,7 +133,7 @@ def _print_answer(channel: str, is_accepted: bool, refused: str) -> None:
 def silence_tasks(task_ids: tuple[str, ...], is_all: bool, seconds: float, is_off: bool, as_json: bool, bus: BusSettings) -> None:
     """Tell nothing of tasks for a while; what is still wrong then is told."""
     from cdcbus.ops.alarms.silence import silence
-    from cdcbus.tasks.task_nodes import TaskNodes
+    from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
     if bool(task_ids) == is_all:
         raise click.UsageError("give ids of tasks, or --all")

@@ -10,10 +10,10 @@ import click
 from cdcbus.ops.bus_client import bus_client
 from cdcbus.ops.bus_options import bus_options
 from cdcbus.ops.tables import json_option, print_json, print_table
-from cdcbus.tasks import audit
+from cdcbus.tasks.zookeeper import audit
 
 if TYPE_CHECKING:
-    from cdcbus.tasks.bus_settings import BusSettings
+    from cdcbus.tasks.control.bus_settings import BusSettings
 
 
 @click.command("audit")

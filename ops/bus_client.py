@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from cdcbus.tasks.positions import connect
+from cdcbus.tasks.zookeeper.positions import connect
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
-    from cdcbus.tasks.bus_settings import BusSettings
+    from cdcbus.tasks.control.bus_settings import BusSettings
 
 
 @contextmanager

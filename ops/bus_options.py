@@ -27,7 +27,7 @@ def bus_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def with_settings(*args: Any, zookeeper: str | None, config: Path | None, **kwargs: Any) -> Any:
-        from cdcbus.tasks.bus_settings import read_bus_settings
+        from cdcbus.tasks.control.bus_settings import read_bus_settings
 
         bus = read_bus_settings({} if zookeeper is None else {"zookeeper": zookeeper}, config)
         for warning in bus.warnings:

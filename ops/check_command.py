@@ -14,12 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from cdcbus.plugins.errors import CdcError, ConfigError
-from cdcbus.tasks import properties
-from cdcbus.tasks.findings import Finding, Severity
-from cdcbus.tasks.observations import Observation, Outcome
+from cdcbus.tasks.config import read_task
+from cdcbus.tasks.config.diagnostics import Finding, Severity
+from cdcbus.tasks.preflight.result import Observation, Outcome
 
 if TYPE_CHECKING:
-    from cdcbus.tasks.bus_settings import BusSettings
+    from cdcbus.tasks.control.bus_settings import BusSettings
 
 WIDTH = 160  # of tables where there is no terminal to ask
 STYLES = {"error": "red", "warning": "yellow", "note": "dim", "ok": "green"}
@@ -44,7 +44,7 @@ def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
 
     To look at them takes the secrets, so one that cannot be had is an error then.
     """
-    from cdcbus.tasks.named_task import inspect_named, is_file, place_of
+    from cdcbus.tasks.control.named_task import inspect_named, is_file, place_of
 
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what goes wrong is told in one sentence
     place = place_of(word)
@@ -52,7 +52,7 @@ def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
         if not offline:
             inspection = inspect_named(word, bus, Severity.ERROR)
         elif is_file(word):
-            inspection = properties.inspect_task(Path(word), bus.filling, sources=bus.local_source_lookup(Path(word)))
+            inspection = read_task.inspect_task(Path(word), bus.filling, sources=bus.local_source_lookup(Path(word)))
         else:
             raise ConfigError(f"no such file, and a task's id is looked for in ZooKeeper; check the name, or leave out --offline: {word}")
     except CdcError as error:
@@ -60,7 +60,7 @@ def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
     findings = [finding for severity in Severity for finding in inspection.findings.of(severity)]
     if inspection.task is None or offline:
         return Checked(place, findings)
-    from cdcbus.tasks.check import check_task  # brings the drivers, which reading alone does not need
+    from cdcbus.tasks.preflight.check import check_task  # brings the drivers, which reading alone does not need
 
     return Checked(place, findings, check_task(inspection.task, bus.zookeeper, bus.zookeeper_auth))
 

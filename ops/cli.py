@@ -18,7 +18,7 @@ from cdcbus.ops.tables import json_option, print_json
 from cdcbus.plugins.errors import CdcError, PositionError
 
 if TYPE_CHECKING:
-    from cdcbus.tasks.bus_settings import BusSettings
+    from cdcbus.tasks.control.bus_settings import BusSettings
 
 INTERRUPTED = 130
 
@@ -125,16 +125,16 @@ def run(word: str, bus: BusSettings) -> None:
 
     A word with / in it or .properties at its end is a file; any other too, if there is such a file.
     """
-    from cdcbus.tasks.findings import Severity
-    from cdcbus.tasks.named_task import inspect_named, ready_task
-    from cdcbus.tasks.this_process import end_with_node, patiently
+    from cdcbus.tasks.config.diagnostics import Severity
+    from cdcbus.tasks.control.named_task import inspect_named, ready_task
+    from cdcbus.tasks.process_identity import end_with_node, patiently
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")  # other packages speak from WARNING on
     logging.getLogger("cdcbus").setLevel(logging.INFO)
     logging.getLogger("kazoo").setLevel(logging.ERROR)
     end_with_node()
     task = ready_task(word, bus, patiently(lambda: inspect_named(word, bus, Severity.ERROR)))
-    from cdcbus.tasks.runner import run_task
+    from cdcbus.tasks.runtime.runner import run_task
 
     run_task(task, bus.zookeeper, bus.zookeeper_auth)
 
@@ -185,8 +185,8 @@ def offset() -> None:
 def show(task_id: str, as_json: bool, bus: BusSettings) -> None:
     """Show the stored position of each swimlane of task ID."""
     from cdcbus.ops.offset_commands import said_by_target
-    from cdcbus.tasks.kinds import PATH_NAME
-    from cdcbus.tasks.positions import connect, position_path, stored_positions
+    from cdcbus.tasks.config.keys.types import PATH_NAME
+    from cdcbus.tasks.zookeeper.positions import connect, position_path, stored_positions
 
     try:
         PATH_NAME.read(task_id)

@@ -12,7 +12,7 @@ from cdcbus.ops.bus_options import bus_options
 from cdcbus.ops.tables import json_option, print_json
 
 if TYPE_CHECKING:
-    from cdcbus.tasks.bus_settings import BusSettings
+    from cdcbus.tasks.control.bus_settings import BusSettings
 
 
 @click.group()

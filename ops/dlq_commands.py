@@ -16,13 +16,13 @@ from cdcbus.ops.bus_client import bus_client
 from cdcbus.ops.bus_options import bus_options
 from cdcbus.ops.tables import json_option, print_json
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.this_process import operator
+from cdcbus.tasks.process_identity import operator
 
 if TYPE_CHECKING:
     from cdcbus.consumer.records.dead_letters import DeadLetterTopic, OpenLetter
     from cdcbus.ops.fetch_letters import FetchLetter, FetchLetters
-    from cdcbus.tasks.bus_settings import BusSettings
-    from cdcbus.tasks.letters import LetterBox
+    from cdcbus.tasks.control.bus_settings import BusSettings
+    from cdcbus.tasks.control.dead_letters import LetterBox
 
 RECORD = re.compile(r"[\w.-]+/(?:[0-9]+/[0-9]+|[^/\s]+:[0-9]+/[0-9]+/[0-9]+)")
 
@@ -110,7 +110,7 @@ def replay(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, forc
     task, whose letters do not hold the records.
     """
     from cdcbus.ops.fetch_letters import NO_REPLAY, FetchLetters
-    from cdcbus.tasks.letters import replay_letters
+    from cdcbus.tasks.control.dead_letters import replay_letters
 
     with _topic(word, bus) as topic:
         if isinstance(topic, FetchLetters):
@@ -133,7 +133,7 @@ def replay(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, forc
 @bus_options
 def drop(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, as_json: bool, bus: BusSettings) -> None:
     """Settle letters without applying them: their rows stay as they are at the target."""
-    from cdcbus.tasks.letters import drop_letters
+    from cdcbus.tasks.control.dead_letters import drop_letters
 
     with _topic(word, bus) as topic:
         letters = _chosen(topic, records, takes_all)
@@ -157,8 +157,8 @@ def _print_settled(letters: Sequence[OpenLetter | FetchLetter], done: str, as_js
 def _topic(word: str, bus: BusSettings) -> Iterator[DeadLetterTopic | FetchLetters]:
     """The dead letters of a task."""
     from cdcbus.ops.fetch_letters import letters_of
-    from cdcbus.tasks.findings import Severity
-    from cdcbus.tasks.named_task import inspect_named, place_of
+    from cdcbus.tasks.config.diagnostics import Severity
+    from cdcbus.tasks.control.named_task import inspect_named, place_of
 
     task = inspect_named(word, bus, Severity.ERROR).ready(place_of(word)).task
     with letters_of(task) as topic:
@@ -169,6 +169,6 @@ def _chosen(topic: LetterBox[Any], records: Sequence[str], takes_all: bool) -> l
     """The letters of these records, in order. Raises ConfigError for one that is not open."""
     if bool(records) == takes_all:
         raise click.UsageError("name records as `cdcbus dlq list` prints them, or give --all")
-    from cdcbus.tasks.letters import chosen_letters
+    from cdcbus.tasks.control.dead_letters import chosen_letters
 
     return chosen_letters(topic, None if takes_all else records)

@@ -12,7 +12,7 @@ from cdcbus.ops.bus_options import bus_options
 from cdcbus.ops.tables import json_option, print_json
 
 if TYPE_CHECKING:
-    from cdcbus.tasks.bus_settings import BusSettings
+    from cdcbus.tasks.control.bus_settings import BusSettings
 
 
 @click.command()
@@ -29,7 +29,7 @@ def doctor(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
 
     from cdcbus.ops.check_command import print_observations
     from cdcbus.ops.doctor.installation import steps
-    from cdcbus.tasks.observations import has_failed
+    from cdcbus.tasks.preflight.result import has_failed
 
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what goes wrong is told in one sentence
     found = []

@@ -11,13 +11,13 @@ import click
 from cdcbus.ops.bus_options import bus_options
 from cdcbus.ops.new_file import force_option, write_new
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.dist import properties_text
-from cdcbus.tasks.named_task import stored_task
-from cdcbus.tasks.properties import inspect_text
-from cdcbus.tasks.stored_task import has_inline_secret
+from cdcbus.tasks.config.read_task import inspect_text
+from cdcbus.tasks.control.named_task import stored_task
+from cdcbus.tasks.porter.dist_json import properties_text
+from cdcbus.tasks.zookeeper.task_configs import has_inline_secret
 
 if TYPE_CHECKING:
-    from cdcbus.tasks.bus_settings import BusSettings
+    from cdcbus.tasks.control.bus_settings import BusSettings
 
 
 @click.command("export")

@@ -13,13 +13,13 @@ import click
 from cdcbus.ops.bus_options import bus_options
 from cdcbus.ops.new_file import refuse_existing, write_new
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.dist import properties_text, read_dist
-from cdcbus.tasks.findings import Severity
-from cdcbus.tasks.properties import Inspection, inspect_task, inspect_text
-from cdcbus.tasks.stored_task import Dist, dists_of, has_inline_secret, texts_of
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.read_task import Inspection, inspect_task, inspect_text
+from cdcbus.tasks.porter.dist_json import properties_text, read_dist
+from cdcbus.tasks.zookeeper.task_configs import Dist, dists_of, has_inline_secret, texts_of
 
 if TYPE_CHECKING:
-    from cdcbus.tasks.bus_settings import BusSettings
+    from cdcbus.tasks.control.bus_settings import BusSettings
 
 
 @click.command("import")
@@ -56,9 +56,9 @@ def _make_file(files: tuple[Path, ...], output: Path, force: bool, strict: bool,
 
 def _store(files: tuple[Path, ...], force: bool, strict: bool, bus: BusSettings) -> None:
     from cdcbus.ops.bus_client import bus_client
-    from cdcbus.tasks.audit import audited
-    from cdcbus.tasks.dist_nodes import DistNodes, dist_path
-    from cdcbus.tasks.this_process import operator
+    from cdcbus.tasks.process_identity import operator
+    from cdcbus.tasks.zookeeper.audit import audited
+    from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path
 
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     read = [(click.format_filename(file), inspect_task(file, bus.filling, sources=bus.source_lookup(file))) for file in files]

@@ -14,12 +14,12 @@ from cdcbus.ops.repeating import repeating
 from cdcbus.ops.topic_log import Access, TopicLog, access_of
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks.bus_nodes import BusNodes
-from cdcbus.tasks.bus_settings import BusSettings
-from cdcbus.tasks.dist_nodes import DistNodes
-from cdcbus.tasks.findings import Severity
-from cdcbus.tasks.properties import inspect_dist
-from cdcbus.tasks.task_nodes import TaskNodes
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.read_task import inspect_dist
+from cdcbus.tasks.control.bus_settings import BusSettings
+from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
+from cdcbus.tasks.zookeeper.node_registry import BusNodes
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 LOG = logging.getLogger(__name__)
 COUNT_SECONDS = 15.0

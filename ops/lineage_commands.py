@@ -19,13 +19,13 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.tables import json_option, print_json
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks.dist import parse_dist
-from cdcbus.tasks.findings import Severity
-from cdcbus.tasks.lineage import Way, ways
-from cdcbus.tasks.properties import Inspection, inspect_dist, inspect_task
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.read_task import Inspection, inspect_dist, inspect_task
+from cdcbus.tasks.control.lineage import Way, ways
+from cdcbus.tasks.porter.dist_json import parse_dist
 
 if TYPE_CHECKING:
-    from cdcbus.tasks.bus_settings import BusSettings
+    from cdcbus.tasks.control.bus_settings import BusSettings
 
 SETTINGS_FILE = "cdcbus.properties"  # may lie among task files
 WIDTH = 160  # of the tree where there is no terminal to ask
@@ -50,7 +50,7 @@ def lineage(word: str, paths: tuple[Path, ...], zookeeper: str | None, as_json: 
     WORD shows only ways with this text in a table, topic or target, any case. What is left out because it is no task, or one with errors,
     is said on standard error.
     """
-    from cdcbus.tasks.bus_settings import read_bus_settings
+    from cdcbus.tasks.control.bus_settings import read_bus_settings
 
     bus = read_bus_settings({"zookeeper": zookeeper} if zookeeper else {}, None)
     lookup = bus.source_lookup if zookeeper else bus.local_source_lookup
@@ -136,8 +136,8 @@ def _leave_out(name: str, reason: str) -> None:
 
 
 def _stored(bus: BusSettings) -> Iterator[Task]:
-    from cdcbus.tasks.dist_nodes import stored_dists
-    from cdcbus.tasks.positions import connect
+    from cdcbus.tasks.zookeeper.dist_nodes import stored_dists
+    from cdcbus.tasks.zookeeper.positions import connect
 
     client = connect(bus.zookeeper, auth=bus.zookeeper_auth)
     try:

@@ -14,10 +14,10 @@ import click
 
 from cdcbus.ops.new_file import force_option, refuse_existing, write_new
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.findings import Severity
-from cdcbus.tasks.kinds import ADDRESSES, PATH_NAME, TABLES, Kind, split_list
-from cdcbus.tasks.new_task import example_text, task_text
-from cdcbus.tasks.properties import inspect_text
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.keys.types import ADDRESSES, PATH_NAME, TABLES, Kind, split_list
+from cdcbus.tasks.config.read_task import inspect_text
+from cdcbus.tasks.config.template import example_text, task_text
 
 TO_KAFKA, ONWARD = "mysql->kafka", "kafka->kafka"
 TO_MYSQL, TO_POSTGRESQL, TO_ORACLE = DATABASES = ("kafka->mysql", "kafka->postgresql", "kafka->oracle")

@@ -13,13 +13,13 @@ from cdcbus.ops.bus_client import bus_client
 from cdcbus.ops.bus_options import bus_options
 from cdcbus.ops.tables import json_option, print_json, print_table
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.bus_nodes import BusNodes, NodeInfo
-from cdcbus.tasks.kinds import PATH_NAME
-from cdcbus.tasks.orders import order_limit, order_taking
-from cdcbus.tasks.this_process import operator
+from cdcbus.tasks.config.keys.types import PATH_NAME
+from cdcbus.tasks.control.commands import order_limit, order_taking
+from cdcbus.tasks.process_identity import operator
+from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
 
 if TYPE_CHECKING:
-    from cdcbus.tasks.bus_settings import BusSettings
+    from cdcbus.tasks.control.bus_settings import BusSettings
 
 
 def _read_id(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
@@ -51,9 +51,9 @@ def run(bus: BusSettings) -> None:
     from cdcbus.ops.letter_counts import counting_letters
     from cdcbus.ops.node.node import Node, NodeSettings
     from cdcbus.ops.web.serve import serving
-    from cdcbus.tasks.positions import connect
-    from cdcbus.tasks.runner import stop_signals
-    from cdcbus.tasks.swimlane_lock import SESSION_SECONDS
+    from cdcbus.tasks.runtime.runner import stop_signals
+    from cdcbus.tasks.zookeeper.lock import SESSION_SECONDS
+    from cdcbus.tasks.zookeeper.positions import connect
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("cdcbus").setLevel(logging.INFO)

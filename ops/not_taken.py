@@ -10,9 +10,9 @@ from kazoo.client import KazooClient
 from cdcbus.ops.node.offer import read_offer
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.bus_nodes import BusNodes, NodeInfo
-from cdcbus.tasks.dist_nodes import DistNodes
-from cdcbus.tasks.task_nodes import Status, TaskNodes
+from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
+from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
+from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes
 
 
 def explained(client: KazooClient, status: Status) -> Status:

@@ -13,16 +13,16 @@ from cdcbus.ops.tables import json_option, print_json
 from cdcbus.ops.task_words import complete_task_id, task_argument
 from cdcbus.plugins.errors import ConfigError, PositionError
 from cdcbus.plugins.positions import BINLOG_FORM, KAFKA_FORM, BinlogPosition, kafka_positions_from_json, kafka_positions_to_json
-from cdcbus.tasks.orders import refuse_running
-from cdcbus.tasks.position_history import histories, merged, positions_of, set_positions, undone
-from cdcbus.tasks.task_nodes import TaskNodes
-from cdcbus.tasks.this_process import operator
+from cdcbus.tasks.control.commands import refuse_running
+from cdcbus.tasks.process_identity import operator
+from cdcbus.tasks.zookeeper.position_history import histories, merged, positions_of, set_positions, undone
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 if TYPE_CHECKING:
     from cdcbus.consumer.config import LoadTask
     from cdcbus.producer.config import FetchTask
-    from cdcbus.tasks.bus_settings import BusSettings
-    from cdcbus.tasks.position_target import Target
+    from cdcbus.tasks.control.bus_settings import BusSettings
+    from cdcbus.tasks.control.reset import Target
 
 _word = click.argument("word", metavar="FILE|ID", shell_complete=complete_task_id)
 _live = click.option("--live", is_flag=True, help="Also while the task runs, which then goes on from there.")
@@ -69,9 +69,9 @@ def said_by_target(task_id: str, bus: BusSettings, topic: str) -> list[str]:
     task."""
     from cdcbus.consumer.config import LoadTask
     from cdcbus.plugins.errors import CdcError
-    from cdcbus.tasks.findings import Severity
-    from cdcbus.tasks.named_task import inspect_stored
-    from cdcbus.tasks.target_offsets import target_offsets
+    from cdcbus.tasks.config.diagnostics import Severity
+    from cdcbus.tasks.control.named_task import inspect_stored
+    from cdcbus.tasks.control.target_offsets import target_offsets
 
     try:
         task = inspect_stored(task_id, bus, Severity.ERROR).ready(f"task {task_id}").task
@@ -163,8 +163,8 @@ def find(word: str, place: str, topic: str | None, partition: int | None, as_jso
 
 
 def _task(word: str, bus: BusSettings) -> tuple[FetchTask | LoadTask, str]:
-    from cdcbus.tasks.findings import Severity
-    from cdcbus.tasks.named_task import inspect_named, place_of
+    from cdcbus.tasks.config.diagnostics import Severity
+    from cdcbus.tasks.control.named_task import inspect_named, place_of
 
     task = inspect_named(word, bus, Severity.ERROR).ready(place_of(word)).task
     return task, task.task_id
@@ -173,7 +173,7 @@ def _task(word: str, bus: BusSettings) -> tuple[FetchTask | LoadTask, str]:
 def _targets(
     task: FetchTask | LoadTask, word: str, stored: Mapping[str, str | None], topic: str | None, partition: int | None
 ) -> dict[str, Target]:
-    from cdcbus.tasks.position_target import find_targets
+    from cdcbus.tasks.control.reset import find_targets
 
     return find_targets(task, word, stored, topic, partition)
 

@@ -13,14 +13,14 @@ import click
 from cdcbus.ops.bus_options import bus_options
 from cdcbus.ops.tables import json_option, print_json
 from cdcbus.plugins.errors import CdcError, ConfigError
-from cdcbus.tasks.kinds import PATH_NAME
+from cdcbus.tasks.config.keys.types import PATH_NAME
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cdcbus.tasks.bus_settings import BusSettings
-    from cdcbus.tasks.source_nodes import SourceNodes
-    from cdcbus.tasks.sources import NamedSource
+    from cdcbus.tasks.config.named_sources import NamedSource
+    from cdcbus.tasks.control.bus_settings import BusSettings
+    from cdcbus.tasks.zookeeper.source_registry import SourceNodes
 
 
 def _read_name(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
@@ -65,8 +65,8 @@ def add(name: str, pairs: dict[str, str], is_file: bool, is_replacing: bool, bus
     For a secret write '${env:NAME}', '${file:/path}' or '${file:/path:key}', which each task fills where it runs. One that is written out
     is encrypted for ZooKeeper with the key of the setting secret.keyFile; without a key it is refused.
     """
-    from cdcbus.tasks.source_nodes import source_path
-    from cdcbus.tasks.sources import check_pairs, pairs_for_zookeeper, source_file, write_source_file
+    from cdcbus.tasks.config.named_sources import check_pairs, pairs_for_zookeeper, source_file, write_source_file
+    from cdcbus.tasks.zookeeper.source_registry import source_path
 
     check_pairs(pairs)
     if is_file:
@@ -99,7 +99,7 @@ def list_sources(as_json: bool, bus: BusSettings) -> None:
 
 def _rows(bus: BusSettings, failures: list[str]) -> Iterator[dict[str, str]]:
     """Those that can be read; why the others cannot goes to `failures`."""
-    from cdcbus.tasks.sources import in_folders, names_in
+    from cdcbus.tasks.config.named_sources import in_folders, names_in
 
     folders = _folders(bus)
     look = in_folders(folders)
@@ -145,7 +145,7 @@ def show(name: str, as_json: bool, bus: BusSettings) -> None:
 @bus_options
 def test(name: str, as_json: bool, bus: BusSettings) -> None:
     """Connect to source NAME, as a task would. Exits 1 when that fails."""
-    from cdcbus.tasks.source_check import check_source
+    from cdcbus.tasks.preflight.named_source import check_source
 
     found = _found(name, bus)
     failure = ""
@@ -164,7 +164,7 @@ def test(name: str, as_json: bool, bus: BusSettings) -> None:
 
 
 def _found(name: str, bus: BusSettings) -> NamedSource:
-    from cdcbus.tasks.source_nodes import source_path
+    from cdcbus.tasks.zookeeper.source_registry import source_path
 
     found = bus.source_lookup()(name)
     if found is None:
@@ -174,14 +174,14 @@ def _found(name: str, bus: BusSettings) -> NamedSource:
 
 
 def _folders(bus: BusSettings) -> tuple[Path, ...]:
-    from cdcbus.tasks.sources import source_folders
+    from cdcbus.tasks.config.named_sources import source_folders
 
     return source_folders(bus.sources_directory)
 
 
 @contextmanager
 def _nodes(bus: BusSettings) -> Iterator[SourceNodes]:
-    from cdcbus.tasks.source_nodes import source_nodes
+    from cdcbus.tasks.zookeeper.source_registry import source_nodes
 
     with source_nodes(bus.zookeeper, bus.zookeeper_auth) as nodes:
         yield nodes

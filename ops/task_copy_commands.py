@@ -10,15 +10,15 @@ from cdcbus.ops.bus_client import bus_client
 from cdcbus.ops.bus_options import bus_options
 from cdcbus.ops.task_words import task_argument
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.audit import audited
-from cdcbus.tasks.dist_nodes import DistNodes, dist_path
-from cdcbus.tasks.json_nodes import get_node
-from cdcbus.tasks.positions import ZooKeeperPositions, stored_positions
-from cdcbus.tasks.task_nodes import TASKS, TaskNodes
-from cdcbus.tasks.this_process import operator
+from cdcbus.tasks.process_identity import operator
+from cdcbus.tasks.zookeeper.audit import audited
+from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path
+from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, stored_positions
+from cdcbus.tasks.zookeeper.tasks import TASKS, TaskNodes
+from cdcbus.tasks.zookeeper.znode import get_node
 
 if TYPE_CHECKING:
-    from cdcbus.tasks.bus_settings import BusSettings
+    from cdcbus.tasks.control.bus_settings import BusSettings
 
 
 @click.command()

@@ -20,11 +20,11 @@ from cdcbus.ops.task_progress import print_failures, print_progress
 from cdcbus.ops.task_words import task_argument
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.minutes import Minute, Minutes, last_hour
-from cdcbus.tasks.task_nodes import Failure, Status, TaskNodes, status_of
+from cdcbus.tasks.runtime.throughput_history import Minute, Minutes, last_hour
+from cdcbus.tasks.zookeeper.tasks import Failure, Status, TaskNodes, status_of
 
 if TYPE_CHECKING:
-    from cdcbus.tasks.bus_settings import BusSettings
+    from cdcbus.tasks.control.bus_settings import BusSettings
 
 HEADING = ("task", "state", "node", "lag records", "lag s", "rows/s", "last row (UTC)", "last error")
 FOLLOW_SECONDS = 0.3

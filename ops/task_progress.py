@@ -10,7 +10,7 @@ import click
 from cdcbus.ops.tables import print_table
 
 if TYPE_CHECKING:
-    from cdcbus.tasks.task_nodes import Failure, Stat
+    from cdcbus.tasks.zookeeper.tasks import Failure, Stat
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 TABLES_SHOWN, FAILURES_SHOWN = 20, 5

@@ -15,14 +15,14 @@ from cdcbus.ops.tables import json_option, print_json
 from cdcbus.ops.task_words import task_argument
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.orders import order_start, refuse_by_hand
-from cdcbus.tasks.task_nodes import Status, TaskNodes, status_of
-from cdcbus.tasks.this_process import operator
+from cdcbus.tasks.control.commands import order_start, refuse_by_hand
+from cdcbus.tasks.process_identity import operator
+from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
-    from cdcbus.tasks.bus_settings import BusSettings
+    from cdcbus.tasks.control.bus_settings import BusSettings
 
 LOOK_SECONDS = 0.2
 AT_WORK = (State.WORKING, State.DONE)

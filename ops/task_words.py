@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from cdcbus.plugins.errors import CdcError
-from cdcbus.tasks.kinds import PATH_NAME
+from cdcbus.tasks.config.keys.types import PATH_NAME
 
 COMPLETE_SECONDS = 1.0
 
@@ -28,9 +28,9 @@ def complete_task_id(context: click.Context, parameter: click.Parameter, incompl
     """The ids in ZooKeeper that begin so; none where it does not answer at once."""
     import logging
 
-    from cdcbus.tasks.bus_settings import read_bus_settings
-    from cdcbus.tasks.positions import connect
-    from cdcbus.tasks.task_nodes import TaskNodes
+    from cdcbus.tasks.control.bus_settings import read_bus_settings
+    from cdcbus.tasks.zookeeper.positions import connect
+    from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     with suppress(CdcError):

@@ -32,7 +32,7 @@ from cdcbus.plugins.start import AtTime, Edge
 if TYPE_CHECKING:
     from cdcbus.consumer.config import LoadTask
     from cdcbus.producer.config import FetchTask
-    from cdcbus.tasks.bus_settings import BusSettings
+    from cdcbus.tasks.control.bus_settings import BusSettings
 
 WIDTH: Final = 160  # of tables where there is no terminal to ask
 _topic = click.argument("name", metavar="TOPIC")
@@ -42,7 +42,7 @@ _newest = click.option(
 
 
 def _read_time(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
-    from cdcbus.tasks.start_forms import KAFKA_START
+    from cdcbus.tasks.config.keys.start import KAFKA_START
 
     if text is None:
         return None
@@ -81,8 +81,8 @@ def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _task(word: str, bus: BusSettings) -> FetchTask | LoadTask:
-    from cdcbus.tasks.findings import Severity
-    from cdcbus.tasks.named_task import inspect_named, place_of
+    from cdcbus.tasks.config.diagnostics import Severity
+    from cdcbus.tasks.control.named_task import inspect_named, place_of
 
     return inspect_named(word, bus, Severity.ERROR).ready(place_of(word)).task
 
@@ -316,7 +316,7 @@ def lag(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
 def _lag(word: str, bus: BusSettings) -> Iterator[dict[str, Any]]:
     from cdcbus.consumer.config import LoadTask
     from cdcbus.consumer.offsets.start_offsets import chosen_partitions
-    from cdcbus.tasks.positions import connect, position_path, stored_positions
+    from cdcbus.tasks.zookeeper.positions import connect, position_path, stored_positions
 
     task = _task(word, bus)
     if not isinstance(task, LoadTask):

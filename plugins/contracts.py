@@ -1,4 +1,4 @@
-"""What each exchangeable part promises. Implementations: `converters/`, `loaders/`, `cdcbus.tasks.positions`."""
+"""What each exchangeable part promises. Implementations: `converters/`, `loaders/`, `cdcbus.tasks.zookeeper.positions`."""
 
 from __future__ import annotations
 

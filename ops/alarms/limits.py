@@ -9,11 +9,11 @@ from typing import Any
 
 from cdcbus.ops.alarms.channels import Receiver
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.bus_keys import ALARM_LIMIT_KEYS
-from cdcbus.tasks.interpolation import interpolate
-from cdcbus.tasks.keys import KEYS
-from cdcbus.tasks.kinds import Window
-from cdcbus.tasks.stored_task import Dist
+from cdcbus.tasks.config.keys.bus import ALARM_LIMIT_KEYS
+from cdcbus.tasks.config.keys.task import KEYS
+from cdcbus.tasks.config.keys.types import Window
+from cdcbus.tasks.config.placeholders import interpolate
+from cdcbus.tasks.zookeeper.task_configs import Dist
 
 
 @dataclass(frozen=True, slots=True)

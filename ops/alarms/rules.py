@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cdcbus.ops.alarms.limits import Limits
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.task_nodes import Stat
+from cdcbus.tasks.zookeeper.tasks import Stat
 
 SILENT_SECONDS = 60.0
 LONGEST_REASON = 1_000

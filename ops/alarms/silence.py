@@ -8,7 +8,7 @@ import time
 from kazoo.client import KazooClient
 
 from cdcbus.ops.alarms.store import AlarmNodes, Silence
-from cdcbus.tasks.audit import audited
+from cdcbus.tasks.zookeeper.audit import audited
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 EXPECTED = "expected a number and s, m, h or d, 366d at most; example: 2h"

@@ -25,11 +25,11 @@ from cdcbus.ops.not_taken import explained
 from cdcbus.ops.repeating import repeating
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.bus_nodes import BusNodes
-from cdcbus.tasks.bus_settings import BusSettings
-from cdcbus.tasks.dist_nodes import DistNodes
-from cdcbus.tasks.json_nodes import age_seconds
-from cdcbus.tasks.task_nodes import Status, TaskNodes, status_of
+from cdcbus.tasks.control.bus_settings import BusSettings
+from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
+from cdcbus.tasks.zookeeper.node_registry import BusNodes
+from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
+from cdcbus.tasks.zookeeper.znode import age_seconds
 
 LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 10.0

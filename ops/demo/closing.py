@@ -13,7 +13,7 @@ from cdcbus.ops.demo.schema import SCHEMA
 from cdcbus.ops.demo.task_files import FETCH
 from cdcbus.ops.demo.verdict import Comparisons, verdict_sentences, verdict_table
 from cdcbus.ops.demo.words import command, shown
-from cdcbus.tasks.positions import position_path
+from cdcbus.tasks.zookeeper.positions import position_path
 
 
 def verdict(comparisons: Comparisons) -> Sequence[RenderableType]:

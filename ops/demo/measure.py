@@ -22,7 +22,7 @@ from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.errors import BusUnavailable
 from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
 from cdcbus.producer.server.connection import latest_position
-from cdcbus.tasks.positions import position_path
+from cdcbus.tasks.zookeeper.positions import position_path
 
 RATE_SECONDS = 3.0  # rates are averages over so long
 ANSWER_SECONDS = 10.0

@@ -23,7 +23,7 @@ from cdcbus.ops.demo.verdict import Comparisons
 from cdcbus.ops.demo.words import shown
 from cdcbus.ops.stack import stack
 from cdcbus.ops.stack.addresses import Addresses
-from cdcbus.tasks.positions import connect
+from cdcbus.tasks.zookeeper.positions import connect
 
 
 @dataclass(frozen=True, slots=True)

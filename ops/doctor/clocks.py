@@ -12,9 +12,9 @@ from kazoo.exceptions import NoNodeError
 from cdcbus.plugins.errors import CdcError
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.server import connection as servers
-from cdcbus.tasks.bus_nodes import NODES, BusNodes
-from cdcbus.tasks.json_nodes import get_node
-from cdcbus.tasks.observations import ANSWER_SECONDS, Observation, ok, warning
+from cdcbus.tasks.preflight.result import ANSWER_SECONDS, Observation, ok, warning
+from cdcbus.tasks.zookeeper.node_registry import NODES, BusNodes
+from cdcbus.tasks.zookeeper.znode import get_node
 
 MOST_SECONDS = 2.0  # a node tells its time in whole seconds
 CURE = "Let all machines of the bus keep time by NTP: chronyc tracking."

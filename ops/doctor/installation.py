@@ -18,13 +18,13 @@ from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.topics import named_topics
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks.bus_nodes import BusNodes
-from cdcbus.tasks.bus_settings import BusSettings
-from cdcbus.tasks.check_load import check_target
-from cdcbus.tasks.findings import Severity
-from cdcbus.tasks.named_task import inspect_named, place_of
-from cdcbus.tasks.observations import CONNECT_SECONDS, Observation, error, failure, has_failed, ok, probe, warning
-from cdcbus.tasks.task_nodes import TaskNodes
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.control.bus_settings import BusSettings
+from cdcbus.tasks.control.named_task import inspect_named, place_of
+from cdcbus.tasks.preflight.load import check_target
+from cdcbus.tasks.preflight.result import CONNECT_SECONDS, Observation, error, failure, has_failed, ok, probe, warning
+from cdcbus.tasks.zookeeper.node_registry import BusNodes
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 Step = tuple[str, Callable[[], list[Observation]]]
 

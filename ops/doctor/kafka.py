@@ -14,7 +14,7 @@ from confluent_kafka.admin._resource import ResourceType
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.client_errors import Refusals
-from cdcbus.tasks.observations import Observation, error, ok, probe, warning
+from cdcbus.tasks.preflight.result import Observation, error, ok, probe, warning
 
 ANSWER_SECONDS = 8.0
 REACH_SECONDS = 3.0

@@ -12,7 +12,7 @@ from cdcbus.consumer.jvm import maven
 from cdcbus.consumer.jvm.cds_archive import archive_file
 from cdcbus.consumer.jvm.class_path import class_path
 from cdcbus.producer.publish import native
-from cdcbus.tasks.observations import Observation, ok, probe, warning
+from cdcbus.tasks.preflight.result import Observation, ok, probe, warning
 
 FREE_BYTES = 2 << 30
 OPEN_FILES = 4096

@@ -10,7 +10,7 @@ from functools import partial
 from kazoo.hosts import collect_hosts
 
 from cdcbus.plugins.errors import PositionUnavailable
-from cdcbus.tasks.observations import Observation, error, has_failed, ok, probe, warning
+from cdcbus.tasks.preflight.result import Observation, error, has_failed, ok, probe, warning
 
 ANSWER_SECONDS = 3.0
 

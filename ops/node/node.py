@@ -25,10 +25,10 @@ from cdcbus.ops.node.spark_process import SparkProcess, SparkTask
 from cdcbus.ops.node.task_process import RotatedLog, TaskProcess, start_task
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.bus_nodes import BusNodes, NodeWish
-from cdcbus.tasks.dist_nodes import DistNodes
-from cdcbus.tasks.json_nodes import Watch, now
-from cdcbus.tasks.task_nodes import ENDED, Run, TaskNodes, Wanted
+from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
+from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeWish
+from cdcbus.tasks.zookeeper.tasks import ENDED, Run, TaskNodes, Wanted
+from cdcbus.tasks.zookeeper.znode import Watch, now
 
 LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 from cdcbus.plugins.error_policy import growing_pause
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.dist import properties_lines
-from cdcbus.tasks.keys import ISOLATED, KEYS
-from cdcbus.tasks.kinds import FLAG, NUMBER, Kind, split_list
-from cdcbus.tasks.stored_task import Dist
+from cdcbus.tasks.config.keys.task import ISOLATED, KEYS
+from cdcbus.tasks.config.keys.types import FLAG, NUMBER, Kind, split_list
+from cdcbus.tasks.porter.dist_json import properties_lines
+from cdcbus.tasks.zookeeper.task_configs import Dist
 
 Value = TypeVar("Value")
 _SPARK_KEY = re.compile(r"((consumer|loader)\.source\.)?spark\.")

@@ -32,13 +32,13 @@ from cdcbus.consumer.spark.session import OpenSpark, shared_spark
 from cdcbus.ops.node.task_process import RotatedLog
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.plugins.log_context import TASK_AT_WORK
-from cdcbus.tasks.bus_settings import BusSettings
-from cdcbus.tasks.findings import Severity
-from cdcbus.tasks.named_task import inspect_stored, ready_task
-from cdcbus.tasks.positions import connect
-from cdcbus.tasks.runner import run_guarded, stop_signals
-from cdcbus.tasks.swimlane_lock import SESSION_SECONDS, Guard, guarded
-from cdcbus.tasks.this_process import NODE_VARIABLE, end_with_node, patiently
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.control.bus_settings import BusSettings
+from cdcbus.tasks.control.named_task import inspect_stored, ready_task
+from cdcbus.tasks.process_identity import NODE_VARIABLE, end_with_node, patiently
+from cdcbus.tasks.runtime.runner import run_guarded, stop_signals
+from cdcbus.tasks.zookeeper.lock import SESSION_SECONDS, Guard, guarded
+from cdcbus.tasks.zookeeper.positions import connect
 
 LOG = logging.getLogger(__name__)
 WAIT_SECONDS = 0.2

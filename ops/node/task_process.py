@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Thread
 from typing import IO
 
-from cdcbus.tasks.this_process import NODE_VARIABLE, PARENT_VARIABLE
+from cdcbus.tasks.process_identity import NODE_VARIABLE, PARENT_VARIABLE
 
 LOG_BYTES = 10 << 20
 LOG_FILES = 5

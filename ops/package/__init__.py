@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     )
     from cdcbus.plugins.registry import converter_names, make_converter
     from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableDdl, TableId
-    from cdcbus.tasks.check import check_task
-    from cdcbus.tasks.properties import ReadTask, read_task
-    from cdcbus.tasks.runner import run_task
+    from cdcbus.tasks.config.read_task import ReadTask, read_task
+    from cdcbus.tasks.preflight.check import check_task
+    from cdcbus.tasks.runtime.runner import run_task
 
 _MODULES = {
     "cdcbus.plugins.rowchange": ("Cell", "Column", "Op", "Origin", "Row", "RowChange", "Table", "TableDdl", "TableId"),
@@ -43,9 +43,9 @@ _MODULES = {
         "SourceError",
         "TargetError",
     ),
-    "cdcbus.tasks.properties": ("ReadTask", "read_task"),
-    "cdcbus.tasks.check": ("check_task",),
-    "cdcbus.tasks.runner": ("run_task",),
+    "cdcbus.tasks.config.read_task": ("ReadTask", "read_task"),
+    "cdcbus.tasks.preflight.check": ("check_task",),
+    "cdcbus.tasks.runtime.runner": ("run_task",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -13,14 +13,14 @@ from cdcbus.ops.not_taken import explained
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.bus import WebBus
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.bus_nodes import BusNodes, NodeInfo
-from cdcbus.tasks.findings import Severity
-from cdcbus.tasks.kinds import PATH_NAME
-from cdcbus.tasks.named_task import inspect_stored
-from cdcbus.tasks.orders import order_limit, order_start, order_taking, refuse_running
-from cdcbus.tasks.position_history import histories, positions_of, set_positions, undone
-from cdcbus.tasks.position_target import Target, find_targets
-from cdcbus.tasks.task_nodes import Status, TaskNodes, status_of
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.keys.types import PATH_NAME
+from cdcbus.tasks.control.commands import order_limit, order_start, order_taking, refuse_running
+from cdcbus.tasks.control.named_task import inspect_stored
+from cdcbus.tasks.control.reset import Target, find_targets
+from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
+from cdcbus.tasks.zookeeper.position_history import histories, positions_of, set_positions, undone
+from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
 
 if TYPE_CHECKING:
     from cdcbus.consumer.config import LoadTask
@@ -139,7 +139,7 @@ def dlq_replay(bus: WebBus, task_id: str, records: Collection[str] | None, who: 
     """Puts original records (None: all) to the ends of their partitions, and settles their letters; how many. Refused for a fetch task,
     whose letters do not hold the records, and, unless forced, where a row would go back in time."""
     from cdcbus.ops.fetch_letters import NO_REPLAY, FetchLetters
-    from cdcbus.tasks.letters import chosen_letters, replay_letters
+    from cdcbus.tasks.control.dead_letters import chosen_letters, replay_letters
 
     with _letters(bus, task_id) as topic:
         if isinstance(topic, FetchLetters):
@@ -151,7 +151,7 @@ def dlq_replay(bus: WebBus, task_id: str, records: Collection[str] | None, who: 
 
 def dlq_drop(bus: WebBus, task_id: str, records: Collection[str] | None, who: str) -> int:
     """Settles letters (None: all) without applying them; how many."""
-    from cdcbus.tasks.letters import chosen_letters, drop_letters
+    from cdcbus.tasks.control.dead_letters import chosen_letters, drop_letters
 
     with _letters(bus, task_id) as topic:
         letters: list[Any] = chosen_letters(topic, records)

@@ -24,11 +24,11 @@ from cdcbus.ops.web.auth import operator_of
 from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.plugins.errors import CdcError
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks import audit
-from cdcbus.tasks.bus_nodes import BusNodes, NodeInfo
-from cdcbus.tasks.position_history import histories, positions_of
-from cdcbus.tasks.position_target import Target
-from cdcbus.tasks.task_nodes import Status, TaskNodes, status_of
+from cdcbus.tasks.control.reset import Target
+from cdcbus.tasks.zookeeper import audit
+from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
+from cdcbus.tasks.zookeeper.position_history import histories, positions_of
+from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
 
 
 class Problem(BaseModel):

@@ -10,7 +10,7 @@ from threading import Event
 from fastapi import Request
 from kazoo.client import KazooClient
 
-from cdcbus.tasks.bus_settings import BusSettings
+from cdcbus.tasks.control.bus_settings import BusSettings
 
 
 @dataclass(frozen=True, slots=True)

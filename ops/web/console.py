@@ -34,11 +34,11 @@ from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.rowchange import Op
 from cdcbus.plugins.task_status import State
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks.audit import actions as audited_actions
-from cdcbus.tasks.bus_nodes import BusNodes, NodeInfo
-from cdcbus.tasks.lineage import ways
-from cdcbus.tasks.minutes import Minutes
-from cdcbus.tasks.task_nodes import TaskNodes
+from cdcbus.tasks.control.lineage import ways
+from cdcbus.tasks.runtime.throughput_history import Minutes
+from cdcbus.tasks.zookeeper.audit import actions as audited_actions
+from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 ACTIONS = 30  # of the audit, shown
 NOTICES = 50  # of alarms, shown

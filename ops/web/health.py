@@ -13,9 +13,9 @@ from cdcbus.ops.web.auth import is_logged_in
 from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.bus_nodes import BusNodes
-from cdcbus.tasks.json_nodes import age_seconds
-from cdcbus.tasks.task_nodes import Status, TaskNodes, status_of
+from cdcbus.tasks.zookeeper.node_registry import BusNodes
+from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
+from cdcbus.tasks.zookeeper.znode import age_seconds
 
 STILL_SECONDS = 300.0
 SILENT_SECONDS = 60.0

@@ -11,9 +11,9 @@ from starlette.responses import PlainTextResponse
 from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.ops.web.threads import ask_java, java_machines, own_threads
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.bus_nodes import NODES, BusNodes
-from cdcbus.tasks.json_nodes import get_node
-from cdcbus.tasks.task_nodes import Status, TaskNodes, status_of
+from cdcbus.tasks.zookeeper.node_registry import NODES, BusNodes
+from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
+from cdcbus.tasks.zookeeper.znode import get_node
 
 _Bus = Annotated[WebBus, Depends(bus_of)]
 router = APIRouter(prefix="/inspect/node", tags=["porter's pages"])

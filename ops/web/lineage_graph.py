@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cdcbus.tasks.lineage import Way
+from cdcbus.tasks.control.lineage import Way
 
 HEADINGS = ("Source", "Fetch task", "Topic", "Consumer task", "Target")
 KINDS = ("source", "task", "topic", "task", "target")

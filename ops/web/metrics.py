@@ -17,9 +17,9 @@ from starlette.responses import Response
 
 from cdcbus import __version__
 from cdcbus.ops.web.bus import WebBus, bus_of
-from cdcbus.tasks.bus_nodes import BusNodes, NodeInfo
-from cdcbus.tasks.json_nodes import age_seconds
-from cdcbus.tasks.task_nodes import Failure, Stat, Status, TaskNodes, status_of
+from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
+from cdcbus.tasks.zookeeper.tasks import Failure, Stat, Status, TaskNodes, status_of
+from cdcbus.tasks.zookeeper.znode import age_seconds
 
 router = APIRouter()
 

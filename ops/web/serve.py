@@ -13,8 +13,8 @@ import uvicorn
 from cdcbus.ops.web.app import make_app
 from cdcbus.ops.web.bus import WebBus, is_loopback
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.bus_settings import BusSettings
-from cdcbus.tasks.positions import connect
+from cdcbus.tasks.control.bus_settings import BusSettings
+from cdcbus.tasks.zookeeper.positions import connect
 
 LOG = logging.getLogger(__name__)
 END_SECONDS = 3

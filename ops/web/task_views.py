@@ -25,14 +25,14 @@ from cdcbus.plugins.loaders.jdbc_url import read_url
 from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
 from cdcbus.plugins.task_status import State
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks.dist_nodes import DistNodes
-from cdcbus.tasks.entries import Entry, is_inline_secret
-from cdcbus.tasks.findings import Finding, Severity
-from cdcbus.tasks.keys import find_key
-from cdcbus.tasks.minutes import MINUTE_SECONDS, Minute, Minutes, last_hour, minute_of
-from cdcbus.tasks.position_history import Change, histories, positions_of
-from cdcbus.tasks.properties import Inspection, inspect_dist
-from cdcbus.tasks.task_nodes import Status, TaskNodes, status_of
+from cdcbus.tasks.config.diagnostics import Finding, Severity
+from cdcbus.tasks.config.keys.task import find_key
+from cdcbus.tasks.config.parser import Entry, is_inline_secret
+from cdcbus.tasks.config.read_task import Inspection, inspect_dist
+from cdcbus.tasks.runtime.throughput_history import MINUTE_SECONDS, Minute, Minutes, last_hour, minute_of
+from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
+from cdcbus.tasks.zookeeper.position_history import Change, histories, positions_of
+from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
 
 KNOWN_SECONDS = 30.0  # how long a text is not read again, as the sources that it names may have changed
 OVERVIEW_SECONDS = 1.0  # how long all who look share one answer

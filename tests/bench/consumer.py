@@ -44,8 +44,8 @@ from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.task_status import TaskStatus
-from cdcbus.tasks.positions import MemoryPositions
-from cdcbus.tasks.properties import read_task
+from cdcbus.tasks.config.read_task import read_task
+from cdcbus.tasks.zookeeper.positions import MemoryPositions
 from tests.bench import backlog as backlogs
 from tests.bench.producer import fetch_task, publish
 

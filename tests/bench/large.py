@@ -37,7 +37,7 @@ from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.server.connection import latest_position
-from cdcbus.tasks.positions import connect as zookeeper
+from cdcbus.tasks.zookeeper.positions import connect as zookeeper
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection

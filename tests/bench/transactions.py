@@ -26,7 +26,7 @@ from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.run import Progress, run
 from cdcbus.producer.schema.history import MemorySchemas
 from cdcbus.producer.server.connection import latest_position
-from cdcbus.tasks.positions import MemoryPositions
+from cdcbus.tasks.zookeeper.positions import MemoryPositions
 from tests.bench.backlog import SCHEMA
 from tests.bench.producer import fetch_task
 

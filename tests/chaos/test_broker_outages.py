@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.tasks.positions import MemoryPositions
+from cdcbus.tasks.zookeeper.positions import MemoryPositions
 from tests.integration.producer.reading import connect, fetch_task, position
 from tests.integration.producer.running import Running
 from tests.support.committed import committed_canal

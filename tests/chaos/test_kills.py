@@ -18,7 +18,7 @@ from cdcbus.ops.demo.run import Options, prepare
 from cdcbus.ops.demo.task_files import TARGETS
 from cdcbus.ops.demo.tasks import TaskProcess, stop_tasks
 from cdcbus.ops.stack.addresses import Addresses
-from cdcbus.tasks.positions import connect
+from cdcbus.tasks.zookeeper.positions import connect
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]

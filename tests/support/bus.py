@@ -20,8 +20,8 @@ from kazoo.exceptions import NoNodeError
 
 from cdcbus.ops.cli import main
 from cdcbus.ops.stack.addresses import Addresses, Database
-from cdcbus.tasks.positions import connect
-from cdcbus.tasks.task_nodes import Status, TaskNodes, status_of
+from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
 
 Run = Callable[[str], Any]
 FETCH = """\

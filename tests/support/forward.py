@@ -16,7 +16,7 @@ from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.positions import kafka_positions_from_json
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
-from cdcbus.tasks.positions import connect, position_path
+from cdcbus.tasks.zookeeper.positions import connect, position_path
 from tests.support.committed import committed
 
 COLUMNS = (Column("id", "int(11)", 4), Column("customer", "varchar(20)"), Column("note", "text"))

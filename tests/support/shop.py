@@ -17,7 +17,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.plugins.positions import kafka_positions_from_json
-from cdcbus.tasks.positions import connect, position_path
+from cdcbus.tasks.zookeeper.positions import connect, position_path
 
 Query = Any  # runs a statement, gives its rows
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import httpx
 
 from cdcbus.ops.web.serve import serving
-from cdcbus.tasks.bus_settings import read_bus_settings
+from cdcbus.tasks.control.bus_settings import read_bus_settings
 
 TOKEN = "a-token-of-tests-0123"
 

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from cdcbus import __version__
 from cdcbus.ops.cli import main
-from cdcbus.tasks.properties import read_task
+from cdcbus.tasks.config.read_task import read_task
 
 ROOT = Path(__file__).parents[2]
 PAGES = [

@@ -22,7 +22,7 @@ from cdcbus.consumer.offsets.end_offset_watcher import Pace, asleep, is_quiet
 from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
-from cdcbus.tasks.positions import position_path
+from cdcbus.tasks.zookeeper.positions import position_path
 from tests.support.bus import load_text, open_bus
 from tests.support.waiting import wait_until
 

@@ -96,7 +96,7 @@ def late(kafka: str, topic: str) -> int:
 # Stands for a machine so busy that librdkafka's threads run long before Python's main thread does.
 SLOW = """
 import time
-from cdcbus.tasks.swimlane_lock import Guard
+from cdcbus.tasks.zookeeper.lock import Guard
 init = Guard.__init__
 Guard.__init__ = lambda self, client, on_lost, over: init(self, client, lambda: (time.sleep(5), on_lost()), over)
 """

@@ -14,7 +14,7 @@ from cdcbus.consumer.offsets.start_offsets import TopicLogs, starting_offsets
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import PositionLost
 from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
-from cdcbus.tasks.positions import MemoryPositions
+from cdcbus.tasks.zookeeper.positions import MemoryPositions
 
 pytestmark = pytest.mark.integration
 

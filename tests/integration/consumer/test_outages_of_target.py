@@ -24,7 +24,7 @@ from cdcbus.ops.stack.server import Server
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.task_nodes import TaskNodes
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from tests.support.secure_servers import answers, open_folder, place_of
 from tests.support.shop import Shop
 from tests.support.waiting import wait_until

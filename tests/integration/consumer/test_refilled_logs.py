@@ -27,8 +27,8 @@ from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.errors import LogRefilled
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.plugins.start import Edge
-from cdcbus.tasks.position_history import positions_of, set_positions
-from cdcbus.tasks.positions import connect
+from cdcbus.tasks.zookeeper.position_history import positions_of, set_positions
+from cdcbus.tasks.zookeeper.positions import connect
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.test_truth import Process, World, server
 from tests.support.forward import Forward, open_forward

@@ -31,8 +31,8 @@ from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch
 from cdcbus.plugins.positions import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.plugins.start import Edge
-from cdcbus.tasks.position_history import positions_of, set_positions
-from cdcbus.tasks.positions import ZooKeeperPositions, connect, position_path, written_path
+from cdcbus.tasks.zookeeper.position_history import positions_of, set_positions
+from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect, position_path, written_path
 from tests.contract.target_server import TargetServer
 from tests.integration.plugins.test_loaders import MysqlServer, PostgresqlServer
 from tests.support.records import records_of

@@ -19,10 +19,10 @@ from cdcbus.ops.alarms.store import AlarmNodes
 from cdcbus.ops.alarms.watch import Watch
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.bus_nodes import BusNodes
-from cdcbus.tasks.bus_settings import read_bus_settings
-from cdcbus.tasks.json_nodes import now, put_node
-from cdcbus.tasks.task_nodes import Run, Stat, TaskNodes
+from cdcbus.tasks.control.bus_settings import read_bus_settings
+from cdcbus.tasks.zookeeper.node_registry import BusNodes
+from cdcbus.tasks.zookeeper.tasks import Run, Stat, TaskNodes
+from cdcbus.tasks.zookeeper.znode import now, put_node
 from tests.support.bus import Bus, fetch_text, open_bus
 from tests.support.waiting import wait_until
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdcbus.ops.stack.addresses import Addresses, Database
-from cdcbus.tasks.bus_nodes import BusNodes
+from cdcbus.tasks.zookeeper.node_registry import BusNodes
 from tests.support.bus import Bus, fetch_text, load_text, open_bus
 
 pytestmark = pytest.mark.integration

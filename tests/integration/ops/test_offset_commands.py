@@ -15,8 +15,8 @@ from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget, Mark
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
-from cdcbus.tasks.positions import ZooKeeperPositions
-from cdcbus.tasks.swimlane_lock import lock_path
+from cdcbus.tasks.zookeeper.lock import lock_path
+from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions
 from tests.support.bus import Bus, fetch_text, load_text, open_bus, resting_text
 
 pytestmark = pytest.mark.integration

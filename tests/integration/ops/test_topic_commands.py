@@ -14,7 +14,7 @@ from cdcbus.ops.topic_log import ANSWER_SECONDS
 from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
-from cdcbus.tasks.positions import ZooKeeperPositions, connect
+from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
 
 pytestmark = pytest.mark.integration
 ORDERS = Table(TableId("shop", "orders"), (Column("id", "int", 4), Column("note", "varchar(20)")), ("id",))

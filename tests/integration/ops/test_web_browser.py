@@ -19,7 +19,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Addresses, Database, free_port
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.minutes import Minute, Minutes, minute_of
+from cdcbus.tasks.runtime.throughput_history import Minute, Minutes, minute_of
 from tests.support.bus import Bus, fetch_text, load_text, open_bus, postgresql_schema
 from tests.support.waiting import wait_until
 from tests.support.web import TOKEN

@@ -21,10 +21,10 @@ from cdcbus.ops.letter_counts import LetterCounts
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.task_status import State
 from cdcbus.producer.publish.oversized import LargeRecord, dead_letter
-from cdcbus.tasks.bus_settings import read_bus_settings
-from cdcbus.tasks.letters import drop_letters
-from cdcbus.tasks.minutes import Minute, Minutes, minute_of
-from cdcbus.tasks.properties import read_task
+from cdcbus.tasks.config.read_task import read_task
+from cdcbus.tasks.control.bus_settings import read_bus_settings
+from cdcbus.tasks.control.dead_letters import drop_letters
+from cdcbus.tasks.runtime.throughput_history import Minute, Minutes, minute_of
 from tests.support.bus import Bus, fetch_text, open_bus, resting_text
 from tests.support.waiting import wait_until
 from tests.support.web import TOKEN, pages

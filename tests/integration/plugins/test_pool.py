@@ -17,7 +17,7 @@ from cdcbus.ops.stack.addresses import Addresses, Database, free_port
 from cdcbus.plugins.contracts import JdbcTarget, Loader
 from cdcbus.plugins.errors import TargetMisconfigured, TargetUnavailable
 from cdcbus.plugins.loaders import engine, make_loader
-from cdcbus.tasks.properties import read_task
+from cdcbus.tasks.config.read_task import read_task
 
 pytestmark = pytest.mark.integration
 

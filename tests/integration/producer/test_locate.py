@@ -17,7 +17,7 @@ from cdcbus.producer.run import start_position
 from cdcbus.producer.server.connection import binlog_files, now_ms
 from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.source.row_events import Batch
-from cdcbus.tasks.positions import MemoryPositions
+from cdcbus.tasks.zookeeper.positions import MemoryPositions
 from tests.integration.producer.reading import IDLE_LIMIT, changes_of, fetch_task, position, read_batches
 from tests.support.waiting import wait_until
 

@@ -18,7 +18,7 @@ from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.start import Edge
 from cdcbus.producer.config import FetchTask, FilterConfig
 from cdcbus.producer.run import Progress
-from cdcbus.tasks.positions import ZooKeeperPositions, written_path
+from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, written_path
 from tests.integration.producer.reading import fetch_task, position, read_batches
 from tests.integration.producer.running import Running, canal, high_watermark, ids, messages
 

@@ -31,7 +31,7 @@ from cdcbus.producer.schema.history import MemorySchemas
 from cdcbus.producer.schema.resolver import SchemaReader
 from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.source.row_events import Batch
-from cdcbus.tasks.schema_store import ZooKeeperSchemas
+from cdcbus.tasks.zookeeper.schema_history import ZooKeeperSchemas
 from tests.integration.producer.reading import connect, fetch_task, global_variable, position, read
 from tests.integration.producer.running import Running, canal
 from tests.support.ddl_cases import CASES, shown, steps

@@ -9,10 +9,10 @@ import pytest
 from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import ConfigError, PositionConflict
-from cdcbus.tasks import audit
-from cdcbus.tasks.audit import actions, audited
-from cdcbus.tasks.position_history import set_positions
-from cdcbus.tasks.positions import connect
+from cdcbus.tasks.zookeeper import audit
+from cdcbus.tasks.zookeeper.audit import actions, audited
+from cdcbus.tasks.zookeeper.position_history import set_positions
+from cdcbus.tasks.zookeeper.positions import connect
 
 pytestmark = pytest.mark.integration
 

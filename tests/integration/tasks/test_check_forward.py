@@ -16,10 +16,10 @@ from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
-from cdcbus.tasks.check import check_task
-from cdcbus.tasks.observations import Observation, Outcome
-from cdcbus.tasks.positions import ZooKeeperPositions, connect
-from cdcbus.tasks.properties import read_task
+from cdcbus.tasks.config.read_task import read_task
+from cdcbus.tasks.preflight.check import check_task
+from cdcbus.tasks.preflight.result import Observation, Outcome
+from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
 from tests.support.records import records_of
 
 pytestmark = pytest.mark.integration

@@ -11,13 +11,13 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.cli import main
 from cdcbus.ops.stack.addresses import Addresses
-from cdcbus.tasks import properties
+from cdcbus.tasks.config import read_task
 from tests.integration.producer.reading import global_variable
 from tests.support.shop import open_shop
 
 pytestmark = pytest.mark.integration
 
-EXAMPLES = Path(properties.__file__).parent / "examples"
+EXAMPLES = Path(read_task.__file__).parents[1] / "examples"
 TABLES = {"orders": "id INT PRIMARY KEY", "order_items": "order_id INT, line INT, PRIMARY KEY (order_id, line)"}
 
 

@@ -22,11 +22,11 @@ from cdcbus.plugins.errors import BusRejected, BusUnavailable
 from cdcbus.plugins.registry import make_converter
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.publish.publisher import KafkaPublisher
-from cdcbus.tasks.entries import written_entries
-from cdcbus.tasks.findings import Findings
-from cdcbus.tasks.properties import inspect_text
-from cdcbus.tasks.source_check import check_source
-from cdcbus.tasks.sources import VOCABULARY, NamedSource
+from cdcbus.tasks.config.diagnostics import Findings
+from cdcbus.tasks.config.named_sources import VOCABULARY, NamedSource
+from cdcbus.tasks.config.parser import written_entries
+from cdcbus.tasks.config.read_task import inspect_text
+from cdcbus.tasks.preflight.named_source import check_source
 from tests.support.secure_servers import Authority, open_folder, place_of, running
 from tests.support.shop import open_shop
 from tests.support.waiting import wait_until
@@ -151,7 +151,7 @@ def look_at_named_source(servers: str, options: Mapping[str, str], seconds: floa
     """`cdcbus source test`."""
     text = f"servers={servers}\n" + "".join(f"kafka.{name}={value}\n" for name, value in options.items())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cdcbus.tasks.source_check.ANSWER_SECONDS", seconds)
+        patch.setattr("cdcbus.tasks.preflight.named_source.ANSWER_SECONDS", seconds)
         check_source(NamedSource("k", "k.properties", written_entries(text, Findings(), VOCABULARY)), {})
 
 

@@ -24,7 +24,7 @@ from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, Table
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.producer.run import Progress as FetchProgress
 from cdcbus.producer.server import connection as servers
-from cdcbus.tasks.lag import lag_meter
+from cdcbus.tasks.runtime.lag import lag_meter
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration

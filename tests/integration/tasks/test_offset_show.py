@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cdcbus.ops.cli import main
-from cdcbus.tasks.positions import ZooKeeperPositions, connect
+from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
 
 pytestmark = pytest.mark.integration
 

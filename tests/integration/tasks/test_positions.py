@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from cdcbus.plugins.errors import PositionConflict, PositionError, PositionUnavailable
-from cdcbus.tasks.positions import ZooKeeperPositions, connect
+from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
 from tests.contract.position_store import PositionStoreContract, eventually
 from tests.support.line import Line
 

@@ -8,8 +8,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import PositionUnavailable
-from cdcbus.tasks.positions import connect
-from cdcbus.tasks.schema_store import ZooKeeperSchemas
+from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.schema_history import ZooKeeperSchemas
 from tests.contract.schema_store import MakeStore, SchemaStoreContract
 
 pytestmark = pytest.mark.integration

@@ -13,9 +13,9 @@ from cdcbus.ops.cli import main
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.bus_settings import BusSettings, read_bus_settings
-from cdcbus.tasks.positions import ZooKeeperPositions, connect
-from cdcbus.tasks.properties import read_task
+from cdcbus.tasks.config.read_task import read_task
+from cdcbus.tasks.control.bus_settings import BusSettings, read_bus_settings
+from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
 
 pytestmark = pytest.mark.integration
 
@@ -155,7 +155,7 @@ def test_what_does_not_answer_is_one_sentence_without_its_secret(
     run: Run, source: Database, postgresql: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WRONG", "s3cret")
-    monkeypatch.setattr("cdcbus.tasks.source_check.ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr("cdcbus.tasks.preflight.named_source.ANSWER_SECONDS", 0.5)
     url = f"url=jdbc:postgresql://{postgresql.host}:{postgresql.port}/{postgresql.database}"
     run("add", "TARGET", url, f"userName={postgresql.user}", "password=${env:WRONG}")
     run("add", "DB", f"address={source.host}:{source.port}", f"username={source.user}", "password=${env:WRONG}")

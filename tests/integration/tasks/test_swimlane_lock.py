@@ -14,16 +14,16 @@ from kazoo.client import KazooClient
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import PositionConflict
-from cdcbus.tasks.epochs import epoch_path, next_epoch
-from cdcbus.tasks.positions import connect
-from cdcbus.tasks.swimlane_lock import LEASE_SECONDS, SESSION_SECONDS, held, lock_path
+from cdcbus.tasks.zookeeper.epochs import epoch_path, next_epoch
+from cdcbus.tasks.zookeeper.lock import LEASE_SECONDS, SESSION_SECONDS, held, lock_path
+from cdcbus.tasks.zookeeper.positions import connect
 from tests.support.bus import fetch_text, open_bus
 from tests.support.line import Line
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
-IDENTITY = "import json; from cdcbus.tasks.this_process import identity; print(json.dumps(identity()))"
+IDENTITY = "import json; from cdcbus.tasks.process_identity import identity; print(json.dumps(identity()))"
 
 
 @pytest.fixture

@@ -18,14 +18,15 @@ from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.task_status import State
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.producer.run import Progress
-from cdcbus.tasks import json_nodes, telling
-from cdcbus.tasks.json_nodes import get_node
-from cdcbus.tasks.lag import Lag
-from cdcbus.tasks.minutes import Minutes
-from cdcbus.tasks.positions import connect
-from cdcbus.tasks.stat import Percentiles, TableCounts
-from cdcbus.tasks.table_counts import add_to_porters_nodes
-from cdcbus.tasks.task_nodes import Failure, Run, Stat, TaskNodes
+from cdcbus.tasks.runtime import status_reporter
+from cdcbus.tasks.runtime.lag import Lag
+from cdcbus.tasks.runtime.table_counts import add_to_porters_nodes
+from cdcbus.tasks.runtime.throughput_history import Minutes
+from cdcbus.tasks.zookeeper import znode
+from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.stat import Percentiles, TableCounts
+from cdcbus.tasks.zookeeper.tasks import Failure, Run, Stat, TaskNodes
+from cdcbus.tasks.zookeeper.znode import get_node
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -42,9 +43,9 @@ def nodes(zookeeper: str, name: str) -> Iterator[TaskNodes]:
 
 @pytest.fixture(autouse=True)
 def without_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(telling, "TELL_SECONDS", 0.0)
+    monkeypatch.setattr(status_reporter, "TELL_SECONDS", 0.0)
     measured = Lag(None, 3.5, 1_800_000_000_000, 700, 0.25, 86_400.0)
-    monkeypatch.setattr(telling, "lag_meter", lambda _: lambda _: measured)
+    monkeypatch.setattr(status_reporter, "lag_meter", lambda _: lambda _: measured)
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def publish() -> object:
 
 def run(task: FetchTask, nodes: TaskNodes, rows: int, reason: str = "") -> None:
     """A task that sends `rows` inserts, fails once if there is a reason, and is over once it has told of them."""
-    stop, teller = Event(), telling.Teller(task, nodes, "n1")
+    stop, teller = Event(), status_reporter.Teller(task, nodes, "n1")
     with teller.telling(stop):
         teller(Progress())  # reading begins
         place = BinlogPosition("bin.1", 4 + rows, timestamp_ms=int(time() * 1000))
@@ -96,7 +97,7 @@ def test_what_was_done_with_many_tables_is_told_without_waiting_for_each_answer(
     counts = [TableCounts("shop", f"shop.t{number}", number, number) for number in range(450)]
     add_to_porters_nodes(nodes.client, "7", "n1", dict.fromkeys(counts[:100]))
     asked: list[int] = []
-    answered, take = [0], json_nodes.answer
+    answered, take = [0], znode.answer
 
     def answer(request: object) -> object:
         answered[0] += 1
@@ -109,18 +110,18 @@ def test_what_was_done_with_many_tables_is_told_without_waiting_for_each_answer(
 
         return request
 
-    monkeypatch.setattr(json_nodes, "answer", answer)
+    monkeypatch.setattr(znode, "answer", answer)
     for name in ("get_async", "set_async", "create_async"):
         monkeypatch.setattr(nodes.client, name, counted(getattr(nodes.client, name)))
     add_to_porters_nodes(nodes.client, "7", "n1", dict.fromkeys(counts))
-    assert max(asked) == json_nodes.AT_ONCE
+    assert max(asked) == znode.AT_ONCE
     for number, rows in ((0, 0), (99, 198), (100, 100), (449, 449)):
         told = get_node(nodes.client, f"/datas/task/7/stat/shop/SHOP.T{number}")
         assert told is not None and told.fields["insertRow"] == rows
 
 
 def test_a_task_that_waits_for_executors_says_so(nodes: TaskNodes, task: FetchTask) -> None:
-    teller = telling.Teller(task, nodes, "n1")
+    teller = status_reporter.Teller(task, nodes, "n1")
     with teller.telling(Event()):
         teller.status.waiting("for executors")
         wait_until(lambda: told(nodes) == (State.RETRYING, "task 7 waits for executors"), "the reason")
@@ -137,9 +138,9 @@ def test_a_task_that_fails_each_time_it_has_begun_to_read_is_retrying_until_it_g
     nodes: TaskNodes, task: FetchTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ahead, seen, put = [700], list[State](), nodes.put_stat
-    monkeypatch.setattr(telling, "lag_meter", lambda _: lambda _: Lag(bytes=ahead[0]))
+    monkeypatch.setattr(status_reporter, "lag_meter", lambda _: lambda _: Lag(bytes=ahead[0]))
     nodes.put_stat = lambda task_id, stat: (seen.append(stat.state), put(task_id, stat))[1]  # type: ignore[method-assign, func-returns-value]
-    teller = telling.Teller(task, nodes, "n1")
+    teller = status_reporter.Teller(task, nodes, "n1")
 
     def fail(reason: str) -> None:
         teller.status.retrying(f"{reason}; trying again in 0.5 s")
@@ -191,7 +192,7 @@ def test_failures_are_counted_while_they_are_the_same_and_porters_error_node_las
     nodes.client.create("/datas/task/7/dist/shop", b"{}", makepath=True)
     run(task, nodes, 1, "Kafka is away")
     nodes.add_failure("7", "node n1", "task 7: Kafka is away; trying again in 2 s")
-    with pytest.raises(DataError), telling.Teller(task, nodes, "n1").telling(Event()):
+    with pytest.raises(DataError), status_reporter.Teller(task, nodes, "n1").telling(Event()):
         raise DataError("record t[0]@5 is no row")
     gone = Run(State.ERROR, "record t[0]@5 is no row", node_id="n1")
     nodes.put_run("7", gone)  # as its node does next

@@ -19,7 +19,7 @@ from cdcbus.plugins.errors import ConfigError, SourceMisconfigured, TargetMiscon
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.producer.config import FetchTask, SourceConfig
 from cdcbus.producer.server import connection as servers
-from cdcbus.tasks.properties import inspect_text
+from cdcbus.tasks.config.read_task import inspect_text
 from tests.support.secure_servers import Authority, open_folder, place_of, running
 
 pytestmark = pytest.mark.integration

@@ -37,7 +37,7 @@ from cdcbus.plugins.contracts import NO_MARK, AppliedOffset, JdbcTarget, Mark
 from cdcbus.plugins.errors import OffsetConflict, PositionConflict, PositionUnavailable, TargetUnavailable
 from cdcbus.plugins.positions import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.plugins.start import Edge
-from cdcbus.tasks.positions import MemoryNode, MemoryPositions
+from cdcbus.tasks.zookeeper.positions import MemoryNode, MemoryPositions
 from tests.support.waiting import wait_until
 
 LANES: tuple[Lane, ...] = (("orders", 0), ("orders", 1), ("places", 0))

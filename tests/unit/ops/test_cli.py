@@ -16,8 +16,8 @@ from click.testing import CliRunner
 
 from cdcbus.ops.cli import main
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks import properties
-from cdcbus.tasks.observations import error, ok, warning
+from cdcbus.tasks.config import read_task
+from cdcbus.tasks.preflight.result import error, ok, warning
 
 GOOD = """\
 taskId=1
@@ -159,7 +159,7 @@ def test_ten_faults_are_told_in_one_run_with_their_lines() -> None:
 
 def test_the_examples_are_clean() -> None:
     """Offline; with what they connect to in tests/integration/tasks/test_examples.py."""
-    files = sorted(map(str, (Path(properties.__file__).parent / "examples").glob("*.properties")))
+    files = sorted(map(str, (Path(read_task.__file__).parents[1] / "examples").glob("*.properties")))
     environ = {"SOURCE_PASSWORD": "a", "TARGET_PASSWORD": "b"}
     result = CliRunner().invoke(main, ["task", "check", "--offline", "--strict", *files], env=environ)
     assert (result.exit_code, result.stdout.splitlines()) == (0, [f"{file}: 0 errors, 0 warnings, 0 notes" for file in files])
@@ -200,7 +200,7 @@ def test_check_as_json(odd: Path, tmp_path: Path) -> None:
 
 
 def test_check_connects_to_nothing_for_a_file_with_errors(bad: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdcbus.tasks.check.check_task", Failing(AssertionError()))
+    monkeypatch.setattr("cdcbus.tasks.preflight.check.check_task", Failing(AssertionError()))
     result = CliRunner().invoke(main, ["task", "check", str(bad)])
     assert result.exit_code == 1
     assert "connections:" not in result.stdout
@@ -249,7 +249,7 @@ SEEN = [ok("topic", "3 partitions"), warning("key", "a second one", "Look at it.
 
 
 def test_what_is_seen_of_the_systems_is_a_second_table_with_its_cures(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdcbus.tasks.check.check_task", lambda *_: SEEN)
+    monkeypatch.setattr("cdcbus.tasks.preflight.check.check_task", lambda *_: SEEN)
     result = CliRunner().invoke(main, ["task", "check", str(good)])
     assert result.exit_code == 0
     assert "connections: 1 ok, 1 warning, 0 errors" in result.stdout
@@ -259,7 +259,7 @@ def test_what_is_seen_of_the_systems_is_a_second_table_with_its_cures(good: Path
 
 
 def test_what_is_seen_of_the_systems_as_json(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdcbus.tasks.check.check_task", lambda *_: [*SEEN, error("target", "gone", "Start it.")])
+    monkeypatch.setattr("cdcbus.tasks.preflight.check.check_task", lambda *_: [*SEEN, error("target", "gone", "Start it.")])
     result = CliRunner().invoke(main, ["task", "check", "--json", str(good)])
     assert result.exit_code == 1
     (checked,) = json.loads(result.stdout)
@@ -302,19 +302,19 @@ class Failing:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])
 def test_an_interrupt_exits_130_without_a_word(monkeypatch: pytest.MonkeyPatch, good: Path, error: BaseException) -> None:
-    monkeypatch.setattr("cdcbus.tasks.properties.inspect_task", Failing(error))
+    monkeypatch.setattr("cdcbus.tasks.config.read_task.inspect_task", Failing(error))
     result = CliRunner().invoke(main, ["task", "check", "--offline", str(good)])
     assert (result.exit_code, result.output) == (130, "")
 
 
 def test_a_named_error_is_its_sentence(monkeypatch: pytest.MonkeyPatch, good: Path) -> None:
-    monkeypatch.setattr("cdcbus.tasks.properties.inspect_task", Failing(ConfigError("what, where, what to do")))
+    monkeypatch.setattr("cdcbus.tasks.config.read_task.inspect_task", Failing(ConfigError("what, where, what to do")))
     result = CliRunner().invoke(main, ["task", "run", str(good)])
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", "what, where, what to do\n")
 
 
 def test_an_unexpected_error_is_one_line_and_a_trace_only_when_asked_for(monkeypatch: pytest.MonkeyPatch, good: Path) -> None:
-    monkeypatch.setattr("cdcbus.tasks.properties.inspect_task", Failing(ZeroDivisionError("secret")))
+    monkeypatch.setattr("cdcbus.tasks.config.read_task.inspect_task", Failing(ZeroDivisionError("secret")))
     result = CliRunner().invoke(main, ["task", "check", "--offline", str(good)])
     assert result.exit_code == 1
     assert re.fullmatch(r"unexpected ZeroDivisionError; please report it.*\n", result.stderr)
@@ -326,7 +326,7 @@ def test_an_unexpected_error_is_one_line_and_a_trace_only_when_asked_for(monkeyp
 
 def process_with_fault(*arguments: str) -> subprocess.CompletedProcess[str]:
     code = (
-        "import sys, cdcbus.tasks.properties as p; from cdcbus.ops.cli import main\n"
+        "import sys, cdcbus.tasks.config.read_task as p; from cdcbus.ops.cli import main\n"
         "def fail(*_, **__): 1 / 0\n"
         "p.inspect_task = fail; main(sys.argv[1:])"
     )

@@ -15,8 +15,8 @@ from cdcbus.ops.demo.tasks import TaskProcess, leftovers, stop_leftovers, stop_t
 from cdcbus.ops.stack.addresses import Plan
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.positions import BinlogPosition
-from cdcbus.tasks.findings import Severity
-from cdcbus.tasks.properties import inspect_task
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.read_task import inspect_task
 
 START = BinlogPosition("mysql-bin.000001", 3005)
 

@@ -23,7 +23,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.cli import main
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks.properties import read_task
+from cdcbus.tasks.config.read_task import read_task
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "docker-compose.yml"

@@ -11,7 +11,7 @@ from cdcbus.ops.doctor.kafka import advertised, broker_settings, replicas
 from cdcbus.ops.doctor.machine import compiled
 from cdcbus.ops.doctor.zookeeper import ask, quorum
 from cdcbus.plugins.errors import PositionUnavailable
-from cdcbus.tasks.observations import Outcome
+from cdcbus.tasks.preflight.result import Outcome
 
 
 @pytest.mark.parametrize(

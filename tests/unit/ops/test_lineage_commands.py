@@ -7,10 +7,10 @@ from kazoo.exceptions import NoNodeError
 from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
 
 from cdcbus.ops.cli import main
-from cdcbus.tasks import properties
-from cdcbus.tasks.dist import properties_text
+from cdcbus.tasks.config import read_task
+from cdcbus.tasks.porter.dist_json import properties_text
 
-EXAMPLES = Path(properties.__file__).parent / "examples"
+EXAMPLES = Path(read_task.__file__).parents[1] / "examples"
 TREE = """\
 shop.orders at 127.0.0.1:3306
 └── topic shop, written by task mysql-to-kafka
@@ -127,7 +127,7 @@ def test_tasks_in_zookeeper_are_known_too_and_files_win(monkeypatch: pytest.Monk
         "/datas/task/10/position/x": "",
         "/datas/task/11/dist/x": "no json",
     }
-    monkeypatch.setattr("cdcbus.tasks.positions.connect", lambda address, auth: Tree(nodes))
+    monkeypatch.setattr("cdcbus.tasks.zookeeper.positions.connect", lambda address, auth: Tree(nodes))
     result = lineage("--json", "--tasks", EXAMPLES, "--zookeeper", "z:2181")
     found = {(way["topic"], way["load_task"]) for way in json.loads(result.stdout)}
     examples = {("shop", f"kafka-to-{target}") for target in ("kafka", "mysql", "oracle", "postgresql")}
@@ -136,7 +136,7 @@ def test_tasks_in_zookeeper_are_known_too_and_files_win(monkeypatch: pytest.Monk
 
 
 def test_an_empty_zookeeper_knows_no_tasks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("cdcbus.tasks.positions.connect", lambda address, auth: Tree({}))
+    monkeypatch.setattr("cdcbus.tasks.zookeeper.positions.connect", lambda address, auth: Tree({}))
     assert lineage("--tasks", tmp_path, "--zookeeper", "z:2181").stdout == "no tasks found\n"
 
 
@@ -151,7 +151,7 @@ def test_named_sources_are_looked_for_where_a_run_looks(tmp_path: Path, monkeypa
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "9.properties").write_text(properties_text(task), encoding="utf-8")
     nodes = {"/datas/task/10/dist/shop": json.dumps(task | {"taskId": "10"})}
-    monkeypatch.setattr("cdcbus.tasks.positions.connect", lambda address, auth: Tree(nodes))
+    monkeypatch.setattr("cdcbus.tasks.zookeeper.positions.connect", lambda address, auth: Tree(nodes))
     result = lineage("--json", "--zookeeper", "z:2181")
     assert result.stderr == ""
     assert {(way["load_task"], way["database"]) for way in json.loads(result.stdout)} == {

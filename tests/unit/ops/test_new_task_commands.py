@@ -8,8 +8,8 @@ from cdcbus.ops.cli import main
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks.new_task import example_text
-from cdcbus.tasks.properties import read_task
+from cdcbus.tasks.config.read_task import read_task
+from cdcbus.tasks.config.template import example_text
 
 ENVIRON = {"SOURCE_PASSWORD": "a", "TARGET_PASSWORD": "b"}
 FETCH_WORDS = "--route mysql->kafka --id 7 --source db1:3306 --source-user u --servers k1:9092,k2:9092 --topic t"

@@ -13,7 +13,7 @@ from cdcbus.ops.node import task_process
 from cdcbus.ops.node.offer import Offer, read_offer
 from cdcbus.ops.node.task_process import TaskProcess
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.this_process import identity, is_gone
+from cdcbus.tasks.process_identity import identity, is_gone
 from tests.support.waiting import wait_until
 
 
@@ -95,7 +95,7 @@ def test_a_log_that_cannot_be_written_stops_no_task(tmp_path: Path) -> None:
 def test_a_process_is_certainly_gone_only_when_this_machine_knows_it_no_more() -> None:
     me = identity()
     assert not is_gone(me)
-    words = [sys.executable, "-c", "import json; from cdcbus.tasks.this_process import identity; print(json.dumps(identity()))"]
+    words = [sys.executable, "-c", "import json; from cdcbus.tasks.process_identity import identity; print(json.dumps(identity()))"]
     import json
 
     other = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)

@@ -6,8 +6,8 @@ import pytest
 
 from cdcbus.ops.task_progress import print_failures, print_progress, sparkline
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.stat import Percentiles, TableCounts
-from cdcbus.tasks.task_nodes import Failure, Stat
+from cdcbus.tasks.zookeeper.stat import Percentiles, TableCounts
+from cdcbus.tasks.zookeeper.tasks import Failure, Stat
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from cdcbus.ops.web import auth
 from cdcbus.ops.web.app import make_app
 from cdcbus.ops.web.bus import WebBus, is_loopback
-from cdcbus.tasks.bus_settings import read_bus_settings
+from cdcbus.tasks.control.bus_settings import read_bus_settings
 
 TOKEN = "0123456789abcdef-token"
 HERE = {"host": "127.0.0.1:8190"}

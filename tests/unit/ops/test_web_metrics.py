@@ -9,10 +9,10 @@ from typing import Any
 
 from cdcbus.ops.web.metrics import METRICS, Described, of_node, of_task
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.bus_nodes import NodeInfo, NodeWish
-from cdcbus.tasks.json_nodes import now
-from cdcbus.tasks.stat import Percentiles, TableCounts
-from cdcbus.tasks.task_nodes import Failure, Run, Stat, Status
+from cdcbus.tasks.zookeeper.node_registry import NodeInfo, NodeWish
+from cdcbus.tasks.zookeeper.stat import Percentiles, TableCounts
+from cdcbus.tasks.zookeeper.tasks import Failure, Run, Stat, Status
+from cdcbus.tasks.zookeeper.znode import now
 
 ROOT = Path(__file__).parents[3]
 HEAD = "| metric | labels | meaning |"

@@ -19,10 +19,10 @@ from cdcbus.ops.web.topic_views import CellChange, cells_of
 from cdcbus.plugins.errors import PositionUnavailable
 from cdcbus.plugins.rowchange import Op, Origin, RowChange, Table, TableId
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.bus_settings import read_bus_settings
-from cdcbus.tasks.minutes import Minute
-from cdcbus.tasks.properties import inspect_text
-from cdcbus.tasks.task_nodes import Run, Stat, Status
+from cdcbus.tasks.config.read_task import inspect_text
+from cdcbus.tasks.control.bus_settings import read_bus_settings
+from cdcbus.tasks.runtime.throughput_history import Minute
+from cdcbus.tasks.zookeeper.tasks import Run, Stat, Status
 
 NOW = 1_795_281_330.0
 LAST = 1_795_281_240  # when the last whole minute before it began

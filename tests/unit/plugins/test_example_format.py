@@ -35,7 +35,7 @@ except ConversionError as error:
 TASK = """
 import sys
 from pathlib import Path
-from cdcbus.tasks.properties import read_task
+from cdcbus.tasks.config.read_task import read_task
 
 print(read_task(Path(sys.argv[1]), {}).task.converter)
 """

@@ -6,8 +6,8 @@ import re
 
 from hypothesis import strategies as st
 
-from cdcbus.tasks.key import Key, Route
-from cdcbus.tasks.keys import KEYS
+from cdcbus.tasks.config.keys.definition import Key, Route
+from cdcbus.tasks.config.keys.task import KEYS
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 WORD = st.text(st.characters(categories=("L", "N"), include_characters="_- $ü\N{GRINNING FACE}"), min_size=1, max_size=8).filter(str.strip)

@@ -7,10 +7,10 @@ import pytest
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.bus_keys import BUS_KEYS, nearest_bus_key
-from cdcbus.tasks.bus_settings import BusSettings, read_bus_settings, variable_of
-from cdcbus.tasks.encryption import KEY_FILE, KEY_FILE_VARIABLE
-from cdcbus.tasks.key import Key
+from cdcbus.tasks.config.encryption import KEY_FILE, KEY_FILE_VARIABLE
+from cdcbus.tasks.config.keys.bus import BUS_KEYS, nearest_bus_key
+from cdcbus.tasks.config.keys.definition import Key
+from cdcbus.tasks.control.bus_settings import BusSettings, read_bus_settings, variable_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 HEAD = "| setting | type, default | meaning |"

@@ -10,12 +10,12 @@ from cdcbus.plugins.kafka.producer import TopicShape
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
-from cdcbus.tasks.check_fetch import bytes_behind, describe_behind, describe_topic
-from cdcbus.tasks.check_grants import describe_grants
-from cdcbus.tasks.check_load import describe_offset_table, describe_table
-from cdcbus.tasks.check_server import describe_settings, retention_seconds
-from cdcbus.tasks.check_tables import describe_filter, describe_partition_key
-from cdcbus.tasks.observations import Observation
+from cdcbus.tasks.preflight.fetch import bytes_behind, describe_behind, describe_topic
+from cdcbus.tasks.preflight.load import describe_offset_table, describe_table
+from cdcbus.tasks.preflight.privileges import describe_grants
+from cdcbus.tasks.preflight.result import Observation
+from cdcbus.tasks.preflight.server import describe_settings, retention_seconds
+from cdcbus.tasks.preflight.source_tables import describe_filter, describe_partition_key
 
 SOURCE = SourceConfig((("db1", 3306),), "cdc")
 SOUND = {

@@ -10,9 +10,9 @@ from cdcbus.consumer.transform.mapper import Mapper
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
-from cdcbus.tasks.check_columns import describe_columns
-from cdcbus.tasks.check_records import Sample, describe_unreadable
-from cdcbus.tasks.observations import Observation
+from cdcbus.tasks.preflight.records import Sample, describe_unreadable
+from cdcbus.tasks.preflight.result import Observation
+from cdcbus.tasks.preflight.target_columns import describe_columns
 
 SOURCE = TableId("SHOP", "ORDERS")
 ID, NAME, COUNT = Column("ID", "int"), Column("NAME", "varchar(40)"), Column("COUNT", "int unsigned")

@@ -5,8 +5,8 @@
 
 from pathlib import Path
 
-from cdcbus.tasks.key import Key, Route
-from cdcbus.tasks.keys import KEYS
+from cdcbus.tasks.config.keys.definition import Key, Route
+from cdcbus.tasks.config.keys.task import KEYS
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 ROUTES = {

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.tasks.delays import WINDOW_SECONDS, Delays, percentiles
-from cdcbus.tasks.stat import Percentiles
+from cdcbus.tasks.runtime.delays import WINDOW_SECONDS, Delays, percentiles
+from cdcbus.tasks.zookeeper.stat import Percentiles
 
 MEASURED = st.lists(st.tuples(st.floats(0, 1e6), st.integers(1, 1000)), min_size=1, max_size=20)
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.dist import parse_dist, properties_lines
-from cdcbus.tasks.entries import read_entries
-from cdcbus.tasks.findings import Findings, Severity
-from cdcbus.tasks.properties import inspect_text
+from cdcbus.tasks.config.diagnostics import Findings, Severity
+from cdcbus.tasks.config.parser import read_entries
+from cdcbus.tasks.config.read_task import inspect_text
+from cdcbus.tasks.porter.dist_json import parse_dist, properties_lines
 
 CASES = sorted((Path(__file__).parents[2] / "golden" / "dist").glob("*.json"))
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

@@ -6,8 +6,8 @@ from cryptography.fernet import Fernet
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cdcbus.tasks.encryption import KEY_FILE_VARIABLE, decrypt, encrypt
-from cdcbus.tasks.interpolation import has_placeholder, interpolate, masked, sealed
+from cdcbus.tasks.config.encryption import KEY_FILE_VARIABLE, decrypt, encrypt
+from cdcbus.tasks.config.placeholders import has_placeholder, interpolate, masked, sealed
 
 
 @pytest.fixture

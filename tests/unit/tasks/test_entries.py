@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.entries import Entry, read_entries, read_text
-from cdcbus.tasks.findings import Findings, Severity
+from cdcbus.tasks.config.diagnostics import Findings, Severity
+from cdcbus.tasks.config.parser import Entry, read_entries, read_text
 
 
 def entries(text: str, **environ: str) -> tuple[dict[str, Entry], list[str]]:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from cdcbus.tasks.findings import Severity
-from cdcbus.tasks.properties import inspect_task
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.read_task import inspect_task
 
 CASES = sorted((Path(__file__).parents[2] / "golden" / "tasks").glob("*.properties"))
 ENVIRON = {"SOURCE_PASSWORD": "secret of the source", "KAFKA_PASSWORD": "secret of Kafka"}

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcbus.tasks.interpolation import has_placeholder, interpolate
+from cdcbus.tasks.config.placeholders import has_placeholder, interpolate
 
 
 def test_placeholders_stand_anywhere_in_a_value(tmp_path: Path) -> None:

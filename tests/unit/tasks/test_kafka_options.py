@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cdcbus.plugins.kafka.producer import _FIXED
-from cdcbus.tasks.findings import Severity
-from cdcbus.tasks.kafka_options import PRODUCER_FIXED
-from cdcbus.tasks.properties import Inspection, inspect_text
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.kafka_options import PRODUCER_FIXED
+from cdcbus.tasks.config.read_task import Inspection, inspect_text
 
 FETCH = """taskId=t
 consumer.consumerName=CanalFetch

@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from cdcbus.tasks.key import Key, Route
-from cdcbus.tasks.keys import KEYS, find_key, nearest_key
+from cdcbus.tasks.config.keys.definition import Key, Route
+from cdcbus.tasks.config.keys.task import KEYS, find_key, nearest_key
 
 # Every key of porter's tasks, as its users write it.
 PORTERS = """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdcbus.tasks.lag import Lag, binlog_retention, binlog_unread, bytes_between, unread_share
+from cdcbus.tasks.runtime.lag import Lag, binlog_retention, binlog_unread, bytes_between, unread_share
 
 FILES = [("bin.1", 100), ("bin.2", 200), ("bin.3", 300), ("bin.4", 50)]
 

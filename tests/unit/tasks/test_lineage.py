@@ -6,8 +6,8 @@ from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
-from cdcbus.tasks.lineage import Way, ways
-from cdcbus.tasks.topic_forms import TOPIC_RULES
+from cdcbus.tasks.config.keys.topics import TOPIC_RULES
+from cdcbus.tasks.control.lineage import Way, ways
 
 Task = FetchTask | LoadTask
 TO_PUBLIC = MapperRule(schema=("SHOP", "public"))

@@ -11,8 +11,8 @@ from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.run import Progress as Done
-from cdcbus.tasks.measures import FetchMeasures, LoadMeasures
-from cdcbus.tasks.stat import TableCounts
+from cdcbus.tasks.runtime.metrics import FetchMeasures, LoadMeasures
+from cdcbus.tasks.zookeeper.stat import TableCounts
 
 ORDERS = TableId("shop", "orders")
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.tasks.minutes import KEPT_SECONDS, Minute, last_hour, with_minute
+from cdcbus.tasks.runtime.throughput_history import KEPT_SECONDS, Minute, last_hour, with_minute
 
 BEGIN = 1_800_000_000 // 60 * 60
 

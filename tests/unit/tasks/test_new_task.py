@@ -1,6 +1,6 @@
 import pytest
 
-from cdcbus.tasks.new_task import example_text, task_text
+from cdcbus.tasks.config.template import example_text, task_text
 
 
 @pytest.mark.parametrize("route", ["mysql-to-kafka", "kafka-to-mysql", "kafka-to-oracle", "kafka-to-postgresql"])

@@ -5,7 +5,7 @@ from threading import Event
 import pytest
 
 from cdcbus.plugins.errors import BusUnavailable, ConfigError, PositionLost
-from cdcbus.tasks.observations import UNREACHED, Observation, Outcome, error, failure, has_failed, ok, overheard, probe, warning
+from cdcbus.tasks.preflight.result import UNREACHED, Observation, Outcome, error, failure, has_failed, ok, overheard, probe, warning
 
 
 def test_what_was_seen_before_an_error_is_kept() -> None:

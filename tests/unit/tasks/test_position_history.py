@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.positions import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
-from cdcbus.tasks.position_history import HISTORY, HISTORY_BYTES, Change, changed, history_to_json, merged, undone, without
-from cdcbus.tasks.positions import has_moved
+from cdcbus.tasks.zookeeper.position_history import HISTORY, HISTORY_BYTES, Change, changed, history_to_json, merged, undone, without
+from cdcbus.tasks.zookeeper.positions import has_moved
 
 OFFSETS = st.dictionaries(st.integers(0, 4), st.integers(-1, 9), min_size=1)
 BINLOG = '{"batchId":1,"logfileName":"mysql-bin.000501","offset":4}'

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks.findings import Severity
-from cdcbus.tasks.key import Route
-from cdcbus.tasks.keys import KEYS
-from cdcbus.tasks.properties import ReadTask, inspect_task, inspect_text, read_task
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.keys.definition import Route
+from cdcbus.tasks.config.keys.task import KEYS
+from cdcbus.tasks.config.read_task import ReadTask, inspect_task, inspect_text, read_task
 from tests.unit.tasks.any_task import entries
 
 ENVIRON = {"A": "a"}

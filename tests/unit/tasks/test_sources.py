@@ -9,11 +9,9 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError, PositionUnavailable
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks.encryption import KEY_FILE_VARIABLE
-from cdcbus.tasks.findings import Severity
-from cdcbus.tasks.interpolation import interpolate
-from cdcbus.tasks.properties import inspect_task, read_task
-from cdcbus.tasks.sources import (
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.encryption import KEY_FILE_VARIABLE
+from cdcbus.tasks.config.named_sources import (
     NamedSource,
     check_pairs,
     first_of,
@@ -24,6 +22,8 @@ from cdcbus.tasks.sources import (
     source_folders,
     write_source_file,
 )
+from cdcbus.tasks.config.placeholders import interpolate
+from cdcbus.tasks.config.read_task import inspect_task, read_task
 
 LOAD = """\
 taskId=1

@@ -2,7 +2,7 @@ import pytest
 
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import AfterOffset, AtGtid, AtTime, BinlogStart, Edge, KafkaStart, Replay
-from cdcbus.tasks.start_forms import BINLOG_START, KAFKA_START
+from cdcbus.tasks.config.keys.start import BINLOG_START, KAFKA_START
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 

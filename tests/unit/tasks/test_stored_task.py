@@ -16,12 +16,12 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks.dist import parse_dist, properties_text
-from cdcbus.tasks.encryption import KEY_FILE_VARIABLE
-from cdcbus.tasks.findings import Severity
-from cdcbus.tasks.key import Route
-from cdcbus.tasks.properties import inspect_dist, inspect_text
-from cdcbus.tasks.stored_task import Dist, dists_of, merged, texts_of
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.encryption import KEY_FILE_VARIABLE
+from cdcbus.tasks.config.keys.definition import Route
+from cdcbus.tasks.config.read_task import inspect_dist, inspect_text
+from cdcbus.tasks.porter.dist_json import parse_dist, properties_text
+from cdcbus.tasks.zookeeper.task_configs import Dist, dists_of, merged, texts_of
 from tests.unit.tasks.any_task import entries
 from tests.unit.tasks.test_properties import written
 

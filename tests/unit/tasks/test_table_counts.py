@@ -1,7 +1,7 @@
 """Counters of tables: told in short, and added up in porter's nodes."""
 
-from cdcbus.tasks.stat import TABLES_TOLD, TableCounts, from_json, to_json
-from cdcbus.tasks.table_counts import porters_object
+from cdcbus.tasks.runtime.table_counts import porters_object
+from cdcbus.tasks.zookeeper.stat import TABLES_TOLD, TableCounts, from_json, to_json
 
 ORDERS = TableCounts("shop", "shop.orders", 12, 7, 3, 1, 0, 1, 2)
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.json_nodes import JsonNode
-from cdcbus.tasks.task_nodes import Run, Stat, TaskNodes, Wanted, status_of
+from cdcbus.tasks.zookeeper.tasks import Run, Stat, TaskNodes, Wanted, status_of
+from cdcbus.tasks.zookeeper.znode import JsonNode
 
 
 class Stat_:

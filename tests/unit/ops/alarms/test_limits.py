@@ -11,7 +11,7 @@ import pytest
 from cdcbus.ops.alarms.channels import Receiver
 from cdcbus.ops.alarms.limits import Limits, limits_of
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.bus_settings import read_bus_settings
+from cdcbus.tasks.control.bus_settings import read_bus_settings
 
 
 def limits(dist: dict[str, Any], tmp_path: Path, lines: str = "", **environ: str) -> Limits:

@@ -10,7 +10,7 @@ import pytest
 from cdcbus.ops.alarms.limits import Limits
 from cdcbus.ops.alarms.rules import Seen, conditions
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.task_nodes import Stat
+from cdcbus.tasks.zookeeper.tasks import Stat
 
 LIMITS = Limits()
 FINE = Stat(State.WORKING, lag_records=9_999, lag_seconds=299.0, idle_seconds=3599.0, still_seconds=299.0, batch_seconds=299.0)

@@ -9,8 +9,8 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.kafka.topics import named_topics
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.tasks.kinds import Kind
-from cdcbus.tasks.topic_forms import NEW_TOPICS, TOPIC, TOPIC_RULES
+from cdcbus.tasks.config.keys.topics import NEW_TOPICS, TOPIC, TOPIC_RULES
+from cdcbus.tasks.config.keys.types import Kind
 
 
 def topic(rules: str, table: str) -> str:

@@ -1,0 +1,1 @@
+"""A task file's text to a typed task."""

@@ -1,0 +1,96 @@
+"""Settings -> the typed task of CanalFetch -> KAFKA_SYNC."""
+
+from __future__ import annotations
+
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.producer.config import DdlConfig, FetchTask, FilterConfig, HeartbeatConfig, SourceConfig
+from cdcbus.tasks.config.kafka_options import PRODUCER_FIXED, kafka_options
+from cdcbus.tasks.config.keys.start import BINLOG_START, ON_POSITION_LOST
+from cdcbus.tasks.config.keys.topics import TOPIC
+from cdcbus.tasks.config.keys.types import (
+    ADDRESSES,
+    FLAG,
+    ON_ERROR,
+    ON_STATEMENT,
+    PATH_NAME,
+    POSITIVE,
+    REGEXES,
+    ROW_IMAGE,
+    SECONDS,
+    SECRET,
+    SERVER_ID,
+    TABLE,
+    TEXT,
+    word,
+)
+from cdcbus.tasks.config.publish_keys import publish_config
+from cdcbus.tasks.config.settings import Settings, tables
+from cdcbus.tasks.config.source_tls import source_tls
+
+
+def fetch_task(task_id: str, settings: Settings) -> FetchTask:
+    """The task; whatever is missing or impossible is reported to the settings' findings."""
+    settings.get("consumer.converter", word("canalRow"))
+    includes, excludes = tables(settings)
+    return FetchTask(
+        task_id=task_id,
+        swimlane=settings.get("consumer.source.database", PATH_NAME) or "",
+        source=source_config(settings),
+        tables=FilterConfig(settings.get("consumer.source.filter", REGEXES) or (), includes, excludes),
+        publish=_publish(task_id, settings),
+        start=settings.get("consumer.offset", BINLOG_START),
+        position_interval_seconds=settings.get("consumer.source.positionIntervalSeconds", SECONDS) or 0.0,
+        ddl=_ddl(settings),
+        rows_per_record=_rows_per_record(settings),
+        on_position_lost=settings.get("consumer.source.onPositionLost", ON_POSITION_LOST),
+        heartbeat=_heartbeat(settings),
+        skips_statements=settings.get("consumer.onStatement", ON_STATEMENT) == "skip",
+    )
+
+
+def source_config(settings: Settings) -> SourceConfig:
+    """The server whose binlog is read."""
+    return SourceConfig(
+        addresses=settings.need("consumer.source.address", ADDRESSES, ()),
+        user=settings.need("consumer.source.username", TEXT, ""),
+        password=settings.get("consumer.source.password", SECRET) or "",
+        server_id=settings.get("consumer.source.slaveId", SERVER_ID) or None,
+        tls=source_tls(settings),
+        takes_partial=settings.get("consumer.source.rowImage", ROW_IMAGE) == "any",
+    )
+
+
+def _heartbeat(settings: Settings) -> HeartbeatConfig | None:
+    table = settings.get("consumer.source.heartbeatTable", TABLE)
+    return HeartbeatConfig(table, settings.get("consumer.source.heartbeatIntervalSeconds", SECONDS) or 0.0) if table else None
+
+
+def _publish(task_id: str, settings: Settings) -> PublishConfig:
+    given = kafka_options(settings, PRODUCER_FIXED, "kafka.", "loader.source.kafka.")
+    name = f"cdcbus-{task_id}-{settings.get('consumer.source.database', PATH_NAME)}"
+    return publish_config(settings, given, name, _dead_letter_topic(settings))
+
+
+def _ddl(settings: Settings) -> DdlConfig:
+    truncates, definitions = (settings.get(f"loader.source.{name}", FLAG) or False for name in ("truncate", "ddl"))
+    if definitions:
+        _need_canal_row(settings, "loader.source.ddl", "DDL")
+    return DdlConfig(truncates, definitions)
+
+
+def _rows_per_record(settings: Settings) -> int:
+    number = settings.get("loader.source.rowsPerRecord", POSITIVE) or 1
+    if number > 1:
+        _need_canal_row(settings, "loader.source.rowsPerRecord", "records of several rows")
+    return number
+
+
+def _need_canal_row(settings: Settings, key: str, what: str) -> None:
+    if settings.get("loader.source.oggJson", FLAG):
+        settings.reject(key, f"oggJson has no form for {what}: set loader.source.oggJson=false, which writes canalRow, or remove the line")
+
+
+def _dead_letter_topic(settings: Settings) -> str:
+    if settings.get("loader.onError", ON_ERROR) != "deadletter":
+        return ""
+    return settings.get("loader.deadletterTopic", TOPIC) or ""

@@ -1,0 +1,1 @@
+"""Every key of a task file and of the bus settings, as data."""

@@ -1,0 +1,54 @@
+"""What is known of one key of a task file: a row of the table of keys."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Flag, auto
+from functools import cache
+from typing import Any
+
+from cdcbus.tasks.config.keys.types import Kind
+
+
+class Route(Flag):
+    """The ways rows can go. FETCH: CanalFetch -> KAFKA_SYNC. LOAD: KafkaFetch -> Jdbc*. FORWARD: KafkaFetch -> KAFKA_SYNC."""
+
+    FETCH = auto()
+    LOAD = auto()
+    FORWARD = auto()
+    FROM_KAFKA = LOAD | FORWARD
+    TO_KAFKA = FETCH | FORWARD
+    ANY = FETCH | LOAD | FORWARD
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key, or one pattern of keys.
+
+    `default` is what holds when it is absent, as it would be written. `porter` says what porter does where that differs. `answer` is the
+    note given where the key is accepted without effect: on every route if `route` is ANY, else on the other ones; a key without one
+    gets a warning there. A `dead` key gets its warning everywhere.
+    """
+
+    name: str
+    kind: Kind[Any]
+    default: str
+    meaning: str
+    porter: str = ""
+    route: Route = Route.ANY
+    answer: str = ""
+    dead: str = ""
+
+    def is_for(self, route: Route) -> bool:
+        """Whether it has an effect on a route."""
+        return route in self.route
+
+    def matches(self, written: str) -> bool:
+        return _pattern(self.name).fullmatch(written) is not None
+
+
+@cache
+def _pattern(name: str) -> re.Pattern[str]:
+    text = re.escape(name).replace(r"\[i\]", r"\[[0-9]{1,6}\]").replace(r"\*", ".+")
+    return re.compile(re.sub(r"<[A-Z]+>", ".+", text), re.DOTALL)

@@ -1,0 +1,81 @@
+"""The forms of `consumer.offset`: text -> where a task starts when nothing is stored."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.plugins.start import AfterOffset, AtGtid, AtTime, BinlogStart, Edge, KafkaStart, Replay
+from cdcbus.tasks.config.keys.types import Kind
+
+FIRST_EVENT = 4  # behind the four magic bytes that open a binlog file
+MYSQL_GTID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(:([a-z_][a-z0-9_]{0,31}|[0-9]+(-[0-9]+)?))+"
+MARIADB_GTID = r"[0-9]+-[0-9]+-[0-9]+"
+GTIDS = re.compile(rf"({MYSQL_GTID}(\s*,\s*{MYSQL_GTID})*|{MARIADB_GTID}(\s*,\s*{MARIADB_GTID})*)", re.IGNORECASE)
+LAST_OFFSET = 2**63 - 1
+
+
+def _kafka(text: str) -> KafkaStart:
+    if text in tuple(Edge):
+        return Edge(text)
+    if re.fullmatch(r"-1|[0-9]{1,19}", text):
+        return AfterOffset(_offset(text))
+    if numbers := re.fullmatch(r"([0-9]{1,19})\s*-\s*([0-9]{1,19})", text):
+        first, last = _offset(numbers[1]), _offset(numbers[2])
+        if first > last:
+            raise ValueError("ends before it begins")
+        return Replay(first, last)
+    return _time(text)
+
+
+def _binlog(text: str) -> BinlogStart:
+    if text in tuple(Edge):
+        return Edge(text)
+    if GTIDS.fullmatch(text):
+        return AtGtid(re.sub(r"\s", "", text))
+    if place := re.fullmatch(r"([^\s:/,]+\.[0-9]{1,10})(?::([0-9]{1,19}))?", text):
+        pos = int(place[2] or FIRST_EVENT)
+        if pos < FIRST_EVENT:
+            raise ValueError("inside the file's head")
+        return BinlogPosition(place[1], pos)
+    return _time(text)
+
+
+def _offset(digits: str) -> int:
+    offset = int(digits)
+    if offset > LAST_OFFSET:
+        raise ValueError("beyond any offset")
+    return offset
+
+
+def _time(text: str) -> AtTime:
+    if not re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+        raise ValueError("not a time")
+    when = datetime.fromisoformat(text)
+    # One reading everywhere, whatever zone the machine is in.
+    seconds = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    if seconds < 0:
+        raise ValueError("before any log")
+    return AtTime(round(seconds * 1000))
+
+
+def _on_position_lost(text: str) -> Edge | None:
+    return None if text == "stop" else Edge(text)
+
+
+KAFKA_START: Kind[KafkaStart] = Kind(
+    "start",
+    _kafka,
+    "the last processed offset, a replay first-last, earliest, latest, or an ISO time (UTC unless it says otherwise)",
+    "1343115467 or 2788838-2791608 or 2024-05-01T03:04:05+08:00",
+)
+BINLOG_START: Kind[BinlogStart] = Kind(
+    "start",
+    _binlog,
+    "a binlog file, file:position, a GTID set, earliest, latest, or an ISO time (UTC unless it says otherwise)",
+    "mysql-bin.000064 or mysql-bin.000064:4 or 0-1-100 or 2024-05-01T03:04:05+08:00",
+)
+ON_POSITION_LOST: Kind[Edge | None] = Kind(
+    "word", _on_position_lost, "stop, earliest or latest; snapshot is for a later release, which takes snapshots", "stop"
+)

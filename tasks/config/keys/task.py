@@ -1,0 +1,394 @@
+"""Every key of a task file: the one place that knows them, from which suggestions and docs/configuration.md are made.
+
+In a name `[i]` stands for a number in brackets, `<X>` for any name, a final `*` for any rest.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+from cdcbus.tasks.config.keys.bus import ALARM_LIMIT_KEYS
+from cdcbus.tasks.config.keys.definition import Key, Route
+from cdcbus.tasks.config.keys.loader import JDBC_TARGET_KEYS, KAFKA_TARGET_KEYS, LOADER_KEYS, SOURCE_NAME_MEANING, STATUS_ANSWER
+from cdcbus.tasks.config.keys.mapper import MAPPER_KEYS
+from cdcbus.tasks.config.keys.start import ON_POSITION_LOST
+from cdcbus.tasks.config.keys.types import (
+    ADDRESSES,
+    CONSUMER,
+    EDGE,
+    FLAG,
+    NAMES,
+    NUMBER,
+    ON_STATEMENT,
+    PARTITIONS,
+    PATH_NAME,
+    POSITIVE,
+    REGEXES,
+    ROW_IMAGE,
+    SECONDS,
+    SECRET,
+    SERVER_ID,
+    START,
+    TABLE,
+    TABLES,
+    TEXT,
+    TLS_MODE,
+    word,
+)
+
+JDBC_FETCH_ANSWER = "accepted; this release has no JdbcFetch: it reads binlogs instead of polling tables"
+CANAL_ANSWER = "accepted; a setting inside canal, which is not used here"
+
+TASK_KEYS = (
+    Key("taskId", PATH_NAME, "", "The task's id, and the name of its directory in ZooKeeper. Required."),
+    Key("nodeId", NAMES, "", "The nodes that may run the task; absent: any."),
+    Key("status", word("NEW", "WORKING", "STOPPED", "DELETED"), "WORKING", "Whether nodes shall run the task.", answer=STATUS_ANSWER),
+    Key("localTask", FLAG, "false", "Set by porter's node itself.", answer="accepted; porter sets it itself, nothing reads it here"),
+    Key(
+        "positionCheckInterval",
+        NUMBER,
+        "60",
+        "Seconds that a lag of alarmPositionCount must last before [somebody is told](alarms.md); below 1: never.",
+        "-1, which is off, is the default; seconds between checks",
+    ),
+    Key("alarmPositionCount", NUMBER, "10000", "Lag in records from which to tell."),
+    Key("receiver[i].realName", TEXT, "", "Whose address the next one is; in mails, and for `alarm.webhook.url` and `alarm.exec.command`."),
+    Key("receiver[i].email", TEXT, "", "Who gets the task's alarms as mail, besides `alarm.smtp.to`."),
+    Key("receiver[i].phone", TEXT, "", "A telephone number, for `alarm.webhook.url` and `alarm.exec.command`: cdcbus calls nobody itself."),
+    *(
+        Key(key.name, key.kind, "", "As in [cdcbus.properties](#settings-for-all-tasks), for this task.", "not known")
+        for key in ALARM_LIMIT_KEYS
+    ),
+    Key("restartRetries", NUMBER, "20", "How often a node starts a failed task again."),
+    Key("restartIncreaseBySecond", NUMBER, "300", "Seconds by which the pause between starts grows."),
+    Key("porter.source.*", TEXT, "", "Named sources of a porter node.", answer="read from cdcbus.properties only; move the line there"),
+    Key("porter.*", TEXT, "", "Settings of a porter node.", answer="a setting of porter's node, not of a task; nothing reads it here"),
+)
+
+CONSUMER_KEYS = (
+    Key(
+        "consumer.consumerName",
+        CONSUMER,
+        "",
+        "What is read: `CanalFetch` a MySQL or MariaDB binlog, `KafkaFetch` Kafka topics. Required.",
+        "also JdbcFetch",
+    ),
+    Key(
+        "consumer.converter",
+        TEXT,
+        "",
+        "KafkaFetch: the form of the records, `oggJson` when absent; [all forms](formats.md). "
+        "CanalFetch: names the input, always `canalRow`.",
+        "KafkaFetch with canalRow drops every record",
+    ),
+    Key(
+        "consumer.includes",
+        TABLES,
+        "",
+        "Only these tables, by their source name, any case.",
+        "elements are not trimmed; one without a schema matches nothing",
+    ),
+    Key("consumer.excludes", TABLES, "", "Not these tables; ignored where includes is given.", "elements are not trimmed"),
+    Key(
+        "consumer.offset",
+        START,
+        "",
+        "Where to start when ZooKeeper holds no position. KafkaFetch: the last processed offset, a replay `a-b` (both included, "
+        "then the task ends), `earliest`, `latest`, an ISO time. CanalFetch: a binlog file, `file:position`, a GTID set, `earliest`, "
+        "`latest`, an ISO time. Times are UTC unless they say otherwise.",
+        "only a binlog file name works",
+    ),
+    Key("consumer.emptyFetchThreshold", NUMBER, "3600", "Seconds without rows from which to tell; below 1: never."),
+    Key("consumer.emptyFetchNoticeSpan", NUMBER, "3600", "Seconds between two notices of that."),
+    Key(
+        "consumer.eventProcessor.className",
+        TEXT,
+        "",
+        "What sees, changes, leaves out and adds rows between filter and mapping: a Python function, `module:function` or the name of an "
+        "entry point, see [event processors](loading.md#event-processors). A Java class is not run.",
+        "a Java class",
+        Route.FROM_KAFKA,
+        answer="accepted; a fetch task changes no rows: give it to the consumer task",
+    ),
+    Key(
+        "consumer.eventProcessor.content",
+        TEXT,
+        "",
+        "Path or source of that class.",
+        answer="accepted; Java classes are not run, rows pass unchanged: check that the target can do without",
+    ),
+    Key("consumer.metaSource.*", TEXT, "", "The database for row-count checks.", answer="accepted; this release makes no row-count checks"),
+    Key("consumer.source.sourceType", TEXT, "", "The kind of source.", answer="accepted; consumerName says what is read"),
+    Key("consumer.source.clientType", TEXT, "", "The kind of source.", answer="accepted; consumerName says what is read"),
+    Key("consumer.source.sourceName", PATH_NAME, "", SOURCE_NAME_MEANING),
+    Key(
+        "consumer.source.oncePollSize",
+        POSITIVE,
+        "",
+        "Kafka's `max.poll.records`; absent: about 5 MB of records, 8,000 at most.",
+        "default 1000, and how far a restart steps back",
+        Route.FROM_KAFKA,
+        answer="accepted; the binlog is read as it comes",
+    ),
+    Key(
+        "consumer.source.pollTimeOut",
+        NUMBER,
+        "",
+        "Milliseconds to wait for rows.",
+        "1000 for Kafka, -1 for canal",
+        answer="accepted; new rows are taken at once, without a wait of that length",
+    ),
+)
+
+KAFKA_SOURCE_KEYS = (
+    Key("consumer.source.servers", ADDRESSES, "", "The brokers. Required.", route=Route.FROM_KAFKA),
+    Key(
+        "consumer.source.topics",
+        NAMES,
+        "",
+        "The topics, each with a position of its own. Required.",
+        "elements are not trimmed",
+        Route.FROM_KAFKA,
+    ),
+    Key(
+        "consumer.source.group",
+        TEXT,
+        "",
+        "The consumer group whose offsets count where ZooKeeper has no position.",
+        "default `<ip>_<user>`",
+        Route.FROM_KAFKA,
+    ),
+    Key(
+        "consumer.source.firstConsumeFrom",
+        EDGE,
+        "",
+        "Where to start when nothing else says it. Absent: the task refuses to start.",
+        "default earliest",
+        Route.FROM_KAFKA,
+    ),
+    Key(
+        "consumer.source.partition",
+        PARTITIONS,
+        "",
+        "Only these partitions of each topic, `0,2`; absent: all. Beside several topics a single number is an error, but "
+        "for `0`, which means all there, as in porter.",
+        "one number; 0 is the default and means that none is chosen",
+        Route.FROM_KAFKA,
+    ),
+    Key(
+        "consumer.source.allowOffsetReset",
+        FLAG,
+        "false",
+        "Whether a stored offset that Kafka no longer has is replaced by the earliest one instead of stopping the task.",
+        route=Route.FROM_KAFKA,
+    ),
+    Key(
+        "consumer.source.maxRecordsPerBatch",
+        POSITIVE,
+        "50000",
+        "Records per batch at most; fewer where rows are large.",
+        "not known",
+        Route.FROM_KAFKA,
+    ),
+    Key(
+        "consumer.source.autoCommit",
+        FLAG,
+        "false",
+        "Whether Kafka keeps the position.",
+        answer="accepted; the position is always kept in ZooKeeper",
+    ),
+    Key(
+        "consumer.source.onceCommitInterval",
+        NUMBER,
+        "1000",
+        "Milliseconds between automatic commits.",
+        answer="accepted; the position is stored once a second",
+    ),
+)
+
+CANAL_SOURCE_KEYS = (
+    Key(
+        "consumer.source.address",
+        ADDRESSES,
+        "",
+        "The server, `host:port`. Several are tried one after the other: after 3 failures the next one's turn comes. Required.",
+        "one address",
+        Route.FETCH,
+    ),
+    Key("consumer.source.username", TEXT, "", "The user, who may read the binlog. Required.", route=Route.FETCH),
+    Key("consumer.source.password", SECRET, "", "The user's password.", route=Route.FETCH),
+    Key(
+        "consumer.source.sslMode",
+        TLS_MODE,
+        "",
+        "TLS to the server: `disabled`; `preferred`, where the server can; `required`; `verify-ca`, with a certificate of a known issuer; "
+        "`verify-identity`, and for that host. Absent: `verify-ca` beside sslCa, `required` beside sslCert, else `preferred`.",
+        "not known",
+        Route.FETCH,
+    ),
+    Key(
+        "consumer.source.sslCa",
+        TEXT,
+        "",
+        "PEM file of the issuers that are trusted; absent: those of the system.",
+        "not known",
+        Route.FETCH,
+    ),
+    Key(
+        "consumer.source.sslCert",
+        TEXT,
+        "",
+        "PEM file of the task's own certificate, where the user must have one.",
+        "not known",
+        Route.FETCH,
+    ),
+    Key("consumer.source.sslKey", TEXT, "", "PEM file of its key, without a password.", "not known", Route.FETCH),
+    Key(
+        "consumer.source.database",
+        PATH_NAME,
+        "binlog",
+        "The last part of the position's path; it does not filter.",
+        "required in effect",
+        Route.FETCH,
+    ),
+    Key(
+        "consumer.source.filter",
+        REGEXES,
+        "",
+        "Regular expressions for `schema.table`, any case, matched whole; absent: all.",
+        route=Route.FETCH,
+    ),
+    Key(
+        "consumer.source.slaveId",
+        SERVER_ID,
+        "",
+        "The server id as a replica, unique among the source's replicas; absent or 0: derived from the task's id.",
+        "default from the clock",
+        Route.FETCH,
+    ),
+    Key(
+        "consumer.source.rowImage",
+        ROW_IMAGE,
+        "full",
+        "`full`: the task stops at a row that was logged without some of its columns (`binlog_row_image` MINIMAL or NOBLOB); "
+        "`any`: such rows are sent as they are, see [row images](binlog.md#row-images).",
+        "not known",
+        Route.FETCH,
+    ),
+    Key(
+        "consumer.source.heartbeatTable",
+        TABLE,
+        "",
+        "`schema.table`. CanalFetch: the table at the source for [heartbeats](binlog.md#heartbeats); absent: none are written. "
+        "KafkaFetch: the table whose rows are heartbeats; absent: any that is called `cdcbus_heartbeat`.",
+        "not known",
+    ),
+    Key("consumer.source.heartbeatIntervalSeconds", SECONDS, "60", "Seconds between two heartbeats.", "not known", Route.FETCH),
+    Key(
+        "consumer.source.onPositionLost",
+        ON_POSITION_LOST,
+        "stop",
+        "When the server no longer has what comes next: `stop`, or go on without what lies between from the `earliest` or the `latest` "
+        "place that it has, with a line in the log.",
+        "not known; canal goes on by time, or at the latest",
+        Route.FETCH,
+    ),
+    Key(
+        "consumer.onStatement",
+        ON_STATEMENT,
+        "stop",
+        "At a statement that was logged as text (`binlog_format` STATEMENT or MIXED) and changes tables of the task, or may: `stop`, or "
+        "`skip` it, with a line in the log and the alarm `skipped`. Statements that change other tables never stop a task.",
+        "not known",
+        Route.FETCH,
+    ),
+    Key("consumer.source.positionIntervalSeconds", SECONDS, "1", "Seconds between two stores of the position.", "not known", Route.FETCH),
+    Key("consumer.source.parallel", FLAG, "false", "Whether canal parses on several threads.", answer=CANAL_ANSWER),
+    Key("consumer.source.canalId", TEXT, "", "canal's id.", answer=CANAL_ANSWER),
+    Key("consumer.source.canalName", TEXT, "", "canal's name.", answer=CANAL_ANSWER),
+    Key("consumer.source.sourcingType", TEXT, "MYSQL", "canal's kind of source.", answer=CANAL_ANSWER),
+)
+
+JDBC_SOURCE_KEYS = (
+    Key("consumer.source.tasksMax", NUMBER, "1", "JdbcFetch: parallel readers.", answer=JDBC_FETCH_ANSWER),
+    Key("consumer.source.table.<N>.table", TEXT, "", "JdbcFetch: the table.", answer=JDBC_FETCH_ANSWER),
+    Key("consumer.source.table.<N>.incrementColumn", TEXT, "", "JdbcFetch: the growing column.", answer=JDBC_FETCH_ANSWER),
+    Key("consumer.source.table.<N>.incrementColumnSpan", NUMBER, "500", "JdbcFetch: rows per poll.", answer=JDBC_FETCH_ANSWER),
+    Key("consumer.source.table.<N>.timestampColumn", TEXT, "", "JdbcFetch: the time column.", answer=JDBC_FETCH_ANSWER),
+    Key("consumer.source.table.<N>.timestampColumnCast", TEXT, "", "JdbcFetch: SQL for its epoch milliseconds.", answer=JDBC_FETCH_ANSWER),
+    Key("consumer.source.table.<N>.timestampSpan", NUMBER, "300000", "JdbcFetch: milliseconds per poll.", answer=JDBC_FETCH_ANSWER),
+    Key(
+        "consumer.source.userName",
+        TEXT,
+        "",
+        "JdbcFetch: the user.",
+        dead="JdbcFetch's spelling, without effect here; CanalFetch reads consumer.source.username: rename it",
+    ),
+    *(
+        Key(f"consumer.source.{name}", TEXT, "", f"JdbcFetch: as loader.source.{name}.", answer=JDBC_FETCH_ANSWER)
+        for name in (
+            "url",
+            "driverClassName",
+            "dbType",
+            "minPoolSize",
+            "maxPoolSize",
+            "initialPoolSize",
+            "maxWait",
+            "connectionErrorRetryAttempts",
+            "validationQueryTimeout",
+            "testOnBorrow",
+            "testOnReturn",
+            "makePrimaryKeyWhenNo",
+            "retries",
+        )
+    ),
+)
+
+ISOLATED = "spark.isolated"
+
+PASSED_THROUGH = (
+    Key("kafka.*", TEXT, "", "A setting of the Kafka client, by its own name; see [TLS and logins](#tls-and-logins).", "not known"),
+    Key("consumer.source.kafka.*", TEXT, "", "The same.", "not known", Route.FROM_KAFKA),
+    Key("loader.source.kafka.*", TEXT, "", "The same.", "not known", Route.TO_KAFKA),
+    Key(
+        ISOLATED,
+        FLAG,
+        "false",
+        "Whether a node runs the task in a Spark application of its own, not in the one that its tasks share; so do other `spark.*` keys.",
+        "not known",
+        Route.FROM_KAFKA,
+    ),
+    Key("spark.*", TEXT, "", "A setting of Spark, by its own name.", "not known", Route.FROM_KAFKA),
+    Key("consumer.source.spark.*", TEXT, "", "The same.", "not known", Route.FROM_KAFKA),
+    Key("loader.source.spark.*", TEXT, "", "The same.", "not known", Route.FROM_KAFKA),
+)
+
+KEYS: dict[str, Key] = {
+    key.name: key
+    for key in (
+        *TASK_KEYS,
+        *CONSUMER_KEYS,
+        *KAFKA_SOURCE_KEYS,
+        *CANAL_SOURCE_KEYS,
+        *JDBC_SOURCE_KEYS,
+        *LOADER_KEYS,
+        *JDBC_TARGET_KEYS,
+        *KAFKA_TARGET_KEYS,
+        *MAPPER_KEYS,
+        *PASSED_THROUGH,
+    )
+}
+PATTERNS = tuple(key for key in KEYS.values() if re.search(r"[*<\[]", key.name))
+
+
+def find_key(written: str) -> Key | None:
+    """The key of a written name, or None when there is no such key."""
+    return KEYS.get(written) or next((key for key in PATTERNS if key.matches(written)), None)
+
+
+def nearest_key(written: str) -> str | None:
+    """The known key that looks most like an unknown one."""
+    names = {re.sub(r"<[a-z]+>|\*", "", name.casefold()): name for name in KEYS}
+    close = difflib.get_close_matches(re.sub(r"\[\s*[0-9]+\s*\]", "[i]", written).casefold(), names, n=1, cutoff=0.75)
+    return names[close[0]] if close else None

@@ -1,0 +1,169 @@
+"""Settings -> the typed task of KafkaFetch -> Jdbc* or KAFKA_SYNC."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cdcbus.consumer.config import DeadLetterConfig, LoadTask, OnError, SchemaChange, TopicConfig
+from cdcbus.consumer.transform.processor import KEY as PROCESSOR_KEY
+from cdcbus.consumer.transform.processor import is_python
+from cdcbus.plugins.contracts import JdbcTarget, ZeroDate
+from cdcbus.plugins.kafka.client_options import CONNECTING, Client
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.registry import converter_names
+from cdcbus.plugins.start import AfterOffset, Edge, KafkaStart, Replay
+from cdcbus.tasks.config.kafka_options import CONSUMER_FIXED, PRODUCER_FIXED, kafka_options
+from cdcbus.tasks.config.keys.start import KAFKA_START
+from cdcbus.tasks.config.keys.task import ISOLATED
+from cdcbus.tasks.config.keys.types import (
+    EDGE,
+    FLAG,
+    JDBC_URL,
+    LOADER,
+    NAMES,
+    NATURAL,
+    NUMBER,
+    ON_ERROR,
+    PARTITIONS,
+    POSITIVE,
+    SCHEMA_CHANGE,
+    SECRET,
+    TABLE,
+    TEXT,
+    ZERO_DATE,
+    word,
+)
+from cdcbus.tasks.config.mapper_rules import mapper_rules
+from cdcbus.tasks.config.publish_keys import publish_config
+from cdcbus.tasks.config.settings import Settings, tables
+
+
+def load_task(task_id: str, settings: Settings) -> LoadTask:
+    """The task; whatever is missing or impossible is reported to the settings' findings."""
+    source, loader = _source(settings), _loader(settings)
+    includes, excludes = tables(settings)
+    first_consume_from = settings.get("consumer.source.firstConsumeFrom", EDGE)
+    return LoadTask(
+        task_id=task_id,
+        source=source,
+        converter=settings.get("consumer.converter", word(*converter_names())) or "oggJson",
+        loader=loader,
+        target=_publish(task_id, settings) if loader == "KAFKA_SYNC" else jdbc_target(task_id, settings),
+        includes=includes,
+        excludes=excludes,
+        rules=mapper_rules(settings),
+        processor=_processor(settings),
+        insert_on_update_error=bool(settings.get("loader.insertOnUpdateError", FLAG)),
+        merge=bool(settings.get("loader.merge", FLAG)),
+        weights=_weights(settings),
+        schema_change=SchemaChange(settings.get("loader.schemaChange", SCHEMA_CHANGE) or SchemaChange.STOP),
+        on_error=OnError(settings.get("loader.onError", ON_ERROR) or OnError.STOP),
+        dead_letters=DeadLetterConfig(
+            settings.get("loader.deadletterTopic", TEXT) or "", settings.get("loader.deadletterLimit", POSITIVE) or 0
+        ),
+        start=_start(settings, source.topics),
+        first_consume_from=Edge(first_consume_from) if first_consume_from else None,
+        allow_offset_reset=bool(settings.get("consumer.source.allowOffsetReset", FLAG)),
+        max_records_per_batch=settings.get("consumer.source.maxRecordsPerBatch", POSITIVE) or 0,
+        spark_options=_spark_options(settings),
+        heartbeats=settings.get("consumer.source.heartbeatTable", TABLE),
+    )
+
+
+def _loader(settings: Settings) -> str:
+    name = settings.get("loader.loaderName", LOADER) or ""
+    return "JdbcBatch" if name == "JdbcMultiThread" else name
+
+
+def _source(settings: Settings) -> TopicConfig:
+    topics = settings.need("consumer.source.topics", NAMES, ())
+    # Only when it is written: what is chosen without it is better than porter's default.
+    name = "consumer.source.oncePollSize"
+    options = {"max.poll.records": str(settings.get(name, POSITIVE))} if settings.has(name) else {}
+    given = kafka_options(settings, CONSUMER_FIXED, "kafka.", "consumer.source.kafka.")
+    return TopicConfig(
+        servers=settings.servers("consumer.source.servers"),
+        topics=topics,
+        partitions=_partitions(settings, topics),
+        group=settings.get("consumer.source.group", TEXT) or "",
+        kafka_options=options | given.of(Client.JAVA),
+        look_up_options=given.of(Client.LOOK_UP),
+    )
+
+
+def _publish(task_id: str, settings: Settings) -> PublishConfig:
+    """What `kafka.*` says of reading is not for the client that writes."""
+    given = kafka_options(settings, PRODUCER_FIXED, "kafka.", "loader.source.kafka.")
+    own = {name: value for name, value in given.options.items() if given.keys[name] != f"kafka.{name}" or CONNECTING.match(name)}
+    return publish_config(settings, replace(given, options=own), f"cdcbus-{task_id}")
+
+
+def _partitions(settings: Settings, topics: tuple[str, ...]) -> tuple[int, ...]:
+    name = "consumer.source.partition"
+    partitions = settings.get(name, PARTITIONS) or ()
+    if len(partitions) != 1 or len(topics) < 2:
+        if partitions == (0,):
+            settings.note(name, "only partition 0 is read; remove the line to read all")
+        return partitions
+    if partitions != (0,):
+        settings.reject(name, f"partition {partitions[0]} of {len(topics)} topics; expected one topic; example: topics={topics[0]}")
+    else:
+        settings.warn(name, "0 beside several topics is read as in porter: all partitions of all topics; remove the line")
+    return ()
+
+
+def _start(settings: Settings, topics: tuple[str, ...]) -> KafkaStart | None:
+    name = "consumer.offset"
+    start = settings.get(name, KAFKA_START)
+    if isinstance(start, AfterOffset | Replay) and len(topics) > 1:
+        settings.reject(name, f"one offset for {len(topics)} topics; expected one topic, or a time; example: {name}=2024-05-01T03:04:05Z")
+    return start
+
+
+def jdbc_target(task_id: str, settings: Settings) -> JdbcTarget:
+    """The database that rows go to."""
+    size = settings.get("loader.source.maxPoolSize", POSITIVE) or 0
+    return JdbcTarget(
+        url=settings.need("loader.source.url", JDBC_URL, ""),
+        user=settings.get("loader.source.userName", TEXT) or "",
+        password=settings.get("loader.source.password", SECRET) or "",
+        task_id=task_id,
+        pool_size=size,
+        min_connections=max(_connections(settings, name, size) for name in ("loader.source.minPoolSize", "loader.source.initialPoolSize")),
+        max_wait_seconds=(settings.get("loader.source.maxWait", POSITIVE) or 0) / 1000,
+        connect_retries=settings.get("loader.source.connectionErrorRetryAttempts", NUMBER) or 0,
+        is_tested=bool(settings.get("loader.source.testOnBorrow", FLAG)),
+        zero_date=ZeroDate(settings.get("loader.zeroDate", ZERO_DATE) or ZeroDate.REJECT),
+    )
+
+
+def _connections(settings: Settings, name: str, most: int) -> int:
+    wanted = settings.get(name, NATURAL) or 0
+    if wanted > most:
+        settings.warn(name, f"{wanted} connections are more than maxPoolSize, which is {most}: {most} are opened")
+    return min(wanted, most)
+
+
+def _spark_options(settings: Settings) -> dict[str, str]:
+    rests = settings.below("spark.", "consumer.source.spark.", "loader.source.spark.")
+    options = {f"spark.{rest}": value for rest, value in rests.items()}
+    if options.get("spark.speculation", "").strip().lower() == "true":
+        settings.reject("spark.speculation", "true has Spark apply one lane twice at the same time, which no order survives: leave it out")
+    settings.get(ISOLATED, FLAG)  # nodes read it; here it is checked
+    return {name: value for name, value in options.items() if name != ISOLATED}
+
+
+def _processor(settings: Settings) -> str:
+    name = settings.get(PROCESSOR_KEY, TEXT) or ""
+    if not name or is_python(name):
+        return name
+    settings.note(
+        PROCESSOR_KEY, "Java classes are not run, rows pass unchanged: check that the target can do without, or name a Python function"
+    )
+    return ""
+
+
+def _weights(settings: Settings) -> dict[str, int]:
+    prefix = "loader.weight."
+    names = [name for name in settings.entries if name.startswith(prefix) and settings.has(name)]
+    return {name.removeprefix(prefix).upper(): settings.get(name, NUMBER) or 0 for name in names}

@@ -1,0 +1,93 @@
+"""Settings -> the rules of `mapper[i].*`."""
+
+from __future__ import annotations
+
+import re
+
+from cdcbus.consumer.config import MapperRule
+from cdcbus.consumer.transform.cells.expression import Expression, constant
+from cdcbus.consumer.transform.cells.mask import Mask
+from cdcbus.consumer.transform.mapper import is_pattern, selector, targets
+from cdcbus.tasks.config.keys.mapper import EXPRESSION, MASK
+from cdcbus.tasks.config.keys.types import FLAG, NAMES, PAIR, TEXT
+from cdcbus.tasks.config.settings import Settings
+
+MAPPER_KEY = re.compile(
+    r"mapper\[([0-9]+)\]\.((schema|table|include|ignore|forceMatched)|(column|constant|expression|mask)\.(.+))", re.DOTALL
+)
+
+
+def mapper_rules(settings: Settings) -> tuple[MapperRule, ...]:
+    """The rules, by number; what is wrong with them is reported to the settings' findings."""
+    numbers: set[int] = set()
+    for name in settings.entries:
+        found = MAPPER_KEY.fullmatch(name)
+        if found is None:
+            continue
+        if found[1] != str(int(found[1])):
+            settings.reject(name, f"a number with zeros before it; expected mapper[{int(found[1])}].{found[2]}")
+        elif settings.has(name):
+            numbers.add(int(found[1]))
+        else:
+            settings.warn(name, "empty, the same as no line: remove it, or give it a value")
+    rules = {number: _rule(settings, f"mapper[{number}]") for number in sorted(numbers)}
+    _report_repeated(settings, rules)
+    return tuple(rules.values())
+
+
+def _rule(settings: Settings, name: str) -> MapperRule:
+    return MapperRule(
+        schema=_pair(settings, f"{name}.schema"),
+        table=_pair(settings, f"{name}.table"),
+        columns={column: settings.get(key, TEXT) or "" for column, key in _named(settings, f"{name}.column.")},
+        included=_lowered(settings, f"{name}.include"),
+        ignored=_lowered(settings, f"{name}.ignore"),
+        computed=_computed(settings, name),
+        masks=_masks(settings, name),
+        force_matched=bool(settings.get(f"{name}.forceMatched", FLAG)),
+    )
+
+
+def _pair(settings: Settings, name: str) -> tuple[str, str] | None:
+    pair = settings.get(name, PAIR)
+    if pair and is_pattern(pair[0]):
+        try:
+            re.compile(pair[0])
+        except (re.error, RecursionError, OverflowError) as error:
+            settings.reject(name, f"{pair[0]!r} is not a regular expression: {error}; expected a name, or one such as orders_[0-9]+")
+            return None
+    return pair
+
+
+def _named(settings: Settings, prefix: str) -> list[tuple[str, str]]:
+    """Column and key of each line that begins so and has a value."""
+    return [(name.removeprefix(prefix), name) for name in settings.entries if name.startswith(prefix) and settings.has(name)]
+
+
+def _lowered(settings: Settings, name: str) -> frozenset[str]:
+    return frozenset(column.lower() for column in settings.get(name, NAMES) or ())
+
+
+def _computed(settings: Settings, name: str) -> dict[str, Expression]:
+    computed = {column: constant(settings.get(key, TEXT) or "") for column, key in _named(settings, f"{name}.constant.")}
+    for column, key in _named(settings, f"{name}.expression."):
+        if column in computed:
+            settings.reject(key, f"column {column} has a constant too; remove one of the two lines")
+        if (expression := settings.get(key, EXPRESSION)) is not None:
+            computed[column] = expression
+    return computed
+
+
+def _masks(settings: Settings, name: str) -> dict[str, Mask]:
+    masks = {column.lower(): settings.get(key, MASK) for column, key in _named(settings, f"{name}.mask.")}
+    return {column: mask for column, mask in masks.items() if mask is not None}
+
+
+def _report_repeated(settings: Settings, rules: dict[int, MapperRule]) -> None:
+    seen: dict[tuple[object, ...], int] = {}
+    for number, rule in rules.items():
+        if (first := seen.setdefault((*selector(rule), *targets(rule)), number)) != number:
+            settings.warn(
+                f"mapper[{number}].{'table' if rule.table else 'schema' if rule.schema else 'forceMatched'}",
+                f"without effect: mapper[{first}] is for the same tables and the same target; put its lines there",
+            )

@@ -1,0 +1,216 @@
+"""Named sources: keys that several task files share. Their files, and how their keys come into a task."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import javaproperties
+
+from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
+from cdcbus.tasks.config.diagnostics import Finding, Findings, Severity
+from cdcbus.tasks.config.keys.definition import Key
+from cdcbus.tasks.config.keys.task import find_key, nearest_key
+from cdcbus.tasks.config.keys.types import PATH_NAME
+from cdcbus.tasks.config.parser import Entry, Vocabulary, filled, for_zookeeper, is_inline_secret, is_secret, read_text, written_entries
+from cdcbus.tasks.config.placeholders import has_placeholder, masked
+from cdcbus.tasks.process_identity import NODE_VARIABLE
+
+CONSUMER, LOADER = "consumer.source.", "loader.source."
+NAME_KEY = "sourceName"
+FOLDER = "sources"
+IN_ZOOKEEPER = "/datas/datesource"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSource:
+    """A source as it is kept. `entries`: by key without `consumer.source.` or `loader.source.`, placeholders not filled; their line is 0
+    where there are none. `where` names its file or ZooKeeper node."""
+
+    name: str
+    where: str
+    entries: Mapping[str, Entry]
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """What it is, by the keys it has; empty when it cannot be told."""
+        return next((kind for key, kind in (("url", "JDBC"), ("address", "CANAL"), ("servers", "KAFKA")) if key in self.entries), "")
+
+    def shown(self) -> dict[str, str]:
+        """Its keys with their values as anybody may see them."""
+        return {key: _shown(key, entry.written) for key, entry in self.entries.items()}
+
+    def place(self, line: int) -> str:
+        """What a finding about this line adds to its sentence."""
+        return f" (source {self.name}, {self.where}{f':{line}' if line else ''})"
+
+
+Lookup = Callable[[str], NamedSource | None]
+
+
+def find_source_key(name: str) -> Key | None:
+    """The key of a source's key name."""
+    return find_key(LOADER + name) or find_key(CONSUMER + name)
+
+
+def nearest_source_key(name: str) -> str | None:
+    """The known key of a source that looks most like an unknown one."""
+    near = nearest_key(LOADER + name) or nearest_key(CONSUMER + name)
+    return near.removeprefix(LOADER).removeprefix(CONSUMER) if near else None
+
+
+VOCABULARY = Vocabulary(find_source_key, nearest_source_key)
+
+
+def _shown(key: str, written: str) -> str:
+    known = find_source_key(key)
+    return masked(written) if is_secret(key, known) or is_inline_secret(key, known, written) else written
+
+
+def source_folders(directory: str, task_file: Path | None = None) -> tuple[Path, ...]:
+    """Where files of sources are looked for, in this order: only `directory` if it is named."""
+    if directory:
+        return (Path(directory),)
+    beside = (task_file.parent / FOLDER,) if task_file is not None else ()
+    return tuple(dict.fromkeys((*beside, Path(FOLDER))))
+
+
+def source_file(folder: Path, name: str) -> Path:
+    return folder / f"{name}.properties"
+
+
+def read_source_file(name: str, file: Path) -> NamedSource:
+    """Raises ConfigError when the file cannot be read; what is odd in it becomes findings."""
+    findings = Findings()
+    entries = written_entries(read_text(file, findings, "file of the source"), findings, VOCABULARY)
+    return NamedSource(name, str(file), entries, tuple(findings.found))
+
+
+def in_folders(folders: tuple[Path, ...]) -> Lookup:
+    """A lookup in files: the first folder that has one of the name."""
+
+    def look(name: str) -> NamedSource | None:
+        file = next((file for folder in folders if (file := source_file(folder, name)).is_file()), None)
+        return read_source_file(name, file) if file else None
+
+    return look
+
+
+def first_of(*lookups: Lookup) -> Lookup:
+    """Asks one after the other, until one has the source."""
+
+    def look(name: str) -> NamedSource | None:
+        return next((found for lookup in lookups if (found := lookup(name)) is not None), None)
+
+    return look
+
+
+def names_in(folders: tuple[Path, ...]) -> list[str]:
+    """The names of all sources that have a file, in order."""
+    return sorted({file.stem for folder in folders for file in folder.glob("*.properties")})
+
+
+def add_sources(
+    entries: Mapping[str, Entry], lookup: Lookup, environ: Mapping[str, str], unfilled: Severity, findings: Findings
+) -> dict[str, Entry] | None:
+    """The entries of a task with those of the sources it names; the task's own win. None when one cannot be had: that is reported."""
+    merged, is_whole = dict(entries), True
+    for prefix in (CONSUMER, LOADER):
+        naming = entries.get(prefix + NAME_KEY)
+        if naming is None or not naming.value.strip():
+            continue
+        source = _looked_up(naming, lookup, findings)
+        if source is None:
+            is_whole = False
+            continue
+        _report(source, naming, prefix, findings)
+        for entry in _placed(source, naming, prefix):
+            own = entries.get(entry.key)
+            if own is None or not own.written.strip():
+                merged[entry.key] = filled(entry, environ, findings, unfilled)
+    return merged if is_whole else None
+
+
+def _looked_up(naming: Entry, lookup: Lookup, findings: Findings) -> NamedSource | None:
+    name = naming.value.strip()
+    try:
+        PATH_NAME.read(name)
+    except ValueError:
+        return None  # as for each key, a wrong value is reported when the task's settings are made
+    try:
+        source = lookup(name)
+    except PositionUnavailable as error:
+        if NODE_VARIABLE in os.environ:
+            raise  # it is waited for
+        findings.error(naming.line, naming.key, str(error))
+        return None
+    except CdcError as error:
+        findings.error(naming.line, naming.key, str(error))
+        return None
+    if source is None:
+        sentence = f"no source is called {name!r}; expected {name}.properties in a folder of sources, or {IN_ZOOKEEPER}/{name} in ZooKeeper"
+        findings.error(naming.line, naming.key, f"{sentence}; example: cdcbus source add {name} KEY=VALUE")
+    return source
+
+
+def _report(source: NamedSource, naming: Entry, prefix: str, findings: Findings) -> None:
+    for finding in source.findings:
+        key = prefix + finding.key if finding.key else naming.key
+        findings.add(finding.severity, naming.line, key, finding.sentence + source.place(finding.line))
+    for key, entry in source.entries.items():
+        if find_source_key(key) is not None and find_key(prefix + key) is None:
+            near = nearest_key(prefix + key)
+            hint = f"; did you mean {near.removeprefix(prefix)}?" if near else ""
+            findings.warning(naming.line, prefix + key, f"no key of {prefix}, without effect here{hint}{source.place(entry.line)}")
+
+
+def _placed(source: NamedSource, naming: Entry, prefix: str) -> list[Entry]:
+    """The source's entries as if they stood where the task names it."""
+    return [
+        replace(entry, key=prefix + key, line=naming.line, origin=source.place(entry.line))
+        for key, entry in source.entries.items()
+        if key != NAME_KEY
+    ]
+
+
+def check_pairs(pairs: Mapping[str, str]) -> None:
+    """Raises ConfigError for the first key that no source has, or a value that is not of its form."""
+    for name, written in pairs.items():
+        key = find_source_key(name)
+        if key is None or name == NAME_KEY:
+            near = nearest_source_key(name)
+            raise ConfigError(f"{name}: no key of a source; {f'did you mean {near}?' if near else 'docs/configuration.md lists all keys'}")
+        try:
+            if not has_placeholder(written):
+                key.kind.read(written)
+        except ValueError as error:
+            raise ConfigError(f"{name}: wrong value; expected {key.kind.expected}; example: {name}={key.kind.example}") from error
+
+
+def pairs_for_zookeeper(pairs: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """The pairs as ZooKeeper may keep them: a secret that is written out is encrypted. Raises ConfigError where it cannot be."""
+    kept = {}
+    for name, written in pairs.items():
+        try:
+            kept[name] = for_zookeeper(name, find_source_key(name), written, environ)
+        except ValueError as error:
+            raise ConfigError(f"{name}: {error}") from error
+    return kept
+
+
+def write_source_file(file: Path, pairs: Mapping[str, str], is_replacing: bool) -> None:
+    """Writes the file, readable for its owner only. Raises ConfigError when it is there already and not to be replaced."""
+    text = javaproperties.dumps(pairs, timestamp=False)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if is_replacing:
+            file.unlink(missing_ok=True)
+        file.touch(mode=0o600, exist_ok=False)
+        file.write_text(text, encoding="utf-8")
+    except FileExistsError as error:
+        raise ConfigError(f"{file} is there already; --replace writes it anew") from error
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be written: {error.strerror}") from error

@@ -1,0 +1,70 @@
+"""Secrets that are not written in the task file: `${env:NAME}`, `${file:/path}`, `${file:/path:key}`, `${encrypted:TOKEN}` anywhere in a
+value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import javaproperties
+
+from cdcbus.tasks.config.encryption import decrypt, encrypt
+
+PLACEHOLDER = re.compile(r"\$\{(env|file|encrypted):([^}]*)\}")
+HIDDEN = "***"
+
+
+def has_placeholder(text: str) -> bool:
+    return PLACEHOLDER.search(text) is not None
+
+
+def masked(secret: str) -> str:
+    """A secret as it may be shown: its placeholders; whatever stands between them is hidden."""
+    return _with_text(secret, lambda _: HIDDEN)
+
+
+def sealed(secret: str, environ: Mapping[str, str]) -> str:
+    """A secret as ZooKeeper may keep it: its placeholders; whatever stands between them is encrypted. Raises ValueError with a sentence."""
+    return _with_text(secret, lambda text: f"${{encrypted:{encrypt(text, environ)}}}")
+
+
+def _with_text(secret: str, change: Callable[[str], str]) -> str:
+    """The secret with what is no placeholder changed."""
+    changed, end = "", 0
+    for found in PLACEHOLDER.finditer(secret):
+        changed += (change(secret[end : found.start()]) if found.start() > end else "") + found[0]
+        end = found.end()
+    return changed + (change(secret[end:]) if end < len(secret) else "")
+
+
+def interpolate(text: str, environ: Mapping[str, str]) -> str:
+    """The text with its placeholders filled; what comes in is not looked at again. Raises ValueError with a sentence without the secret."""
+    return PLACEHOLDER.sub(lambda found: _filled(found[1], found[2], environ), text)
+
+
+def _filled(source: str, name: str, environ: Mapping[str, str]) -> str:
+    if source == "encrypted":
+        return decrypt(name, environ)
+    if source == "file":
+        path, _, key = name.partition(":")
+        return _from_file(path, key)
+    if name not in environ:
+        raise ValueError(f"environment variable {name!r} is not set; expected it where the task runs; example: export {name}=...")
+    return environ[name]
+
+
+def _from_file(path: str, key: str) -> str:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        if not key:
+            return text.rstrip("\r\n")
+        pairs = javaproperties.loads(text)
+    except OSError as error:
+        raise ValueError(f"file {path!r} cannot be read: {error.strerror}; expected a text file that the task's user can read") from error
+    except ValueError as error:
+        # Not chained in words: the text of a decoding error quotes the file.
+        raise ValueError(f"file {path!r} is not what was expected: UTF-8 text, with key=value lines where a key is named") from error
+    if key not in pairs:
+        raise ValueError(f"file {path!r} has no key {key!r}; expected a line {key}=...")
+    return pairs[key]

@@ -1,0 +1,41 @@
+"""Settings -> what a task that writes to Kafka is told of it: CanalFetch and KafkaFetch -> KAFKA_SYNC."""
+
+from __future__ import annotations
+
+from cdcbus.plugins.kafka.client_options import Client
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.tasks.config.kafka_options import KafkaOptions
+from cdcbus.tasks.config.keys.topics import NEW_TOPICS, TOPIC_RULES
+from cdcbus.tasks.config.keys.types import BYTES, FLAG, NAMES, TEXT
+from cdcbus.tasks.config.settings import Settings
+
+PARTITION_KEY = "loader.source.partitionKey."
+
+
+def publish_config(settings: Settings, given: KafkaOptions, transactional_id: str, dead_letter_topic: str = "") -> PublishConfig:
+    """`transactional_id`: stable, and the task's alone, as whoever uses it next ends the transactions of the one before; used where the
+    file wants transactions."""
+    form, compat = ("oggJson", "porterCompat") if settings.get("loader.source.oggJson", FLAG) else ("canalRow", "canalCompat")
+    client_id = settings.get("loader.source.group", TEXT)
+    options = {"client.id": client_id} if client_id else {}
+    return PublishConfig(
+        servers=settings.servers("loader.source.servers"),
+        topic=settings.need("loader.source.topic", TEXT, ""),
+        converter=compat if settings.get(f"loader.source.{compat}", FLAG) else form,
+        partition_keys=_partition_keys(settings),
+        kafka_options=options | given.of(Client.LIBRDKAFKA),
+        queue_bytes=settings.get("loader.source.queueBytes", BYTES) or 0,
+        topic_rules=settings.get("loader.source.dynamicTopic", TOPIC_RULES) or (),
+        new_topics=settings.get("loader.source.createTopic", NEW_TOPICS),
+        dead_letter_topic=dead_letter_topic,
+        transactional_id=transactional_id if settings.get("loader.source.transaction", FLAG) else "",
+    )
+
+
+def _partition_keys(settings: Settings) -> dict[str, tuple[str, ...]]:
+    keys: dict[str, tuple[str, ...]] = {}
+    for table in settings.below(PARTITION_KEY):
+        columns = settings.get(PARTITION_KEY + table, NAMES)
+        if columns:
+            keys[table.upper()] = columns
+    return keys

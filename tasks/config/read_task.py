@@ -1,0 +1,120 @@
+"""A task file: text -> typed task, and everything an operator should know about the file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.config.diagnostics import Finding, Findings, Severity
+from cdcbus.tasks.config.fetch_task import fetch_task
+from cdcbus.tasks.config.keys.definition import Route
+from cdcbus.tasks.config.keys.types import CONSUMER, LOADER, PATH_NAME
+from cdcbus.tasks.config.load_task import load_task
+from cdcbus.tasks.config.named_sources import Lookup, add_sources, in_folders, source_folders
+from cdcbus.tasks.config.parser import Entry, read_entries, read_text
+from cdcbus.tasks.config.settings import Settings
+from cdcbus.tasks.porter.dist_json import is_dist, properties_text, read_dist
+
+ROUTES = {
+    ("CanalFetch", "KAFKA_SYNC"): Route.FETCH,
+    ("KafkaFetch", "JdbcBatch"): Route.LOAD,
+    ("KafkaFetch", "JdbcSingle"): Route.LOAD,
+    ("KafkaFetch", "JdbcMultiThread"): Route.LOAD,
+    ("KafkaFetch", "JdbcSqlDebug"): Route.LOAD,
+    ("KafkaFetch", "KAFKA_SYNC"): Route.FORWARD,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """A task that can run, and what its file says that an operator should look at."""
+
+    task: FetchTask | LoadTask
+    warnings: list[Finding] = field(default_factory=list)
+    notes: list[Finding] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """All findings of a task's text; `task` is None when there are errors among them. `entries`: what the text itself says, by key, without
+    what it takes from named sources."""
+
+    task: FetchTask | LoadTask | None
+    findings: Findings
+    entries: Mapping[str, Entry]
+
+    def ready(self, place: str) -> ReadTask:
+        """The task to run. Raises ConfigError whose text lists everything that is wrong, one line each, beginning with the place."""
+        if self.task is None:
+            raise ConfigError("\n".join(finding.located(place) for finding in self.findings.of(Severity.ERROR)))
+        return ReadTask(self.task, self.findings.of(Severity.WARNING), self.findings.of(Severity.NOTE))
+
+
+def read_task(path: Path, environ: Mapping[str, str] = os.environ, sources: Lookup | None = None) -> ReadTask:
+    """The task of a file. `sources` finds the sources that it names; None: files alone. Raises ConfigError whose text lists everything that
+    is wrong with the file, one line each."""
+    return inspect_task(path, environ, Severity.ERROR, sources).ready(str(path))
+
+
+def inspect_task(
+    path: Path, environ: Mapping[str, str] = os.environ, unfilled: Severity = Severity.NOTE, sources: Lookup | None = None
+) -> Inspection:
+    """What a file says, wrong or right: a task file, or porter's JSON. Raises ConfigError only for a file that cannot be read at all.
+
+    A secret that cannot be had here is only a note, as the task may run elsewhere; `unfilled` makes it more.
+    """
+    findings = Findings()
+    text = read_text(path, findings)
+    lookup = sources or in_folders(source_folders("", path))
+    if is_dist(path, text):
+        return inspect_dist(read_dist(path), environ, unfilled, lookup)
+    return _inspect(text, environ, unfilled, findings, lookup)
+
+
+def inspect_text(
+    text: str, environ: Mapping[str, str] = os.environ, unfilled: Severity = Severity.NOTE, sources: Lookup | None = None
+) -> Inspection:
+    """The same for a text that is in no file yet."""
+    return _inspect(text, environ, unfilled, Findings(), sources or in_folders(source_folders("")))
+
+
+def inspect_dist(config: Mapping[str, Any], environ: Mapping[str, str], unfilled: Severity, sources: Lookup) -> Inspection:
+    """The same for porter's dist object, which has no lines to name."""
+    inspection = inspect_text(properties_text(config), environ, unfilled, sources)
+    findings = Findings([replace(finding, line=0) for finding in inspection.findings.found])
+    return replace(inspection, findings=findings, entries={key: replace(entry, line=0) for key, entry in inspection.entries.items()})
+
+
+def _inspect(text: str, environ: Mapping[str, str], unfilled: Severity, findings: Findings, sources: Lookup) -> Inspection:
+    own = read_entries(text, environ, findings, unfilled)
+    entries = add_sources(own, sources, environ, unfilled, findings)
+    settings = Settings(own if entries is None else entries, findings)
+    # Without its source a task would seem to miss all keys that the source has.
+    task = None if entries is None else _task(settings)
+    return Inspection(None if findings.of(Severity.ERROR) else task, findings, own)
+
+
+def _task(settings: Settings) -> FetchTask | LoadTask | None:
+    task_id = settings.need("taskId", PATH_NAME, "")
+    consumer = settings.need("consumer.consumerName", CONSUMER, "")
+    loader = settings.need("loader.loaderName", LOADER, "")
+    route = ROUTES.get((consumer, loader))
+    if route is None:
+        _report_route(settings, consumer, loader)
+        return None
+    settings.answer(route, f"a task of {consumer} and {loader}")
+    return fetch_task(task_id, settings) if route is Route.FETCH else load_task(task_id, settings)
+
+
+def _report_route(settings: Settings, consumer: str, loader: str) -> None:
+    """Two right names that do not go together; a missing or unknown one has been reported already."""
+    if {consumer, loader} <= {name for route in ROUTES for name in route}:
+        wanted = sorted(to for of, to in ROUTES if of == consumer)
+        sentence = f"{consumer} does not go with {loader}; expected one of {', '.join(wanted)}; example: loader.loaderName={wanted[0]}"
+        settings.reject("loader.loaderName", sentence)

@@ -1,0 +1,123 @@
+"""The entries of one task file as typed values, checked against the table of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from cdcbus.tasks.config.diagnostics import Findings, Severity
+from cdcbus.tasks.config.keys.definition import Route
+from cdcbus.tasks.config.keys.task import find_key
+from cdcbus.tasks.config.keys.types import ADDRESSES, TABLES, Kind
+from cdcbus.tasks.config.parser import Entry
+
+T = TypeVar("T")
+SHOWN_CHARACTERS = 60
+
+
+class Settings:
+    """Typed access to entries. An empty value is an absent one. What is wrong with a value is reported once, when this is made."""
+
+    def __init__(self, entries: Mapping[str, Entry], findings: Findings) -> None:
+        self.entries = entries
+        self._findings = findings
+        self._values: dict[str, Any] = {}
+        for entry in entries.values():
+            key = find_key(entry.key)
+            if key is not None:
+                self._read(entry, key.kind)
+
+    def _read(self, entry: Entry, kind: Kind[Any]) -> None:
+        self._values.pop(entry.key, None)
+        if not entry.value.strip():
+            return
+        try:
+            self._values[entry.key] = kind.read(entry.value if kind.is_secret else entry.value.strip())
+        except (ValueError, OverflowError):
+            shown = f" {_short(entry.written)}" if kind.is_shown else ""
+            self.error(entry.key, f"wrong value{shown}", kind)
+
+    def get(self, name: str, kind: Kind[T]) -> T | None:
+        """The value of a key, else its default, else None. `kind` is the table's, or a narrower reading of its text."""
+        key = find_key(name)
+        assert key is not None, name
+        if kind is not key.kind and name in self.entries:
+            self._read(self.entries[name], kind)
+        if name in self._values:
+            value: T = self._values[name]
+            return value
+        return kind.read(key.default) if key.default else None
+
+    def need(self, name: str, kind: Kind[T], otherwise: T) -> T:
+        """The value of a key that must be there; else an error is reported and `otherwise` stands in."""
+        value = self.get(name, kind)
+        if value is not None:
+            return value
+        if not self.has(name):
+            self.error(name, "missing", kind)
+        return otherwise
+
+    def servers(self, name: str) -> str:
+        """The brokers as Kafka's clients want them."""
+        addresses = self.need(name, ADDRESSES, ())
+        return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses)
+
+    def has(self, name: str) -> bool:
+        """Whether the file gives the key a value, right or wrong."""
+        return name in self.entries and bool(self.entries[name].written.strip())
+
+    def below(self, *prefixes: str) -> dict[str, str]:
+        """The rest of each name behind one of the prefixes, with its text; a later prefix wins."""
+        return {
+            entry.key.removeprefix(prefix): entry.value
+            for prefix in prefixes
+            for entry in self.entries.values()
+            if entry.key.startswith(prefix) and entry.key != prefix
+        }
+
+    def error(self, name: str, what: str, kind: Kind[Any]) -> None:
+        """Reports an error at a key: what is wrong, the expected form, an example."""
+        self._report(Severity.ERROR, name, f"{what}; expected {kind.expected}; example: {name}={kind.example}")
+
+    def reject(self, name: str, sentence: str) -> None:
+        """Reports an error that lies in how keys go together."""
+        self._report(Severity.ERROR, name, sentence)
+
+    def warn(self, name: str, sentence: str) -> None:
+        self._report(Severity.WARNING, name, sentence)
+
+    def note(self, name: str, sentence: str) -> None:
+        self._report(Severity.NOTE, name, sentence)
+
+    def _report(self, severity: Severity, name: str, sentence: str) -> None:
+        entry = self.entries.get(name)
+        if entry is None:
+            self._findings.add(severity, 0, name, sentence)
+        else:
+            self._findings.add(severity, entry.line, name, sentence + entry.origin)
+
+    def answer(self, route: Route, task: str) -> None:
+        """Says of each entry that has no effect on this route what happens with it."""
+        for entry in self.entries.values():
+            key = find_key(entry.key)
+            if key is None:
+                continue
+            if key.dead:
+                self.warn(entry.key, key.dead)
+            elif key.answer and (key.route == Route.ANY or not key.is_for(route)):
+                self.note(entry.key, key.answer)
+            elif not key.is_for(route):
+                self.warn(entry.key, f"without effect in {task}; remove the line or check consumer.consumerName and loader.loaderName")
+
+
+def tables(settings: Settings) -> tuple[frozenset[str], frozenset[str]]:
+    """Which tables are in, and which are out."""
+    includes = settings.get("consumer.includes", TABLES) or frozenset()
+    excludes = settings.get("consumer.excludes", TABLES) or frozenset()
+    if includes and excludes:
+        settings.note("consumer.excludes", "without effect beside consumer.includes, as in porter")
+    return includes, excludes
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "...")

@@ -1,0 +1,231 @@
+"""The settings that all tasks and commands share: command line > environment > `cdcbus.properties` > default."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.config.diagnostics import Finding, Findings, Severity
+from cdcbus.tasks.config.encryption import KEY_FILE, KEY_FILE_VARIABLE
+from cdcbus.tasks.config.keys.bus import ALARM_KEYS, BUS_KEYS, SPARK_KEY, nearest_bus_key
+from cdcbus.tasks.config.keys.definition import Key
+from cdcbus.tasks.config.named_sources import Lookup, NamedSource, find_source_key, first_of, in_folders, nearest_source_key, source_folders
+from cdcbus.tasks.config.parser import Entry, Vocabulary, read_text, written_entries
+from cdcbus.tasks.config.placeholders import interpolate, masked
+from cdcbus.tasks.zookeeper.source_registry import source_nodes
+
+FILE_NAME = "cdcbus.properties"
+FILE_VARIABLE = "CDCBUS_CONFIG"
+DEFAULT = "default"
+SOURCE_KEY = re.compile(r"porter\.source\.([^.]+)\.(.+)", re.DOTALL)
+
+
+def _find_key(written: str) -> Key | None:
+    found = SOURCE_KEY.fullmatch(written)
+    return find_source_key(found[2]) if found else BUS_KEYS.get(written) or (SPARK_KEY if SPARK_KEY.matches(written) else None)
+
+
+def _nearest_key(written: str) -> str | None:
+    found = SOURCE_KEY.fullmatch(written)
+    return nearest_source_key(found[2]) if found else nearest_bus_key(written)
+
+
+VOCABULARY = Vocabulary(_find_key, _nearest_key)
+
+
+@dataclass(frozen=True, slots=True)
+class BusSetting:
+    """One setting. `written` is its text before placeholders are filled; `origin` says where it comes from."""
+
+    key: Key
+    written: str = field(repr=False)
+    origin: str
+
+    @property
+    def shown(self) -> str:
+        """The text as anybody may see it."""
+        return masked(self.written) if self.key.kind.is_secret else self.written
+
+    def value(self, environ: Mapping[str, str]) -> Any:
+        """The typed value; None when there is no text. Raises ConfigError that says where the text stands."""
+        if not self.written:
+            return None
+        place = f"{self.origin}: {self.key.name}"
+        try:
+            text = interpolate(self.written, environ)
+        except ValueError as error:
+            raise ConfigError(f"{place}: {error}") from error
+        try:
+            return self.key.kind.read(text)
+        except ValueError as error:
+            kind = self.key.kind
+            raise ConfigError(f"{place}: wrong value; expected {kind.expected}; example: {self.key.name}={kind.example}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class BusSettings:
+    """All settings by key, the named sources of their file, and what is odd in it. Values are filled when they are asked for, so that a
+    command which does not need a secret does not need to have it."""
+
+    settings: Mapping[str, BusSetting]
+    environ: Mapping[str, str] = field(repr=False)
+    warnings: tuple[str, ...] = ()
+    sources: Mapping[str, NamedSource] = field(default_factory=dict, repr=False)
+    file: Path | None = None
+
+    @property
+    def zookeeper(self) -> str:
+        """The address, with its chroot."""
+        return str(self._value("zookeeper") or "")
+
+    @property
+    def zookeeper_auth(self) -> str | None:
+        """`user:password`, or None."""
+        auth: str | None = self._value("zookeeper.auth")
+        return auth
+
+    @property
+    def sources_directory(self) -> str:
+        """The folder of named sources, or an empty text."""
+        return str(self._value("sources.directory") or "")
+
+    @property
+    def node_id(self) -> str:
+        return str(self._value("node.id") or socket.gethostname())
+
+    @property
+    def node_work_limit(self) -> int:
+        return int(self._value("node.workLimit"))
+
+    @property
+    def node_logs(self) -> Path:
+        return Path(self._value("node.logDirectory"))
+
+    @property
+    def http_bind(self) -> tuple[str, int] | None:
+        """Where a node serves its pages: host and port; None: nowhere."""
+        bind: tuple[str, int] | None = self._value("http.bind")
+        return bind
+
+    @property
+    def http_token(self) -> str | None:
+        token: str | None = self._value("http.token")
+        return token
+
+    @property
+    def alarm(self) -> dict[str, Any]:
+        """All `alarm.*`, by key; None where nothing is said."""
+        return {key.name: self._value(key.name) for key in ALARM_KEYS}
+
+    @property
+    def child_environment(self) -> dict[str, str]:
+        """The environment in which a `cdcbus` command has these settings, but for a password that was given to this one only."""
+        named = {} if self.file is None else {FILE_VARIABLE: str(self.file.absolute())}
+        return {**self.environ, **named, variable_of("zookeeper"): self.zookeeper}
+
+    @property
+    def filling(self) -> Mapping[str, str]:
+        """What placeholders in tasks and sources are filled from: the environment, and in it the key file that these settings name."""
+        key_file = self._value(KEY_FILE)
+        return {**self.environ, KEY_FILE_VARIABLE: key_file} if key_file else self.environ
+
+    def source_lookup(self, task_file: Path | None = None) -> Lookup:
+        """Finds named sources: in files, then in the settings' own file, then in ZooKeeper, which is not asked before."""
+        return first_of(self.local_source_lookup(task_file), self._in_zookeeper)
+
+    def local_source_lookup(self, task_file: Path | None = None) -> Lookup:
+        """The same without ZooKeeper."""
+        return first_of(in_folders(source_folders(self.sources_directory, task_file)), self.sources.get)
+
+    def _in_zookeeper(self, name: str) -> NamedSource | None:
+        with source_nodes(self.zookeeper, self.zookeeper_auth) as nodes:
+            return nodes.get(name)
+
+    @property
+    def spark_options(self) -> dict[str, str]:
+        """Settings of Spark, by their own names."""
+        options = {name: setting.value(self.environ) for name, setting in self.settings.items() if name.startswith("spark.")}
+        return {name: value for name, value in options.items() if value is not None}
+
+    def applied_to(self, task: FetchTask | LoadTask) -> FetchTask | LoadTask:
+        """The task, with what these settings say where its file says nothing."""
+        if isinstance(task, FetchTask):
+            return task
+        return replace(task, spark_options={**self.spark_options, **task.spark_options})
+
+    def errors(self) -> list[str]:
+        """A sentence for each setting that cannot be used."""
+        found = []
+        for setting in self.settings.values():
+            try:
+                setting.value(self.environ)
+            except ConfigError as error:
+                found.append(str(error))
+        return found
+
+    def _value(self, name: str) -> Any:
+        return self.settings[name].value(self.environ)
+
+
+def variable_of(name: str) -> str:
+    """The environment variable of a key."""
+    return "CDCBUS_" + name.upper().replace(".", "_")
+
+
+def read_bus_settings(
+    options: Mapping[str, str], config: Path | None = None, environ: Mapping[str, str] = os.environ, folder: Path | None = None
+) -> BusSettings:
+    """The settings. `options`: those given on the command line, by key. The file is `config`, else $CDCBUS_CONFIG, else the one in
+    `folder` (the current one) if it is there. Raises ConfigError when the file cannot be read or is broken."""
+    findings = Findings()
+    file = _file(config, environ, folder or Path())
+    entries = written_entries(read_text(file, findings, "settings file"), findings, VOCABULARY) if file else {}
+    errors = findings.of(Severity.ERROR)
+    if errors:
+        raise ConfigError("\n".join(_located(finding, file) for finding in errors))
+    keys = {**BUS_KEYS, **{name: replace(SPARK_KEY, name=name) for name in entries if SPARK_KEY.matches(name)}}
+    settings = {name: _setting(key, options, environ, entries, file) for name, key in keys.items()}
+    warnings = tuple(_located(finding, file) for finding in findings.of(Severity.WARNING))
+    return BusSettings(settings, environ, warnings, _sources(entries, str(file)), file)
+
+
+def _sources(entries: Mapping[str, Entry], file: str) -> dict[str, NamedSource]:
+    """porter's `porter.source.<name>.<key>` as sources."""
+    found = [(match[1], match[2], entry) for key, entry in entries.items() if (match := SOURCE_KEY.fullmatch(key))]
+    names = dict.fromkeys(name for name, _, _ in found)
+    return {name: NamedSource(name, file, {key: replace(entry, key=key) for of, key, entry in found if of == name}) for name in names}
+
+
+def _file(config: Path | None, environ: Mapping[str, str], folder: Path) -> Path | None:
+    if config is not None:
+        return config
+    if named := environ.get(FILE_VARIABLE):
+        return Path(named)
+    return folder / FILE_NAME if (folder / FILE_NAME).exists() else None
+
+
+def _setting(
+    key: Key, options: Mapping[str, str], environ: Mapping[str, str], entries: Mapping[str, Entry], file: Path | None
+) -> BusSetting:
+    """An empty environment variable or line is as good as none."""
+    variable = variable_of(key.name)
+    if key.name in options:
+        return BusSetting(key, options[key.name], f"option --{key.name}")
+    if environ.get(variable):
+        return BusSetting(key, environ[variable], f"environment variable {variable}")
+    entry = entries.get(key.name)
+    if entry is not None and entry.written:
+        return BusSetting(key, entry.written, f"{file}:{entry.line}")
+    return BusSetting(key, key.default, DEFAULT)
+
+
+def _located(finding: Finding, file: Path | None) -> str:
+    return finding.located(str(file))

@@ -1,0 +1,104 @@
+"""The open dead letters of a task: which of them are meant, and their replay or drop, which the audit tells of."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol, TypeVar
+
+from kazoo.client import KazooClient
+
+from cdcbus.consumer.records.dead_letters import DeadLetterTopic, OpenLetter
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.zookeeper.audit import audited
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
+
+LOG = logging.getLogger(__name__)
+NAMED = 20  # records in a note of the audit
+REFUSED = 3  # letters that a refusal names
+
+
+class Named(Protocol):
+    """What a letter is called by."""
+
+    @property
+    def record(self) -> str: ...
+
+
+class Letter(Protocol):
+    @property
+    def letter(self) -> Named: ...
+
+
+L = TypeVar("L", bound=Letter)
+
+
+class LetterBox(Protocol[L]):
+    """The letters of a task, whichever kind it is of."""
+
+    def letters(self) -> list[L]: ...
+
+    def drop(self, letters: list[L]) -> None: ...
+
+
+def chosen_letters(topic: LetterBox[L], records: Collection[str] | None) -> list[L]:
+    """The letters of these records, in order; None: all. Raises ConfigError for one that is not open, and BusError."""
+    letters = topic.letters()
+    if records is None:
+        return letters
+    unknown = set(records) - {each.letter.record for each in letters}
+    if unknown:
+        raise ConfigError(f"no open dead letter: {', '.join(sorted(unknown))}; `cdcbus dlq list` prints those that are")
+    return [each for each in letters if each.letter.record in records]
+
+
+def replay_letters(
+    client: KazooClient,
+    topic: DeadLetterTopic,
+    task_id: str,
+    letters: list[OpenLetter],
+    by: str,
+    force: bool = False,
+    tell: Callable[[str], None] = LOG.info,
+) -> None:
+    """Puts the original records to the ends of their partitions, and settles the letters. Raises ConfigError, with nothing done, where a
+    row would go back in time, unless it is to be forced."""
+    if letters:
+        with audited(client, by, _what("dlq replay", letters), f"task {task_id}"):
+            if not force:
+                _refuse_outdated(topic.outdated(letters, tell))
+            topic.replay(letters)
+        _tell_fewer(client, task_id, len(letters))
+
+
+def _refuse_outdated(outdated: dict[str, str]) -> None:
+    if not outdated:
+        return
+    named = [f"{record} ({reason})" for record, reason in list(outdated.items())[:REFUSED]]
+    more = f" and {len(outdated) - REFUSED} more" if len(outdated) > REFUSED else ""
+    raise ConfigError(
+        f"a replay would take rows back in time, and nothing is replayed: {', '.join(named)}{more}; drop these letters, or replay them "
+        "with --force where the older state is wanted"
+    )
+
+
+def drop_letters(client: KazooClient, topic: LetterBox[L], task_id: str, letters: list[L], by: str) -> None:
+    """Settles the letters; their changes are not applied."""
+    if letters:
+        with audited(client, by, _what("dlq drop", letters), f"task {task_id}"):
+            topic.drop(letters)
+        _tell_fewer(client, task_id, len(letters))
+
+
+def _tell_fewer(client: KazooClient, task_id: str, letters: int) -> None:
+    """At once, where a node has counted them; it counts anew in a while."""
+    nodes = TaskNodes(client)
+    if known := nodes.open_letters(task_id):
+        nodes.put_open_letters(task_id, max(0, known - letters))
+
+
+def _what(command: str, letters: Sequence[Letter]) -> str:
+    """With the records, as far as a note can hold them."""
+    named = [each.letter.record for each in letters[:NAMED]]
+    more = f" and {len(letters) - NAMED} more" if len(letters) > NAMED else ""
+    return f"{command} {' '.join(named)}{more}"

@@ -1,0 +1,75 @@
+"""A task by the word that an operator types: a file, or the id of a task in ZooKeeper."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.config import read_task
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.keys.types import PATH_NAME
+from cdcbus.tasks.config.read_task import Inspection
+from cdcbus.tasks.control.bus_settings import BusSettings
+from cdcbus.tasks.zookeeper.dist_nodes import dist_nodes, dist_path
+from cdcbus.tasks.zookeeper.task_configs import Dist
+
+LOG = logging.getLogger(__name__)
+
+
+def is_file(word: str) -> bool:
+    """Whether a word means a file: it is one, or reads like one. Any other is an id."""
+    return os.sep in word or word.endswith(".properties") or Path(word).is_file()
+
+
+def place_of(word: str) -> str:
+    """Where the task stands, for people."""
+    return word if is_file(word) else f"ZooKeeper {dist_path(word)}"
+
+
+def inspect_named(word: str, bus: BusSettings, unfilled: Severity) -> Inspection:
+    """What the task says, wrong or right. Raises CdcError when it cannot be read at all, and ConfigError when there is none."""
+    if is_file(word):
+        return read_task.inspect_task(Path(word), bus.filling, unfilled, bus.source_lookup(Path(word)))
+    return inspect_stored(word, bus, unfilled)
+
+
+def inspect_stored(task_id: str, bus: BusSettings, unfilled: Severity) -> Inspection:
+    """The same of a task in ZooKeeper, never of a file."""
+    inspection = read_task.inspect_dist(stored_task(task_id, bus), bus.filling, unfilled, bus.source_lookup())
+    if inspection.task is not None and inspection.task.task_id != task_id:
+        # Its position would be the other task's.
+        raise ConfigError(f"{dist_path(task_id)} holds taskId={inspection.task.task_id}; expected taskId={task_id}; import the task again")
+    return inspection
+
+
+def stored_task(task_id: str, bus: BusSettings) -> Dist:
+    """The task in ZooKeeper. Raises ConfigError when there is none."""
+    if not _is_id(task_id):
+        raise ConfigError(f"{task_id!r} is neither a file nor a task's id; expected a file, or {PATH_NAME.expected}")
+    with dist_nodes(bus.zookeeper, bus.zookeeper_auth) as nodes:
+        found = nodes.get(task_id)
+    if found is None:
+        where = f"{dist_path(task_id)} at {bus.zookeeper}"
+        raise ConfigError(f"there is no file and no task called {task_id}: nothing is below {where}; check the name and the address")
+    return found
+
+
+def _is_id(word: str) -> bool:
+    try:
+        return bool(PATH_NAME.read(word))
+    except ValueError:
+        return False
+
+
+def ready_task(word: str, bus: BusSettings, inspection: Inspection) -> FetchTask | LoadTask:
+    """The task, to be run; what is odd in it goes to the log. Raises ConfigError that names all that is wrong."""
+    place = place_of(word)
+    read = inspection.ready(place)
+    for level, findings in ((logging.WARNING, read.warnings), (logging.INFO, read.notes)):
+        for finding in findings:
+            LOG.log(level, "%s", finding.located(place))
+    return bus.applied_to(read.task)

@@ -1,0 +1,172 @@
+"""porter's `dist` JSON, the whole TaskConfig that it keeps in ZooKeeper, as the lines of a task file with the same meaning, and back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import javaproperties
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.config.keys.definition import Key
+from cdcbus.tasks.config.keys.task import KEYS, find_key
+from cdcbus.tasks.config.placeholders import has_placeholder
+
+CONTAINERS = frozenset(
+    {
+        "receiver",
+        "receiver[i]",
+        "consumer",
+        "consumer.source",
+        "consumer.eventProcessor",
+        "consumer.metaSource",
+        "loader",
+        "loader.source",
+        "mapper",
+        "mapper[i]",
+        "mapper[i].column",
+    }
+)
+HEADINGS = {"consumer": "read", "loader": "write", "mapper": "names: source,target"}
+SECTIONS = tuple(HEADINGS)
+HEADING_WIDTH = 119
+ORDER = {name: number for number, name in enumerate(KEYS)}
+NUMBER = re.compile(r"\[([0-9]+)\]")
+# A key of a task file: the object that holds it, the element where that is one of a list, what that element holds, the field.
+IN_LIST = re.compile(r"(mapper|receiver)\[([0-9]+)\](\.column)?\.(.+)", re.DOTALL)
+IN_OBJECT = re.compile(r"(?:(consumer)(?:\.(source|eventProcessor|metaSource))?|(loader)(?:\.(source))?)\.(.+)", re.DOTALL)
+STRING_MAPS = ("source", "metaSource", "column")  # whose fields are strings in porter, whatever they mean
+
+
+def is_dist(file: Path, text: str) -> bool:
+    """Whether a file holds JSON, not the lines of a task file."""
+    return file.suffix == ".json" or text.lstrip()[:1] in ("{", "[")
+
+
+def read_dist(file: Path) -> dict[str, Any]:
+    """What a JSON file holds. Raises ConfigError that names the file."""
+    try:
+        return parse_dist(file.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}; check its name and rights") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: not UTF-8 text; expected what porter's dist node holds") from error
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error}") from error
+
+
+def parse_dist(text: str) -> dict[str, Any]:
+    """The object that a JSON text holds; numbers stay as they are written. Raises ConfigError for anything else, and for a field that is
+    given twice, as one of its values would get lost."""
+    try:
+        config = json.loads(text, object_pairs_hook=_once, parse_int=str, parse_float=str, parse_constant=str)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"line {error.lineno}, column {error.colno}: not JSON; expected what porter's dist node holds") from error
+    except RecursionError as error:
+        raise ConfigError("nested too deeply; expected what porter's dist node holds") from error
+    if not isinstance(config, dict):
+        raise ConfigError('not a task; expected one JSON object, as porter\'s dist node holds it; example: {"taskId":"1084", ...}')
+    return config
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in fields:
+            raise ConfigError(f"field {name!r} is given twice in one object; expected it once; remove the wrong one")
+        fields[name] = value
+    return fields
+
+
+def properties_lines(config: Mapping[str, Any]) -> list[str]:
+    """The lines of the task file, by section, each section in the order of the table of keys.
+
+    Each field becomes a line, also an unknown one, so that reading the file reports it. Only known fields that are null or empty are left
+    out: in a task file that is the same as no line.
+    """
+    pairs = sorted((pair for name, value in config.items() for pair in _flat(name, value)), key=lambda pair: _rank(pair[0]))
+    lines: list[str] = []
+    heading = ""
+    for key, value in pairs:
+        found = HEADINGS.get(_section(key), "")
+        if found != heading:
+            heading = found
+            lines += [*[""][: len(lines)], f"# ---- {heading} ".ljust(HEADING_WIDTH, "-")]
+        lines.append(javaproperties.join_key_value(key, value, ensure_ascii=not _is_whole(key + value)))
+    return lines
+
+
+def properties_text(config: Mapping[str, Any]) -> str:
+    """The whole task file."""
+    return "".join(f"{line}\n" for line in properties_lines(config))
+
+
+def dist_object(pairs: Mapping[str, str]) -> dict[str, Any]:
+    """The dist object of a task file's known and unknown keys with their texts, all right: numbers, flags and pairs as porter has them,
+    placeholders as they are written. The elements of a list keep their order, not their numbers."""
+    config: dict[str, Any] = {}
+    lists: dict[str, dict[int, dict[str, Any]]] = {}
+    for name, text in pairs.items():
+        key = find_key(name)
+        if key is None:
+            config[name] = text
+        elif text.strip() and (found := IN_LIST.fullmatch(name)):
+            element = lists.setdefault(found[1], {}).setdefault(int(found[2]), {})
+            _put(element, [found[3][1:]] if found[3] else [], found[4], key, text)
+        elif text.strip() and (found := IN_OBJECT.fullmatch(name)):
+            _put(config, list(filter(None, found.groups()[:-1])), found[5], key, text)
+        elif text.strip():
+            _put(config, [], name, key, text)
+    return config | {name: [elements[number] for number in sorted(elements)] for name, elements in lists.items()}
+
+
+def _put(container: dict[str, Any], path: list[str], field: str, key: Key, text: str) -> None:
+    for step in path:
+        if not isinstance(container.get(step), dict):
+            container[step] = {}  # over an unknown key of that name, which has no effect
+        container = container[step]
+    is_text = bool(path and path[-1] in STRING_MAPS) or has_placeholder(text) or key.kind.name not in ("number", "true/false", "pair")
+    container[field] = text if is_text else key.kind.read(text.strip())
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if _is_empty(value):
+        if find_key(name) is None and NUMBER.sub("[i]", name) not in CONTAINERS:
+            yield name, ""
+    elif isinstance(value, dict):
+        yield from (pair for field, inner in value.items() for pair in _flat(f"{name}.{field}", inner))
+    elif isinstance(value, list) and any(isinstance(element, dict | list) for element in value):
+        yield from (pair for number, inner in enumerate(value) for pair in _flat(f"{name}[{number}]", inner))
+    elif isinstance(value, list):
+        yield name, ",".join(map(_text, value))
+    else:
+        yield name, _text(value)
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether a task file says it best by no line; a pair of nothings, as porter's pages send it, is nothing too."""
+    return value is None or value in ("", {}) or (isinstance(value, list) and all(element is None or element == "" for element in value))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+def _section(key: str) -> str:
+    return re.split(r"[.\[]", key, maxsplit=1)[0]
+
+
+def _rank(key: str) -> tuple[int, int, int, str]:
+    known = find_key(key)
+    number = NUMBER.search(key)
+    section = SECTIONS.index(_section(key)) if _section(key) in SECTIONS else -1
+    return section, int(number[1]) if number else -1, ORDER[known.name] if known else len(ORDER), key
+
+
+def _is_whole(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)

@@ -1,0 +1,1 @@
+"""`task check`: looks at all that a task names, and changes nothing there."""

@@ -1,0 +1,65 @@
+"""Looks at all that a task names, and changes nothing there: ZooKeeper, then what its kind of task needs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kazoo.client import KazooClient
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.errors import CdcError
+from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.preflight.fetch import check_fetch
+from cdcbus.tasks.preflight.load import check_load
+from cdcbus.tasks.preflight.result import CONNECT_SECONDS, Observation, Outcome, failure, ok
+from cdcbus.tasks.zookeeper.positions import MemoryPositions, ZooKeeperPositions, connect, position_path
+
+
+def check_task(task: FetchTask | LoadTask, zookeeper: str, auth: str | None = None) -> list[Observation]:
+    """All observations of a task; never raises for what it looks at. Without ZooKeeper the task is taken to have no position."""
+    with _quiet(), _looking(zookeeper, auth) as (client, observations):
+        if isinstance(task, FetchTask):
+            return observations + check_fetch(task, _store(client, task.task_id, task.swimlane))
+        stores = {topic: _store(client, task.task_id, topic) for topic in task.source.topics}
+        return observations + check_load(task, stores)
+
+
+@contextmanager
+def _looking(zookeeper: str, auth: str | None) -> Iterator[tuple[KazooClient | None, list[Observation]]]:
+    """A client that has made nothing, also not its chroot; None when there is no ZooKeeper."""
+    hosts, slash, chroot = zookeeper.partition("/")
+    subject = f"ZooKeeper {zookeeper}"
+    try:
+        client = connect(hosts, CONNECT_SECONDS, auth)
+    except CdcError as cause:
+        unseen = failure(subject, cause, Outcome.WARNING)
+        yield None, [Observation(unseen.outcome, subject, f"{unseen.found}. Stored positions are not looked at", unseen.cure)]
+        return
+    try:
+        if chroot:
+            client.chroot = slash + chroot
+        yield client, [ok(subject, "answers")]
+    finally:
+        client.stop()
+        client.close()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The ZooKeeper client's own log says again what the observations say."""
+    logger = logging.getLogger("kazoo")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _store(client: KazooClient | None, task_id: str, swimlane: str) -> PositionStore:
+    if client is None:
+        return MemoryPositions(path=position_path(task_id, swimlane))
+    return ZooKeeperPositions(client, task_id, swimlane, patience_seconds=CONNECT_SECONDS)

@@ -1,0 +1,128 @@
+"""Looks at what a fetch task needs: source, topic, and where it would start. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from threading import Event
+from typing import TYPE_CHECKING
+
+from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.producer import TopicShape
+from cdcbus.plugins.kafka.topics import named_topics
+from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.plugins.registry import make_converter
+from cdcbus.producer.config import FetchTask
+from cdcbus.producer.publish.publisher import KafkaPublisher
+from cdcbus.producer.run import start_position
+from cdcbus.producer.server import connection as servers
+from cdcbus.producer.source.binlog_source import BinlogSource
+from cdcbus.tasks.preflight.privileges import describe_grants
+from cdcbus.tasks.preflight.result import ANSWER_SECONDS, CONNECT_SECONDS, Observation, has_failed, ok, probe, warning
+from cdcbus.tasks.preflight.server import SETTINGS, describe_heartbeats, describe_replicas, describe_settings, is_full
+from cdcbus.tasks.preflight.source_tables import check_tables
+
+if TYPE_CHECKING:
+    from cdcbus.producer.server.connection import Connection
+
+    Look = Callable[[Connection], Iterable[Observation]]
+
+
+def check_fetch(task: FetchTask, store: PositionStore) -> list[Observation]:
+    """All observations of a fetch task."""
+    short = replace(task, source=replace(task.source, connect_timeout_seconds=CONNECT_SECONDS))
+    return check_source(short, store) + check_written_topics(task.publish)
+
+
+def check_source(task: FetchTask, store: PositionStore) -> list[Observation]:
+    """What the source has. Each probe has a connection of its own; where none can be had the login alone is told."""
+    seen: list[Observation] = []
+    usable: list[FetchTask] = []
+    for address in task.source.addresses:
+        there = replace(task, source=replace(task.source, addresses=(address,)))
+        login = _look(there, "source", partial(_login, there))
+        seen += login
+        usable += [] if has_failed(login) else [there]
+    if not usable:
+        return seen
+    task = usable[0]
+    seen += _look(
+        task, "source settings", lambda connection: describe_settings(servers.global_variables(connection, SETTINGS), task.source)
+    )
+    seen += _look(task, "source grants", _grants)
+    seen += _look(task, "source server ids", lambda connection: describe_replicas(task, connection))
+    seen += _look(task, "heartbeats", lambda connection: describe_heartbeats(task, connection))
+    seen += _look(task, "source tables", lambda connection: check_tables(task, connection))
+    return seen + probe("start", lambda: _start(task, store))
+
+
+def _look(task: FetchTask, subject: str, look: Look) -> list[Observation]:
+    def connected() -> Iterator[Observation]:
+        with closing(servers.connect(task.source, ANSWER_SECONDS)) as connection, servers.reported(task.source):
+            yield from look(connection)
+
+    return probe(subject, connected)
+
+
+def _login(task: FetchTask, connection: Connection) -> Iterator[Observation]:
+    host, port = task.source.addresses[0]
+    ((version,),) = servers.query(connection, "SELECT VERSION()")
+    ((_, cipher),) = servers.query(connection, "SHOW SESSION STATUS LIKE 'Ssl_cipher'")
+    yield ok(f"source {host}:{port}", f"{version}, user {task.source.user} can log in, {f'TLS with {cipher}' if cipher else 'without TLS'}")
+
+
+def _grants(connection: Connection) -> Iterator[Observation]:
+    return describe_grants(servers.grants(connection), is_full(servers.global_variables(connection, SETTINGS)))
+
+
+def _start(task: FetchTask, store: PositionStore) -> Iterator[Observation]:
+    with BinlogSource(task) as source:
+        position, is_stored = start_position(task, store, source)
+    with closing(servers.connect(task.source, ANSWER_SECONDS)) as connection, servers.reported(task.source):
+        files = servers.binlog_files(connection)
+    behind = describe_behind(position, files)
+    if is_stored:
+        rule = f"the stored position {store.path}"
+    else:
+        rule = "consumer.source.onPositionLost, as the stored position is lost" if store.load() else "consumer.offset, as nothing is stored"
+    yield ok("start", f"at {position} by {rule}; {behind} behind the end of the binlog, which still holds it")
+
+
+def describe_behind(position: BinlogPosition, files: list[tuple[str, int]]) -> str:
+    """Bytes, and files where there is more than the position's own."""
+    more = len(files) - 1 - [name for name, _ in files].index(position.file)
+    between = f" and {more} {'file' if more == 1 else 'files'}" if more else ""
+    return f"{bytes_behind(position, files):,} bytes{between}"
+
+
+def bytes_behind(position: BinlogPosition, files: list[tuple[str, int]]) -> int:
+    """The bytes of binlog from a position to the end; `files` are the server's, oldest first, with the position's among them."""
+    names = [name for name, _ in files]
+    return sum(size for _, size in files[names.index(position.file) :]) - position.pos
+
+
+def check_written_topics(config: PublishConfig) -> list[Observation]:
+    """The topics that a task names to write to."""
+    return [seen for name in named_topics(config) for seen in probe(f"Kafka topic {name}", partial(_topic, config, name))]
+
+
+def _topic(config: PublishConfig, topic: str) -> Iterator[Observation]:
+    publisher = KafkaPublisher(config, make_converter(config.converter), Event())
+    shape, new = publisher.shape(topic, ANSWER_SECONDS), config.new_topics
+    if shape is None and new is not None:
+        made = f"not there; a start makes it, with {new.partitions} partitions and replication factor {new.replicas}"
+        yield ok(f"Kafka topic {topic}", made)
+    elif shape is not None:
+        yield describe_topic(topic, shape)
+
+
+def describe_topic(topic: str, shape: TopicShape) -> Observation:
+    """Partitions and replicas; a single replica is a fault only where there are more brokers."""
+    subject = f"Kafka topic {topic}"
+    found = f"{shape.partitions} {'partition' if shape.partitions == 1 else 'partitions'}, replication factor {shape.replicas}"
+    if shape.replicas == 1 < shape.brokers:
+        return warning(subject, f"{found}: the loss of one broker loses rows", f"Raise it; there are {shape.brokers} brokers.")
+    return ok(subject, found)

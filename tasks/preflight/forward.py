@@ -1,0 +1,37 @@
+"""Looks at the topics that a consumer task writes to, and at what it has committed there. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import replace
+from threading import Event
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.forward.forwarder import Forwarder
+from cdcbus.plugins.contracts import AppliedOffset, OffsetTable
+from cdcbus.plugins.errors import BusRejected
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.topics import named_topics
+from cdcbus.plugins.registry import make_converter
+from cdcbus.tasks.preflight.fetch import check_written_topics
+from cdcbus.tasks.preflight.result import Observation, has_failed, ok, probe
+
+
+def check_forward(task: LoadTask, config: PublishConfig) -> tuple[list[Observation], OffsetTable]:
+    """The topics, whether the task would read what it writes, and its committed offsets."""
+    applied: list[AppliedOffset] = []
+
+    def look() -> Iterator[Observation]:
+        there = replace(config, new_topics=None)
+        with closing(Forwarder(task, there, make_converter(task.converter), None, None, Event())) as forwarder:
+            forwarder.check_circle(named_topics(config))
+            with suppress(BusRejected):  # topics that a start makes
+                applied.extend(forwarder.committed_offsets())
+        if config.transactional_id:
+            yield ok("transactions", f"{config.transactional_id}-TOPIC-PARTITION; offsets that are committed: {len(applied)}")
+
+    seen = check_written_topics(config)
+    if not has_failed(seen):
+        seen += probe("target", look)
+    return seen, OffsetTable(bool(applied), None, applied)

@@ -1,0 +1,156 @@
+"""Looks at what a consumer task needs: topics, target tables, and where it would start. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.landmarks import same_logs
+from cdcbus.consumer.offsets import start_offsets
+from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs, lanes_of, starting_offsets
+from cdcbus.consumer.offsets.topic_identity import topic_ids
+from cdcbus.consumer.transform.mapper import Mapper, Route
+from cdcbus.plugins.contracts import JdbcTarget, Loader, OffsetTable, PositionStore, TargetTable
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.start import Replay
+from cdcbus.tasks.preflight.forward import check_forward
+from cdcbus.tasks.preflight.records import Sample, check_records
+from cdcbus.tasks.preflight.result import ANSWER_SECONDS, CONNECT_SECONDS, Observation, error, has_failed, ok, overheard, probe, warning
+from cdcbus.tasks.preflight.target_columns import describe_columns
+
+
+def check_load(task: LoadTask, stores: Mapping[str, PositionStore]) -> list[Observation]:
+    """All observations of a consumer task. `stores`: one per topic."""
+    topics = check_topics(task)
+    target, table = check_target(task)
+    if has_failed(topics):
+        return topics + target + check_target_tables(task, target, {})
+    starts: dict[Lane, int] = {}
+    start = probe("start", lambda: _start(task, stores, table, starts))
+    samples: dict[TableId, Sample] = {}
+    records: list[Observation] = []
+    for topic in task.source.topics:
+        records += probe(f"records of {topic}", partial(_records, task, topic, starts, samples))
+    return topics + records + target + check_target_tables(task, target, samples) + start
+
+
+def _records(task: LoadTask, topic: str, starts: Mapping[Lane, int], samples: dict[TableId, Sample]) -> Iterator[Observation]:
+    return check_records(task, topic, make_converter(task.converter), starts, samples)
+
+
+def check_topics(task: LoadTask) -> list[Observation]:
+    """Whether the topics and the chosen partitions are there; one topic's fault hides no other's."""
+    seen: list[Observation] = []
+    for topic in task.source.topics:
+        seen += probe(f"Kafka topic {topic}", partial(_topic, task, topic))
+    return seen
+
+
+def _topic(task: LoadTask, topic: str) -> Iterator[Observation]:
+    with TopicLogs(task, ANSWER_SECONDS) as logs:
+        partitions = logs.partitions(topic)
+        read = [str(partition) for _, partition in lanes_of(task, logs, topic)]
+        only = f"only partition {read[0]} is read" if len(read) == 1 else f"only partitions {', '.join(read)} are read"
+        lanes = only if task.source.partitions else "all are read"
+        yield ok(f"Kafka topic {topic}", f"{len(partitions)} {'partition' if len(partitions) == 1 else 'partitions'}, {lanes}")
+
+
+def check_target(task: LoadTask) -> tuple[list[Observation], OffsetTable]:
+    """The login, and the table of offsets; or the topics, and what is committed there."""
+    if isinstance(task.target, PublishConfig):
+        return check_forward(task, task.target)
+    user, found = task.target.user, list[OffsetTable]()
+
+    def look() -> Iterator[Observation]:
+        with closing(_loader(task)) as loader:
+            found.append(loader.offset_table())
+        yield ok("target", f"user {user or '(none)'} can log in")
+        yield describe_offset_table(found[0])
+
+    seen = probe("target", look)
+    return seen, OffsetTable(False, None) if has_failed(seen) else found[0]
+
+
+def _loader(task: LoadTask) -> Loader:
+    """One that gives up soon, and opens no more connections than it needs."""
+    assert isinstance(task.target, JdbcTarget)
+    wait_seconds = min(task.target.max_wait_seconds, CONNECT_SECONDS)
+    return make_loader(task.loader, replace(task.target, max_wait_seconds=wait_seconds, connect_retries=0, min_connections=0))
+
+
+def describe_offset_table(table: OffsetTable) -> Observation:
+    """Whether offsets can be kept beside the rows, and what it means if not."""
+    subject = "target table cdcbus_position"
+    if table.is_there:
+        return ok(subject, "there")
+    if table.may_create:
+        return ok(subject, "not there yet; a start makes it")
+    return warning(
+        subject,
+        "not there, and the user cannot be seen to have the right to make it: after a kill, batches may be applied twice, as upserts",
+        "Name a database in the address, and grant CREATE there.",
+    )
+
+
+def check_target_tables(task: LoadTask, target: list[Observation], samples: Mapping[TableId, Sample]) -> list[Observation]:
+    """The tables that the task file includes and those of the newest records. Looked at only where the login succeeds."""
+    if has_failed(target) or isinstance(task.target, PublishConfig):
+        return []
+    sources = {name: TableId(*name.split(".", 1)) for name in task.includes} | {str(table).upper(): table for table in samples}
+    if not sources:
+        return [ok("target tables", "neither consumer.includes nor a record names one, so none is looked at")]
+    mapper = Mapper(task.rules)
+    seen: list[Observation] = []
+    with closing(_loader(task)) as loader:
+        for _, source in sorted(sources.items()):
+            for route in mapper.routes(source):
+                seen += probe(f"target table {route.target}", partial(_table, route, samples.get(source), loader))
+    return seen
+
+
+def _table(route: Route, sample: Sample | None, loader: Loader) -> list[Observation]:
+    table = loader.table(route.target)
+    if table is None:
+        cure = "Create it, or map it with mapper[i].schema and mapper[i].table."
+        return [error(f"target table {route.target}", f"missing; rows of {route.source} go there", cure)]
+    return [*describe_table(str(route.source), table), *describe_columns(route, sample, table)]
+
+
+def describe_table(source: str, table: TargetTable) -> list[Observation]:
+    """The keys of a target table, and what they mean for the task."""
+    subject = f"target table {table.id}"
+    if table.unsafe:
+        return [error(subject, table.unsafe, "Until then the task does not write to it.")]
+    remarks = [warning(subject, remark, "Check that this is meant for the rows that the task writes.") for remark in table.remarks]
+    if not table.key:
+        found = f"no key; a row of {source} that goes is looked for by all its columns, which takes long in a large table"
+        return [warning(subject, found, "Give it a primary key, or a unique key without nullable columns."), *remarks]
+    found = f"for {source}: {len(table.columns)} columns, key {', '.join(table.key)}"
+    if table.unique_keys:
+        keys = ", ".join(f"({', '.join(key) or 'an expression, a prefix or a condition'})" for key in table.unique_keys)
+        found += f"; further unique keys: {keys}; rows that exchange such a value wait for each other where they are in several partitions"
+    return [ok(subject, found), *remarks]
+
+
+def _start(task: LoadTask, stores: Mapping[str, PositionStore], table: OffsetTable, found: dict[Lane, int]) -> Sequence[Observation]:
+    """`found` takes the offsets that a start would begin at."""
+    with TopicLogs(task, ANSWER_SECONDS) as logs, overheard(start_offsets.__name__) as heard:
+        begin = starting_offsets(task, logs, stores, table.applied, topic_ids(task.source))
+        same_logs(task, logs, begin)
+        starts = begin.offsets
+        found |= starts
+        stored = {topic for topic, store in stores.items() if store.load() is not None}
+        seen = [warning("start", sentence, "Check that this is what you want before the start.") for sentence in heard]
+        for lane, offset in sorted(starts.items()):
+            first, end = logs.bounds(lane)
+            last = min(end, task.start.last + 1) if isinstance(task.start, Replay) else end
+            rule = "the stored position" if lane[0] in stored else "the start rule, as nothing is stored"
+            behind = f"{max(0, last - offset):,} records behind (held: {first} to {end})"
+            seen.append(ok(f"start {lane[0]}[{lane[1]}]", f"at offset {offset} by {rule}, {behind}"))
+    return seen

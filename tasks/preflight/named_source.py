@@ -1,0 +1,79 @@
+"""Whether what a named source leads to answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.kafka.client_errors import Refusals
+from cdcbus.plugins.kafka.client_options import Client
+from cdcbus.tasks.config.diagnostics import Findings, Severity
+from cdcbus.tasks.config.fetch_task import source_config
+from cdcbus.tasks.config.kafka_options import kafka_options
+from cdcbus.tasks.config.load_task import jdbc_target
+from cdcbus.tasks.config.named_sources import CONSUMER, LOADER, NamedSource
+from cdcbus.tasks.config.parser import filled
+from cdcbus.tasks.config.settings import Settings
+
+ANSWER_SECONDS = 10.0
+
+
+def check_source(source: NamedSource, environ: Mapping[str, str]) -> None:
+    """Connects as a task would, and disconnects. Raises a CdcError that says what is wrong, without secrets."""
+    if not source.kind:
+        raise ConfigError(f"source {source.name} leads nowhere: expected url (JDBC), address (CANAL) or servers (Kafka) in {source.where}")
+    findings = Findings()
+    settings = _settings(source, CONSUMER if source.kind == "CANAL" else LOADER, environ, findings)
+    {"JDBC": _check_jdbc, "CANAL": _check_canal, "KAFKA": _check_kafka}[source.kind](source, settings, findings)
+
+
+def _settings(source: NamedSource, prefix: str, environ: Mapping[str, str], findings: Findings) -> Settings:
+    entries = [replace(entry, key=prefix + key) for key, entry in source.entries.items()]
+    return Settings({entry.key: filled(entry, environ, findings, Severity.ERROR) for entry in entries}, findings)
+
+
+def _check_jdbc(source: NamedSource, settings: Settings, findings: Findings) -> None:
+    from cdcbus.plugins.loaders import open_target
+
+    target = jdbc_target("", settings)
+    _refuse_errors(source, findings)
+    database = open_target(target)
+    try:
+        with database.reported("login"), database.engine.connect():
+            pass
+    finally:
+        database.engine.dispose()
+
+
+def _check_canal(source: NamedSource, settings: Settings, findings: Findings) -> None:
+    from cdcbus.producer.server.connection import connect
+
+    config = source_config(settings)
+    _refuse_errors(source, findings)
+    connect(config).close()
+
+
+def _check_kafka(source: NamedSource, settings: Settings, findings: Findings) -> None:
+    servers = settings.servers(f"{LOADER}servers")
+    options, refusals = kafka_options(settings, {}, f"{LOADER}kafka.").of(Client.LOOK_UP), Refusals()
+    _refuse_errors(source, findings)
+    own: dict[str, Any] = {"bootstrap.servers": servers, "log_level": 0, "error_cb": refusals}
+    try:
+        client = AdminClient({**options, **own})
+    except KafkaException as error:
+        raise ConfigError(f"source {source.name}: settings of the Kafka client: {error.args[0].str()}") from error
+    try:
+        client.list_topics(timeout=ANSWER_SECONDS)
+    except KafkaException as error:
+        raise refusals.unanswered(client, servers, error) from error
+
+
+def _refuse_errors(source: NamedSource, findings: Findings) -> None:
+    errors = findings.of(Severity.ERROR)
+    if errors:
+        raise ConfigError("; ".join(finding.located(source.where) for finding in errors))

@@ -1,0 +1,78 @@
+"""What the newest records of a consumer task's topics say about its source tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs, lanes_of
+from cdcbus.plugins.contracts import Converter
+from cdcbus.plugins.errors import ConversionError
+from cdcbus.plugins.rowchange import Column, Op, RowChange, TableId
+from cdcbus.tasks.preflight.result import ANSWER_SECONDS, Observation, error, ok, warning
+
+RECORDS, RECORDS_PER_PARTITION = 1000, 10
+
+
+class Seen(NamedTuple):
+    """A column, the newest record that has it, and whether that record is still to be applied."""
+
+    column: Column
+    record: str
+    is_ahead: bool
+
+
+@dataclass(slots=True)
+class Sample:
+    """A source table as the newest records have it: columns by name, those of the newest one's key, and whether a row was inserted."""
+
+    columns: dict[str, Seen] = field(default_factory=dict)
+    key: tuple[str, ...] = ()
+    has_insert: bool = False
+
+    def add(self, change: RowChange, record: str, is_ahead: bool) -> None:
+        """A column counts where a row has it: a record may describe more columns than it sends."""
+        self.columns |= {
+            column.name: Seen(column, record, is_ahead or (column.name in self.columns and self.columns[column.name].is_ahead))
+            for column in change.table.columns
+            if any(column.name in image for image in (change.before, change.after) if image is not None)
+        }
+        self.key = change.table.key
+        self.has_insert |= change.op is Op.INSERT
+
+
+def check_records(
+    task: LoadTask, topic: str, converter: Converter, starts: Mapping[Lane, int], samples: dict[TableId, Sample]
+) -> Iterator[Observation]:
+    """Reads the newest records of a topic into `samples`. `starts`: where the task would begin; a lane without one counts as unread."""
+    subject, count, unreadable = f"records of {topic}", 0, False
+    with TopicLogs(task, ANSWER_SECONDS) as logs:
+        lanes = lanes_of(task, logs, topic)
+        records = logs.newest(lanes, max(RECORDS_PER_PARTITION, RECORDS // len(lanes)))
+    for lane, offset, value in records:
+        if value is None:
+            continue
+        record, is_ahead = f"{lane[0]}[{lane[1]}]@{offset}", offset >= starts.get(lane, 0)
+        try:
+            changes = converter.from_bytes(value)
+        except ConversionError as cause:
+            if not unreadable:  # one says it all
+                yield describe_unreadable(subject, record, is_ahead, cause)
+            unreadable = True
+            continue
+        count += 1
+        for change in changes:
+            if task.wants(change.table.id):
+                samples.setdefault(change.table.id, Sample()).add(change, record, is_ahead)
+    if not unreadable:
+        yield ok(subject, f"the newest {count} can be read" if count else "none yet")
+
+
+def describe_unreadable(subject: str, record: str, is_ahead: bool, cause: ConversionError) -> Observation:
+    """A record that the task has left behind stops it no more."""
+    found, cure = f"record {record}: {cause}", "Check that consumer.converter names the form of the topic's records."
+    if is_ahead:
+        return error(subject, found, cure)
+    return warning(subject, f"{found}; it is before the start", cure)

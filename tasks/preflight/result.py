@@ -1,0 +1,112 @@
+"""What a look at the systems of a task shows: observations, and probes that make them without hiding each other."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from threading import Thread
+
+from cdcbus.plugins.error_policy import Action, policy_of
+from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.tasks.config.diagnostics import printable
+
+PROBE_SECONDS = 10.0
+CONNECT_SECONDS, ANSWER_SECONDS = 5, 8
+UNREACHED = "Check that it runs, that its address is right, and that it can be reached from here."
+
+
+class Outcome(StrEnum):
+    """ERROR: a start would fail, or the task would stop. WARNING: it runs, but look at this first."""
+
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One thing that was looked at. `cure` says what to do; empty where all is well."""
+
+    outcome: Outcome
+    subject: str
+    found: str
+    cure: str = ""
+
+
+def ok(subject: str, found: str) -> Observation:
+    return _observation(Outcome.OK, subject, found)
+
+
+def warning(subject: str, found: str, cure: str) -> Observation:
+    return _observation(Outcome.WARNING, subject, found, cure)
+
+
+def error(subject: str, found: str, cure: str) -> Observation:
+    return _observation(Outcome.ERROR, subject, found, cure)
+
+
+def failure(subject: str, cause: BaseException, outcome: Outcome = Outcome.ERROR) -> Observation:
+    """An error as an observation: its sentence, and the policy's advice. The text of an error that is not ours may hold anything, so only
+    its kind is told."""
+    found = str(cause) if isinstance(cause, CdcError) else f"cannot be looked at: unexpected {type(cause).__name__}"
+    return _observation(outcome, subject, found, _cure(cause))
+
+
+def _cure(cause: BaseException) -> str:
+    """The policy's advice is for a task that runs: what it would wait for is to be looked into before a start."""
+    if isinstance(cause, ConfigError):
+        return "Correct the task file."
+    policy = policy_of(cause)
+    return UNREACHED if policy.action is Action.RETRY else policy.advice
+
+
+def probe(subject: str, look: Callable[[], Iterable[Observation]], seconds: float = PROBE_SECONDS) -> list[Observation]:
+    """What `look` shows; never raises: an error, or no end within `seconds`, is an observation about `subject`."""
+    seen: list[Observation] = []
+    ended: list[Observation] = []  # why the look ended early
+
+    def run() -> None:
+        try:
+            for observation in look():
+                seen.append(observation)
+        except Exception as cause:
+            ended.append(failure(subject, cause))
+
+    thread = Thread(target=run, daemon=True)  # one that hangs does not keep the process
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        return [*seen, error(subject, f"no answer within {seconds:g} s", UNREACHED)]
+    return seen + ended
+
+
+def has_failed(observations: Iterable[Observation]) -> bool:
+    return any(observation.outcome is Outcome.ERROR for observation in observations)
+
+
+@contextmanager
+def overheard(name: str) -> Iterator[list[str]]:
+    """What the logger `name` warns of inside the block, kept here instead of logged."""
+    heard: list[str] = []
+    logger = logging.getLogger(name)
+    before = logger.propagate
+
+    class Ear(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            heard.append(record.getMessage())
+
+    ear = Ear(logging.WARNING)
+    logger.addHandler(ear)
+    logger.propagate = False
+    try:
+        yield heard
+    finally:
+        logger.removeHandler(ear)
+        logger.propagate = before
+
+
+def _observation(outcome: Outcome, subject: str, found: str, cure: str = "") -> Observation:
+    return Observation(outcome, printable(subject), printable(found), printable(cure))

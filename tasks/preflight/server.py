@@ -1,0 +1,110 @@
+"""What a source server's settings and its other replicas mean for a fetch task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+import pymysql
+
+from cdcbus.producer.config import FetchTask, SourceConfig
+from cdcbus.producer.server import connection as servers
+from cdcbus.producer.server.connection import REQUIRED
+from cdcbus.producer.source import heartbeat
+from cdcbus.producer.source.binlog_source import server_id
+from cdcbus.tasks.preflight.result import Observation, error, ok, warning
+
+if TYPE_CHECKING:
+    from cdcbus.producer.server.connection import Connection
+
+RETENTION: Final = ("binlog_expire_logs_seconds", "expire_logs_days")
+GTID: Final = ("gtid_mode", "gtid_strict_mode")  # MySQL's, MariaDB's
+SETTINGS: Final = (*REQUIRED, "binlog_row_metadata", *RETENTION, *GTID)
+DAY_SECONDS: Final = 86_400
+
+
+def is_full(settings: Mapping[str, str]) -> bool:
+    """Whether rows carry the names of their columns."""
+    return settings.get("binlog_row_metadata", "").upper() == "FULL"
+
+
+def describe_settings(settings: Mapping[str, str], config: SourceConfig) -> Iterator[Observation]:
+    """One observation per setting that matters."""
+    required = servers.required_settings(config)
+    for name, wanted in REQUIRED.items():
+        value = settings.get(name) or "not there"
+        if value.upper() == wanted:
+            yield ok(name, value)
+        elif name not in required:
+            cure = "Nothing to do, as consumer.source.rowImage=any."
+            yield warning(name, f"{value}: rows are sent without columns that did not change or had no value of their own", cure)
+        else:
+            yield error(name, f"{value}, must be {wanted}", f"Set {name}={wanted} in the server's [mysqld] section.")
+    yield _metadata(settings)
+    yield _gtid(settings)
+    yield _retention(settings)
+
+
+def _metadata(settings: Mapping[str, str]) -> Observation:
+    name = "binlog_row_metadata"
+    value = settings.get(name) or "not there"
+    if is_full(settings):
+        return ok(name, value)
+    found = f"{value}: columns come from a schema history that follows DDL, and a table whose DDL it cannot follow stops the task"
+    return warning(name, found, f"SET GLOBAL {name} = FULL, and in the server's [mysqld] section.")
+
+
+def _gtid(settings: Mapping[str, str]) -> Observation:
+    mode = settings.get("gtid_mode")
+    return ok("GTID mode", mode if mode is not None else f"MariaDB: always on, strict mode {settings.get('gtid_strict_mode', 'unknown')}")
+
+
+def _retention(settings: Mapping[str, str]) -> Observation:
+    subject = "binlog retention"
+    seconds = retention_seconds(settings)
+    if seconds == 0:
+        return ok(subject, "files are kept until somebody removes them")
+    hours = f"files are kept for {seconds / 3600:.1f} hours"
+    if seconds < DAY_SECONDS:
+        return warning(subject, f"{hours}: a task that stands still for longer loses its position", f"SET GLOBAL {RETENTION[0]} = 604800")
+    return ok(subject, hours)
+
+
+def retention_seconds(settings: Mapping[str, str]) -> int:
+    """How long binlog files are kept; 0: for ever."""
+    days = float(settings.get("expire_logs_days") or 0)
+    return int(settings.get("binlog_expire_logs_seconds") or 0) or int(days * DAY_SECONDS)
+
+
+def describe_replicas(task: FetchTask, connection: Connection) -> Iterator[Observation]:
+    """Whether anybody else has the task's server id."""
+    ours = server_id(task)
+    subject = f"server id {ours}"
+    cure = "Give the task a consumer.source.slaveId of its own."
+    ((theirs,),) = servers.query(connection, "SELECT @@global.server_id")
+    if ours == theirs:
+        yield warning(subject, "the source itself has this id: rows come all the same, but an id is to name one server only", cure)
+        return
+    try:
+        others = servers.replica_ids(connection)
+    except pymysql.err.OperationalError as refusal:
+        yield ok(subject, f"the source is {theirs}; its replicas are not for this user to see ({refusal.args[0]})")
+        return
+    if ours in others:
+        yield error(subject, "another replica of the source has this id: the two would end each other", cure)
+    else:
+        yield ok(subject, f"the source is {theirs}, its registered replicas: {', '.join(map(str, sorted(others))) or 'none'}")
+
+
+def describe_heartbeats(task: FetchTask, connection: Connection) -> Iterator[Observation]:
+    """Whether the source would take the task's heartbeats; reading goes on without."""
+    config = task.heartbeat
+    if config is None:
+        return
+    subject = f"heartbeats in {config.table}"
+    try:
+        is_there = heartbeat.probe(task, config, connection)
+    except pymysql.Error as refusal:
+        yield warning(subject, f"the source does not take them ({' '.join(map(str, refusal.args))})", heartbeat.needed(config.table))
+        return
+    yield ok(subject, f"one every {config.interval_seconds:g} s" if is_there else "the table is not there yet; a start makes it")

@@ -1,0 +1,161 @@
+"""Runs one task in this process until it is told to stop, ends by itself, or meets an error that needs a person.
+
+It runs only while this process holds the locks of the task's swimlanes: wherever else it is started, it waits there.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from threading import Event
+from typing import TYPE_CHECKING, Protocol
+
+from kazoo.client import KazooClient
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.plugins.epoch import epoch_text
+from cdcbus.plugins.error_policy import keep_trying
+from cdcbus.plugins.errors import PositionUnavailable
+from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.process_identity import NODE_VARIABLE, end_with_node
+from cdcbus.tasks.runtime.status_reporter import Teller, both
+from cdcbus.tasks.zookeeper.epochs import next_epoch
+from cdcbus.tasks.zookeeper.lock import ANEW_VARIABLE, SESSION_SECONDS, Guard, end_leftovers, guarded, start_anew
+from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
+from cdcbus.tasks.zookeeper.schema_history import ZooKeeperSchemas
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
+
+if TYPE_CHECKING:
+    from cdcbus.consumer.spark.session import OpenSpark
+
+LOG = logging.getLogger(__name__)
+REPORT_SECONDS = 10.0
+
+
+class _Progress(Protocol):
+    @property
+    def done(self) -> int: ...
+
+    def __str__(self) -> str: ...
+
+
+def run_task(task: FetchTask | LoadTask, zookeeper: str, auth: str | None = None) -> None:
+    """Returns after SIGTERM or SIGINT, with the position stored, or at the end of a bounded replay. Raises CdcError.
+
+    `auth` is ZooKeeper's `user:password`. Where the locks may be lost, the process starts its command line again, and waits.
+    """
+    end_leftovers()
+    end_with_node()
+    with stop_signals() as stop:
+        client = _connect(zookeeper, auth, stop)
+        if client is None:
+            return
+        node_id = os.environ.get(NODE_VARIABLE, "")
+        try:
+            with guarded(client, start_anew) as guard:
+                run_guarded(task, client, guard, node_id, stop)
+        finally:
+            client.stop()
+            client.close()
+
+
+def run_guarded(
+    task: FetchTask | LoadTask, client: KazooClient, guard: Guard, node_id: str, stop: Event, open_spark: OpenSpark | None = None
+) -> None:
+    """The same as one of several tasks of a process, which share client, guard and Spark. `open_spark` None: Spark of its own."""
+    with guard.held(task.task_id, _swimlanes(task), node_id, stop) as is_held:
+        if is_held:
+            _run(task, client, stop, Teller(task, TaskNodes(client), node_id), open_spark, is_attended=not node_id)
+    LOG.info("task %s has stopped", task.task_id)
+
+
+def _connect(zookeeper: str, auth: str | None, stop: Event) -> KazooClient | None:
+    """The first time ZooKeeper must answer whoever has started the task by hand; a node's task waits for it, and so does one after a start
+    anew. None when `stop` was set meanwhile."""
+    while not stop.is_set():
+        try:
+            return connect(zookeeper, auth=auth, session_seconds=SESSION_SECONDS)
+        except PositionUnavailable as error:
+            if ANEW_VARIABLE in os.environ:
+                LOG.warning("%s; the task has stopped, as another process may have its locks, and waits", error)
+            elif NODE_VARIABLE in os.environ:
+                LOG.warning("%s; the task waits for it", error)
+            else:
+                raise
+            stop.wait(1)
+    return None
+
+
+def _swimlanes(task: FetchTask | LoadTask) -> tuple[str, ...]:
+    return (task.swimlane,) if isinstance(task, FetchTask) else task.source.topics
+
+
+def _run(
+    task: FetchTask | LoadTask, client: KazooClient, stop: Event, teller: Teller, open_spark: OpenSpark | None, *, is_attended: bool
+) -> None:
+    """What is away at the start is told to whoever has started it by hand (`is_attended`); a node's task waits for it, as it does later."""
+    report = both(_Reporter(task.task_id), teller)
+
+    def attempt() -> None:
+        if isinstance(task, FetchTask):
+            from cdcbus.producer import run as producer
+
+            epoch = epoch_text(next_epoch(client, task.task_id, task.swimlane), task.task_id, task.swimlane)
+            with closing(ZooKeeperPositions(client, task.task_id, task.swimlane)) as positions:
+                producer.run(task, positions, ZooKeeperSchemas(client, task.task_id, task.swimlane), stop, teller.status, report, epoch)
+        else:
+            from cdcbus.consumer import run as consumer  # starts slowly: it brings pyspark
+            from cdcbus.consumer.spark.session import spark_session
+
+            stores = {topic: ZooKeeperPositions(client, task.task_id, topic) for topic in task.source.topics}
+            try:
+                consumer.run(task, stores, stop, teller.status, report, open_spark or spark_session)
+            finally:
+                for store in stores.values():
+                    store.close()  # the client may live on, for other tasks
+
+    with teller.telling(stop):
+        if is_attended:
+            attempt()
+        else:
+            keep_trying(teller.status, attempt, lambda: 0, stop)
+
+
+@contextmanager
+def stop_signals() -> Iterator[Event]:
+    """An event that SIGTERM or SIGINT sets. A second Ctrl-C ends the process as usual; a second SIGTERM does not: who signals a process and
+    its group, as `timeout` does, sends two."""
+    stop = Event()
+    before: dict[int, Callable[..., object] | int | None] = {}
+
+    def on_signal(number: int, _: object) -> None:
+        stop.set()
+        if number == signal.SIGINT:
+            signal.signal(number, before[number])
+
+    for stopping in (signal.SIGTERM, signal.SIGINT):
+        before[stopping] = signal.signal(stopping, on_signal)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Reporter:
+    """Logs what a task has done, every REPORT_SECONDS in which it did something."""
+
+    def __init__(self, task_id: str) -> None:
+        self._task_id = task_id
+        self._at, self._done = time.monotonic(), 0
+
+    def __call__(self, progress: _Progress) -> None:
+        elapsed = time.monotonic() - self._at
+        if elapsed >= REPORT_SECONDS and progress.done != self._done:
+            rate = (progress.done - self._done) / elapsed
+            LOG.info("task %s: %s, %.1f rows/s", self._task_id, progress, rate)
+            self._at, self._done = time.monotonic(), progress.done

@@ -1,0 +1,185 @@
+"""A running task tells ZooKeeper how far it is: its `stat` node, every few seconds and when its state changes; once a minute its history
+and porter's nodes of its tables."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from threading import Event, Thread
+from typing import Any
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.plugins.errors import CdcError
+from cdcbus.plugins.log_context import TASK_AT_WORK
+from cdcbus.plugins.task_status import State, TaskStatus
+from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.runtime.lag import Lag, lag_meter
+from cdcbus.tasks.runtime.metrics import measures_of
+from cdcbus.tasks.runtime.table_counts import add_to_porters_nodes
+from cdcbus.tasks.runtime.throughput_history import Minutes, MinuteWriter
+from cdcbus.tasks.zookeeper.stat import TableCounts
+from cdcbus.tasks.zookeeper.tasks import Stat, TaskNodes
+from cdcbus.tasks.zookeeper.znode import age_seconds, groups, now
+
+TELL_SECONDS = 5.0
+LOOK_SECONDS = 0.5
+LOG = logging.getLogger(__name__)
+
+
+class _Moves:
+    """When something last happened, in epoch seconds: `rows_at` that rows came, `moved_at` that the position moved or had not to."""
+
+    def __init__(self) -> None:
+        self.rows_at = self.moved_at = time.time()
+        self._rows = 0
+        self._place: Hashable = None
+
+    def see(self, rows: int, place: Hashable, is_behind: bool) -> None:
+        if rows != self._rows:
+            self.rows_at, self._rows = time.time(), rows
+        if place != self._place or not is_behind:
+            self.moved_at, self._place = time.time(), place
+
+
+class Teller:
+    """Called with a task's progress; tells ZooKeeper of it, and of its `status`, on a thread of its own, which never holds the task up."""
+
+    def __init__(self, task: FetchTask | LoadTask, nodes: TaskNodes, node_id: str) -> None:
+        self._task, self._nodes, self._node_id = task, nodes, node_id
+        self._progress: Any = None
+        self._over = Event()
+        self._measures = measures_of(task)
+        self.status = TaskStatus(task.task_id, lambda: self._measures.place)
+        self._moves = _Moves()
+        self._minutes = MinuteWriter(task.task_id, Minutes(nodes.client))
+        self._tables: dict[tuple[str, str], TableCounts] = {}  # as porter's nodes have them
+        self._failed: tuple[State, str] | None = None
+
+    def __call__(self, progress: Any) -> None:
+        self._measures.see(progress)
+        self._progress = progress
+
+    @contextmanager
+    def telling(self, stop: Event) -> Iterator[None]:
+        """As long as the block lasts; at its end the task is STOPPED if `stop` is set, else DONE, or ERROR if it raises."""
+        thread = Thread(target=self._tell_on, name="telling", daemon=True)
+        thread.start()
+        last, reason = State.STOPPED, ""
+        try:
+            yield
+            last = State.STOPPED if stop.is_set() else State.DONE
+        except CdcError as error:
+            last, reason = State.ERROR, str(error)
+            raise
+        finally:
+            self._over.set()
+            thread.join()
+            self.status.ended(last, reason)
+            self._tell(0.0, Lag())
+            self._tell_failure()
+            self._tell_minute(Lag())
+
+    def _tell_on(self) -> None:
+        TASK_AT_WORK.set(self._task.task_id)
+        measure, told, told_at, rows = lag_meter(self._task), State.NEW, 0.0, 0
+        self._go_on()
+        while not self._over.wait(LOOK_SECONDS):
+            self.status.observe(is_behind=True)
+            seconds = time.monotonic() - told_at
+            if self.status.now[0] is not told or seconds >= TELL_SECONDS:
+                done = self._done()
+                rate = (done - rows) / seconds if told_at else 0.0
+                lag = Lag() if self._progress is None else measure(self._progress)
+                self.status.observe(is_behind=lag.is_behind)
+                told, told_at, rows = self.status.now[0], time.monotonic(), done
+                self._moves.see(done, self._measures.place, lag.is_behind)
+                self._tell(rate, lag)
+                self._tell_failure()
+                if self._minutes.is_due():
+                    self._tell_minute(lag)
+
+    def _go_on(self) -> None:
+        """From what another process has told of the task."""
+        with suppress(CdcError):
+            before = self._nodes.stat(self._task.task_id)
+            if before is not None and before.idle_seconds is not None:
+                self._moves.rows_at -= before.idle_seconds + (age_seconds(before.at) or 0.0)
+
+    def _tell_failure(self) -> None:
+        state, reason = self.status.now
+        if (state, reason) != self._failed and state in (State.RETRYING, State.ERROR):
+            place = f"node {self._node_id}" if self._node_id else f"process {os.getpid()} on {socket.gethostname()}"
+            self._try(lambda: self._nodes.add_failure(self._task.task_id, place, reason))
+        self._failed = state, reason
+
+    def _tell_minute(self, lag: Lag) -> None:
+        self._try(lambda: self._minutes.write(self._done(), lag.records, _rounded(lag.seconds), self.status.now[0]))
+        self._try(self._tell_tables)
+
+    def _tell_tables(self) -> None:
+        counts = {(each.swimlane, each.table): each for each in self._measures.counts}
+        changed = {each: self._tables.get(key) for key, each in counts.items() if each != self._tables.get(key)}
+        for some in groups(changed):
+            add_to_porters_nodes(self._nodes.client, self._task.task_id, self._node_id, {each: changed[each] for each in some})
+            self._tables |= {(each.swimlane, each.table): each for each in some}  # what comes to nothing later is told again
+
+    def _try(self, tell: Callable[[], None]) -> None:
+        try:
+            tell()
+        except CdcError as error:
+            LOG.debug("task %s: %s", self._task.task_id, error)
+
+    def _done(self) -> int:
+        return 0 if self._progress is None else int(self._progress.done)
+
+    def _tell(self, rows_per_second: float, lag: Lag) -> None:
+        measures = self._measures
+        stat = Stat(
+            *self.status.now,
+            now(),
+            self._node_id,
+            os.getpid(),
+            self._done(),
+            round(rows_per_second, 1),
+            lag.records,
+            _rounded(lag.seconds),
+            f"{datetime.fromtimestamp(lag.last_row_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}" if lag.last_row_ms else "",
+            lag.bytes,
+            _rounded(time.time() - self._moves.rows_at),
+            round(time.time() - self._moves.moved_at, 1) if lag.is_behind else 0.0,
+            round(measures.batch_seconds, 1),
+            _rounded(measures.skew_seconds if lag.skew_seconds is None else lag.skew_seconds),
+            lag.retention_seconds,
+            measures.beats,
+            measures.delays(lag.skew_seconds),
+            measures.stages_ms,
+            tuple(measures.counts),
+            measures.queued_bytes,
+            _rounded(lag.kept_unread),
+            lag.kept_place,
+            measures.batches,
+            measures.target_lost,
+            measures.late_records,
+            measures.late_at,
+            measures.skipped,
+        )
+        self._try(lambda: self._nodes.put_stat(self._task.task_id, stat))
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
+
+
+def both(*reports: Callable[[Any], None]) -> Callable[[Any], None]:
+    """One report of several."""
+
+    def report(progress: Any) -> None:
+        for each in reports:
+            each(progress)
+
+    return report

@@ -1,0 +1,96 @@
+"""What a task has done with each table, and porter's nodes of that.
+
+/datas/task/<id>/stat/<swimlane>/<SCHEMA.TABLE>   porter's object, counted since the node was made; written once a minute
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from kazoo.client import KazooClient
+
+from cdcbus.plugins.rowchange import Op
+from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.stat import TableCounts
+from cdcbus.tasks.zookeeper.znode import get_nodes, now, put_nodes
+
+if TYPE_CHECKING:
+    from cdcbus.consumer.batch.progress import Progress as LoadProgress
+    from cdcbus.producer.run import Progress as FetchProgress
+
+
+def counts_of_load(progress: LoadProgress) -> list[TableCounts]:
+    """Of a consumer task, by target table."""
+    names = [each.name for each in fields(TableCounts)[2:]]
+    return [
+        TableCounts(topic, str(table), *(getattr(report, name) for name in names))
+        for topic, reports in list(progress.swimlanes.items())
+        for table, report in list(reports.tables.items())
+    ]
+
+
+def counts_of_fetch(progress: FetchProgress, swimlane: str) -> list[TableCounts]:
+    """Of a fetch task, by source table."""
+    return [
+        TableCounts(swimlane, str(table), sum(ops.values()), *(ops.get(op, 0) for op in (Op.INSERT, Op.UPDATE, Op.DELETE, Op.TRUNCATE)))
+        for table, ops in list(progress.tables.items())
+    ]
+
+
+def add_to_porters_nodes(client: KazooClient, task_id: str, node_id: str, counts: Mapping[TableCounts, TableCounts | None]) -> None:
+    """Adds what was done with each of some tables since what it is mapped to, None for the start. Raises PositionUnavailable and
+    PositionError."""
+    directory = f"{ROOT}/task/{task_id}/stat"
+    paths = {after: f"{directory}/{after.swimlane}/{after.table.upper().replace('/', '_')}" for after in counts}
+    stored = get_nodes(client, paths.values())
+    put_nodes(
+        client,
+        {
+            paths[after]: porters_object(
+                task_id,
+                node_id,
+                node.fields if (node := stored.get(paths[after])) else {},
+                before or TableCounts(after.swimlane, after.table),
+                after,
+                now(),
+            )
+            for after, before in counts.items()
+        },
+    )
+
+
+def porters_object(
+    task_id: str, node_id: str, stored: Mapping[str, Any], before: TableCounts, after: TableCounts, at: str
+) -> dict[str, Any]:
+    """porter's object of a table, with the difference of two counts added to what is stored. It knows errors by operation, here they are
+    not told apart: they count as failed updates."""
+    schema, _, table = after.table.upper().partition(".")
+    counters = {
+        "insertRow": after.inserted - before.inserted,
+        "updateRow": after.updated - before.updated,
+        "deleteRow": after.deleted - before.deleted,
+        "errorInsertRow": 0,
+        "errorUpdateRow": after.failed - before.failed,
+        "errorDeleteRow": 0,
+        "alertedTimes": 0,
+    }
+    return {
+        "taskId": task_id,
+        "nodeId": node_id,
+        "swimlaneId": after.swimlane,
+        "schema": schema,
+        "table": table,
+        **{name: _number(stored.get(name)) + count for name, count in counters.items()},
+        "registeredTime": stored.get("registeredTime") or at,
+        "heartbeatTime": at,
+        "lastCheckedTime": stored.get("lastCheckedTime"),
+        "lastLoadedDataTime": at,
+        "lastLoadedSystemTime": at,
+        "progress": stored.get("progress") or "",
+    }
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) else 0

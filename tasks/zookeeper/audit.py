@@ -1,0 +1,64 @@
+"""What operators did: the newest KEPT actions, in ZooKeeper, one node each: `/datas/audit/<number>` holds
+`{"at","by","what","on","failed"}`.
+
+An action is noted before it is done, so that none is without a note; if it then fails, its note says how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+
+import orjson
+from kazoo.client import KazooClient
+
+from cdcbus.plugins.errors import CdcError
+from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.znode import answer, drop_node, get_children, get_node, now, put_node, reported
+
+AUDIT = f"{ROOT}/audit"
+KEPT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """When (UTC), who and from where, what was done, and on what: `task shop`. `failed`: why it was not done after all. A node that was
+    damaged by hand is an action of nobody, whose `failed` says so."""
+
+    at: str
+    by: str
+    what: str
+    on: str
+    failed: str = ""
+
+
+@contextmanager
+def audited(client: KazooClient, by: str, what: str, on: str) -> Iterator[None]:
+    """Notes what is done inside the block; an error that the block raises is noted too. Raises PositionUnavailable and PositionError when
+    it cannot be noted, before anything is done."""
+    action = Action(now(), by, what, on)
+    with reported(AUDIT):
+        path: str = answer(client.create_async(f"{AUDIT}/", orjson.dumps(asdict(action)), sequence=True, makepath=True))
+    for name in get_children(client, AUDIT)[:-KEPT]:
+        drop_node(client, f"{AUDIT}/{name}")
+    try:
+        yield
+    except BaseException as error:
+        why = str(error) if isinstance(error, CdcError) else f"unexpected {type(error).__name__}"
+        with suppress(CdcError):  # the first error is the one to tell
+            put_node(client, path, asdict(replace(action, failed=why)))
+        raise
+
+
+def actions(client: KazooClient, newest: int = KEPT) -> list[Action]:
+    """The newest so many, oldest first."""
+    found = [_read(client, f"{AUDIT}/{name}") for name in get_children(client, AUDIT)[-newest:]]
+    return [action for action in found if action is not None]
+
+
+def _read(client: KazooClient, path: str) -> Action | None:
+    node = get_node(client, path)
+    if node is None:
+        return None
+    return Action(node.text("at"), node.text("by"), node.text("what"), node.text("on"), node.damage or node.text("failed"))

@@ -1,0 +1,106 @@
+"""The tasks that ZooKeeper holds, in porter's dist nodes: `/datas/task/<id>/dist/<swimlane>`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import orjson
+from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError, NoNodeError, RolledBackError, RuntimeInconsistency
+
+from cdcbus.plugins.errors import ConfigError, PositionConflict
+from cdcbus.tasks.porter.dist_json import parse_dist
+from cdcbus.tasks.zookeeper.positions import ROOT, connect
+from cdcbus.tasks.zookeeper.task_configs import Dist, merged
+from cdcbus.tasks.zookeeper.znode import answer, reported
+
+TASKS = f"{ROOT}/task"
+
+
+def dist_path(task_id: str, swimlane: str = "") -> str:
+    """The node of a swimlane, or the directory of all of a task's."""
+    return f"{TASKS}/{task_id}/dist" + (f"/{swimlane}" if swimlane else "")
+
+
+class DistNodes:
+    """The tasks that ZooKeeper keeps. Lives as long as its client. All calls raise PositionUnavailable or PositionError."""
+
+    def __init__(self, client: KazooClient) -> None:
+        self._client = client
+
+    def get(self, task_id: str) -> Dist | None:
+        """The task, or None. Raises ConfigError when its nodes do not hold one."""
+        directory = dist_path(task_id)
+        with reported(directory):
+            nodes = _below(self._client, directory)
+        try:
+            return merged([_parsed(path, data) for path, data in nodes.items()]) if nodes else None
+        except ConfigError as error:
+            raise ConfigError(f"{directory}: {error}") from error
+
+    def put(self, tasks: Mapping[str, Mapping[str, Dist]], is_replacing: bool) -> None:
+        """Stores the nodes of tasks, by id and swimlane, all or none, and removes those that a task no longer has.
+
+        Raises ConfigError when a task is there already and not to be replaced, PositionConflict when somebody else writes one meanwhile.
+        """
+        with reported(TASKS):
+            transaction = self._client.transaction()
+            for task_id, dists in tasks.items():
+                self._client.ensure_path(dist_path(task_id))
+                before = set(_children(self._client, dist_path(task_id)))
+                if before and not is_replacing:
+                    raise ConfigError(f"task {task_id} is in ZooKeeper already, at {dist_path(task_id)}; --force writes it anew")
+                for swimlane in before - dists.keys():
+                    transaction.delete(dist_path(task_id, swimlane))
+                for swimlane, dist in dists.items():
+                    write = transaction.set_data if swimlane in before else transaction.create
+                    write(dist_path(task_id, swimlane), orjson.dumps(dist))
+            failures = [result for result in transaction.commit() if isinstance(result, Exception)]
+        # All parts of a failed transaction have failed: one says why, the others say so.
+        reason = next((failure for failure in failures if not isinstance(failure, RolledBackError | RuntimeInconsistency)), None)
+        if isinstance(reason, NodeExistsError | NoNodeError):
+            raise PositionConflict(f"one of the tasks below {TASKS} was written by somebody else at the same time; look at it, try again")
+        if reason is not None:
+            with reported(TASKS):
+                raise reason
+
+
+@contextmanager
+def dist_nodes(address: str, auth: str | None) -> Iterator[DistNodes]:
+    """A connection to the tasks in ZooKeeper."""
+    client = connect(address, auth=auth)
+    try:
+        yield DistNodes(client)
+    finally:
+        client.stop()
+        client.close()
+
+
+def stored_dists(client: KazooClient) -> dict[str, str]:
+    """The text of each dist node of all tasks, by its path; read only."""
+    with reported(TASKS):
+        folders = [dist_path(task_id) for task_id in _children(client, TASKS)]
+        return {path: data.decode("utf-8", "replace") for folder in folders for path, data in _below(client, folder).items()}
+
+
+def _below(client: KazooClient, folder: str) -> dict[str, bytes]:
+    paths = [f"{folder}/{name}" for name in _children(client, folder)]
+    return {path: answer(client.get_async(path))[0] for path in paths}
+
+
+def _children(client: KazooClient, path: str) -> list[str]:
+    try:
+        return sorted(answer(client.get_children_async(path)))
+    except NoNodeError:
+        return []
+
+
+def _parsed(path: str, data: bytes) -> Dist:
+    swimlane = path.rpartition("/")[2]
+    try:
+        return parse_dist(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{swimlane}: not UTF-8 text; expected what porter's dist node holds") from error
+    except ConfigError as error:
+        raise ConfigError(f"{swimlane}: {error}") from error

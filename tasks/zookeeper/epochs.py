@@ -1,0 +1,61 @@
+"""The epoch of a fetch task's swimlane: a number in `/datas/task/<id>/epoch/<swimlane>` that grows with each holder of its lock.
+
+Each is the time in milliseconds at least, so that it goes on growing where the node is lost, or the task moves to another ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import time
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError, KazooException, NoNodeError, RolledBackError, RuntimeInconsistency
+from kazoo.protocol.states import ZnodeStat
+
+from cdcbus.plugins.errors import PositionConflict
+from cdcbus.tasks.zookeeper.lock import lock_path
+from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.znode import answer, get_node, is_own, reported
+
+OF_OTHERS = (BadVersionError, NoNodeError, RolledBackError, RuntimeInconsistency)
+"""What a transaction meets where another one was first."""
+
+
+def epoch_path(task_id: str, swimlane: str) -> str:
+    """The node of a swimlane's epoch."""
+    return f"{ROOT}/task/{task_id}/epoch/{swimlane}"
+
+
+def next_epoch(client: KazooClient, task_id: str, swimlane: str) -> int:
+    """A new epoch for the holder of the lock, which this client must be: higher than that of all holders before. Raises PositionConflict
+    where the lock is another's, PositionUnavailable.
+
+    The lock's node is written with it in one transaction that names its version. So whoever has lost the lock meanwhile gets no epoch that
+    is higher than that of its successor: he is refused, or the successor asks again.
+    """
+    path, lock = epoch_path(task_id, swimlane), lock_path(task_id, swimlane)
+    while True:
+        node = get_node(client, lock)
+        if node is None or not is_own(client, node):
+            raise PositionConflict(f"{lock} is not held by this process any more; it waits for it")
+        with reported(path):
+            client.ensure_path(path)
+            data, stat = answer(client.get_async(path))
+            if (epoch := _advanced(client, (lock, node.version), (path, stat), data)) is not None:
+                return epoch
+
+
+def _advanced(client: KazooClient, lock: tuple[str, int], epoch: tuple[str, ZnodeStat], data: bytes) -> int | None:
+    """The new epoch; None where one of the nodes is another one meanwhile."""
+    last = int(data) if data.strip().isdigit() else 0
+    number = max(last + 1, time.time_ns() // 1_000_000)
+    lock_data = answer(client.get_async(lock[0]))[0]
+    transaction = client.transaction()
+    transaction.set_data(lock[0], lock_data, lock[1])
+    transaction.set_data(epoch[0], str(number).encode(), epoch[1].version)
+    results = answer(transaction.commit_async())
+    if all(isinstance(result, ZnodeStat) for result in results):
+        return number
+    refused = [result for result in results if isinstance(result, KazooException) and not isinstance(result, OF_OTHERS)]
+    if refused:
+        raise refused[0]
+    return None

@@ -1,0 +1,100 @@
+"""Named sources in ZooKeeper: `/datas/datesource/<code>`, spelled as porter spells it, with porter's JSON {code, nodeId, using, source}."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.config.diagnostics import Finding, Severity, printable
+from cdcbus.tasks.config.named_sources import IN_ZOOKEEPER, NamedSource, find_source_key, nearest_source_key
+from cdcbus.tasks.config.parser import Entry, is_inline_secret
+from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.znode import reported
+
+
+def source_path(name: str) -> str:
+    return f"{IN_ZOOKEEPER}/{name}"
+
+
+class SourceNodes:
+    """The sources that ZooKeeper keeps. Lives as long as its client. All calls raise PositionUnavailable or PositionError."""
+
+    def __init__(self, client: KazooClient) -> None:
+        self._client = client
+
+    def names(self) -> list[str]:
+        """All of them, in order."""
+        with reported(IN_ZOOKEEPER):
+            try:
+                return sorted(self._client.get_children(IN_ZOOKEEPER))
+            except NoNodeError:
+                return []
+
+    def get(self, name: str) -> NamedSource | None:
+        """The source, or None. Raises ConfigError when its node does not hold one, or it is switched off."""
+        path = source_path(name)
+        with reported(path):
+            try:
+                data = self._client.get(path)[0]
+            except NoNodeError:
+                return None
+        return _source(name, data)
+
+    def put(self, name: str, pairs: Mapping[str, str], is_replacing: bool) -> None:
+        """Stores it. Raises ConfigError when it is there already and not to be replaced."""
+        path = source_path(name)
+        data = orjson.dumps({"code": name, "nodeId": None, "using": True, "source": dict(pairs)})
+        with reported(path):
+            try:
+                self._client.create(path, data, makepath=True)
+            except NodeExistsError as error:
+                if not is_replacing:
+                    raise ConfigError(f"{path} is there already; --replace writes it anew") from error
+                self._client.set(path, data)
+
+
+@contextmanager
+def source_nodes(address: str, auth: str | None) -> Iterator[SourceNodes]:
+    """A connection to the sources in ZooKeeper."""
+    client = connect(address, auth=auth)
+    try:
+        yield SourceNodes(client)
+    finally:
+        client.stop()
+        client.close()
+
+
+def _source(name: str, data: bytes) -> NamedSource:
+    path = source_path(name)
+    try:
+        read = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        read = None  # not chained: the error's text may quote the node
+    if not isinstance(read, dict) or not isinstance(read.get("source"), dict):
+        raise ConfigError(f'{path} holds no source; expected JSON; example: {{"code":"{name}","source":{{"url":"jdbc:mysql://h/db"}}}}')
+    if read.get("using") is False:
+        raise ConfigError(f"source {name} is switched off: {path} says using=false")
+    entries = {key: Entry(key, "", _text(value), 0) for key, value in read["source"].items() if value is not None}
+    return NamedSource(name, f"ZooKeeper {path}", entries, tuple(_findings(entries)))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _findings(entries: Mapping[str, Entry]) -> Iterator[Finding]:
+    for key, entry in entries.items():
+        known = find_source_key(key)
+        if known is None:
+            near = nearest_source_key(key)
+            hint = f"did you mean {near}?" if near else "docs/configuration.md lists all keys"
+            yield Finding(Severity.WARNING, 0, printable(key), f"unknown key, without effect; {hint}")
+        if is_inline_secret(key, known, entry.written):
+            sentence = "the secret stands in ZooKeeper, where whoever reads the node sees it; store a ${env:NAME} or ${file:/path} there"
+            yield Finding(Severity.WARNING, 0, printable(key), sentence)

@@ -1,0 +1,82 @@
+"""A task as ZooKeeper keeps it: one dist object for each swimlane, as porter does, without a secret that could be read there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.config.diagnostics import Finding, Severity
+from cdcbus.tasks.config.keys.task import find_key
+from cdcbus.tasks.config.keys.types import split_list
+from cdcbus.tasks.config.parser import Entry, for_zookeeper, is_inline_secret
+from cdcbus.tasks.porter.dist_json import dist_object, properties_lines
+
+Dist = dict[str, Any]
+TOPICS = "topics"
+
+
+def has_inline_secret(entries: Mapping[str, Entry]) -> bool:
+    """Whether a secret is written out in one of the texts."""
+    return any(is_inline_secret(key, find_key(key), entry.written) for key, entry in entries.items())
+
+
+def texts_of(entries: Mapping[str, Entry], place: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """The texts by key, as ZooKeeper may keep them: a secret that is written out is encrypted. Raises ConfigError that names all that
+    cannot be, each with its place."""
+    texts, refused = {}, []
+    for key, entry in entries.items():
+        try:
+            texts[key] = for_zookeeper(key, find_key(key), entry.written, environ)
+        except ValueError as error:
+            refused.append(Finding(Severity.ERROR, entry.line, key, str(error)).located(place))
+    if refused:
+        raise ConfigError("\n".join(refused))
+    return texts
+
+
+def dists_of(task: FetchTask | LoadTask, texts: Mapping[str, str]) -> dict[str, Dist]:
+    """The dist object of each swimlane. Of several topics each has its own object with this topic alone."""
+    config = dist_object(texts)
+    if isinstance(task, FetchTask):
+        return {task.swimlane: config}
+    if len(task.source.topics) == 1:
+        return {task.source.topics[0]: config}
+    return {topic: _with_topics(config, topic) for topic in task.source.topics}
+
+
+def merged(dists: Sequence[Dist]) -> Dist:
+    """The one task of all its dist objects. Raises ConfigError when they differ in more than their topics."""
+    first = dists[0]
+    for other in dists[1:]:
+        differing = _lines(_with_topics(first, "")) ^ _lines(_with_topics(other, ""))
+        if differing:
+            keys = sorted({line.partition("=")[0] for line in differing})
+            raise ConfigError(f"its nodes differ in {', '.join(keys)}; expected the same in each; import the task again with --force")
+    topics = dict.fromkeys(topic for dist in dists for topic in _topics(dist))
+    return _with_topics(first, ",".join(topics)) if len(dists) > 1 else first
+
+
+def _lines(dist: Dist) -> set[str]:
+    return {line for line in properties_lines(dist) if "=" in line and not line.startswith("#")}
+
+
+def _topics(dist: Dist) -> tuple[str, ...]:
+    topics = _source(dist).get(TOPICS) or ""
+    return tuple(map(str, topics)) if isinstance(topics, list) else split_list(str(topics))
+
+
+def _with_topics(dist: Dist, topics: str) -> Dist:
+    source = {**_source(dist), TOPICS: topics} if topics else {key: value for key, value in _source(dist).items() if key != TOPICS}
+    return {**dist, "consumer": {**_object(dist, "consumer"), "source": source}}
+
+
+def _source(dist: Dist) -> Dist:
+    return _object(_object(dist, "consumer"), "source")
+
+
+def _object(parent: Dist, field: str) -> Dist:
+    value = parent.get(field)
+    return value if isinstance(value, dict) else {}
