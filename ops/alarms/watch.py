@@ -21,8 +21,8 @@ from cdcbus.ops.alarms.limits import Limits, limits_of
 from cdcbus.ops.alarms.rules import RECOVERED_BY_RESTART, Seen, conditions
 from cdcbus.ops.alarms.state import Kind, Notice, step
 from cdcbus.ops.alarms.store import SENT_KEPT, WAITING_KEPT, AlarmNodes, Sent, TaskAlarms
-from cdcbus.ops.not_taken import explained
-from cdcbus.ops.repeating import repeating
+from cdcbus.ops.services.periodic import repeating
+from cdcbus.ops.services.scheduling import explained
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.control.bus_settings import BusSettings

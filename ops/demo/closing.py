@@ -9,7 +9,7 @@ from rich.table import Table
 
 from cdcbus.ops.demo.fresh import TOPIC
 from cdcbus.ops.demo.run import Options
-from cdcbus.ops.demo.schema import SCHEMA
+from cdcbus.ops.demo.shop.schema import SCHEMA
 from cdcbus.ops.demo.task_files import FETCH
 from cdcbus.ops.demo.verdict import Comparisons, verdict_sentences, verdict_table
 from cdcbus.ops.demo.words import command, shown

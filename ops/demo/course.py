@@ -9,9 +9,9 @@ from threading import Event
 
 from rich.console import RenderableType
 
-from cdcbus.ops.demo.load import Load
 from cdcbus.ops.demo.measure import Meter, Sample
 from cdcbus.ops.demo.screen import Phase, Screen, State
+from cdcbus.ops.demo.shop.load import Load
 from cdcbus.ops.demo.task_files import FETCH
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.plugins.errors import CdcError

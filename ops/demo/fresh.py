@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient
 
-from cdcbus.ops.demo.schema import mariadb_ddl, postgresql_ddl
+from cdcbus.ops.demo.shop.schema import mariadb_ddl, postgresql_ddl
 from cdcbus.ops.stack import sql
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import BusRejected, BusUnavailable

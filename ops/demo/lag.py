@@ -8,8 +8,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from cdcbus.ops.demo.load import BEAT_SECONDS
-from cdcbus.ops.demo.schema import SCHEMA
+from cdcbus.ops.demo.shop.load import BEAT_SECONDS
+from cdcbus.ops.demo.shop.schema import SCHEMA
 from cdcbus.ops.stack import sql
 from cdcbus.ops.stack.addresses import Database
 

@@ -14,8 +14,8 @@ from kazoo.exceptions import NoNodeError
 
 from cdcbus.ops.demo.fresh import PARTITIONS, TOPIC
 from cdcbus.ops.demo.lag import HeartbeatWatch
-from cdcbus.ops.demo.load import Load
-from cdcbus.ops.demo.schema import SCHEMA
+from cdcbus.ops.demo.shop.load import Load
+from cdcbus.ops.demo.shop.schema import SCHEMA
 from cdcbus.ops.demo.task_files import FETCH, Target
 from cdcbus.ops.stack import sql
 from cdcbus.ops.stack.addresses import Addresses

@@ -11,12 +11,12 @@ from kazoo.client import KazooClient
 from rich.console import Console, RenderableType
 from rich.table import Table
 
-from cdcbus.ops.demo.compare import compare_shops
 from cdcbus.ops.demo.course import Course
 from cdcbus.ops.demo.fresh import binlog_end, empty_shop, empty_topic, forget_tasks
-from cdcbus.ops.demo.load import Load
 from cdcbus.ops.demo.measure import Meter
 from cdcbus.ops.demo.screen import Screen
+from cdcbus.ops.demo.shop.compare import compare_shops
+from cdcbus.ops.demo.shop.load import Load
 from cdcbus.ops.demo.task_files import FETCH, TARGETS, Target, write_task_files
 from cdcbus.ops.demo.tasks import TaskProcess, scratch_folder, stop_leftovers, stop_tasks
 from cdcbus.ops.demo.verdict import Comparisons

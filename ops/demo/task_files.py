@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cdcbus.ops.demo.fresh import TOPIC
-from cdcbus.ops.demo.schema import SCHEMA, TABLES
+from cdcbus.ops.demo.shop.schema import SCHEMA, TABLES
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.plugins.positions import BinlogPosition
 

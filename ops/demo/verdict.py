@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from cdcbus.ops.demo.compare import Comparison, Difference
+from cdcbus.ops.demo.shop.compare import Comparison, Difference
 from cdcbus.ops.demo.task_files import Target
 
 SHOWN_DIFFERENCES = 5

@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.ops.bus_client import bus_client
 from cdcbus.ops.doctor.clocks import node_clocks, source_clock
 from cdcbus.ops.doctor.kafka import check_kafka
 from cdcbus.ops.doctor.machine import check_machine
 from cdcbus.ops.doctor.zookeeper import check_zookeeper
-from cdcbus.ops.topic_log import access_of, access_to
+from cdcbus.ops.services.topics import access_of, access_to
+from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.kafka.config import PublishConfig

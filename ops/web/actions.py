@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from cdcbus.ops.alarms import silence as alarm_silence
-from cdcbus.ops.not_taken import explained
+from cdcbus.ops.services.scheduling import explained
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.bus import WebBus
 from cdcbus.plugins.errors import ConfigError
@@ -25,7 +25,7 @@ from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
 if TYPE_CHECKING:
     from cdcbus.consumer.config import LoadTask
     from cdcbus.consumer.records.dead_letters import DeadLetterTopic, OpenLetter
-    from cdcbus.ops.fetch_letters import FetchLetter, FetchLetters
+    from cdcbus.ops.services.dead_letters import FetchLetter, FetchLetters
     from cdcbus.producer.config import FetchTask
 
 
@@ -138,7 +138,7 @@ def dead_letters(bus: WebBus, task_id: str) -> list[OpenLetter | FetchLetter]:
 def dlq_replay(bus: WebBus, task_id: str, records: Collection[str] | None, who: str, force: bool = False) -> int:
     """Puts original records (None: all) to the ends of their partitions, and settles their letters; how many. Refused for a fetch task,
     whose letters do not hold the records, and, unless forced, where a row would go back in time."""
-    from cdcbus.ops.fetch_letters import NO_REPLAY, FetchLetters
+    from cdcbus.ops.services.dead_letters import NO_REPLAY, FetchLetters
     from cdcbus.tasks.control.dead_letters import chosen_letters, replay_letters
 
     with _letters(bus, task_id) as topic:
@@ -160,7 +160,7 @@ def dlq_drop(bus: WebBus, task_id: str, records: Collection[str] | None, who: st
 
 
 def _letters(bus: WebBus, task_id: str) -> DeadLetterTopic | FetchLetters:
-    from cdcbus.ops.fetch_letters import letters_of
+    from cdcbus.ops.services.dead_letters import letters_of
 
     return letters_of(stored_task(bus, task_id))
 

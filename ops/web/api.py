@@ -16,12 +16,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.alarms.silence import LONGEST_SECONDS
-from cdcbus.ops.not_taken import explained
-from cdcbus.ops.task_list_commands import as_fields
-from cdcbus.ops.web import actions, alarm_views
+from cdcbus.ops.cli.task.list import as_fields
+from cdcbus.ops.services.scheduling import explained
+from cdcbus.ops.web import actions
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.auth import operator_of
 from cdcbus.ops.web.bus import WebBus, bus_of
+from cdcbus.ops.web.pages import alarms as alarm_views
 from cdcbus.plugins.errors import CdcError
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.control.reset import Target

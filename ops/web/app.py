@@ -13,9 +13,10 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from cdcbus import __version__
-from cdcbus.ops.web import api, auth, console, health, inspect, metrics
+from cdcbus.ops.web import api, auth, health, metrics, porter
 from cdcbus.ops.web.answers import Refused, refusal, status_of_error
 from cdcbus.ops.web.bus import WebBus
+from cdcbus.ops.web.pages import console
 from cdcbus.plugins.errors import CdcError
 
 LOG = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ def make_app(bus: WebBus) -> FastAPI:
     app.state.bus = bus
     app.include_router(console.router, include_in_schema=False)
     app.include_router(auth.router)
-    for part in (api, inspect, health, metrics):
+    for part in (api, porter, health, metrics):
         app.include_router(part.router)
     app.mount("/static", StaticFiles(directory=STATIC))
     app.add_middleware(auth.Guard, bus=bus)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from cdcbus.ops.demo.compare import compare_shops
-from cdcbus.ops.demo.load import Load
 from cdcbus.ops.demo.measure import Meter
 from cdcbus.ops.demo.run import Options, prepare
+from cdcbus.ops.demo.shop.compare import compare_shops
+from cdcbus.ops.demo.shop.load import Load
 from cdcbus.ops.demo.task_files import TARGETS
 from cdcbus.ops.demo.tasks import TaskProcess, stop_tasks
 from cdcbus.ops.stack.addresses import Addresses

@@ -18,7 +18,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartiti
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from cdcbus.ops.cli import main
+from cdcbus.ops.cli.main import main
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.tasks.zookeeper.positions import connect
 from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of

@@ -12,7 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from cdcbus import __version__
-from cdcbus.ops.cli import main
+from cdcbus.ops.cli.main import main
 from cdcbus.tasks.config.read_task import read_task
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from confluent_kafka import Producer
 from pymysql.cursors import Cursor
 
-from cdcbus.ops.cli import main
+from cdcbus.ops.cli.main import main
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.converters.canal_row import CanalRow

@@ -15,7 +15,7 @@ from confluent_kafka.admin._config import ConfigResource
 
 from cdcbus.consumer.config import DeadLetterConfig, LoadTask, OnError, TopicConfig
 from cdcbus.consumer.records.dead_letters import DeadLetter, DeadLetterTopic, dead_letters_of
-from cdcbus.ops.cli import main
+from cdcbus.ops.cli.main import main
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable, DataError
 

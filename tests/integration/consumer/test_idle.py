@@ -78,7 +78,7 @@ def test_who_sleeps_is_woken_by_a_record_and_by_a_new_partition(
 # `cdcbus task run`, but that a task rests after half a second, and says so.
 IMPATIENT = """
 from cdcbus.consumer import batches, run
-from cdcbus.ops.cli import main
+from cdcbus.ops.cli.main import main
 
 def told(task, positions, progress, stop, identity):
     print("rests behind", list(progress.next_offsets.values()), flush=True)

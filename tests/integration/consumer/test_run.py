@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient
 from pymysql.cursors import Cursor
 
-from cdcbus.ops.cli import main
+from cdcbus.ops.cli.main import main
 from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
@@ -284,7 +284,7 @@ def test_a_target_restored_to_an_older_state_has_all_rows_again_and_an_alarm_tel
 # `cdcbus task run`, but that the topics' ids are looked at every second.
 WATCHFUL = """
 from cdcbus.consumer import topic_identity
-from cdcbus.ops.cli import main
+from cdcbus.ops.cli.main import main
 
 topic_identity.LOOK_SECONDS = 1.0
 main()

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from cdcbus.ops.demo.compare import Difference, compare_shops
 from cdcbus.ops.demo.fresh import empty_shop
-from cdcbus.ops.demo.schema import SCHEMA, mariadb_ddl
-from cdcbus.ops.demo.shop import Shop
+from cdcbus.ops.demo.shop.compare import Difference, compare_shops
+from cdcbus.ops.demo.shop.schema import SCHEMA, mariadb_ddl
+from cdcbus.ops.demo.shop.shop import Shop
 from cdcbus.ops.demo.tasks import leftovers
 from cdcbus.ops.stack import sql, stack
 from cdcbus.ops.stack.addresses import Addresses, Database

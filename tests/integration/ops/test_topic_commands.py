@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Producer
 
-from cdcbus.ops.cli import main
-from cdcbus.ops.topic_log import ANSWER_SECONDS
+from cdcbus.ops.cli.main import main
+from cdcbus.ops.services.topics import ANSWER_SECONDS
 from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
@@ -112,7 +112,7 @@ def test_following_goes_on_with_records_that_come(kafka: str, topic: str, monkey
             raise KeyboardInterrupt
 
     seen: list[object] = []
-    monkeypatch.setattr("cdcbus.ops.topic_commands.click.echo", stop_at)
+    monkeypatch.setattr("cdcbus.ops.cli.commands.topic.click.echo", stop_at)
     assert call(kafka, "tail", topic, "--follow", "--json").exit_code == 130
     assert len(seen) == 5
 

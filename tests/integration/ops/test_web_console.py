@@ -17,7 +17,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.dead_letters import DeadLetter, DeadLetterTopic
 from cdcbus.ops.alarms.state import Alarm, Kind, Notice
 from cdcbus.ops.alarms.store import AlarmNodes, Sent, TaskAlarms
-from cdcbus.ops.letter_counts import LetterCounts
+from cdcbus.ops.services.dead_letter_counts import LetterCounts
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.task_status import State
 from cdcbus.producer.publish.oversized import LargeRecord, dead_letter

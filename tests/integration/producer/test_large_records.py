@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pymysql.cursors import Cursor
 
-from cdcbus.ops.cli import main
+from cdcbus.ops.cli.main import main
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import BusRejected

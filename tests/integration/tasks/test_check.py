@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from pymysql.constants import COMMAND
 from pymysql.cursors import Cursor
 
-from cdcbus.ops.cli import main
+from cdcbus.ops.cli.main import main
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses, Database, free_port
 from cdcbus.plugins.converters.canal_row import CanalRow

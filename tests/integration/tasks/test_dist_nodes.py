@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cdcbus.ops.cli import main
+from cdcbus.ops.cli.main import main
 from cdcbus.tasks.zookeeper.dist_nodes import stored_dists
 from cdcbus.tasks.zookeeper.positions import connect
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from pymysql.cursors import Cursor
 
-from cdcbus.ops.cli import main
+from cdcbus.ops.cli.main import main
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.tasks.config import read_task
 from tests.integration.producer.reading import global_variable

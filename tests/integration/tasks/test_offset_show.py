@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from click.testing import CliRunner, Result
 
-from cdcbus.ops.cli import main
+from cdcbus.ops.cli.main import main
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
 
 pytestmark = pytest.mark.integration

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.ops.cli import main
+from cdcbus.ops.cli.main import main
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
 
-from cdcbus.ops.cli import main
+from cdcbus.ops.cli.main import main
 from cdcbus.ops.stack.addresses import Database, free_port
 from cdcbus.plugins.errors import ConfigError, PositionConflict
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes

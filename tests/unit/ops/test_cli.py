@@ -14,7 +14,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from cdcbus.ops.cli import main
+from cdcbus.ops.cli.main import main
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config import read_task
 from cdcbus.tasks.preflight.result import error, ok, warning
@@ -92,7 +92,7 @@ def test_help_answers_at_once_and_imports_nothing_slow() -> None:
     assert "Commands:" in process("--help").stdout
     fastest = min(_cpu_seconds("--help") for _ in range(3))
     assert fastest < 0.4
-    check = "import sys, cdcbus.ops.cli; print([m for m in ('pyspark', 'kazoo', 'sqlalchemy', 'rich', 'pyarrow') if m in sys.modules])"
+    check = "import sys, cdcbus.ops.cli.main; print([m for m in ('pyspark', 'kazoo', 'sqlalchemy', 'rich', 'pyarrow') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True).stdout == "[]\n"
 
 
@@ -326,7 +326,7 @@ def test_an_unexpected_error_is_one_line_and_a_trace_only_when_asked_for(monkeyp
 
 def process_with_fault(*arguments: str) -> subprocess.CompletedProcess[str]:
     code = (
-        "import sys, cdcbus.tasks.config.read_task as p; from cdcbus.ops.cli import main\n"
+        "import sys, cdcbus.tasks.config.read_task as p; from cdcbus.ops.cli.main import main\n"
         "def fail(*_, **__): 1 / 0\n"
         "p.inspect_task = fail; main(sys.argv[1:])"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cdcbus.ops.cli import main
+from cdcbus.ops.cli.main import main
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cdcbus.ops.demo.canonical import canonical
-from cdcbus.ops.demo.compare import Comparison, Difference, canonical_rows, compare
-from cdcbus.ops.demo.schema import TABLES, Kind, Table
+from cdcbus.ops.demo.shop.canonical import canonical
+from cdcbus.ops.demo.shop.compare import Comparison, Difference, canonical_rows, compare
+from cdcbus.ops.demo.shop.schema import TABLES, Kind, Table
 from cdcbus.ops.demo.task_files import TARGETS
 from cdcbus.ops.demo.verdict import is_equal, verdict_fields, verdict_sentences, verdict_table
 

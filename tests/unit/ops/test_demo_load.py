@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcbus.ops.demo.load import Paced
+from cdcbus.ops.demo.shop.load import Paced
 from cdcbus.ops.demo.words import command, shown
 from cdcbus.plugins.errors import CdcError
 

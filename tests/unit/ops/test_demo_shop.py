@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from cdcbus.ops.demo.schema import TABLES, mariadb_ddl, postgresql_ddl
-from cdcbus.ops.demo.shop import AISLES, DEEDS, PLACES, Shop, Transaction
-from cdcbus.ops.demo.values import Statement
+from cdcbus.ops.demo.shop.schema import TABLES, mariadb_ddl, postgresql_ddl
+from cdcbus.ops.demo.shop.shop import AISLES, DEEDS, PLACES, Shop, Transaction
+from cdcbus.ops.demo.shop.values import Statement
 
 COLUMNS = {table.name: [column.name for column in table.columns] for table in TABLES}
 

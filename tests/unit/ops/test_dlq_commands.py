@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cdcbus.ops.cli import main
+from cdcbus.ops.cli.main import main
 
 EXAMPLES = Path(__file__).parents[3] / "tasks" / "examples"
 

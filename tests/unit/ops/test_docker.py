@@ -20,7 +20,7 @@ from ruamel.yaml import YAML
 
 from cdcbus import __version__
 from cdcbus.consumer.config import LoadTask
-from cdcbus.ops.cli import main
+from cdcbus.ops.cli.main import main
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.read_task import read_task
@@ -281,7 +281,7 @@ def test_what_is_no_part_of_the_image_is_not_sent_to_the_build() -> None:
         "producer/publish/_native.abi3.so",
     ):
         assert is_ignored(path), path
-    assert not is_ignored("ops/cli.py")
+    assert not is_ignored("ops/cli/main.py")
 
 
 def test_the_image_starts_cdcbus_as_a_user_without_rights() -> None:

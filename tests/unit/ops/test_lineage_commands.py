@@ -6,7 +6,7 @@ from click.testing import CliRunner, Result
 from kazoo.exceptions import NoNodeError
 from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
 
-from cdcbus.ops.cli import main
+from cdcbus.ops.cli.main import main
 from cdcbus.tasks.config import read_task
 from cdcbus.tasks.porter.dist_json import properties_text
 

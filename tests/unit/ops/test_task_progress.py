@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdcbus.ops.task_progress import print_failures, print_progress, sparkline
+from cdcbus.ops.cli.task.progress import print_failures, print_progress, sparkline
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.stat import Percentiles, TableCounts
 from cdcbus.tasks.zookeeper.tasks import Failure, Stat

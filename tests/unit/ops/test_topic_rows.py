@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.ops.cli import main
-from cdcbus.ops.topic_log import KafkaRecord
-from cdcbus.ops.topic_rows import as_fields, has_key, is_wanted, line, printable, utc
+from cdcbus.ops.cli.main import main
+from cdcbus.ops.services.row_view import as_fields, has_key, is_wanted, line, printable, utc
+from cdcbus.ops.services.topics import KafkaRecord
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 
 TABLE = Table(TableId("shop", "orders"), (Column("id"), Column("lang"), Column("note")), ("id", "lang"))

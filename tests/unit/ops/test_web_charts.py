@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcbus.ops.web.charts import Series, ceiling, line_chart, runs, sparkline
+from cdcbus.ops.web.pages.charts import Series, ceiling, line_chart, runs, sparkline
 
 VALUES = st.lists(st.none() | st.floats(0, 1e12), max_size=80)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from cdcbus.ops.web.lineage_graph import fitted, graph
+from cdcbus.ops.web.pages.lineage_graph import fitted, graph
 from cdcbus.tasks.control.lineage import Way
 
 SHOP = Way("shop.orders", "db:3306", "fetch", "shop", "load-a", "public.orders", "postgresql://a")

@@ -11,11 +11,11 @@ from typing import Any
 import orjson
 import pytest
 
-from cdcbus.ops.web import live
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.bus import WebBus
-from cdcbus.ops.web.task_views import LOG_LINES, MASK, Route, TaskRow, charts_of, log_tail, overview, settings
-from cdcbus.ops.web.topic_views import CellChange, cells_of
+from cdcbus.ops.web.pages import live
+from cdcbus.ops.web.pages.tasks import LOG_LINES, MASK, Route, TaskRow, charts_of, log_tail, overview, settings
+from cdcbus.ops.web.pages.topics import CellChange, cells_of
 from cdcbus.plugins.errors import PositionUnavailable
 from cdcbus.plugins.rowchange import Op, Origin, RowChange, Table, TableId
 from cdcbus.plugins.task_status import State

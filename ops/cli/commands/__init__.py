@@ -1,0 +1,1 @@
+"""Commands beside `cdcbus task`, one module each."""

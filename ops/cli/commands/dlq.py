@@ -1,0 +1,174 @@
+"""`cdcbus dlq`: records that a consumer task could not apply, or Kafka did not take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Column, Table
+
+from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.output import json_option, print_json
+from cdcbus.ops.services.zookeeper_client import bus_client
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.process_identity import operator
+
+if TYPE_CHECKING:
+    from cdcbus.consumer.records.dead_letters import DeadLetterTopic, OpenLetter
+    from cdcbus.ops.services.dead_letters import FetchLetter, FetchLetters
+    from cdcbus.tasks.control.bus_settings import BusSettings
+    from cdcbus.tasks.control.dead_letters import LetterBox
+
+RECORD = re.compile(r"[\w.-]+/(?:[0-9]+/[0-9]+|[^/\s]+:[0-9]+/[0-9]+/[0-9]+)")
+
+_task = click.argument("word", metavar="FILE|ID")
+_all = click.option("--all", "takes_all", is_flag=True, help="All open letters of the task.")
+_yes = click.option("--yes", is_flag=True, help="Do not ask.")
+
+
+def _read_records(_context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
+    for word in words:
+        if not RECORD.fullmatch(word):
+            raise click.BadParameter(
+                f"expected TOPIC/PARTITION/OFFSET, or of a fetch task TOPIC/FILE:PLACE/ROW/NUMBER, as `cdcbus dlq list` prints it, "
+                f"not {word!r}"
+            )
+    return words
+
+
+_records = click.argument("records", nargs=-1, metavar="[RECORD...]", callback=_read_records)
+
+
+@click.group()
+def dlq() -> None:
+    """Look at dead letters, replay or drop them.
+
+    A consumer task with loader.onError=deadletter puts there what it cannot read or what the target refuses, a fetch task what is too large
+    for Kafka. FILE is its task file, ID its id in ZooKeeper; RECORD is named as `cdcbus dlq list` prints it.
+    """
+
+
+@dlq.command("list")
+@_task
+@json_option
+@bus_options
+def list_letters(word: str, as_json: bool, bus: BusSettings) -> None:
+    """List the open letters of a task: record, time, reason."""
+    from cdcbus.ops.services.dead_letter_fields import fields_of
+
+    with _topic(word, bus) as topic:
+        letters = topic.letters()
+    if as_json:
+        print_json([fields_of(each) for each in letters])
+        return
+    if not letters:
+        click.echo("no dead letters are open")
+        return
+    table = Table(Column("record", no_wrap=True), "time", "reason", box=None)  # the name of a record is for copying
+    for each in letters:
+        table.add_row(each.letter.record, each.time, each.letter.reason)
+    Console().print(table)
+
+
+@dlq.command()
+@_task
+@_records
+@json_option
+@bus_options
+def show(word: str, records: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
+    """Show letters whole, with the original record's key, headers and value; all without a record. Rows are printed as they are."""
+    from cdcbus.ops.services.dead_letter_fields import fields_of, original_of
+
+    with _topic(word, bus) as topic:
+        letters = _chosen(topic, records, takes_all=not records)
+    fields = [{**fields_of(each), **original_of(each)} for each in letters]
+    if as_json:
+        print_json(fields)
+        return
+    for each in fields:
+        click.echo("\n".join(f"{name}: {value}" for name, value in each.items()) + "\n")
+
+
+@dlq.command()
+@_task
+@_records
+@_all
+@_yes
+@click.option("--force", is_flag=True, help="Also where a newer record of the row is there, or may have been: the older state is written.")
+@json_option
+@bus_options
+def replay(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, force: bool, as_json: bool, bus: BusSettings) -> None:
+    """Put the original records to the ends of their partitions, key and bytes as they were, and settle their letters.
+
+    Refused where the partition has a newer record with the same key, unless --force is given: the older state of its row would be written
+    over the newer one. Every task that reads the topic gets them once more. A header `cdcbus.replayed` says when. Refused for a fetch
+    task, whose letters do not hold the records.
+    """
+    from cdcbus.ops.services.dead_letters import NO_REPLAY, FetchLetters
+    from cdcbus.tasks.control.dead_letters import replay_letters
+
+    with _topic(word, bus) as topic:
+        if isinstance(topic, FetchLetters):
+            raise ConfigError(NO_REPLAY)
+        letters = _chosen(topic, records, takes_all)
+        if letters and not yes:
+            warning = " Newer states of their rows are overwritten" if force else ""
+            click.confirm(f"Put {len(letters)} records to the ends of their partitions?{warning}", abort=True, err=True)
+        with bus_client(bus) as client:
+            replay_letters(client, topic, topic.task_id, letters, operator(), force, partial(click.echo, err=True))
+    _print_settled(letters, "records replayed", as_json)
+
+
+@dlq.command()
+@_task
+@_records
+@_all
+@_yes
+@json_option
+@bus_options
+def drop(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, as_json: bool, bus: BusSettings) -> None:
+    """Settle letters without applying them: their rows stay as they are at the target."""
+    from cdcbus.tasks.control.dead_letters import drop_letters
+
+    with _topic(word, bus) as topic:
+        letters = _chosen(topic, records, takes_all)
+        if letters and not yes:
+            click.confirm(f"Drop {len(letters)} dead letters? Their changes are not applied", abort=True, err=True)
+        with bus_client(bus) as client:
+            drop_letters(client, topic, topic.task_id, letters, operator())
+    _print_settled(letters, "dead letters dropped", as_json)
+
+
+def _print_settled(letters: Sequence[OpenLetter | FetchLetter], done: str, as_json: bool) -> None:
+    from cdcbus.ops.services.dead_letter_fields import fields_of
+
+    if as_json:
+        print_json([fields_of(each) for each in letters])
+    else:
+        click.echo(f"{len(letters)} {done}")
+
+
+@contextmanager
+def _topic(word: str, bus: BusSettings) -> Iterator[DeadLetterTopic | FetchLetters]:
+    """The dead letters of a task."""
+    from cdcbus.ops.services.dead_letters import letters_of
+    from cdcbus.tasks.config.diagnostics import Severity
+    from cdcbus.tasks.control.named_task import inspect_named, place_of
+
+    task = inspect_named(word, bus, Severity.ERROR).ready(place_of(word)).task
+    with letters_of(task) as topic:
+        yield topic
+
+
+def _chosen(topic: LetterBox[Any], records: Sequence[str], takes_all: bool) -> list[Any]:
+    """The letters of these records, in order. Raises ConfigError for one that is not open."""
+    if bool(records) == takes_all:
+        raise click.UsageError("name records as `cdcbus dlq list` prints them, or give --all")
+    from cdcbus.tasks.control.dead_letters import chosen_letters
+
+    return chosen_letters(topic, None if takes_all else records)

@@ -1,0 +1,45 @@
+"""`cdcbus doctor`: is this installation well?"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.output import json_option, print_json
+
+if TYPE_CHECKING:
+    from cdcbus.tasks.control.bus_settings import BusSettings
+
+
+@click.command()
+@click.argument("words", nargs=-1, metavar="[FILE|ID]...")
+@json_option
+@bus_options
+def doctor(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
+    """Look at each part of this installation, and say what is wrong, why, and what to do.
+
+    This machine, ZooKeeper, nodes, clocks, and each Kafka cluster, source and target that the tasks name: those given, task files or ids,
+    or without any all that ZooKeeper keeps. Changes nothing. Exits 1 when something would stop a task.
+    """
+    from rich.console import Console
+
+    from cdcbus.ops.cli.task.check import print_observations
+    from cdcbus.ops.doctor.installation import steps
+    from cdcbus.tasks.preflight.result import has_failed
+
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what goes wrong is told in one sentence
+    found = []
+    with Console(stderr=True).status("") as status:
+        for name, look in steps(bus, words):
+            status.update(f"looking at {name}")
+            found += look()
+    if as_json:
+        print_json([{"outcome": seen.outcome, "subject": seen.subject, "found": seen.found, "cure": seen.cure} for seen in found])
+    else:
+        print_observations("installation", found)
+    if has_failed(found):
+        sys.exit(1)

@@ -1,0 +1,153 @@
+"""`cdcbus lineage`: where rows come from and where they go."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.ops.cli.output import json_option, print_json
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.read_task import Inspection, inspect_dist, inspect_task
+from cdcbus.tasks.control.lineage import Way, ways
+from cdcbus.tasks.porter.dist_json import parse_dist
+
+if TYPE_CHECKING:
+    from cdcbus.tasks.control.bus_settings import BusSettings
+
+SETTINGS_FILE = "cdcbus.properties"  # may lie among task files
+WIDTH = 160  # of the tree where there is no terminal to ask
+Task = FetchTask | LoadTask
+
+
+@click.command("lineage")
+@click.argument("word", required=False, default="")
+@click.option(
+    "--tasks",
+    "paths",
+    multiple=True,
+    metavar="FILE|FOLDER",
+    type=click.Path(exists=True, path_type=Path),
+    help="A task file, or a folder of them; may be given several times. Without it: tasks/*.properties and *.properties.",
+)
+@click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", help="Also the tasks that this ZooKeeper holds in dist nodes.")
+@json_option
+def lineage(word: str, paths: tuple[Path, ...], zookeeper: str | None, as_json: bool) -> None:
+    """Show which source table goes through which topic and task to which target table.
+
+    WORD shows only ways with this text in a table, topic or target, any case. What is left out because it is no task, or one with errors,
+    is said on standard error.
+    """
+    from cdcbus.tasks.control.bus_settings import read_bus_settings
+
+    bus = read_bus_settings({"zookeeper": zookeeper} if zookeeper else {}, None)
+    lookup = bus.source_lookup if zookeeper else bus.local_source_lookup
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    tasks = [
+        task
+        for file in _files(paths)
+        for task in _task(click.format_filename(file), partial(inspect_task, file, bus.filling, sources=lookup(file)))
+    ]
+    if zookeeper:
+        known = {task.task_id for task in tasks}
+        tasks += [task for task in _stored(bus) if task.task_id not in known]
+    found = ways(tasks, word)
+    if as_json:
+        print_json([dataclasses.asdict(way) for way in found])
+    elif found:
+        Console(width=None if sys.stdout.isatty() else WIDTH).print(tree(found))
+    else:
+        click.echo(f"none of {len(tasks)} tasks has {word} in a table, topic or target" if word and tasks else "no tasks found")
+
+
+def tree(found: Iterable[Way]) -> Tree:
+    """Ways that begin alike share their begin."""
+    root = Tree("rows", hide_root=True)
+    branches: dict[tuple[str, ...], Tree] = {}
+    for way in found:
+        branch = root
+        path: tuple[str, ...] = ()
+        for step in _steps(way):
+            path = (*path, step.plain)
+            if path not in branches:
+                branches[path] = branch.add(step)
+            branch = branches[path]
+    return root
+
+
+def _steps(way: Way) -> Iterator[Text]:
+    yield _named("", way.source, f" at {way.server}" if way.server else "")
+    yield _named("topic ", way.topic, f", written by task {way.fetch_task}" if way.fetch_task else ", written by no known task")
+    while way.onward:
+        yield _named("task ", way.load_task)
+        yield _named("", way.target, f" in topic {way.onward.topic}")
+        way = way.onward
+    if way.load_task:
+        yield _named("task ", way.load_task)
+        yield _named("", way.target, f" at {way.database}" if way.database else "")
+    else:
+        yield Text("no known task reads it", "dim")
+
+
+def _named(before: str, name: str, behind: str = "") -> Text:
+    return Text.assemble((before, "dim"), (name or "?", "bold"), (behind, "dim"))
+
+
+def _files(paths: tuple[Path, ...]) -> list[Path]:
+    return [
+        file
+        for path in paths or (Path("tasks"), Path())
+        for file in (_task_files(path) if path.is_dir() else [path] if path.exists() else [])
+    ]
+
+
+def _task_files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.glob("*.properties") if file.name != SETTINGS_FILE)
+
+
+def _task(name: str, inspect: Callable[[], Inspection]) -> Iterator[Task]:
+    """The task, or a line on standard error that says why there is none."""
+    try:
+        inspection = inspect()
+    except ConfigError as error:
+        _leave_out(name, str(error))
+        return
+    if inspection.task is None:
+        first = inspection.findings.of(Severity.ERROR) or inspection.findings.found
+        _leave_out(name, first[0].located(name) if first else "no task")
+    else:
+        yield inspection.task
+
+
+def _leave_out(name: str, reason: str) -> None:
+    click.echo(f"{name} left out: {reason.removeprefix(f'{name}: ')}", err=True)
+
+
+def _stored(bus: BusSettings) -> Iterator[Task]:
+    from cdcbus.tasks.zookeeper.dist_nodes import stored_dists
+    from cdcbus.tasks.zookeeper.positions import connect
+
+    client = connect(bus.zookeeper, auth=bus.zookeeper_auth)
+    try:
+        stored = stored_dists(client)
+    finally:
+        client.stop()
+        client.close()
+    for path, text in stored.items():
+        yield from _task(path, partial(_inspect_stored, text, bus))
+
+
+def _inspect_stored(text: str, bus: BusSettings) -> Inspection:
+    return inspect_dist(parse_dist(text), bus.filling, Severity.NOTE, bus.source_lookup())

@@ -1,0 +1,204 @@
+"""`cdcbus node`: run a node, look at nodes, drain and fill them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.output import json_option, print_json, print_table
+from cdcbus.ops.services.zookeeper_client import bus_client
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.config.keys.types import PATH_NAME
+from cdcbus.tasks.control.commands import order_limit, order_taking
+from cdcbus.tasks.process_identity import operator
+from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
+
+if TYPE_CHECKING:
+    from cdcbus.tasks.control.bus_settings import BusSettings
+
+
+def _read_id(_context: click.Context, _parameter: click.Parameter, name: str) -> str:
+    try:
+        return PATH_NAME.read(name)
+    except ValueError as error:
+        raise click.BadParameter(f"expected {PATH_NAME.expected}") from error
+
+
+_node = click.argument("node_id", metavar="NODE", callback=_read_id)
+
+
+@click.group()
+def node() -> None:
+    """Run nodes, which run the tasks of ZooKeeper, and look at them."""
+
+
+@node.command()
+@bus_options
+def run(bus: BusSettings) -> None:
+    """Be a node: take tasks that `cdcbus task start` wants, and run them, until SIGTERM or Ctrl-C; then others take them.
+
+    Settings: node.id, node.workLimit, node.logDirectory, http.bind, http.token in cdcbus.properties, or CDCBUS_NODE_ID and so on. A task is
+    taken where its nodeId allows it. If this process dies, another node has its tasks within 15 seconds.
+    """
+    import logging
+
+    from cdcbus.ops.alarms.watch import watching
+    from cdcbus.ops.node.node import Node, NodeSettings
+    from cdcbus.ops.services.dead_letter_counts import counting_letters
+    from cdcbus.ops.web.serve import serving
+    from cdcbus.tasks.runtime.runner import stop_signals
+    from cdcbus.tasks.zookeeper.lock import SESSION_SECONDS
+    from cdcbus.tasks.zookeeper.positions import connect
+
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("cdcbus").setLevel(logging.INFO)
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    settings = NodeSettings(_read_setting(bus), bus.node_work_limit, bus.node_logs.absolute(), bus.child_environment)
+    client = connect(bus.zookeeper, auth=bus.zookeeper_auth, session_seconds=SESSION_SECONDS)
+    try:
+        with (
+            stop_signals() as stop,
+            serving(bus, settings.node_id),
+            watching(client, bus, settings.node_id),
+            counting_letters(client, bus, settings.node_id),
+        ):
+            Node(settings, client).run(stop)
+    finally:
+        client.stop()
+        client.close()
+
+
+@node.command("spark", hidden=True)
+@bus_options
+def spark(bus: BusSettings) -> None:
+    """Be the process in which a node runs its consumer tasks; started by the node."""
+    from cdcbus.ops.node.spark_tasks import run_spark_tasks
+
+    run_spark_tasks(bus)
+
+
+def _read_setting(bus: BusSettings) -> str:
+    try:
+        return PATH_NAME.read(bus.node_id)
+    except ValueError as error:
+        raise ConfigError(f"node.id: wrong value; expected {PATH_NAME.expected}") from error
+
+
+@node.command("list")
+@json_option
+@bus_options
+def list_nodes(as_json: bool, bus: BusSettings) -> None:
+    """List all nodes: whether they are there, what they run, how much more they would take."""
+    with bus_client(bus) as client:
+        nodes = BusNodes(client)
+        infos = [info for node_id in nodes.ids() if (info := nodes.seen(node_id)) is not None]
+    if as_json:
+        print_json([_as_fields(info) for info in infos])
+    elif infos:
+        print_table(("node", "state", "swimlanes", "tasks", "host", "health"), [_row(info) for info in infos])
+    else:
+        click.echo(f"no node has ever been at {bus.zookeeper}; start one: cdcbus node run", err=True)
+
+
+def _row(info: NodeInfo) -> tuple[str, ...]:
+    place = f"{info.host} {info.process_id}" if info.host else ""
+    health = f"{info.health} {info.health_reason}".strip()
+    tasks = ",".join(info.tasks) if info.is_there else ""
+    return info.node_id, info.status, f"{info.used if info.is_there else 0}/{info.work_limit}", tasks, place, health
+
+
+def _as_fields(info: NodeInfo) -> dict[str, object]:
+    return {**asdict(info), "state": info.status}
+
+
+@node.command()
+@_node
+@json_option
+@bus_options
+def info(node_id: str, as_json: bool, bus: BusSettings) -> None:
+    """Show all that is known of NODE."""
+    with bus_client(bus) as client:
+        found = _found(BusNodes(client), node_id, bus)
+    if as_json:
+        print_json(_as_fields(found))
+        return
+    silent = "" if found.silent_seconds is None else f", last heard of {found.silent_seconds:.0f} s ago"
+    click.echo(f"{node_id}: {found.status}{silent}")
+    click.echo(f"  process {found.process_id} on {found.host or '?'} ({found.address or '?'})")
+    click.echo(f"  {found.used} of {found.work_limit} swimlanes, health {found.health or '?'} {found.health_reason}".rstrip())
+    for task_id, lanes in found.tasks.items():
+        click.echo(f"  task {task_id}: {', '.join(lanes)}")
+
+
+def _found(nodes: BusNodes, node_id: str, bus: BusSettings) -> NodeInfo:
+    found = nodes.info(node_id)
+    if found is None:
+        known = ", ".join(nodes.ids()) or "none"
+        raise ConfigError(f"no node is called {node_id} at {bus.zookeeper}; there are: {known}")
+    return found
+
+
+@node.command()
+@_node
+@click.option("--timeout", "timeout_seconds", type=float, default=60.0, show_default=True, help="How many seconds to wait.")
+@json_option
+@bus_options
+def drain(node_id: str, timeout_seconds: float, as_json: bool, bus: BusSettings) -> None:
+    """Let NODE give its tasks to others and take no more, also after a restart. Returns when it has none."""
+    with bus_client(bus) as client:
+        nodes = BusNodes(client)
+        before = _found(nodes, node_id, bus)
+        order_taking(nodes, node_id, False, operator())
+        deadline = time.monotonic() + timeout_seconds
+        while (seen := _found(nodes, node_id, bus)).is_there and seen.tasks and time.monotonic() <= deadline:
+            time.sleep(0.3)
+    left = list(seen.tasks) if seen.is_there else []
+    if not left:
+        gone = "" if before.is_there else "; it is not there just now"
+        _say_ordered(seen, f"takes no tasks until: cdcbus node resume {node_id}{gone}", as_json)
+        return
+    if as_json:
+        print_json(_as_fields(seen))
+    click.secho(f"node {node_id} still runs {', '.join(left)}; it goes on draining", fg="red", err=True)
+    sys.exit(1)
+
+
+def _say_ordered(node: NodeInfo, sentence: str, as_json: bool) -> None:
+    if as_json:
+        print_json(_as_fields(node))
+    else:
+        click.echo(f"node {node.node_id} {sentence}")
+
+
+@node.command()
+@_node
+@json_option
+@bus_options
+def resume(node_id: str, as_json: bool, bus: BusSettings) -> None:
+    """Let NODE take tasks again."""
+    with bus_client(bus) as client:
+        nodes = BusNodes(client)
+        _found(nodes, node_id, bus)
+        order_taking(nodes, node_id, True, operator())
+        after = _found(nodes, node_id, bus)
+    _say_ordered(after, "takes tasks", as_json)
+
+
+@node.command()
+@_node
+@click.argument("swimlanes", type=click.IntRange(0), metavar="SWIMLANES")
+@json_option
+@bus_options
+def limit(node_id: str, swimlanes: int, as_json: bool, bus: BusSettings) -> None:
+    """Let NODE run so many SWIMLANES at most, at once and after restarts; what is too much goes to other nodes."""
+    with bus_client(bus) as client:
+        nodes = BusNodes(client)
+        _found(nodes, node_id, bus)
+        order_limit(nodes, node_id, swimlanes, operator())
+        after = _found(nodes, node_id, bus)
+    _say_ordered(after, f"runs {swimlanes} swimlanes at most", as_json)

@@ -1,0 +1,1 @@
+"""`cdcbus task ...`, one module per group of commands."""

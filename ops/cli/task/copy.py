@@ -1,0 +1,79 @@
+"""`cdcbus task clone|rm`: a copy of a task, and its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.task_argument import task_argument
+from cdcbus.ops.services.zookeeper_client import bus_client
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.process_identity import operator
+from cdcbus.tasks.zookeeper.audit import audited
+from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path
+from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, stored_positions
+from cdcbus.tasks.zookeeper.tasks import TASKS, TaskNodes
+from cdcbus.tasks.zookeeper.znode import get_node
+
+if TYPE_CHECKING:
+    from cdcbus.tasks.control.bus_settings import BusSettings
+
+
+@click.command()
+@task_argument()
+@task_argument("new_id", "NEW")
+@click.option("--to-node", metavar="NODE[,NODE...]", help="Where the copy may run; else where the task may.")
+@bus_options
+def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> None:
+    """Make task NEW of task ID: the same text and the same positions, not started."""
+    with bus_client(bus) as client:
+        nodes, dists = TaskNodes(client), {}
+        for lane in nodes.swimlanes(task_id):
+            node = get_node(client, dist_path(task_id, lane))
+            if node is not None:
+                changed = {"taskId": new_id} if to_node is None else {"taskId": new_id, "nodeId": to_node}
+                dists[lane] = {**node.usable().fields, **changed}
+        if not dists:
+            raise ConfigError(f"there is no task {task_id} at {bus.zookeeper}; cdcbus task list shows all")
+        if new_id in nodes.ids():
+            raise ConfigError(f"{TASKS}/{new_id} is there already; take another id, or remove it: cdcbus task rm {new_id}")
+        stored = {path.rpartition("/")[2]: text for path, text in stored_positions(client, task_id).items() if text.strip()}
+        with audited(client, operator(), f"task clone {task_id}", f"task {new_id}"):
+            DistNodes(client).put({new_id: dists}, is_replacing=False)
+            for lane, text in stored.items():
+                store = ZooKeeperPositions(client, new_id, lane)
+                store.load()
+                store.save(text)
+    if any(_server_id(dist) for dist in dists.values()):
+        sentence = "both have one consumer.source.slaveId, by which a source tells its readers apart: they cannot run at the same time"
+        click.secho(f"warning: tasks {task_id} and {new_id}: {sentence}; change it by task export and import", fg="yellow", err=True)
+    positions = ", ".join(f"{lane} at {text}" for lane, text in stored.items()) or "none is stored"
+    click.echo(f"task {new_id} is a copy of task {task_id}, positions: {positions}; start it: cdcbus task start {new_id}")
+
+
+def _server_id(dist: dict[str, object]) -> bool:
+    consumer = dist.get("consumer")
+    source = consumer.get("source") if isinstance(consumer, dict) else None
+    return isinstance(source, dict) and bool(source.get("slaveId"))
+
+
+@click.command()
+@task_argument()
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@bus_options
+def rm(task_id: str, yes: bool, bus: BusSettings) -> None:
+    """Remove task ID from ZooKeeper, with its positions and their history. It must not run."""
+    with bus_client(bus) as client:
+        nodes = TaskNodes(client)
+        if task_id not in nodes.ids():
+            raise ConfigError(f"there is no task {task_id} at {bus.zookeeper}; cdcbus task list shows all")
+        stored = stored_positions(client, task_id)
+        if not yes:
+            for path, text in stored.items():
+                click.echo(f"{path}: {text.strip()}", err=True)
+            click.confirm(f"Remove task {task_id} and these positions?", abort=True, err=True)
+        with audited(client, operator(), "task rm", f"task {task_id}"):
+            nodes.remove(task_id)
+    click.echo(f"task {task_id} is removed")

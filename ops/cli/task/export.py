@@ -1,0 +1,43 @@
+"""`cdcbus task export`: a task of ZooKeeper becomes a task file."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cdcbus.ops.cli.new_file import force_option, write_new
+from cdcbus.ops.cli.options import bus_options
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.config.read_task import inspect_text
+from cdcbus.tasks.control.named_task import stored_task
+from cdcbus.tasks.porter.dist_json import properties_text
+from cdcbus.tasks.zookeeper.task_configs import has_inline_secret
+
+if TYPE_CHECKING:
+    from cdcbus.tasks.control.bus_settings import BusSettings
+
+
+@click.command("export")
+@click.argument("task_id", metavar="ID")
+@click.option("--output", metavar="FILE.properties", type=click.Path(path_type=Path), help="Write the task file here; else it is printed.")
+@force_option
+@bus_options
+def export_task(task_id: str, output: Path | None, force: bool, bus: BusSettings) -> None:
+    """Write task ID of ZooKeeper as a task file.
+
+    Placeholders and encrypted secrets stay as they are. A task that holds a secret written out, as porter stores it, is not printed, only
+    written to a file, readable for its owner only.
+    """
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    text = properties_text(stored_task(task_id, bus))
+    is_secret = has_inline_secret(inspect_text(text, sources=lambda _: None).entries)
+    if output is not None:
+        write_new(output, text, force, is_secret)
+        click.echo(f"{click.format_filename(output)} written", err=True)
+    elif is_secret:
+        raise ConfigError(f"task {task_id} holds a secret that is written out, which is not printed; name a file with --output")
+    else:
+        click.echo(text, nl=False)

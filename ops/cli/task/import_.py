@@ -1,0 +1,88 @@
+"""`cdcbus task import`: tasks go from task files, or from porter's JSON, into ZooKeeper; or porter's JSON becomes a task file."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cdcbus.ops.cli.new_file import refuse_existing, write_new
+from cdcbus.ops.cli.options import bus_options
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.read_task import Inspection, inspect_task, inspect_text
+from cdcbus.tasks.porter.dist_json import properties_text, read_dist
+from cdcbus.tasks.zookeeper.task_configs import Dist, dists_of, has_inline_secret, texts_of
+
+if TYPE_CHECKING:
+    from cdcbus.tasks.control.bus_settings import BusSettings
+
+
+@click.command("import")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@click.option("--output", metavar="FILE.properties", type=click.Path(path_type=Path), help="Make this task file of one JSON file instead.")
+@click.option("--force", is_flag=True, help="Overwrite what is there already.")
+@click.option("--strict", is_flag=True, help="Warnings are errors, so a secret that is written out is refused.")
+@bus_options
+def import_task(files: tuple[Path, ...], output: Path | None, force: bool, strict: bool, bus: BusSettings) -> None:
+    """Put the tasks of FILES into ZooKeeper, all or none, at /datas/task/ID/dist/SWIMLANE.
+
+    A FILE is a task file, or porter's JSON from such a node. Placeholders stay as they are written. A secret that is written out is
+    encrypted with the key of the setting secret.keyFile; without a key it is refused. What is odd or wrong in a task is said on standard
+    error, as `cdcbus task check` does, and one with errors is refused; with --output it is written nevertheless, and the exit code is 1.
+    """
+    if output is not None:
+        _make_file(files, output, force, strict, bus)
+    else:
+        _store(files, force, strict, bus)
+
+
+def _make_file(files: tuple[Path, ...], output: Path, force: bool, strict: bool, bus: BusSettings) -> None:
+    if len(files) != 1:
+        raise click.UsageError("--output makes a task file of one JSON file")
+    refuse_existing(output, force)
+    text = properties_text(read_dist(files[0]))
+    inspection = inspect_text(text, bus.filling, Severity.NOTE, bus.local_source_lookup(output))
+    name = click.format_filename(output)
+    write_new(output, text, force, is_secret=has_inline_secret(inspection.entries))
+    click.echo(f"{name} written", err=True)
+    if not _told(inspection, name, strict):
+        sys.exit(1)
+
+
+def _store(files: tuple[Path, ...], force: bool, strict: bool, bus: BusSettings) -> None:
+    from cdcbus.ops.services.zookeeper_client import bus_client
+    from cdcbus.tasks.process_identity import operator
+    from cdcbus.tasks.zookeeper.audit import audited
+    from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path
+
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    read = [(click.format_filename(file), inspect_task(file, bus.filling, sources=bus.source_lookup(file))) for file in files]
+    refused = [name for name, inspection in read if not _told(inspection, name, strict)]
+    if refused:
+        raise ConfigError("nothing is stored; correct what is said above")
+    tasks: dict[str, dict[str, Dist]] = {}
+    for name, inspection in read:
+        task = inspection.ready(name).task
+        if task.task_id in tasks:
+            raise ConfigError(f"{name}: task {task.task_id} is in another of the files too; expected each id once; nothing is stored")
+        tasks[task.task_id] = dists_of(task, texts_of(inspection.entries, name, bus.filling))
+    with bus_client(bus) as client, ExitStack() as notes:
+        for task_id in tasks:
+            notes.enter_context(audited(client, operator(), "task import", f"task {task_id}"))
+        DistNodes(client).put(tasks, force)
+    for task_id in tasks:
+        click.echo(f"task {task_id} is in ZooKeeper, {dist_path(task_id)} at {bus.zookeeper}")
+
+
+def _told(inspection: Inspection, name: str, strict: bool) -> bool:
+    """Says all findings; whether none of them refuses the task."""
+    findings = inspection.findings
+    for severity in Severity:
+        for finding in findings.of(severity):
+            click.echo(f"{severity}: {finding.located(name)}", err=True)
+    return not (findings.of(Severity.ERROR) or (strict and findings.of(Severity.WARNING)))

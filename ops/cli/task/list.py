@@ -1,0 +1,195 @@
+"""`cdcbus task list|status|logs`: how tasks are."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from collections import deque
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.output import json_option, print_json, print_table
+from cdcbus.ops.cli.task.progress import print_failures, print_progress
+from cdcbus.ops.cli.task_argument import task_argument
+from cdcbus.ops.services.scheduling import explained
+from cdcbus.ops.services.zookeeper_client import bus_client
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.task_status import State
+from cdcbus.tasks.runtime.throughput_history import Minute, Minutes, last_hour
+from cdcbus.tasks.zookeeper.tasks import Failure, Status, TaskNodes, status_of
+
+if TYPE_CHECKING:
+    from cdcbus.tasks.control.bus_settings import BusSettings
+
+HEADING = ("task", "state", "node", "lag records", "lag s", "rows/s", "last row (UTC)", "last error")
+FOLLOW_SECONDS = 0.3
+
+
+@click.command("list")
+@json_option
+@bus_options
+def list_tasks(as_json: bool, bus: BusSettings) -> None:
+    """List the tasks of ZooKeeper: state, node, lag, rows per second, when their last row was committed, last error.
+
+    Where there are open dead letters, a column says how many.
+    """
+    with bus_client(bus) as client:
+        nodes = TaskNodes(client)
+        found = [explained(client, status_of(nodes, task_id)) for task_id in nodes.ids()]
+    if as_json:
+        print_json([as_fields(status) for status in found])
+    elif found:
+        has_letters = any(status.open_letters for status in found)
+        print_table(
+            _columns(HEADING, "letters", has_letters),
+            [_columns(_row(s), f"{s.open_letters:,}" if s.open_letters else "", has_letters) for s in found],
+        )
+    else:
+        click.echo(f"there is no task at {bus.zookeeper}; put one there: cdcbus task import FILE", err=True)
+
+
+def as_fields(status: Status) -> dict[str, object]:
+    """A task's status as JSON has it."""
+    run, stat = status.run, status.stat
+    return {
+        "task_id": status.task_id,
+        "state": status.state,
+        "reason": status.reason,
+        "node_id": status.node_id,
+        "is_by_hand": status.is_by_hand,
+        "since": run.since if run else "",
+        "restarts": run.restarts if run else 0,
+        "open_letters": status.open_letters,
+        "progress": asdict(stat) if stat else None,
+    }
+
+
+def _columns(cells: tuple[str, ...], letters: str, has_letters: bool) -> tuple[str, ...]:
+    """With a column of dead letters before the last one, where there are any."""
+    return (*cells[:-1], letters, cells[-1]) if has_letters else cells
+
+
+def _row(status: Status) -> tuple[str, ...]:
+    stat = status.stat
+    if stat is None:
+        return status.task_id, status.state, status.node_id, "", "", "", "", _first_line(status.reason)
+    return (
+        status.task_id,
+        status.state,
+        status.node_id,
+        "" if stat.lag_records is None else f"{stat.lag_records:,}",
+        "" if stat.lag_seconds is None else f"{stat.lag_seconds:.1f}",
+        f"{stat.rows_per_second:,.1f}",
+        stat.last_row,
+        _first_line(status.reason),
+    )
+
+
+def _first_line(text: str) -> str:
+    lines = text.splitlines()
+    return lines[0] + (" ..." if len(lines) > 1 else "") if lines else ""
+
+
+@click.command()
+@task_argument()
+@json_option
+@bus_options
+def status(task_id: str, as_json: bool, bus: BusSettings) -> None:
+    """Show how task ID is: lag, delays, the last hour, tables, failures. Exits 1 when it waits for a person."""
+    from cdcbus.ops.alarms.store import AlarmNodes
+
+    with bus_client(bus) as client:
+        nodes = TaskNodes(client)
+        found = explained(client, _existing(nodes, task_id, bus))
+        locks = {lane: f"process {lock.text('processId')} on {lock.text('hostName')}" for lane, lock in nodes.locks(task_id).items()}
+        minutes, failures = Minutes(client).read(task_id), nodes.errors(task_id)
+        alarms = AlarmNodes(client).get(task_id)[0].raised
+    if as_json:
+        print_json(
+            {
+                **as_fields(found),
+                "locks": locks,
+                "minutes": list(map(asdict, minutes)),
+                "failures": list(map(asdict, failures)),
+                "alarms": list(alarms),
+            }
+        )
+    else:
+        _print_status(found, locks, minutes, failures)
+        for rule, alarm in alarms.items():
+            click.echo(f"  alarm {rule}: {alarm.sentence}")
+    if found.state is State.ERROR:
+        sys.exit(1)
+
+
+def _print_status(found: Status, locks: dict[str, str], minutes: list[Minute], failures: list[Failure]) -> None:
+    run, stat = found.run, found.stat
+    where = f" on node {found.node_id}" if found.node_id else ""
+    since = f", since {run.since} UTC" if run and run.since and not found.is_by_hand else ""
+    click.echo(f"task {found.task_id}: {found.state}{where}{since}")
+    if found.reason:
+        click.echo(f"  {found.reason}")
+    if run and run.restarts:
+        click.echo(f"  started again after failures: {run.restarts}")
+    for lane, holder in locks.items():
+        click.echo(f"  {lane}: {holder}")
+    if stat is not None:
+        print_progress(stat, last_hour(minutes, time.time()))
+    if found.open_letters:
+        click.echo(f"  open dead letters: {found.open_letters:,}; cdcbus dlq list {found.task_id}")
+    if run and run.log:
+        click.echo(f"  log: {run.host}:{run.log}")
+    print_failures(failures)
+
+
+def _existing(nodes: TaskNodes, task_id: str, bus: BusSettings) -> Status:
+    if task_id not in nodes.ids():
+        raise ConfigError(f"there is no task {task_id} at {bus.zookeeper}; cdcbus task list shows all")
+    return status_of(nodes, task_id)
+
+
+@click.command()
+@task_argument()
+@click.option("--lines", type=click.IntRange(1), default=50, show_default=True, help="How many lines from the end.")
+@click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@bus_options
+def logs(task_id: str, lines: int, follow: bool, bus: BusSettings) -> None:
+    """Print the end of the log of task ID, as its node has written it. To be called on the node's host."""
+    with bus_client(bus) as client:
+        run = _existing(TaskNodes(client), task_id, bus).run
+    if run is None or not run.log:
+        raise ConfigError(f"task {task_id} has no log: no node has run it yet; cdcbus task run prints its log itself")
+    file = Path(run.log)
+    if run.host != socket.gethostname() or not file.exists():
+        raise ConfigError(f"the log of task {task_id} is {run.log} on {run.host}; it is not here, on {socket.gethostname()}")
+    with file.open(encoding="utf-8", errors="replace") as log:
+        for line in deque(log, lines):
+            click.echo(line, nl=False)
+        while follow:
+            click.echo(log.read(), nl=False)
+            if file.stat().st_ino != _inode(log.fileno()):
+                log.close()
+                return _follow_anew(file)
+            time.sleep(FOLLOW_SECONDS)
+    return None
+
+
+def _inode(descriptor: int) -> int:
+    import os
+
+    return os.fstat(descriptor).st_ino
+
+
+def _follow_anew(file: Path) -> None:
+    """The log was rotated: the new file from its beginning."""
+    while True:
+        with file.open(encoding="utf-8", errors="replace") as log:
+            while file.stat().st_ino == _inode(log.fileno()):
+                click.echo(log.read(), nl=False)
+                time.sleep(FOLLOW_SECONDS)
+            click.echo(log.read(), nl=False)

@@ -1,0 +1,155 @@
+"""`cdcbus task start|stop|restart`: write what is wanted, and wait until it is so."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import click
+
+from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.output import json_option, print_json
+from cdcbus.ops.cli.task_argument import task_argument
+from cdcbus.ops.services.zookeeper_client import bus_client
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.task_status import State
+from cdcbus.tasks.control.commands import order_start, refuse_by_hand
+from cdcbus.tasks.process_identity import operator
+from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
+
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+
+    from cdcbus.tasks.control.bus_settings import BusSettings
+
+LOOK_SECONDS = 0.2
+AT_WORK = (State.WORKING, State.DONE)
+
+_ids = task_argument("task_ids", "ID...", nargs=-1, required=True)
+_timeout = click.option("--timeout", "timeout_seconds", type=float, default=60.0, show_default=True, help="How many seconds to wait.")
+
+
+@click.command()
+@_ids
+@_timeout
+@json_option
+@bus_options
+def start(task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings) -> None:
+    """Have tasks run by nodes. Returns when they are at work; else says what is missing, and exits 1.
+
+    They stay wanted, also when no node is there yet.
+    """
+    _start(task_ids, timeout_seconds, as_json, bus, is_anew=False)
+
+
+@click.command()
+@_ids
+@_timeout
+@json_option
+@bus_options
+def restart(task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings) -> None:
+    """Stop tasks and start them again, with what their text says now. Returns when they are at work."""
+    _start(task_ids, timeout_seconds, as_json, bus, is_anew=True)
+
+
+@click.command()
+@_ids
+@_timeout
+@json_option
+@bus_options
+def stop(task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings) -> None:
+    """Have tasks stopped. Returns when their positions are stored and no process works for them; else says what is, and exits 1."""
+    with bus_client(bus) as client:
+        nodes = TaskNodes(client)
+        if unknown := set(task_ids) - set(nodes.ids()):
+            raise _unknown(min(unknown), bus)
+        for task_id in task_ids:
+            nodes.want(task_id, is_working=False, by=operator())
+        ends = _await(nodes, dict.fromkeys(task_ids, 0), (State.STOPPED,), (), timeout_seconds, as_json)
+    _tell_failures(ends, "has not stopped", {each.task_id: each.reason for each, is_good in ends if not is_good}, as_json)
+
+
+def _start(task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings, is_anew: bool) -> None:
+    with bus_client(bus) as client:
+        nodes = TaskNodes(client)
+        before = {task_id: _existing(nodes, task_id, bus) for task_id in task_ids}
+        for status in before.values():
+            refuse_by_hand(status)
+        orders = {task_id: order_start(nodes, status, operator(), is_anew) for task_id, status in before.items()}
+        ends = _await(nodes, orders, AT_WORK, (State.RETRYING, State.ERROR), timeout_seconds, as_json)
+        missing = {each.task_id: _missing(client, each) for each, is_good in ends if not is_good}
+    _tell_failures(ends, "", missing, as_json)
+
+
+def _tell_failures(ends: list[tuple[Status, bool]], verb: str, missing: dict[str, str], as_json: bool) -> None:
+    """Exits 1 if there are any. As JSON all tasks are told. `verb`: what to say of a task; empty: its state."""
+    if as_json:
+        print_json(
+            [
+                {"task_id": each.task_id, "state": each.state, "node_id": each.node_id, "ok": ok, "missing": missing.get(each.task_id, "")}
+                for each, ok in ends
+            ]
+        )
+    else:
+        for each, ok in ends:
+            if not ok:
+                click.secho(f"task {each.task_id} {verb or f'is {each.state}'}: {missing[each.task_id]}", fg="red", err=True)
+    if missing:
+        sys.exit(1)
+
+
+def _existing(nodes: TaskNodes, task_id: str, bus: BusSettings) -> Status:
+    if not nodes.swimlanes(task_id):
+        raise _unknown(task_id, bus)
+    return status_of(nodes, task_id)
+
+
+def _unknown(task_id: str, bus: BusSettings) -> ConfigError:
+    where = f"there is no task {task_id} at {bus.zookeeper}"
+    return ConfigError(f"{where}; cdcbus task list shows all, cdcbus task import FILE puts one there")
+
+
+def _await(
+    nodes: TaskNodes, orders: dict[str, int], good: Collection[State], bad: Collection[State], timeout_seconds: float, is_quiet: bool
+) -> list[tuple[Status, bool]]:
+    """Each task with whether it has come to a good state, which is said at once unless `is_quiet`; not where it is in a bad one, or in
+    none of both at the end. `orders`: of what number a state must be."""
+    from rich.console import Console
+
+    console, deadline = Console(stderr=True), time.monotonic() + timeout_seconds
+    open_ids, ends = dict(orders), []
+    with console.status("") as spinner:
+        while open_ids:
+            for task_id, order in list(open_ids.items()):
+                status = status_of(nodes, task_id)
+                spinner.update(f"task {task_id}: {status.state} {status.reason}".rstrip())
+                is_late = time.monotonic() > deadline
+                if status.order >= order and status.state in good and not is_late:
+                    del open_ids[task_id]
+                    ends.append((status, True))
+                    if not is_quiet:
+                        click.echo(_done(status))
+                elif is_late or (status.order >= order and status.state in bad and status.reason):
+                    del open_ids[task_id]
+                    ends.append((status, False))
+            time.sleep(LOOK_SECONDS if open_ids else 0)
+    return ends
+
+
+def _done(status: Status) -> str:
+    where = f" on node {status.node_id}" if status.state is State.WORKING else ""
+    return f"task {status.task_id} is {status.state}{where}"
+
+
+def _missing(client: KazooClient, status: Status) -> str:
+    """Why a task that is wanted is not at work."""
+    if status.state in (State.RETRYING, State.ERROR):
+        return status.reason
+    from cdcbus.ops.services.scheduling import explained
+
+    if status.node_id:
+        log = f"; its log: {status.run.host}:{status.run.log}" if status.run else ""
+        return f"node {status.node_id} is starting it, which takes longer than this command waits{log}"
+    return f"{explained(client, status).reason}. It stays wanted"

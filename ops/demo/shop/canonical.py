@@ -1,0 +1,103 @@
+"""One text for one value, whichever database it comes from: what rows are compared by. Pure.
+
+Drivers give the same value in different clothes: a PostgreSQL `bit(8)` is text of 0 and 1, a MariaDB one bytes; `jsonb` forgets the order
+of keys; numbers come with and without trailing zeros. Two values are equal when their canonical texts are; NULL stays None.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+from cdcbus.ops.demo.shop.schema import Kind
+
+
+def canonical(kind: Kind, value: Any) -> str | None:
+    """The text of a driver's value of a column of this kind. Raises ValueError or TypeError for a value that is none of it."""
+    return None if value is None else _TEXTS[kind](value)
+
+
+def _text(value: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"not text: {type(value).__name__}")
+    return value
+
+
+def _whole(value: Any) -> str:
+    whole = int(value)
+    if whole != value:
+        raise ValueError("not a whole number")
+    return str(whole)
+
+
+def _exact(value: Any) -> str:
+    number = Decimal(value)
+    return format(number.normalize(), "f") if number else "0"
+
+
+def _float(value: Any) -> str:
+    """As it is stored: servers print 4-byte floats with different numbers of digits."""
+    return _double(struct.unpack("<f", struct.pack("<f", float(value)))[0])
+
+
+def _double(value: Any) -> str:
+    return repr(float(value) + 0.0)  # without a negative zero
+
+
+def _bytes(value: Any) -> str:
+    return bytes(value).hex()
+
+
+def _bits(value: str | bytes) -> str:
+    return str(int(value, 2) if isinstance(value, str) else int.from_bytes(value, "big"))
+
+
+def _truth(value: Any) -> str:
+    return "true" if value else "false"
+
+
+def _document(text: str) -> str:
+    return repr(_ordered(json.loads(text, parse_int=Decimal, parse_float=Decimal)))
+
+
+def _ordered(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {key: _ordered(node[key]) for key in sorted(node)}
+    if isinstance(node, list):
+        return [_ordered(element) for element in node]
+    return node.normalize() if isinstance(node, Decimal) else node
+
+
+def _moment(value: datetime) -> str:
+    utc = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+    return utc.isoformat(" ", "microseconds")
+
+
+def _day(value: date) -> str:
+    return value.isoformat()
+
+
+def _clock(value: time | timedelta) -> str:
+    if isinstance(value, time):
+        value = timedelta(hours=value.hour, minutes=value.minute, seconds=value.second, microseconds=value.microsecond)
+    return str(value // timedelta(microseconds=1))
+
+
+_TEXTS: dict[Kind, Callable[[Any], str]] = {
+    Kind.TEXT: _text,
+    Kind.WHOLE: _whole,
+    Kind.EXACT: _exact,
+    Kind.FLOAT: _float,
+    Kind.DOUBLE: _double,
+    Kind.BYTES: _bytes,
+    Kind.BITS: _bits,
+    Kind.TRUTH: _truth,
+    Kind.JSON: _document,
+    Kind.MOMENT: _moment,
+    Kind.DAY: _day,
+    Kind.CLOCK: _clock,
+}

@@ -1,0 +1,1 @@
+"""What command line, console and nodes share."""

@@ -1,0 +1,1 @@
+"""The console's pages: what they show, and how it is drawn."""

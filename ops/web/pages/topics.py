@@ -1,0 +1,150 @@
+"""What the pages show of topics: those of all Kafka clusters that tasks name, and the row changes in one, decoded, with their values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.ops.services.dead_letter_counts import dead_letter_topic_of
+from cdcbus.ops.services.row_view import is_wanted, printable, utc
+from cdcbus.ops.services.topics import KafkaRecord, TopicLog, access_of
+from cdcbus.plugins.errors import CdcError, ConversionError
+from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import Cell, Op, RowChange
+from cdcbus.producer.config import FetchTask
+
+ROWS = 200  # shown at most
+CELL_CHARACTERS = 1000  # shown of a cell
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """A topic. `task_id`: one that says how to reach it. `records`: those Kafka holds now; None for a topic that no task names.
+    `letters_of`: tasks that put their dead letters there."""
+
+    name: str
+    task_id: str
+    partitions: int
+    replicas: int
+    records: int | None
+    writers: Sequence[str]
+    readers: Sequence[str]
+    letters_of: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A Kafka cluster, and its topics, those of tasks first. `away`: a sentence in place of topics."""
+
+    servers: str
+    topics: Sequence[TopicRow]
+    away: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CellChange:
+    """A cell of a row change. `before` only where it is told and another one. None is NULL."""
+
+    name: str
+    value: Cell
+    before: Cell = None
+    is_changed: bool = False
+    is_key: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TailRow:
+    """A row change, or why a record cannot be read (then `op` is empty)."""
+
+    time: str
+    place: str
+    key: str
+    op: str
+    table: str
+    cells: Sequence[CellChange]
+    unreadable: str = ""
+
+
+def topics_of(task: FetchTask | LoadTask) -> tuple[str, ...]:
+    """Those it writes or reads."""
+    return task.source.topics if isinstance(task, LoadTask) else (task.publish.topic,)
+
+
+def clusters(tasks: Iterable[FetchTask | LoadTask]) -> list[Cluster]:
+    """All clusters that tasks name. Each is asked by the way of its first task; one that is away takes a few seconds."""
+    by_servers: dict[str, list[FetchTask | LoadTask]] = {}
+    for task in tasks:
+        by_servers.setdefault(access_of(task).servers, []).append(task)
+    return [_cluster(servers, users) for servers, users in sorted(by_servers.items())]
+
+
+def _cluster(servers: str, tasks: Sequence[FetchTask | LoadTask]) -> Cluster:
+    try:
+        with TopicLog(access_of(tasks[0])) as log:
+            rows = [_topic(log, name, *size, tasks) for name, size in log.topics().items()]
+    except CdcError as error:
+        return Cluster(servers, (), str(error))
+    return Cluster(servers, sorted(rows, key=lambda row: (row.records is None, row.name)))
+
+
+def _topic(log: TopicLog, name: str, partitions: int, replicas: int, tasks: Sequence[FetchTask | LoadTask]) -> TopicRow:
+    users = [task for task in tasks if name in topics_of(task)]
+    letters_of = [task.task_id for task in tasks if name == dead_letter_topic_of(task)]
+    records = sum(end - low for low, end in log.bounds(name).values()) if users or letters_of else None
+    writers = [task.task_id for task in users if isinstance(task, FetchTask)]
+    readers = [task.task_id for task in users if isinstance(task, LoadTask)]
+    return TopicRow(name, (users or tasks)[0].task_id, partitions, replicas, records, writers, readers, letters_of)
+
+
+def tail(task: FetchTask | LoadTask, topic: str, count: int, tables: Sequence[str], key: str, op: str) -> list[TailRow]:
+    """The row changes in the newest `count` records of each partition, newest first, ROWS at most. Raises BusError."""
+    access = access_of(task)
+    converter = make_converter(access.converter)
+    with TopicLog(access) as log:
+        records = log.newest(topic, count)
+    rows: list[TailRow] = []
+    for record in sorted(records, key=lambda record: (record.time_ms, record.partition, record.offset)):
+        if record.value is None:
+            continue
+        try:
+            changes = converter.from_bytes(record.value)
+        except ConversionError as error:
+            rows.append(TailRow(utc(record.time_ms), _place(record), _key(record), "", "", (), printable(str(error))))
+            continue
+        rows += [_row(record, change) for change in changes if is_wanted(record, change, tables, key or None, (op,) if op else ())]
+    return rows[: -ROWS - 1 : -1]
+
+
+def _row(record: KafkaRecord, change: RowChange) -> TailRow:
+    return TailRow(utc(record.time_ms), _place(record), _key(record), change.op.value, printable(str(change.table.id)), cells_of(change))
+
+
+def cells_of(change: RowChange) -> list[CellChange]:
+    """All cells of a row that was inserted or deleted; of an update the key and what it has changed."""
+    before, after, key = change.before or {}, change.after or {}, change.table.key
+    if change.op is not Op.UPDATE:
+        return [CellChange(printable(name), _short(cell), is_key=name in key) for name, cell in (after or before).items()]
+    found = []
+    for name in dict.fromkeys([*(column for column in key if column in after), *after]):
+        is_changed = name in before and before[name] != after[name]
+        if is_changed or name in key or name not in before:
+            found.append(
+                CellChange(printable(name), _short(after[name]), _short(before[name]) if is_changed else None, is_changed, name in key)
+            )
+    return found
+
+
+def _short(cell: Cell) -> Cell:
+    if cell is None:
+        return None
+    shown = printable(cell[:CELL_CHARACTERS])
+    return shown if len(cell) <= CELL_CHARACTERS else f"{shown}… ({len(cell):,} characters)"
+
+
+def _place(record: KafkaRecord) -> str:
+    return f"{record.partition}@{record.offset}"
+
+
+def _key(record: KafkaRecord) -> str:
+    return "" if record.key is None else printable(record.key.decode("utf-8", "replace"))
