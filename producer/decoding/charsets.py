@@ -1,6 +1,6 @@
 """The servers' character sets as text: Python's codecs where they agree with the server, its own tables where they do not.
 
-What a byte is has been asked of the servers: tests/integration/producer/test_charsets.py asks them again for every character.
+What a byte is has been asked of the servers: tests/integration/producer/decoding/test_charsets.py asks them again for every character.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def encoded(charset: str, text: str) -> bytes | None:
 
 def stored(charset: str, text: str) -> str | None:
     """Text as a server has it that converts it to a character set: `?` for each character that is not in it. None where that is not known
-    of all characters; tests/integration/producer/test_charsets.py asks the servers about each."""
+    of all characters; tests/integration/producer/decoding/test_charsets.py asks the servers about each."""
     if text.isascii() and charset != "swe7":
         return text
     if charset not in NAMES or charset == "binary":

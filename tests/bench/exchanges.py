@@ -15,8 +15,8 @@ from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import JdbcTarget
 from tests.contract.target_server import TargetServer
-from tests.integration.consumer.test_together import Source, driving
-from tests.integration.plugins.test_loaders import MysqlServer, PostgresqlServer
+from tests.integration.consumer.apply.test_together import Source, driving
+from tests.integration.plugins.loaders.test_loaders import MysqlServer, PostgresqlServer
 
 COUNTS = (90, 1000)
 

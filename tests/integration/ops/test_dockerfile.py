@@ -26,7 +26,7 @@ from cdcbus import __version__
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.producer.publish import native
 from tests.support.waiting import wait_until
-from tests.unit.ops.test_docker import ROOT, TASKS, environment, instructions, is_ignored, mounts, tables
+from tests.unit.ops.docker.test_docker import ROOT, TASKS, environment, instructions, is_ignored, mounts, tables
 
 pytestmark = pytest.mark.integration
 

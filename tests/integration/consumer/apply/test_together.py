@@ -1,0 +1,155 @@
+"""Rows that exchange unique values across lanes: applied together, in source order, in a number of statements that the lanes' length
+does not multiply."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+
+from cdcbus.consumer.apply.applier import LaneApplier, LaneWaits
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.offsets.start_offsets import Lane
+from cdcbus.consumer.records.records import Records
+from cdcbus.plugins.contracts import Counts, TableBatch
+from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcTransaction
+from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
+from tests.contract.target_server import TargetServer
+from tests.integration.consumer.apply.test_applier import CANAL, server, task  # noqa: F401
+from tests.support.records import records_of
+
+pytestmark = pytest.mark.integration
+PARTITIONS = 3
+USERS = Table(TableId("shop", "users"), (Column("id", "int"), Column("name", "varchar(40)")), ("id",))
+Value = str | None
+
+
+class Source:
+    """A table of users with unique names, and the records of its changes in partitions by key."""
+
+    def __init__(self, table: Table = USERS) -> None:
+        self._table = table
+        self.rows: dict[int, Value] = {}
+        self.lanes: list[list[tuple[int, bytes]]] = [[] for _ in range(PARTITIONS)]
+        self._pos = 4
+
+    def put(self, key: int, name: Value) -> None:
+        before = {"id": str(key), "name": self.rows[key]} if key in self.rows else None
+        self.rows[key] = name
+        self._log(key, Op.UPDATE if before else Op.INSERT, before, {"id": str(key), "name": name})
+
+    def delete(self, key: int) -> None:
+        self._log(key, Op.DELETE, {"id": str(key), "name": self.rows.pop(key)}, None)
+
+    def _log(self, key: int, op: Op, before: Row | None, after: Row | None) -> None:
+        self._pos += 100
+        change = RowChange(self._table, op, before, after, Origin("mysql-bin.000003", self._pos, server_id=1, commit_us=self._pos * 1000))
+        lane = self.lanes[key % PARTITIONS]
+        lane.append((len(lane), CANAL.to_bytes(change)))
+
+    def rotate(self, keys: Sequence[int], between: Value) -> None:
+        """Each gets the name of the one before it, the first one that of the last."""
+        names = [self.rows[key] for key in keys]
+        self.put(keys[0], between)
+        for key, name in zip(keys[1:], names, strict=False):
+            self.put(key, name)
+        self.put(keys[0], names[-1])
+
+
+class Drive:
+    """Applies lanes as the driver does, and cut where a test wants."""
+
+    def __init__(self, applier: LaneApplier, source: Source) -> None:
+        self._applier, self._source, self.at = applier, source, [0] * PARTITIONS
+
+    def apply(self, ends: Sequence[int]) -> None:
+        """Up to these offsets, as far as it goes."""
+        left: list[tuple[Lane, Records, int, int]] = []
+        for partition, (begin, end) in enumerate(zip(self.at, ends, strict=True)):
+            part = records_of(self._source.lanes[partition][begin:end])
+            if begin == end:
+                continue
+            try:
+                self._applier.apply(("shop", partition), part, end, 1, is_hasty=True)
+                self.at[partition] = end
+            except LaneWaits:
+                left.append((("shop", partition), part, end, 1))
+        for (_, partition), (end, _) in (self._applier.apply_together(left) if left else {}).items():
+            self.at[partition] = end
+
+
+@contextmanager
+def driving(server: TargetServer, task: LoadTask, source: Source) -> Iterator[Drive]:  # noqa: F811
+    loader = make_loader("JdbcBatch", server.target())
+    try:
+        applier = LaneApplier(task, CANAL, loader)
+        applier.applied_offsets()
+        yield Drive(applier, source)
+    finally:
+        loader.close()
+
+
+@pytest.mark.parametrize("null", ["", " NOT NULL"])
+@pytest.mark.parametrize("count", [2, 3])
+def test_ninety_exchanges_over_three_partitions_take_few_writes(
+    server: TargetServer,  # noqa: F811
+    task: LoadTask,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    null: str,
+) -> None:
+    server.execute(f"CREATE TABLE {{schema}}.users (id INT PRIMARY KEY, name VARCHAR(40){null} UNIQUE)")
+    source = Source()
+    for key in range(90 * count):
+        source.put(key, f"name {key}")
+    with driving(server, task, source) as drive:
+        drive.apply([*map(len, source.lanes)])
+        for at in range(90):
+            source.rotate(range(at * count, (at + 1) * count), None if not null and at % 2 else f"between {at}")
+        written: list[TableBatch] = []
+        counted(monkeypatch, written.append)
+        drive.apply([*map(len, source.lanes)])
+        assert drive.at == [*map(len, source.lanes)]
+    assert len(written) < 30
+    assert {*server.rows("SELECT id, name FROM {schema}.users")} == {*source.rows.items()}
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, tell: Callable[[TableBatch], None]) -> None:
+    """Tells of each batch that a transaction writes."""
+    write = JdbcTransaction.write
+
+    def telling(self: JdbcTransaction, batch: TableBatch) -> Counts:
+        tell(batch)
+        return write(self, batch)
+
+    monkeypatch.setattr(JdbcTransaction, "write", telling)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_changes_of_unique_values_cut_anyhow_end_like_the_source(server: TargetServer, task: LoadTask, seed: int) -> None:  # noqa: F811
+    server.execute("CREATE TABLE {schema}.users (id INT PRIMARY KEY, name VARCHAR(40) UNIQUE)")
+    choose, source = random.Random(seed), Source()
+    with driving(server, replace(task, merge=seed % 3 != 2), source) as drive:
+        for number in range(120):
+            key, there = choose.randrange(15), [*source.rows]
+            match choose.randrange(4):
+                case 0 if key not in source.rows:
+                    free = f"name {choose.randrange(20)}"
+                    source.put(key, None if free in source.rows.values() else free)
+                case 1 if there:
+                    gone = choose.choice(there)
+                    name = source.rows[gone]
+                    source.delete(gone)
+                    if key not in source.rows:
+                        source.put(key, name)
+                case _ if len(there) > 3:
+                    source.rotate(choose.sample(there, choose.randrange(2, 4)), choose.choice([None, f"between {number}"]))
+            if choose.random() < 0.2:
+                drive.apply([choose.randint(at, len(lane)) for at, lane in zip(drive.at, source.lanes, strict=True)])
+        drive.apply([*map(len, source.lanes)])
+        assert drive.at == [*map(len, source.lanes)]
+    assert {*server.rows("SELECT id, name FROM {schema}.users")} == {*source.rows.items()}

@@ -1,0 +1,73 @@
+"""How a Spark application begins and ends, and what is said where it does not as it should."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from threading import Event
+
+import pytest
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.spark.session import shared_spark, spark_session
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.errors import CdcError
+
+pytestmark = pytest.mark.integration
+
+
+def task(master: str) -> LoadTask:
+    return LoadTask("7", TopicConfig("", ()), "canalRow", "JdbcBatch", JdbcTarget(""), spark_options={"spark.master": master})
+
+
+FUNCTIONS = """
+from threading import Event
+from cdcbus.consumer.spark.session import spark_session
+from tests.integration.consumer.spark.test_spark_application import task
+with spark_session(task("local[1]"), Event()) as (spark, _):
+    registry = getattr(spark.sparkContext._jvm.org.apache.spark.sql.catalyst.analysis, "FunctionRegistry$")
+    print(getattr(registry, "MODULE$").internal().listFunction().mkString(" "))
+"""
+
+
+def test_a_session_is_made_without_mllibs_functions() -> None:
+    functions = subprocess.run([sys.executable, "-c", FUNCTIONS], check=True, capture_output=True, text=True).stdout
+    assert "timestampadd" in functions
+    assert "vector_to_array" not in functions
+
+
+def test_spark_that_does_not_start_says_why() -> None:
+    why = r"task 7: Spark does not start with spark.master=local\[0,4\]: .*The number of cores"
+    with pytest.raises(CdcError, match=why), spark_session(task("local[0]"), Event()):
+        pass
+
+
+def test_an_application_that_its_cluster_ends_is_lost_to_all_its_tasks(caplog: pytest.LogCaptureFixture) -> None:
+    losses: list[str] = []
+    why = r"node 1: its application local-\d+ was ended by spark.master=local\[1,4\], whose logs say why"
+    with (
+        pytest.raises(CdcError, match=why),
+        shared_spark("cdcbus node 1", {"spark.master": "local[1]"}, Event(), lambda: losses.append("all")) as open_spark,
+        open_spark(task("local[1]"), Event()) as (spark, _),
+    ):
+        spark.sparkContext._jsc.sc().stop()  # as it is when a cluster has ended it
+        spark.range(1).collect()
+    assert losses == ["all"]
+    assert "was ended by" in caplog.text
+
+
+def test_an_application_that_ends_with_its_node_is_not_lost(caplog: pytest.LogCaptureFixture) -> None:
+    losses: list[str] = []
+    stop = Event()
+    with (
+        pytest.raises((PySparkException, Py4JError)),
+        shared_spark("cdcbus node 1", {"spark.master": "local[1]"}, stop, lambda: losses.append("all")) as open_spark,
+        open_spark(task("local[1]"), stop) as (spark, _),
+    ):
+        stop.set()
+        spark.sparkContext._jsc.sc().stop()
+        spark.range(1).collect()
+    assert losses == []
+    assert "was ended by" not in caplog.text

@@ -1,0 +1,162 @@
+"""What an executor does with a lane, called as Spark calls it, with a target in memory."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Iterable
+
+import pyarrow as pa
+import pytest
+
+from cdcbus.consumer.apply.applier import LaneApplier
+from cdcbus.consumer.batch import executor_batch
+from cdcbus.consumer.batch.executor_batch import Outcome, Span, apply_lane
+from cdcbus.consumer.offsets.start_offsets import Lane
+from cdcbus.consumer.records.records import same_in_all
+from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark
+from cdcbus.plugins.errors import OffsetConflict, TargetRejected
+from cdcbus.plugins.rowchange import Op
+from tests.support.memory_target import MemoryTarget
+from tests.unit.consumer.apply.test_applier import LANE, PARENTS, TASK, Made, parent, row, target
+
+RECORDS = 20
+
+
+def batches(sizes: Iterable[int], first: int = 0) -> list[pa.RecordBatch]:
+    """So many records in each Arrow batch; record n inserts row n."""
+    found = []
+    for size in sizes:
+        offsets = list(range(first, first + size))
+        values = [str(offset).encode() for offset in offsets]
+        times = [1000 + offset for offset in offsets]
+        found.append(
+            pa.record_batch(
+                [[LANE[0]] * size, [LANE[1]] * size, offsets, values, times], ["topic", "partition", "offset", "value", "kafka_ms"]
+            )
+        )
+        first += size
+    return found
+
+
+def after(offset: int, last: int | None = None) -> AppliedOffset:
+    """What the target keeps of a lane. `last`: the last record, where it is not the one before."""
+    at = offset - 1 if last is None else last
+    return AppliedOffset(*LANE, offset, 7, details=Details(last=Landmark(at, 1000 + at)))
+
+
+def applied(
+    monkeypatch: pytest.MonkeyPatch,
+    loader: MemoryTarget,
+    read: Iterable[pa.RecordBatch],
+    span: Span,
+    seen: AppliedOffset | None = None,
+    others: Iterable[Lane] = (),
+) -> Outcome:
+    made = Made(*(parent(Op.INSERT, row(str(number), f"v{number}")) for number in range(RECORDS)))
+    applier = LaneApplier(TASK, made, loader)
+    monkeypatch.setattr(executor_batch, "_applier", lambda _: applier)
+    spans = {**dict.fromkeys(others, Span(0, 1, 7)), LANE: span}
+    [batch] = apply_lane(pickle.dumps(TASK), spans, {LANE: seen} if seen else {}, read)
+    outcome = pickle.loads(batch.column("outcome")[0].as_py())
+    assert isinstance(outcome, Outcome)
+    return outcome
+
+
+def test_a_lane_is_applied_in_slices_each_with_its_offset(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = target()
+    monkeypatch.setattr(executor_batch, "SLICE_BYTES", 1)
+    outcome = applied(monkeypatch, loader, batches((5, 5, 10)), Span(0, RECORDS, 7))
+    assert (outcome.end, outcome.report.records, outcome.error) == (RECORDS, RECORDS, None)
+    assert (outcome.report.first_kafka_ms, outcome.report.last_kafka_ms) == (1000, 1019)
+    assert (len(loader.rows[PARENTS]), loader.statements.count("parents")) == (RECORDS, 3)
+    assert loader.applied_offsets() == [after(RECORDS)]
+
+
+def test_the_first_slices_are_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader, [one] = target(), batches((1,))
+    monkeypatch.setattr(executor_batch, "FIRST_SLICE_BYTES", one.nbytes)
+    monkeypatch.setattr(executor_batch, "SLICE_BYTES", 4 * one.nbytes)
+    applied(monkeypatch, loader, batches([1] * RECORDS), Span(0, RECORDS, 7))
+    assert loader.statements.count("parents") == len([1, 2, 4, 4, 4, 4, 1])
+
+
+@pytest.mark.parametrize(
+    "others", [[], [(LANE[0], 7)], [("other", LANE[1])], [("other", 7)]], ids=["alone", "one topic", "one partition", "nothing"]
+)
+def test_what_is_the_same_in_all_lanes_need_not_be_in_their_records(monkeypatch: pytest.MonkeyPatch, others: list[Lane]) -> None:
+    loader, lanes = target(), [*others, LANE]
+    read = [batch.drop_columns(same_in_all(lanes)) for batch in batches((10, 10))]
+    assert applied(monkeypatch, loader, read, Span(0, RECORDS, 7), others=others).lane == LANE
+    assert loader.applied_offsets() == [after(RECORDS)]
+
+
+def test_a_lane_that_nothing_is_wanted_of_has_no_outcome() -> None:
+    assert list(apply_lane(pickle.dumps(TASK), {("other", 0): Span(0, RECORDS, 7)}, {}, batches((5,)))) == []
+
+
+def test_the_offset_goes_to_the_end_where_no_records_are_left_but_transaction_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = target()
+    assert applied(monkeypatch, loader, batches((5,)), Span(0, 8, 7)).end == 8
+    assert loader.applied_offsets() == [after(8, last=4)]
+
+
+def test_a_bounded_replay_ends_inside_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = target()
+    assert applied(monkeypatch, loader, batches((10, 10)), Span(0, 7, 7)).end == 7
+    assert len(loader.rows[PARENTS]) == 7
+
+
+def test_what_an_executor_that_was_lost_has_committed_is_not_applied_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = target(offsets={LANE: AppliedOffset(*LANE, 12, 7)})
+    outcome = applied(monkeypatch, loader, batches((10, 10)), Span(0, RECORDS, 7), AppliedOffset(*LANE, 0, 6))
+    assert (outcome.end, outcome.report.records, outcome.error) == (RECORDS, 8, None)
+    assert sorted(loader.rows[PARENTS]) == sorted((str(number),) for number in range(12, RECORDS))
+
+
+@pytest.mark.parametrize("found", [AppliedOffset(*LANE, 12, 8), AppliedOffset(*LANE, 30, 7), None])
+def test_nothing_is_written_where_the_target_does_not_hold_what_the_driver_has_seen(
+    monkeypatch: pytest.MonkeyPatch, found: AppliedOffset | None
+) -> None:
+    loader = target(offsets={LANE: found} if found else {})
+    outcome = applied(monkeypatch, loader, batches((20,)), Span(0, RECORDS, 7), AppliedOffset(*LANE, 0, 6))
+    assert isinstance(outcome.error, OffsetConflict)
+    assert (outcome.end, loader.rows[PARENTS]) == (0, {})
+
+
+@pytest.mark.parametrize(("limit", "value"), [("TURN_BYTES", 1), ("TURN_SECONDS", 0.0)])
+def test_a_lane_leaves_the_rest_for_later_after_many_bytes_or_a_long_time(
+    monkeypatch: pytest.MonkeyPatch, limit: str, value: float
+) -> None:
+    loader = target()
+    monkeypatch.setattr(executor_batch, "SLICE_BYTES", 1)
+    monkeypatch.setattr(executor_batch, limit, value)
+    outcome = applied(monkeypatch, loader, batches((5, 5, 10)), Span(0, RECORDS, 7))
+    assert (outcome.end, loader.applied_offsets()) == (5, [after(5)])
+    assert outcome.seconds > 0
+
+
+def test_errors_come_back_with_the_log_and_what_was_committed_before_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    loader = target(refused=frozenset({"v15"}))
+    monkeypatch.setattr(executor_batch, "SLICE_BYTES", 1)
+    outcome = applied(monkeypatch, loader, batches((10, 6, 4)), Span(0, RECORDS, 7))
+    assert isinstance(outcome.error, TargetRejected)
+    assert str(outcome.error).startswith("record shop[0]@15: ")
+    assert (loader.applied_offsets(), len(loader.rows[PARENTS])) == ([after(10)], 10)
+    [(name, level, text)] = outcome.log
+    assert (name, level) == ("cdcbus.consumer.apply.conflicts", logging.INFO)
+    assert "shop[0] is applied in halves" in text
+
+
+def test_an_error_that_is_not_known_is_told_by_its_place_without_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("SECRET")
+
+    monkeypatch.setattr(LaneApplier, "prepare", broken)
+    outcome = applied(monkeypatch, target(), batches((5,)), Span(0, 5, 7))
+    assert str(outcome.error).startswith(f"task 7: shop[0] failed on an executor: KeyError at {__file__}:")
+    assert "SECRET" not in str(outcome.error)
+
+
+def test_a_partition_without_records_has_no_outcome() -> None:
+    assert list(apply_lane(pickle.dumps(TASK), {}, {}, [])) == []

@@ -1,0 +1,50 @@
+"""Which code a publisher keeps, without a broker."""
+
+from __future__ import annotations
+
+from threading import Event
+from typing import Any
+
+import pytest
+from pymysqlreplication.constants import BINLOG
+from pymysqlreplication.constants import FIELD_TYPE as TYPE
+
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.record_key import Record
+from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import Origin
+from cdcbus.producer.decoding.table import decodable
+from cdcbus.producer.decoding.table_map import parse
+from cdcbus.producer.publish import publisher as publish
+from cdcbus.producer.publish.codegen import TableWriter
+from cdcbus.producer.publish.publisher import KafkaPublisher
+from cdcbus.producer.source.row_events import Rows
+from tests.unit.producer.decoding.test_table_map import strings, table_map
+
+BODY = (77).to_bytes(6, "little") + bytes(2) + b"\x01\xff\x00" + (7).to_bytes(4, "little")
+TABLES = 1_200
+
+
+@pytest.mark.parametrize(("columns", "written"), [(10_000, TABLES), (100, 3 * TABLES)])
+def test_code_is_kept_by_what_it_takes_not_by_how_many_tables_there_are(
+    monkeypatch: pytest.MonkeyPatch, columns: int, written: int
+) -> None:
+    made: list[Any] = []
+    sent: list[Record] = []
+
+    def writer(*arguments: Any, **keywords: Any) -> TableWriter:
+        made.append(arguments)
+        return TableWriter(*arguments, **keywords)
+
+    monkeypatch.setattr(publish, "CODE_COLUMNS", columns)
+    monkeypatch.setattr(publish, "TableWriter", writer)
+    publisher = KafkaPublisher(PublishConfig("127.0.0.1:1", "t", "canalRow"), make_converter("canalRow"), Event())
+    monkeypatch.setattr(publisher._topics, "need", lambda _: None)
+    monkeypatch.setattr(publisher, "_produce", lambda _, records: sent.extend(records))
+    maps = [table_map(bytes((TYPE.LONG,)), b"", (4, strings("id")), table=f"t{number}") for number in range(TABLES)]
+    tables = [decodable(parse(each, {}, is_mariadb=False)) for each in maps]
+    for _ in range(3):
+        for at in range(0, TABLES, 100):
+            rows = [Rows(table, BINLOG.WRITE_ROWS_EVENT_V1, BODY, Origin("f", 4)) for table in tables[at : at + 100]]
+            assert publisher.send(rows) == 100
+    assert (len(made), len(sent)) == (written, 3 * TABLES)
