@@ -31,8 +31,7 @@ from cdcbus.plugins.errors import (
     TargetUnavailable,
     UnsafeOffsetTable,
 )
-from cdcbus.plugins.loaders import offset_table as offsets
-from cdcbus.plugins.loaders import row_versions
+from cdcbus.plugins.loaders import offset_table, row_versions
 from cdcbus.plugins.loaders.add_column import add_column
 from cdcbus.plugins.loaders.catalog import reflect
 from cdcbus.plugins.loaders.cells.equal_keys import are_plain, as_spelled, folds, refuse_alike, refuse_others, refuse_rounded
@@ -185,28 +184,28 @@ class JdbcBatch:
     def applied_offsets(self) -> list[AppliedOffset]:
         if (table := self._open_offset_table()) is None:
             return []
-        with self._database.reported(f"table {offsets.TABLE}"), self._database.engine.connect() as connection:
-            return offsets.load(connection, self._task_id, table)
+        with self._database.reported(f"table {offset_table.TABLE}"), self._database.engine.connect() as connection:
+            return offset_table.load(connection, self._task_id, table)
 
     def fence(self) -> list[AppliedOffset] | None:
         if (table := self._open_offset_table()) is None:
             return None
-        with self._database.reported(f"table {offsets.TABLE}"), self._database.engine.begin() as connection:
-            offsets.fence(connection, self._task_id)
-            return offsets.load(connection, self._task_id, table)
+        with self._database.reported(f"table {offset_table.TABLE}"), self._database.engine.begin() as connection:
+            offset_table.fence(connection, self._task_id)
+            return offset_table.load(connection, self._task_id, table)
 
     def offset_table(self) -> OffsetTable:
         with self._database.reported("login"), self._database.engine.connect():
             pass
-        with self._database.reported(f"table {offsets.TABLE}"):
+        with self._database.reported(f"table {offset_table.TABLE}"):
             try:
-                table = offsets.find_table(self._database)
+                table = offset_table.find_table(self._database)
             except TargetMisconfigured:
                 return OffsetTable(False, False)  # it has no place: a start goes on without it, too
             with self._database.engine.connect() as connection:
                 if table:
-                    return OffsetTable(True, True, offsets.load(connection, self._task_id, table))
-                return OffsetTable(False, offsets.may_create(connection, self._database.dialect))
+                    return OffsetTable(True, True, offset_table.load(connection, self._task_id, table))
+                return OffsetTable(False, offset_table.may_create(connection, self._database.dialect))
 
     def end_other_sessions(self) -> None:
         self._database.end_other_sessions()
@@ -220,9 +219,9 @@ class JdbcBatch:
             if not self._is_offset_table_open:
                 self._database.open_first()  # a login that is refused is not about this table
                 try:
-                    with self._database.reported(f"table {offsets.TABLE}"):
-                        self._offset_table = offsets.open_table(self._database)
-                except (TargetUnavailable, UnsafeOffsetTable, offsets.OldOffsetTable):
+                    with self._database.reported(f"table {offset_table.TABLE}"):
+                        self._offset_table = offset_table.open_table(self._database)
+                except (TargetUnavailable, UnsafeOffsetTable, offset_table.OldOffsetTable):
                     raise
                 except TargetError as error:
                     LOG.warning("task %s keeps no offsets in the target: %s", self._task_id, error)
@@ -305,7 +304,7 @@ class JdbcTransaction:
         """What goes, row by row, then all that comes."""
         if self._offset_table is None:
             raise TargetMisconfigured(
-                f"target table {table.id} has no key, and table {offsets.TABLE} could not be made, so a batch that comes twice would "
+                f"target table {table.id} has no key, and table {offset_table.TABLE} could not be made, so a batch that comes twice would "
                 "repeat rows: give the table a primary key, or grant CREATE in the schema that the address names"
             )
         counts, coming = Counts(), list[Cells]()
@@ -374,13 +373,14 @@ class JdbcTransaction:
         if self._offset_table is None:
             return
         try:
-            with self._database.reported(f"table {offsets.TABLE}"):
-                is_stored = offsets.store(self._connection, self._task_id, offset, seen)
+            with self._database.reported(f"table {offset_table.TABLE}"):
+                is_stored = offset_table.store(self._connection, self._task_id, offset, seen)
         except RowConflict:
             is_stored = False
         if not is_stored:
             expected = "no offset" if seen is None else f"offset {seen.next_offset}"
             raise OffsetConflict(
-                f"{self._database.shown}: table {offsets.TABLE} no longer holds {expected} of {offset.topic}[{offset.partition}] for task "
+                f"{self._database.shown}: table {offset_table.TABLE} no longer holds {expected} of "
+                f"{offset.topic}[{offset.partition}] for task "
                 f"{self._task_id}: another process has applied records of it meanwhile; this batch was undone, going on from there"
             )

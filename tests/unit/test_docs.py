@@ -141,7 +141,7 @@ def test_files_are_there(page: str) -> None:
 
 
 def test_files_are_found_on_the_pages() -> None:
-    assert {"producer/run.py", "plugins/", "rowchange.py"} <= {name for name, _ in files_named("ARCHITECTURE.md")}
+    assert {"plugins/", "converters/", "run.py"} <= {name for name, _ in files_named("ARCHITECTURE.md")}
     assert {"plugins/registry.py", "docker-compose.yml", "Dockerfile"} <= {name for name, _ in files_named("CONTRIBUTING.md")}
 
 

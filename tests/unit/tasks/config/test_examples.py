@@ -4,10 +4,10 @@ import pytest
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks.config import read_task as properties
+from cdcbus.tasks.config import read_task as module
 from cdcbus.tasks.config.read_task import inspect_task, read_task
 
-EXAMPLES = sorted((Path(properties.__file__).parents[1] / "examples").glob("*.properties"))
+EXAMPLES = sorted((Path(module.__file__).parents[1] / "examples").glob("*.properties"))
 
 
 def test_there_is_one_per_route() -> None:
