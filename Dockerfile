@@ -1,7 +1,7 @@
 # The wheel is built where there is a C compiler: with the compiled decoder.
 FROM python:3.11-bookworm AS built
 WORKDIR /src
-COPY pyproject.toml setup.cfg setup.py README.md ./
+COPY pyproject.toml setup.cfg setup.py README.md LICENSE ./
 COPY plugins ./plugins
 COPY producer ./producer
 COPY consumer ./consumer

@@ -15,7 +15,7 @@ from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Origin
 from cdcbus.producer.decoding.table import decodable
 from cdcbus.producer.decoding.table_map import parse
-from cdcbus.producer.publish import publisher as publish
+from cdcbus.producer.publish import publisher as module
 from cdcbus.producer.publish.codegen import TableWriter
 from cdcbus.producer.publish.publisher import KafkaPublisher
 from cdcbus.producer.source.row_events import Rows
@@ -36,11 +36,11 @@ def test_code_is_kept_by_what_it_takes_not_by_how_many_tables_there_are(
         made.append(arguments)
         return TableWriter(*arguments, **keywords)
 
-    monkeypatch.setattr(publish, "CODE_COLUMNS", columns)
-    monkeypatch.setattr(publish, "TableWriter", writer)
+    monkeypatch.setattr(module, "CODE_COLUMNS", columns)
+    monkeypatch.setattr(module, "TableWriter", writer)
     publisher = KafkaPublisher(PublishConfig("127.0.0.1:1", "t", "canalRow"), make_converter("canalRow"), Event())
     monkeypatch.setattr(publisher._topics, "need", lambda _: None)
-    monkeypatch.setattr(publisher, "_produce", lambda _, records: sent.extend(records))
+    monkeypatch.setattr(module, "_produce", lambda _, records: sent.extend(records))
     maps = [table_map(bytes((TYPE.LONG,)), b"", (4, strings("id")), table=f"t{number}") for number in range(TABLES)]
     tables = [decodable(parse(each, {}, is_mariadb=False)) for each in maps]
     for _ in range(3):
