@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[4]
 
 def said(variables: dict[str, str]) -> str:
     """Why it is not used, by another process."""
-    code = "from cdcbus.producer import native; print(native.without() or native.make_plan)"
+    code = "from cdcbus.producer.publish import native; print(native.without() or native.make_plan)"
     environment = {**os.environ, "CDCBUS_PURE_PYTHON": "", **variables}
     return subprocess.run([sys.executable, "-c", code], env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 

@@ -40,7 +40,7 @@ def test_code_is_kept_by_what_it_takes_not_by_how_many_tables_there_are(
     monkeypatch.setattr(module, "TableWriter", writer)
     publisher = KafkaPublisher(PublishConfig("127.0.0.1:1", "t", "canalRow"), make_converter("canalRow"), Event())
     monkeypatch.setattr(publisher._topics, "need", lambda _: None)
-    monkeypatch.setattr(module, "_produce", lambda _, records: sent.extend(records))
+    monkeypatch.setattr(publisher, "_produce", lambda _, records: sent.extend(records))
     maps = [table_map(bytes((TYPE.LONG,)), b"", (4, strings("id")), table=f"t{number}") for number in range(TABLES)]
     tables = [decodable(parse(each, {}, is_mariadb=False)) for each in maps]
     for _ in range(3):
