@@ -121,7 +121,7 @@ class Node:
             self._looked_at, self._is_stirred = time.monotonic(), False
             self._look_around()
         if time.monotonic() - self._told_at > STAT_SECONDS:
-            self._tell()
+            self._report()
 
     @property
     def _is_crowded(self) -> bool:
@@ -380,7 +380,7 @@ class Node:
             LOG.warning("%s", sentence)
         self._complaints[about] = sentence
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         """porter's object of a node, with its work limit."""
         troubled = sorted(task_id for task_id, taken in self._taken.items() if taken.run.state is State.RETRYING)
         self._nodes.put_stat(
@@ -413,7 +413,7 @@ class Node:
         if self._spark is not None:
             self._spark.close()
         try:
-            self._tell()
+            self._report()
             self._nodes.unregister(self._id)
         except CdcError as error:
             LOG.warning("%s", error)

@@ -22,7 +22,7 @@ from cdcbus.plugins.error_policy import keep_trying
 from cdcbus.plugins.errors import PositionUnavailable
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.process_identity import NODE_VARIABLE, end_with_node
-from cdcbus.tasks.runtime.status_reporter import Teller, both
+from cdcbus.tasks.runtime.status_reporter import StatusReporter, both
 from cdcbus.tasks.zookeeper.epochs import next_epoch
 from cdcbus.tasks.zookeeper.lock import ANEW_VARIABLE, SESSION_SECONDS, Guard, end_leftovers, guarded, start_anew
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
@@ -69,7 +69,7 @@ def run_guarded(
     """The same as one of several tasks of a process, which share client, guard and Spark. `open_spark` None: Spark of its own."""
     with guard.held(task.task_id, _swimlanes(task), node_id, stop) as is_held:
         if is_held:
-            _run(task, client, stop, Teller(task, TaskNodes(client), node_id), open_spark, is_attended=not node_id)
+            _run(task, client, stop, StatusReporter(task, TaskNodes(client), node_id), open_spark, is_attended=not node_id)
     LOG.info("task %s has stopped", task.task_id)
 
 
@@ -95,10 +95,16 @@ def _swimlanes(task: FetchTask | LoadTask) -> tuple[str, ...]:
 
 
 def _run(
-    task: FetchTask | LoadTask, client: KazooClient, stop: Event, teller: Teller, open_spark: OpenSpark | None, *, is_attended: bool
+    task: FetchTask | LoadTask,
+    client: KazooClient,
+    stop: Event,
+    reporter: StatusReporter,
+    open_spark: OpenSpark | None,
+    *,
+    is_attended: bool,
 ) -> None:
     """What is away at the start is told to whoever has started it by hand (`is_attended`); a node's task waits for it, as it does later."""
-    report = both(_Reporter(task.task_id), teller)
+    report = both(_Reporter(task.task_id), reporter)
 
     def attempt() -> None:
         if isinstance(task, FetchTask):
@@ -106,23 +112,23 @@ def _run(
 
             epoch = epoch_text(next_epoch(client, task.task_id, task.swimlane), task.task_id, task.swimlane)
             with closing(ZooKeeperPositions(client, task.task_id, task.swimlane)) as positions:
-                producer.run(task, positions, ZooKeeperSchemas(client, task.task_id, task.swimlane), stop, teller.status, report, epoch)
+                producer.run(task, positions, ZooKeeperSchemas(client, task.task_id, task.swimlane), stop, reporter.status, report, epoch)
         else:
             from cdcbus.consumer import run as consumer  # starts slowly: it brings pyspark
             from cdcbus.consumer.spark.session import spark_session
 
             stores = {topic: ZooKeeperPositions(client, task.task_id, topic) for topic in task.source.topics}
             try:
-                consumer.run(task, stores, stop, teller.status, report, open_spark or spark_session)
+                consumer.run(task, stores, stop, reporter.status, report, open_spark or spark_session)
             finally:
                 for store in stores.values():
                     store.close()  # the client may live on, for other tasks
 
-    with teller.telling(stop):
+    with reporter.reporting(stop):
         if is_attended:
             attempt()
         else:
-            keep_trying(teller.status, attempt, lambda: 0, stop)
+            keep_trying(reporter.status, attempt, lambda: 0, stop)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from cdcbus.tasks.zookeeper.stat import TableCounts
 from cdcbus.tasks.zookeeper.tasks import Stat, TaskNodes
 from cdcbus.tasks.zookeeper.znode import age_seconds, groups, now
 
-TELL_SECONDS = 5.0
+REPORT_SECONDS = 5.0
 LOOK_SECONDS = 0.5
 LOG = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class _Moves:
             self.moved_at, self._place = time.time(), place
 
 
-class Teller:
+class StatusReporter:
     """Called with a task's progress; tells ZooKeeper of it, and of its `status`, on a thread of its own, which never holds the task up."""
 
     def __init__(self, task: FetchTask | LoadTask, nodes: TaskNodes, node_id: str) -> None:
@@ -65,9 +65,9 @@ class Teller:
         self._progress = progress
 
     @contextmanager
-    def telling(self, stop: Event) -> Iterator[None]:
+    def reporting(self, stop: Event) -> Iterator[None]:
         """As long as the block lasts; at its end the task is STOPPED if `stop` is set, else DONE, or ERROR if it raises."""
-        thread = Thread(target=self._tell_on, name="telling", daemon=True)
+        thread = Thread(target=self._report_until_over, name="telling", daemon=True)
         thread.start()
         last, reason = State.STOPPED, ""
         try:
@@ -80,28 +80,28 @@ class Teller:
             self._over.set()
             thread.join()
             self.status.ended(last, reason)
-            self._tell(0.0, Lag())
-            self._tell_failure()
-            self._tell_minute(Lag())
+            self._report(0.0, Lag())
+            self._report_failure()
+            self._report_minute(Lag())
 
-    def _tell_on(self) -> None:
+    def _report_until_over(self) -> None:
         TASK_AT_WORK.set(self._task.task_id)
         measure, told, told_at, rows = lag_meter(self._task), State.NEW, 0.0, 0
         self._go_on()
         while not self._over.wait(LOOK_SECONDS):
             self.status.observe(is_behind=True)
             seconds = time.monotonic() - told_at
-            if self.status.now[0] is not told or seconds >= TELL_SECONDS:
+            if self.status.now[0] is not told or seconds >= REPORT_SECONDS:
                 done = self._done()
                 rate = (done - rows) / seconds if told_at else 0.0
                 lag = Lag() if self._progress is None else measure(self._progress)
                 self.status.observe(is_behind=lag.is_behind)
                 told, told_at, rows = self.status.now[0], time.monotonic(), done
                 self._moves.see(done, self._measures.place, lag.is_behind)
-                self._tell(rate, lag)
-                self._tell_failure()
+                self._report(rate, lag)
+                self._report_failure()
                 if self._minutes.is_due():
-                    self._tell_minute(lag)
+                    self._report_minute(lag)
 
     def _go_on(self) -> None:
         """From what another process has told of the task."""
@@ -110,18 +110,18 @@ class Teller:
             if before is not None and before.idle_seconds is not None:
                 self._moves.rows_at -= before.idle_seconds + (age_seconds(before.at) or 0.0)
 
-    def _tell_failure(self) -> None:
+    def _report_failure(self) -> None:
         state, reason = self.status.now
         if (state, reason) != self._failed and state in (State.RETRYING, State.ERROR):
             place = f"node {self._node_id}" if self._node_id else f"process {os.getpid()} on {socket.gethostname()}"
             self._try(lambda: self._nodes.add_failure(self._task.task_id, place, reason))
         self._failed = state, reason
 
-    def _tell_minute(self, lag: Lag) -> None:
+    def _report_minute(self, lag: Lag) -> None:
         self._try(lambda: self._minutes.write(self._done(), lag.records, _rounded(lag.seconds), self.status.now[0]))
-        self._try(self._tell_tables)
+        self._try(self._report_tables)
 
-    def _tell_tables(self) -> None:
+    def _report_tables(self) -> None:
         counts = {(each.swimlane, each.table): each for each in self._measures.counts}
         changed = {each: self._tables.get(key) for key, each in counts.items() if each != self._tables.get(key)}
         for some in groups(changed):
@@ -137,7 +137,7 @@ class Teller:
     def _done(self) -> int:
         return 0 if self._progress is None else int(self._progress.done)
 
-    def _tell(self, rows_per_second: float, lag: Lag) -> None:
+    def _report(self, rows_per_second: float, lag: Lag) -> None:
         measures = self._measures
         stat = Stat(
             *self.status.now,

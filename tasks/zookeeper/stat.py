@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
 from typing import Any
 
-TABLES_TOLD = 200
+TABLES_REPORTED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class TableCounts:
 
 def to_json(counts: Iterable[TableCounts]) -> list[list[Any]]:
     """Short: the values in their order, of the TABLES_TOLD tables that have most rows."""
-    return [list(astuple(each)) for each in sorted(counts, key=lambda each: -each.rows)[:TABLES_TOLD]]
+    return [list(astuple(each)) for each in sorted(counts, key=lambda each: -each.rows)[:TABLES_REPORTED]]
 
 
 def from_json(value: Any) -> tuple[TableCounts, ...]:

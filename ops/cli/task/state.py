@@ -68,7 +68,7 @@ def stop(task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: 
         for task_id in task_ids:
             nodes.want(task_id, is_working=False, by=operator())
         ends = _await(nodes, dict.fromkeys(task_ids, 0), (State.STOPPED,), (), timeout_seconds, as_json)
-    _tell_failures(ends, "has not stopped", {each.task_id: each.reason for each, is_good in ends if not is_good}, as_json)
+    _report_failures(ends, "has not stopped", {each.task_id: each.reason for each, is_good in ends if not is_good}, as_json)
 
 
 def _start(task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings, is_anew: bool) -> None:
@@ -80,10 +80,10 @@ def _start(task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus
         orders = {task_id: order_start(nodes, status, operator(), is_anew) for task_id, status in before.items()}
         ends = _await(nodes, orders, AT_WORK, (State.RETRYING, State.ERROR), timeout_seconds, as_json)
         missing = {each.task_id: _missing(client, each) for each, is_good in ends if not is_good}
-    _tell_failures(ends, "", missing, as_json)
+    _report_failures(ends, "", missing, as_json)
 
 
-def _tell_failures(ends: list[tuple[Status, bool]], verb: str, missing: dict[str, str], as_json: bool) -> None:
+def _report_failures(ends: list[tuple[Status, bool]], verb: str, missing: dict[str, str], as_json: bool) -> None:
     """Exits 1 if there are any. As JSON all tasks are told. `verb`: what to say of a task; empty: its state."""
     if as_json:
         print_json(

@@ -122,11 +122,11 @@ def counted(monkeypatch: pytest.MonkeyPatch, tell: Callable[[TableBatch], None])
     """Tells of each batch that a transaction writes."""
     write = JdbcTransaction.write
 
-    def telling(self: JdbcTransaction, batch: TableBatch) -> Counts:
+    def reporting(self: JdbcTransaction, batch: TableBatch) -> Counts:
         tell(batch)
         return write(self, batch)
 
-    monkeypatch.setattr(JdbcTransaction, "write", telling)
+    monkeypatch.setattr(JdbcTransaction, "write", reporting)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -62,14 +62,14 @@ def publish() -> object:
 
 def run(task: FetchTask, nodes: TaskNodes, rows: int, reason: str = "") -> None:
     """A task that sends `rows` inserts, fails once if there is a reason, and is over once it has told of them."""
-    stop, teller = Event(), status_reporter.Teller(task, nodes, "n1")
-    with teller.telling(stop):
-        teller(Progress())  # reading begins
+    stop, reporter = Event(), status_reporter.StatusReporter(task, nodes, "n1")
+    with reporter.reporting(stop):
+        reporter(Progress())  # reading begins
         place = BinlogPosition("bin.1", 4 + rows, timestamp_ms=int(time() * 1000))
-        teller(Progress(rows, 1, place, tables={ORDERS: Counter({Op.INSERT: rows})}))
+        reporter(Progress(rows, 1, place, tables={ORDERS: Counter({Op.INSERT: rows})}))
         wait_until(lambda: (stat := nodes.stat("7")) is not None and stat.rows == rows, "the rows")
         if reason:
-            teller.status.retrying(f"{reason}; trying again in 0.5 s")
+            reporter.status.retrying(f"{reason}; trying again in 0.5 s")
             wait_until(lambda: bool(nodes.errors("7")), "the failure")
         stop.set()
 
@@ -121,12 +121,12 @@ def test_what_was_done_with_many_tables_is_told_without_waiting_for_each_answer(
 
 
 def test_a_task_that_waits_for_executors_says_so(nodes: TaskNodes, task: FetchTask) -> None:
-    teller = status_reporter.Teller(task, nodes, "n1")
-    with teller.telling(Event()):
-        teller.status.waiting("for executors")
+    reporter = status_reporter.StatusReporter(task, nodes, "n1")
+    with reporter.reporting(Event()):
+        reporter.status.waiting("for executors")
         wait_until(lambda: told(nodes) == (State.RETRYING, "task 7 waits for executors"), "the reason")
-        teller.status.resumed("executors are available again")
-        teller.status.observe(is_behind=False)
+        reporter.status.resumed("executors are available again")
+        reporter.status.observe(is_behind=False)
         wait_until(lambda: told(nodes) == (State.WORKING, ""), "its end")
 
 
@@ -140,21 +140,21 @@ def test_a_task_that_fails_each_time_it_has_begun_to_read_is_retrying_until_it_g
     ahead, seen, put = [700], list[State](), nodes.put_stat
     monkeypatch.setattr(status_reporter, "lag_meter", lambda _: lambda _: Lag(bytes=ahead[0]))
     nodes.put_stat = lambda task_id, stat: (seen.append(stat.state), put(task_id, stat))[1]  # type: ignore[method-assign, func-returns-value]
-    teller = status_reporter.Teller(task, nodes, "n1")
+    reporter = status_reporter.StatusReporter(task, nodes, "n1")
 
     def fail(reason: str) -> None:
-        teller.status.retrying(f"{reason}; trying again in 0.5 s")
+        reporter.status.retrying(f"{reason}; trying again in 0.5 s")
         wait_until(lambda: told(nodes) == (State.RETRYING, f"task 7: {reason}; trying again in 0.5 s"), "the failure")
 
     def read(progress: Progress) -> None:
-        teller.status.reading("the binlog")
-        teller(progress)
+        reporter.status.reading("the binlog")
+        reporter(progress)
 
     def await_work(times: int) -> None:
         wait_until(lambda: told(nodes) == (State.WORKING, ""), "work")
         assert [state for state, _ in groupby(seen)].count(State.WORKING) == times
 
-    with teller.telling(Event()):
+    with reporter.reporting(Event()):
         read(Progress())
         await_work(1)
         for reason in ("one", "two"):
@@ -162,7 +162,7 @@ def test_a_task_that_fails_each_time_it_has_begun_to_read_is_retrying_until_it_g
             read(Progress())
             count = len(seen)
             wait_until(lambda: len(seen) > count + 1, "it to be told again")  # noqa: B023
-        teller(Progress(1))
+        reporter(Progress(1))
         await_work(2)
         fail("three")
         read(Progress(1))
@@ -192,7 +192,7 @@ def test_failures_are_counted_while_they_are_the_same_and_porters_error_node_las
     nodes.client.create("/datas/task/7/dist/shop", b"{}", makepath=True)
     run(task, nodes, 1, "Kafka is away")
     nodes.add_failure("7", "node n1", "task 7: Kafka is away; trying again in 2 s")
-    with pytest.raises(DataError), status_reporter.Teller(task, nodes, "n1").telling(Event()):
+    with pytest.raises(DataError), status_reporter.StatusReporter(task, nodes, "n1").reporting(Event()):
         raise DataError("record t[0]@5 is no row")
     gone = Run(State.ERROR, "record t[0]@5 is no row", node_id="n1")
     nodes.put_run("7", gone)  # as its node does next

@@ -1,7 +1,7 @@
 """Counters of tables: told in short, and added up in porter's nodes."""
 
 from cdcbus.tasks.runtime.table_counts import porters_object
-from cdcbus.tasks.zookeeper.stat import TABLES_TOLD, TableCounts, from_json, to_json
+from cdcbus.tasks.zookeeper.stat import TABLES_REPORTED, TableCounts, from_json, to_json
 
 ORDERS = TableCounts("shop", "shop.orders", 12, 7, 3, 1, 0, 1, 2)
 
@@ -12,8 +12,8 @@ def test_what_is_told_is_read_again_and_damage_is_left_out() -> None:
 
 
 def test_the_tables_with_most_rows_are_told() -> None:
-    told = from_json(to_json(TableCounts("shop", f"t{number}", number) for number in range(TABLES_TOLD + 5)))
-    assert (len(told), told[0].rows, told[-1].rows) == (TABLES_TOLD, TABLES_TOLD + 4, 5)
+    told = from_json(to_json(TableCounts("shop", f"t{number}", number) for number in range(TABLES_REPORTED + 5)))
+    assert (len(told), told[0].rows, told[-1].rows) == (TABLES_REPORTED, TABLES_REPORTED + 4, 5)
 
 
 def test_porters_node_counts_on_over_restarts_of_the_task() -> None:
