@@ -183,8 +183,8 @@ def _application(name: str, options: Mapping[str, str], stop: Event) -> Iterator
             if stop.is_set():
                 raise
             reasons = dict.fromkeys(str(cause.toString()).partition("\n")[0] for cause in _causes(error.java_exception))
-            cure = "; check that the cluster runs, can be reached from here and has room" if is_cluster(master) else ""
-            raise CdcError(f"{name}: Spark does not start with spark.master={master}: {': '.join(reasons)}{cure}") from error
+            remedy = "; check that the cluster runs, can be reached from here and has room" if is_cluster(master) else ""
+            raise CdcError(f"{name}: Spark does not start with spark.master={master}: {': '.join(reasons)}{remedy}") from error
     signal.signal(signal.SIGINT, on_interrupt)  # Spark has put its own in place; how a task stops is decided elsewhere
     if has_executors(spark):
         spark.sparkContext.addPyFile(str(package_zip(scratch)))
@@ -434,8 +434,8 @@ def classified(task: LoadTask, text: str, classes: Sequence[str]) -> CdcError:
     """`text`: of the cause chain, of which the first line is told; `classes`: of the cause chain, with their ancestors, outermost first."""
     reason = next((line for line in text.splitlines() if line.strip()), "no reason given")
     if any(name in _REFUSED for name in classes):
-        cure = "check the task's settings kafka.security.protocol, kafka.sasl.*, kafka.ssl.* and the user's rights"
-        return BusRejected(f"Kafka at {task.source.servers} refuses Spark: {reason}; {cure}")
+        remedy = "check the task's settings kafka.security.protocol, kafka.sasl.*, kafka.ssl.* and the user's rights"
+        return BusRejected(f"Kafka at {task.source.servers} refuses Spark: {reason}; {remedy}")
     if any(name in _PASSING for name in classes) or _UNRESOLVED in text:
         return BusUnavailable(f"Spark cannot read from Kafka at {task.source.servers}: {reason}")
     if any(words in text for words in _LOST):

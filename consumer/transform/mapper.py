@@ -171,14 +171,14 @@ class Route:
         copied = {key: column.name for key, column in missing.items() if not key.startswith("[")}
         computed = [column.name for key, column in missing.items() if key.startswith("[")]
         it, s = ("it", "") if len(missing) == 1 else ("them", "s")
-        cure = f"add {it} ({add_columns(target, list({column.name: column for column in missing.values()}.values()))})"
+        remedy = f"add {it} ({add_columns(target, list({column.name: column for column in missing.values()}.values()))})"
         computing = f"mapper[i] computes column{'s' * (len(computed) > 1)} {', '.join(computed)}"
         if not copied:
-            return f"{computing}, which target table {target.id} lacks: {cure}, or remove the line{s}"
+            return f"{computing}, which target table {target.id} lacks: {remedy}, or remove the line{s}"
         it, s, have = ("it", "", "has") if len(copied) == 1 else ("them", "s", "have")
         return (
             f"column{s} {', '.join(copied)} of source table {self.source} {have} no column{s} {', '.join(copied.values())} in target table "
-            f"{target.id}{f', and {computing}, which it lacks too' if computed else ''}: {cure}, "
+            f"{target.id}{f', and {computing}, which it lacks too' if computed else ''}: {remedy}, "
             f"rename {it} with mapper[i].column, or set mapper[i].forceMatched=false to drop {it}"
         )
 

@@ -12,24 +12,24 @@ from kazoo.exceptions import NoNodeError
 from cdcbus.plugins.errors import CdcError
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.server import connection as servers
-from cdcbus.tasks.preflight.result import ANSWER_SECONDS, Observation, ok, warning
+from cdcbus.tasks.preflight.result import ANSWER_SECONDS, CheckResult, ok, warning
 from cdcbus.tasks.zookeeper.node_registry import NODES, BusNodes
 from cdcbus.tasks.zookeeper.znode import get_node
 
 MOST_SECONDS = 2.0  # a node tells its time in whole seconds
-CURE = "Let all machines of the bus keep time by NTP: chronyc tracking."
+REMEDY = "Let all machines of the bus keep time by NTP: chronyc tracking."
 
 
-def describe_skew(subject: str, whose: str, seconds: float) -> Observation:
+def describe_skew(subject: str, whose: str, seconds: float) -> CheckResult:
     """`seconds`: how far that clock is before the other."""
     if abs(seconds) <= MOST_SECONDS:
         return ok(subject, f"within {MOST_SECONDS:g} s of {whose}")
     return warning(
-        subject, f"{abs(seconds):.1f} s {'before' if seconds > 0 else 'behind'} {whose}: lags in seconds are wrong by as much", CURE
+        subject, f"{abs(seconds):.1f} s {'before' if seconds > 0 else 'behind'} {whose}: lags in seconds are wrong by as much", REMEDY
     )
 
 
-def source_clock(config: SourceConfig) -> Iterator[Observation]:
+def source_clock(config: SourceConfig) -> Iterator[CheckResult]:
     """The source's clock against this machine's, as it was halfway through the question."""
     with servers.reported(config):
         connection = servers.connect(config, ANSWER_SECONDS)
@@ -43,7 +43,7 @@ def source_clock(config: SourceConfig) -> Iterator[Observation]:
     yield describe_skew(f"clock of source {host}:{port}", "this machine's", told - (asked + answered) / 2)
 
 
-def node_clocks(client: KazooClient) -> Iterator[Observation]:
+def node_clocks(client: KazooClient) -> Iterator[CheckResult]:
     """Each node's clock, by the time it has told last, against ZooKeeper's when it came in."""
     for node_id in BusNodes(client).ids():
         path = f"{NODES}/{node_id}/stat"

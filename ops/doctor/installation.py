@@ -22,11 +22,11 @@ from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.control.named_task import inspect_named, place_of
 from cdcbus.tasks.preflight.load import check_target
-from cdcbus.tasks.preflight.result import CONNECT_SECONDS, Observation, error, failure, has_failed, ok, probe, warning
+from cdcbus.tasks.preflight.result import CONNECT_SECONDS, CheckResult, error, failure, has_failed, ok, probe, warning
 from cdcbus.tasks.zookeeper.node_registry import BusNodes
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
-Step = tuple[str, Callable[[], list[Observation]]]
+Step = tuple[str, Callable[[], list[CheckResult]]]
 
 
 def steps(bus: BusSettings, words: Iterable[str]) -> Iterator[Step]:
@@ -45,7 +45,7 @@ def steps(bus: BusSettings, words: Iterable[str]) -> Iterator[Step]:
         yield "target", partial(_target, target)
 
 
-def _nodes(bus: BusSettings) -> Iterator[Observation]:
+def _nodes(bus: BusSettings) -> Iterator[CheckResult]:
     with bus_client(bus) as client:
         nodes = BusNodes(client)
         for node_id in nodes.ids():
@@ -60,9 +60,9 @@ def _nodes(bus: BusSettings) -> Iterator[Observation]:
         yield from node_clocks(client)
 
 
-def _read(bus: BusSettings, words: list[str], tasks: dict[str, FetchTask | LoadTask]) -> list[Observation]:
+def _read(bus: BusSettings, words: list[str], tasks: dict[str, FetchTask | LoadTask]) -> list[CheckResult]:
     """`tasks` takes those that can be read."""
-    seen: list[Observation] = []
+    seen: list[CheckResult] = []
     if not words:
         try:
             with bus_client(bus) as client:
@@ -92,8 +92,8 @@ def _clusters(tasks: Iterable[FetchTask | LoadTask]) -> dict[str, tuple[Mapping[
     return found
 
 
-def _source(task: FetchTask) -> list[Observation]:
-    seen: list[Observation] = []
+def _source(task: FetchTask) -> list[CheckResult]:
+    seen: list[CheckResult] = []
     for host, port in task.source.addresses:
         config = replace(task.source, addresses=((host, port),), connect_timeout_seconds=CONNECT_SECONDS)
         seen += probe(f"source {host}:{port}", partial(source_clock, config))
@@ -104,11 +104,7 @@ def _address(task: LoadTask) -> str:
     return task.target.url if isinstance(task.target, JdbcTarget) else ""
 
 
-def _target(task: LoadTask) -> list[Observation]:
+def _target(task: LoadTask) -> list[CheckResult]:
     seen, _ = check_target(task)
     subject = f"target of task {task.task_id}"
-    return (
-        [replace(observation, subject=f"{subject}: {observation.subject}") for observation in seen]
-        if has_failed(seen)
-        else [ok(subject, "answers")]
-    )
+    return [replace(result, subject=f"{subject}: {result.subject}") for result in seen] if has_failed(seen) else [ok(subject, "answers")]

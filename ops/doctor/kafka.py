@@ -14,7 +14,7 @@ from confluent_kafka.admin._resource import ResourceType
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.client_errors import Refusals
-from cdcbus.tasks.preflight.result import Observation, error, ok, probe, warning
+from cdcbus.tasks.preflight.result import CheckResult, error, ok, probe, warning
 
 ANSWER_SECONDS = 8.0
 REACH_SECONDS = 3.0
@@ -23,12 +23,12 @@ _REPLICATED = ("offsets.topic.replication.factor", "transaction.state.log.replic
 _SETTINGS = (*_REPLICATED, "log.dirs", "log.dir")
 
 
-def check_kafka(servers: str, options: Mapping[str, str], topics: Collection[str]) -> list[Observation]:
+def check_kafka(servers: str, options: Mapping[str, str], topics: Collection[str]) -> list[CheckResult]:
     """`options`: librdkafka's for the login. `topics`: those that tasks use."""
     return probe(f"Kafka {servers}", lambda: _look(servers, options, topics), PROBE_SECONDS)
 
 
-def _look(servers: str, options: Mapping[str, str], topics: Collection[str]) -> Iterator[Observation]:
+def _look(servers: str, options: Mapping[str, str], topics: Collection[str]) -> Iterator[CheckResult]:
     refusals = Refusals()
     own: dict[str, Any] = {"bootstrap.servers": servers, "log_level": 0, "error_cb": refusals}
     try:
@@ -48,24 +48,24 @@ def _look(servers: str, options: Mapping[str, str], topics: Collection[str]) -> 
             partitions = cluster.topics[name].partitions.values()
             yield replicas(name, [(len(p.replicas), len(p.isrs), p.leader >= 0) for p in partitions], len(cluster.brokers))
         else:
-            cure = "Create it, correct the name, or have the task that writes it make it: loader.source.createTopic."
-            yield warning(f"Kafka topic {name}", "not there, though a task names it", cure)
+            remedy = "Create it, correct the name, or have the task that writes it make it: loader.source.createTopic."
+            yield warning(f"Kafka topic {name}", "not there, though a task names it", remedy)
     for broker_id, settings in _settings(admin, cluster.brokers):
         yield from broker_settings(broker_id, settings, len(cluster.brokers))
 
 
-def advertised(broker: int, host: str, port: int, is_local: bool) -> Observation:
+def advertised(broker: int, host: str, port: int, is_local: bool) -> CheckResult:
     """Whether the name that a broker tells its clients leads to it from here. `is_local`: whether the task files name this machine."""
     subject, found = f"Kafka broker {broker}", f"advertises {host}:{port}"
-    cure = "Set advertised.listeners of the broker to a name that every client resolves and reaches."
+    remedy = "Set advertised.listeners of the broker to a name that every client resolves and reaches."
     if is_loopback(host) and not is_local:
-        return error(subject, f"{found}, which leads each client to its own machine", cure)
+        return error(subject, f"{found}, which leads each client to its own machine", remedy)
     try:
         socket.create_connection((host, port), REACH_SECONDS).close()
     except socket.gaierror:
-        return error(subject, f"{found}, a name that is not known here", cure)
+        return error(subject, f"{found}, a name that is not known here", remedy)
     except OSError as cause:
-        return error(subject, f"{found}, where nothing answers: {cause.strerror or type(cause).__name__}", cure)
+        return error(subject, f"{found}, where nothing answers: {cause.strerror or type(cause).__name__}", remedy)
     return ok(subject, f"{found}, which answers")
 
 
@@ -76,7 +76,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-def replicas(topic: str, partitions: list[tuple[int, int, bool]], brokers: int) -> Observation:
+def replicas(topic: str, partitions: list[tuple[int, int, bool]], brokers: int) -> CheckResult:
     """`partitions`: of each how many replicas, how many of them are in sync, whether it has a leader."""
     subject = f"Kafka topic {topic}"
     least = min((count for count, _, _ in partitions), default=0)
@@ -88,12 +88,12 @@ def replicas(topic: str, partitions: list[tuple[int, int, bool]], brokers: int) 
     if behind := sum(in_sync < count for count, in_sync, _ in partitions):
         return warning(subject, f"{found}; {behind} with replicas that lag behind or are away", "See which broker is away or slow.")
     if least == 1 < brokers:
-        cure = "Raise it to 3, with min.insync.replicas=2: kafka-reassign-partitions."
-        return warning(subject, f"{found} on {brokers} brokers: a lost disk is lost data", cure)
+        remedy = "Raise it to 3, with min.insync.replicas=2: kafka-reassign-partitions."
+        return warning(subject, f"{found} on {brokers} brokers: a lost disk is lost data", remedy)
     return ok(subject, found)
 
 
-def broker_settings(broker: int, settings: Mapping[str, str], brokers: int) -> Iterator[Observation]:
+def broker_settings(broker: int, settings: Mapping[str, str], brokers: int) -> Iterator[CheckResult]:
     """What a broker's own settings would do to the bus."""
     subject = f"Kafka broker {broker} settings"
     faults = 0

@@ -12,14 +12,14 @@ from cdcbus.consumer.jvm import maven
 from cdcbus.consumer.jvm.cds_archive import archive_file
 from cdcbus.consumer.jvm.class_path import class_path
 from cdcbus.producer.publish import native
-from cdcbus.tasks.preflight.result import Observation, ok, probe, warning
+from cdcbus.tasks.preflight.result import CheckResult, ok, probe, warning
 
 FREE_BYTES = 2 << 30
 OPEN_FILES = 4096
 DOWNLOAD_SECONDS = 300.0
 
 
-def check_machine(logs: Path) -> list[Observation]:
+def check_machine(logs: Path) -> list[CheckResult]:
     """`logs`: where a node of this machine keeps the logs of its tasks."""
     seen = probe("Java", _java)
     seen += probe("Spark's Kafka connector", _connector, DOWNLOAD_SECONDS)
@@ -30,28 +30,28 @@ def check_machine(logs: Path) -> list[Observation]:
     return seen + probe("open files", _open_files)
 
 
-def _java() -> Iterator[Observation]:
+def _java() -> Iterator[CheckResult]:
     yield ok("Java", str(maven.java()))
 
 
-def _connector() -> Iterator[Observation]:
+def _connector() -> Iterator[CheckResult]:
     """Fetched where it is not there yet: the first consumer task would do the same."""
     found = maven.kafka_connector_jars()
     yield ok("Spark's Kafka connector", f"{len(found)} jars in {found[0].parent}")
 
 
-def _classes() -> Iterator[Observation]:
+def _classes() -> Iterator[CheckResult]:
     archive = archive_file(class_path())
     found = f"archived in {archive.parent}" if archive.is_file() else "not archived: with `cdcbus prepare` tasks start some seconds faster"
     yield ok("Spark's classes", found)
 
 
-def compiled(why_not: str) -> Iterator[Observation]:
+def compiled(why_not: str) -> Iterator[CheckResult]:
     """`why_not`: why it is not in use; empty where it is."""
     yield ok("compiled decoder", f"not in use, as {why_not}: fetch tasks do the same in Python, and need more CPU" if why_not else "in use")
 
 
-def _free(subject: str, folder: Path, use: str) -> Iterator[Observation]:
+def _free(subject: str, folder: Path, use: str) -> Iterator[CheckResult]:
     there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     free = shutil.disk_usage(there).free
     found = f"{free >> 20:,} MB free in {folder}"
@@ -61,7 +61,7 @@ def _free(subject: str, folder: Path, use: str) -> Iterator[Observation]:
         yield ok(subject, found)
 
 
-def _open_files() -> Iterator[Observation]:
+def _open_files() -> Iterator[CheckResult]:
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit != resource.RLIM_INFINITY and limit < OPEN_FILES:
         yield warning(

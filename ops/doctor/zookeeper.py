@@ -10,20 +10,20 @@ from functools import partial
 from kazoo.hosts import collect_hosts
 
 from cdcbus.plugins.errors import PositionUnavailable
-from cdcbus.tasks.preflight.result import Observation, error, has_failed, ok, probe, warning
+from cdcbus.tasks.preflight.result import CheckResult, error, has_failed, ok, probe, warning
 
 ANSWER_SECONDS = 3.0
 
 
-def check_zookeeper(address: str) -> list[Observation]:
-    """One observation for each server, and one for all. `address`: `host:port[,host:port][/chroot]`."""
+def check_zookeeper(address: str) -> list[CheckResult]:
+    """One result for each server, and one for all. `address`: `host:port[,host:port][/chroot]`."""
     servers, _ = collect_hosts(address)
     each = {f"{host}:{port}": probe(f"ZooKeeper {host}:{port}", partial(_server, host, port)) for host, port in servers}
     answering = sum(not has_failed(seen) for seen in each.values())
-    return [*(observation for seen in each.values() for observation in seen), quorum(len(each), answering)]
+    return [*(result for seen in each.values() for result in seen), quorum(len(each), answering)]
 
 
-def quorum(servers: int, answering: int) -> Observation:
+def quorum(servers: int, answering: int) -> CheckResult:
     """Whether ZooKeeper as a whole works, and what it survives, if the connection string names all of its servers."""
     subject, needed = "ZooKeeper quorum", servers // 2 + 1
     found = f"{answering} of {servers} answer"
@@ -40,7 +40,7 @@ def quorum(servers: int, answering: int) -> Observation:
     return ok(subject, f"{found}; {servers - needed} may be lost")
 
 
-def _server(host: str, port: int) -> Iterator[Observation]:
+def _server(host: str, port: int) -> Iterator[CheckResult]:
     said = ask(host, port)
     mode, version = re.search(r"^Mode: (\S+)", said, re.M), re.search(r"^Zookeeper version: ([^-,\s]+)", said, re.M)
     subject = f"ZooKeeper {host}:{port}"

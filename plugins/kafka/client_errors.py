@@ -31,6 +31,6 @@ class Refusals:
         client.poll(0)  # reasons that have come meanwhile
         reason = self.reason or error.args[0].str()
         if self._is_final:
-            cure = "check the task's settings kafka.security.protocol, kafka.sasl.* and kafka.ssl.*"
-            return BusRejected(f"Kafka at {servers} cannot be logged in to: {reason}; {cure}")
+            remedy = "check the task's settings kafka.security.protocol, kafka.sasl.* and kafka.ssl.*"
+            return BusRejected(f"Kafka at {servers} cannot be logged in to: {reason}; {remedy}")
         return BusUnavailable(f"no Kafka broker answers at {servers}: {reason}")

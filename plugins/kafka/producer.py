@@ -296,10 +296,10 @@ class KafkaWriter(ABC, Generic[Large]):
             return BusUnavailable(f"a Kafka transaction at {servers} has failed and is begun anew: {error.str()}")
         if code in _GONE:
             return missing(topic, self._config, error.str())
-        cure = ""
+        remedy = ""
         if code in _TOO_LARGE:
-            cure = f"; its max.message.bytes is less than kafka.batch.size ({self._batch_bytes}): raise the one, or lower the other"
-        return BusRejected(f"Kafka topic {topic} at {servers} does not take a record: {error.str()}{cure}")
+            remedy = f"; its max.message.bytes is less than kafka.batch.size ({self._batch_bytes}): raise the one, or lower the other"
+        return BusRejected(f"Kafka topic {topic} at {servers} does not take a record: {error.str()}{remedy}")
 
     def fenced(self) -> BusError:
         """What to raise when another process has taken over the name of the transactions."""

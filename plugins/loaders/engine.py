@@ -78,8 +78,8 @@ class Database:
             yield
         except (DBAPIError, self.engine.dialect.loaded_dbapi.Error) as error:
             diagnosis = self.dialect.diagnose(error, columns)
-            cure = "; check loader.source.userName, its password and its rights" if diagnosis.error is TargetMisconfigured else ""
-            raise diagnosis.error(f"{self.shown}, {what}: {diagnosis.text}{cure}") from None
+            remedy = "; check loader.source.userName, its password and its rights" if diagnosis.error is TargetMisconfigured else ""
+            raise diagnosis.error(f"{self.shown}, {what}: {diagnosis.text}{remedy}") from None
         except (InvalidRequestError, ResourceClosedError):  # a statement after the one that has lost the connection
             raise TargetUnavailable(f"{self.shown}, {what}: the connection is lost, and its transaction with it") from None
         except PoolTimeout:

@@ -145,7 +145,7 @@ class SchemaHistory:
         try:
             return completed(table_map, state)
         except UnreadableEvent as error:
-            raise UnreadableEvent(f"{error}. {CURE}, or, if it was altered with sql_log_bin=0, delete {self._path(table)}") from error
+            raise UnreadableEvent(f"{error}. {REMEDY}, or, if it was altered with sql_log_bin=0, delete {self._path(table)}") from error
 
     def typed(self, table_map: TableMap, place: Place) -> TableMap:
         """A complete table map, which stands at `place`, with what it leaves open of its columns' types.
@@ -455,7 +455,7 @@ class SchemaHistory:
         is_now = f"has {len(now.columns)}: {now}" if now else "is not there, or the user may not SELECT from it"
         return (
             f"{shape(table_map)}, the table now {is_now}. It was altered after the row was written, in a way that does not tell the "
-            f"columns at {place}. {CURE}, or start behind the last DDL of the table"
+            f"columns at {place}. {REMEDY}, or start behind the last DDL of the table"
         )
 
 
@@ -483,7 +483,7 @@ def _spares(change: Change, columns: Collection[str]) -> bool:
     return bool(columns) and isinstance(change, Altered) and change.actions is not None and leaves(change.actions, columns)
 
 
-CURE = "Set binlog_row_metadata=FULL on the server, so that rows carry their columns"
+REMEDY = "Set binlog_row_metadata=FULL on the server, so that rows carry their columns"
 
 
 def _entry(table: TableId) -> str:

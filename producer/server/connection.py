@@ -137,17 +137,17 @@ def inspect(connection: Connection, config: SourceConfig) -> Server:
         for name, wanted in required_settings(config).items()
         if variables.get(name, "").upper() != wanted
     ]
-    cures = ["Set that in the server's [mysqld] section"] * bool(wrong)
+    remedy = ["Set that in the server's [mysqld] section"] * bool(wrong)
     lacking, sees_no_table = _lacking_grants(connection)
     if lacking:
         wrong.append(f"user {config.user} lacks {', '.join(lacking)}")
-        cures.append(f"GRANT {', '.join(lacking)} ON *.* TO that user")
+        remedy.append(f"GRANT {', '.join(lacking)} ON *.* TO that user")
     if sees_no_table and variables.get("binlog_row_metadata", "").upper() != "FULL":
         wrong.append(f"user {config.user} lacks SELECT, and rows do not say what their columns are")
-        cures.append("GRANT SELECT on the tables that are read, or set binlog_row_metadata=FULL")
+        remedy.append("GRANT SELECT on the tables that are read, or set binlog_row_metadata=FULL")
     if wrong:
         host, port = config.addresses[0]
-        raise SourceRefused(f"source {host}:{port} cannot be read completely: {'; '.join(wrong)}. {'; '.join(cures)}")
+        raise SourceRefused(f"source {host}:{port} cannot be read completely: {'; '.join(wrong)}. {'; '.join(remedy)}")
     return Server(
         version=variables["version"],
         server_uuid=variables.get("server_uuid", ""),

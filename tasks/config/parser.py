@@ -172,5 +172,5 @@ def for_zookeeper(key: str, known: Key | None, written: str, environ: Mapping[st
         return sealed(written, environ)
     except ValueError as error:
         refusal = "a secret is not stored in ZooKeeper as it is written, where whoever reads the node sees it"
-        cure = "write ${env:NAME}, ${file:/path} or ${file:/path:key} in its place, or have it encrypted"
-        raise ValueError(f"{refusal}; {cure}: {error}") from error
+        remedy = "write ${env:NAME}, ${file:/path} or ${file:/path:key} in its place, or have it encrypted"
+        raise ValueError(f"{refusal}; {remedy}: {error}") from error

@@ -14,21 +14,21 @@ from cdcbus.plugins.errors import CdcError
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.preflight.fetch import check_fetch
 from cdcbus.tasks.preflight.load import check_load
-from cdcbus.tasks.preflight.result import CONNECT_SECONDS, Observation, Outcome, failure, ok
+from cdcbus.tasks.preflight.result import CONNECT_SECONDS, CheckResult, Outcome, failure, ok
 from cdcbus.tasks.zookeeper.positions import MemoryPositions, ZooKeeperPositions, connect, position_path
 
 
-def check_task(task: FetchTask | LoadTask, zookeeper: str, auth: str | None = None) -> list[Observation]:
-    """All observations of a task; never raises for what it looks at. Without ZooKeeper the task is taken to have no position."""
-    with _quiet(), _looking(zookeeper, auth) as (client, observations):
+def check_task(task: FetchTask | LoadTask, zookeeper: str, auth: str | None = None) -> list[CheckResult]:
+    """All results of a task; never raises for what it looks at. Without ZooKeeper the task is taken to have no position."""
+    with _quiet(), _looking(zookeeper, auth) as (client, results):
         if isinstance(task, FetchTask):
-            return observations + check_fetch(task, _store(client, task.task_id, task.swimlane))
+            return results + check_fetch(task, _store(client, task.task_id, task.swimlane))
         stores = {topic: _store(client, task.task_id, topic) for topic in task.source.topics}
-        return observations + check_load(task, stores)
+        return results + check_load(task, stores)
 
 
 @contextmanager
-def _looking(zookeeper: str, auth: str | None) -> Iterator[tuple[KazooClient | None, list[Observation]]]:
+def _looking(zookeeper: str, auth: str | None) -> Iterator[tuple[KazooClient | None, list[CheckResult]]]:
     """A client that has made nothing, also not its chroot; None when there is no ZooKeeper."""
     hosts, slash, chroot = zookeeper.partition("/")
     subject = f"ZooKeeper {zookeeper}"
@@ -36,7 +36,7 @@ def _looking(zookeeper: str, auth: str | None) -> Iterator[tuple[KazooClient | N
         client = connect(hosts, CONNECT_SECONDS, auth)
     except CdcError as cause:
         unseen = failure(subject, cause, Outcome.WARNING)
-        yield None, [Observation(unseen.outcome, subject, f"{unseen.found}. Stored positions are not looked at", unseen.cure)]
+        yield None, [CheckResult(unseen.outcome, subject, f"{unseen.found}. Stored positions are not looked at", unseen.remedy)]
         return
     try:
         if chroot:
@@ -49,7 +49,7 @@ def _looking(zookeeper: str, auth: str | None) -> Iterator[tuple[KazooClient | N
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The ZooKeeper client's own log says again what the observations say."""
+    """The ZooKeeper client's own log says again what the results say."""
     logger = logging.getLogger("kazoo")
     before = logger.level
     logger.setLevel(logging.CRITICAL)

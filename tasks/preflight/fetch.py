@@ -21,25 +21,25 @@ from cdcbus.producer.run import start_position
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.tasks.preflight.privileges import describe_grants
-from cdcbus.tasks.preflight.result import ANSWER_SECONDS, CONNECT_SECONDS, Observation, has_failed, ok, probe, warning
+from cdcbus.tasks.preflight.result import ANSWER_SECONDS, CONNECT_SECONDS, CheckResult, has_failed, ok, probe, warning
 from cdcbus.tasks.preflight.server import SETTINGS, describe_heartbeats, describe_replicas, describe_settings, is_full
 from cdcbus.tasks.preflight.source_tables import check_tables
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
-    Look = Callable[[Connection], Iterable[Observation]]
+    Look = Callable[[Connection], Iterable[CheckResult]]
 
 
-def check_fetch(task: FetchTask, store: PositionStore) -> list[Observation]:
-    """All observations of a fetch task."""
+def check_fetch(task: FetchTask, store: PositionStore) -> list[CheckResult]:
+    """All results of a fetch task."""
     short = replace(task, source=replace(task.source, connect_timeout_seconds=CONNECT_SECONDS))
     return check_source(short, store) + check_written_topics(task.publish)
 
 
-def check_source(task: FetchTask, store: PositionStore) -> list[Observation]:
+def check_source(task: FetchTask, store: PositionStore) -> list[CheckResult]:
     """What the source has. Each probe has a connection of its own; where none can be had the login alone is told."""
-    seen: list[Observation] = []
+    seen: list[CheckResult] = []
     usable: list[FetchTask] = []
     for address in task.source.addresses:
         there = replace(task, source=replace(task.source, addresses=(address,)))
@@ -59,26 +59,26 @@ def check_source(task: FetchTask, store: PositionStore) -> list[Observation]:
     return seen + probe("start", lambda: _start(task, store))
 
 
-def _look(task: FetchTask, subject: str, look: Look) -> list[Observation]:
-    def connected() -> Iterator[Observation]:
+def _look(task: FetchTask, subject: str, look: Look) -> list[CheckResult]:
+    def connected() -> Iterator[CheckResult]:
         with closing(servers.connect(task.source, ANSWER_SECONDS)) as connection, servers.reported(task.source):
             yield from look(connection)
 
     return probe(subject, connected)
 
 
-def _login(task: FetchTask, connection: Connection) -> Iterator[Observation]:
+def _login(task: FetchTask, connection: Connection) -> Iterator[CheckResult]:
     host, port = task.source.addresses[0]
     ((version,),) = servers.query(connection, "SELECT VERSION()")
     ((_, cipher),) = servers.query(connection, "SHOW SESSION STATUS LIKE 'Ssl_cipher'")
     yield ok(f"source {host}:{port}", f"{version}, user {task.source.user} can log in, {f'TLS with {cipher}' if cipher else 'without TLS'}")
 
 
-def _grants(connection: Connection) -> Iterator[Observation]:
+def _grants(connection: Connection) -> Iterator[CheckResult]:
     return describe_grants(servers.grants(connection), is_full(servers.global_variables(connection, SETTINGS)))
 
 
-def _start(task: FetchTask, store: PositionStore) -> Iterator[Observation]:
+def _start(task: FetchTask, store: PositionStore) -> Iterator[CheckResult]:
     with BinlogSource(task) as source:
         position, is_stored = start_position(task, store, source)
     with closing(servers.connect(task.source, ANSWER_SECONDS)) as connection, servers.reported(task.source):
@@ -104,12 +104,12 @@ def bytes_behind(position: BinlogPosition, files: list[tuple[str, int]]) -> int:
     return sum(size for _, size in files[names.index(position.file) :]) - position.pos
 
 
-def check_written_topics(config: PublishConfig) -> list[Observation]:
+def check_written_topics(config: PublishConfig) -> list[CheckResult]:
     """The topics that a task names to write to."""
     return [seen for name in named_topics(config) for seen in probe(f"Kafka topic {name}", partial(_topic, config, name))]
 
 
-def _topic(config: PublishConfig, topic: str) -> Iterator[Observation]:
+def _topic(config: PublishConfig, topic: str) -> Iterator[CheckResult]:
     publisher = KafkaPublisher(config, make_converter(config.converter), Event())
     shape, new = publisher.shape(topic, ANSWER_SECONDS), config.new_topics
     if shape is None and new is not None:
@@ -119,7 +119,7 @@ def _topic(config: PublishConfig, topic: str) -> Iterator[Observation]:
         yield describe_topic(topic, shape)
 
 
-def describe_topic(topic: str, shape: TopicShape) -> Observation:
+def describe_topic(topic: str, shape: TopicShape) -> CheckResult:
     """Partitions and replicas; a single replica is a fault only where there are more brokers."""
     subject = f"Kafka topic {topic}"
     found = f"{shape.partitions} {'partition' if shape.partitions == 1 else 'partitions'}, replication factor {shape.replicas}"

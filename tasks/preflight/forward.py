@@ -15,14 +15,14 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.topics import named_topics
 from cdcbus.plugins.registry import make_converter
 from cdcbus.tasks.preflight.fetch import check_written_topics
-from cdcbus.tasks.preflight.result import Observation, has_failed, ok, probe
+from cdcbus.tasks.preflight.result import CheckResult, has_failed, ok, probe
 
 
-def check_forward(task: LoadTask, config: PublishConfig) -> tuple[list[Observation], OffsetTable]:
+def check_forward(task: LoadTask, config: PublishConfig) -> tuple[list[CheckResult], OffsetTable]:
     """The topics, whether the task would read what it writes, and its committed offsets."""
     applied: list[AppliedOffset] = []
 
-    def look() -> Iterator[Observation]:
+    def look() -> Iterator[CheckResult]:
         there = replace(config, new_topics=None)
         with closing(Forwarder(task, there, make_converter(task.converter), None, None, Event())) as forwarder:
             forwarder.check_circle(named_topics(config))

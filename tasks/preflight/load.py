@@ -21,12 +21,12 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Replay
 from cdcbus.tasks.preflight.forward import check_forward
 from cdcbus.tasks.preflight.records import Sample, check_records
-from cdcbus.tasks.preflight.result import ANSWER_SECONDS, CONNECT_SECONDS, Observation, error, has_failed, ok, overheard, probe, warning
+from cdcbus.tasks.preflight.result import ANSWER_SECONDS, CONNECT_SECONDS, CheckResult, error, has_failed, ok, overheard, probe, warning
 from cdcbus.tasks.preflight.target_columns import describe_columns
 
 
-def check_load(task: LoadTask, stores: Mapping[str, PositionStore]) -> list[Observation]:
-    """All observations of a consumer task. `stores`: one per topic."""
+def check_load(task: LoadTask, stores: Mapping[str, PositionStore]) -> list[CheckResult]:
+    """All results of a consumer task. `stores`: one per topic."""
     topics = check_topics(task)
     target, table = check_target(task)
     if has_failed(topics):
@@ -34,25 +34,25 @@ def check_load(task: LoadTask, stores: Mapping[str, PositionStore]) -> list[Obse
     starts: dict[Lane, int] = {}
     start = probe("start", lambda: _start(task, stores, table, starts))
     samples: dict[TableId, Sample] = {}
-    records: list[Observation] = []
+    records: list[CheckResult] = []
     for topic in task.source.topics:
         records += probe(f"records of {topic}", partial(_records, task, topic, starts, samples))
     return topics + records + target + check_target_tables(task, target, samples) + start
 
 
-def _records(task: LoadTask, topic: str, starts: Mapping[Lane, int], samples: dict[TableId, Sample]) -> Iterator[Observation]:
+def _records(task: LoadTask, topic: str, starts: Mapping[Lane, int], samples: dict[TableId, Sample]) -> Iterator[CheckResult]:
     return check_records(task, topic, make_converter(task.converter), starts, samples)
 
 
-def check_topics(task: LoadTask) -> list[Observation]:
+def check_topics(task: LoadTask) -> list[CheckResult]:
     """Whether the topics and the chosen partitions are there; one topic's fault hides no other's."""
-    seen: list[Observation] = []
+    seen: list[CheckResult] = []
     for topic in task.source.topics:
         seen += probe(f"Kafka topic {topic}", partial(_topic, task, topic))
     return seen
 
 
-def _topic(task: LoadTask, topic: str) -> Iterator[Observation]:
+def _topic(task: LoadTask, topic: str) -> Iterator[CheckResult]:
     with TopicLogs(task, ANSWER_SECONDS) as logs:
         partitions = logs.partitions(topic)
         read = [str(partition) for _, partition in lanes_of(task, logs, topic)]
@@ -61,13 +61,13 @@ def _topic(task: LoadTask, topic: str) -> Iterator[Observation]:
         yield ok(f"Kafka topic {topic}", f"{len(partitions)} {'partition' if len(partitions) == 1 else 'partitions'}, {lanes}")
 
 
-def check_target(task: LoadTask) -> tuple[list[Observation], OffsetTable]:
+def check_target(task: LoadTask) -> tuple[list[CheckResult], OffsetTable]:
     """The login, and the table of offsets; or the topics, and what is committed there."""
     if isinstance(task.target, PublishConfig):
         return check_forward(task, task.target)
     user, found = task.target.user, list[OffsetTable]()
 
-    def look() -> Iterator[Observation]:
+    def look() -> Iterator[CheckResult]:
         with closing(_loader(task)) as loader:
             found.append(loader.offset_table())
         yield ok("target", f"user {user or '(none)'} can log in")
@@ -84,7 +84,7 @@ def _loader(task: LoadTask) -> Loader:
     return make_loader(task.loader, replace(task.target, max_wait_seconds=wait_seconds, connect_retries=0, min_connections=0))
 
 
-def describe_offset_table(table: OffsetTable) -> Observation:
+def describe_offset_table(table: OffsetTable) -> CheckResult:
     """Whether offsets can be kept beside the rows, and what it means if not."""
     subject = "target table cdcbus_position"
     if table.is_there:
@@ -98,7 +98,7 @@ def describe_offset_table(table: OffsetTable) -> Observation:
     )
 
 
-def check_target_tables(task: LoadTask, target: list[Observation], samples: Mapping[TableId, Sample]) -> list[Observation]:
+def check_target_tables(task: LoadTask, target: list[CheckResult], samples: Mapping[TableId, Sample]) -> list[CheckResult]:
     """The tables that the task file includes and those of the newest records. Looked at only where the login succeeds."""
     if has_failed(target) or isinstance(task.target, PublishConfig):
         return []
@@ -106,7 +106,7 @@ def check_target_tables(task: LoadTask, target: list[Observation], samples: Mapp
     if not sources:
         return [ok("target tables", "neither consumer.includes nor a record names one, so none is looked at")]
     mapper = Mapper(task.rules)
-    seen: list[Observation] = []
+    seen: list[CheckResult] = []
     with closing(_loader(task)) as loader:
         for _, source in sorted(sources.items()):
             for route in mapper.routes(source):
@@ -114,15 +114,15 @@ def check_target_tables(task: LoadTask, target: list[Observation], samples: Mapp
     return seen
 
 
-def _table(route: Route, sample: Sample | None, loader: Loader) -> list[Observation]:
+def _table(route: Route, sample: Sample | None, loader: Loader) -> list[CheckResult]:
     table = loader.table(route.target)
     if table is None:
-        cure = "Create it, or map it with mapper[i].schema and mapper[i].table."
-        return [error(f"target table {route.target}", f"missing; rows of {route.source} go there", cure)]
+        remedy = "Create it, or map it with mapper[i].schema and mapper[i].table."
+        return [error(f"target table {route.target}", f"missing; rows of {route.source} go there", remedy)]
     return [*describe_table(str(route.source), table), *describe_columns(route, sample, table)]
 
 
-def describe_table(source: str, table: TargetTable) -> list[Observation]:
+def describe_table(source: str, table: TargetTable) -> list[CheckResult]:
     """The keys of a target table, and what they mean for the task."""
     subject = f"target table {table.id}"
     if table.unsafe:
@@ -138,7 +138,7 @@ def describe_table(source: str, table: TargetTable) -> list[Observation]:
     return [ok(subject, found), *remarks]
 
 
-def _start(task: LoadTask, stores: Mapping[str, PositionStore], table: OffsetTable, found: dict[Lane, int]) -> Sequence[Observation]:
+def _start(task: LoadTask, stores: Mapping[str, PositionStore], table: OffsetTable, found: dict[Lane, int]) -> Sequence[CheckResult]:
     """`found` takes the offsets that a start would begin at."""
     with TopicLogs(task, ANSWER_SECONDS) as logs, overheard(start_offsets.__name__) as heard:
         begin = starting_offsets(task, logs, stores, table.applied, topic_ids(task.source))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from cdcbus.producer.server.privileges import NEEDED, read_grants
-from cdcbus.tasks.preflight.result import Observation, error, ok, warning
+from cdcbus.tasks.preflight.result import CheckResult, error, ok, warning
 
 
-def describe_grants(lines: Iterable[str], has_full_metadata: bool) -> Iterator[Observation]:
-    """One observation per privilege that the task needs. `lines` are SHOW GRANTS'; what a role that is not active gives is not in them."""
+def describe_grants(lines: Iterable[str], has_full_metadata: bool) -> Iterator[CheckResult]:
+    """One result per privilege that the task needs. `lines` are SHOW GRANTS'; what a role that is not active gives is not in them."""
     grants = read_grants(lines)
     report = warning if grants.has_roles else error
     for name in NEEDED:

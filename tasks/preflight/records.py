@@ -11,7 +11,7 @@ from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs, lanes_of
 from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Column, Op, RowChange, TableId
-from cdcbus.tasks.preflight.result import ANSWER_SECONDS, Observation, error, ok, warning
+from cdcbus.tasks.preflight.result import ANSWER_SECONDS, CheckResult, error, ok, warning
 
 RECORDS, RECORDS_PER_PARTITION = 1000, 10
 
@@ -45,7 +45,7 @@ class Sample:
 
 def check_records(
     task: LoadTask, topic: str, converter: Converter, starts: Mapping[Lane, int], samples: dict[TableId, Sample]
-) -> Iterator[Observation]:
+) -> Iterator[CheckResult]:
     """Reads the newest records of a topic into `samples`. `starts`: where the task would begin; a lane without one counts as unread."""
     subject, count, unreadable = f"records of {topic}", 0, False
     with TopicLogs(task, ANSWER_SECONDS) as logs:
@@ -70,9 +70,9 @@ def check_records(
         yield ok(subject, f"the newest {count} can be read" if count else "none yet")
 
 
-def describe_unreadable(subject: str, record: str, is_ahead: bool, cause: ConversionError) -> Observation:
+def describe_unreadable(subject: str, record: str, is_ahead: bool, cause: ConversionError) -> CheckResult:
     """A record that the task has left behind stops it no more."""
-    found, cure = f"record {record}: {cause}", "Check that consumer.converter names the form of the topic's records."
+    found, remedy = f"record {record}: {cause}", "Check that consumer.converter names the form of the topic's records."
     if is_ahead:
-        return error(subject, found, cure)
-    return warning(subject, f"{found}; it is before the start", cure)
+        return error(subject, found, remedy)
+    return warning(subject, f"{found}; it is before the start", remedy)

@@ -1,4 +1,4 @@
-"""What a look at the systems of a task shows: observations, and probes that make them without hiding each other."""
+"""What a look at the systems of a task shows: results, and probes that make them without hiding each other."""
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
-    """One thing that was looked at. `cure` says what to do; empty where all is well."""
+class CheckResult:
+    """One thing that was looked at. `remedy` says what to do; empty where all is well."""
 
     outcome: Outcome
     subject: str
     found: str
-    cure: str = ""
+    remedy: str = ""
 
 
-def ok(subject: str, found: str) -> Observation:
-    return _observation(Outcome.OK, subject, found)
+def ok(subject: str, found: str) -> CheckResult:
+    return _result(Outcome.OK, subject, found)
 
 
-def warning(subject: str, found: str, cure: str) -> Observation:
-    return _observation(Outcome.WARNING, subject, found, cure)
+def warning(subject: str, found: str, remedy: str) -> CheckResult:
+    return _result(Outcome.WARNING, subject, found, remedy)
 
 
-def error(subject: str, found: str, cure: str) -> Observation:
-    return _observation(Outcome.ERROR, subject, found, cure)
+def error(subject: str, found: str, remedy: str) -> CheckResult:
+    return _result(Outcome.ERROR, subject, found, remedy)
 
 
-def failure(subject: str, cause: BaseException, outcome: Outcome = Outcome.ERROR) -> Observation:
-    """An error as an observation: its sentence, and the policy's advice. The text of an error that is not ours may hold anything, so only
+def failure(subject: str, cause: BaseException, outcome: Outcome = Outcome.ERROR) -> CheckResult:
+    """An error as an result: its sentence, and the policy's advice. The text of an error that is not ours may hold anything, so only
     its kind is told."""
     found = str(cause) if isinstance(cause, CdcError) else f"cannot be looked at: unexpected {type(cause).__name__}"
-    return _observation(outcome, subject, found, _cure(cause))
+    return _result(outcome, subject, found, _cure(cause))
 
 
 def _cure(cause: BaseException) -> str:
@@ -63,15 +63,15 @@ def _cure(cause: BaseException) -> str:
     return UNREACHED if policy.action is Action.RETRY else policy.advice
 
 
-def probe(subject: str, look: Callable[[], Iterable[Observation]], seconds: float = PROBE_SECONDS) -> list[Observation]:
-    """What `look` shows; never raises: an error, or no end within `seconds`, is an observation about `subject`."""
-    seen: list[Observation] = []
-    ended: list[Observation] = []  # why the look ended early
+def probe(subject: str, look: Callable[[], Iterable[CheckResult]], seconds: float = PROBE_SECONDS) -> list[CheckResult]:
+    """What `look` shows; never raises: an error, or no end within `seconds`, is an result about `subject`."""
+    seen: list[CheckResult] = []
+    ended: list[CheckResult] = []  # why the look ended early
 
     def run() -> None:
         try:
-            for observation in look():
-                seen.append(observation)
+            for result in look():
+                seen.append(result)
         except Exception as cause:
             ended.append(failure(subject, cause))
 
@@ -83,8 +83,8 @@ def probe(subject: str, look: Callable[[], Iterable[Observation]], seconds: floa
     return seen + ended
 
 
-def has_failed(observations: Iterable[Observation]) -> bool:
-    return any(observation.outcome is Outcome.ERROR for observation in observations)
+def has_failed(results: Iterable[CheckResult]) -> bool:
+    return any(result.outcome is Outcome.ERROR for result in results)
 
 
 @contextmanager
@@ -108,5 +108,5 @@ def overheard(name: str) -> Iterator[list[str]]:
         logger.propagate = before
 
 
-def _observation(outcome: Outcome, subject: str, found: str, cure: str = "") -> Observation:
-    return Observation(outcome, printable(subject), printable(found), printable(cure))
+def _result(outcome: Outcome, subject: str, found: str, remedy: str = "") -> CheckResult:
+    return CheckResult(outcome, printable(subject), printable(found), printable(remedy))

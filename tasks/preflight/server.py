@@ -12,7 +12,7 @@ from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import REQUIRED
 from cdcbus.producer.source import heartbeat
 from cdcbus.producer.source.binlog_source import server_id
-from cdcbus.tasks.preflight.result import Observation, error, ok, warning
+from cdcbus.tasks.preflight.result import CheckResult, error, ok, warning
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
@@ -28,16 +28,16 @@ def is_full(settings: Mapping[str, str]) -> bool:
     return settings.get("binlog_row_metadata", "").upper() == "FULL"
 
 
-def describe_settings(settings: Mapping[str, str], config: SourceConfig) -> Iterator[Observation]:
-    """One observation per setting that matters."""
+def describe_settings(settings: Mapping[str, str], config: SourceConfig) -> Iterator[CheckResult]:
+    """One result per setting that matters."""
     required = servers.required_settings(config)
     for name, wanted in REQUIRED.items():
         value = settings.get(name) or "not there"
         if value.upper() == wanted:
             yield ok(name, value)
         elif name not in required:
-            cure = "Nothing to do, as consumer.source.rowImage=any."
-            yield warning(name, f"{value}: rows are sent without columns that did not change or had no value of their own", cure)
+            remedy = "Nothing to do, as consumer.source.rowImage=any."
+            yield warning(name, f"{value}: rows are sent without columns that did not change or had no value of their own", remedy)
         else:
             yield error(name, f"{value}, must be {wanted}", f"Set {name}={wanted} in the server's [mysqld] section.")
     yield _metadata(settings)
@@ -45,7 +45,7 @@ def describe_settings(settings: Mapping[str, str], config: SourceConfig) -> Iter
     yield _retention(settings)
 
 
-def _metadata(settings: Mapping[str, str]) -> Observation:
+def _metadata(settings: Mapping[str, str]) -> CheckResult:
     name = "binlog_row_metadata"
     value = settings.get(name) or "not there"
     if is_full(settings):
@@ -54,12 +54,12 @@ def _metadata(settings: Mapping[str, str]) -> Observation:
     return warning(name, found, f"SET GLOBAL {name} = FULL, and in the server's [mysqld] section.")
 
 
-def _gtid(settings: Mapping[str, str]) -> Observation:
+def _gtid(settings: Mapping[str, str]) -> CheckResult:
     mode = settings.get("gtid_mode")
     return ok("GTID mode", mode if mode is not None else f"MariaDB: always on, strict mode {settings.get('gtid_strict_mode', 'unknown')}")
 
 
-def _retention(settings: Mapping[str, str]) -> Observation:
+def _retention(settings: Mapping[str, str]) -> CheckResult:
     subject = "binlog retention"
     seconds = retention_seconds(settings)
     if seconds == 0:
@@ -76,14 +76,14 @@ def retention_seconds(settings: Mapping[str, str]) -> int:
     return int(settings.get("binlog_expire_logs_seconds") or 0) or int(days * DAY_SECONDS)
 
 
-def describe_replicas(task: FetchTask, connection: Connection) -> Iterator[Observation]:
+def describe_replicas(task: FetchTask, connection: Connection) -> Iterator[CheckResult]:
     """Whether anybody else has the task's server id."""
     ours = server_id(task)
     subject = f"server id {ours}"
-    cure = "Give the task a consumer.source.slaveId of its own."
+    remedy = "Give the task a consumer.source.slaveId of its own."
     ((theirs,),) = servers.query(connection, "SELECT @@global.server_id")
     if ours == theirs:
-        yield warning(subject, "the source itself has this id: rows come all the same, but an id is to name one server only", cure)
+        yield warning(subject, "the source itself has this id: rows come all the same, but an id is to name one server only", remedy)
         return
     try:
         others = servers.replica_ids(connection)
@@ -91,12 +91,12 @@ def describe_replicas(task: FetchTask, connection: Connection) -> Iterator[Obser
         yield ok(subject, f"the source is {theirs}; its replicas are not for this user to see ({refusal.args[0]})")
         return
     if ours in others:
-        yield error(subject, "another replica of the source has this id: the two would end each other", cure)
+        yield error(subject, "another replica of the source has this id: the two would end each other", remedy)
     else:
         yield ok(subject, f"the source is {theirs}, its registered replicas: {', '.join(map(str, sorted(others))) or 'none'}")
 
 
-def describe_heartbeats(task: FetchTask, connection: Connection) -> Iterator[Observation]:
+def describe_heartbeats(task: FetchTask, connection: Connection) -> Iterator[CheckResult]:
     """Whether the source would take the task's heartbeats; reading goes on without."""
     config = task.heartbeat
     if config is None:

@@ -12,7 +12,7 @@ from cdcbus.plugins.rowchange import Column, Table, TableId
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.table_filter import TableFilter
-from cdcbus.tasks.preflight.result import Observation, error, ok, warning
+from cdcbus.tasks.preflight.result import CheckResult, error, ok, warning
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
@@ -22,7 +22,7 @@ NAMES_SHOWN = 10
 FILTER = "source tables"
 
 
-def check_tables(task: FetchTask, connection: Connection) -> list[Observation]:
+def check_tables(task: FetchTask, connection: Connection) -> list[CheckResult]:
     """What the task's filter lets in, and the columns that its partition keys name."""
     query = "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' AND table_schema NOT IN %s"
     accepts = TableFilter(task.tables).accepts
@@ -36,7 +36,7 @@ def check_tables(task: FetchTask, connection: Connection) -> list[Observation]:
     return seen
 
 
-def describe_filter(task: FetchTask, read: list[TableId], keyed: set[TableId]) -> Iterator[Observation]:
+def describe_filter(task: FetchTask, read: list[TableId], keyed: set[TableId]) -> Iterator[CheckResult]:
     """`read`: the tables that the filter lets in. `keyed`: those that have a key."""
     if not read:
         found = "none that this user can see matches consumer.source.filter, includes and excludes"
@@ -53,7 +53,7 @@ def describe_filter(task: FetchTask, read: list[TableId], keyed: set[TableId]) -
 
 def describe_partition_key(
     name: str, table: TableId | None, columns: list[str], config: PublishConfig, primary_key: Sequence[str] = ()
-) -> Observation:
+) -> CheckResult:
     """Whether the columns of one `partitionKey` line are there, and in the primary key: else a row may change its partition."""
     subject = f"partitionKey {name}"
     if table is None:
@@ -66,11 +66,11 @@ def describe_partition_key(
         found = (
             f"columns {', '.join(names)}, of which {', '.join(outside)} not in the primary key: changes of one row may be in two partitions"
         )
-        cure = (
+        remedy = (
             "Readers other than cdcbus may apply them in the wrong order; consumer tasks of cdcbus keep a version of each row beside the "
             "target table, which takes time: take columns of the primary key if you can."
         )
-        return warning(subject, found, cure)
+        return warning(subject, found, remedy)
     return ok(subject, f"columns {', '.join(names)}")
 
 

@@ -11,17 +11,17 @@ from cdcbus.plugins.loaders.cells.canonical import holds_less
 from cdcbus.plugins.loaders.schema_evolution import too_narrow
 from cdcbus.plugins.rowchange import Column
 from cdcbus.tasks.preflight.records import Sample, Seen
-from cdcbus.tasks.preflight.result import Observation, error, ok, warning
+from cdcbus.tasks.preflight.result import CheckResult, error, ok, warning
 
 
-def describe_columns(route: Route, sample: Sample | None, table: TargetTable) -> Iterator[Observation]:
+def describe_columns(route: Route, sample: Sample | None, table: TargetTable) -> Iterator[CheckResult]:
     """`sample`: the source table in the newest records; None where they hold none of its rows: then the mapper's columns are looked for."""
     subject, source, rule = f"target table {table.id}", route.source, route.rule
     there = {name.lower() for name in table.columns}
     renamed = rule.columns if rule.table else {}  # a rule for any table may name columns that only others have
     if made := [name for name in rule.computed if name.lower() not in there]:
-        cure = f"{add_columns(table, [Column(name) for name in made])}; or remove the line{_s(made)}."
-        yield error(subject, f"has no column{_s(made)} {', '.join(made)}, which mapper[i] computes", cure)
+        remedy = f"{add_columns(table, [Column(name) for name in made])}; or remove the line{_s(made)}."
+        yield error(subject, f"has no column{_s(made)} {', '.join(made)}, which mapper[i] computes", remedy)
     if sample is None:
         yield from _lacking(subject, route, [Seen(Column(c), "", True) for c, name in renamed.items() if name.lower() not in there], table)
         return
@@ -38,7 +38,7 @@ def describe_columns(route: Route, sample: Sample | None, table: TargetTable) ->
     yield from _keys(subject, route, sample, table)
 
 
-def _keys(subject: str, route: Route, sample: Sample, table: TargetTable) -> Iterator[Observation]:
+def _keys(subject: str, route: Route, sample: Sample, table: TargetTable) -> Iterator[CheckResult]:
     """Updates need not bring all columns, so what is not part of the key is looked for only where a row was inserted."""
     source, computed = route.source, {name.lower() for name in route.rule.computed}
     brought = {wanted.lower() for name in sample.columns if (wanted := route.wanted(name))} | computed
@@ -63,11 +63,11 @@ def _keys(subject: str, route: Route, sample: Sample, table: TargetTable) -> Ite
     key = {(route.wanted(name) or name).lower() for name in sample.key} | computed
     if sample.key and table.key and key != {name.lower() for name in table.key} | computed:
         found = f"its key is {', '.join(table.key)}, that of {source} is {', '.join(sample.key)}; two rows may become one"
-        cure = "Give both the same key, or let the fetch task's loader.source.partitionKey name the target's key columns."
-        yield warning(subject, found, cure)
+        remedy = "Give both the same key, or let the fetch task's loader.source.partitionKey name the target's key columns."
+        yield warning(subject, found, remedy)
 
 
-def _lacking(subject: str, route: Route, lacking: Sequence[Seen], table: TargetTable) -> Iterator[Observation]:
+def _lacking(subject: str, route: Route, lacking: Sequence[Seen], table: TargetTable) -> Iterator[CheckResult]:
     """One for all of them, which are ahead alike, with the one statement that adds them."""
     if not lacking:
         return

@@ -38,7 +38,7 @@ def doctor(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
             status.update(f"looking at {name}")
             found += look()
     if as_json:
-        print_json([{"outcome": seen.outcome, "subject": seen.subject, "found": seen.found, "cure": seen.cure} for seen in found])
+        print_json([{"outcome": seen.outcome, "subject": seen.subject, "found": seen.found, "cure": seen.remedy} for seen in found])
     else:
         print_observations("installation", found)
     if has_failed(found):

@@ -16,7 +16,7 @@ from rich.text import Text
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.tasks.config import read_task
 from cdcbus.tasks.config.diagnostics import Finding, Severity
-from cdcbus.tasks.preflight.result import Observation, Outcome
+from cdcbus.tasks.preflight.result import CheckResult, Outcome
 
 if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
@@ -27,16 +27,16 @@ STYLES = {"error": "red", "warning": "yellow", "note": "dim", "ok": "green"}
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One task: what stands in it, and what was seen of its systems; `observations` None where those were not looked at."""
+    """One task: what stands in it, and what was seen of its systems; `results` None where those were not looked at."""
 
     place: str
     findings: list[Finding]
-    observations: list[Observation] | None = None
+    results: list[CheckResult] | None = None
 
     def is_good(self, strict: bool) -> bool:
         """Whether there are no errors; `strict`: no warnings either."""
         bad = {"error", "warning"} if strict else {"error"}
-        return not bad & {*(f.severity for f in self.findings), *(o.outcome for o in self.observations or ())}
+        return not bad & {*(f.severity for f in self.findings), *(o.outcome for o in self.results or ())}
 
 
 def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
@@ -69,8 +69,8 @@ def as_fields(checked: Checked, strict: bool) -> dict[str, Any]:
     """For JSON. `connections` is null where they were not looked at."""
     findings = [{"severity": f.severity, "line": f.line, "key": f.key, "sentence": f.sentence} for f in checked.findings]
     connections = None
-    if checked.observations is not None:
-        connections = [{"outcome": o.outcome, "subject": o.subject, "found": o.found, "cure": o.cure} for o in checked.observations]
+    if checked.results is not None:
+        connections = [{"outcome": o.outcome, "subject": o.subject, "found": o.found, "cure": o.remedy} for o in checked.results]
     return {"file": checked.place, "ok": checked.is_good(strict), "findings": findings, "connections": connections}
 
 
@@ -80,15 +80,15 @@ def print_checked(checked: Checked) -> None:
     console.print(Text(f"{checked.place}: {_counted((f.severity for f in checked.findings), Severity)}", "bold"))
     if checked.findings:
         console.print(_finding_table(checked.findings))
-    if checked.observations is not None:
-        print_observations("connections", checked.observations)
+    if checked.results is not None:
+        print_observations("connections", checked.results)
 
 
-def print_observations(what: str, observations: list[Observation]) -> None:
+def print_observations(what: str, results: list[CheckResult]) -> None:
     """How many there are of each outcome, and a table of them."""
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
-    console.print(Text(f"{what}: {_counted((o.outcome for o in observations), Outcome)}", "bold"))
-    console.print(_observation_table(observations))
+    console.print(Text(f"{what}: {_counted((o.outcome for o in results), Outcome)}", "bold"))
+    console.print(_observation_table(results))
 
 
 def _counted(words: Iterable[str], all_words: Iterable[str]) -> str:
@@ -106,14 +106,14 @@ def _finding_table(findings: Iterable[Finding]) -> Table:
     return table
 
 
-def _observation_table(observations: Iterable[Observation]) -> Table:
+def _observation_table(results: Iterable[CheckResult]) -> Table:
     """What to do stands below what was found, so that a line has room in 100 columns."""
     table = Table("", "looked at", "found", box=None, pad_edge=True)
     table.columns[1].overflow = "fold"
     table.columns[1].max_width = 34
-    for seen in observations:
+    for seen in results:
         found = Text(seen.found)
-        if seen.cure:
-            found.append(f"\n→ {seen.cure}", "bold")
+        if seen.remedy:
+            found.append(f"\n→ {seen.remedy}", "bold")
         table.add_row(Text(seen.outcome, STYLES[seen.outcome]), Text(seen.subject), found)
     return table

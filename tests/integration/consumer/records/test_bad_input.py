@@ -82,10 +82,10 @@ def test_a_column_that_the_target_lacks_holds_the_task_up_until_it_is_there(shop
     load = shop.load("postgresql")
     load.start()
     wait_until(lambda: "trying again" in load.log.read_text(), "the task to name the column")
-    cure = re.search(r"add it \((ALTER TABLE .*? ADD COLUMN .*?)\), rename", load.log.read_text())
-    assert cure is not None
+    remedy = re.search(r"add it \((ALTER TABLE .*? ADD COLUMN .*?)\), rename", load.log.read_text())
+    assert remedy is not None
     assert shop.rows("orders")["postgresql"] == []
-    shop.postgresql(cure[1])
+    shop.postgresql(remedy[1])
     wait_until(lambda: shop.is_applied(load), "the task to go on by itself")
     assert shop.rows("orders")["postgresql"] == shop.rows("orders")["source"]
     assert "secret text" not in load.log.read_text()

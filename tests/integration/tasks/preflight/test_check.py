@@ -37,7 +37,7 @@ def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callabl
 
 
 def check(shop: Shop, task: TaskProcess, zookeeper: str = "") -> dict[str, tuple[str, str]]:
-    """Each subject -> (outcome, sentence) of its worst observation; positions must be as before."""
+    """Each subject -> (outcome, sentence) of its worst result; positions must be as before."""
     before = shop.position(task)
     file = shop.folder / f"{task.task_id}.properties"
     result = CliRunner().invoke(main, ["task", "check", "--json", "--zookeeper", zookeeper or shop.addresses.zookeeper, str(file)])

@@ -18,7 +18,7 @@ from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.tasks.config.read_task import read_task
 from cdcbus.tasks.preflight.check import check_task
-from cdcbus.tasks.preflight.result import Observation, Outcome
+from cdcbus.tasks.preflight.result import CheckResult, Outcome
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
 from tests.support.records import records_of
 
@@ -37,7 +37,7 @@ loader.source.transaction=true
 """
 
 
-def observed(text: str, zookeeper: str, tmp_path: Path) -> tuple[LoadTask, list[Observation]]:
+def observed(text: str, zookeeper: str, tmp_path: Path) -> tuple[LoadTask, list[CheckResult]]:
     file = tmp_path / "task.properties"
     file.write_text(text)
     task = read_task(file, {}).task
@@ -45,7 +45,7 @@ def observed(text: str, zookeeper: str, tmp_path: Path) -> tuple[LoadTask, list[
     return task, check_task(task, zookeeper)
 
 
-def lines(seen: list[Observation]) -> list[str]:
+def lines(seen: list[CheckResult]) -> list[str]:
     return [f"{one.outcome} {one.subject}: {one.found}" for one in seen]
 
 

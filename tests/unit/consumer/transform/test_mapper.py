@@ -387,8 +387,8 @@ def test_what_may_be_base64_does_not_go_to_a_column_of_bytes(type_: str) -> None
 @pytest.mark.parametrize("type_", ['"bit"', "bit", "bit varying", "varbit"])
 def test_a_bit_is_unclear_only_where_the_format_may_write_it_as_base64(type_: str) -> None:
     """Debezium without a schema does, Maxwell writes a number."""
-    cure = r"bits from base64 .*: send the types too \(value\.converter\.schemas\.enable=true\), or leave"
-    with pytest.raises(ConversionError, match=cure):
+    remedy = r"bits from base64 .*: send the types too \(value\.converter\.schemas\.enable=true\), or leave"
+    with pytest.raises(ConversionError, match=remedy):
         untyped(type_, Unclear.TIMES | Unclear.BYTES | Unclear.BITS)
     assert untyped(type_, Unclear.BYTES).after == {"c": "20101"}
 

@@ -60,7 +60,7 @@ def test_replicas_are_judged_by_how_many_brokers_there_are(
 def test_settings_that_ask_for_more_brokers_than_there_are_or_keep_records_in_a_temporary_folder_are_told() -> None:
     told = list(broker_settings(1, {"transaction.state.log.replication.factor": "3", "log.dirs": "/tmp/kafka-logs"}, 1))
     assert [seen.outcome for seen in told] == [Outcome.ERROR, Outcome.WARNING]
-    assert "transaction.state.log.replication.factor=1" in told[0].cure
+    assert "transaction.state.log.replication.factor=1" in told[0].remedy
     assert [seen.outcome for seen in broker_settings(1, {"offsets.topic.replication.factor": "1", "log.dirs": "/data"}, 3)] == [
         Outcome.WARNING
     ]

@@ -13,7 +13,7 @@ from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.tasks.preflight.fetch import bytes_behind, describe_behind, describe_topic
 from cdcbus.tasks.preflight.load import describe_offset_table, describe_table
 from cdcbus.tasks.preflight.privileges import describe_grants
-from cdcbus.tasks.preflight.result import Observation
+from cdcbus.tasks.preflight.result import CheckResult
 from cdcbus.tasks.preflight.server import describe_settings, retention_seconds
 from cdcbus.tasks.preflight.source_tables import describe_filter, describe_partition_key
 
@@ -28,8 +28,8 @@ SOUND = {
 }
 
 
-def odd(observations: list[Observation]) -> list[tuple[str, str]]:
-    return [(seen.outcome, seen.subject) for seen in observations if seen.outcome != "ok"]
+def odd(results: list[CheckResult]) -> list[tuple[str, str]]:
+    return [(seen.outcome, seen.subject) for seen in results if seen.outcome != "ok"]
 
 
 def test_sound_settings_are_all_ok() -> None:
@@ -54,7 +54,7 @@ def test_each_setting_is_told_with_its_cure(name: str, value: str, outcome: str)
     (seen,) = (seen for seen in describe_settings({**SOUND, name: value}, SOURCE) if seen.outcome != "ok")
     assert (seen.outcome, seen.subject) == (outcome, name)
     assert value in seen.found
-    assert name in seen.cure
+    assert name in seen.remedy
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ A, B = TableId("s", "a"), TableId("s", "b")
 def test_a_filter_that_lets_nothing_in_is_a_warning() -> None:
     (seen,) = describe_filter(task(), [], set())
     assert seen.outcome == "warning"
-    assert "GRANT SELECT" in seen.cure
+    assert "GRANT SELECT" in seen.remedy
 
 
 def test_tables_without_key_and_names_that_are_not_there_are_told() -> None:

@@ -5,22 +5,22 @@ from threading import Event
 import pytest
 
 from cdcbus.plugins.errors import BusUnavailable, ConfigError, PositionLost
-from cdcbus.tasks.preflight.result import UNREACHED, Observation, Outcome, error, failure, has_failed, ok, overheard, probe, warning
+from cdcbus.tasks.preflight.result import UNREACHED, CheckResult, Outcome, error, failure, has_failed, ok, overheard, probe, warning
 
 
 def test_what_was_seen_before_an_error_is_kept() -> None:
-    def look() -> Iterator[Observation]:
+    def look() -> Iterator[CheckResult]:
         yield ok("a", "there")
         raise PositionLost("gone")
 
     first, second = probe("b", look)
     assert first == ok("a", "there")
     assert (second.outcome, second.subject, second.found) == (Outcome.ERROR, "b", "gone")
-    assert second.cure.startswith("Choose a position")
+    assert second.remedy.startswith("Choose a position")
 
 
 def test_the_text_of_a_foreign_error_is_not_shown() -> None:
-    def look() -> list[Observation]:
+    def look() -> list[CheckResult]:
         raise ValueError("secret")
 
     (seen,) = probe("a", look)
@@ -30,7 +30,7 @@ def test_the_text_of_a_foreign_error_is_not_shown() -> None:
 def test_a_probe_that_hangs_is_an_error_and_lets_the_others_go_on() -> None:
     never = Event()
 
-    def look() -> Iterator[Observation]:
+    def look() -> Iterator[CheckResult]:
         yield ok("a", "there")
         never.wait(30)
 
@@ -42,8 +42,8 @@ def test_a_probe_that_hangs_is_an_error_and_lets_the_others_go_on() -> None:
 @pytest.mark.parametrize(
     ("cause", "cure"), [(BusUnavailable("x"), UNREACHED), (ConfigError("x"), "Correct the task file."), (PositionLost("x"), "Choose")]
 )
-def test_an_error_that_a_running_task_would_wait_out_is_to_be_looked_into(cause: Exception, cure: str) -> None:
-    assert failure("a", cause).cure.startswith(cure)
+def test_an_error_that_a_running_task_would_wait_out_is_to_be_looked_into(cause: Exception, remedy: str) -> None:
+    assert failure("a", cause).remedy.startswith(remedy)
 
 
 def test_only_errors_are_failures() -> None:

@@ -11,7 +11,7 @@ from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from cdcbus.tasks.preflight.records import Sample, describe_unreadable
-from cdcbus.tasks.preflight.result import Observation
+from cdcbus.tasks.preflight.result import CheckResult
 from cdcbus.tasks.preflight.target_columns import describe_columns
 
 SOURCE = TableId("SHOP", "ORDERS")
@@ -31,12 +31,12 @@ def sample(*columns: Column, op: Op = Op.INSERT, is_ahead: bool = True, key: tup
     return seen
 
 
-def look(seen: Sample | None, table: TargetTable, rule: MapperRule | None = None) -> list[Observation]:
+def look(seen: Sample | None, table: TargetTable, rule: MapperRule | None = None) -> list[CheckResult]:
     return list(describe_columns(Mapper([rule] if rule else []).routes(SOURCE)[0], seen, table))
 
 
-def odd(observations: list[Observation]) -> list[tuple[str, str, str]]:
-    return [(each.outcome, each.found, each.cure) for each in observations if each.outcome != "ok"]
+def odd(results: list[CheckResult]) -> list[tuple[str, str, str]]:
+    return [(each.outcome, each.found, each.remedy) for each in results if each.outcome != "ok"]
 
 
 def test_columns_that_fit_in_any_case_are_ok() -> None:
@@ -66,8 +66,8 @@ def test_a_column_that_the_target_lacks_is_told_with_the_statement_that_adds_it(
 
 
 def test_a_form_without_types_says_so() -> None:
-    ((_, _, cure),) = odd(look(sample(ID, Column("NOTE")), target("id")))
-    assert cure.startswith('ALTER TABLE "copy"."orders" ADD COLUMN "NOTE" text; with the type that it has at the source; or rename')
+    ((_, _, remedy),) = odd(look(sample(ID, Column("NOTE")), target("id")))
+    assert remedy.startswith('ALTER TABLE "copy"."orders" ADD COLUMN "NOTE" text; with the type that it has at the source; or rename')
 
 
 def test_all_lacking_columns_are_told_at_once_with_one_statement() -> None:
@@ -101,9 +101,9 @@ def test_all_lacking_columns_are_told_at_once_with_one_statement() -> None:
 def test_a_renamed_column_is_looked_for_by_its_new_name() -> None:
     rule = MapperRule(columns={"name": "label"})
     assert odd(look(sample(ID, NAME), target("id", "label"), rule)) == []
-    ((_, found, cure),) = odd(look(sample(ID, NAME), target("id", "name"), rule))
+    ((_, found, remedy),) = odd(look(sample(ID, NAME), target("id", "name"), rule))
     assert found.startswith("has no column label for column NAME of SHOP.ORDERS")
-    assert 'ADD COLUMN "label" varchar(40);' in cure
+    assert 'ADD COLUMN "label" varchar(40);' in remedy
 
 
 def test_a_column_that_is_left_out_on_purpose_or_was_only_in_applied_records_is_a_warning() -> None:
@@ -143,9 +143,9 @@ def test_a_column_that_inserts_need_is_missed_only_where_rows_are_inserted(op: O
 
 def test_the_mapper_of_a_table_is_looked_at_where_no_record_is_there() -> None:
     rule = MapperRule(table=("ORDERS", "orders"), columns={"NAME": "label", "ID": "id"})
-    ((outcome, found, cure),) = odd(look(None, target("id"), rule))
+    ((outcome, found, remedy),) = odd(look(None, target("id"), rule))
     assert (outcome, found) == ("error", "has no column label for column NAME of SHOP.ORDERS")
-    assert cure.startswith('ALTER TABLE "copy"."orders" ADD COLUMN "label" text;')
+    assert remedy.startswith('ALTER TABLE "copy"."orders" ADD COLUMN "label" text;')
     assert look(None, target("id"), MapperRule(columns={"NAME": "label"})) == []  # a rule for any table, which may have no NAME
 
 
@@ -187,8 +187,8 @@ def test_a_key_that_holds_less_than_the_sources_is_a_warning() -> None:
     columns = {"id": TargetColumn("id", "numeric", 10, scale=1), "name": TargetColumn("name", "text", is_folding=True)}
     table = TargetTable(TableId("copy", "orders"), columns, ("id", "name"), dialect="postgresql")
     found = look(sample(Column("ID", "decimal(10,2)"), NAME, key=("ID", "NAME")), table)
-    [(outcome, text, cure)] = odd(found)
+    [(outcome, text, remedy)] = odd(found)
     assert outcome == "warning"
     assert text == "column id of its key has fewer digits than that of SHOP.ORDERS: the second of two rows that are one there is refused"
-    assert cure.startswith("Make column id numeric(")
+    assert remedy.startswith("Make column id numeric(")
     assert any("may take different texts for equal" in each.found for each in found)
