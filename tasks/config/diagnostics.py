@@ -15,7 +15,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnostic:
     """One sentence about one key. `line` counts from 1; 0 where it is about the file as a whole (a key that is missing)."""
 
     severity: Severity
@@ -30,13 +30,13 @@ class Finding:
 
 
 @dataclass(slots=True)
-class Findings:
+class Diagnostics:
     """Collects findings, so that one run tells all of them."""
 
-    found: list[Finding] = field(default_factory=list)
+    found: list[Diagnostic] = field(default_factory=list)
 
     def add(self, severity: Severity, line: int, key: str, sentence: str) -> None:
-        self.found.append(Finding(severity, line, printable(key), printable(sentence)))
+        self.found.append(Diagnostic(severity, line, printable(key), printable(sentence)))
 
     def error(self, line: int, key: str, sentence: str) -> None:
         self.add(Severity.ERROR, line, key, sentence)
@@ -47,7 +47,7 @@ class Findings:
     def note(self, line: int, key: str, sentence: str) -> None:
         self.add(Severity.NOTE, line, key, sentence)
 
-    def of(self, severity: Severity) -> list[Finding]:
+    def of(self, severity: Severity) -> list[Diagnostic]:
         """The findings of one severity, by line."""
         return sorted((f for f in self.found if f.severity is severity), key=lambda f: (f.line, f.key))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import javaproperties
 
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
-from cdcbus.tasks.config.diagnostics import Finding, Findings, Severity
+from cdcbus.tasks.config.diagnostics import Diagnostic, Diagnostics, Severity
 from cdcbus.tasks.config.keys.definition import Key
 from cdcbus.tasks.config.keys.task import find_key, nearest_key
 from cdcbus.tasks.config.keys.types import PATH_NAME
@@ -32,7 +32,7 @@ class NamedSource:
     name: str
     where: str
     entries: Mapping[str, Entry]
-    findings: tuple[Finding, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -84,9 +84,9 @@ def source_file(folder: Path, name: str) -> Path:
 
 def read_source_file(name: str, file: Path) -> NamedSource:
     """Raises ConfigError when the file cannot be read; what is odd in it becomes findings."""
-    findings = Findings()
-    entries = written_entries(read_text(file, findings, "file of the source"), findings, VOCABULARY)
-    return NamedSource(name, str(file), entries, tuple(findings.found))
+    diagnostics = Diagnostics()
+    entries = written_entries(read_text(file, diagnostics, "file of the source"), diagnostics, VOCABULARY)
+    return NamedSource(name, str(file), entries, tuple(diagnostics.found))
 
 
 def in_folders(folders: tuple[Path, ...]) -> Lookup:
@@ -114,7 +114,7 @@ def names_in(folders: tuple[Path, ...]) -> list[str]:
 
 
 def add_sources(
-    entries: Mapping[str, Entry], lookup: Lookup, environ: Mapping[str, str], unfilled: Severity, findings: Findings
+    entries: Mapping[str, Entry], lookup: Lookup, environ: Mapping[str, str], unfilled: Severity, diagnostics: Diagnostics
 ) -> dict[str, Entry] | None:
     """The entries of a task with those of the sources it names; the task's own win. None when one cannot be had: that is reported."""
     merged, is_whole = dict(entries), True
@@ -122,19 +122,19 @@ def add_sources(
         naming = entries.get(prefix + NAME_KEY)
         if naming is None or not naming.value.strip():
             continue
-        source = _looked_up(naming, lookup, findings)
+        source = _looked_up(naming, lookup, diagnostics)
         if source is None:
             is_whole = False
             continue
-        _report(source, naming, prefix, findings)
+        _report(source, naming, prefix, diagnostics)
         for entry in _placed(source, naming, prefix):
             own = entries.get(entry.key)
             if own is None or not own.written.strip():
-                merged[entry.key] = filled(entry, environ, findings, unfilled)
+                merged[entry.key] = filled(entry, environ, diagnostics, unfilled)
     return merged if is_whole else None
 
 
-def _looked_up(naming: Entry, lookup: Lookup, findings: Findings) -> NamedSource | None:
+def _looked_up(naming: Entry, lookup: Lookup, diagnostics: Diagnostics) -> NamedSource | None:
     name = naming.value.strip()
     try:
         PATH_NAME.read(name)
@@ -145,26 +145,26 @@ def _looked_up(naming: Entry, lookup: Lookup, findings: Findings) -> NamedSource
     except PositionUnavailable as error:
         if NODE_VARIABLE in os.environ:
             raise  # it is waited for
-        findings.error(naming.line, naming.key, str(error))
+        diagnostics.error(naming.line, naming.key, str(error))
         return None
     except CdcError as error:
-        findings.error(naming.line, naming.key, str(error))
+        diagnostics.error(naming.line, naming.key, str(error))
         return None
     if source is None:
         sentence = f"no source is called {name!r}; expected {name}.properties in a folder of sources, or {IN_ZOOKEEPER}/{name} in ZooKeeper"
-        findings.error(naming.line, naming.key, f"{sentence}; example: cdcbus source add {name} KEY=VALUE")
+        diagnostics.error(naming.line, naming.key, f"{sentence}; example: cdcbus source add {name} KEY=VALUE")
     return source
 
 
-def _report(source: NamedSource, naming: Entry, prefix: str, findings: Findings) -> None:
-    for finding in source.findings:
-        key = prefix + finding.key if finding.key else naming.key
-        findings.add(finding.severity, naming.line, key, finding.sentence + source.place(finding.line))
+def _report(source: NamedSource, naming: Entry, prefix: str, diagnostics: Diagnostics) -> None:
+    for diagnostic in source.diagnostics:
+        key = prefix + diagnostic.key if diagnostic.key else naming.key
+        diagnostics.add(diagnostic.severity, naming.line, key, diagnostic.sentence + source.place(diagnostic.line))
     for key, entry in source.entries.items():
         if find_source_key(key) is not None and find_key(prefix + key) is None:
             near = nearest_key(prefix + key)
             hint = f"; did you mean {near.removeprefix(prefix)}?" if near else ""
-            findings.warning(naming.line, prefix + key, f"no key of {prefix}, without effect here{hint}{source.place(entry.line)}")
+            diagnostics.warning(naming.line, prefix + key, f"no key of {prefix}, without effect here{hint}{source.place(entry.line)}")
 
 
 def _placed(source: NamedSource, naming: Entry, prefix: str) -> list[Entry]:

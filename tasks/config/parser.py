@@ -10,7 +10,7 @@ from pathlib import Path
 import javaproperties
 
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.config.diagnostics import Findings, Severity
+from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
 from cdcbus.tasks.config.keys.definition import Key
 from cdcbus.tasks.config.keys.task import find_key, nearest_key
 from cdcbus.tasks.config.placeholders import has_placeholder, interpolate, sealed
@@ -49,7 +49,7 @@ class Vocabulary:
 TASK_FILE = Vocabulary(find_key, nearest_key)
 
 
-def read_text(path: Path, findings: Findings, what: str = "task file") -> str:
+def read_text(path: Path, diagnostics: Diagnostics, what: str = "task file") -> str:
     """The file's text: UTF-8, else Latin-1 with a warning. Raises ConfigError when it cannot be read."""
     try:
         content = path.read_bytes()
@@ -60,44 +60,44 @@ def read_text(path: Path, findings: Findings, what: str = "task file") -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        findings.warning(line, "", "not UTF-8, so the file is read as ISO-8859-1; save it as UTF-8")
+        diagnostics.warning(line, "", "not UTF-8, so the file is read as ISO-8859-1; save it as UTF-8")
         return content.decode("iso-8859-1")
 
 
-def read_entries(text: str, environ: Mapping[str, str], findings: Findings, unfilled: Severity) -> dict[str, Entry]:
-    """The entries of a task file, filled. Whatever is odd goes to `findings`, a placeholder that cannot be filled as `unfilled`."""
-    entries = written_entries(text, findings, TASK_FILE)
-    return {key: filled(entry, environ, findings, unfilled) for key, entry in entries.items()}
+def read_entries(text: str, environ: Mapping[str, str], diagnostics: Diagnostics, unfilled: Severity) -> dict[str, Entry]:
+    """The entries of a task file, filled. Whatever is odd goes to `diagnostics`, a placeholder that cannot be filled as `unfilled`."""
+    entries = written_entries(text, diagnostics, TASK_FILE)
+    return {key: filled(entry, environ, diagnostics, unfilled) for key, entry in entries.items()}
 
 
-def filled(entry: Entry, environ: Mapping[str, str], findings: Findings, unfilled: Severity) -> Entry:
+def filled(entry: Entry, environ: Mapping[str, str], diagnostics: Diagnostics, unfilled: Severity) -> Entry:
     """The entry with its placeholders filled; one that cannot be is reported as `unfilled`."""
     try:
         return replace(entry, value=interpolate(entry.written, environ))
     except ValueError as error:
-        findings.add(unfilled, entry.line, entry.key, f"{error}{entry.origin}")
+        diagnostics.add(unfilled, entry.line, entry.key, f"{error}{entry.origin}")
         return entry
 
 
-def written_entries(text: str, findings: Findings, vocabulary: Vocabulary) -> dict[str, Entry]:
+def written_entries(text: str, diagnostics: Diagnostics, vocabulary: Vocabulary) -> dict[str, Entry]:
     """The entries by key without porter's prefix, their placeholders not yet filled; the last one of a key counts."""
     entries: dict[str, Entry] = {}
     prefixes: set[str] = set()
-    for line, written_key, written in _pairs(text, findings):
+    for line, written_key, written in _pairs(text, diagnostics):
         prefix = PREFIX.match(written_key)
         prefixes.add(prefix[1] if prefix else "")
         key = written_key[prefix.end() :] if prefix else written_key
-        entry = _entry(key, written, line, findings, vocabulary)
+        entry = _entry(key, written, line, diagnostics, vocabulary)
         if key in entries:
-            findings.warning(line, key, f"written again; this one counts, not line {entries[key].line}; keep one of them")
+            diagnostics.warning(line, key, f"written again; this one counts, not line {entries[key].line}; keep one of them")
         entries[key] = entry
     if len(prefixes - {""}) > 1:
         tasks = ", ".join(f"porter.task[{number}]" for number in sorted(prefixes - {""}))
-        findings.error(0, "", f"holds several tasks ({tasks}); expected one task per file; example: one file for each number")
+        diagnostics.error(0, "", f"holds several tasks ({tasks}); expected one task per file; example: one file for each number")
     return entries
 
 
-def _pairs(text: str, findings: Findings) -> Iterator[tuple[int, str, str]]:
+def _pairs(text: str, diagnostics: Diagnostics) -> Iterator[tuple[int, str, str]]:
     lines = LINE.findall(text)
     at = 0
     while at < len(lines):
@@ -108,32 +108,32 @@ def _pairs(text: str, findings: Findings) -> Iterator[tuple[int, str, str]]:
                     if _is_whole(element.key + element.value):
                         yield here, element.key, element.value
                     else:
-                        findings.error(here, element.key, r"half a character; expected both halves; example: \uD83D\uDE00")
+                        diagnostics.error(here, element.key, r"half a character; expected both halves; example: \uD83D\uDE00")
         except javaproperties.InvalidUEscapeError as error:
             # The parser ends here; go on behind the line, so that one run finds everything.
             at += 1
-            findings.error(at, "", rf"broken escape {error.escape}; expected \u and four hexadecimal digits; example: \u00FC")
+            diagnostics.error(at, "", rf"broken escape {error.escape}; expected \u and four hexadecimal digits; example: \u00FC")
 
 
 def _is_whole(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _entry(key: str, value: str, line: int, findings: Findings, vocabulary: Vocabulary) -> Entry:
+def _entry(key: str, value: str, line: int, diagnostics: Diagnostics, vocabulary: Vocabulary) -> Entry:
     """The entry with its placeholders still empty."""
     known = vocabulary.find(key)
     if known is None:
-        _report_unknown(key, line, findings, vocabulary)
-    written = _cleaned(key, known, value, line, findings)
+        _report_unknown(key, line, diagnostics, vocabulary)
+    written = _cleaned(key, known, value, line, diagnostics)
     if is_inline_secret(key, known, written):
-        findings.warning(line, key, f"the secret stands in the file: {SAFE_FORM}")
+        diagnostics.warning(line, key, f"the secret stands in the file: {SAFE_FORM}")
     return Entry(key, "", written, line)
 
 
-def _report_unknown(key: str, line: int, findings: Findings, vocabulary: Vocabulary) -> None:
+def _report_unknown(key: str, line: int, diagnostics: Diagnostics, vocabulary: Vocabulary) -> None:
     near = vocabulary.nearest(key)
     hint = f"did you mean {near}?" if near else "docs/configuration.md lists all keys"
-    findings.warning(line, key, f"unknown key, without effect; {hint}")
+    diagnostics.warning(line, key, f"unknown key, without effect; {hint}")
 
 
 def is_secret(key: str, known: Key | None) -> bool:
@@ -143,17 +143,17 @@ def is_secret(key: str, known: Key | None) -> bool:
     return SECRET_NAME.search(key) is not None
 
 
-def _cleaned(key: str, known: Key | None, value: str, line: int, findings: Findings) -> str:
+def _cleaned(key: str, known: Key | None, value: str, line: int, diagnostics: Diagnostics) -> str:
     """The value as it was meant: without a remark and the blanks at its end. Secrets and program text are taken as they stand."""
     if is_secret(key, known) or key == "consumer.eventProcessor.content":
         if value != value.rstrip():
-            findings.warning(line, key, "blanks at the end of a secret belong to it, as in porter; remove them if they are not meant")
+            diagnostics.warning(line, key, "blanks at the end of a secret belong to it, as in porter; remove them if they are not meant")
         return value
     if remark := REMARK.search(value):
-        findings.warning(line, key, "a remark after a value belongs to the value in this format; left out: give it a line of its own")
+        diagnostics.warning(line, key, "a remark after a value belongs to the value in this format; left out: give it a line of its own")
         value = value[: remark.start()]
     elif value.rstrip() != value:
-        findings.warning(line, key, "blanks at the end of a value belong to it in this format; they were left out: remove them")
+        diagnostics.warning(line, key, "blanks at the end of a value belong to it in this format; they were left out: remove them")
     return value.rstrip()
 
 

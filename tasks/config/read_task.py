@@ -11,7 +11,7 @@ from typing import Any
 from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks.config.diagnostics import Finding, Findings, Severity
+from cdcbus.tasks.config.diagnostics import Diagnostic, Diagnostics, Severity
 from cdcbus.tasks.config.fetch_task import fetch_task
 from cdcbus.tasks.config.keys.definition import Route
 from cdcbus.tasks.config.keys.types import CONSUMER, LOADER, PATH_NAME
@@ -36,8 +36,8 @@ class ReadTask:
     """A task that can run, and what its file says that an operator should look at."""
 
     task: FetchTask | LoadTask
-    warnings: list[Finding] = field(default_factory=list)
-    notes: list[Finding] = field(default_factory=list)
+    warnings: list[Diagnostic] = field(default_factory=list)
+    notes: list[Diagnostic] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ class Inspection:
     what it takes from named sources."""
 
     task: FetchTask | LoadTask | None
-    findings: Findings
+    diagnostics: Diagnostics
     entries: Mapping[str, Entry]
 
     def ready(self, place: str) -> ReadTask:
         """The task to run. Raises ConfigError whose text lists everything that is wrong, one line each, beginning with the place."""
         if self.task is None:
-            raise ConfigError("\n".join(finding.located(place) for finding in self.findings.of(Severity.ERROR)))
-        return ReadTask(self.task, self.findings.of(Severity.WARNING), self.findings.of(Severity.NOTE))
+            raise ConfigError("\n".join(diagnostic.located(place) for diagnostic in self.diagnostics.of(Severity.ERROR)))
+        return ReadTask(self.task, self.diagnostics.of(Severity.WARNING), self.diagnostics.of(Severity.NOTE))
 
 
 def read_task(path: Path, environ: Mapping[str, str] = os.environ, sources: Lookup | None = None) -> ReadTask:
@@ -69,35 +69,35 @@ def inspect_task(
 
     A secret that cannot be had here is only a note, as the task may run elsewhere; `unfilled` makes it more.
     """
-    findings = Findings()
-    text = read_text(path, findings)
+    diagnostics = Diagnostics()
+    text = read_text(path, diagnostics)
     lookup = sources or in_folders(source_folders("", path))
     if is_dist(path, text):
         return inspect_dist(read_dist(path), environ, unfilled, lookup)
-    return _inspect(text, environ, unfilled, findings, lookup)
+    return _inspect(text, environ, unfilled, diagnostics, lookup)
 
 
 def inspect_text(
     text: str, environ: Mapping[str, str] = os.environ, unfilled: Severity = Severity.NOTE, sources: Lookup | None = None
 ) -> Inspection:
     """The same for a text that is in no file yet."""
-    return _inspect(text, environ, unfilled, Findings(), sources or in_folders(source_folders("")))
+    return _inspect(text, environ, unfilled, Diagnostics(), sources or in_folders(source_folders("")))
 
 
 def inspect_dist(config: Mapping[str, Any], environ: Mapping[str, str], unfilled: Severity, sources: Lookup) -> Inspection:
     """The same for porter's dist object, which has no lines to name."""
     inspection = inspect_text(properties_text(config), environ, unfilled, sources)
-    findings = Findings([replace(finding, line=0) for finding in inspection.findings.found])
-    return replace(inspection, findings=findings, entries={key: replace(entry, line=0) for key, entry in inspection.entries.items()})
+    diagnostics = Diagnostics([replace(diagnostic, line=0) for diagnostic in inspection.diagnostics.found])
+    return replace(inspection, diagnostics=diagnostics, entries={key: replace(entry, line=0) for key, entry in inspection.entries.items()})
 
 
-def _inspect(text: str, environ: Mapping[str, str], unfilled: Severity, findings: Findings, sources: Lookup) -> Inspection:
-    own = read_entries(text, environ, findings, unfilled)
-    entries = add_sources(own, sources, environ, unfilled, findings)
-    settings = Settings(own if entries is None else entries, findings)
+def _inspect(text: str, environ: Mapping[str, str], unfilled: Severity, diagnostics: Diagnostics, sources: Lookup) -> Inspection:
+    own = read_entries(text, environ, diagnostics, unfilled)
+    entries = add_sources(own, sources, environ, unfilled, diagnostics)
+    settings = Settings(own if entries is None else entries, diagnostics)
     # Without its source a task would seem to miss all keys that the source has.
     task = None if entries is None else _task(settings)
-    return Inspection(None if findings.of(Severity.ERROR) else task, findings, own)
+    return Inspection(None if diagnostics.of(Severity.ERROR) else task, diagnostics, own)
 
 
 def _task(settings: Settings) -> FetchTask | LoadTask | None:

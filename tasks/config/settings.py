@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from cdcbus.tasks.config.diagnostics import Findings, Severity
+from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
 from cdcbus.tasks.config.keys.definition import Route
 from cdcbus.tasks.config.keys.task import find_key
 from cdcbus.tasks.config.keys.types import ADDRESSES, TABLES, Kind
@@ -18,9 +18,9 @@ SHOWN_CHARACTERS = 60
 class Settings:
     """Typed access to entries. An empty value is an absent one. What is wrong with a value is reported once, when this is made."""
 
-    def __init__(self, entries: Mapping[str, Entry], findings: Findings) -> None:
+    def __init__(self, entries: Mapping[str, Entry], diagnostics: Diagnostics) -> None:
         self.entries = entries
-        self._findings = findings
+        self._diagnostics = diagnostics
         self._values: dict[str, Any] = {}
         for entry in entries.values():
             key = find_key(entry.key)
@@ -92,9 +92,9 @@ class Settings:
     def _report(self, severity: Severity, name: str, sentence: str) -> None:
         entry = self.entries.get(name)
         if entry is None:
-            self._findings.add(severity, 0, name, sentence)
+            self._diagnostics.add(severity, 0, name, sentence)
         else:
-            self._findings.add(severity, entry.line, name, sentence + entry.origin)
+            self._diagnostics.add(severity, entry.line, name, sentence + entry.origin)
 
     def answer(self, route: Route, task: str) -> None:
         """Says of each entry that has no effect on this route what happens with it."""

@@ -13,7 +13,7 @@ from typing import Any
 from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks.config.diagnostics import Finding, Findings, Severity
+from cdcbus.tasks.config.diagnostics import Diagnostic, Diagnostics, Severity
 from cdcbus.tasks.config.encryption import KEY_FILE, KEY_FILE_VARIABLE
 from cdcbus.tasks.config.keys.bus import ALARM_KEYS, BUS_KEYS, SPARK_KEY, nearest_bus_key
 from cdcbus.tasks.config.keys.definition import Key
@@ -185,15 +185,15 @@ def read_bus_settings(
 ) -> BusSettings:
     """The settings. `options`: those given on the command line, by key. The file is `config`, else $CDCBUS_CONFIG, else the one in
     `folder` (the current one) if it is there. Raises ConfigError when the file cannot be read or is broken."""
-    findings = Findings()
+    diagnostics = Diagnostics()
     file = _file(config, environ, folder or Path())
-    entries = written_entries(read_text(file, findings, "settings file"), findings, VOCABULARY) if file else {}
-    errors = findings.of(Severity.ERROR)
+    entries = written_entries(read_text(file, diagnostics, "settings file"), diagnostics, VOCABULARY) if file else {}
+    errors = diagnostics.of(Severity.ERROR)
     if errors:
-        raise ConfigError("\n".join(_located(finding, file) for finding in errors))
+        raise ConfigError("\n".join(_located(diagnostic, file) for diagnostic in errors))
     keys = {**BUS_KEYS, **{name: replace(SPARK_KEY, name=name) for name in entries if SPARK_KEY.matches(name)}}
     settings = {name: _setting(key, options, environ, entries, file) for name, key in keys.items()}
-    warnings = tuple(_located(finding, file) for finding in findings.of(Severity.WARNING))
+    warnings = tuple(_located(diagnostic, file) for diagnostic in diagnostics.of(Severity.WARNING))
     return BusSettings(settings, environ, warnings, _sources(entries, str(file)), file)
 
 
@@ -227,5 +227,5 @@ def _setting(
     return BusSetting(key, key.default, DEFAULT)
 
 
-def _located(finding: Finding, file: Path | None) -> str:
-    return finding.located(str(file))
+def _located(diagnostic: Diagnostic, file: Path | None) -> str:
+    return diagnostic.located(str(file))

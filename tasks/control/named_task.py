@@ -69,7 +69,7 @@ def ready_task(word: str, bus: BusSettings, inspection: Inspection) -> FetchTask
     """The task, to be run; what is odd in it goes to the log. Raises ConfigError that names all that is wrong."""
     place = place_of(word)
     read = inspection.ready(place)
-    for level, findings in ((logging.WARNING, read.warnings), (logging.INFO, read.notes)):
-        for finding in findings:
-            LOG.log(level, "%s", finding.located(place))
+    for level, diagnostics in ((logging.WARNING, read.warnings), (logging.INFO, read.notes)):
+        for diagnostic in diagnostics:
+            LOG.log(level, "%s", diagnostic.located(place))
     return bus.applied_to(read.task)

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.client_errors import Refusals
 from cdcbus.plugins.kafka.client_options import Client
-from cdcbus.tasks.config.diagnostics import Findings, Severity
+from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
 from cdcbus.tasks.config.fetch_task import source_config
 from cdcbus.tasks.config.kafka_options import kafka_options
 from cdcbus.tasks.config.load_task import jdbc_target
@@ -27,21 +27,21 @@ def check_source(source: NamedSource, environ: Mapping[str, str]) -> None:
     """Connects as a task would, and disconnects. Raises a CdcError that says what is wrong, without secrets."""
     if not source.kind:
         raise ConfigError(f"source {source.name} leads nowhere: expected url (JDBC), address (CANAL) or servers (Kafka) in {source.where}")
-    findings = Findings()
-    settings = _settings(source, CONSUMER if source.kind == "CANAL" else LOADER, environ, findings)
-    {"JDBC": _check_jdbc, "CANAL": _check_canal, "KAFKA": _check_kafka}[source.kind](source, settings, findings)
+    diagnostics = Diagnostics()
+    settings = _settings(source, CONSUMER if source.kind == "CANAL" else LOADER, environ, diagnostics)
+    {"JDBC": _check_jdbc, "CANAL": _check_canal, "KAFKA": _check_kafka}[source.kind](source, settings, diagnostics)
 
 
-def _settings(source: NamedSource, prefix: str, environ: Mapping[str, str], findings: Findings) -> Settings:
+def _settings(source: NamedSource, prefix: str, environ: Mapping[str, str], diagnostics: Diagnostics) -> Settings:
     entries = [replace(entry, key=prefix + key) for key, entry in source.entries.items()]
-    return Settings({entry.key: filled(entry, environ, findings, Severity.ERROR) for entry in entries}, findings)
+    return Settings({entry.key: filled(entry, environ, diagnostics, Severity.ERROR) for entry in entries}, diagnostics)
 
 
-def _check_jdbc(source: NamedSource, settings: Settings, findings: Findings) -> None:
+def _check_jdbc(source: NamedSource, settings: Settings, diagnostics: Diagnostics) -> None:
     from cdcbus.plugins.loaders import open_target
 
     target = jdbc_target("", settings)
-    _refuse_errors(source, findings)
+    _refuse_errors(source, diagnostics)
     database = open_target(target)
     try:
         with database.reported("login"), database.engine.connect():
@@ -50,18 +50,18 @@ def _check_jdbc(source: NamedSource, settings: Settings, findings: Findings) -> 
         database.engine.dispose()
 
 
-def _check_canal(source: NamedSource, settings: Settings, findings: Findings) -> None:
+def _check_canal(source: NamedSource, settings: Settings, diagnostics: Diagnostics) -> None:
     from cdcbus.producer.server.connection import connect
 
     config = source_config(settings)
-    _refuse_errors(source, findings)
+    _refuse_errors(source, diagnostics)
     connect(config).close()
 
 
-def _check_kafka(source: NamedSource, settings: Settings, findings: Findings) -> None:
+def _check_kafka(source: NamedSource, settings: Settings, diagnostics: Diagnostics) -> None:
     servers = settings.servers(f"{LOADER}servers")
     options, refusals = kafka_options(settings, {}, f"{LOADER}kafka.").of(Client.LOOK_UP), Refusals()
-    _refuse_errors(source, findings)
+    _refuse_errors(source, diagnostics)
     own: dict[str, Any] = {"bootstrap.servers": servers, "log_level": 0, "error_cb": refusals}
     try:
         client = AdminClient({**options, **own})
@@ -73,7 +73,7 @@ def _check_kafka(source: NamedSource, settings: Settings, findings: Findings) ->
         raise refusals.unanswered(client, servers, error) from error
 
 
-def _refuse_errors(source: NamedSource, findings: Findings) -> None:
-    errors = findings.of(Severity.ERROR)
+def _refuse_errors(source: NamedSource, diagnostics: Diagnostics) -> None:
+    errors = diagnostics.of(Severity.ERROR)
     if errors:
-        raise ConfigError("; ".join(finding.located(source.where) for finding in errors))
+        raise ConfigError("; ".join(diagnostic.located(source.where) for diagnostic in errors))

@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.config.diagnostics import Finding, Severity, printable
+from cdcbus.tasks.config.diagnostics import Diagnostic, Severity, printable
 from cdcbus.tasks.config.named_sources import IN_ZOOKEEPER, NamedSource, find_source_key, nearest_source_key
 from cdcbus.tasks.config.parser import Entry, is_inline_secret
 from cdcbus.tasks.zookeeper.positions import connect
@@ -81,20 +81,20 @@ def _source(name: str, data: bytes) -> NamedSource:
     if read.get("using") is False:
         raise ConfigError(f"source {name} is switched off: {path} says using=false")
     entries = {key: Entry(key, "", _text(value), 0) for key, value in read["source"].items() if value is not None}
-    return NamedSource(name, f"ZooKeeper {path}", entries, tuple(_findings(entries)))
+    return NamedSource(name, f"ZooKeeper {path}", entries, tuple(_diagnostics(entries)))
 
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
-def _findings(entries: Mapping[str, Entry]) -> Iterator[Finding]:
+def _diagnostics(entries: Mapping[str, Entry]) -> Iterator[Diagnostic]:
     for key, entry in entries.items():
         known = find_source_key(key)
         if known is None:
             near = nearest_source_key(key)
             hint = f"did you mean {near}?" if near else "docs/configuration.md lists all keys"
-            yield Finding(Severity.WARNING, 0, printable(key), f"unknown key, without effect; {hint}")
+            yield Diagnostic(Severity.WARNING, 0, printable(key), f"unknown key, without effect; {hint}")
         if is_inline_secret(key, known, entry.written):
             sentence = "the secret stands in ZooKeeper, where whoever reads the node sees it; store a ${env:NAME} or ${file:/path} there"
-            yield Finding(Severity.WARNING, 0, printable(key), sentence)
+            yield Diagnostic(Severity.WARNING, 0, printable(key), sentence)

@@ -8,7 +8,7 @@ from typing import Any
 from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks.config.diagnostics import Finding, Severity
+from cdcbus.tasks.config.diagnostics import Diagnostic, Severity
 from cdcbus.tasks.config.keys.task import find_key
 from cdcbus.tasks.config.keys.types import split_list
 from cdcbus.tasks.config.parser import Entry, for_zookeeper, is_inline_secret
@@ -31,7 +31,7 @@ def texts_of(entries: Mapping[str, Entry], place: str, environ: Mapping[str, str
         try:
             texts[key] = for_zookeeper(key, find_key(key), entry.written, environ)
         except ValueError as error:
-            refused.append(Finding(Severity.ERROR, entry.line, key, str(error)).located(place))
+            refused.append(Diagnostic(Severity.ERROR, entry.line, key, str(error)).located(place))
     if refused:
         raise ConfigError("\n".join(refused))
     return texts

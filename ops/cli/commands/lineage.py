@@ -125,7 +125,7 @@ def _task(name: str, inspect: Callable[[], Inspection]) -> Iterator[Task]:
         _leave_out(name, str(error))
         return
     if inspection.task is None:
-        first = inspection.findings.of(Severity.ERROR) or inspection.findings.found
+        first = inspection.diagnostics.of(Severity.ERROR) or inspection.diagnostics.found
         _leave_out(name, first[0].located(name) if first else "no task")
     else:
         yield inspection.task

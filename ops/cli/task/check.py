@@ -15,7 +15,7 @@ from rich.text import Text
 
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.tasks.config import read_task
-from cdcbus.tasks.config.diagnostics import Finding, Severity
+from cdcbus.tasks.config.diagnostics import Diagnostic, Severity
 from cdcbus.tasks.preflight.result import CheckResult, Outcome
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ class Checked:
     """One task: what stands in it, and what was seen of its systems; `results` None where those were not looked at."""
 
     place: str
-    findings: list[Finding]
+    diagnostics: list[Diagnostic]
     results: list[CheckResult] | None = None
 
     def is_good(self, strict: bool) -> bool:
         """Whether there are no errors; `strict`: no warnings either."""
         bad = {"error", "warning"} if strict else {"error"}
-        return not bad & {*(f.severity for f in self.findings), *(o.outcome for o in self.results or ())}
+        return not bad & {*(f.severity for f in self.diagnostics), *(o.outcome for o in self.results or ())}
 
 
 def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
@@ -56,30 +56,30 @@ def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
         else:
             raise ConfigError(f"no such file, and a task's id is looked for in ZooKeeper; check the name, or leave out --offline: {word}")
     except CdcError as error:
-        return Checked(place, [Finding(Severity.ERROR, 0, "", str(error).removeprefix(f"{place}: "))])
-    findings = [finding for severity in Severity for finding in inspection.findings.of(severity)]
+        return Checked(place, [Diagnostic(Severity.ERROR, 0, "", str(error).removeprefix(f"{place}: "))])
+    diagnostics = [diagnostic for severity in Severity for diagnostic in inspection.diagnostics.of(severity)]
     if inspection.task is None or offline:
-        return Checked(place, findings)
+        return Checked(place, diagnostics)
     from cdcbus.tasks.preflight.check import check_task  # brings the drivers, which reading alone does not need
 
-    return Checked(place, findings, check_task(inspection.task, bus.zookeeper, bus.zookeeper_auth))
+    return Checked(place, diagnostics, check_task(inspection.task, bus.zookeeper, bus.zookeeper_auth))
 
 
 def as_fields(checked: Checked, strict: bool) -> dict[str, Any]:
     """For JSON. `connections` is null where they were not looked at."""
-    findings = [{"severity": f.severity, "line": f.line, "key": f.key, "sentence": f.sentence} for f in checked.findings]
+    diagnostics = [{"severity": f.severity, "line": f.line, "key": f.key, "sentence": f.sentence} for f in checked.diagnostics]
     connections = None
     if checked.results is not None:
         connections = [{"outcome": o.outcome, "subject": o.subject, "found": o.found, "cure": o.remedy} for o in checked.results]
-    return {"file": checked.place, "ok": checked.is_good(strict), "findings": findings, "connections": connections}
+    return {"file": checked.place, "ok": checked.is_good(strict), "findings": diagnostics, "connections": connections}
 
 
 def print_checked(checked: Checked) -> None:
     """One or two tables, with colours on terminals only."""
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
-    console.print(Text(f"{checked.place}: {_counted((f.severity for f in checked.findings), Severity)}", "bold"))
-    if checked.findings:
-        console.print(_finding_table(checked.findings))
+    console.print(Text(f"{checked.place}: {_counted((f.severity for f in checked.diagnostics), Severity)}", "bold"))
+    if checked.diagnostics:
+        console.print(_finding_table(checked.diagnostics))
     if checked.results is not None:
         print_observations("connections", checked.results)
 
@@ -97,12 +97,12 @@ def _counted(words: Iterable[str], all_words: Iterable[str]) -> str:
     return ", ".join(f"{count} {word}{'s'[: word != 'ok' and count != 1]}" for word, count in counts.items())
 
 
-def _finding_table(findings: Iterable[Finding]) -> Table:
+def _finding_table(diagnostics: Iterable[Diagnostic]) -> Table:
     table = Table("line", "", "key", "finding", box=None, pad_edge=True)
     table.columns[2].overflow = "fold"
-    for finding in findings:
-        line = str(finding.line) if finding.line else "-"
-        table.add_row(line, Text(finding.severity, STYLES[finding.severity]), Text(finding.key), Text(finding.sentence))
+    for diagnostic in diagnostics:
+        line = str(diagnostic.line) if diagnostic.line else "-"
+        table.add_row(line, Text(diagnostic.severity, STYLES[diagnostic.severity]), Text(diagnostic.key), Text(diagnostic.sentence))
     return table
 
 

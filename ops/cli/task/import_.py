@@ -81,8 +81,8 @@ def _store(files: tuple[Path, ...], force: bool, strict: bool, bus: BusSettings)
 
 def _told(inspection: Inspection, name: str, strict: bool) -> bool:
     """Says all findings; whether none of them refuses the task."""
-    findings = inspection.findings
+    diagnostics = inspection.diagnostics
     for severity in Severity:
-        for finding in findings.of(severity):
-            click.echo(f"{severity}: {finding.located(name)}", err=True)
-    return not (findings.of(Severity.ERROR) or (strict and findings.of(Severity.WARNING)))
+        for diagnostic in diagnostics.of(severity):
+            click.echo(f"{severity}: {diagnostic.located(name)}", err=True)
+    return not (diagnostics.of(Severity.ERROR) or (strict and diagnostics.of(Severity.WARNING)))

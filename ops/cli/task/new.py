@@ -187,10 +187,10 @@ def _text(path: Path, answers: Answers) -> str:
     route = answers["route"].replace("->", "-to-")
     values = {TO_KAFKA: _fetch_values, ONWARD: _onward_values}.get(answers["route"], _load_values)(answers)
     text = task_text(example_text(route), values).replace(f" {route}.properties", f" {click.format_filename(path.name)}")
-    findings = inspect_text(text).findings
-    odd = findings.of(Severity.ERROR) + findings.of(Severity.WARNING)
+    diagnostics = inspect_text(text).diagnostics
+    odd = diagnostics.of(Severity.ERROR) + diagnostics.of(Severity.WARNING)
     if odd:
-        raise ConfigError("\n".join(finding.located(click.format_filename(path)) for finding in odd))
+        raise ConfigError("\n".join(diagnostic.located(click.format_filename(path)) for diagnostic in odd))
     return text
 
 

@@ -25,7 +25,7 @@ from cdcbus.plugins.loaders.jdbc_url import read_url
 from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
 from cdcbus.plugins.task_status import State
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks.config.diagnostics import Finding, Severity
+from cdcbus.tasks.config.diagnostics import Diagnostic, Severity
 from cdcbus.tasks.config.keys.task import find_key
 from cdcbus.tasks.config.parser import Entry, is_inline_secret
 from cdcbus.tasks.config.read_task import Inspection, inspect_dist
@@ -252,9 +252,9 @@ def settings(entries: Iterable[Entry]) -> list[Setting]:
     ]
 
 
-def findings_of(inspection: Inspection) -> list[Finding]:
+def findings_of(inspection: Inspection) -> list[Diagnostic]:
     """Errors and warnings, errors first."""
-    return [*inspection.findings.of(Severity.ERROR), *inspection.findings.of(Severity.WARNING)]
+    return [*inspection.diagnostics.of(Severity.ERROR), *inspection.diagnostics.of(Severity.WARNING)]
 
 
 def log_tail(status: Status) -> tuple[list[str], str]:

@@ -210,14 +210,14 @@ def test_all_that_keeps_a_source_from_being_read_is_named_at_once(
     poor = replace(task, source=replace(task.source, user=user, password=f"of-{user}"))
     with global_variable(source, "binlog_format", "MIXED"), global_variable(source, "binlog_row_image", "MINIMAL"):
         sentence = refused(poor, SourceRefused)
-    for finding in (
+    for diagnostic in (
         "binlog_format is MIXED, must be ROW",
         "binlog_row_image is MINIMAL, must be FULL",
         f"user {user} lacks REPLICATION SLAVE, REPLICATION CLIENT",
         f"user {user} lacks SELECT, and rows do not say what their columns are",
         "GRANT SELECT on the tables that are read, or set binlog_row_metadata=FULL",
     ):
-        assert finding in sentence
+        assert diagnostic in sentence
 
 
 def test_two_readers_with_one_server_id(task: FetchTask, source_cursor: Cursor, positions: PositionStore, store: Store) -> None:

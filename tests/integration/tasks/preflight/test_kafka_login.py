@@ -22,7 +22,7 @@ from cdcbus.plugins.errors import BusRejected, BusUnavailable
 from cdcbus.plugins.registry import make_converter
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.publish.publisher import KafkaPublisher
-from cdcbus.tasks.config.diagnostics import Findings
+from cdcbus.tasks.config.diagnostics import Diagnostics
 from cdcbus.tasks.config.named_sources import VOCABULARY, NamedSource
 from cdcbus.tasks.config.parser import written_entries
 from cdcbus.tasks.config.read_task import inspect_text
@@ -152,7 +152,7 @@ def look_at_named_source(servers: str, options: Mapping[str, str], seconds: floa
     text = f"servers={servers}\n" + "".join(f"kafka.{name}={value}\n" for name, value in options.items())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("cdcbus.tasks.preflight.named_source.ANSWER_SECONDS", seconds)
-        check_source(NamedSource("k", "k.properties", written_entries(text, Findings(), VOCABULARY)), {})
+        check_source(NamedSource("k", "k.properties", written_entries(text, Diagnostics(), VOCABULARY)), {})
 
 
 CLIENTS = [publish, look, look_at_named_source]

@@ -31,7 +31,7 @@ def test_task_files_are_read_without_a_finding_and_hold_no_password(tmp_path: Pa
     assert list(files) == [FETCH, "demo-postgresql", "demo-mysql"]
     for task_id, file in files.items():
         read = inspect_task(file)
-        assert not [finding for severity in Severity for finding in read.findings.of(severity)]
+        assert not [diagnostic for severity in Severity for diagnostic in read.diagnostics.of(severity)]
         assert read.task is not None
         assert read.task.task_id == task_id
         assert plan.password not in file.read_text()

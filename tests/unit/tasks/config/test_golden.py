@@ -36,7 +36,9 @@ def test_golden(path: Path) -> None:
     found = {
         "task": plain(inspection.task),
         "findings": [
-            f"{finding.severity}: {finding.located(path.name)}" for severity in Severity for finding in inspection.findings.of(severity)
+            f"{diagnostic.severity}: {diagnostic.located(path.name)}"
+            for severity in Severity
+            for diagnostic in inspection.diagnostics.of(severity)
         ],
     }
     expected = path.with_suffix(".expected.json")

@@ -25,7 +25,9 @@ def inspect(*lines: str) -> Inspection:
 
 def sentences(inspection: Inspection) -> list[str]:
     return [
-        f"{finding.severity} {finding.key}: {finding.sentence}" for severity in Severity for finding in inspection.findings.of(severity)
+        f"{diagnostic.severity} {diagnostic.key}: {diagnostic.sentence}"
+        for severity in Severity
+        for diagnostic in inspection.diagnostics.of(severity)
     ]
 
 

@@ -83,8 +83,8 @@ def test_both_sides_of_a_task_may_name_one(tmp_path: Path, sources: Path) -> Non
 
 def test_what_is_wrong_in_a_source_names_the_task_line_and_the_source_line(tmp_path: Path, sources: Path) -> None:
     kept = write(sources, "SHOP", "url=jdbc:mysql://h/db\nmaxPoolSize=x\nusrName=u\npassword=s3cret\nuserName=${env:U}")
-    findings = inspect_task(task_file(tmp_path, LOAD), {}).findings
-    told = {(f.severity, f.line, f.key): f.sentence for f in findings.found}
+    diagnostics = inspect_task(task_file(tmp_path, LOAD), {}).diagnostics
+    told = {(f.severity, f.line, f.key): f.sentence for f in diagnostics.found}
     assert set(told) == {
         (Severity.ERROR, 6, "loader.source.maxPoolSize"),
         (Severity.WARNING, 6, "loader.source.usrName"),
@@ -94,7 +94,7 @@ def test_what_is_wrong_in_a_source_names_the_task_line_and_the_source_line(tmp_p
     assert told[Severity.ERROR, 6, "loader.source.maxPoolSize"].endswith(f"(source SHOP, {kept}:2)")
     assert "did you mean userName?" in told[Severity.WARNING, 6, "loader.source.usrName"]
     assert told[Severity.NOTE, 6, "loader.source.userName"].endswith(f"(source SHOP, {kept}:5)")
-    assert "s3cret" not in str(findings)
+    assert "s3cret" not in str(diagnostics)
 
 
 def test_a_key_of_the_other_side_is_not_passed_over(tmp_path: Path, sources: Path) -> None:
@@ -106,12 +106,12 @@ def test_a_key_of_the_other_side_is_not_passed_over(tmp_path: Path, sources: Pat
 
 def test_a_name_leads_to_no_other_folder(tmp_path: Path, sources: Path) -> None:
     write(tmp_path, "SHOP", "url=jdbc:mysql://h/db")
-    errors = inspect_task(task_file(tmp_path, LOAD.replace("=SHOP", "=../SHOP")), {}).findings.of(Severity.ERROR)
+    errors = inspect_task(task_file(tmp_path, LOAD.replace("=SHOP", "=../SHOP")), {}).diagnostics.of(Severity.ERROR)
     assert [error.sentence.split(";")[0] for error in errors] == ["wrong value '../SHOP'"]
 
 
 def test_a_source_that_is_nowhere_is_the_one_error_about_it(tmp_path: Path) -> None:
-    errors = inspect_task(task_file(tmp_path, LOAD), {}).findings.of(Severity.ERROR)
+    errors = inspect_task(task_file(tmp_path, LOAD), {}).diagnostics.of(Severity.ERROR)
     assert [(error.line, error.key) for error in errors] == [(6, "loader.source.sourceName")]
     assert "no source is called 'SHOP'" in errors[0].sentence
     with pytest.raises(ConfigError, match="no source is called 'SHOP'"):

@@ -3,14 +3,14 @@ from pathlib import Path
 import pytest
 
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.config.diagnostics import Findings, Severity
+from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
 from cdcbus.tasks.config.parser import Entry, read_entries, read_text
 
 
 def entries(text: str, **environ: str) -> tuple[dict[str, Entry], list[str]]:
-    findings = Findings()
-    read = read_entries(text, environ, findings, Severity.ERROR)
-    return read, [f"{f.severity}:{f.line}:{f.key}" for f in findings.found]
+    diagnostics = Diagnostics()
+    read = read_entries(text, environ, diagnostics, Severity.ERROR)
+    return read, [f"{f.severity}:{f.line}:{f.key}" for f in diagnostics.found]
 
 
 def values(text: str) -> dict[str, str]:
@@ -87,12 +87,12 @@ def test_a_secret_is_taken_as_it_stands() -> None:
     ],
 )
 def test_an_inline_secret_is_warned_of_with_the_safe_form_and_without_the_secret(line: str) -> None:
-    findings = Findings()
-    read_entries(line, {"U": "u"}, findings, Severity.ERROR)
-    (finding,) = findings.found
-    assert finding.severity is Severity.WARNING
-    assert "${env:NAME}" in finding.sentence
-    assert "abc" not in finding.sentence
+    diagnostics = Diagnostics()
+    read_entries(line, {"U": "u"}, diagnostics, Severity.ERROR)
+    (diagnostic,) = diagnostics.found
+    assert diagnostic.severity is Severity.WARNING
+    assert "${env:NAME}" in diagnostic.sentence
+    assert "abc" not in diagnostic.sentence
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_no_warning_without_an_inline_secret(line: str) -> None:
     ("unknown", "near"), [("consumer.source.topic", "consumer.source.topics"), ("mapper[2].colum.A", "mapper[i].column.")]
 )
 def test_an_unknown_key_names_the_nearest_known_one(unknown: str, near: str) -> None:
-    findings = Findings()
-    read_entries(f"{unknown}=1", {}, findings, Severity.ERROR)
-    assert near in findings.found[0].sentence
+    diagnostics = Diagnostics()
+    read_entries(f"{unknown}=1", {}, diagnostics, Severity.ERROR)
+    assert near in diagnostics.found[0].sentence
 
 
 def test_a_broken_escape_does_not_hide_what_follows() -> None:
@@ -127,17 +127,17 @@ def test_a_broken_escape_does_not_hide_what_follows() -> None:
 
 
 def test_utf8_is_read_and_anything_else_is_latin1_with_a_warning(tmp_path: Path) -> None:
-    findings = Findings()
+    diagnostics = Diagnostics()
     file = tmp_path / "task.properties"
     file.write_bytes("\N{ZERO WIDTH NO-BREAK SPACE}# 备注\ntaskId=ü".encode())
-    assert read_text(file, findings).splitlines()[1] == "taskId=ü"
-    assert findings.found == []
+    assert read_text(file, diagnostics).splitlines()[1] == "taskId=ü"
+    assert diagnostics.found == []
     file.write_bytes("#\n# two\ntaskId=ü".encode("latin-1"))
-    assert read_text(file, findings).splitlines()[2] == "taskId=ü"
-    assert [finding.line for finding in findings.found] == [3]
+    assert read_text(file, diagnostics).splitlines()[2] == "taskId=ü"
+    assert [diagnostic.line for diagnostic in diagnostics.found] == [3]
 
 
 @pytest.mark.parametrize("name", ["missing", "", "nul\0"])
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="the task file cannot be read"):
-        read_text(tmp_path / name, Findings())
+        read_text(tmp_path / name, Diagnostics())

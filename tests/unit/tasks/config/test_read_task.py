@@ -39,8 +39,8 @@ def test_a_file_written_back_gives_the_same_task_and_the_same_errors(keys: dict[
     again = inspect_text(written(texts, " : ", "porter.task[0]." if is_prefixed else ""), ENVIRON)
     assert again.task == first.task
     assert {key: entry.written for key, entry in again.entries.items()} == texts
-    assert [(f.key, f.sentence) for f in again.findings.of(Severity.ERROR)] == [
-        (f.key, f.sentence) for f in first.findings.of(Severity.ERROR)
+    assert [(f.key, f.sentence) for f in again.diagnostics.of(Severity.ERROR)] == [
+        (f.key, f.sentence) for f in first.diagnostics.of(Severity.ERROR)
     ]
     if first.task is not None:
         assert isinstance(first.task, LoadTask if keys["consumer.consumerName"] == "KafkaFetch" else FetchTask)
@@ -144,7 +144,7 @@ def test_a_missing_secret_stops_a_run_and_is_noted_by_a_check(tmp_path: Path) ->
     )
     with pytest.raises(ConfigError, match=r"task\.properties:6: loader\.source\.url: environment variable 'URL' is not set"):
         read_task(file, {})
-    assert [finding.severity for finding in inspect_task(file, {}).findings.found] == [Severity.NOTE]
+    assert [diagnostic.severity for diagnostic in inspect_task(file, {}).diagnostics.found] == [Severity.NOTE]
     assert "mysql" in str(read_task(file, {"URL": "jdbc:mysql://h/db"}).task)
 
 
@@ -154,9 +154,9 @@ def test_a_wrong_secret_is_not_shown(tmp_path: Path) -> None:
         "consumer.source.partition=${env:SECRET}\nloader.source.url=mysql://u:s3cret@h/db\nconsumer.metaSource.password=s3cret",
         encoding="utf-8",
     )
-    findings = inspect_task(file, {"SECRET": "s3cret"}).findings.found
-    assert {finding.line for finding in findings} >= {1, 2, 3}
-    assert "s3cret" not in str(findings)
+    diagnostics = inspect_task(file, {"SECRET": "s3cret"}).diagnostics.found
+    assert {diagnostic.line for diagnostic in diagnostics} >= {1, 2, 3}
+    assert "s3cret" not in str(diagnostics)
 
 
 def test_warnings_and_notes_come_with_the_task(tmp_path: Path) -> None:
@@ -164,5 +164,5 @@ def test_warnings_and_notes_come_with_the_task(tmp_path: Path) -> None:
         "taskId=1\nconsumer.consumerName=KafkaFetch\nconsumer.source.servers=k:1\nconsumer.source.topics=a\nloader.loaderName=JdbcBatch\n"
         "loader.source.url=jdbc:mysql://h/db\nstatus=NEW\nmapper[0].auto=1\n"
     )
-    assert [(finding.line, finding.key) for finding in read_back.warnings] == [(8, "mapper[0].auto")]
-    assert [(finding.line, finding.key) for finding in read_back.notes] == [(7, "status")]
+    assert [(diagnostic.line, diagnostic.key) for diagnostic in read_back.warnings] == [(8, "mapper[0].auto")]
+    assert [(diagnostic.line, diagnostic.key) for diagnostic in read_back.notes] == [(7, "status")]

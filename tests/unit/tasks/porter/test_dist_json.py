@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.config.diagnostics import Findings, Severity
+from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
 from cdcbus.tasks.config.parser import read_entries
 from cdcbus.tasks.config.read_task import inspect_text
 from cdcbus.tasks.porter.dist_json import parse_dist, properties_lines
@@ -28,8 +28,8 @@ def text_of(config: dict[str, Any]) -> str:
 
 def written(config: dict[str, Any]) -> dict[str, str]:
     """The entries of the task file, as they are written there."""
-    findings = Findings()
-    return {key: entry.written for key, entry in read_entries(text_of(config), {}, findings, Severity.NOTE).items()}
+    diagnostics = Diagnostics()
+    return {key: entry.written for key, entry in read_entries(text_of(config), {}, diagnostics, Severity.NOTE).items()}
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
@@ -43,8 +43,8 @@ def test_golden(path: Path) -> None:
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_only_unknown_fields_are_reported_as_unknown(path: Path) -> None:
-    findings = inspect_text(text_of(parse_dist(path.read_text(encoding="utf-8")))).findings.found
-    unknown = [finding.key for finding in findings if finding.sentence.startswith("unknown key")]
+    diagnostics = inspect_text(text_of(parse_dist(path.read_text(encoding="utf-8")))).diagnostics.found
+    unknown = [diagnostic.key for diagnostic in diagnostics if diagnostic.sentence.startswith("unknown key")]
     assert len(unknown) == (10 if path.stem == "unknown-fields" else 0)
 
 
@@ -73,10 +73,10 @@ ANY_JSON = st.recursive(
 @given(st.dictionaries(st.text(max_size=5), ANY_JSON, max_size=4))
 def test_every_unknown_field_is_reported(config: dict[str, Any]) -> None:
     fields = {f"x.{name}": value for name, value in config.items()}
-    findings = inspect_text(text_of(fields)).findings.found
+    diagnostics = inspect_text(text_of(fields)).diagnostics.found
     for name in fields:
         shown = "".join(character if character.isprintable() else repr(character)[1:-1] for character in name)
-        assert any(finding.key.startswith(shown) or "half a character" in finding.sentence for finding in findings)
+        assert any(diagnostic.key.startswith(shown) or "half a character" in diagnostic.sentence for diagnostic in diagnostics)
 
 
 def test_numbers_stay_as_they_are_written() -> None:

@@ -48,14 +48,14 @@ def environ() -> Iterator[dict[str, str]]:
 def stored(text: str, environ: dict[str, str]) -> dict[str, Dist]:
     """What ZooKeeper gets, having been JSON."""
     inspection = inspect_text(text, environ)
-    assert inspection.task is not None, inspection.findings.of(Severity.ERROR)
+    assert inspection.task is not None, inspection.diagnostics.of(Severity.ERROR)
     dists = dists_of(inspection.task, texts_of(inspection.entries, "f", environ))
     return {swimlane: parse_dist(orjson.dumps(dist).decode()) for swimlane, dist in dists.items()}
 
 
 def read_back(dists: dict[str, Dist], environ: dict[str, str]) -> FetchTask | LoadTask:
     inspection = inspect_dist(merged([*dists.values()]), environ, Severity.ERROR, lambda _: None)
-    assert inspection.task is not None, inspection.findings.of(Severity.ERROR)
+    assert inspection.task is not None, inspection.diagnostics.of(Severity.ERROR)
     return inspection.task
 
 
@@ -162,5 +162,5 @@ def test_whatever_nodes_hold_is_read_or_refused(dists: list[Dist]) -> None:
     except ConfigError:
         return
     inspection = inspect_dist(config, {}, Severity.ERROR, lambda _: None)
-    assert inspection.task is not None or inspection.findings.of(Severity.ERROR)
-    assert {finding.line for finding in inspection.findings.found} <= {0}
+    assert inspection.task is not None or inspection.diagnostics.of(Severity.ERROR)
+    assert {diagnostic.line for diagnostic in inspection.diagnostics.found} <= {0}
