@@ -21,7 +21,7 @@ from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.runtime.lag import Lag, lag_meter
 from cdcbus.tasks.runtime.metrics import measures_of
 from cdcbus.tasks.runtime.table_counts import add_to_porters_nodes
-from cdcbus.tasks.runtime.throughput_history import Minutes, MinuteWriter
+from cdcbus.tasks.runtime.throughput_history import ThroughputHistory, ThroughputWriter
 from cdcbus.tasks.zookeeper.stat import TableCounts
 from cdcbus.tasks.zookeeper.tasks import Stat, TaskNodes
 from cdcbus.tasks.zookeeper.znode import age_seconds, groups, now
@@ -56,7 +56,7 @@ class StatusReporter:
         self._measures = measures_of(task)
         self.status = TaskStatus(task.task_id, lambda: self._measures.place)
         self._moves = _Moves()
-        self._minutes = MinuteWriter(task.task_id, Minutes(nodes.client))
+        self._minutes = ThroughputWriter(task.task_id, ThroughputHistory(nodes.client))
         self._tables: dict[tuple[str, str], TableCounts] = {}  # as porter's nodes have them
         self._failed: tuple[State, str] | None = None
 

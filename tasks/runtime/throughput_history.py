@@ -30,7 +30,7 @@ class Minute:
     state: str
 
 
-class Minutes:
+class ThroughputHistory:
     """Lives as long as its client. Calls raise PositionUnavailable and PositionError."""
 
     def __init__(self, client: KazooClient) -> None:
@@ -47,10 +47,10 @@ class Minutes:
         put_node(self._client, _path(task_id), {"minutes": [astuple(minute) for minute in minutes]})
 
 
-class MinuteWriter:
+class ThroughputWriter:
     """Writes a task's history while it runs, on from where another process has left it. Used on one thread."""
 
-    def __init__(self, task_id: str, minutes: Minutes) -> None:
+    def __init__(self, task_id: str, minutes: ThroughputHistory) -> None:
         self._task_id, self._minutes = task_id, minutes
         self._known: list[Minute] | None = None
         self._at, self._rows = minute_of(time.time()), 0

@@ -20,7 +20,7 @@ from cdcbus.ops.services.scheduling import explained
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.runtime.throughput_history import Minute, Minutes, last_hour
+from cdcbus.tasks.runtime.throughput_history import Minute, ThroughputHistory, last_hour
 from cdcbus.tasks.zookeeper.tasks import Failure, Status, TaskNodes, status_of
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def status(task_id: str, as_json: bool, bus: BusSettings) -> None:
         nodes = TaskNodes(client)
         found = explained(client, _existing(nodes, task_id, bus))
         locks = {lane: f"process {lock.text('processId')} on {lock.text('hostName')}" for lane, lock in nodes.locks(task_id).items()}
-        minutes, failures = Minutes(client).read(task_id), nodes.errors(task_id)
+        minutes, failures = ThroughputHistory(client).read(task_id), nodes.errors(task_id)
         alarms = AlarmNodes(client).get(task_id)[0].raised
     if as_json:
         print_json(

@@ -36,7 +36,7 @@ from cdcbus.plugins.rowchange import Op
 from cdcbus.plugins.task_status import State
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.control.lineage import ways
-from cdcbus.tasks.runtime.throughput_history import Minutes
+from cdcbus.tasks.runtime.throughput_history import ThroughputHistory
 from cdcbus.tasks.zookeeper.audit import actions as audited_actions
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
@@ -133,7 +133,7 @@ def _task_values(request: Request, task_id: str) -> dict[str, Any]:
         "is_logged_in": is_logged_in(request),
         "has_token": bus.token is not None,
         "here": _task_address(task_id),
-        "charts": views.charts_of(Minutes(bus.client).read(task_id), time.time()),
+        "charts": views.charts_of(ThroughputHistory(bus.client).read(task_id), time.time()),
         "places": views.places(bus, task_id),
         "changes": views.position_changes(bus, task_id),
         "alarms": alarms.alarms_of(bus, task_id),

@@ -29,7 +29,7 @@ from cdcbus.tasks.config.diagnostics import Diagnostic, Severity
 from cdcbus.tasks.config.keys.task import find_key
 from cdcbus.tasks.config.parser import Entry, is_inline_secret
 from cdcbus.tasks.config.read_task import Inspection, inspect_dist
-from cdcbus.tasks.runtime.throughput_history import MINUTE_SECONDS, Minute, Minutes, last_hour, minute_of
+from cdcbus.tasks.runtime.throughput_history import MINUTE_SECONDS, Minute, ThroughputHistory, last_hour, minute_of
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.position_history import Change, histories, positions_of
 from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
@@ -153,7 +153,7 @@ class Overviews:
             return self._last[1]
 
     def _read(self) -> list[TaskRow]:
-        nodes, minutes, now = TaskNodes(self._bus.client), Minutes(self._bus.client), time.time()
+        nodes, minutes, now = TaskNodes(self._bus.client), ThroughputHistory(self._bus.client), time.time()
         alarms = AlarmNodes(self._bus.client)
         found = []
         for task_id in nodes.ids():

@@ -19,7 +19,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Addresses, Database, free_port
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.runtime.throughput_history import Minute, Minutes, minute_of
+from cdcbus.tasks.runtime.throughput_history import Minute, ThroughputHistory, minute_of
 from tests.support.bus import Bus, fetch_text, load_text, open_bus, postgresql_schema
 from tests.support.waiting import wait_until
 from tests.support.web import TOKEN
@@ -116,8 +116,8 @@ def fetch(
         )
         for back in range(170, 0, -1)
     ]
-    Minutes(bus.client).put(task_id, known)
-    Minutes(bus.client).put(f"{name}-to-postgresql", [replace(minute, lag_records=minute.rows // 300) for minute in known])
+    ThroughputHistory(bus.client).put(task_id, known)
+    ThroughputHistory(bus.client).put(f"{name}-to-postgresql", [replace(minute, lag_records=minute.rows // 300) for minute in known])
     return task_id
 
 

@@ -24,7 +24,7 @@ from cdcbus.producer.publish.oversized import LargeRecord, dead_letter
 from cdcbus.tasks.config.read_task import read_task
 from cdcbus.tasks.control.bus_settings import read_bus_settings
 from cdcbus.tasks.control.dead_letters import drop_letters
-from cdcbus.tasks.runtime.throughput_history import Minute, Minutes, minute_of
+from cdcbus.tasks.runtime.throughput_history import Minute, ThroughputHistory, minute_of
 from tests.support.bus import Bus, fetch_text, open_bus, resting_text
 from tests.support.waiting import wait_until
 from tests.support.web import TOKEN, pages
@@ -102,7 +102,7 @@ def test_where_nothing_is_yet_each_page_says_how_to_begin(web: httpx.Client) -> 
 
 def test_the_pages_show_a_task_and_hold_no_secret_and_no_cell(web: httpx.Client, bus: Bus, load: str, name: str, kafka: str) -> None:
     now = minute_of(time.time())
-    Minutes(bus.client).put(load, [Minute(now - 60 * back, 100 * back, 7, 0.5, "WORKING") for back in range(5, 0, -1)])
+    ThroughputHistory(bus.client).put(load, [Minute(now - 60 * back, 100 * back, 7, 0.5, "WORKING") for back in range(5, 0, -1)])
     said = {path: text(web, path) for path in (*PAGES, f"/tasks/{load}", f"/tasks/{load}/reset?to=latest", f"/letters/{load}")}
     assert not [path for path, words in said.items() if "s3cret" in words or "Ada" in words or TOKEN in words]
     assert re.search(rf"242 .*NEW .*topic {name} → postgresql://127.0.0.1:1/none", said["/"])

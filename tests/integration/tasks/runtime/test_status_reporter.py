@@ -21,7 +21,7 @@ from cdcbus.producer.run import Progress
 from cdcbus.tasks.runtime import status_reporter
 from cdcbus.tasks.runtime.lag import Lag
 from cdcbus.tasks.runtime.table_counts import add_to_porters_nodes
-from cdcbus.tasks.runtime.throughput_history import Minutes
+from cdcbus.tasks.runtime.throughput_history import ThroughputHistory
 from cdcbus.tasks.zookeeper import znode
 from cdcbus.tasks.zookeeper.positions import connect
 from cdcbus.tasks.zookeeper.stat import Percentiles, TableCounts
@@ -86,7 +86,7 @@ def test_a_task_tells_of_lag_delays_tables_and_minutes_and_goes_on_where_another
     assert 0.25 <= told.delays["source_to_kafka"].p50 < 600  # what it took, and what the clocks differ by
     last = nodes.stat("7")
     assert last is not None and (last.state, last.tables[0].rows) == (State.STOPPED, 3)
-    minutes = Minutes(nodes.client).read("7")
+    minutes = ThroughputHistory(nodes.client).read("7")
     assert (sum(minute.rows for minute in minutes), minutes[-1].state) == (8, "STOPPED")
     porters = get_node(nodes.client, "/datas/task/7/stat/shop/SHOP.ORDERS")
     assert porters is not None and (porters.fields["insertRow"], porters.fields["schema"]) == (8, "SHOP")
