@@ -27,7 +27,7 @@ from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeWish
-from cdcbus.tasks.zookeeper.tasks import ENDED, Run, TaskNodes, Wanted
+from cdcbus.tasks.zookeeper.tasks import ENDED, DesiredState, Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import Watch, now
 
 LOG = logging.getLogger(__name__)
@@ -321,7 +321,7 @@ class Node:
         claimed_by = self._tasks.claimed_by(task_id, self._wake)
         return claimed_by is not None and not (claimed_by == self._id and self._tasks.is_mine(task_id))
 
-    def _consider(self, task_id: str, wanted: Wanted, free: int) -> bool:
+    def _consider(self, task_id: str, wanted: DesiredState, free: int) -> bool:
         before = self._tasks.run(task_id)
         is_of_order = before is not None and before.order == wanted.order
         if before is not None and is_of_order and before.state in ENDED:

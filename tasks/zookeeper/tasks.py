@@ -39,7 +39,7 @@ FAILURES_KEPT = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredState:
     """What operators want. `order` is its number."""
 
     is_working: bool
@@ -142,14 +142,14 @@ class TaskNodes:
     def swimlanes(self, task_id: str) -> list[str]:
         return get_children(self.client, f"{TASKS}/{task_id}/dist")
 
-    def wanted(self, task_id: str, watch: Watch | None = None) -> Wanted | None:
+    def wanted(self, task_id: str, watch: Watch | None = None) -> DesiredState | None:
         node = get_node(self.client, f"{TASKS}/{task_id}/wanted", watch)
         if node is None:
             return None
         status = node.usable().text("status")
         if status not in (WORKING, STOPPED):
             raise ConfigError(f'{TASKS}/{task_id}/wanted does not say "status":"WORKING" or "STOPPED"; start or stop the task again')
-        return Wanted(status == WORKING, node.mzxid, node.text("by"), node.text("at"))
+        return DesiredState(status == WORKING, node.mzxid, node.text("by"), node.text("at"))
 
     def want(self, task_id: str, is_working: bool, by: str, what: str = "") -> None:
         """Writes what is wanted, and that it is, into the audit; `what`: as what, else as start or stop."""

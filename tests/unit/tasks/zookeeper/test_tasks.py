@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.zookeeper.tasks import Run, Stat, TaskNodes, Wanted, status_of
+from cdcbus.tasks.zookeeper.tasks import DesiredState, Run, Stat, TaskNodes, status_of
 from cdcbus.tasks.zookeeper.znode import JsonNode
 
 
@@ -16,10 +16,10 @@ class Stat_:
 class Known(TaskNodes):
     """Says what it is given."""
 
-    def __init__(self, wanted: Wanted | None, claim: str | None, run: Run | None, stat: Stat | None, lock: bytes | None) -> None:
+    def __init__(self, wanted: DesiredState | None, claim: str | None, run: Run | None, stat: Stat | None, lock: bytes | None) -> None:
         self._wanted, self._claim, self._run, self._stat, self._lock = wanted, claim, run, stat, lock
 
-    def wanted(self, task_id: str, watch: Any = None) -> Wanted | None:
+    def wanted(self, task_id: str, watch: Any = None) -> DesiredState | None:
         return self._wanted
 
     def claimed_by(self, task_id: str, watch: Any = None) -> str | None:
@@ -38,7 +38,7 @@ class Known(TaskNodes):
         return {} if self._lock is None else {"lane": JsonNode("p", self._lock, Stat_)}
 
 
-GO, HALT = Wanted(is_working=True, order=5), Wanted(is_working=False, order=5)
+GO, HALT = DesiredState(is_working=True, order=5), DesiredState(is_working=False, order=5)
 CHILD = b'{"processId":7,"nodeId":"n1"}'
 HAND = b'{"processId":7,"nodeId":""}'
 TOLD = Stat(State.WORKING, process_id=7)
@@ -67,7 +67,7 @@ TOLD = Stat(State.WORKING, process_id=7)
     ],
 )
 def test_the_state_follows_from_what_is_wanted_who_has_it_and_who_holds_the_lock(
-    wanted: Wanted | None, claim: str | None, run: Run | None, stat: Stat | None, lock: bytes | None, state: State
+    wanted: DesiredState | None, claim: str | None, run: Run | None, stat: Stat | None, lock: bytes | None, state: State
 ) -> None:
     assert status_of(Known(wanted, claim, run, stat, lock), "1").state is state
 
