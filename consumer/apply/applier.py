@@ -22,7 +22,7 @@ from cdcbus.consumer.apply.row_order import newest
 from cdcbus.consumer.apply.writer import NOTHING_KNOWN, write_net
 from cdcbus.consumer.config import LoadTask, SchemaChange
 from cdcbus.consumer.merge.columnar import MIN_RECORDS, NetColumns, net_columns
-from cdcbus.consumer.merge.mapped_change import Step
+from cdcbus.consumer.merge.mapped_change import MappedChange
 from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter, refuse
@@ -56,7 +56,7 @@ class _Prepared:
     lane: Lane
     records: Records
     net: NetColumns | None
-    steps: Sequence[Step]
+    steps: Sequence[MappedChange]
     report: BatchReport
     letters: list[DeadLetter] | None
     versions: Mapping[TableId, TargetTable] = field(default_factory=dict)
@@ -218,14 +218,14 @@ class LaneApplier:
                 return self._reports_together(lanes, decoded, ends, report)
         return {}
 
-    def _decoded(self, lane: Lane, records: Records) -> tuple[list[Step], BatchReport]:
+    def _decoded(self, lane: Lane, records: Records) -> tuple[list[MappedChange], BatchReport]:
         report = BatchReport()
         return self._steps(lane, records, report, None), report
 
     def _reports_together(
         self,
         lanes: Sequence[tuple[Lane, Records, int, int]],
-        decoded: Sequence[tuple[list[Step], BatchReport]],
+        decoded: Sequence[tuple[list[MappedChange], BatchReport]],
         ends: dict[Lane, int],
         report: BatchReport,
     ) -> dict[Lane, tuple[int, BatchReport]]:
@@ -240,7 +240,7 @@ class LaneApplier:
             found[lane] = ends[lane], of_lane
         return found
 
-    def _versions(self, steps: Sequence[Step]) -> dict[TableId, TargetTable]:
+    def _versions(self, steps: Sequence[MappedChange]) -> dict[TableId, TargetTable]:
         """The version tables of the steps' target tables that have one."""
         tables = {step.plan.target.id: step.plan.target for step in steps if self._is_scattered(step.plan.target)}
         found = {name: self._loader.version_table(table, make=True) for name, table in tables.items()}
@@ -249,7 +249,7 @@ class LaneApplier:
     def _write_together(
         self,
         lanes: Sequence[tuple[Lane, Records, int, int]],
-        merged: Sequence[tuple[Lane, Step]],
+        merged: Sequence[tuple[Lane, MappedChange]],
         ends: dict[Lane, int],
         versions: dict[TableId, TargetTable],
         is_checked: bool,
@@ -433,7 +433,9 @@ class LaneApplier:
         settling.settle()
         return settling.report, letters
 
-    def _newest(self, transaction: LoadTransaction, prepared: _Prepared, steps: list[Step], report: BatchReport) -> list[Step]:
+    def _newest(
+        self, transaction: LoadTransaction, prepared: _Prepared, steps: list[MappedChange], report: BatchReport
+    ) -> list[MappedChange]:
         if not prepared.versions:
             return steps
         return newest(transaction, steps, prepared.versions, report)
@@ -495,9 +497,9 @@ class LaneApplier:
 
     # Records to steps
 
-    def _steps(self, lane: Lane, records: Records, report: BatchReport, letters: list[DeadLetter] | None) -> list[Step]:
+    def _steps(self, lane: Lane, records: Records, report: BatchReport, letters: list[DeadLetter] | None) -> list[MappedChange]:
         """The row changes that the task wants, under the target's names, in order."""
-        steps: list[Step] = []
+        steps: list[MappedChange] = []
         known: dict[int, tuple[Table, list[Plan]]] = {}  # by identity, see Route.plan
         is_alone, keys = records.keys is None, repeat(None) if records.keys is None else records.keys.to_pylist()
         for (offset, value), key, came_ms in zip(records, keys, records.times.to_pylist(), strict=False):
@@ -517,17 +519,17 @@ class LaneApplier:
 
     def _steps_of(
         self, offset: int, value: bytes, known: dict[int, tuple[Table, list[Plan]]], report: BatchReport, came_ms: int
-    ) -> list[tuple[Step, RowChange]]:
+    ) -> list[tuple[MappedChange, RowChange]]:
         """With the row changes that they were made of."""
-        steps: list[tuple[Step, RowChange]] = []
+        steps: list[tuple[MappedChange, RowChange]] = []
         for change in self._wanted.changes(value, report):
             table = change.table
             if id(table) not in known:
                 known[id(table)] = table, [self._plan(route, table) for route in self._mapper.routes(table.id)]
-            steps += [(Step(offset, plan, plan.map(change), (), came_ms), change) for plan in known[id(table)][1]]
+            steps += [(MappedChange(offset, plan, plan.map(change), (), came_ms), change) for plan in known[id(table)][1]]
         return steps
 
-    def _look_at_key(self, key: bytes | None, steps: Sequence[tuple[Step, RowChange]]) -> None:
+    def _look_at_key(self, key: bytes | None, steps: Sequence[tuple[MappedChange, RowChange]]) -> None:
         """Whether other lanes may have changes of these rows."""
         for step, change in steps:
             target = step.plan.target
@@ -535,15 +537,15 @@ class LaneApplier:
             if is_open and not self._placing.is_row_by_key(step.plan, key, change):
                 self._scattered.add(target.id)
 
-    def _steps_to(self, target: TableId, offset: int, value: bytes) -> list[Step]:
+    def _steps_to(self, target: TableId, offset: int, value: bytes) -> list[MappedChange]:
         """What a record brings to a target table; nothing where it cannot be read, which is for its own batch to say."""
-        wanted, steps = str(target).lower(), list[Step]()
+        wanted, steps = str(target).lower(), list[MappedChange]()
         with suppress(DataError, ConfigError):
             for change in self._wanted.changes(value, BatchReport()):
                 for route in self._mapper.routes(change.table.id):
                     if str(route.target).lower() == wanted:
                         plan = route.passing_plan(change.table, self._target(route))
-                        steps.append(Step(offset, plan, plan.map(change)))
+                        steps.append(MappedChange(offset, plan, plan.map(change)))
             return steps
         return []
 

@@ -18,7 +18,7 @@ from cdcbus.consumer.apply.levels import levels
 from cdcbus.consumer.apply.lookahead import LookAhead, NotYet
 from cdcbus.consumer.apply.writer import count_applied, count_superseded, net_of, write_net
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.merge.mapped_change import SameRow, Step
+from cdcbus.consumer.merge.mapped_change import MappedChange, SameRow
 from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter, refuse
@@ -65,7 +65,7 @@ class Again(Exception):
 class _Forbidden(NamedTuple):
     """A step, and why another row forbids it."""
 
-    step: Step
+    step: MappedChange
     reason: RowConflict
 
 
@@ -79,7 +79,7 @@ class Settling:
         look_ahead: LookAhead,
         transaction: LoadTransaction,
         part: LanePart,
-        steps: list[Step],
+        steps: list[MappedChange],
         letters: list[DeadLetter] | None,
         *,
         is_merging: bool,
@@ -176,7 +176,7 @@ class Settling:
             else:
                 self._steps[at] = self._steps[at].holding(each.step)
 
-    def _write_row(self, step: Step, report: BatchReport) -> list[_Forbidden]:
+    def _write_row(self, step: MappedChange, report: BatchReport) -> list[_Forbidden]:
         """One row. What of it another row forbids, where it can wait for that one to change: a truncate cannot, nor a row without a key.
 
         That happens when changes come again, from a position set back or a fetch task that was killed: the target is ahead of them, and
@@ -239,14 +239,14 @@ class Settling:
         self._put_off = []
         return True
 
-    def _give_up_put_off(self, step: Step, reason: DataError | TargetRejected) -> None:
+    def _give_up_put_off(self, step: MappedChange, reason: DataError | TargetRejected) -> None:
         is_alone = [each.change for each in self._steps if each.offset == step.offset] == [step.change]
         is_curable = isinstance(reason, RowConflict) and step.offset >= self._part.settled_before
         if self._is_sure and self._letters is not None and not is_curable and not is_alone:
             raise Again(step.offset, reason)
         self._give_up([step], reason)
 
-    def _retry(self, step: Step) -> list[_Forbidden]:
+    def _retry(self, step: MappedChange) -> list[_Forbidden]:
         report = BatchReport()
         try:
             with self._transaction.savepoint():
@@ -269,7 +269,7 @@ class Settling:
                 return True
         return False
 
-    def _makes_void(self, later: Step, step: Step) -> bool:
+    def _makes_void(self, later: MappedChange, step: MappedChange) -> bool:
         """Whether a row is as it should be after its later change, whatever was there before."""
         if later.change.after is None:
             return True
@@ -277,7 +277,7 @@ class Settling:
         may_bring = self._task.insert_on_update_error or later.change.op is not Op.UPDATE or not step.has_insert
         return later.is_full and brought <= later.change.after.keys() and may_bring
 
-    def _becomes(self, later: Sequence[Step]) -> bool:
+    def _becomes(self, later: Sequence[MappedChange]) -> bool:
         try:
             with self._transaction.savepoint():
                 self._transaction.write(net_of(self._task, later, BatchReport()))
@@ -285,7 +285,7 @@ class Settling:
             return False
         return True
 
-    def _give_up(self, steps: Sequence[Step], error: DataError | TargetRejected) -> None:
+    def _give_up(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
         """Steps of one record."""
         if isinstance(error, RowConflict) and steps[0].offset >= self._part.settled_before:
             raise Wait(self._first_open(steps[0]), _waits(self._part.lane, steps[0], error))
@@ -295,20 +295,20 @@ class Settling:
         held = (each for step in steps for each in step.held if each.offset != step.offset)  # which are not to blame
         self._put_off += [_Forbidden(each, RowConflict(str(error))) for each in held]
 
-    def bury(self, steps: Sequence[Step], error: DataError | TargetRejected) -> None:
+    def bury(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
         """Makes a dead letter of a record, of these steps."""
         refuse(self._letters, self._part.lane, steps[0].offset, error)
         for step in steps:
             failed = self.report.table(step.plan.target.id)
             failed.rows, failed.failed = failed.rows + 1, failed.failed + 1
 
-    def _next_of_row(self, place: int, step: Step) -> int | None:
+    def _next_of_row(self, place: int, step: MappedChange) -> int | None:
         """The place of the next step of the same row."""
         if self._same_row is None:
             self._same_row = SameRow(self._steps)
         return self._same_row.after(place, step)
 
-    def _first_open(self, step: Step) -> int:
+    def _first_open(self, step: MappedChange) -> int:
         """The offset before which all is applied, though this step, those put off and those to come are not."""
         waiting = (step, *(other for other, _ in self._put_off), *(held for each in self._steps[self._done :] for held in each.held))
         return min(offset for each in waiting for offset in each.offsets)
@@ -318,15 +318,15 @@ class SettlingTogether(Settling):
     """Settles steps of several lanes, whose offsets are their places in source order. Whatever is refused is left to the lane that has it,
     and so is all behind it."""
 
-    def _give_up(self, steps: Sequence[Step], error: DataError | TargetRejected) -> None:
+    def _give_up(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
         raise Wait(self._first_open(steps[0]), str(error))
 
 
-def _waits(lane: Lane, step: Step, reason: RowConflict) -> str:
+def _waits(lane: Lane, step: MappedChange, reason: RowConflict) -> str:
     return f"record {lane[0]}[{lane[1]}]@{step.offset}: {reason}; it waits for records that may change that"
 
 
-def _without_unique(step: Step) -> TableBatch:
+def _without_unique(step: MappedChange) -> TableBatch:
     """The step's row with NULL for each nullable column of a unique key that the step brings anew."""
     table, after = step.plan.target, step.change.after or {}
     nullable = (name for unique in table.unique_keys for name in unique if name in table.columns and table.columns[name].is_nullable)
@@ -336,7 +336,7 @@ def _without_unique(step: Step) -> TableBatch:
     return TableBatch(table, writes=[Writes((*table.key, *emptied), [(*step.keys[0], *[None] * len(emptied))], may_insert=False)])
 
 
-def _middle(steps: Sequence[Step]) -> int:
+def _middle(steps: Sequence[MappedChange]) -> int:
     """Where a record begins, as near to the middle as can be; 0 for a single record."""
     edges = (at for at in range(1, len(steps)) if steps[at].offset != steps[at - 1].offset)
     return min(edges, key=lambda at: abs(at - len(steps) // 2), default=0)

@@ -7,18 +7,18 @@ from heapq import merge
 from itertools import groupby
 from operator import attrgetter
 
-from cdcbus.consumer.merge.mapped_change import Step
+from cdcbus.consumer.merge.mapped_change import MappedChange
 from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.plugins.rowchange import Cell, Op, Row
 
 
-def in_source_order(lanes: Sequence[tuple[Lane, Sequence[Step]]]) -> list[tuple[Lane, Step]]:
+def in_source_order(lanes: Sequence[tuple[Lane, Sequence[MappedChange]]]) -> list[tuple[Lane, MappedChange]]:
     """By the place in the binlog, else by the time of the commit; of one lane always as they came. A key change is a delete before an
     insert."""
     origins = [step.change.origin for _, steps in lanes for step in steps]
     is_one_log = len({origin.server_id for origin in origins}) <= 1 and all(origin.file.rpartition(".")[2].isdigit() for origin in origins)
 
-    def place(record: tuple[Lane, list[Step]]) -> tuple[int, int, int, bool, Lane]:
+    def place(record: tuple[Lane, list[MappedChange]]) -> tuple[int, int, int, bool, Lane]:
         lane, (step, *_) = record
         origin = step.change.origin
         when = int(origin.file.rpartition(".")[2]) if is_one_log else origin.commit_us
@@ -28,10 +28,10 @@ def in_source_order(lanes: Sequence[tuple[Lane, Sequence[Step]]]) -> list[tuple[
     return [(lane, step) for lane, of_record in merge(*records, key=place) for step in of_record]
 
 
-def levels(steps: Sequence[Step]) -> list[list[Step]]:
+def levels(steps: Sequence[MappedChange]) -> list[list[MappedChange]]:
     """Steps in source order, cut so that no level brings a unique value which another row of the same level frees. Written one after the
     other, each as its net effect, they come to the same; there are as many as the longest chain of rows that wait for each other."""
-    found: list[list[Step]] = []
+    found: list[list[MappedChange]] = []
     rows: dict[Hashable, int] = {}
     values: dict[Hashable, tuple[int, Hashable]] = {}  # the last level that a value was in, and whose it was
     base = 0
@@ -54,7 +54,7 @@ def levels(steps: Sequence[Step]) -> list[list[Step]]:
     return [level for level in found if level]
 
 
-def _unique_values(step: Step) -> Iterator[Hashable]:
+def _unique_values(step: MappedChange) -> Iterator[Hashable]:
     """That the step frees or brings. Spellings that some collation may take for the same are the same."""
     before, after, table = step.change.before, step.change.after, step.plan.target
     for names in table.unique_keys:

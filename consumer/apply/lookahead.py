@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from time import monotonic
 
-from cdcbus.consumer.merge.mapped_change import Key, Step
+from cdcbus.consumer.merge.mapped_change import Key, MappedChange
 from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.records.records import Record
 from cdcbus.plugins.contracts import TargetTable
@@ -37,16 +37,16 @@ class _Seen:
     target: TargetTable
     begin: int
     next_offset: int
-    rows: dict[tuple[Key, ...], list[Step]] = field(default_factory=dict)
+    rows: dict[tuple[Key, ...], list[MappedChange]] = field(default_factory=dict)
     value_bytes: int = 0
     asked: dict[tuple[Key, ...], int] = field(default_factory=dict)
 
-    def ask(self, steps: Iterable[Step]) -> None:
+    def ask(self, steps: Iterable[MappedChange]) -> None:
         """For the rows of these, and of nobody who has asked before."""
         of_table = (step.keys for step in steps if step.plan.target.id == self.target.id)
         self.asked = {keys: self.asked.get(keys, self.begin) for keys in (TRUNCATED, *of_table)}
 
-    def has_all(self, step: Step, end_offset: int) -> bool:
+    def has_all(self, step: MappedChange, end_offset: int) -> bool:
         """Whether all is there that is known of its row from an offset on, for the target as it is."""
         is_there = self.begin <= end_offset <= self.next_offset or self.asked.get(step.keys, end_offset + 1) <= end_offset
         return is_there and self.target is step.plan.target
@@ -56,14 +56,14 @@ class _Seen:
         self.rows = {keys: steps for keys, steps in self.rows.items() if keys in self.asked}
         self.begin, self.value_bytes = self.next_offset, 0
 
-    def add(self, step: Step) -> None:
+    def add(self, step: MappedChange) -> None:
         """As a change of one row, or of all."""
         if step.is_full:
             self.rows[step.keys] = [step]
         else:
             self.rows.setdefault(step.keys, []).append(step)
 
-    def after(self, step: Step, end_offset: int) -> list[Step]:
+    def after(self, step: MappedChange, end_offset: int) -> list[MappedChange]:
         """What comes behind the batch of a step for its row; a truncate alone, where there is one."""
         found = (self.rows.get(keys, ()) for keys in (TRUNCATED, step.keys))
         return next((later for steps in found if (later := [each for each in steps if each.offset >= end_offset])), [])
@@ -72,12 +72,12 @@ class _Seen:
 class LookAhead:
     """Looks for later changes of rows. Different lanes may be asked for side by side."""
 
-    def __init__(self, read_on: ReadOn, steps_to: Callable[[TableId, int, bytes], list[Step]]) -> None:
+    def __init__(self, read_on: ReadOn, steps_to: Callable[[TableId, int, bytes], list[MappedChange]]) -> None:
         """`steps_to`: what a record brings to a target table."""
         self._read_on, self._steps_to = read_on, steps_to
         self._seen: dict[tuple[Lane, TableId], _Seen] = {}
 
-    def later(self, lane: Lane, end_offset: int, step: Step, others: Iterable[Step] = ()) -> Iterator[list[Step]]:
+    def later(self, lane: Lane, end_offset: int, step: MappedChange, others: Iterable[MappedChange] = ()) -> Iterator[list[MappedChange]]:
         """What a lane has of the step's row at or behind `end_offset`, in order from its last full change on: as soon as there is
         something, and again with each change more; or a truncate. What was read is kept for the next one who asks, and of `others`, who
         will. Raises NotYet when LOOK_SECONDS were not enough: the next call goes on from there; TargetError, BusError."""

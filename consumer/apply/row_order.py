@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cdcbus.consumer.apply.writer import count_superseded
-from cdcbus.consumer.merge.mapped_change import Key, Step
+from cdcbus.consumer.merge.mapped_change import Key, MappedChange
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.plugins.contracts import VERSION, LoadTransaction, RowVersion, TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import DataError, TargetRejected
@@ -20,7 +20,7 @@ TIME = slice(13)
 """The commit time in a place, before file, position and row."""
 
 
-def version_of(step: Step) -> RowVersion:
+def version_of(step: MappedChange) -> RowVersion:
     return RowVersion(step.came_ms, _place(step.change))
 
 
@@ -50,15 +50,15 @@ def is_older(one: RowVersion, other: RowVersion) -> bool:
 
 def newest(
     transaction: LoadTransaction,
-    steps: Sequence[Step],
+    steps: Sequence[MappedChange],
     versions: Mapping[TableId, TargetTable],
     report: BatchReport,
-) -> list[Step]:
+) -> list[MappedChange]:
     """The steps without those that are older than what the target holds of their rows; they are counted superseded. To be called once in a
     transaction that is not undone. `versions`: the tables that have a version table, and that. Raises TargetError."""
     transaction.may_be_freed(versions.keys())
-    by_table: dict[TableId, list[Step]] = {}
-    kept: list[Step] = []
+    by_table: dict[TableId, list[MappedChange]] = {}
+    kept: list[MappedChange] = []
     for step in steps:
         if step.plan.target.id in versions:
             by_table.setdefault(step.plan.target.id, []).extend(step.parts())
@@ -69,12 +69,14 @@ def newest(
     return sorted(kept, key=lambda step: step.offset)  # which keeps the order within a record
 
 
-def _newest_of(transaction: LoadTransaction, steps: Sequence[Step], versions: TargetTable, report: BatchReport) -> list[Step]:
+def _newest_of(
+    transaction: LoadTransaction, steps: Sequence[MappedChange], versions: TargetTable, report: BatchReport
+) -> list[MappedChange]:
     keys = sorted({step.keys[0] for step in steps if len(step.keys) == 1 and None not in step.keys[0]}, key=str)
     known = _known(transaction, versions, keys)
     now: dict[str, RowVersion] = {}
     held: dict[str, Key] = {}
-    kept: list[Step] = []
+    kept: list[MappedChange] = []
     for step in steps:
         if len(step.keys) != 1 or (key := step.keys[0]) not in known:
             kept.append(step)

@@ -9,7 +9,7 @@ from time import perf_counter
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.merge.columnar import NetTable
 from cdcbus.consumer.merge.fold import merge
-from cdcbus.consumer.merge.mapped_change import Step
+from cdcbus.consumer.merge.mapped_change import MappedChange
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.plugins.contracts import Counts, LoadTransaction, TableBatch
 from cdcbus.plugins.rowchange import RowChange, TableId
@@ -18,12 +18,12 @@ NOTHING_KNOWN: Mapping[TableId, NetTable] = {}
 
 
 def write_net(
-    task: LoadTask, transaction: LoadTransaction, steps: Sequence[Step], known: Mapping[TableId, NetTable] = NOTHING_KNOWN
+    task: LoadTask, transaction: LoadTransaction, steps: Sequence[MappedChange], known: Mapping[TableId, NetTable] = NOTHING_KNOWN
 ) -> BatchReport:
     """The net effect, with that which is known of other tables. Tables in the order of their weight, then of their first change; rows
     are deleted in the opposite order."""
     report = BatchReport()
-    tables: dict[TableId, list[Step]] = {}
+    tables: dict[TableId, list[MappedChange]] = {}
     for step in steps:
         tables.setdefault(step.plan.target.id, []).append(step)
     merged = [net_of(task, table_steps, report) for table_steps in tables.values()]
@@ -41,7 +41,7 @@ def write_net(
     return report
 
 
-def net_of(task: LoadTask, steps: Sequence[Step], report: BatchReport) -> TableBatch:
+def net_of(task: LoadTask, steps: Sequence[MappedChange], report: BatchReport) -> TableBatch:
     """Of steps to one table."""
     started, table = perf_counter(), steps[-1].plan.target
     changes = [change for step in steps for change in step.changes]
@@ -64,14 +64,14 @@ def _phases(batches: Sequence[TableBatch]) -> Iterator[TableBatch]:
             yield replace(batch, truncate=False, deletes=())
 
 
-def count_superseded(report: BatchReport, step: Step, changes: Sequence[RowChange]) -> None:
+def count_superseded(report: BatchReport, step: MappedChange, changes: Sequence[RowChange]) -> None:
     """Changes of a step that were left out."""
     table = report.table(step.plan.target.id)
     table.add_applied(changes, Counts())
     table.superseded += len(changes)
 
 
-def count_applied(report: BatchReport, steps: Sequence[Step], counts: Counts) -> None:
+def count_applied(report: BatchReport, steps: Sequence[MappedChange], counts: Counts) -> None:
     """Steps to one table that were written, and what the target said of them."""
     table = report.table(steps[0].plan.target.id)
     table.add_applied((change for step in steps for change in step.changes), counts)

@@ -14,14 +14,14 @@ from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange, TableId
 Key = tuple[Cell, ...]
 
 
-class Step(NamedTuple):
+class MappedChange(NamedTuple):
     """A mapped row change, the plan that mapped it, and the offset of its record. `held`: earlier changes of the same row, which another
     row has forbidden so far. `came_ms`: when the record came into Kafka, 0 where nobody asks."""
 
     offset: int
     plan: Plan
     change: RowChange
-    held: tuple[Step, ...] = ()
+    held: tuple[MappedChange, ...] = ()
     came_ms: int = 0
 
     @property
@@ -59,11 +59,11 @@ class Step(NamedTuple):
         """Whether what it leaves of its row does not depend on what was there before."""
         return self.change.after is None or not columns_missing(self.change, self.plan.target, self.change.after)
 
-    def holding(self, step: Step) -> Step:
+    def holding(self, step: MappedChange) -> MappedChange:
         """The same once an earlier one of the row, and all that it holds, is applied."""
         return self._replace(held=(*step.held, step._replace(held=()), *self.held))
 
-    def parts(self) -> Iterator[Step]:
+    def parts(self) -> Iterator[MappedChange]:
         """A change of the key as the delete and the insert that it comes to; any other as it is, and one that lacks a column."""
         before, after = self.change.before or {}, self.change.after or {}
         table, origin, row = self.change.table, self.change.origin, self.change.row
@@ -81,14 +81,14 @@ def _key(row: Row, names: Sequence[str]) -> Key:
 class SameRow:
     """Finds, in some steps, the next one of the same row."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
+    def __init__(self, steps: Sequence[MappedChange]) -> None:
         self._places: dict[tuple[TableId, Key | None], list[int]] = {}
         for place, step in enumerate(steps):
             keys: tuple[Key | None, ...] = (None,) if step.change.op is Op.TRUNCATE else step.keys
             for key in keys:
                 self._places.setdefault((step.plan.target.id, key), []).append(place)
 
-    def after(self, place: int, step: Step) -> int | None:
+    def after(self, place: int, step: MappedChange) -> int | None:
         """The place of the next one that is about the step's only row, a truncate of its table included."""
         if len(step.keys) != 1:
             return None

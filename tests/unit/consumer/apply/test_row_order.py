@@ -4,7 +4,7 @@ import pytest
 
 from cdcbus.consumer.apply.placing import Placing, choices_of
 from cdcbus.consumer.apply.row_order import NEAR_MS, is_older, version_of
-from cdcbus.consumer.merge.mapped_change import Step
+from cdcbus.consumer.merge.mapped_change import MappedChange
 from cdcbus.consumer.transform.mapper import Mapper
 from cdcbus.plugins.contracts import RowVersion, TargetColumn, TargetTable
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
@@ -24,7 +24,7 @@ def version(file: str, pos: int, second: int, came_ms: int, op: Op = Op.INSERT) 
     image = {"id": "1"}
     origin = Origin(file, pos, commit_us=second * 1_000_000)
     made = RowChange(MOVES, op, image if op is Op.DELETE else None, None if op is Op.DELETE else image, origin)
-    return version_of(Step(0, PLAN, made, (), came_ms))
+    return version_of(MappedChange(0, PLAN, made, (), came_ms))
 
 
 FIRST = version("b.000009", 900, 5, 1000)
