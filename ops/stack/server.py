@@ -15,7 +15,7 @@ class NotAnswering(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BinlogCoordinates:
     """Where one server of one stack lives, and whom it runs as (None: the caller)."""
 
     folder: Path
@@ -53,5 +53,5 @@ class Server:
     ports: tuple[str, ...]
     is_database: bool
     stop_signal: signal.Signals
-    prepare: Callable[[Place], list[str]]
-    check: Callable[[Place], None]
+    prepare: Callable[[BinlogCoordinates], list[str]]
+    check: Callable[[BinlogCoordinates], None]

@@ -12,13 +12,13 @@ SPAN: Final = 1 << 32
 
 @total_ordering
 @dataclass(frozen=True, slots=True)
-class Place:
+class BinlogCoordinates:
     """A byte of a binlog file. Of two places in the files of one server the earlier one is less: files are numbered."""
 
     file: str
     pos: int
 
-    def __lt__(self, other: Place) -> bool:
+    def __lt__(self, other: BinlogCoordinates) -> bool:
         return (_number(self.file), self.pos) < (_number(other.file), other.pos)
 
     def __str__(self) -> str:

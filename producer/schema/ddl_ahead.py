@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from heapq import merge
 
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.binlog.coordinates import Place
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.statements import Altered, Change, Created, Dropped, Renamed
 from cdcbus.producer.schema.ddl_scanner import DdlScan, Statement
 
@@ -21,12 +21,12 @@ class DdlAhead:
 
     def __init__(self, scan: DdlScan, changes: Callable[[Statement], list[Change]]) -> None:
         self._scan, self._changes = scan, changes
-        self._from: Place | None = None
-        self._to: Place | None = None
+        self._from: BinlogCoordinates | None = None
+        self._to: BinlogCoordinates | None = None
         self._all: deque[tuple[Statement, set[TableId | None]]] = deque()
         self._of: defaultdict[TableId | None, deque[Statement]] = defaultdict(deque)  # None: of changes that name no table
 
-    def between(self, after: Place, until: Place) -> Iterator[Statement]:
+    def between(self, after: BinlogCoordinates, until: BinlogCoordinates) -> Iterator[Statement]:
         """The statements that end behind `after` and not behind `until`, in order. Raises what `DdlScan.between` raises."""
         self._look(after, until)
         for statement, _ in self._all:
@@ -34,7 +34,7 @@ class DdlAhead:
                 break
             yield statement
 
-    def about(self, table: TableId | None, after: Place, until: Place) -> Iterator[Statement]:
+    def about(self, table: TableId | None, after: BinlogCoordinates, until: BinlogCoordinates) -> Iterator[Statement]:
         """Of the statements `between`, those with changes that name the table or none at all."""
         self._look(after, until)
         last = None
@@ -45,7 +45,7 @@ class DdlAhead:
                 last = statement
                 yield statement
 
-    def _look(self, after: Place, until: Place) -> None:
+    def _look(self, after: BinlogCoordinates, until: BinlogCoordinates) -> None:
         if self._from is None or self._to is None or not self._from <= after <= self._to:
             self._to = after
             self._all.clear()
@@ -69,7 +69,7 @@ class DdlAhead:
         return {key for change in self._changes(statement) for key in _names(change)}
 
 
-def _end(statement: Statement) -> Place:
+def _end(statement: Statement) -> BinlogCoordinates:
     return statement.end
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pymysqlreplication.constants import BINLOG
 
 from cdcbus.plugins.errors import PositionLost
-from cdcbus.producer.binlog.coordinates import Place, carried
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates, carried
 from cdcbus.producer.binlog.event_types import BEGIN, HEADER, INSIDE, ROW_STATEMENT
 from cdcbus.producer.binlog.mariadb_compression import QUERY_COMPRESSED, plain_query
 from cdcbus.producer.ddl.session_variables import (
@@ -35,14 +35,14 @@ class Statement:
     """A statement as the binlog has it. `end` is the place behind it; `thread` the session's number, `schema` its schema. `sql` is UTF-8,
     or, where the session's character set is not known to the last character, as it was sent."""
 
-    end: Place
+    end: BinlogCoordinates
     thread: int
     schema: str
     sql: bytes
     session: Session = PLAIN
 
 
-def statement(body: bytes, end: Place, charsets: Mapping[int, str], version: str) -> Statement:
+def statement(body: bytes, end: BinlogCoordinates, charsets: Mapping[int, str], version: str) -> Statement:
     """From a Query event's body. `charsets`: collation id -> character set; `version`: as the server names its own. Layout:
     "Query_log_event": thread, time, length of the schema's name, error, length of the variables, variables, schema, 0, text."""
     start = 13 + int.from_bytes(body[11:13], "little")
@@ -101,14 +101,14 @@ class DdlScan:
     """
 
     def __init__(
-        self, events: Callable[[Place], Iterator[list[bytes]]], checksum_bytes: int, charsets: Mapping[int, str], version: str
+        self, events: Callable[[BinlogCoordinates], Iterator[list[bytes]]], checksum_bytes: int, charsets: Mapping[int, str], version: str
     ) -> None:
         self._events, self._checksum_bytes, self._charsets, self._version = events, checksum_bytes, charsets, version
-        self._from: Place | None = None
-        self._to: Place | None = None
+        self._from: BinlogCoordinates | None = None
+        self._to: BinlogCoordinates | None = None
         self._found: list[Statement] = []
 
-    def between(self, after: Place, until: Place) -> list[Statement]:
+    def between(self, after: BinlogCoordinates, until: BinlogCoordinates) -> list[Statement]:
         """The statements that end behind `after` and not behind `until`, which the server must have written already.
         Raises PositionLost when it does not hold all between the two, and what `events` raises."""
         if not after < until:
@@ -125,7 +125,7 @@ class DdlScan:
             self._found += found
         return [one for one in self._found if after < one.end <= until]
 
-    def _read(self, start: Place, until: Place) -> tuple[list[Statement], Place]:
+    def _read(self, start: BinlogCoordinates, until: BinlogCoordinates) -> tuple[list[Statement], BinlogCoordinates]:
         """The statements from `start` to `until`, or to a place behind it, and that place."""
         if start.file != until.file or until.pos - start.pos > _SAID_BYTES:
             LOG.info("looking for DDL in the binlog from %s to %s", start, until)
@@ -137,12 +137,12 @@ class DdlScan:
                 body = event[19 : len(event) - checksum_bytes]
                 if kind == BINLOG.ROTATE_EVENT:
                     file = body[8:].decode()
-                    end = max(end, Place(file, int.from_bytes(body[:8], "little")))
+                    end = max(end, BinlogCoordinates(file, int.from_bytes(body[:8], "little")))
                     continue
                 if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
                     checksum_bytes = 4 if event[-5] == 1 else 0
                     version = version_of(body)
-                end = max(end, Place(file, carried(end.pos if end.file == file else 0, end_pos)))
+                end = max(end, BinlogCoordinates(file, carried(end.pos if end.file == file else 0, end_pos)))
                 if kind in (BINLOG.QUERY_EVENT, QUERY_COMPRESSED):
                     query = body if kind == BINLOG.QUERY_EVENT else plain_query(body)
                     if is_ddl(query[13 + int.from_bytes(query[11:13], "little") + query[8] + 1 :]):

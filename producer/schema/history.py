@@ -29,7 +29,7 @@ import orjson
 from cdcbus.plugins.contracts import SchemaStore
 from cdcbus.plugins.errors import PositionLost, UnreadableEvent, UnusableHistory
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.binlog.coordinates import Place
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.statements import Altered, Change, Created, Dropped, Renamed, SchemaAltered, SchemaDropped, changes, folded
 from cdcbus.producer.ddl.table_schema import TableSchema, leaves
 from cdcbus.producer.ddl.table_states import Missing, State, TemporaryTables, made, touches
@@ -62,7 +62,7 @@ class Scope(IntEnum):
 class Version:
     """A table from a place in the binlog on."""
 
-    place: Place
+    place: BinlogCoordinates
     state: State
 
 
@@ -83,12 +83,12 @@ class SchemaHistory:
         self._scope = Scope.ALL if is_needed else Scope.NOTHING
         self._is_loaded = False
         self._tables: dict[TableId, list[Version]] = {}
-        self._followed: Place | None = None
+        self._followed: BinlogCoordinates | None = None
         self._followed_on = ""  # the server whose files the stored places are in
         self._due = 0.0
         self._temporary = TemporaryTables()
 
-    def begin(self, place: Place) -> Iterator[None]:
+    def begin(self, place: BinlogCoordinates) -> Iterator[None]:
         """Reading begins at `place`: takes the tables that are not known yet, as they were there. Later calls do nothing.
 
         Of many tables that takes a while: it gives control back in between, and whoever does not go on leaves nothing behind."""
@@ -105,7 +105,7 @@ class SchemaHistory:
             yield from self._take(place)
         self._store_followed(place)
 
-    def move(self, old: Place, server: str, place: Place) -> Iterator[None]:
+    def move(self, old: BinlogCoordinates, server: str, place: BinlogCoordinates) -> Iterator[None]:
         """Reading goes on at `place`, by GTIDs: what the tables were at `old`, in the files of the server that was read before, they are
         there. `server`: that one's name, empty where the position does not tell it. Where the history is not of that server, this does
         nothing. Like `begin`, it gives control back in between."""
@@ -123,14 +123,14 @@ class SchemaHistory:
             yield from self._take(place)
         self._store_followed(place)
 
-    def _need(self, scope: Scope, place: Place) -> None:
+    def _need(self, scope: Scope, place: BinlogCoordinates) -> None:
         is_more = self._followed is not None and self._scope < scope is Scope.ALL
         self._scope = max(self._scope, scope)
         _finish(self.begin(place))
         if is_more:
             _finish(self._take(place))
 
-    def complete(self, table_map: TableMap, place: Place) -> TableMap:
+    def complete(self, table_map: TableMap, place: BinlogCoordinates) -> TableMap:
         """The table map, which stands at `place`, with the columns that the table had there.
         Raises UnreadableEvent with both shapes when they do not fit or are not known."""
         self._need(Scope.ALL, place)
@@ -147,7 +147,7 @@ class SchemaHistory:
         except UnreadableEvent as error:
             raise UnreadableEvent(f"{error}. {REMEDY}, or, if it was altered with sql_log_bin=0, delete {self._path(table)}") from error
 
-    def typed(self, table_map: TableMap, place: Place) -> TableMap:
+    def typed(self, table_map: TableMap, place: BinlogCoordinates) -> TableMap:
         """A complete table map, which stands at `place`, with what it leaves open of its columns' types.
         Raises UnreadableEvent, naming the columns, where that is not known."""
         self._need(Scope.OPEN_TYPES, place)
@@ -171,13 +171,13 @@ class SchemaHistory:
             )
         return found
 
-    def follow(self, statement: Statement, start: Place) -> None:
+    def follow(self, statement: Statement, start: BinlogCoordinates) -> None:
         """A statement that may be DDL, which starts at `start`: the new versions of the tables that it changes are stored."""
         _finish(self.begin(start))
         if self._scope:
             self._follow(statement)
 
-    def passed(self, place: Place) -> None:
+    def passed(self, place: BinlogCoordinates) -> None:
         """All before `place` was followed."""
         if self._scope and self._is_loaded and time.monotonic() >= self._due:
             self._store_followed(place)
@@ -212,7 +212,7 @@ class SchemaHistory:
         else:
             self._followed = None
 
-    def _caught_up(self, place: Place) -> bool:
+    def _caught_up(self, place: BinlogCoordinates) -> bool:
         """Follows the DDL that was passed over since the history was stored; whether the binlog still has it."""
         assert self._followed is not None
         try:
@@ -245,13 +245,13 @@ class SchemaHistory:
                 entries[_entry(table)] = self._text(table)
         self._store.save(entries)
 
-    def _take(self, place: Place) -> Iterator[None]:
+    def _take(self, place: BinlogCoordinates) -> Iterator[None]:
         """The tables of the task that have no version yet, as they were at `place`."""
         found: dict[TableId, State] = {}
         new = [table for table in map(self._folded, self._reader.tables()) if self._is_tracked(table) and table not in self._tables]
         if new:
             LOG.info("the schema history begins with %d tables as they are at %s", len(new), place)
-        read: dict[TableId, tuple[TableSchema | None, Place]] = {}
+        read: dict[TableId, tuple[TableSchema | None, BinlogCoordinates]] = {}
         size = max(TABLES_AT_ONCE, len(new) // PARTS)
         for at in range(0, len(new), size):
             some = new[at : at + size]
@@ -281,7 +281,7 @@ class SchemaHistory:
                 found.setdefault(table, Missing.UNKNOWN)
         self._keep(found, place)
 
-    def _keep(self, found: dict[TableId, State], place: Place) -> None:
+    def _keep(self, found: dict[TableId, State], place: BinlogCoordinates) -> None:
         """New versions; one that is there already is the same, read again."""
         changed = []
         for table, state in found.items():
@@ -302,7 +302,7 @@ class SchemaHistory:
                 return text
             del versions[0], self._tables[table][0]
 
-    def _store_followed(self, place: Place) -> None:
+    def _store_followed(self, place: BinlogCoordinates) -> None:
         self._due = time.monotonic() + FOLLOWED_SECONDS
         if self._followed is None or self._followed < place:
             self._followed = place
@@ -340,7 +340,7 @@ class SchemaHistory:
         state = before(table)
         return state is not Missing.DROPPED and (state is not None or table in self._tables)
 
-    def _known(self, table: TableId, place: Place, columns: Collection[str] = ()) -> TableSchema | None:
+    def _known(self, table: TableId, place: BinlogCoordinates, columns: Collection[str] = ()) -> TableSchema | None:
         """The table at `place` as a later version has it, else as it is now, if no DDL of it lies between, or none of these columns of it;
         else None. It may have been renamed: then it is looked for by its other names."""
         later = next((version for version in self._tables.get(table, ()) if version.place > place), None)
@@ -362,7 +362,7 @@ class SchemaHistory:
                     return now
                 at, until = max(at, until), end
 
-    def _version(self, table: TableId, place: Place, until: Place) -> TableSchema | None:
+    def _version(self, table: TableId, place: BinlogCoordinates, until: BinlogCoordinates) -> TableSchema | None:
         """The first version from `place` on, before `until`."""
         found = next((one for one in self._tables.get(table, ()) if place <= one.place < until), None)
         return found.state if found and isinstance(found.state, TableSchema) else None
@@ -376,13 +376,13 @@ class SchemaHistory:
                 return None
         return table
 
-    def _guesses(self, table: TableId, place: Place) -> Iterator[TableSchema]:
+    def _guesses(self, table: TableId, place: BinlogCoordinates) -> Iterator[TableSchema]:
         """What it was at `place`, as far as that can be found out, if it was not kept."""
         for find in (self._known, self._told):
             if found := find(table, place):
                 yield found
 
-    def _told(self, table: TableId, place: Place) -> TableSchema | None:
+    def _told(self, table: TableId, place: BinlogCoordinates) -> TableSchema | None:
         """The table at `place` by all DDL that the binlog still has from before it. Most tables that are renamed were made not long before:
         the last files are searched first."""
         files = [file for file in self._reader.files() if file <= place]
@@ -396,7 +396,7 @@ class SchemaHistory:
                 break
         return state if isinstance(state, TableSchema) else None
 
-    def _replayed(self, table: TableId, start: Place, place: Place) -> State | None:
+    def _replayed(self, table: TableId, start: BinlogCoordinates, place: BinlogCoordinates) -> State | None:
         """The table as DDL from `start` on made it until `place`, in whatever schema; None where it is older than that."""
         told = [(statement, change) for statement in self._scan.between(start, place) for change in self._changes(statement)]
         names = {table}  # that it had, and those of tables that it comes of
@@ -421,7 +421,7 @@ class SchemaHistory:
             states |= made(change, before, names, _nothing, partial(self._charset, place=end, ahead=self._replays))
         return states.get(table)
 
-    def _charset(self, schema: str, place: Place, ahead: DdlAhead) -> str:
+    def _charset(self, schema: str, place: BinlogCoordinates, ahead: DdlAhead) -> str:
         """What a schema gave its tables at `place`; empty where that cannot be known."""
         about = ahead.about(None, place, self._reader.end())
         if any(
@@ -443,14 +443,14 @@ class SchemaHistory:
     def _folded(self, table: TableId) -> TableId:
         return TableId(table.schema.lower(), table.table.lower()) if self._folds else table
 
-    def _state(self, table: TableId, place: Place) -> State | None:
+    def _state(self, table: TableId, place: BinlogCoordinates) -> State | None:
         earlier = [version.state for version in self._tables.get(table, ()) if version.place <= place]
         return earlier[-1] if earlier else None
 
     def _path(self, table: TableId) -> str:
         return f"{self._store.path}/{_entry(table)}"
 
-    def _unknown(self, table_map: TableMap, place: Place) -> str:
+    def _unknown(self, table_map: TableMap, place: BinlogCoordinates) -> str:
         now, _ = self._reader.read(self._folded(table_map.table))
         is_now = f"has {len(now.columns)}: {now}" if now else "is not there, or the user may not SELECT from it"
         return (
@@ -501,11 +501,11 @@ def _version(fields: Any) -> Version:
     return Version(_place(fields), state)
 
 
-def _place(fields: Any) -> Place:
+def _place(fields: Any) -> BinlogCoordinates:
     file, pos = fields["logfileName"], fields["offset"]
     if not isinstance(file, str) or type(pos) is not int:
         raise TypeError("logfileName and offset are no place")
-    return Place(file, pos)
+    return BinlogCoordinates(file, pos)
 
 
 class MemorySchemas:

@@ -13,7 +13,7 @@ from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.binlog.coordinates import Place
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.table_schema import GEOMETRIES, NAMED, PRIMARY, ROW_TIMES, TableColumn, TableSchema, UniqueKey, with_row_times
 from cdcbus.producer.decoding.column_types import (
     BINARY,
@@ -80,18 +80,18 @@ class SchemaReader:
             self._ask(f"SET SESSION {_SHOWS_HIDDEN_KEYS} = ON")
         self.folds_names = bool(self._ask("SELECT @@lower_case_table_names")[0][0])
 
-    def end(self) -> Place:
+    def end(self) -> BinlogCoordinates:
         """The end of the binlog now."""
         position = latest_position(self._connection)
-        return Place(position.file, position.pos)
+        return BinlogCoordinates(position.file, position.pos)
 
-    def start(self) -> Place:
+    def start(self) -> BinlogCoordinates:
         """Where the oldest binlog file that the server has starts."""
         return self.files()[0]
 
-    def files(self) -> list[Place]:
+    def files(self) -> list[BinlogCoordinates]:
         """Where each binlog file that the server has starts."""
-        return [Place(file, 4) for file, *_ in binlog_files(self._connection)]
+        return [BinlogCoordinates(file, 4) for file, *_ in binlog_files(self._connection)]
 
     def tables(self) -> list[TableId]:
         """All tables that the user may see, but for the server's own."""
@@ -101,12 +101,12 @@ class SchemaReader:
         )
         return [TableId(*row) for row in rows]
 
-    def read(self, table: TableId) -> tuple[TableSchema | None, Place]:
+    def read(self, table: TableId) -> tuple[TableSchema | None, BinlogCoordinates]:
         """The table, None where `read_all` leaves it out, and the place."""
         found, place = self.read_all([table])
         return found.get(table), place
 
-    def read_all(self, tables: Sequence[TableId]) -> tuple[dict[TableId, TableSchema], Place]:
+    def read_all(self, tables: Sequence[TableId]) -> tuple[dict[TableId, TableSchema], BinlogCoordinates]:
         """Those of the tables that are there and that the user may read, and a place in the binlog where they are as they were read: no DDL
         of them is under way then."""
         self._ask("BEGIN")

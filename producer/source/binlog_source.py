@@ -12,7 +12,7 @@ from cdcbus.plugins.contracts import SchemaStore
 from cdcbus.plugins.errors import PositionLost, SourceMisconfigured
 from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.plugins.start import AtGtid, AtTime, BinlogStart, Edge
-from cdcbus.producer.binlog.coordinates import SPAN, Place
+from cdcbus.producer.binlog.coordinates import SPAN, BinlogCoordinates
 from cdcbus.producer.binlog.dump_stream import BOUNDED, READ_BYTES, has_more, open_stream
 from cdcbus.producer.binlog.gtid import parse_gtids
 from cdcbus.producer.config import FetchTask
@@ -153,11 +153,11 @@ class BinlogSource:
 
     def _begin(self, history: SchemaHistory, position: BinlogPosition) -> Iterator[None]:
         with servers.reported(self._config):
-            here, before = Place(position.file, position.pos), self._read_before
+            here, before = BinlogCoordinates(position.file, position.pos), self._read_before
             if self._server.has_files_of(position):
                 yield from history.begin(here)
             elif before is not None and before.file:
-                yield from history.move(Place(before.file, before.pos), before.server_uuid, here)
+                yield from history.move(BinlogCoordinates(before.file, before.pos), before.server_uuid, here)
 
     def _history(self) -> SchemaHistory:
         server = self._server
@@ -167,7 +167,7 @@ class BinlogSource:
         scan = DdlScan(self._events_until_now, 4 if server.has_checksum else 0, server.charsets, server.version)
         return SchemaHistory(self._schemas, reader, scan, self._filter.accepts, server.identity, is_needed=row_metadata.upper() != "FULL")
 
-    def _events_until_now(self, place: Place) -> Iterator[list[bytes]]:
+    def _events_until_now(self, place: BinlogCoordinates) -> Iterator[list[bytes]]:
         with servers.reported(self._config), closing(servers.connect(self._config)) as stream:
             yield from open_stream(stream, self._server, BinlogPosition(place.file, place.pos), BOUNDED)
 

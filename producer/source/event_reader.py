@@ -14,7 +14,7 @@ from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.plugins.rowchange import Origin, TableId
 from cdcbus.producer.binlog import event_types as kinds
 from cdcbus.producer.binlog import tagged_gtid
-from cdcbus.producer.binlog.coordinates import Place, carried
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates, carried
 from cdcbus.producer.binlog.event_types import HEADER, HEARTBEATS
 from cdcbus.producer.binlog.gtid import commit_us, gtids_before_file, mysql_gtid, parse_gtids
 from cdcbus.producer.binlog.mariadb_compression import PLAIN_ROWS, QUERY_COMPRESSED, plain_query, plain_rows
@@ -153,15 +153,15 @@ class Reading:
             yield self._batch()
         self._payload = None
 
-    def _place(self) -> Place:
+    def _place(self) -> BinlogCoordinates:
         """Where the event starts."""
-        return Place(self.file, self._start)
+        return BinlogCoordinates(self.file, self._start)
 
     def _batch(self) -> Batch:
         position = None
         if edge := self._edge:
             position = self._position(edge)
-            self._schema.passed(Place(position.file, position.pos))
+            self._schema.passed(BinlogCoordinates(position.file, position.pos))
         closed, opened, kept = self._parts[: self._closed], self._parts[self._closed :], list[Part]()
         if self._is_xa:
             opened, kept = kept, opened
@@ -330,7 +330,7 @@ class Reading:
         self._query(event, body[:13] + body[26:], timestamp)
 
     def _statement(self, body: bytes) -> Statement:
-        return statement(body, Place(self.file, self._pos), self._server.charsets, self._version)
+        return statement(body, BinlogCoordinates(self.file, self._pos), self._server.charsets, self._version)
 
     def _fills_table(self, body: bytes) -> bool:
         created = self._statement(body)
@@ -368,13 +368,13 @@ class Reading:
             return bool(self._gtid) and self._published_gtids.covers(parse_gtids(self._gtid, is_mariadb=self._server.is_mariadb))
         return self._is_before_published(self._place())
 
-    def _is_before_published(self, place: Place) -> bool:
+    def _is_before_published(self, place: BinlogCoordinates) -> bool:
         published = self._published
         if published is None:
             return False
         if self._published_gtids is not None:
             return self._executed is None or not self._executed.covers(self._published_gtids)
-        return place < Place(published.file, published.pos)
+        return place < BinlogCoordinates(published.file, published.pos)
 
     def _open_rows(self) -> list[Rows]:
         return [part for part in self._parts[self._closed :] if isinstance(part, Rows)]
@@ -417,7 +417,7 @@ class Reading:
         if self._gtid and self._executed is not None:
             self._executed.add(self._gtid)
         self._edge = self._ended_at = (self.file, self._pos, (self._commit_us or timestamp * 1_000_000) // 1000, self._created_ms)
-        if self._published and not self._is_before_published(Place(self.file, self._pos)):
+        if self._published and not self._is_before_published(BinlogCoordinates(self.file, self._pos)):
             self._published = self._published_gtids = None
         self._gtid, self._server_uuid, self._commit_us = "", self._server.server_uuid, 0
         self._in_transaction, self._is_xa, self._is_first, self._is_given_out = False, False, True, False

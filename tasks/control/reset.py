@@ -14,7 +14,7 @@ from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs, lanes_of
 from cdcbus.plugins.errors import ConfigError, PositionError, PositionLost
 from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.plugins.start import AfterOffset, AtTime, Edge, Replay
-from cdcbus.producer.binlog.coordinates import Place
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.source.binlog_source import BinlogSource
@@ -154,7 +154,7 @@ def _in_binlog(task: FetchTask, word: str, stored: str) -> Target:
 
 
 def _bytes_between(task: FetchTask, before: BinlogPosition, after: BinlogPosition) -> str:
-    places = [Place(position.file, position.pos) for position in (before, after)]
+    places = [BinlogCoordinates(position.file, position.pos) for position in (before, after)]
     if places[0] == places[1]:
         return f"stays at {_described(after)}"
     with closing(servers.connect(task.source, ASK_SECONDS)) as connection, servers.reported(task.source):

@@ -17,7 +17,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.start_offsets import LIBRARY_LOG, Lane, TopicLogs
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.registry import make_converter
-from cdcbus.producer.binlog.coordinates import Place
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.server import connection as servers
 
@@ -177,7 +177,7 @@ class _FetchLag:
                 self._connection = servers.connect(self._source, ASK_SECONDS)
                 self._variables = servers.global_variables(self._connection, (*_EXPIRY, _MOST_BYTES))
             end = servers.latest_position(self._connection)
-            is_at_end = Place(position.file, position.pos) >= Place(end.file, end.pos)
+            is_at_end = BinlogCoordinates(position.file, position.pos) >= BinlogCoordinates(end.file, end.pos)
             files = [] if position.file == end.file else servers.binlog_files(self._connection)
             skew_seconds = self._skew_seconds()
         except (CdcError, pymysql.Error, OSError):

@@ -15,7 +15,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.binlog.coordinates import Place
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.statements import Altered, Change, Created, Dropped, changes
 from cdcbus.producer.ddl.table_schema import TableSchema, UniqueKey, apply
 from cdcbus.producer.decoding.charsets import encoded
@@ -227,7 +227,7 @@ class Grammar:
 class Ran:
     """A statement that the server took: its end, and the table before and after it."""
 
-    end: Place
+    end: BinlogCoordinates
     before: TableSchema | None
     after: TableSchema | None
 
@@ -287,7 +287,7 @@ def test_a_text_says_what_the_server_makes_of_it(
         if len(ran) == STATEMENTS:
             break
     with BinlogSource(fetch_task(source, name)) as binlog:
-        statements: list[Statement] = binlog._history()._scan.between(Place(start.file, start.pos), ran[-1].end)
+        statements: list[Statement] = binlog._history()._scan.between(BinlogCoordinates(start.file, start.pos), ran[-1].end)
     wrong, strange = [], []
     by_end = {statement.end: statement for statement in statements}
     for one in ran:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.binlog.coordinates import Place
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.statements import Change, Renamed, SchemaAltered, SchemaDropped, Unread, changes
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema
 from cdcbus.producer.schema import history as schema_history
@@ -33,8 +33,8 @@ TEXTS = (
 )
 
 
-def at(number: int) -> Place:
-    return Place(f"mysql-bin.{1 + number // 7:06}", 100 * number)
+def at(number: int) -> BinlogCoordinates:
+    return BinlogCoordinates(f"mysql-bin.{1 + number // 7:06}", 100 * number)
 
 
 class Binlog:
@@ -42,9 +42,9 @@ class Binlog:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.statements = [Statement(at(number + 1), 1, "s", text.encode()) for number, text in enumerate(texts)]
-        self.read: list[tuple[Place, Place]] = []
+        self.read: list[tuple[BinlogCoordinates, BinlogCoordinates]] = []
 
-    def between(self, after: Place, until: Place) -> list[Statement]:
+    def between(self, after: BinlogCoordinates, until: BinlogCoordinates) -> list[Statement]:
         self.read.append((after, until))
         return [one for one in self.statements if after < one.end <= until]
 
@@ -77,19 +77,19 @@ class Reader:
 
     folds_names = False
 
-    def end(self) -> Place:
+    def end(self) -> BinlogCoordinates:
         return at(TABLES)
 
-    def start(self) -> Place:
+    def start(self) -> BinlogCoordinates:
         return at(0)
 
     def tables(self) -> list[TableId]:
         return [TableId("s", f"t{number}") for number in range(TABLES)]
 
-    def read(self, table: TableId) -> tuple[TableSchema, Place]:
+    def read(self, table: TableId) -> tuple[TableSchema, BinlogCoordinates]:
         return self.read_all([table])[0][table], at(TABLES)
 
-    def read_all(self, tables: Sequence[TableId]) -> tuple[dict[TableId, TableSchema], Place]:
+    def read_all(self, tables: Sequence[TableId]) -> tuple[dict[TableId, TableSchema], BinlogCoordinates]:
         columns = tuple(TableColumn(name, "int", "", True) for name in ("id", "c"))
         return {table: TableSchema(columns, (), "utf8mb4") for table in tables}, at(TABLES)
 

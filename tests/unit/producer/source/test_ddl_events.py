@@ -6,7 +6,7 @@ import pytest
 
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import Origin, TableDdl, TableId
-from cdcbus.producer.binlog.coordinates import Place
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import DdlConfig, FilterConfig
 from cdcbus.producer.ddl.statements import Named, named
 from cdcbus.producer.schema.ddl_scanner import Statement
@@ -54,7 +54,7 @@ def test_statements_name_their_tables_and_what_happens_to_them(sql: str, expecte
 def read(*texts: str | bytes, truncates: bool = True, definitions: bool = True, folds_names: bool = False) -> list[TableDdl]:
     """Of one session, where the task reads `s.a` alone."""
     reader = DdlReader(TableFilter(FilterConfig(regexes=(r"s\.a",))), DdlConfig(truncates, definitions), folds_names=folds_names)
-    statements = [Statement(Place("bin.1", 5), 7, "s", text if isinstance(text, bytes) else text.encode()) for text in texts]
+    statements = [Statement(BinlogCoordinates("bin.1", 5), 7, "s", text if isinstance(text, bytes) else text.encode()) for text in texts]
     return [ddl for statement in statements for ddl in reader.read(statement, ORIGIN)]
 
 
