@@ -15,7 +15,7 @@ UNUSED_SECONDS = 0.05  # of a turn in which there is nothing to read
 LONGEST_SECONDS = 1.0  # of a batch: whoever is held up does not hold up the others
 
 
-class Turns:
+class BatchScheduler:
     """First come, first served. Thread-safe.
 
     A task that found nothing to read when it had its turn begins later without one, as it has waited for longer than the others.
@@ -58,4 +58,4 @@ class Turns:
             self._waiting.pop(who).set()
 
 
-TURNS = Turns()  # of this process
+TURNS = BatchScheduler()  # of this process

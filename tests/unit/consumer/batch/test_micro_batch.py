@@ -25,7 +25,7 @@ from cdcbus.consumer.batch.batch_size import TURN_SECONDS, BatchSize
 from cdcbus.consumer.batch.executor_batch import Outcome, Span
 from cdcbus.consumer.batch.micro_batch import POOL, SMALL, Batches
 from cdcbus.consumer.batch.progress import Progress
-from cdcbus.consumer.batch.scheduler import Turns
+from cdcbus.consumer.batch.scheduler import BatchScheduler
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets import checkpoint
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
@@ -401,7 +401,7 @@ def test_others_have_their_turns_once_a_batch_is_fetched_and_the_next_one_waits_
     due: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scheduler, "monotonic", lambda: 0.0)
-    taken, run, over, more, behind = Turns(1), Run(World()), Event(), Event(), list[Mapping[Lane, int]]()
+    taken, run, over, more, behind = BatchScheduler(1), Run(World()), Event(), Event(), list[Mapping[Lane, int]]()
     monkeypatch.setattr(micro_batch, "TURNS", taken)
 
     @contextmanager

@@ -9,7 +9,7 @@ from threading import Event
 import pytest
 
 from cdcbus.consumer.batch import scheduler
-from cdcbus.consumer.batch.scheduler import LONGEST_SECONDS, UNUSED_SECONDS, Turns
+from cdcbus.consumer.batch.scheduler import LONGEST_SECONDS, UNUSED_SECONDS, BatchScheduler
 from tests.support.waiting import wait_until
 
 
@@ -17,7 +17,7 @@ class Waiters:
     """Threads that wait for their turns, on a clock that only the test moves."""
 
     def __init__(self, pool: ThreadPoolExecutor, at_once: int) -> None:
-        self.seconds, self.turns, self._pool = 0.0, Turns(at_once), pool
+        self.seconds, self.turns, self._pool = 0.0, BatchScheduler(at_once), pool
         self._ended: dict[str, Event] = {}
 
     def comes(self, who: str) -> Future[None]:
