@@ -99,9 +99,12 @@ def run(
                 with suppress(CdcError):
                     take_over(applier, positions, replace(starts, offsets=progress.next_offsets, last=last))
 
-        with dead_letters_of(task) as letters, closing(make_applier(task, stop, letters.put if letters else None)) as applier:
-            if letters and not applier.is_dry_run:
-                letters.open()
+        with (
+            dead_letters_of(task) as dead_letters,
+            closing(make_applier(task, stop, dead_letters.put if dead_letters else None)) as applier,
+        ):
+            if dead_letters and not applier.is_dry_run:
+                dead_letters.open()
             applier.check_targets()
             positions = StoredPositions(stores, is_dry_run=applier.is_dry_run)
             start()

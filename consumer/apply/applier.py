@@ -58,7 +58,7 @@ class _Prepared:
     net: NetColumns | None
     steps: Sequence[MappedChange]
     report: BatchReport
-    letters: list[DeadLetter] | None
+    dead_letters: list[DeadLetter] | None
     versions: Mapping[TableId, TargetTable] = field(default_factory=dict)
     alone: Sequence[TargetTable] = ()
 
@@ -295,19 +295,19 @@ class LaneApplier:
         return partial(self._write, self._prepared(lane, records))
 
     def _prepared(self, lane: Lane, records: Records) -> _Prepared:
-        started, report, letters = perf_counter(), BatchReport(records=len(records)), self._letters()
+        started, report, dead_letters = perf_counter(), BatchReport(records=len(records)), self._dead_letters()
         net = self._net_columns(records)
-        steps = self._steps(lane, records.take(net.plain) if net else records, report, letters)
+        steps = self._steps(lane, records.take(net.plain) if net else records, report, dead_letters)
         report.decode_ms = (perf_counter() - started) * 1000
         if net and not self._scattered.isdisjoint(net.tables):  # which the steps have shown
-            return self._in_rows(_Prepared(lane, records, net, steps, report, letters))
-        return self._ordered(_Prepared(lane, records, net, steps, report, letters))
+            return self._in_rows(_Prepared(lane, records, net, steps, report, dead_letters))
+        return self._ordered(_Prepared(lane, records, net, steps, report, dead_letters))
 
     def _in_rows(self, prepared: _Prepared) -> _Prepared:
         """The same without columns."""
-        lane, records, letters = prepared.lane, prepared.records, self._letters()
+        lane, records, dead_letters = prepared.lane, prepared.records, self._dead_letters()
         report = BatchReport(records=len(records), decode_ms=prepared.report.decode_ms)
-        return self._ordered(_Prepared(lane, records, None, self._steps(lane, records, report, letters), report, letters))
+        return self._ordered(_Prepared(lane, records, None, self._steps(lane, records, report, dead_letters), report, dead_letters))
 
     def _ordered(self, prepared: _Prepared) -> _Prepared:
         """With the version tables that it takes; they are made outside of its transaction."""
@@ -325,12 +325,12 @@ class LaneApplier:
         """Whether changes of one row may be in several lanes, as far as is known. A version table says so for good."""
         return bool(table.key) and (self._are_all_scattered or table.id in self._scattered or self._loader.is_coarse(table))
 
-    def _letters(self) -> list[DeadLetter] | None:
+    def _dead_letters(self) -> list[DeadLetter] | None:
         return None if self._put_dead_letters is None else []
 
-    def _tell_dead_letters(self, letters: Sequence[DeadLetter]) -> None:
-        for letter in letters:
-            LOG.warning("task %s: record %s would become a dead letter: %s", self._task.task_id, letter.record, letter.reason)
+    def _tell_dead_letters(self, dead_letters: Sequence[DeadLetter]) -> None:
+        for dead_letter in dead_letters:
+            LOG.warning("task %s: record %s would become a dead letter: %s", self._task.task_id, dead_letter.record, dead_letter.reason)
 
     def _write(self, prepared: _Prepared, end_offset: int, mzxid: int, settled_before: int, is_hasty: bool) -> BatchReport:
         end, reason = end_offset, ""
@@ -387,9 +387,9 @@ class LaneApplier:
             with self._loader.transaction() as transaction:
                 if attempt.is_checked_at_once:
                     transaction.check_at_once()
-                report, letters = self._written(transaction, prepared, part, attempt)
-                if letters and self._put_dead_letters:
-                    self._put_dead_letters(letters)  # before the offset moves past them
+                report, dead_letters = self._written(transaction, prepared, part, attempt)
+                if dead_letters and self._put_dead_letters:
+                    self._put_dead_letters(dead_letters)  # before the offset moves past them
                 if prepared.alone and transaction.has_version_table(prepared.alone):
                     raise _Late
                 transaction.store_offset(done, seen)
@@ -409,19 +409,19 @@ class LaneApplier:
         is_told = attempt.is_told
         if prepared.net:
             if report := self._columns_written(transaction, prepared, prepared.net):
-                return report, prepared.letters
+                return report, prepared.dead_letters
             prepared, is_told = self._in_rows(prepared), True
         superseded = BatchReport()
         steps = [step for step in prepared.steps if step.offset not in attempt.refused]
         steps = self._newest(transaction, prepared, steps, superseded)
-        letters = None if prepared.letters is None else [*prepared.letters]
+        dead_letters = None if prepared.dead_letters is None else [*prepared.dead_letters]
         settling = Settling(
             self._task,
             self._look_ahead,
             transaction,
             part,
             steps,
-            letters,
+            dead_letters,
             is_merging=self._is_merging,
             is_sure=attempt.is_sure,
             is_told=is_told,
@@ -431,7 +431,7 @@ class LaneApplier:
         for offset, reason in attempt.refused.items():
             settling.bury([step for step in prepared.steps if step.offset == offset], reason)
         settling.settle()
-        return settling.report, letters
+        return settling.report, dead_letters
 
     def _newest(
         self, transaction: LoadTransaction, prepared: _Prepared, steps: list[MappedChange], report: BatchReport
@@ -497,7 +497,7 @@ class LaneApplier:
 
     # Records to steps
 
-    def _steps(self, lane: Lane, records: Records, report: BatchReport, letters: list[DeadLetter] | None) -> list[MappedChange]:
+    def _steps(self, lane: Lane, records: Records, report: BatchReport, dead_letters: list[DeadLetter] | None) -> list[MappedChange]:
         """The row changes that the task wants, under the target's names, in order."""
         steps: list[MappedChange] = []
         known: dict[int, tuple[Table, list[Plan]]] = {}  # by identity, see Route.plan
@@ -513,7 +513,7 @@ class LaneApplier:
             except UnmappedColumn:
                 raise
             except DataError as error:
-                refuse(letters, lane, offset, error)
+                refuse(dead_letters, lane, offset, error)
                 report.unread += 1
         return steps
 

@@ -80,16 +80,16 @@ class Settling:
         transaction: LoadTransaction,
         part: LanePart,
         steps: list[MappedChange],
-        letters: list[DeadLetter] | None,
+        dead_letters: list[DeadLetter] | None,
         *,
         is_merging: bool,
         is_sure: bool,
         is_told: bool,
     ) -> None:
-        """`letters`: None where there are to be none. `is_merging`: see Loader. `is_sure`: the target's tables are known to be what the
+        """`dead_letters`: None where there are to be none. `is_merging`: see Loader. `is_sure`: the target's tables are known to be what the
         rows were made for. `is_told`: the log says already that the net effect is refused."""
         self._task, self._look_ahead, self._is_merging = task, look_ahead, is_merging
-        self._transaction, self._part, self._steps, self._letters = transaction, part, steps, letters
+        self._transaction, self._part, self._steps, self._dead_letters = transaction, part, steps, dead_letters
         self._is_sure, self._is_told = is_sure, is_told
         self._done = 0
         self._put_off: list[_Forbidden] = []
@@ -242,7 +242,7 @@ class Settling:
     def _give_up_put_off(self, step: MappedChange, reason: DataError | TargetRejected) -> None:
         is_alone = [each.change for each in self._steps if each.offset == step.offset] == [step.change]
         is_curable = isinstance(reason, RowConflict) and step.offset >= self._part.settled_before
-        if self._is_sure and self._letters is not None and not is_curable and not is_alone:
+        if self._is_sure and self._dead_letters is not None and not is_curable and not is_alone:
             raise Again(step.offset, reason)
         self._give_up([step], reason)
 
@@ -297,7 +297,7 @@ class Settling:
 
     def bury(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
         """Makes a dead letter of a record, of these steps."""
-        refuse(self._letters, self._part.lane, steps[0].offset, error)
+        refuse(self._dead_letters, self._part.lane, steps[0].offset, error)
         for step in steps:
             failed = self.report.table(step.plan.target.id)
             failed.rows, failed.failed = failed.rows + 1, failed.failed + 1

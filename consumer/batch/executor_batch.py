@@ -249,10 +249,10 @@ def _apply_slices(applier: Applier, outcome: Outcome, span: Span, slices: Iterab
 def _applier(pickled: bytes) -> Applier:
     task: LoadTask = pickle.loads(pickled)
 
-    def put_dead_letters(letters: Sequence[DeadLetter]) -> None:
+    def put_dead_letters(dead_letters: Sequence[DeadLetter]) -> None:
         with DeadLetterTopic(task) as topic:
             topic.open()  # other executors may have put some, too
-            topic.put(letters)
+            topic.put(dead_letters)
 
     return make_applier(task, Event(), None if task.on_error is OnError.STOP else put_dead_letters)
 

@@ -176,22 +176,22 @@ class Forwarder:
         Raises DataError, naming the record, unless it becomes a dead letter; OffsetConflict when somebody else has sent records of the lane
         since `seen` was; BusRejected, BusUnavailable, ConfigError.
         """
-        report, letters = BatchReport(records=len(records)), list[DeadLetter]()
+        report, dead_letters = BatchReport(records=len(records)), list[DeadLetter]()
         if not records:
             return report
         started = perf_counter()
         outlet = self._outlet(lane)
-        made = list(self._made(lane, records, outlet, report, letters))
+        made = list(self._made(lane, records, outlet, report, dead_letters))
         self.check_circle({written.topic for _, written in made})
         decoded = perf_counter()
         self._send(outlet, self.seen.get(lane), made)
-        letters += outlet.letters()
-        if letters and self._put_dead_letters:
-            self._put_dead_letters(letters)  # before the offset moves past them
+        dead_letters += outlet.dead_letters()
+        if dead_letters and self._put_dead_letters:
+            self._put_dead_letters(dead_letters)  # before the offset moves past them
         applied = perf_counter()
         _count(report, [one for one in made if one[0] not in outlet.too_large])
         last = records.last_before(end_offset)
-        if (made or letters) and (done := outlet.commit(end_offset, mzxid, last)):  # else it does no harm to read the records again
+        if (made or dead_letters) and (done := outlet.commit(end_offset, mzxid, last)):  # else it does no harm to read the records again
             self.seen[lane] = done
         report.decode_ms, report.apply_ms = (decoded - started) * 1000, (applied - decoded) * 1000
         report.commit_ms = (perf_counter() - applied) * 1000
@@ -205,7 +205,7 @@ class Forwarder:
 
     # Records to records
 
-    def _made(self, lane: Lane, records: Records, outlet: _Outlet, report: BatchReport, letters: list[DeadLetter]) -> Iterator[_Made]:
+    def _made(self, lane: Lane, records: Records, outlet: _Outlet, report: BatchReport, dead_letters: list[DeadLetter]) -> Iterator[_Made]:
         for (offset, value), headers in zip(records, records.header_lists(), strict=True):
             if value is None:
                 continue
@@ -215,7 +215,7 @@ class Forwarder:
             except (DataError, UnreadableEvent) as error:
                 if self._put_dead_letters is None:
                     raise type(error)(f"record {lane[0]}[{lane[1]}]@{offset}: {error}") from error
-                letters.append(DeadLetter(*lane, offset, str(error)))
+                dead_letters.append(DeadLetter(*lane, offset, str(error)))
                 report.unread += 1
 
     def _made_of(self, offset: int, value: bytes, carried: list[Header], outlet: _Outlet, report: BatchReport) -> Iterator[_Made]:
@@ -352,7 +352,7 @@ class _Outlet(KafkaWriter[_Large]):
             self._produce(topic, records)
         self.flush()
 
-    def letters(self) -> list[DeadLetter]:
+    def dead_letters(self) -> list[DeadLetter]:
         """Of the records that were too large."""
         return [DeadLetter(*self._lane, offset, reason) for offset, reason in self.too_large.items()]
 

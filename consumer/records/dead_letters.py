@@ -56,11 +56,11 @@ class DeadLetter(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class OpenLetter:
+class OpenDeadLetter:
     """A letter as the topic holds it: `key`, `value` and `headers` are the original record's; `time` is when it was put. `origin` is the
     offset at which the record came first, another one than the letter's where it has been replayed before: its row's state is of then."""
 
-    letter: DeadLetter
+    dead_letter: DeadLetter
     time: str
     key: bytes | None
     value: bytes
@@ -68,11 +68,11 @@ class OpenLetter:
     origin: int
 
 
-def refuse(letters: list[DeadLetter] | None, lane: Lane, offset: int, error: DataError | TargetRejected) -> None:
+def refuse(dead_letters: list[DeadLetter] | None, lane: Lane, offset: int, error: DataError | TargetRejected) -> None:
     """Makes a letter of a record. Raises the error, naming the record, where there are to be no letters."""
-    if letters is None:
+    if dead_letters is None:
         raise type(error)(f"record {lane[0]}[{lane[1]}]@{offset}: {error}") from error
-    letters.append(DeadLetter(*lane, offset, str(error)))
+    dead_letters.append(DeadLetter(*lane, offset, str(error)))
 
 
 class DeadLetterTopic:
@@ -109,65 +109,68 @@ class DeadLetterTopic:
     def open(self) -> None:
         """Makes the topic where it is missing, and counts the task's open letters: needed before the first `put`. Raises BusError."""
         self._make_topic()
-        self._open = {letter.letter.record for letter in self.letters()}
+        self._open = {dead_letter.dead_letter.record for dead_letter in self.dead_letters()}
 
-    def put(self, letters: Sequence[DeadLetter]) -> None:
+    def put(self, dead_letters: Sequence[DeadLetter]) -> None:
         """Returns when Kafka has acknowledged a letter for each. Raises DataError beyond the limit, and then puts none; BusError."""
         with self._lock:
-            new = {letter.record for letter in letters}
+            new = {dead_letter.record for dead_letter in dead_letters}
             if len(self._open | new) > self._config.limit:
-                self._open = {each.letter.record for each in self.letters()}  # some may have been settled
+                self._open = {each.dead_letter.record for each in self.dead_letters()}  # some may have been settled
             records = self._open | new
             if len(records) > self._config.limit:
                 raise DataError(
                     f"task {self._task_id}: {len(records)} dead letters would be open, loader.deadletterLimit is {self._config.limit}; "
-                    f"the last is record {letters[-1].record}: {letters[-1].reason}. Look at them with "
+                    f"the last is record {dead_letters[-1].record}: {dead_letters[-1].reason}. Look at them with "
                     "`cdcbus dlq list`, replay or drop them"
                 )
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
-            messages = [self._message(letter, now, original) for letter, original in zip(letters, self._originals(letters), strict=True)]
+            messages = [
+                self._message(dead_letter, now, original)
+                for dead_letter, original in zip(dead_letters, self._originals(dead_letters), strict=True)
+            ]
             self._send(messages)
             self._open = records
-        for letter in letters:
-            LOG.warning("task %s: dead letter %s: %s", self._task_id, letter.record, letter.reason)
+        for dead_letter in dead_letters:
+            LOG.warning("task %s: dead letter %s: %s", self._task_id, dead_letter.record, dead_letter.reason)
 
-    def letters(self) -> list[OpenLetter]:
+    def dead_letters(self) -> list[OpenDeadLetter]:
         """The task's open letters, by topic, partition and offset. Raises BusError."""
-        found: dict[bytes, OpenLetter | None] = {}
+        found: dict[bytes, OpenDeadLetter | None] = {}
         for message in self._all(self._config.topic):
             key = message.key() or b""
             if key.startswith(self._key("").encode()):
-                found[key] = None if message.value() is None else _open_letter(message)
-        return sorted((letter for letter in found.values() if letter), key=lambda each: each.letter[:3])
+                found[key] = None if message.value() is None else _open_dead_letter(message)
+        return sorted((dead_letter for dead_letter in found.values() if dead_letter), key=lambda each: each.dead_letter[:3])
 
-    def replay(self, letters: Iterable[OpenLetter]) -> None:
+    def replay(self, dead_letters: Iterable[OpenDeadLetter]) -> None:
         """Puts the original records to the ends of their partitions, in order, each acknowledged before its letter is settled. A crash in
         between leaves letters that have been replayed. Raises BusError."""
-        letters = sorted(letters, key=lambda each: (each.letter.topic, each.letter.partition, each.origin))
+        dead_letters = sorted(dead_letters, key=lambda each: (each.dead_letter.topic, each.dead_letter.partition, each.origin))
         now = datetime.now(UTC).isoformat(timespec="milliseconds").encode()
         self._send(
             [
                 {
-                    "topic": each.letter.topic,
-                    "partition": each.letter.partition,
+                    "topic": each.dead_letter.topic,
+                    "partition": each.dead_letter.partition,
                     "key": each.key,
                     "value": without_epoch(each.value, self._converter),
                     "headers": [*each.headers, (REPLAYED, now), (REPLAYED_OFFSET, str(each.origin).encode())],
                 }
-                for each in letters
+                for each in dead_letters
             ]
         )
-        self.drop(letters)
+        self.drop(dead_letters)
 
-    def outdated(self, letters: Iterable[OpenLetter], tell: Callable[[str], None] = LOG.info) -> dict[str, str]:
+    def outdated(self, dead_letters: Iterable[OpenDeadLetter], tell: Callable[[str], None] = LOG.info) -> dict[str, str]:
         """Of the letters that a replay would put after a newer record with the same key: why, by the letter's record.
 
         Reads each partition once, from the oldest of its letters to the end, and tells how far it is. Records that are replayed together
         keep their order. Records that Kafka does not hold any more may have been newer. Raises BusError."""
         found: dict[str, str] = {}
-        lanes: defaultdict[Lane, list[OpenLetter]] = defaultdict(list)
-        for each in letters:
-            lanes[each.letter.topic, each.letter.partition].append(each)
+        lanes: defaultdict[Lane, list[OpenDeadLetter]] = defaultdict(list)
+        for each in dead_letters:
+            lanes[each.dead_letter.topic, each.dead_letter.partition].append(each)
         with self._consumer() as consumer:
             for lane, its in sorted(lanes.items()):
                 try:
@@ -177,14 +180,14 @@ class DeadLetterTopic:
                 newest = self._newest(consumer, lane, its, end, tell)
                 for each in its:
                     if reason := _why_outdated(each, newest.get(each.key), begin, end):
-                        found[each.letter.record] = reason
+                        found[each.dead_letter.record] = reason
         return found
 
     def _newest(
-        self, consumer: Consumer, lane: Lane, letters: Sequence[OpenLetter], end: int, tell: Callable[[str], None]
+        self, consumer: Consumer, lane: Lane, dead_letters: Sequence[OpenDeadLetter], end: int, tell: Callable[[str], None]
     ) -> dict[bytes | None, tuple[int, int]]:
         """Of each letter's key the newest record that is not replayed with them: its origin and its offset."""
-        keys, replayed = {each.key for each in letters}, {each.origin for each in letters}
+        keys, replayed = {each.key for each in dead_letters}, {each.origin for each in dead_letters}
         newest: dict[bytes | None, tuple[int, int]] = {}
         told = monotonic()
         consumer.assign([TopicPartition(*lane, min(replayed) + 1)])
@@ -198,19 +201,21 @@ class DeadLetterTopic:
                 told = monotonic()
         return newest
 
-    def drop(self, letters: Iterable[OpenLetter]) -> None:
+    def drop(self, dead_letters: Iterable[OpenDeadLetter]) -> None:
         """Settles letters. Raises BusError."""
-        self._send([{"topic": self._config.topic, "key": self._key(each.letter.record).encode(), "value": None} for each in letters])
+        self._send(
+            [{"topic": self._config.topic, "key": self._key(each.dead_letter.record).encode(), "value": None} for each in dead_letters]
+        )
 
     def _key(self, record: str) -> str:
         return f"{self._task_id}\n{record}"
 
-    def _message(self, letter: DeadLetter, now: str, original: Message) -> Mapping[str, Any]:
-        ours = {"task": self._task_id, **letter._asdict(), "time": now}
+    def _message(self, dead_letter: DeadLetter, now: str, original: Message) -> Mapping[str, Any]:
+        ours = {"task": self._task_id, **dead_letter._asdict(), "time": now}
         headers: Headers = [*(original.headers() or []), *((f"{PREFIX}{name}", str(value).encode()) for name, value in ours.items())]
         if original.key() is not None:
             headers.append((f"{PREFIX}key", _bytes(original.key())))
-        return {"topic": self._config.topic, "key": self._key(letter.record).encode(), "value": original.value(), "headers": headers}
+        return {"topic": self._config.topic, "key": self._key(dead_letter.record).encode(), "value": original.value(), "headers": headers}
 
     def _send(self, messages: Sequence[Mapping[str, Any]]) -> None:
         failures: list[KafkaError] = []
@@ -252,28 +257,28 @@ class DeadLetterTopic:
 
     # Reading
 
-    def _originals(self, letters: Sequence[DeadLetter]) -> list[Message]:
+    def _originals(self, dead_letters: Sequence[DeadLetter]) -> list[Message]:
         """The records themselves. Raises BusError when one is not there any more."""
         found: dict[str, Message] = {}
-        ordered = sorted({letter.record: letter for letter in letters}.values())
+        ordered = sorted({dead_letter.record: dead_letter for dead_letter in dead_letters}.values())
         with self._consumer() as consumer:
             for _, lane in groupby(ordered, key=itemgetter(0, 1)):
                 found |= self._originals_of(consumer, lane)
-        return [found[letter.record] for letter in letters]
+        return [found[dead_letter.record] for dead_letter in dead_letters]
 
-    def _originals_of(self, consumer: Consumer, letters: Iterable[DeadLetter]) -> dict[str, Message]:
+    def _originals_of(self, consumer: Consumer, dead_letters: Iterable[DeadLetter]) -> dict[str, Message]:
         """Of letters of one partition, by offset. What lies between near ones is read as well: to go to another place costs a fetch."""
         found: dict[str, Message] = {}
         records: Iterator[Message] = iter(())
-        for letter in letters:
-            message = _skip_to(records, letter.offset)
+        for dead_letter in dead_letters:
+            message = _skip_to(records, dead_letter.offset)
             if message is None:
-                consumer.assign([TopicPartition(letter.topic, letter.partition, letter.offset)])
-                records = self._read(consumer, letter.topic)
+                consumer.assign([TopicPartition(dead_letter.topic, dead_letter.partition, dead_letter.offset)])
+                records = self._read(consumer, dead_letter.topic)
                 message = next(records, None)
-            if message is None or message.offset() != letter.offset:
-                raise BusUnavailable(f"record {letter.record}, a dead letter, cannot be read once more from Kafka at {self._servers}")
-            found[letter.record] = message
+            if message is None or message.offset() != dead_letter.offset:
+                raise BusUnavailable(f"record {dead_letter.record}, a dead letter, cannot be read once more from Kafka at {self._servers}")
+            found[dead_letter.record] = message
         return found
 
     def _all(self, topic: str) -> Iterator[Message]:
@@ -331,14 +336,14 @@ def _skip_to(records: Iterator[Message], offset: int) -> Message | None:
     return None
 
 
-def _open_letter(message: Message) -> OpenLetter:
+def _open_dead_letter(message: Message) -> OpenDeadLetter:
     headers: Headers = [(name, None if value is None else _bytes(value)) for name, value in cast(Headers, message.headers() or [])]
     ours = {name.removeprefix(PREFIX): value or b"" for name, value in headers if name.startswith(PREFIX)}
-    letter = DeadLetter(ours["topic"].decode(), int(ours["partition"]), int(ours["offset"]), ours["reason"].decode())
+    dead_letter = DeadLetter(ours["topic"].decode(), int(ours["partition"]), int(ours["offset"]), ours["reason"].decode())
     # Only the last of each name is ours: a record that was replayed and refused again brings those of its first time.
     own = [header for header in headers if not header[0].startswith(PREFIX)]
-    origin = int(ours.get("replayed.offset", letter.offset))
-    return OpenLetter(letter, ours["time"].decode(), ours.get("key"), _bytes(message.value()), own, origin)
+    origin = int(ours.get("replayed.offset", dead_letter.offset))
+    return OpenDeadLetter(dead_letter, ours["time"].decode(), ours.get("key"), _bytes(message.value()), own, origin)
 
 
 def _origin(message: Message) -> int:
@@ -347,15 +352,15 @@ def _origin(message: Message) -> int:
     return int(headers.get(REPLAYED_OFFSET) or message.offset() or 0)
 
 
-def _why_outdated(letter: OpenLetter, newest: tuple[int, int] | None, begin: int, end: int) -> str:
+def _why_outdated(dead_letter: OpenDeadLetter, newest: tuple[int, int] | None, begin: int, end: int) -> str:
     """Empty where the letter's record is known to be the newest of its key. The partition has the offsets from `begin` to `end`."""
-    topic, partition, _, _ = letter.letter
-    if newest is not None and newest[0] > letter.origin:
-        why = "with the same key is newer" if letter.key is not None else "is newer, and without keys none tells which row it is of"
+    topic, partition, _, _ = dead_letter.dead_letter
+    if newest is not None and newest[0] > dead_letter.origin:
+        why = "with the same key is newer" if dead_letter.key is not None else "is newer, and without keys none tells which row it is of"
         return f"record {topic}/{partition}/{newest[1]} {why}"
-    if end <= letter.letter.offset:
+    if end <= dead_letter.dead_letter.offset:
         return f"{topic}[{partition}] ends at {end}, so it is another log than the one that had the record"
-    if begin > letter.origin + 1:
+    if begin > dead_letter.origin + 1:
         return f"{topic}[{partition}] begins at {begin} by now, and what it had before may have been newer"
     return ""
 

@@ -66,8 +66,8 @@ class LetterCounts:
             if key not in counted:
                 counted[key] = self._count(access_of(task), topic)
             counts = counted[key]
-            if counts is not None and nodes.open_letters(task_id) != counts[task_id] and nodes.swimlanes(task_id):
-                nodes.put_open_letters(task_id, counts[task_id])
+            if counts is not None and nodes.open_dead_letters(task_id) != counts[task_id] and nodes.swimlanes(task_id):
+                nodes.put_open_dead_letters(task_id, counts[task_id])
 
     def _task(self, task_id: str) -> FetchTask | LoadTask | None:
         """None where it keeps no letters, or its text makes no task."""

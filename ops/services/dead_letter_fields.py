@@ -5,26 +5,26 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from cdcbus.consumer.records.dead_letters import OpenLetter
+from cdcbus.consumer.records.dead_letters import OpenDeadLetter
 from cdcbus.ops.services.dead_letters import FetchLetter
 
 
-def fields_of(each: OpenLetter | FetchLetter) -> dict[str, Any]:
+def fields_of(each: OpenDeadLetter | FetchLetter) -> dict[str, Any]:
     """Without cells."""
     if isinstance(each, FetchLetter):
-        return {"record": each.letter.record, "time": each.time, "reason": each.letter.reason}
-    letter = each.letter
+        return {"record": each.dead_letter.record, "time": each.time, "reason": each.dead_letter.reason}
+    dead_letter = each.dead_letter
     return {
-        "record": letter.record,
-        "topic": letter.topic,
-        "partition": letter.partition,
-        "offset": letter.offset,
+        "record": dead_letter.record,
+        "topic": dead_letter.topic,
+        "partition": dead_letter.partition,
+        "offset": dead_letter.offset,
         "time": each.time,
-        "reason": letter.reason,
+        "reason": dead_letter.reason,
     }
 
 
-def original_of(each: OpenLetter | FetchLetter) -> dict[str, Any]:
+def original_of(each: OpenDeadLetter | FetchLetter) -> dict[str, Any]:
     """The record with its cells; of one that Kafka did not take, what is known of it: its key, its table, its place in the binlog."""
     if isinstance(each, FetchLetter):
         return {name: _text(value) for name, value in each.fields.items()}

@@ -35,7 +35,7 @@ class LargeRow(NamedTuple):
 class FetchLetter:
     """A letter as the topic holds it. `fields` are its headers: topic, table, key, position, row, bytes. `time` is when it was put."""
 
-    letter: LargeRow
+    dead_letter: LargeRow
     time: str
     fields: dict[str, bytes]
 
@@ -54,7 +54,7 @@ class FetchLetters:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def letters(self) -> list[FetchLetter]:
+    def dead_letters(self) -> list[FetchLetter]:
         """In the order in which they were put. Raises BusError."""
         found: dict[bytes, FetchLetter | None] = {}
         own = self._key("")
@@ -64,10 +64,10 @@ class FetchLetters:
             for record in log.records(self._topic, starts, ends):
                 if record.key is not None and record.key.startswith(own):
                     found.pop(record.key, None)
-                    found[record.key] = None if record.value is None else _letter(record, record.key.removeprefix(own).decode())
-        return [letter for letter in found.values() if letter is not None]
+                    found[record.key] = None if record.value is None else _dead_letter(record, record.key.removeprefix(own).decode())
+        return [dead_letter for dead_letter in found.values() if dead_letter is not None]
 
-    def drop(self, letters: Sequence[FetchLetter]) -> None:
+    def drop(self, dead_letters: Sequence[FetchLetter]) -> None:
         """Settles letters. Raises BusUnavailable."""
         failures: list[KafkaError] = []
 
@@ -75,8 +75,8 @@ class FetchLetters:
             failures.extend([error] if error else [])
 
         producer = _producer(self._access)
-        for each in letters:
-            producer.produce(self._topic, key=self._key(each.letter.record), value=None, on_delivery=on_delivery)
+        for each in dead_letters:
+            producer.produce(self._topic, key=self._key(each.dead_letter.record), value=None, on_delivery=on_delivery)
         if producer.flush(WAIT_SECONDS) or failures:
             reason = failures[0].str() if failures else f"no answer within {WAIT_SECONDS:g} s"
             raise BusUnavailable(f"Kafka at {self._access.servers} does not take what settles the letters in {self._topic}: {reason}")
@@ -97,7 +97,7 @@ def _producer(access: Access) -> Producer:
         raise ConfigError(f"settings of the Kafka client (kafka.*): {error.args[0].str()}") from error
 
 
-def _letter(record: KafkaRecord, place: str) -> FetchLetter:
+def _dead_letter(record: KafkaRecord, place: str) -> FetchLetter:
     fields = {name.removeprefix(PREFIX): value or b"" for name, value in record.headers if name.startswith(PREFIX)}
     time = datetime.fromtimestamp(record.time_ms / 1000, UTC).isoformat(timespec="milliseconds")
     return FetchLetter(LargeRow(place, fields.pop("reason", b"").decode()), time, fields)

@@ -24,7 +24,7 @@ from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
 
 if TYPE_CHECKING:
     from cdcbus.consumer.config import LoadTask
-    from cdcbus.consumer.records.dead_letters import DeadLetterTopic, OpenLetter
+    from cdcbus.consumer.records.dead_letters import DeadLetterTopic, OpenDeadLetter
     from cdcbus.ops.services.dead_letters import FetchLetter, FetchLetters
     from cdcbus.producer.config import FetchTask
 
@@ -129,10 +129,10 @@ def silence(bus: WebBus, task_ids: Collection[str], seconds: float, who: str) ->
         alarm_silence.silence(bus.client, task_id, seconds, who)
 
 
-def dead_letters(bus: WebBus, task_id: str) -> list[OpenLetter | FetchLetter]:
+def dead_letters(bus: WebBus, task_id: str) -> list[OpenDeadLetter | FetchLetter]:
     """The open letters of a task. Takes up to 30 s when Kafka is away."""
-    with _letters(bus, task_id) as topic:
-        return [*topic.letters()]
+    with _dead_letters(bus, task_id) as topic:
+        return [*topic.dead_letters()]
 
 
 def dlq_replay(bus: WebBus, task_id: str, records: Collection[str] | None, who: str, force: bool = False) -> int:
@@ -141,25 +141,25 @@ def dlq_replay(bus: WebBus, task_id: str, records: Collection[str] | None, who: 
     from cdcbus.ops.services.dead_letters import NO_REPLAY, FetchLetters
     from cdcbus.tasks.control.dead_letters import chosen_letters, replay_letters
 
-    with _letters(bus, task_id) as topic:
+    with _dead_letters(bus, task_id) as topic:
         if isinstance(topic, FetchLetters):
             raise ConfigError(NO_REPLAY)
-        letters = chosen_letters(topic, records)
-        replay_letters(bus.client, topic, task_id, letters, who, force)
-    return len(letters)
+        dead_letters = chosen_letters(topic, records)
+        replay_letters(bus.client, topic, task_id, dead_letters, who, force)
+    return len(dead_letters)
 
 
 def dlq_drop(bus: WebBus, task_id: str, records: Collection[str] | None, who: str) -> int:
     """Settles letters (None: all) without applying them; how many."""
     from cdcbus.tasks.control.dead_letters import chosen_letters, drop_letters
 
-    with _letters(bus, task_id) as topic:
-        letters: list[Any] = chosen_letters(topic, records)
-        drop_letters(bus.client, topic, task_id, letters, who)
-    return len(letters)
+    with _dead_letters(bus, task_id) as topic:
+        dead_letters: list[Any] = chosen_letters(topic, records)
+        drop_letters(bus.client, topic, task_id, dead_letters, who)
+    return len(dead_letters)
 
 
-def _letters(bus: WebBus, task_id: str) -> DeadLetterTopic | FetchLetters:
+def _dead_letters(bus: WebBus, task_id: str) -> DeadLetterTopic | FetchLetters:
     from cdcbus.ops.services.dead_letters import letters_of
 
     return letters_of(stored_task(bus, task_id))

@@ -58,7 +58,7 @@ class Task(BaseModel):
     is_by_hand: bool
     since: str
     restarts: int
-    open_letters: int | None
+    open_dead_letters: int | None
     progress: Progress | None
 
 
@@ -287,9 +287,9 @@ def undo(task_id: str, what: Undo, bus: _Bus, who: _Who) -> NewPosition:
 
 
 @router.get("/tasks/{task_id}/dlq", summary="Its open dead letters")
-def letters(task_id: str, bus: _Bus) -> list[Letter]:
+def dead_letters(task_id: str, bus: _Bus) -> list[Letter]:
     found = actions.dead_letters(bus, task_id)
-    return [Letter(record=each.letter.record, time=each.time, reason=each.letter.reason) for each in found]
+    return [Letter(record=each.dead_letter.record, time=each.time, reason=each.dead_letter.reason) for each in found]
 
 
 @router.post("/tasks/{task_id}/dlq/replay", summary="Put original records to the ends of their partitions, and settle their letters")

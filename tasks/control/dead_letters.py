@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 from kazoo.client import KazooClient
 
-from cdcbus.consumer.records.dead_letters import DeadLetterTopic, OpenLetter
+from cdcbus.consumer.records.dead_letters import DeadLetterTopic, OpenDeadLetter
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
@@ -27,7 +27,7 @@ class Named(Protocol):
 
 class Letter(Protocol):
     @property
-    def letter(self) -> Named: ...
+    def dead_letter(self) -> Named: ...
 
 
 L = TypeVar("L", bound=Letter)
@@ -36,39 +36,39 @@ L = TypeVar("L", bound=Letter)
 class LetterBox(Protocol[L]):
     """The letters of a task, whichever kind it is of."""
 
-    def letters(self) -> list[L]: ...
+    def dead_letters(self) -> list[L]: ...
 
-    def drop(self, letters: list[L]) -> None: ...
+    def drop(self, dead_letters: list[L]) -> None: ...
 
 
 def chosen_letters(topic: LetterBox[L], records: Collection[str] | None) -> list[L]:
     """The letters of these records, in order; None: all. Raises ConfigError for one that is not open, and BusError."""
-    letters = topic.letters()
+    dead_letters = topic.dead_letters()
     if records is None:
-        return letters
-    unknown = set(records) - {each.letter.record for each in letters}
+        return dead_letters
+    unknown = set(records) - {each.dead_letter.record for each in dead_letters}
     if unknown:
         raise ConfigError(f"no open dead letter: {', '.join(sorted(unknown))}; `cdcbus dlq list` prints those that are")
-    return [each for each in letters if each.letter.record in records]
+    return [each for each in dead_letters if each.dead_letter.record in records]
 
 
 def replay_letters(
     client: KazooClient,
     topic: DeadLetterTopic,
     task_id: str,
-    letters: list[OpenLetter],
+    dead_letters: list[OpenDeadLetter],
     by: str,
     force: bool = False,
     tell: Callable[[str], None] = LOG.info,
 ) -> None:
     """Puts the original records to the ends of their partitions, and settles the letters. Raises ConfigError, with nothing done, where a
     row would go back in time, unless it is to be forced."""
-    if letters:
-        with audited(client, by, _what("dlq replay", letters), f"task {task_id}"):
+    if dead_letters:
+        with audited(client, by, _what("dlq replay", dead_letters), f"task {task_id}"):
             if not force:
-                _refuse_outdated(topic.outdated(letters, tell))
-            topic.replay(letters)
-        _tell_fewer(client, task_id, len(letters))
+                _refuse_outdated(topic.outdated(dead_letters, tell))
+            topic.replay(dead_letters)
+        _tell_fewer(client, task_id, len(dead_letters))
 
 
 def _refuse_outdated(outdated: dict[str, str]) -> None:
@@ -82,23 +82,23 @@ def _refuse_outdated(outdated: dict[str, str]) -> None:
     )
 
 
-def drop_letters(client: KazooClient, topic: LetterBox[L], task_id: str, letters: list[L], by: str) -> None:
+def drop_letters(client: KazooClient, topic: LetterBox[L], task_id: str, dead_letters: list[L], by: str) -> None:
     """Settles the letters; their changes are not applied."""
-    if letters:
-        with audited(client, by, _what("dlq drop", letters), f"task {task_id}"):
-            topic.drop(letters)
-        _tell_fewer(client, task_id, len(letters))
+    if dead_letters:
+        with audited(client, by, _what("dlq drop", dead_letters), f"task {task_id}"):
+            topic.drop(dead_letters)
+        _tell_fewer(client, task_id, len(dead_letters))
 
 
-def _tell_fewer(client: KazooClient, task_id: str, letters: int) -> None:
+def _tell_fewer(client: KazooClient, task_id: str, dead_letters: int) -> None:
     """At once, where a node has counted them; it counts anew in a while."""
     nodes = TaskNodes(client)
-    if known := nodes.open_letters(task_id):
-        nodes.put_open_letters(task_id, max(0, known - letters))
+    if known := nodes.open_dead_letters(task_id):
+        nodes.put_open_dead_letters(task_id, max(0, known - dead_letters))
 
 
-def _what(command: str, letters: Sequence[Letter]) -> str:
+def _what(command: str, dead_letters: Sequence[Letter]) -> str:
     """With the records, as far as a note can hold them."""
-    named = [each.letter.record for each in letters[:NAMED]]
-    more = f" and {len(letters) - NAMED} more" if len(letters) > NAMED else ""
+    named = [each.dead_letter.record for each in dead_letters[:NAMED]]
+    more = f" and {len(dead_letters) - NAMED} more" if len(dead_letters) > NAMED else ""
     return f"{command} {' '.join(named)}{more}"

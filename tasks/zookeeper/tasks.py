@@ -261,13 +261,13 @@ class TaskNodes:
         fields = {"taskId": task_id, **_fields(stat), "tables": to_json(stat.tables)}
         put_node(self.client, f"{TASKS}/{task_id}/stat", fields)
 
-    def open_letters(self, task_id: str) -> int | None:
+    def open_dead_letters(self, task_id: str) -> int | None:
         """Dead letters, as they were counted last; None where nobody has."""
         node = get_node(self.client, f"{TASKS}/{task_id}/letters")
         return None if node is None else node.number("open")
 
-    def put_open_letters(self, task_id: str, letters: int) -> None:
-        put_node(self.client, f"{TASKS}/{task_id}/letters", {"taskId": task_id, "open": letters, "at": now()})
+    def put_open_dead_letters(self, task_id: str, dead_letters: int) -> None:
+        put_node(self.client, f"{TASKS}/{task_id}/letters", {"taskId": task_id, "open": dead_letters, "at": now()})
 
     def locks(self, task_id: str) -> dict[str, JsonNode]:
         """Who holds each swimlane that is held, damaged nodes too."""
@@ -290,7 +290,7 @@ class TaskNodes:
 @dataclass(frozen=True, slots=True)
 class Status:
     """A task as operators see it. `is_by_hand`: run by `task run`, not by a node. `stat` is None where it is of an earlier process.
-    `open_letters`: its dead letters, as a node has counted them last."""
+    `open_dead_letters`: its dead letters, as a node has counted them last."""
 
     task_id: str
     state: State
@@ -300,7 +300,7 @@ class Status:
     run: Run | None = None
     stat: Stat | None = None
     is_by_hand: bool = False
-    open_letters: int | None = None
+    open_dead_letters: int | None = None
 
     @property
     def is_running(self) -> bool:
@@ -317,7 +317,9 @@ def status_of(nodes: TaskNodes, task_id: str) -> Status:
     holder = next(iter(nodes.locks(task_id).values()), None)
     runner = None if holder is None else holder.number("processId")
     current = stat if stat is not None and stat.process_id == runner else None
-    status = Status(task_id, State.NEW, node_id=claim or "", order=order, run=run, stat=current, open_letters=nodes.open_letters(task_id))
+    status = Status(
+        task_id, State.NEW, node_id=claim or "", order=order, run=run, stat=current, open_dead_letters=nodes.open_dead_letters(task_id)
+    )
     if claim is None and holder is not None and not holder.text("nodeId"):
         place = f"process {runner} on {holder.text('hostName') or '?'} runs it by hand"
         state = current.state if current else State.STARTING

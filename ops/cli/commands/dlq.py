@@ -19,7 +19,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.process_identity import operator
 
 if TYPE_CHECKING:
-    from cdcbus.consumer.records.dead_letters import DeadLetterTopic, OpenLetter
+    from cdcbus.consumer.records.dead_letters import DeadLetterTopic, OpenDeadLetter
     from cdcbus.ops.services.dead_letters import FetchLetter, FetchLetters
     from cdcbus.tasks.control.bus_settings import BusSettings
     from cdcbus.tasks.control.dead_letters import LetterBox
@@ -62,16 +62,16 @@ def list_letters(word: str, as_json: bool, bus: BusSettings) -> None:
     from cdcbus.ops.services.dead_letter_fields import fields_of
 
     with _topic(word, bus) as topic:
-        letters = topic.letters()
+        dead_letters = topic.dead_letters()
     if as_json:
-        print_json([fields_of(each) for each in letters])
+        print_json([fields_of(each) for each in dead_letters])
         return
-    if not letters:
+    if not dead_letters:
         click.echo("no dead letters are open")
         return
     table = Table(Column("record", no_wrap=True), "time", "reason", box=None)  # the name of a record is for copying
-    for each in letters:
-        table.add_row(each.letter.record, each.time, each.letter.reason)
+    for each in dead_letters:
+        table.add_row(each.dead_letter.record, each.time, each.dead_letter.reason)
     Console().print(table)
 
 
@@ -85,8 +85,8 @@ def show(word: str, records: tuple[str, ...], as_json: bool, bus: BusSettings) -
     from cdcbus.ops.services.dead_letter_fields import fields_of, original_of
 
     with _topic(word, bus) as topic:
-        letters = _chosen(topic, records, takes_all=not records)
-    fields = [{**fields_of(each), **original_of(each)} for each in letters]
+        dead_letters = _chosen(topic, records, takes_all=not records)
+    fields = [{**fields_of(each), **original_of(each)} for each in dead_letters]
     if as_json:
         print_json(fields)
         return
@@ -115,13 +115,13 @@ def replay(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, forc
     with _topic(word, bus) as topic:
         if isinstance(topic, FetchLetters):
             raise ConfigError(NO_REPLAY)
-        letters = _chosen(topic, records, takes_all)
-        if letters and not yes:
+        dead_letters = _chosen(topic, records, takes_all)
+        if dead_letters and not yes:
             warning = " Newer states of their rows are overwritten" if force else ""
-            click.confirm(f"Put {len(letters)} records to the ends of their partitions?{warning}", abort=True, err=True)
+            click.confirm(f"Put {len(dead_letters)} records to the ends of their partitions?{warning}", abort=True, err=True)
         with bus_client(bus) as client:
-            replay_letters(client, topic, topic.task_id, letters, operator(), force, partial(click.echo, err=True))
-    _print_settled(letters, "records replayed", as_json)
+            replay_letters(client, topic, topic.task_id, dead_letters, operator(), force, partial(click.echo, err=True))
+    _print_settled(dead_letters, "records replayed", as_json)
 
 
 @dlq.command()
@@ -136,21 +136,21 @@ def drop(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, as_jso
     from cdcbus.tasks.control.dead_letters import drop_letters
 
     with _topic(word, bus) as topic:
-        letters = _chosen(topic, records, takes_all)
-        if letters and not yes:
-            click.confirm(f"Drop {len(letters)} dead letters? Their changes are not applied", abort=True, err=True)
+        dead_letters = _chosen(topic, records, takes_all)
+        if dead_letters and not yes:
+            click.confirm(f"Drop {len(dead_letters)} dead letters? Their changes are not applied", abort=True, err=True)
         with bus_client(bus) as client:
-            drop_letters(client, topic, topic.task_id, letters, operator())
-    _print_settled(letters, "dead letters dropped", as_json)
+            drop_letters(client, topic, topic.task_id, dead_letters, operator())
+    _print_settled(dead_letters, "dead letters dropped", as_json)
 
 
-def _print_settled(letters: Sequence[OpenLetter | FetchLetter], done: str, as_json: bool) -> None:
+def _print_settled(dead_letters: Sequence[OpenDeadLetter | FetchLetter], done: str, as_json: bool) -> None:
     from cdcbus.ops.services.dead_letter_fields import fields_of
 
     if as_json:
-        print_json([fields_of(each) for each in letters])
+        print_json([fields_of(each) for each in dead_letters])
     else:
-        click.echo(f"{len(letters)} {done}")
+        click.echo(f"{len(dead_letters)} {done}")
 
 
 @contextmanager

@@ -44,10 +44,10 @@ def list_tasks(as_json: bool, bus: BusSettings) -> None:
     if as_json:
         print_json([as_fields(status) for status in found])
     elif found:
-        has_letters = any(status.open_letters for status in found)
+        has_letters = any(status.open_dead_letters for status in found)
         print_table(
             _columns(HEADING, "letters", has_letters),
-            [_columns(_row(s), f"{s.open_letters:,}" if s.open_letters else "", has_letters) for s in found],
+            [_columns(_row(s), f"{s.open_dead_letters:,}" if s.open_dead_letters else "", has_letters) for s in found],
         )
     else:
         click.echo(f"there is no task at {bus.zookeeper}; put one there: cdcbus task import FILE", err=True)
@@ -64,14 +64,14 @@ def as_fields(status: Status) -> dict[str, object]:
         "is_by_hand": status.is_by_hand,
         "since": run.since if run else "",
         "restarts": run.restarts if run else 0,
-        "open_letters": status.open_letters,
+        "open_letters": status.open_dead_letters,
         "progress": asdict(stat) if stat else None,
     }
 
 
-def _columns(cells: tuple[str, ...], letters: str, has_letters: bool) -> tuple[str, ...]:
+def _columns(cells: tuple[str, ...], dead_letters: str, has_letters: bool) -> tuple[str, ...]:
     """With a column of dead letters before the last one, where there are any."""
-    return (*cells[:-1], letters, cells[-1]) if has_letters else cells
+    return (*cells[:-1], dead_letters, cells[-1]) if has_letters else cells
 
 
 def _row(status: Status) -> tuple[str, ...]:
@@ -140,8 +140,8 @@ def _print_status(found: Status, locks: dict[str, str], minutes: list[Minute], f
         click.echo(f"  {lane}: {holder}")
     if stat is not None:
         print_progress(stat, last_hour(minutes, time.time()))
-    if found.open_letters:
-        click.echo(f"  open dead letters: {found.open_letters:,}; cdcbus dlq list {found.task_id}")
+    if found.open_dead_letters:
+        click.echo(f"  open dead letters: {found.open_dead_letters:,}; cdcbus dlq list {found.task_id}")
     if run and run.log:
         click.echo(f"  log: {run.host}:{run.log}")
     print_failures(failures)

@@ -435,8 +435,8 @@ def _letter_count(bus: WebBus, task: FetchTask | LoadTask, away: dict[str, str])
     servers = access_of(task).servers
     if servers not in away:
         try:
-            letters = actions.dead_letters(bus, task.task_id)
-            return {"open": len(letters), "newest": max((letter.time for letter in letters), default=""), "away": ""}
+            dead_letters = actions.dead_letters(bus, task.task_id)
+            return {"open": len(dead_letters), "newest": max((dead_letter.time for dead_letter in dead_letters), default=""), "away": ""}
         except CdcError as error:
             away[servers] = str(error)
     return {"open": None, "newest": "", "away": away[servers]}
@@ -446,12 +446,12 @@ def _letter_count(bus: WebBus, task: FetchTask | LoadTask, away: dict[str, str])
 def task_letters_page(request: Request, task_id: str, done: str = "") -> Response:
     """With the records themselves for those who may see rows."""
     bus = bus_of(request)
-    letters = sorted(actions.dead_letters(bus, task_id), key=lambda each: each.time, reverse=True)
+    dead_letters = sorted(actions.dead_letters(bus, task_id), key=lambda each: each.time, reverse=True)
     shows_cells = bus.token is None or is_logged_in(request)
     values = {
         "task_id": task_id,
-        "open": len(letters),
-        "letters": [letter_row(each, shows_cells) for each in letters[:SHOWN]],
+        "open": len(dead_letters),
+        "letters": [letter_row(each, shows_cells) for each in dead_letters[:SHOWN]],
         "no_replay": NO_REPLAY if isinstance(actions.stored_task(bus, task_id), FetchTask) else "",
         "done": DONE.get(done, ""),
     }

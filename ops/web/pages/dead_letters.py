@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cdcbus.consumer.records.dead_letters import OpenLetter
+from cdcbus.consumer.records.dead_letters import OpenDeadLetter
 from cdcbus.ops.services.dead_letter_fields import original_of
 from cdcbus.ops.services.dead_letters import FetchLetter
 from cdcbus.ops.services.row_view import printable
@@ -25,12 +25,12 @@ class LetterRow:
     parts: Sequence[tuple[str, str]]
 
 
-def letter_row(each: OpenLetter | FetchLetter, shows_cells: bool) -> LetterRow:
+def letter_row(each: OpenDeadLetter | FetchLetter, shows_cells: bool) -> LetterRow:
     parts = original_of(each) if shows_cells or isinstance(each, FetchLetter) else {}
     if not shows_cells:
         parts = {name: parts[name] for name in PLACES if name in parts}
     time = each.time[:19].replace("T", " ")
-    return LetterRow(each.letter.record, time, each.letter.reason, [(name, _shown(part)) for name, part in parts.items() if part])
+    return LetterRow(each.dead_letter.record, time, each.dead_letter.reason, [(name, _shown(part)) for name, part in parts.items() if part])
 
 
 def _shown(part: object) -> str:

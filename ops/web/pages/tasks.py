@@ -82,7 +82,7 @@ class Overview:
     rows_per_second: float
     most_behind_seconds: float | None
     alarms: int
-    letters: int
+    dead_letters: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ def overview(rows: Sequence[TaskRow], word: str, state: str) -> Overview:
         sum(stat.rows_per_second for stat in stats),
         max(lags, default=None),
         sum(len(row.alarms) for row in rows),
-        sum(row.status.open_letters or 0 for row in rows),
+        sum(row.status.open_dead_letters or 0 for row in rows),
     )
 
 

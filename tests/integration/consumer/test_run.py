@@ -248,8 +248,8 @@ def test_the_one_row_among_twenty_thousand_that_the_target_refuses_becomes_a_let
     rows = shop.rows("orders")
     assert rows["postgresql"] == [row for row in rows["source"] if row[0] != 7_777]
     listed = CliRunner(env={"CDCBUS_ZOOKEEPER": shop.addresses.zookeeper}).invoke(main, ["dlq", "list", str(load.file), "--json"])
-    [letter] = json.loads(listed.output)
-    assert "value too long for type character varying(5)" in letter["reason"]
+    [dead_letter] = json.loads(listed.output)
+    assert "value too long for type character varying(5)" in dead_letter["reason"]
 
 
 def test_a_target_restored_to_an_older_state_has_all_rows_again_and_an_alarm_tells_of_it(shop: Shop) -> None:

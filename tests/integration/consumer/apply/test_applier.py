@@ -42,10 +42,10 @@ def task(server: TargetServer) -> LoadTask:
 
 
 @contextmanager
-def applying(server: TargetServer, task: LoadTask, letters: list[DeadLetter] | None = None) -> Iterator[LaneApplier]:
+def applying(server: TargetServer, task: LoadTask, dead_letters: list[DeadLetter] | None = None) -> Iterator[LaneApplier]:
     loader = make_loader("JdbcBatch", server.target())
     try:
-        applier = LaneApplier(task, CANAL, loader, None, None if letters is None else letters.extend)
+        applier = LaneApplier(task, CANAL, loader, None, None if dead_letters is None else dead_letters.extend)
         applier.applied_offsets()  # as each start asks
         yield applier
     finally:
@@ -132,13 +132,13 @@ def test_what_is_checked_at_the_commit_only_makes_a_lane_wait_as_well(server: Ta
 @pytest.mark.parametrize("count", [1, 300])
 def test_a_table_that_is_altered_meanwhile_makes_no_letters_of_good_rows(server: TargetServer, task: LoadTask, count: int) -> None:
     server.execute("CREATE TABLE {schema}.places (id INT PRIMARY KEY, place INT)")
-    letters: list[DeadLetter] = []
+    dead_letters: list[DeadLetter] = []
 
     def inserts(start: int, new: str) -> Records:
         rows = [(Op.INSERT, None, place(str(number), new)) for number in range(start, start + count)]
         return records(changes("places", "id int, place varchar(9)", "id", *rows))
 
-    with applying(server, task, letters) as applier:
+    with applying(server, task, dead_letters) as applier:
         applier.apply(("shop", 0), inserts(0, "1"), count, 1)
         server.execute("ALTER TABLE {schema}.places DROP COLUMN place")
         with pytest.raises(TargetUnavailable, match=r"places has been altered meanwhile, and is looked at again$"):
@@ -148,7 +148,7 @@ def test_a_table_that_is_altered_meanwhile_makes_no_letters_of_good_rows(server:
         server.execute("ALTER TABLE {schema}.places ADD COLUMN place VARCHAR(9)")
         applier.apply(("shop", 0), inserts(count, "x"), 2 * count, 1)
     assert server.rows("SELECT COUNT(*) FROM {schema}.places WHERE place = 'x'") == [(count,)]
-    assert letters == []
+    assert dead_letters == []
 
 
 @pytest.mark.parametrize("count", [1, 300])
@@ -161,15 +161,15 @@ def test_a_trigger_that_refuses_makes_no_letters(server: TargetServer, task: Loa
         server.execute("CREATE TRIGGER refuse BEFORE INSERT ON {schema}.places FOR EACH ROW EXECUTE FUNCTION {schema}.refuse()")
     else:
         server.execute("CREATE TRIGGER {schema}.refuse BEFORE INSERT ON {schema}.places FOR EACH ROW SIGNAL SQLSTATE '45000'")
-    letters: list[DeadLetter] = []
+    dead_letters: list[DeadLetter] = []
     inserts = records(changes("places", "id int, place varchar(9)", "id", *((Op.INSERT, None, place(str(n), "x")) for n in range(count))))
-    with applying(server, task, letters) as applier:
+    with applying(server, task, dead_letters) as applier:
         with pytest.raises(TargetError, match=r"places: .*trigger"):
             applier.apply(("shop", 0), inserts, count, 1)
         server.execute("DROP TRIGGER " + ("refuse ON {schema}.places" if isinstance(server, PostgresqlServer) else "{schema}.refuse"))
         applier.apply(("shop", 0), inserts, count, 1)
     assert server.rows("SELECT COUNT(*) FROM {schema}.places") == [(count,)]
-    assert letters == []
+    assert dead_letters == []
 
 
 def test_a_take_over_frees_what_the_process_before_holds(server: TargetServer, task: LoadTask) -> None:
@@ -193,14 +193,14 @@ def test_the_rows_that_the_target_refuses_are_found_among_thousands(server: Targ
     wrong = {17: "too long", 1800: None, 2999: "much too long"}
     for number, v in wrong.items():
         rows[number] = (Op.INSERT, None, {"id": str(number), "v": v})
-    made, letters = records(changes("t", "id int, v varchar(40)", "id", *rows)), list[DeadLetter]()
+    made, dead_letters = records(changes("t", "id int, v varchar(40)", "id", *rows)), list[DeadLetter]()
     with applying(server, task) as applier, pytest.raises(TargetRejected, match=r"^record shop\[0\]@17: "):
         applier.apply(("shop", 0), made, 3000, 1)
     assert server.rows("SELECT COUNT(*) FROM {schema}.t") == [(0,)]
-    with applying(server, task, letters) as applier:
+    with applying(server, task, dead_letters) as applier:
         report = applier.apply(("shop", 0), made, 3000, 1)
-    assert [letter.offset for letter in letters] == [17, 1800, 2999]
-    assert all("too long" not in letter.reason.replace("too long for", "") for letter in letters)
+    assert [dead_letter.offset for dead_letter in dead_letters] == [17, 1800, 2999]
+    assert all("too long" not in dead_letter.reason.replace("too long for", "") for dead_letter in dead_letters)
     assert server.rows("SELECT COUNT(*) FROM {schema}.t") == [(2997,)]
     assert [(each.inserted, each.failed) for each in report.tables.values()] == [(2997, 3)]
 

@@ -111,15 +111,15 @@ def test_of_two_rows_that_the_target_cannot_tell_apart_the_second_is_refused(
     )
     both = [first, *crowd(count), second]
     batches = [both] if parts == 1 else [[first, *crowd(count)], [second]]
-    letters: list[DeadLetter] = []
+    dead_letters: list[DeadLetter] = []
     with applying(server, task) as applier, pytest.raises(TargetRejected, match="two source rows would become one"):
         for batch in batches:
             applier.apply(("shop", 0), records(batch), 1000, 1)
-    with applying(server, task, letters) as applier:
+    with applying(server, task, dead_letters) as applier:
         for batch in batches:
             applier.apply(("shop", 0), records(batch), 1000, 1)
         assert server.rows("SELECT k, v FROM {schema}.t") == [("a", 1)]
-        assert len(letters) == 1
+        assert len(dead_letters) == 1
         gone = changes("t", "k varchar(20), v int", "k", (Op.DELETE, {"k": "A", "v": "2"}, None))
         applier.apply(("shop", 0), records([*gone, *crowd(count)]), 2000, 1)
     assert server.rows("SELECT k, v FROM {schema}.t") == [("a", 1)]
@@ -158,9 +158,9 @@ def test_of_two_rows_whose_keys_the_target_rounds_to_one_the_second_is_refused(
     server.execute("CREATE TABLE {schema}.crowd (id INT PRIMARY KEY)")
     one, two = changes("t", f"k {source}, v int", "k", *((Op.INSERT, None, {"k": key, "v": v}) for key, v in ((first, "1"), (second, "2"))))
     parts = [[one, two, *crowd(count)]] if batches == 1 else [[one], [two, *crowd(count)]]
-    letters: list[DeadLetter] = []
+    dead_letters: list[DeadLetter] = []
     refused, end = False, 0
-    with applying(server, task, letters if is_letter else None) as applier:
+    with applying(server, task, dead_letters if is_letter else None) as applier:
         for part in parts:
             try:
                 applier.apply(
@@ -172,7 +172,7 @@ def test_of_two_rows_whose_keys_the_target_rounds_to_one_the_second_is_refused(
             end += len(part)
     assert refused is not is_letter
     if is_letter:
-        assert [letter.offset for letter in letters] == [1]
+        assert [dead_letter.offset for dead_letter in dead_letters] == [1]
     if is_letter or batches == 2:
         assert server.rows("SELECT v FROM {schema}.t") == [(1,)]
 
@@ -224,12 +224,12 @@ def test_keys_that_only_the_server_can_tell_are_one_are_refused(
     one, two, third = changes("t", f"k {source}, v int", "k", *rows)
     gone = changes("t", f"k {source}, v int", "k", (Op.DELETE, {"k": OTHER.get(own, "1999-12-31"), "v": "3"}, None))
     parts = [[one, two, third, *crowd(count)]] if batches == 1 else [[one, *crowd(count)], [two, third]]
-    letters: list[DeadLetter] = []
-    with applying(server, task, letters) as applier:
+    dead_letters: list[DeadLetter] = []
+    with applying(server, task, dead_letters) as applier:
         end = 0
         for part in (*parts, gone):
             made = records_of([(end + at, CANAL.to_bytes(each)) for at, each in enumerate(part)])
             end += len(part)
             applier.apply(("shop", 0), made, end, 1)
-    assert len(letters) == 1
+    assert len(dead_letters) == 1
     assert server.rows("SELECT v FROM {schema}.t") == [(1,)]

@@ -186,11 +186,11 @@ def test_what_no_other_lane_can_cure_any_more_stops_the_task_or_becomes_a_letter
     assert load._process.wait(120) == 1
     last = load.log.read_text().splitlines()[-1]
     assert f"record {shop.name}[1]@0: " in last or f"record {shop.name}[0]@0: " in last
-    letters = shop.load("postgresql", loader__onError="deadletter")
-    letters.start()
-    wait_until(lambda: shop.is_applied(letters), "the rest")
+    dead_letters = shop.load("postgresql", loader__onError="deadletter")
+    dead_letters.start()
+    wait_until(lambda: shop.is_applied(dead_letters), "the rest")
     rows = lanes.rows()
     assert len(rows) == 4
     assert {(3, "y"), (4, "z"), (9, "q")} < set(rows)
-    letters.ask_to_stop()
-    assert letters.await_stop() == 0
+    dead_letters.ask_to_stop()
+    assert dead_letters.await_stop() == 0

@@ -350,18 +350,18 @@ def test_a_record_that_is_too_large_stops_with_its_place(narrow: LoadTask, forwa
 
 
 def test_a_record_that_is_too_large_becomes_a_letter_and_the_others_go_on(narrow: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
-    letters: list[DeadLetter] = []
-    forwarding(narrow, letters.extend).apply((narrow.task_id, 0), batch(insert(1), LARGE, b"?", insert(3)), 4, 5)
-    assert sorted(letter.offset for letter in letters) == [1, 2]
+    dead_letters: list[DeadLetter] = []
+    forwarding(narrow, dead_letters.extend).apply((narrow.task_id, 0), batch(insert(1), LARGE, b"?", insert(3)), 4, 5)
+    assert sorted(dead_letter.offset for dead_letter in dead_letters) == [1, 2]
     assert ids(narrow) == [1, 3]
 
 
 def test_in_transactions_the_batch_is_begun_anew_without_it(narrow: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
-    letters: list[DeadLetter] = []
+    dead_letters: list[DeadLetter] = []
     task = publishing(narrow, transactional_id=f"cdcbus-{narrow.task_id}")
-    forwarder = forwarding(task, letters.extend)
+    forwarder = forwarding(task, dead_letters.extend)
     report = forwarder.apply((task.task_id, 0), batch(insert(1), LARGE, insert(3)), 3, 5)
-    assert ([letter.offset for letter in letters], report.table(ORDERS.id).inserted) == ([1], 2)
+    assert ([dead_letter.offset for dead_letter in dead_letters], report.table(ORDERS.id).inserted) == ([1], 2)
     assert forwarder.committed_offsets() == [Committed(task.task_id, 0, 3, 5)]
     seen(task, [1, 3])
     forwarder.apply((task.task_id, 0), batch(insert(4), first=3), 4, 5)

@@ -44,7 +44,7 @@ def topic(task: LoadTask) -> Iterator[DeadLetterTopic]:
         yield topic
 
 
-def letter(task: LoadTask, partition: int, offset: int) -> DeadLetter:
+def dead_letter(task: LoadTask, partition: int, offset: int) -> DeadLetter:
     return DeadLetter(task.task_id, partition, offset, "no JSON")
 
 
@@ -64,9 +64,9 @@ def last(task: LoadTask, partition: int) -> Message:
 
 
 def test_a_letter_holds_the_original_record_and_says_where_it_comes_from(task: LoadTask, topic: DeadLetterTopic) -> None:
-    topic.put([letter(task, 0, 1), letter(task, 1, 0)])
-    binary, other = topic.letters()
-    assert (binary.letter, other.letter) == (letter(task, 0, 1), letter(task, 1, 0))
+    topic.put([dead_letter(task, 0, 1), dead_letter(task, 1, 0)])
+    binary, other = topic.dead_letters()
+    assert (binary.dead_letter, other.dead_letter) == (dead_letter(task, 0, 1), dead_letter(task, 1, 0))
     assert (binary.key, binary.value, binary.headers) == (b"\xfe", b"\xff\x00", [("from", b"outside")])
     assert (other.key, other.value, other.headers) == (None, b"other", [])
     assert binary.time.endswith("+00:00")
@@ -74,8 +74,8 @@ def test_a_letter_holds_the_original_record_and_says_where_it_comes_from(task: L
 
 def test_a_letter_that_is_put_twice_is_one(task: LoadTask, topic: DeadLetterTopic) -> None:
     for _ in range(2):
-        topic.put([letter(task, 0, 0)])
-    assert [each.letter.offset for each in topic.letters()] == [0]
+        topic.put([dead_letter(task, 0, 0)])
+    assert [each.dead_letter.offset for each in topic.dead_letters()] == [0]
 
 
 @pytest.fixture
@@ -103,13 +103,13 @@ def test_records_that_are_near_each_other_are_read_at_once(
         producer.produce(task.task_id, b"%d" % number, partition=1)
     assert producer.flush(30) == 0
     task = replace(task, dead_letters=replace(task.dead_letters, limit=100))
-    wanted = [letter(task, 1, offset) for offset in (100, 3, 99, 50, 3)]
+    wanted = [dead_letter(task, 1, offset) for offset in (100, 3, 99, 50, 3)]
     with DeadLetterTopic(task) as topic:
         topic.open()
         places.clear()
-        topic.put([*wanted, letter(task, 0, 1)])
+        topic.put([*wanted, dead_letter(task, 0, 1)])
         assert places == [(0, 1), (1, 3), *([(1, 50), (1, 99)] if is_far else [])]
-        found = {each.letter[1:3]: each.value for each in topic.letters()}
+        found = {each.dead_letter[1:3]: each.value for each in topic.dead_letters()}
     assert found == {(0, 1): b"\xff\x00", (1, 3): b"2", (1, 50): b"49", (1, 99): b"98", (1, 100): b"99"}
 
 
@@ -127,31 +127,31 @@ def test_a_record_that_is_gone_is_told_and_no_letter_is_put(task: LoadTask, name
         topic.open()
         for gone in (1, 2, 4, 5, 6, 7):
             with pytest.raises(BusUnavailable, match=rf"record {name}/1/\d+, a dead letter, cannot be read once more"):
-                topic.put([letter(task, 1, gone), *(letter(task, 1, other) for other in others)])
-        assert topic.letters() == []
-        topic.put([letter(task, 1, 3), letter(task, 1, 0)])
-        assert [each.value for each in topic.letters()] == [b"other", b"written"]
+                topic.put([dead_letter(task, 1, gone), *(dead_letter(task, 1, other) for other in others)])
+        assert topic.dead_letters() == []
+        topic.put([dead_letter(task, 1, 3), dead_letter(task, 1, 0)])
+        assert [each.value for each in topic.dead_letters()] == [b"other", b"written"]
 
 
 def test_letters_of_other_tasks_are_not_seen(task: LoadTask, topic: DeadLetterTopic) -> None:
-    topic.put([letter(task, 0, 0)])
+    topic.put([dead_letter(task, 0, 0)])
     with DeadLetterTopic(replace(task, task_id="other")) as other:
-        assert other.letters() == []
+        assert other.dead_letters() == []
 
 
 def test_more_open_letters_than_the_limit_stop_the_task_until_some_are_settled(task: LoadTask, topic: DeadLetterTopic) -> None:
-    topic.put([letter(task, 0, 0), letter(task, 0, 1)])
+    topic.put([dead_letter(task, 0, 0), dead_letter(task, 0, 1)])
     with dead_letters_of(task) as again:
         assert again is not None
         again.open()
         with pytest.raises(
             DataError, match=r"3 dead letters would be open, loader\.deadletterLimit is 2; the last is record .*/1/0: no JSON"
         ):
-            again.put([letter(task, 1, 0)])
-        assert len(topic.letters()) == 2
-        topic.drop(topic.letters()[:1])
-        again.put([letter(task, 1, 0)])
-    assert [each.letter[1:3] for each in topic.letters()] == [(0, 1), (1, 0)]
+            again.put([dead_letter(task, 1, 0)])
+        assert len(topic.dead_letters()) == 2
+        topic.drop(topic.dead_letters()[:1])
+        again.put([dead_letter(task, 1, 0)])
+    assert [each.dead_letter[1:3] for each in topic.dead_letters()] == [(0, 1), (1, 0)]
 
 
 def test_a_task_that_stops_on_errors_needs_no_topic(task: LoadTask) -> None:
@@ -172,7 +172,7 @@ def test_kafka_away_is_told_and_nothing_counts_as_put(task: LoadTask, monkeypatc
         with pytest.raises(BusUnavailable, match=r"127\.0\.0\.1:9"):
             topic.open()
         with pytest.raises(BusUnavailable, match=r"127\.0\.0\.1:9"):
-            topic.put([letter(task, 0, 0)])
+            topic.put([dead_letter(task, 0, 0)])
 
 
 # Commands
@@ -194,7 +194,7 @@ def run(task: LoadTask, tmp_path: Path, zookeeper: str) -> Callable[..., Result]
 
 def test_list_and_show_print_letters(task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result]) -> None:
     assert run("list").output == "no dead letters are open\n"
-    topic.put([letter(task, 0, 0), letter(task, 0, 1)])
+    topic.put([dead_letter(task, 0, 0), dead_letter(task, 0, 1)])
     listed = run("list")
     assert f"{task.task_id}/0/1" in listed.output
     assert "first" not in listed.output  # rows are shown on demand only
@@ -208,27 +208,27 @@ def test_list_and_show_print_letters(task: LoadTask, topic: DeadLetterTopic, run
 def test_replay_puts_the_record_to_the_end_of_its_partition_and_settles_the_letter(
     task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result]
 ) -> None:
-    topic.put([letter(task, 0, 1), letter(task, 1, 0)])
+    topic.put([dead_letter(task, 0, 1), dead_letter(task, 1, 0)])
     assert run("replay", f"{task.task_id}/0/1", "--yes").output == "1 records replayed\n"
     record = last(task, 0)
     headers = dict(record.headers() or [])
     assert (record.offset(), record.key(), record.value()) == (2, b"\xfe", b"\xff\x00")
     assert (headers["from"], headers["cdcbus.replayed.offset"]) == (b"outside", b"1")
     assert "cdcbus.replayed" in headers
-    assert [each.letter.partition for each in topic.letters()] == [1]
-    topic.put([letter(task, 0, 2)])  # refused again
-    assert [each.headers for each in topic.letters()] == [[("from", b"outside")], []]
+    assert [each.dead_letter.partition for each in topic.dead_letters()] == [1]
+    topic.put([dead_letter(task, 0, 2)])  # refused again
+    assert [each.headers for each in topic.dead_letters()] == [[("from", b"outside")], []]
 
 
 def test_drop_settles_letters_after_a_question(task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result]) -> None:
-    topic.put([letter(task, 0, 0), letter(task, 0, 1)])
+    topic.put([dead_letter(task, 0, 0), dead_letter(task, 0, 1)])
     assert run("drop", "--all", input="n\n").exit_code != 0
-    assert len(topic.letters()) == 2
+    assert len(topic.dead_letters()) == 2
     assert [each["record"] for each in json.loads(run("drop", "--all", "--yes", "--json").stdout)] == [
         f"{task.task_id}/0/0",
         f"{task.task_id}/0/1",
     ]
-    assert topic.letters() == []
+    assert topic.dead_letters() == []
     assert last(task, 0).offset() == 1
 
 
@@ -261,23 +261,23 @@ def add(task: LoadTask, kafka: str) -> Callable[..., None]:
 def test_a_replay_over_a_newer_record_of_the_row_is_refused_unless_forced(
     task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result], add: Callable[..., None]
 ) -> None:
-    topic.put([letter(task, 0, 0), letter(task, 0, 1)])
+    topic.put([dead_letter(task, 0, 0), dead_letter(task, 0, 1)])
     add(b"k_", 2)
     refused = run("replay", "--all", "--yes")
     assert refused.exit_code == 1
     assert f"{task.task_id}/0/0 (record {task.task_id}/0/3 with the same key is newer)" in refused.output
     assert "--force" in refused.output
-    assert (last(task, 0).offset(), len(topic.letters())) == (3, 2)  # nothing is done
+    assert (last(task, 0).offset(), len(topic.dead_letters())) == (3, 2)  # nothing is done
     assert run("replay", f"{task.task_id}/0/1", "--yes").exit_code == 0  # the row has no newer record
     assert run("replay", f"{task.task_id}/0/0", "--yes", "--force").exit_code == 0
-    assert (last(task, 0).value(), topic.letters()) == (b"first", [])
+    assert (last(task, 0).value(), topic.dead_letters()) == (b"first", [])
 
 
 def test_letters_of_one_row_are_replayed_together_in_order(
     task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result], add: Callable[..., None]
 ) -> None:
     add(b"k_")
-    topic.put([letter(task, 0, 0), letter(task, 0, 2)])
+    topic.put([dead_letter(task, 0, 0), dead_letter(task, 0, 2)])
     assert f"{task.task_id}/0/2 with the same key is newer" in run("replay", f"{task.task_id}/0/0", "--yes").output
     assert run("replay", "--all", "--yes").exit_code == 0
     assert (last(task, 0).offset(), last(task, 0).value()) == (4, b"newer")
@@ -287,23 +287,23 @@ def test_a_replayed_record_is_as_old_as_it_was(
     task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result], add: Callable[..., None]
 ) -> None:
     add(b"k_")
-    topic.put([letter(task, 0, 0), letter(task, 0, 2)])
+    topic.put([dead_letter(task, 0, 0), dead_letter(task, 0, 2)])
     assert run("replay", f"{task.task_id}/0/0", "--yes", "--force").exit_code == 0  # at 3
     assert run("replay", f"{task.task_id}/0/2", "--yes").exit_code == 0  # is newer than that, though it came before; at 4
-    topic.put([letter(task, 0, 3)])
+    topic.put([dead_letter(task, 0, 3)])
     assert f"{task.task_id}/0/4 with the same key is newer" in run("replay", "--all", "--yes").output
-    topic.put([letter(task, 0, 4)])
-    assert [each.origin for each in topic.letters()] == [0, 2]
+    topic.put([dead_letter(task, 0, 4)])
+    assert [each.origin for each in topic.dead_letters()] == [0, 2]
     assert run("replay", "--all", "--yes").exit_code == 0
 
 
 def test_a_replay_is_refused_where_newer_records_may_be_gone(
     task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result], add: Callable[..., None]
 ) -> None:
-    topic.put([letter(task, 0, 0)])
+    topic.put([dead_letter(task, 0, 0)])
     add(b"other", 2)
     admin = AdminClient({"bootstrap.servers": task.source.servers})
     [done] = admin.delete_records([TopicPartition(task.task_id, 0, 3)]).values()
     assert done.result(30).low_watermark == 3
     assert f"{task.task_id}[0] begins at 3 by now" in run("replay", "--all", "--yes").output
-    assert len(topic.letters()) == 1
+    assert len(topic.dead_letters()) == 1

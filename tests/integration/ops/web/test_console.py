@@ -137,14 +137,14 @@ def test_open_letters_are_counted_on_the_overview(web: httpx.Client, bus: Bus, l
         topic.open()
         topic.put([DeadLetter(name, 0, number, "the target refuses it") for number in (3, 4, 5)])
         counts.tell()  # reads on from where it was
-        assert bus.status(load).open_letters == 3
-        drop_letters(bus.client, topic, load, topic.letters()[:2], "ada")
-        assert bus.status(load).open_letters == 1  # at once
+        assert bus.status(load).open_dead_letters == 3
+        drop_letters(bus.client, topic, load, topic.dead_letters()[:2], "ada")
+        assert bus.status(load).open_dead_letters == 1  # at once
         counts.tell()
-        assert bus.status(load).open_letters == 1
-        topic.drop(topic.letters())
+        assert bus.status(load).open_dead_letters == 1
+        topic.drop(topic.dead_letters())
     counts.tell()
-    assert bus.status(load).open_letters == 0
+    assert bus.status(load).open_dead_letters == 0
 
 
 def test_rows_of_a_topic_are_for_those_who_have_the_token(web: httpx.Client, load: str, name: str) -> None:

@@ -222,8 +222,8 @@ def test_a_record_that_is_too_large_leaves_a_letter_and_all_others_come_once(
         source_cursor.execute("INSERT INTO t VALUES (4, 'd')")
         running.until_stored(position(source_cursor))
     wait_until(lambda: ids(kafka, name) == [1, 3, 4], "what was committed to be visible")
-    (letter,) = committed(kafka, f"{name}-letters")
-    headers = dict(letter.headers() or [])
+    (dead_letter,) = committed(kafka, f"{name}-letters")
+    headers = dict(dead_letter.headers() or [])
     assert headers["cdcbus.table"] == f"{name}.t".encode()
     assert headers["cdcbus.row"] == b"1"
 

@@ -69,28 +69,28 @@ def test_it_stops_the_task_with_its_place_and_the_limit(
 def test_it_leaves_a_letter_and_the_others_go_on(
     task: FetchTask, source_cursor: Cursor, kafka: str, name: str, make_topic: Callable[..., str], positions: PositionStore
 ) -> None:
-    letters = make_topic(f"{name}-letters")
+    dead_letters = make_topic(f"{name}-letters")
     insert(source_cursor)
-    with Running(publishing(task, letters), positions) as running:
+    with Running(publishing(task, dead_letters), positions) as running:
         running.until_stored(position(source_cursor))
     assert ids(kafka, name) == [1, 2, 4, 5, 7, 8]
-    found = [dict(message.headers() or []) for message in messages(kafka, letters)]
-    assert {letter["cdcbus.key"] for letter in found} == {b"3_", b"6_"}
-    assert [letter["cdcbus.table"] for letter in found] == [f"{name}.t".encode()] * 2
-    assert all(message.value() == b"" for message in messages(kafka, letters))
+    found = [dict(message.headers() or []) for message in messages(kafka, dead_letters)]
+    assert {dead_letter["cdcbus.key"] for dead_letter in found} == {b"3_", b"6_"}
+    assert [dead_letter["cdcbus.table"] for dead_letter in found] == [f"{name}.t".encode()] * 2
+    assert all(message.value() == b"" for message in messages(kafka, dead_letters))
 
 
 def test_a_letter_that_the_dead_letter_topic_does_not_take_stops_the_task(
     task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore
 ) -> None:
-    letters = f"{name}-letters"
+    dead_letters = f"{name}-letters"
     admin = AdminClient({"bootstrap.servers": kafka})
-    admin.create_topics([NewTopic(letters, 1, 1, config={"max.message.bytes": "10"})])[letters].result(timeout=30)
+    admin.create_topics([NewTopic(dead_letters, 1, 1, config={"max.message.bytes": "10"})])[dead_letters].result(timeout=30)
     before = positions.load()
     insert(source_cursor)
     with (
-        pytest.raises(BusRejected, match=f"Kafka topic {letters} at .* does not take a record"),
-        Running(publishing(task, letters), positions) as running,
+        pytest.raises(BusRejected, match=f"Kafka topic {dead_letters} at .* does not take a record"),
+        Running(publishing(task, dead_letters), positions) as running,
     ):
         running.ends()
     assert positions.load() == before
@@ -110,16 +110,16 @@ def test_the_letters_are_listed_and_dropped_but_not_replayed(
     task: FetchTask, source: Database, source_cursor: Cursor, kafka: str, zookeeper: str, name: str, tmp_path: Path,
     make_topic: Callable[..., str], positions: PositionStore,
 ) -> None:  # fmt: skip
-    letters = make_topic(f"{name}-letters")
+    dead_letters = make_topic(f"{name}-letters")
     insert(source_cursor)
-    with Running(publishing(task, letters), positions) as running:
+    with Running(publishing(task, dead_letters), positions) as running:
         running.until_stored(position(source_cursor))
     file = tmp_path / "task.properties"
     lines = {
         "taskId": name, "consumer.consumerName": "CanalFetch", "consumer.converter": "canalRow", "consumer.source.database": name,
         "consumer.source.address": f"{source.host}:{source.port}", "consumer.source.username": source.user, "consumer.offset": "latest",
         "loader.loaderName": "KAFKA_SYNC", "loader.source.servers": kafka, "loader.source.topic": name,
-        "loader.onError": "deadletter", "loader.deadletterTopic": letters,
+        "loader.onError": "deadletter", "loader.deadletterTopic": dead_letters,
     }  # fmt: skip
     file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
     runner = CliRunner(env={"CDCBUS_ZOOKEEPER": zookeeper})

@@ -249,9 +249,9 @@ def test_exactly_the_records_that_are_refused_become_dead_letters(source: Source
             wrong.append(len(records))
             records.append(parent(Op.INSERT, row(f"bad{number}", "refused")))
         records.append(change)
-    loader, made, letters = target(refused=frozenset({"refused"})), Made(*records), list[DeadLetter]()
-    report = LaneApplier(TASK, made, loader, put_dead_letters=letters.extend).apply(LANE, made.records, len(records), 5)
-    assert sorted(letter.offset for letter in letters) == wrong
+    loader, made, dead_letters = target(refused=frozenset({"refused"})), Made(*records), list[DeadLetter]()
+    report = LaneApplier(TASK, made, loader, put_dead_letters=dead_letters.extend).apply(LANE, made.records, len(records), 5)
+    assert sorted(dead_letter.offset for dead_letter in dead_letters) == wrong
     assert loader.rows == source.rows()
     assert sum(each.failed for each in report.tables.values()) == len(wrong)
     assert sum(each.rows for each in report.tables.values()) == len(records)
@@ -295,19 +295,19 @@ def test_a_refused_row_stops_with_its_record_and_changes_nothing() -> None:
 
 
 def test_a_record_that_cannot_be_read_is_named_or_becomes_a_dead_letter() -> None:
-    loader, made, letters = target(), Made(ConversionError("no JSON"), parent(Op.INSERT, row("1"))), list[DeadLetter]()
+    loader, made, dead_letters = target(), Made(ConversionError("no JSON"), parent(Op.INSERT, row("1"))), list[DeadLetter]()
     with pytest.raises(ConversionError, match=r"^record shop\[0\]@0: no JSON$"):
         LaneApplier(TASK, made, loader).apply(LANE, made.records, 2, 5)
-    report = LaneApplier(TASK, made, loader, put_dead_letters=letters.extend).apply(LANE, made.records, 2, 5)
-    assert letters == [DeadLetter("shop", 0, 0, "no JSON")]
+    report = LaneApplier(TASK, made, loader, put_dead_letters=dead_letters.extend).apply(LANE, made.records, 2, 5)
+    assert dead_letters == [DeadLetter("shop", 0, 0, "no JSON")]
     assert (report.unread, list(loader.rows[PARENTS])) == (1, [("1",)])
 
 
 def test_a_record_of_several_rows_is_applied_whole_or_not_at_all() -> None:
-    loader, letters = target(refused=frozenset({"refused"})), list[DeadLetter]()
+    loader, dead_letters = target(refused=frozenset({"refused"})), list[DeadLetter]()
     made = Made([parent(Op.INSERT, row("1")), parent(Op.INSERT, row("2", "refused"))], parent(Op.INSERT, row("3")))
-    LaneApplier(TASK, made, loader, put_dead_letters=letters.extend).apply(LANE, made.records, 2, 5)
-    assert [letter.offset for letter in letters] == [0]
+    LaneApplier(TASK, made, loader, put_dead_letters=dead_letters.extend).apply(LANE, made.records, 2, 5)
+    assert [dead_letter.offset for dead_letter in dead_letters] == [0]
     assert list(loader.rows[PARENTS]) == [("3",)]
 
 
@@ -324,9 +324,9 @@ def test_nothing_is_committed_unless_the_dead_letters_are_put() -> None:
 def test_a_dry_run_goes_on_past_what_would_become_a_dead_letter_and_puts_none(caplog: pytest.LogCaptureFixture) -> None:
     without_key = RowChange(PARENT_TABLE, Op.INSERT, None, {"v": "secret"})
     made = Made(ConversionError("no JSON"), parent(Op.INSERT, row("1")), without_key, parent(Op.INSERT, row("2")))
-    loader, letters = target(is_dry_run=True), list[DeadLetter]()
-    report = LaneApplier(TASK, made, loader, put_dead_letters=letters.extend).apply(LANE, made.records, 4, 5)
-    assert (letters, list(loader.rows[PARENTS])) == ([], [("1",), ("2",)])
+    loader, dead_letters = target(is_dry_run=True), list[DeadLetter]()
+    report = LaneApplier(TASK, made, loader, put_dead_letters=dead_letters.extend).apply(LANE, made.records, 4, 5)
+    assert (dead_letters, list(loader.rows[PARENTS])) == ([], [("1",), ("2",)])
     assert (report.unread, report.tables[PARENTS].failed) == (1, 1)
     unread, refused = (record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
     assert unread == "task 7: record shop/0/0 would become a dead letter: no JSON"
@@ -376,21 +376,21 @@ def test_changes_of_a_row_within_a_record_stay_in_order_though_the_first_is_forb
 
 
 def test_a_record_is_refused_whole_with_one_letter_though_its_other_rows_were_applied_before_that_was_known() -> None:
-    loader, letters = target(), list[DeadLetter]()
+    loader, dead_letters = target(), list[DeadLetter]()
     apply(loader, parent(Op.INSERT, row("9", "x")), parent(Op.INSERT, row("8", "y")))
     made = Made(
         [parent(Op.INSERT, row("1", "a")), parent(Op.INSERT, row("2", "x")), parent(Op.INSERT, row("3", "y"))], parent(Op.INSERT, row("4"))
     )
-    applier = LaneApplier(TASK, made, loader, None, letters.extend)
+    applier = LaneApplier(TASK, made, loader, None, dead_letters.extend)
     applier.seen = dict(loader.offsets)
     report = applier.apply(LANE, made.records, 2, 5, ALONE).tables[PARENTS]
-    assert ([letter.offset for letter in letters], sorted(loader.rows[PARENTS])) == ([0], [("4",), ("8",), ("9",)])
+    assert ([dead_letter.offset for dead_letter in dead_letters], sorted(loader.rows[PARENTS])) == ([0], [("4",), ("8",), ("9",)])
     assert (report.rows, report.failed, report.inserted) == (4, 3, 1)
 
 
-def lane_applier(loader: MemoryTarget, made: Made, letters: list[DeadLetter] | None = None) -> LaneApplier:
+def lane_applier(loader: MemoryTarget, made: Made, dead_letters: list[DeadLetter] | None = None) -> LaneApplier:
     """One that knows what the target holds."""
-    applier = LaneApplier(TASK, made, loader, None, None if letters is None else letters.extend, read_on=made.read_on)
+    applier = LaneApplier(TASK, made, loader, None, None if dead_letters is None else dead_letters.extend, read_on=made.read_on)
     applier.seen = dict(loader.offsets)
     return applier
 
@@ -413,11 +413,11 @@ def test_rows_that_exchange_values_need_no_third_one() -> None:
 
 
 def test_a_forbidden_change_is_not_refused_for_the_fault_of_the_next_one_of_its_row() -> None:
-    loader, letters = filled(_9="x"), list[DeadLetter]()
+    loader, dead_letters = filled(_9="x"), list[DeadLetter]()
     loader.refused = frozenset({"refused"})
     made = Made(parent(Op.INSERT, row("1", "x")), update("1", "refused", "x"), parent(Op.DELETE, row("9", "x")))
-    lane_applier(loader, made, letters).apply(LANE, made.records, 3, 5, ALONE)
-    assert ([letter.offset for letter in letters], loader.rows[PARENTS]) == ([1], {("1",): row("1", "x")})
+    lane_applier(loader, made, dead_letters).apply(LANE, made.records, 3, 5, ALONE)
+    assert ([dead_letter.offset for dead_letter in dead_letters], loader.rows[PARENTS]) == ([1], {("1",): row("1", "x")})
 
 
 def test_what_a_change_held_and_has_brought_does_not_keep_the_lane_from_its_place() -> None:
@@ -466,27 +466,27 @@ def test_a_later_change_is_found_however_far_it_is_and_whoever_else_asks(monkeyp
 
 
 def test_a_refused_row_has_all_tables_of_its_batch_looked_at_again() -> None:
-    loader, letters = target(refused=frozenset({"bad"})), list[DeadLetter]()
+    loader, dead_letters = target(refused=frozenset({"bad"})), list[DeadLetter]()
     made = Made(parent(Op.INSERT, row("1", "bad")), child(Op.INSERT, {"id": "1", "parent": None}))
-    applier = LaneApplier(TASK, made, loader, None, letters.extend)
+    applier = LaneApplier(TASK, made, loader, None, dead_letters.extend)
     write = applier.prepare(LANE, made.records)
     before, loader.tables[CHILDREN] = loader.tables[CHILDREN], table(CHILDREN, "id", "parent", "new")
     with pytest.raises(TargetUnavailable, match=r"^target table shop\.children has been altered meanwhile"):
         write(2, 5, 0, False)
-    assert (letters, loader.rows[CHILDREN]) == ([], {})
+    assert (dead_letters, loader.rows[CHILDREN]) == ([], {})
     loader.tables[CHILDREN] = before
     write(2, 5, 0, False)
-    assert ([letter.offset for letter in letters], list(loader.rows[CHILDREN])) == ([0], [("1",)])
+    assert ([dead_letter.offset for dead_letter in dead_letters], list(loader.rows[CHILDREN])) == ([0], [("1",)])
 
 
 def test_a_column_that_the_target_lacks_is_looked_for_again_next_time() -> None:
     wide = Table(PARENTS, (*PARENT_TABLE.columns, Column("new", "int")), ("id",))
     change = RowChange(wide, Op.INSERT, None, {**row("1"), "new": "5"})
-    loader, made, letters = target(), Made(change), list[DeadLetter]()
-    applier = LaneApplier(TASK, made, loader, put_dead_letters=letters.extend)
+    loader, made, dead_letters = target(), Made(change), list[DeadLetter]()
+    applier = LaneApplier(TASK, made, loader, put_dead_letters=dead_letters.extend)
     with pytest.raises(UnmappedColumn, match=r'ALTER TABLE "shop"\."parents" ADD COLUMN "new" integer'):
         applier.apply(LANE, made.records, 1, 5)
-    assert (loader.refreshed, letters) == ([PARENTS], [])  # no dead letter: the column may come
+    assert (loader.refreshed, dead_letters) == ([PARENTS], [])  # no dead letter: the column may come
     loader.tables[PARENTS] = table(PARENTS, "id", "v", "new")
     applier.apply(LANE, made.records, 1, 5)
     assert loader.rows[PARENTS] == {("1",): {"id": "1", "v": None, "new": "5"}}

@@ -114,15 +114,15 @@ def test_whole_tables_are_read_by_columns(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("changes_of", ["orders", "notes"])  # taken as they are, and renamed
 def test_a_column_that_records_do_not_describe_is_refused_in_many_records_too(changes_of: str) -> None:
-    wire, letters = make_converter("canalRow"), list[DeadLetter]()
+    wire, dead_letters = make_converter("canalRow"), list[DeadLetter]()
     changes = [change for change in history(1, 3000, 0.0) if change.table.id.table == changes_of and change.op is Op.INSERT][:300]
     values = [json.loads(wire.to_bytes(change)) for change in (changes * 30)[:300]]
     for value in values[40:290]:
         value["data"][0]["zz"] = "x"
     records = records_of([(number, json.dumps(value, separators=(",", ":")).encode()) for number, value in enumerate(values)])
-    LaneApplier(task("canalRow"), wire, target(), put_dead_letters=letters.extend).apply(LANE, records, len(records), 5)
-    assert [letter.offset for letter in letters] == list(range(40, 290))
-    assert all("holds column zz, which its record does not describe" in letter.reason for letter in letters)
+    LaneApplier(task("canalRow"), wire, target(), put_dead_letters=dead_letters.extend).apply(LANE, records, len(records), 5)
+    assert [dead_letter.offset for dead_letter in dead_letters] == list(range(40, 290))
+    assert all("holds column zz, which its record does not describe" in dead_letter.reason for dead_letter in dead_letters)
 
 
 @pytest.mark.parametrize("converter", ["canalRow", "oggJson"])
@@ -134,14 +134,14 @@ def test_a_column_that_records_do_not_describe_is_refused_in_many_records_too(ch
     ],
 )
 def test_a_mapper_that_is_wrong_for_every_row_stops_the_task_and_makes_no_letters(converter: str, rule: MapperRule) -> None:
-    wire, letters, loader = make_converter(converter), list[DeadLetter](), target()
+    wire, dead_letters, loader = make_converter(converter), list[DeadLetter](), target()
     changes = [change for change in history(1, 900, 0.0) if change.table.id.table == "orders"]
     records = records_of([(number, wire.to_bytes(change)) for number, change in enumerate(changes)])
-    applier = LaneApplier(replace(task(converter), rules=(rule,)), wire, loader, put_dead_letters=letters.extend)
+    applier = LaneApplier(replace(task(converter), rules=(rule,)), wire, loader, put_dead_letters=dead_letters.extend)
     for count in (len(records), 50):
         with pytest.raises(ConfigError):
             applier.apply(LANE, records[:count], count, 5)
-    assert (letters, loader.rows[TableId("shop", "orders")]) == ([], {})
+    assert (dead_letters, loader.rows[TableId("shop", "orders")]) == ([], {})
 
 
 def test_a_few_changes_of_a_kind_do_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

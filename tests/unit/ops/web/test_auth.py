@@ -174,10 +174,10 @@ def test_no_made_up_cookie_is_a_session(text: str) -> None:
 
 
 @given(st.from_regex(auth.NAME, fullmatch=True), st.integers(0, 200), st.characters(codec="ascii"))
-def test_a_changed_cookie_is_no_session(name: str, place: int, letter: str) -> None:
+def test_a_changed_cookie_is_no_session(name: str, place: int, dead_letter: str) -> None:
     good = auth.session(BUS, name, time.time())
     assert auth.session_name(BUS, good) == name
-    changed = good[: place % len(good)] + letter + good[place % len(good) + 1 :]
+    changed = good[: place % len(good)] + dead_letter + good[place % len(good) + 1 :]
     assert auth.session_name(BUS, changed) == (name if changed == good else None)
 
 

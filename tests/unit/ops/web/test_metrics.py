@@ -32,7 +32,7 @@ STAT = Stat(
     queued_bytes=8,
     kept_unread=0.5,
 )
-STATUS = Status("shop", State.WORKING, node_id="n1", run=Run(State.WORKING, restarts=2), stat=STAT, open_letters=4)
+STATUS = Status("shop", State.WORKING, node_id="n1", run=Run(State.WORKING, restarts=2), stat=STAT, open_dead_letters=4)
 
 
 def row(metric: Described) -> str:

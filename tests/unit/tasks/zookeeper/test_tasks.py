@@ -31,7 +31,7 @@ class Known(TaskNodes):
     def stat(self, task_id: str, watch: Any = None) -> Stat | None:
         return self._stat
 
-    def open_letters(self, task_id: str) -> int | None:
+    def open_dead_letters(self, task_id: str) -> int | None:
         return 3
 
     def locks(self, task_id: str) -> dict[str, JsonNode]:
