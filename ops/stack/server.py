@@ -15,7 +15,7 @@ class NotAnswering(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class BinlogCoordinates:
+class ServerFolder:
     """Where one server of one stack lives, and whom it runs as (None: the caller)."""
 
     folder: Path
@@ -53,5 +53,5 @@ class Server:
     ports: tuple[str, ...]
     is_database: bool
     stop_signal: signal.Signals
-    prepare: Callable[[BinlogCoordinates], list[str]]
-    check: Callable[[BinlogCoordinates], None]
+    prepare: Callable[[ServerFolder], list[str]]
+    check: Callable[[ServerFolder], None]

@@ -22,7 +22,7 @@ from cdcbus.ops.stack.addresses import Addresses, Plan
 from cdcbus.ops.stack.databases import MARIADB, POSTGRESQL, SOURCE
 from cdcbus.ops.stack.java_servers import KAFKA, ZOOKEEPER
 from cdcbus.ops.stack.parallel import side_by_side
-from cdcbus.ops.stack.server import BinlogCoordinates, NotAnswering, Server
+from cdcbus.ops.stack.server import NotAnswering, Server, ServerFolder
 from cdcbus.plugins.errors import CdcError, ConfigError
 
 if TYPE_CHECKING:
@@ -151,11 +151,11 @@ def _plan(home: Path, stopped: Sequence[Server], console: "Console") -> Plan:
     return plan
 
 
-def _place(home: Path, server: Server, plan: Plan) -> BinlogCoordinates:
-    return BinlogCoordinates(home / server.name, plan, processes.unprivileged() if server.is_database else None)
+def _place(home: Path, server: Server, plan: Plan) -> ServerFolder:
+    return ServerFolder(home / server.name, plan, processes.unprivileged() if server.is_database else None)
 
 
-def _starting(server: Server, place: BinlogCoordinates) -> Callable[[Event], str]:
+def _starting(server: Server, place: ServerFolder) -> Callable[[Event], str]:
     def start(cancelled: Event) -> str:
         address = place.plan.address(server.name)
         if _serves(server, place, cancelled):
@@ -179,7 +179,7 @@ def _stopping(server: Server, folder: Path) -> Callable[[Event], str]:
     return stop
 
 
-def _serves(server: Server, place: BinlogCoordinates, cancelled: Event) -> bool:
+def _serves(server: Server, place: ServerFolder, cancelled: Event) -> bool:
     """Waits until the server serves clients; False when it does not run, or ends.
 
     Raises CdcError when it runs and answers nothing for a long time.

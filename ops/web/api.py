@@ -58,7 +58,7 @@ class Task(BaseModel):
     is_by_hand: bool
     since: str
     restarts: int
-    open_dead_letters: int | None
+    open_letters: int | None
     progress: Progress | None
 
 
@@ -88,7 +88,7 @@ class Position(BaseModel):
     history: list[Change]
 
 
-class BinlogCoordinates(BaseModel):
+class ResetTarget(BaseModel):
     """Where to go on. `to`: earliest, latest, a time, an offset or -N; in a binlog also FILE, FILE:POS or a GTID set. `dry_run`: only say
     what it would mean. `live`: also while the task runs."""
 
@@ -275,7 +275,7 @@ def positions(task_id: str, bus: _Bus) -> list[Position]:
 
 
 @router.post("/tasks/{task_id}/positions/reset", summary="Set its positions to a place, or say what that would mean")
-def reset(task_id: str, place: BinlogCoordinates, bus: _Bus, who: _Who) -> Reset:
+def reset(task_id: str, place: ResetTarget, bus: _Bus, who: _Who) -> Reset:
     if place.dry_run:
         return Reset(is_set=False, positions=_new(actions.reset_preview(bus, task_id, place.to, place.topic, place.partition)))
     return Reset(is_set=True, positions=_new(actions.reset(bus, task_id, place.to, who, place.topic, place.partition, place.live)))

@@ -74,8 +74,8 @@ def _ogg_json(table: Table) -> dict[str, Any]:
 _SCHEMAS: Final[dict[str, Callable[[Table], dict[str, Any]]]] = {"canalRow": _canal_row, "oggJson": _ogg_json}
 
 
-def _op(dead_letter: str) -> dict[str, Any]:
-    return {"properties": {"op_type": {"const": dead_letter}}}
+def _op(letter: str) -> dict[str, Any]:
+    return {"properties": {"op_type": {"const": letter}}}
 
 
 def _row(table: Table) -> dict[str, Any]:

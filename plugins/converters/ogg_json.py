@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from cdcbus.plugins.converters.columnar import Columns
 
 _LETTERS = {Op.INSERT: "I", Op.UPDATE: "U", Op.DELETE: "D", Op.TRUNCATE: "T"}
-_OPS = {dead_letter: op for op, dead_letter in _LETTERS.items()} | {op.value: op for op in Op} | {"REPLACE": Op.INSERT}
+_OPS = {letter: op for op, letter in _LETTERS.items()} | {op.value: op for op in Op} | {"REPLACE": Op.INSERT}
 _WITHOUT_ROWS = {"BEGIN", "END"}
 _MISSING_FLAG = "_isMissing"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -67,7 +67,7 @@ class StatusReporter:
     @contextmanager
     def reporting(self, stop: Event) -> Iterator[None]:
         """As long as the block lasts; at its end the task is STOPPED if `stop` is set, else DONE, or ERROR if it raises."""
-        thread = Thread(target=self._report_until_over, name="telling", daemon=True)
+        thread = Thread(target=self._report_until_over, name="status", daemon=True)
         thread.start()
         last, reason = State.STOPPED, ""
         try:

@@ -12,16 +12,16 @@ CASES = sorted(FOLDER.glob("*.sql"))
 
 
 @dataclass(slots=True)
-class MappedChange:
+class DdlStep:
     """A statement and, where the case says it, what its text makes of the table."""
 
     sql: str
     expected: str = ""
 
 
-def steps(path: Path) -> tuple[str, list[MappedChange]]:
+def steps(path: Path) -> tuple[str, list[DdlStep]]:
     """For which server (empty: both), and the statements of a case. Raises ValueError."""
-    only, lines, found = "", list[str](), list[MappedChange]()
+    only, lines, found = "", list[str](), list[DdlStep]()
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("-- only: "):
             only = line.removeprefix("-- only: ")
@@ -30,7 +30,7 @@ def steps(path: Path) -> tuple[str, list[MappedChange]]:
         elif not line.startswith("-- "):
             lines.append(line)
             if line.endswith(";"):
-                found.append(MappedChange("\n".join(lines).removesuffix(";")))
+                found.append(DdlStep("\n".join(lines).removesuffix(";")))
                 lines = []
     if lines:
         raise ValueError(f"{path}: the last statement has no ; at its end")

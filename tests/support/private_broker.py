@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from cdcbus.ops.stack import processes
 from cdcbus.ops.stack.addresses import Plan
 from cdcbus.ops.stack.java_servers import KAFKA
-from cdcbus.ops.stack.server import BinlogCoordinates
+from cdcbus.ops.stack.server import ServerFolder
 from tests.support.secure_servers import answers, open_folder, place_of
 from tests.support.waiting import wait_until
 
@@ -20,7 +20,7 @@ HEAD_BYTES = 12  # of a batch: its first offset and how many bytes follow
 class PrivateBroker:
     """Its data outlives a kill."""
 
-    def __init__(self, place: BinlogCoordinates) -> None:
+    def __init__(self, place: ServerFolder) -> None:
         self._place = place
         place.folder.mkdir()
 

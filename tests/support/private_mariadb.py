@@ -9,7 +9,7 @@ from pathlib import Path
 from cdcbus.ops.stack import processes
 from cdcbus.ops.stack.addresses import Database, Plan
 from cdcbus.ops.stack.databases import SOURCE
-from cdcbus.ops.stack.server import BinlogCoordinates
+from cdcbus.ops.stack.server import ServerFolder
 from cdcbus.plugins.positions import BinlogPosition
 from tests.integration.producer.reading import connect, position
 from tests.support.secure_servers import answers, open_folder, place_of
@@ -19,7 +19,7 @@ from tests.support.waiting import wait_until
 class PrivateMariadb:
     """Its data outlives a kill."""
 
-    def __init__(self, place: BinlogCoordinates, options: tuple[str, ...]) -> None:
+    def __init__(self, place: ServerFolder, options: tuple[str, ...]) -> None:
         self._place = place
         with processes.umask(0o022):
             place.folder.mkdir()

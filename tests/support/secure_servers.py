@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 
 from cdcbus.ops.stack import processes
 from cdcbus.ops.stack.addresses import Plan
-from cdcbus.ops.stack.server import BinlogCoordinates, NotAnswering, Server
+from cdcbus.ops.stack.server import NotAnswering, Server, ServerFolder
 from tests.contract.position_store import eventually
 
 START_SECONDS = 60.0
@@ -91,12 +91,12 @@ def open_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def place_of(server: Server, folder: Path, plan: Plan) -> BinlogCoordinates:
-    return BinlogCoordinates(folder / server.name, plan, processes.unprivileged() if server.is_database else None)
+def place_of(server: Server, folder: Path, plan: Plan) -> ServerFolder:
+    return ServerFolder(folder / server.name, plan, processes.unprivileged() if server.is_database else None)
 
 
 @contextmanager
-def running(server: Server, place: BinlogCoordinates, *options: str, settings: Sequence[str] = ()) -> Iterator[None]:
+def running(server: Server, place: ServerFolder, *options: str, settings: Sequence[str] = ()) -> Iterator[None]:
     """The server, with more options on its command line, or more lines in the file of settings that ends it; it answers."""
     place.folder.mkdir()
     with processes.umask(0o022):
@@ -113,7 +113,7 @@ def running(server: Server, place: BinlogCoordinates, *options: str, settings: S
         processes.kill(place.folder)
 
 
-def answers(server: Server, place: BinlogCoordinates) -> bool:
+def answers(server: Server, place: ServerFolder) -> bool:
     """Whether it serves clients."""
     try:
         server.check(place)

@@ -86,7 +86,7 @@ class Overview:
 
 
 @dataclass(frozen=True, slots=True)
-class BinlogCoordinates:
+class StoredPosition:
     """A stored position in words: by partition, or whole."""
 
     swimlane: str
@@ -221,9 +221,9 @@ def charts_of(minutes: Sequence[Minute], now: float) -> list[Series]:
     return [each for each in series if any(value is not None for value in each.values)] or series[:1]
 
 
-def places(bus: WebBus, task_id: str) -> list[BinlogCoordinates]:
+def places(bus: WebBus, task_id: str) -> list[StoredPosition]:
     """The stored positions. What cannot be read is shown as it is."""
-    return [BinlogCoordinates(lane, _in_words(text)) for lane, text in positions_of(bus.client, task_id).items()]
+    return [StoredPosition(lane, _in_words(text)) for lane, text in positions_of(bus.client, task_id).items()]
 
 
 def _in_words(stored: str | None) -> list[tuple[str, str]]:

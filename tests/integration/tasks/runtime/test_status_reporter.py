@@ -43,7 +43,7 @@ def nodes(zookeeper: str, name: str) -> Iterator[TaskNodes]:
 
 @pytest.fixture(autouse=True)
 def without_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(status_reporter, "TELL_SECONDS", 0.0)
+    monkeypatch.setattr(status_reporter, "REPORT_SECONDS", 0.0)
     measured = Lag(None, 3.5, 1_800_000_000_000, 700, 0.25, 86_400.0)
     monkeypatch.setattr(status_reporter, "lag_meter", lambda _: lambda _: measured)
 

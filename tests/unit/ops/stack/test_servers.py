@@ -16,14 +16,14 @@ from cdcbus.ops.stack.java_servers import (
     zkcli,
     zookeeper_settings,
 )
-from cdcbus.ops.stack.server import BinlogCoordinates
+from cdcbus.ops.stack.server import ServerFolder
 from cdcbus.ops.stack.sql import Result, text
 
 PLAN = Plan({name: 20000 + number for number, name in enumerate(PORT_NAMES)}, "secret")
 
 
-def place(name: str) -> BinlogCoordinates:
-    return BinlogCoordinates(Path("/home") / name, PLAN, None)
+def place(name: str) -> ServerFolder:
+    return ServerFolder(Path("/home") / name, PLAN, None)
 
 
 def test_zookeeper_listens_on_this_machine_only() -> None:

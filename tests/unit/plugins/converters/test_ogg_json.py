@@ -68,14 +68,14 @@ def test_the_place_in_the_source_s_log_is_kept_when_a_record_is_written_anew() -
         (Op.TRUNCATE, None, None, "T"),
     ],
 )
-def test_each_operation_is_written_as_goldengate_does(op: Op, before: Any, after: Any, dead_letter: str) -> None:
+def test_each_operation_is_written_as_goldengate_does(op: Op, before: Any, after: Any, letter: str) -> None:
     origin = Origin("mysql-bin.000501", 1234, commit_us=1_714_575_845_678_901)
     message = json.loads(CONVERTER.to_bytes(RowChange(TABLE, op, before, after, origin)))
     assert len(message.pop("current_ts")) == len("2024-05-01T15:04:06.001000")
     images = {name: image for name, image in (("before", before), ("after", after)) if image is not None}
     assert message == {
         "table": "SMSSDB.T_X",
-        "op_type": dead_letter,
+        "op_type": letter,
         "op_ts": "2024-05-01 15:04:05.678901",
         "pos": "00000005010000001234",
         "primary_keys": ["ID"],

@@ -40,7 +40,7 @@ def test_a_probe_that_hangs_is_an_error_and_lets_the_others_go_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cause", "cure"), [(BusUnavailable("x"), UNREACHED), (ConfigError("x"), "Correct the task file."), (PositionLost("x"), "Choose")]
+    ("cause", "remedy"), [(BusUnavailable("x"), UNREACHED), (ConfigError("x"), "Correct the task file."), (PositionLost("x"), "Choose")]
 )
 def test_an_error_that_a_running_task_would_wait_out_is_to_be_looked_into(cause: Exception, remedy: str) -> None:
     assert failure("a", cause).remedy.startswith(remedy)
