@@ -3,6 +3,14 @@
 from setuptools import Extension, setup
 
 setup(
-    ext_modules=[Extension("cdcbus.producer.publish._native", ["producer/publish/native.c"], optional=True, py_limited_api=True)],
-    options={"bdist_wheel": {"py_limited_api": "cp311"}},  # one build for all versions of Python from there on
+    ext_modules=[
+        Extension(
+            "cdcbus.producer.publish._native",
+            ["producer/publish/native.c"],
+            optional=True,
+            py_limited_api=True,
+        )
+    ],
+    # one build for all versions of Python from there on
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

@@ -1,4 +1,5 @@
-"""What a consumer task has Spark do, without Kafka and a target, so that Java keeps the classes which that takes: see class_archive.
+"""What a consumer task has Spark do, without Kafka and a target, so that Java keeps the classes
+which that takes: see class_archive.
 
 A program: `python -m cdcbus.consumer.cds_training FILE` writes the archive.
 """
@@ -24,20 +25,33 @@ from cdcbus.consumer.batch.fetch import FEW_RECORDS, HERE_RECORDS, Fetcher
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.jvm.cds_archive import MAPPED
 from cdcbus.consumer.jvm.maven import kafka_connector_jars
-from cdcbus.consumer.spark.session import ASYNCHRONOUS_PROGRESS, begin_at, kafka_stream, spark_session
+from cdcbus.consumer.spark.session import (
+    ASYNCHRONOUS_PROGRESS,
+    begin_at,
+    kafka_stream,
+    spark_session,
+)
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError
 
 NOBODY = "127.0.0.1:9"
 AT_ONCE = {"default.api.timeout.ms": "1000", "request.timeout.ms": "500"}
-COLUMNS = ("'topic' AS topic", "0 AS partition", "value AS offset", "binary(string(value)) AS value", "value AS kafka_ms")
+COLUMNS = (
+    "'topic' AS topic",
+    "0 AS partition",
+    "value AS offset",
+    "binary(string(value)) AS value",
+    "value AS kafka_ms",
+)
 
 
 def main(file: Path) -> None:
     """Returns when Java has written the archive and ended. Raises CdcError, PySparkException."""
     options = {"spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={file} {MAPPED}"}
     source = TopicConfig(NOBODY, ("rehearsal",), kafka_options=AT_ONCE)
-    task = LoadTask("rehearsal", source, "canalRow", "JdbcBatch", JdbcTarget(""), spark_options=options)
+    task = LoadTask(
+        "rehearsal", source, "canalRow", "JdbcBatch", JdbcTarget(""), spark_options=options
+    )
     with spark_session(task, Event()) as (spark, scratch):
         java: Any = spark.sparkContext._gateway
         _read_batches(spark, scratch)
@@ -53,12 +67,18 @@ def _read_batches(spark: SparkSession, scratch: Path) -> None:
     """Small ones without a job and by one, a large one through a Python worker."""
 
     def read(frame: DataFrame, _: int) -> None:
-        with closing(Fetcher(BatchSize("rehearsal", HERE_RECORDS, is_streamed=True), scratch)) as fetcher:
+        with closing(
+            Fetcher(BatchSize("rehearsal", HERE_RECORDS, is_streamed=True), scratch)
+        ) as fetcher:
             for count in (1, HERE_RECORDS + 1):
                 fetcher.fetch(frame, count, Event())
         map_in_arrow(frame, _outcome).collect()
 
-    stream = spark.readStream.format("rate-micro-batch").options(rowsPerBatch=str(FEW_RECORDS), numPartitions="1").load()
+    stream = (
+        spark.readStream.format("rate-micro-batch")
+        .options(rowsPerBatch=str(FEW_RECORDS), numPartitions="1")
+        .load()
+    )
     writer = stream.selectExpr(*COLUMNS).writeStream.foreachBatch(read).trigger(availableNow=True)
     writer.option("checkpointLocation", (scratch / "batches").as_uri()).start().awaitTermination()
 
@@ -72,7 +92,9 @@ def _look_for_kafka(spark: SparkSession, scratch: Path, task: LoadTask) -> None:
     offsets = {("rehearsal", 0): 0}
     begin_at(scratch / "kafka", offsets)
     stream = kafka_stream(spark, task, offsets, 1)
-    writer = stream.writeStream.foreachBatch(lambda frame, number: None).options(**ASYNCHRONOUS_PROGRESS)
+    writer = stream.writeStream.foreachBatch(lambda frame, number: None).options(
+        **ASYNCHRONOUS_PROGRESS
+    )
     with suppress(StreamingQueryException):
         writer.option("checkpointLocation", (scratch / "kafka").as_uri()).start().awaitTermination()
 
@@ -82,7 +104,11 @@ def _load(java: Any, jars: Iterable[Path]) -> None:
     loader = java.java.lang.Thread.currentThread().getContextClassLoader()
     for jar in jars:
         with ZipFile(jar) as contents:
-            names = [name.removesuffix(".class").replace("/", ".") for name in contents.namelist() if name.endswith(".class")]
+            names = [
+                name.removesuffix(".class").replace("/", ".")
+                for name in contents.namelist()
+                if name.endswith(".class")
+            ]
         for name in names:
             with suppress(Py4JJavaError):
                 java.java.lang.Class.forName(name, False, loader)

@@ -1,4 +1,5 @@
-"""What a consumer task is told: the typed form of a `KafkaFetch` -> `JdbcBatch` or `KAFKA_SYNC` task file."""
+"""What a consumer task is told: the typed form of a `KafkaFetch` -> `JdbcBatch` or `KAFKA_SYNC`
+task file."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ from cdcbus.plugins.start import Edge, KafkaStart
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """What is read. `partitions`: only these, of each topic, in order; empty: all. `kafka_options` are the Java client's, passed through;
-    `look_up_options` say librdkafka how to connect, for questions about the topics."""
+    """What is read. `partitions`: only these, of each topic, in order; empty: all.
+    `kafka_options` are the Java client's, passed through; `look_up_options` say librdkafka how
+    to connect, for questions about the topics."""
 
     servers: str
     topics: tuple[str, ...]
@@ -29,12 +31,14 @@ class TopicConfig:
 
 @dataclass(frozen=True, slots=True)
 class MapperRule:
-    """One `mapper[i]`. `schema` and `table` are (source, target) and select what the rule is for, any case; None = any. A source name with
-    characters of a regular expression in it is one, and is matched whole.
+    """One `mapper[i]`. `schema` and `table` are (source, target) and select what the rule is for,
+    any case; None = any. A source name with characters of a regular expression in it is one, and is
+    matched whole.
 
-    `columns`: source column -> target column, any case. `included`: only these source columns, empty: all. `ignored`: not these; both in
-    lower case. `computed`: target column -> what it holds. `masks`: source column, lower case -> what stands in place of its cells.
-    `force_matched`: a source column that the target lacks holds the task up, else it is dropped.
+    `columns`: source column -> target column, any case. `included`: only these source columns,
+    empty: all. `ignored`: not these; both in lower case. `computed`: target column -> what it
+    holds. `masks`: source column, lower case -> what stands in place of its cells. `force_matched`:
+    a source column that the target lacks holds the task up, else it is dropped.
     """
 
     schema: tuple[str, str] | None = None
@@ -48,7 +52,8 @@ class MapperRule:
 
 
 class SchemaChange(StrEnum):
-    """What happens with a source column that the target lacks: IGNORE drops it, EVOLVE adds it, STOP waits until somebody has added it."""
+    """What happens with a source column that the target lacks: IGNORE drops it, EVOLVE adds it,
+    STOP waits until somebody has added it."""
 
     IGNORE = "ignore"
     EVOLVE = "evolve"
@@ -64,7 +69,8 @@ class OnError(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterConfig:
-    """Where dead letters go, in the Kafka that the task reads. `limit`: more open ones of this task stop it."""
+    """Where dead letters go, in the Kafka that the task reads. `limit`: more open ones of this
+    task stop it."""
 
     topic: str = "cdcbus-deadletters"
     limit: int = 1000
@@ -74,12 +80,13 @@ class DeadLetterConfig:
 class LoadTask:
     """Kafka topics to one target, a database or other topics.
 
-    `includes` / `excludes` are SCHEMA.TABLE in upper case, before mapping; `excludes` ignored where `includes` is given.
-    `processor`: `module:function` or an entry point that sees rows before they are mapped; empty: none.
-    `weights`: target table, SCHEMA.TABLE or TABLE in upper case -> its place inside a batch: light tables are written first and deleted
-    from last. `merge` false: each change is written by itself, in source order.
-    Rows of `heartbeats`, or without it of any table called `cdcbus_heartbeat`, are heartbeats.
-    `start` is `consumer.offset`, `first_consume_from` what holds when nothing else says where to begin; None and None = refuse.
+    `includes` / `excludes` are SCHEMA.TABLE in upper case, before mapping; `excludes` ignored where
+    `includes` is given. `processor`: `module:function` or an entry point that sees rows before they
+    are mapped; empty: none. `weights`: target table, SCHEMA.TABLE or TABLE in upper case -> its
+    place inside a batch: light tables are written first and deleted from last. `merge` false: each
+    change is written by itself, in source order. Rows of `heartbeats`, or without it of any table
+    called `cdcbus_heartbeat`, are heartbeats. `start` is `consumer.offset`, `first_consume_from`
+    what holds when nothing else says where to begin; None and None = refuse.
     """
 
     task_id: str
@@ -105,7 +112,8 @@ class LoadTask:
     heartbeats: TableId | None = None
 
     def is_heartbeat(self, table: TableId) -> bool:
-        """Whether rows of this source table are heartbeats, any case: they are timed, not applied."""
+        """Whether rows of this source table are heartbeats, any case: they are timed, not
+        applied."""
         if self.heartbeats is None:
             return table.table.lower() == "cdcbus_heartbeat"
         return str(table).lower() == str(self.heartbeats).lower()

@@ -1,13 +1,20 @@
-"""The consumer task: Kafka -> row changes -> target, and the position after the target has committed.
+"""The consumer task: Kafka -> row changes -> target, and the position after the target has
+committed.
 
-    take_over.find_starts                        whoever has run the task is fenced at the target, then its offsets are read; an edit in
-                                                 ZooKeeper counts more than these, a start rule at the first start only
+    take_over.find_starts                        whoever has run the task is fenced at the target,
+                                                 then its offsets are read; an edit in
+                                                 ZooKeeper counts more than these, a start rule at
+                                                 the first start only
         -> take_over.take_over                   where to go on: to the target, then to ZooKeeper
         -> Spark Structured Streaming            spark.kafka_stream, one micro-batch after the other
-        -> Batches                               a small one is fetched, a large one streams through executors
-        -> per Kafka partition: LaneApplier      decode, filter, map, merge; rows and offset in one target transaction,
-                                                 dead letters before its commit; a Forwarder, where the target is Kafka
-        -> StoredPositions                       every second; if an operator has set the node meanwhile, reading starts again from there
+        -> Batches                               a small one is fetched, a large one streams through
+                                                 executors
+        -> per Kafka partition: LaneApplier      decode, filter, map, merge; rows and offset in one
+                                                 target transaction,
+                                                 dead letters before its commit; a Forwarder, where
+                                                 the target is Kafka
+        -> StoredPositions                       every second; if an operator has set the node
+                                                 meanwhile, reading starts again from there
 
 Spark's checkpoint is a throw-away folder of each start: the target is the authority.
 """
@@ -38,7 +45,15 @@ from cdcbus.consumer.offsets.topic_identity import TopicIdentity
 from cdcbus.consumer.records.dead_letters import dead_letters_of
 from cdcbus.consumer.records.late import begun_before
 from cdcbus.consumer.spark.executor_health import ExecutorWatch
-from cdcbus.consumer.spark.session import ASYNCHRONOUS_PROGRESS, JVM_ENDED, OpenSpark, begin_at, kafka_stream, query_error, spark_session
+from cdcbus.consumer.spark.session import (
+    ASYNCHRONOUS_PROGRESS,
+    JVM_ENDED,
+    OpenSpark,
+    begin_at,
+    kafka_stream,
+    query_error,
+    spark_session,
+)
 from cdcbus.consumer.take_over import find_starts, take_over
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.error_policy import keep_trying
@@ -60,16 +75,22 @@ def run(
 ) -> None:
     """Runs until `stop` is set or a bounded replay has reached its end. `stores`: one per topic.
 
-    The first look at target, Kafka and ZooKeeper must succeed. Later any of them may be away for as long as it likes, and a table or column
-    that the target lacks is waited for. `status` is given the task's state; `report` is called when reading begins, and after each batch.
-    Raises ConfigError, PositionError, PositionLost, BusError, DataError, TargetError: no position moves past a row that the target has not
-    committed. `open_spark` gives the session of a Spark application for the length of a block.
+    The first look at target, Kafka and ZooKeeper must succeed. Later any of them may be away for as
+    long as it likes, and a table or column that the target lacks is waited for. `status` is given
+    the task's state; `report` is called when reading begins, and after each batch. Raises
+    ConfigError, PositionError, PositionLost, BusError, DataError, TargetError: no position moves
+    past a row that the target has not committed. `open_spark` gives the session of a Spark
+    application for the length of a block.
     """
     progress = Progress()
     try:
 
         def start() -> Starts:
-            reached = (progress.next_offsets, progress.last) if positions.has_begun else (NOWHERE, NOTHING_PASSED)
+            reached = (
+                (progress.next_offsets, progress.last)
+                if positions.has_begun
+                else (NOWHERE, NOTHING_PASSED)
+            )
             starts = find_starts(task, applier, stores, *reached)
             progress.begin(task.task_id, starts)
             with TopicLogs(task) as logs:
@@ -85,7 +106,9 @@ def run(
             report(progress)
             try:
                 while not (stop.is_set() or is_done(task, progress)):
-                    batches = Batches(task, applier, executors, positions, progress, stop, report, size, scratch)
+                    batches = Batches(
+                        task, applier, executors, positions, progress, stop, report, size, scratch
+                    )
                     if _stream(task, spark, scratch, batches, identity, watch, status):
                         _rest(task, positions, progress, stop, identity)
             except LogRefilled:
@@ -97,11 +120,17 @@ def run(
             if found and not applier.is_dry_run:
                 last = {**progress.last, found.lane: found.last}
                 with suppress(CdcError):
-                    take_over(applier, positions, replace(starts, offsets=progress.next_offsets, last=last))
+                    take_over(
+                        applier,
+                        positions,
+                        replace(starts, offsets=progress.next_offsets, last=last),
+                    )
 
         with (
             dead_letters_of(task) as dead_letters,
-            closing(make_applier(task, stop, dead_letters.put if dead_letters else None)) as applier,
+            closing(
+                make_applier(task, stop, dead_letters.put if dead_letters else None)
+            ) as applier,
         ):
             if dead_letters and not applier.is_dry_run:
                 dead_letters.open()
@@ -109,7 +138,9 @@ def run(
             positions = StoredPositions(stores, is_dry_run=applier.is_dry_run)
             start()
             executors = None if applier.is_dry_run else Executors(task, applier)
-            size = BatchSize(task.task_id, task.max_records_per_batch, is_streamed=executors is not None)
+            size = BatchSize(
+                task.task_id, task.max_records_per_batch, is_streamed=executors is not None
+            )
             with TopicLogs(task) as logs:
                 ahead, record_bytes = logs.ahead(progress.next_offsets)
             size.expect(ahead, record_bytes)
@@ -119,19 +150,32 @@ def run(
                 keep_trying(status, attempt, lambda: progress.done, stop)
     except JVM_ENDED as error:
         if not stop.is_set():  # else the signal has gone to Spark as well, and nothing is lost
-            raise CdcError(f"task {task.task_id}: the JVM of Spark has ended ({type(error).__name__}); the log before says more") from error
+            raise CdcError(
+                f"task {task.task_id}: the JVM of Spark has ended ({type(error).__name__}); the "
+                "log before says more"
+            ) from error
 
 
 def _stream(
-    task: LoadTask, spark: SparkSession, scratch: Path, batches: Batches, identity: TopicIdentity, logs: LogWatch, status: TaskStatus
+    task: LoadTask,
+    spark: SparkSession,
+    scratch: Path,
+    batches: Batches,
+    identity: TopicIdentity,
+    logs: LogWatch,
+    status: TaskStatus,
 ) -> bool:
-    """Runs one streaming query until it is to end, nothing comes, or batches of another size fit better; a batch that has begun is finished
-    first. Whether it is because nothing comes. Raises what ended it."""
+    """Runs one streaming query until it is to end, nothing comes, or batches of another size fit
+    better; a batch that has begun is finished first. Whether it is because nothing comes. Raises
+    what ended it."""
     stream = kafka_stream(spark, task, batches.progress.next_offsets, batches.size.records)
     looked_at, is_quiet = time.monotonic(), False
-    with TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as checkpoint:  # gone with its query: there may be many in a day
+    # gone with its query: there may be many in a day
+    with TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as checkpoint:
         begin_at(Path(checkpoint), batches.progress.next_offsets)
-        writer = stream.writeStream.foreachBatch(batches).option("checkpointLocation", Path(checkpoint).as_uri())
+        writer = stream.writeStream.foreachBatch(batches).option(
+            "checkpointLocation", Path(checkpoint).as_uri()
+        )
         spark.sparkContext.setLocalProperty(POOL, SMALL)  # for what this thread starts
         query = batches.start(writer.options(**ASYNCHRONOUS_PROGRESS))
         watch = ExecutorWatch(status, spark, query)
@@ -161,9 +205,15 @@ def _stream(
     return is_quiet
 
 
-def _rest(task: LoadTask, positions: StoredPositions, progress: Progress, stop: Event, identity: TopicIdentity) -> None:
-    """Returns when there is something to do again: `stop` is set, the topics have more, or an operator has set a position, which raises
-    PositionConflict. Raises TopicRemade."""
+def _rest(
+    task: LoadTask,
+    positions: StoredPositions,
+    progress: Progress,
+    stop: Event,
+    identity: TopicIdentity,
+) -> None:
+    """Returns when there is something to do again: `stop` is set, the topics have more, or an
+    operator has set a position, which raises PositionConflict. Raises TopicRemade."""
     with asleep(task.source, progress.next_offsets, REST) as woken:
         while not (stop.is_set() or woken.wait(REST_POLL_SECONDS)):
             if (error := positions.edit() or identity.look()) is not None:

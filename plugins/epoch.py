@@ -1,7 +1,9 @@
-"""The epoch in a record: which holder of a swimlane's lock has sent it, so that who reads can tell a late record of one that has lost it.
+"""The epoch in a record: which holder of a swimlane's lock has sent it, so that who reads can tell
+a late record of one that has lost it.
 
-Text of a fixed length: 13 digits that grow with each holder, a hyphen, and 8 hexadecimal digits that stand for the fetch task and its
-swimlane. It stands where it is found without reading the record: canalRow has it first, oggJson last.
+Text of a fixed length: 13 digits that grow with each holder, a hyphen, and 8 hexadecimal digits
+that stand for the fetch task and its swimlane. It stands where it is found without reading the
+record: canalRow has it first, oggJson last.
 """
 
 from __future__ import annotations
@@ -46,4 +48,6 @@ def epochs(values: pa.BinaryArray, converter: str) -> pa.BinaryArray | None:
     tells = pc.fill_null(pc.and_(pc.starts_with(found, start), pc.ends_with(found, end)), False)
     if not pc.any(tells).as_py():
         return None
-    return pc.if_else(tells, pc.binary_slice(found, len(start), -len(end)), pa.scalar(None, found.type))
+    return pc.if_else(
+        tells, pc.binary_slice(found, len(start), -len(end)), pa.scalar(None, found.type)
+    )

@@ -46,7 +46,8 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 20.0
 
 
 class Action(StrEnum):
-    """RETRY: start again from the stored position, with growing pauses, for ever. STOP: wait for a person."""
+    """RETRY: start again from the stored position, with growing pauses, for ever. STOP: wait for
+    a person."""
 
     RETRY = "retry"
     STOP = "stop"
@@ -60,53 +61,143 @@ class Policy:
     advice: str
 
 
-UNKNOWN = Policy(Action.STOP, "This is a fault of cdcbus itself: report it with the log; the stored position has not moved past it.")
+UNKNOWN = Policy(
+    Action.STOP,
+    "This is a fault of cdcbus itself: report it with the log; the stored position has not moved "
+    "past it.",
+)
 
 POLICIES: Mapping[type[CdcError], Policy] = {
     CdcError: Policy(Action.STOP, "Remove the cause named above, then start the task again."),
-    ConfigError: Policy(Action.STOP, "Correct the task file; `cdcbus task check FILE` lists everything that is wrong with it."),
-    PositionError: Policy(Action.STOP, "Look at the stored position with `cdcbus offset show ID` and set it to a form named above."),
-    NoPosition: Policy(Action.STOP, "Give the task a start: `consumer.offset` in its file, or a position set in ZooKeeper."),
-    TargetReplaced: Policy(Action.STOP, "Load the target anew or restore it, then set the position by the command named above."),
-    TopicRemade: Policy(Action.STOP, "Decide from where the new topic is to be read, and set the position by the command named above."),
+    ConfigError: Policy(
+        Action.STOP,
+        "Correct the task file; `cdcbus task check FILE` lists everything that is wrong with it.",
+    ),
+    PositionError: Policy(
+        Action.STOP,
+        "Look at the stored position with `cdcbus offset show ID` and set it to a form named "
+        "above.",
+    ),
+    NoPosition: Policy(
+        Action.STOP,
+        "Give the task a start: `consumer.offset` in its file, or a position set in ZooKeeper.",
+    ),
+    TargetReplaced: Policy(
+        Action.STOP,
+        "Load the target anew or restore it, then set the position by the command named above.",
+    ),
+    TopicRemade: Policy(
+        Action.STOP,
+        "Decide from where the new topic is to be read, and set the position by the command named "
+        "above.",
+    ),
     LogRefilled: Policy(
-        Action.STOP, "Look which records the log has now, and set the position before the first new one by the command above."
+        Action.STOP,
+        "Look which records the log has now, and set the position before the first new one by the "
+        "command above.",
     ),
-    PositionUnavailable: Policy(Action.RETRY, "Nothing to do unless it lasts: then check that ZooKeeper runs and its address is right."),
-    PositionConflict: Policy(Action.RETRY, "Nothing to do after an edit by hand; else look for a second process that runs the same task."),
-    SourceError: Policy(Action.STOP, "Remove the cause at the source database, then start the task again."),
-    SourceUnavailable: Policy(Action.RETRY, "Nothing to do unless it lasts: then check that the source runs and can be reached from here."),
-    SourceMisconfigured: Policy(Action.STOP, "Change the server setting or grant named above, then start the task again."),
-    SourceRefused: Policy(Action.STOP, "Correct user, password, TLS, the server setting or grant named above, then start the task again."),
-    PositionLost: Policy(Action.STOP, "Choose a position that the source still has, load again the rows between, keep binlogs for longer."),
-    UnusableHistory: Policy(Action.STOP, "Delete the ZooKeeper node named above, then start the task again."),
-    UnreadableEvent: Policy(Action.STOP, "Nothing was skipped: report the event, or leave its table out by `consumer.excludes`."),
+    PositionUnavailable: Policy(
+        Action.RETRY,
+        "Nothing to do unless it lasts: then check that ZooKeeper runs and its address is right.",
+    ),
+    PositionConflict: Policy(
+        Action.RETRY,
+        "Nothing to do after an edit by hand; else look for a second process that runs the same "
+        "task.",
+    ),
+    SourceError: Policy(
+        Action.STOP, "Remove the cause at the source database, then start the task again."
+    ),
+    SourceUnavailable: Policy(
+        Action.RETRY,
+        "Nothing to do unless it lasts: then check that the source runs and can be reached from "
+        "here.",
+    ),
+    SourceMisconfigured: Policy(
+        Action.STOP, "Change the server setting or grant named above, then start the task again."
+    ),
+    SourceRefused: Policy(
+        Action.STOP,
+        "Correct user, password, TLS, the server setting or grant named above, then start the "
+        "task again.",
+    ),
+    PositionLost: Policy(
+        Action.STOP,
+        "Choose a position that the source still has, load again the rows between, keep binlogs "
+        "for longer.",
+    ),
+    UnusableHistory: Policy(
+        Action.STOP, "Delete the ZooKeeper node named above, then start the task again."
+    ),
+    UnreadableEvent: Policy(
+        Action.STOP,
+        "Nothing was skipped: report the event, or leave its table out by `consumer.excludes`.",
+    ),
     BusError: Policy(Action.STOP, "Remove the cause at Kafka, then start the task again."),
-    BusUnavailable: Policy(Action.RETRY, "Nothing to do unless it lasts: then check that the brokers run and can be reached from here."),
-    BusRejected: Policy(Action.STOP, "Create the topic, grant the right or raise the limit named above, then start the task again."),
+    BusUnavailable: Policy(
+        Action.RETRY,
+        "Nothing to do unless it lasts: then check that the brokers run and can be reached from "
+        "here.",
+    ),
+    BusRejected: Policy(
+        Action.STOP,
+        "Create the topic, grant the right or raise the limit named above, then start the task "
+        "again.",
+    ),
     SparkUnavailable: Policy(
-        Action.RETRY, "Nothing to do unless it lasts: then see in the executors' logs what ends them; too little memory: docs/loading.md."
+        Action.RETRY,
+        "Nothing to do unless it lasts: then see in the executors' logs what ends them; too "
+        "little memory: docs/loading.md.",
     ),
-    DataError: Policy(Action.STOP, "Look at the record named above with kafka-console-consumer; nothing was skipped."),
-    ConversionError: Policy(Action.STOP, "Check that `consumer.converter` names the format of this topic; nothing was skipped."),
+    DataError: Policy(
+        Action.STOP,
+        "Look at the record named above with kafka-console-consumer; nothing was skipped.",
+    ),
+    ConversionError: Policy(
+        Action.STOP,
+        "Check that `consumer.converter` names the format of this topic; nothing was skipped.",
+    ),
     UnmappedColumn: Policy(
-        Action.RETRY, "Add the table or column at the target, and the task goes on by itself; or correct the mapper and start it again."
+        Action.RETRY,
+        "Add the table or column at the target, and the task goes on by itself; or correct the "
+        "mapper and start it again.",
     ),
-    TargetError: Policy(Action.STOP, "Remove the cause at the target database, then start the task again."),
-    TargetUnavailable: Policy(Action.RETRY, "Nothing to do unless it lasts: then check the target and what holds locks there."),
-    OffsetConflict: Policy(Action.RETRY, "Nothing to do unless it lasts: then look for a second process that runs the same task."),
-    TargetMisconfigured: Policy(Action.STOP, "Correct user, password or rights at the target, then start the task again."),
-    UnsafeOffsetTable: Policy(Action.STOP, "Run the statement named above at the target, then start the task again."),
+    TargetError: Policy(
+        Action.STOP, "Remove the cause at the target database, then start the task again."
+    ),
+    TargetUnavailable: Policy(
+        Action.RETRY,
+        "Nothing to do unless it lasts: then check the target and what holds locks there.",
+    ),
+    OffsetConflict: Policy(
+        Action.RETRY,
+        "Nothing to do unless it lasts: then look for a second process that runs the same task.",
+    ),
+    TargetMisconfigured: Policy(
+        Action.STOP, "Correct user, password or rights at the target, then start the task again."
+    ),
+    UnsafeOffsetTable: Policy(
+        Action.STOP, "Run the statement named above at the target, then start the task again."
+    ),
     TargetTableUnfit: Policy(
-        Action.RETRY, "Alter the table named above at the target, and the task goes on by itself; or correct the mapper and start it again."
+        Action.RETRY,
+        "Alter the table named above at the target, and the task goes on by itself; or correct "
+        "the mapper and start it again.",
     ),
-    TargetRejected: Policy(Action.STOP, "Compare the table named above at source and target; nothing was skipped."),
-    RowConflict: Policy(Action.STOP, "Compare the unique and foreign keys of the table at source and target; nothing was skipped."),
+    TargetRejected: Policy(
+        Action.STOP, "Compare the table named above at source and target; nothing was skipped."
+    ),
+    RowConflict: Policy(
+        Action.STOP,
+        "Compare the unique and foreign keys of the table at source and target; nothing was "
+        "skipped.",
+    ),
 }
 
 
 def policy_of(error: BaseException) -> Policy:
-    """The entry of the error's class, else of its nearest ancestor; anything that is no CdcError stops the task."""
+    """The entry of the error's class, else of its nearest ancestor; anything that is no CdcError
+    stops the task."""
     for ancestor in type(error).__mro__:
         if ancestor in POLICIES:
             return POLICIES[ancestor]
@@ -125,10 +216,11 @@ def keep_trying(
     stop: Event,
     pause_seconds: Callable[[int], float] = growing_pause,
 ) -> None:
-    """Calls `attempt` until it returns or `stop` is set, as long as its errors are ones to retry; raises the others.
+    """Calls `attempt` until it returns or `stop` is set, as long as its errors are ones to retry;
+    raises the others.
 
-    Pauses follow the number of failures, which starts again at zero once `done()`, a count of work, has grown. An operator's edit needs
-    no pause. Each failure is reported to `status`.
+    Pauses follow the number of failures, which starts again at zero once `done()`, a count of work,
+    has grown. An operator's edit needs no pause. Each failure is reported to `status`.
     """
     failures = 0
     while not stop.is_set():

@@ -25,15 +25,17 @@
     │   └── UnmappedColumn       the target lacks a table or column that the source has
     └── TargetError              the database written to
         ├── TargetUnavailable    not reachable just now, deadlock, lock timeout: try again
-        ├── OffsetConflict       somebody else has applied records of the lane meanwhile: read positions again
+        ├── OffsetConflict       somebody else has applied records of the lane meanwhile: read
+                                 positions again
         ├── TargetMisconfigured  wrong password, missing rights, an engine without transactions
         │   └── UnsafeOffsetTable    the target's table of offsets has no transactions
-        ├── TargetTableUnfit     the table's definition does not take what is written: try again, it may be altered
+        ├── TargetTableUnfit     the table's definition does not take what is written: try again, it
+                                 may be altered
         └── TargetRejected       the target refuses these rows
             └── RowConflict      another row forbids it: a unique value that it holds, a foreign key
 
-What a task does on each (retry, stop) is one table: `cdcbus.plugins.error_policy`. Messages never hold cell values or secrets.
-All are picklable, as Spark sends them between processes.
+What a task does on each (retry, stop) is one table: `cdcbus.plugins.error_policy`. Messages never
+hold cell values or secrets. All are picklable, as Spark sends them between processes.
 """
 
 
@@ -58,11 +60,13 @@ class TargetReplaced(PositionError):
 
 
 class TopicRemade(PositionError):
-    """The topic was deleted and made anew since the position was stored: its offsets mean other records."""
+    """The topic was deleted and made anew since the position was stored: its offsets mean other
+    records."""
 
 
 class LogRefilled(PositionError):
-    """The topic's log was cut off before the position and filled again: records before it have never been read."""
+    """The topic's log was cut off before the position and filled again: records before it have
+    never been read."""
 
 
 class PositionUnavailable(PositionError):
@@ -86,7 +90,8 @@ class SourceMisconfigured(SourceError):
 
 
 class SourceRefused(SourceMisconfigured):
-    """The server at this address refuses the login, or its settings or grants do not allow reading; another address may be better."""
+    """The server at this address refuses the login, or its settings or grants do not allow
+    reading; another address may be better."""
 
 
 class PositionLost(SourceError):
@@ -138,7 +143,8 @@ class TargetUnavailable(TargetError):
 
 
 class OffsetConflict(TargetError):
-    """The applied offset in the target is not the one last seen: another process applies the same lane."""
+    """The applied offset in the target is not the one last seen: another process applies the
+    same lane."""
 
 
 class TargetMisconfigured(TargetError):
@@ -150,7 +156,8 @@ class UnsafeOffsetTable(TargetMisconfigured):
 
 
 class TargetTableUnfit(TargetError):
-    """The definition of the target table does not take what is written, whatever the rows hold: a column, a type, a key of it."""
+    """The definition of the target table does not take what is written, whatever the rows hold:
+    a column, a type, a key of it."""
 
 
 class TargetRejected(TargetError):
@@ -158,4 +165,5 @@ class TargetRejected(TargetError):
 
 
 class RowConflict(TargetRejected):
-    """Another row forbids it: one that holds its unique value, or that a foreign key asks for. Changes of that row may cure it."""
+    """Another row forbids it: one that holds its unique value, or that a foreign key asks for.
+    Changes of that row may cure it."""

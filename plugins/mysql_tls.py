@@ -11,8 +11,9 @@ from cdcbus.plugins.errors import ConfigError
 
 
 class TlsMode(StrEnum):
-    """PREFERRED: encrypted where the server can; REQUIRED: always. Neither looks at the server's certificate. VERIFY_CA: its issuer must be
-    known; VERIFY_IDENTITY: it must also name the host."""
+    """PREFERRED: encrypted where the server can; REQUIRED: always. Neither looks at the server's
+    certificate. VERIFY_CA: its issuer must be known; VERIFY_IDENTITY: it must also name the
+    host."""
 
     DISABLED = "disabled"
     PREFERRED = "preferred"
@@ -27,7 +28,8 @@ class TlsMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MysqlTls:
-    """Paths are of PEM files; `ca` "" = the issuers that the system knows; `certificate` and `key` are the client's own, if it has one."""
+    """Paths are of PEM files; `ca` "" = the issuers that the system knows; `certificate` and
+    `key` are the client's own, if it has one."""
 
     mode: TlsMode = TlsMode.PREFERRED
     ca: str = ""
@@ -35,18 +37,23 @@ class MysqlTls:
     key: str = ""
 
     def driver_arguments(self) -> dict[str, Any]:
-        """PyMySQL's arguments. Reads the files; raises ConfigError naming the one that cannot be used."""
+        """PyMySQL's arguments. Reads the files; raises ConfigError naming the one that cannot be
+        used."""
         if self.mode is TlsMode.DISABLED:
             return {"ssl_disabled": True}
-        return {} if self == BY_ITSELF else {"ssl": self._context()}  # with a context the driver insists on TLS
+        # with a context the driver insists on TLS
+        return {} if self == BY_ITSELF else {"ssl": self._context()}
 
     def _context(self) -> ssl.SSLContext:
         """The driver's own options would not look at the host's name where no `ca` is given."""
         try:
             context = ssl.create_default_context(cafile=self.ca or None)
         except OSError as error:
-            raise ConfigError(f"{self.ca}: no file of CA certificates in PEM form ({error.strerror or error})") from error
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # the certificates that MySQL makes for itself would not pass
+            raise ConfigError(
+                f"{self.ca}: no file of CA certificates in PEM form ({error.strerror or error})"
+            ) from error
+        # the certificates that MySQL makes for itself would not pass
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         context.check_hostname = self.mode is TlsMode.VERIFY_IDENTITY
         context.verify_mode = ssl.CERT_REQUIRED if self.mode.is_verifying else ssl.CERT_NONE
         if self.certificate:
@@ -54,7 +61,10 @@ class MysqlTls:
                 context.load_cert_chain(self.certificate, self.key or None, password=_no_password)
             except OSError as error:
                 files = " and ".join(filter(None, (self.certificate, self.key)))
-                raise ConfigError(f"{files}: no client certificate and key in PEM form ({error.strerror or error})") from error
+                raise ConfigError(
+                    f"{files}: no client certificate and key in PEM form "
+                    f"({error.strerror or error})"
+                ) from error
         return context
 
 
@@ -65,9 +75,12 @@ TLS_ERRORS: Final = frozenset((2026, 3159))
 
 
 def is_tls_refusal(error: BaseException) -> bool:
-    """Whether PyMySQL could not connect as one side does not accept the other's certificate or version; a cut connection is no refusal."""
+    """Whether PyMySQL could not connect as one side does not accept the other's certificate or
+    version; a cut connection is no refusal."""
     cause = getattr(error, "original_exception", None)
-    return isinstance(cause, ssl.SSLError) and not isinstance(cause, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+    return isinstance(cause, ssl.SSLError) and not isinstance(
+        cause, ssl.SSLEOFError | ssl.SSLZeroReturnError
+    )
 
 
 def _no_password() -> str:

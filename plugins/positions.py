@@ -1,8 +1,9 @@
 """Positions in the JSON that operators read and edit with zkCli.
 
-Two kinds: a place in a binlog, and the last processed offset of Kafka partitions. Both are immutable and only made where a task may
-resume: a place inside a transaction has no type here (a row change's `Origin` names it). The JSON is porter's, compact, keys in its order;
-extra keys of ours may be absent. Canal's cursor JSON is understood on reading.
+Two kinds: a place in a binlog, and the last processed offset of Kafka partitions. Both are
+immutable and only made where a task may resume: a place inside a transaction has no type here (a
+row change's `Origin` names it). The JSON is porter's, compact, keys in its order; extra keys of
+ours may be absent. Canal's cursor JSON is understood on reading.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from cdcbus.plugins.errors import PositionError
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A transaction edge of the same server's binlog up to which all is published, though reading goes on from an earlier place; `gtid` is
-    the executed set there."""
+    """A transaction edge of the same server's binlog up to which all is published, though
+    reading goes on from an earlier place; `gtid` is the executed set there."""
 
     file: str
     pos: int
@@ -30,10 +31,12 @@ class Published:
 class BinlogPosition:
     """A transaction edge in a source's binlog: reading may go on at byte `pos` of `file`.
 
-    `batch_id` counts stored positions (informational, as in porter). `gtid` is the executed set up to here, `timestamp_ms` the commit time
-    of the transaction before, `server_uuid` the server whose file this is (`server-id-1` where it has no UUID), `file_created_ms` when the
-    file was begun, as names come again on other servers and after a reset; empty or 0 where not known. `published`: of what follows this
-    much is out already, as an XA transaction that was prepared before is still open.
+    `batch_id` counts stored positions (informational, as in porter). `gtid` is the executed set up
+    to here, `timestamp_ms` the commit time of the transaction before, `server_uuid` the server
+    whose file this is (`server-id-1` where it has no UUID), `file_created_ms` when the file was
+    begun, as names come again on other servers and after a reset; empty or 0 where not known.
+    `published`: of what follows this much is out already, as an XA transaction that was prepared
+    before is still open.
     """
 
     file: str
@@ -49,9 +52,14 @@ class BinlogPosition:
         return f"{self.file}:{self.pos}"
 
     def to_json(self) -> str:
-        """`{"batchId":B,"logfileName":F,"offset":O}` and, where known, `gtid`, `timestamp` (ms), `serverUuid`, `fileTimestamp` (ms) and
-        `published`, an object of `logfileName`, `offset` and `gtid`."""
-        fields: dict[str, Any] = {"batchId": self.batch_id, "logfileName": self.file, "offset": self.pos}
+        """`{"batchId":B,"logfileName":F,"offset":O}` and, where known, `gtid`, `timestamp` (ms),
+        `serverUuid`, `fileTimestamp` (ms) and `published`, an object of `logfileName`, `offset`
+        and `gtid`."""
+        fields: dict[str, Any] = {
+            "batchId": self.batch_id,
+            "logfileName": self.file,
+            "offset": self.pos,
+        }
         if self.gtid:
             fields["gtid"] = self.gtid
         if self.timestamp_ms:
@@ -92,7 +100,11 @@ class BinlogPosition:
 def _published(fields: Any, text: str | bytes) -> Published | None:
     if fields is None:
         return None
-    file, pos = (fields.get("logfileName"), fields.get("offset")) if isinstance(fields, dict) else (None, None)
+    file, pos = (
+        (fields.get("logfileName"), fields.get("offset"))
+        if isinstance(fields, dict)
+        else (None, None)
+    )
     if not isinstance(file, str) or not _is_natural(pos):
         raise PositionError(f"not a binlog position: {_shown(text)}; published is no place")
     return Published(file, pos, _field(fields, "gtid", str, "", text))
@@ -125,13 +137,17 @@ class KafkaPosition:
 
 
 def kafka_positions_to_json(positions: Iterable[KafkaPosition]) -> str:
-    """One object for one partition, an array in partition order for several (one atomic write either way)."""
-    fields = [position.as_fields() for position in sorted(positions, key=lambda p: (p.topic, p.partition))]
+    """One object for one partition, an array in partition order for several (one atomic write
+    either way)."""
+    fields = [
+        position.as_fields() for position in sorted(positions, key=lambda p: (p.topic, p.partition))
+    ]
     return orjson.dumps(fields[0] if len(fields) == 1 else fields).decode()
 
 
 def kafka_positions_from_json(text: str | bytes) -> list[KafkaPosition]:
-    """Reads one object or an array of them. Raises PositionError; two entries for one partition are an error as well."""
+    """Reads one object or an array of them. Raises PositionError; two entries for one partition
+    are an error as well."""
     value = _json(text)
     entries = value if isinstance(value, list) else [value]
     positions = [_kafka_position(entry, text) for entry in entries]
@@ -144,7 +160,12 @@ def _kafka_position(entry: Any, text: str | bytes) -> KafkaPosition:
     if not isinstance(entry, dict):
         raise PositionError(f"not a Kafka position: {_shown(text)}; expected {KAFKA_FORM}")
     topic, partition, offset = entry.get("topic"), entry.get("partition"), entry.get("offset")
-    if not isinstance(topic, str) or not topic or not _is_natural(partition) or not (_is_natural(offset) or offset == -1):
+    if (
+        not isinstance(topic, str)
+        or not topic
+        or not _is_natural(partition)
+        or not (_is_natural(offset) or offset == -1)
+    ):
         raise PositionError(f"not a Kafka position: {_shown(text)}; expected {KAFKA_FORM}")
     return KafkaPosition(topic, partition, offset)
 
@@ -174,7 +195,10 @@ def _field(fields: dict[str, Any], name: str, kind: type[_T], absent: _T, text: 
     if value is None:
         return absent
     if type(value) is not kind:
-        raise PositionError(f"not a binlog position: {_shown(text)}; {name} is not {'a number' if kind is int else 'text'}")
+        raise PositionError(
+            f"not a binlog position: {_shown(text)}; {name} is not "
+            f"{'a number' if kind is int else 'text'}"
+        )
     return value
 
 

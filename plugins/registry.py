@@ -1,4 +1,5 @@
-"""Converters by the name a task file uses: the built-in ones, then those that other packages add by entry point."""
+"""Converters by the name a task file uses: the built-in ones, then those that other packages add
+by entry point."""
 
 from __future__ import annotations
 

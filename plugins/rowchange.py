@@ -1,8 +1,9 @@
 """The row change: the one type every part of the bus understands.
 
-A cell is text or NULL: `str | None`. Text is the source's own literal (`12.50`, `2024-02-29 23:59:59.123456`, enum and set labels, JSON
-text), TIMESTAMP columns in UTC; a binary cell has one character U+0000..U+00FF per byte, as canal writes it. A column that the source did
-not send is not in the mapping at all: missing is not NULL.
+A cell is text or NULL: `str | None`. Text is the source's own literal (`12.50`, `2024-02-29
+23:59:59.123456`, enum and set labels, JSON text), TIMESTAMP columns in UTC; a binary cell has one
+character U+0000..U+00FF per byte, as canal writes it. A column that the source did not send is not
+in the mapping at all: missing is not NULL.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ class TableId(NamedTuple):
 
 
 class Unclear(Flag):
-    """What of a cell cannot be told from its text alone, as the wire format leaves the types out. TIMES: a date may be written as a number
-    of days. BYTES: bytes may be written as base64. BITS: so may a BIT, which is a decimal number elsewhere."""
+    """What of a cell cannot be told from its text alone, as the wire format leaves the types
+    out. TIMES: a date may be written as a number of days. BYTES: bytes may be written as base64.
+    BITS: so may a BIT, which is a decimal number elsewhere."""
 
     NOTHING = 0
     TIMES = auto()
@@ -47,8 +49,9 @@ class Unclear(Flag):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A source column. `mysql_type` is the type as CREATE TABLE spells it, empty where the wire format has no types; `sql_type` is its
-    java.sql.Types number; `unclear` says what its cells may mean otherwise than they read."""
+    """A source column. `mysql_type` is the type as CREATE TABLE spells it, empty where the wire
+    format has no types; `sql_type` is its java.sql.Types number; `unclear` says what its cells
+    may mean otherwise than they read."""
 
     name: str
     mysql_type: str = ""
@@ -61,13 +64,23 @@ class Column:
         return self.mysql_type.startswith(BINARY_TYPES)
 
 
-BINARY_TYPES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry", "vector")
+BINARY_TYPES = (
+    "binary",
+    "varbinary",
+    "tinyblob",
+    "blob",
+    "mediumblob",
+    "longblob",
+    "geometry",
+    "vector",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as it was when the row was written: columns in order, and the names of its primary key's columns (empty: none).
-    `is_described`: these are all columns that it has; else those that the record brings, as the wire format tells of no others."""
+    """A table as it was when the row was written: columns in order, and the names of its primary
+    key's columns (empty: none). `is_described`: these are all columns that it has; else those
+    that the record brings, as the wire format tells of no others."""
 
     id: TableId
     columns: tuple[Column, ...]
@@ -77,12 +90,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where and when the source wrote a row: shared by the rows of one binlog event. Empty text or 0 where the wire format does not say.
+    """Where and when the source wrote a row: shared by the rows of one binlog event. Empty text or
+    0 where the wire format does not say.
 
-    `pos` is where the event starts in `file` (of a compressed transaction: the event that holds it all); `commit_us` is epoch microseconds
-    on the server where the transaction was committed first, in whole seconds from a server that knows no more (MariaDB); `server_uuid` is
-    that server's, which MariaDB does not have. `epoch`: which holder of the swimlane's lock sends the row (`plugins/epoch.py`); it is
-    not read back.
+    `pos` is where the event starts in `file` (of a compressed transaction: the event that holds it
+    all); `commit_us` is epoch microseconds on the server where the transaction was committed first,
+    in whole seconds from a server that knows no more (MariaDB); `server_uuid` is that server's,
+    which MariaDB does not have. `epoch`: which holder of the swimlane's lock sends the row
+    (`plugins/epoch.py`); it is not read back.
     """
 
     file: str = ""
@@ -106,8 +121,8 @@ NO_ORIGIN = Origin()
 class RowChange:
     """One row's insert, update or delete, or a table's truncate. Treat as read-only.
 
-    INSERT has `after` only, DELETE `before` only, UPDATE both, TRUNCATE neither. `row` counts the rows of a transaction from 0;
-    `is_last` marks the transaction's last one.
+    INSERT has `after` only, DELETE `before` only, UPDATE both, TRUNCATE neither. `row` counts the
+    rows of a transaction from 0; `is_last` marks the transaction's last one.
     """
 
     table: Table
@@ -121,8 +136,9 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True)
 class TableDdl:
-    """A statement that defined a table anew, or emptied it. `kind` is canal's word for it: CREATE, ALTER, ERASE (dropped), RENAME, CINDEX,
-    DINDEX or TRUNCATE; `table` the name that it has afterwards; `sql` the whole statement."""
+    """A statement that defined a table anew, or emptied it. `kind` is canal's word for it:
+    CREATE, ALTER, ERASE (dropped), RENAME, CINDEX, DINDEX or TRUNCATE; `table` the name that it
+    has afterwards; `sql` the whole statement."""
 
     table: TableId
     kind: str

@@ -1,4 +1,5 @@
-"""Where a task starts when ZooKeeper holds no position for it: the typed forms of `consumer.offset` and `firstConsumeFrom`."""
+"""Where a task starts when ZooKeeper holds no position for it: the typed forms of
+`consumer.offset` and `firstConsumeFrom`."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class AfterOffset:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Kafka: a bounded replay of the records `first` to `last`, both included; then the task ends by itself."""
+    """Kafka: a bounded replay of the records `first` to `last`, both included; then the task
+    ends by itself."""
 
     first: int
     last: int

@@ -1,4 +1,5 @@
-"""A task's state, as the loops that run it say it: each call sets the state and writes the log line that goes with it."""
+"""A task's state, as the loops that run it say it: each call sets the state and writes the log
+line that goes with it."""
 
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ LOG = logging.getLogger(__name__)
 
 
 class State(StrEnum):
-    """NEW: never started. STARTING: wanted, not at work yet. RETRYING: something is away, or it has failed and is started again.
-    DONE: a bounded replay has reached its end. ERROR: it waits for a person."""
+    """NEW: never started. STARTING: wanted, not at work yet. RETRYING: something is away, or it
+    has failed and is started again. DONE: a bounded replay has reached its end. ERROR: it waits
+    for a person."""
 
     NEW = "NEW"
     STARTING = "STARTING"
@@ -26,8 +28,9 @@ class State(StrEnum):
 class TaskStatus:
     """The state of one running task, and why it is not WORKING.
 
-    A task that failed and reads again is not yet at work: it must first get on from the position at which it failed, or have nothing
-    left to do. `position` gives the position now. All methods may be called from any thread.
+    A task that failed and reads again is not yet at work: it must first get on from the position at
+    which it failed, or have nothing left to do. `position` gives the position now. All methods may
+    be called from any thread.
     """
 
     def __init__(self, task_id: str, position: Callable[[], Hashable] = lambda: None) -> None:
@@ -56,11 +59,13 @@ class TaskStatus:
         self._pause(f"task {self._task_id}: {reason}")
 
     def waiting(self, reason: str) -> None:
-        """The task waits for something outside; `reason` goes on after "waits", such as "for executors: ..."."""
+        """The task waits for something outside; `reason` goes on after "waits", such as "for
+        executors: ..."."""
         self._pause(f"task {self._task_id} waits {reason}")
 
     def observe(self, *, is_behind: bool) -> None:
-        """To be called now and then: sees whether a task that reads again gets on. `is_behind`: it has something left to do."""
+        """To be called now and then: sees whether a task that reads again gets on. `is_behind`:
+        it has something left to do."""
         with self._lock:
             if self._reads_again and (self._position() != self._failed_at or not is_behind):
                 self._state, self._reason, self._reads_again = State.WORKING, "", False

@@ -12,8 +12,9 @@ from cdcbus.plugins.start import BinlogStart, Edge
 
 @dataclass(frozen=True, slots=True)
 class SourceConfig:
-    """The server whose binlog is read. `addresses` are (host, port), tried in order; `server_id` is ours in its replication
-    topology, None to derive one from the task id. `takes_partial`: rows are read whatever binlog_row_image is."""
+    """The server whose binlog is read. `addresses` are (host, port), tried in order; `server_id`
+    is ours in its replication topology, None to derive one from the task id. `takes_partial`:
+    rows are read whatever binlog_row_image is."""
 
     addresses: tuple[tuple[str, int], ...]
     user: str
@@ -26,8 +27,9 @@ class SourceConfig:
 
 @dataclass(frozen=True, slots=True)
 class FilterConfig:
-    """Which tables are read. `regexes` are canal's (matched whole on `schema.table`, any case; none = all); `includes` and `excludes` are
-    SCHEMA.TABLE names in upper case, `excludes` ignored where `includes` is given."""
+    """Which tables are read. `regexes` are canal's (matched whole on `schema.table`, any case;
+    none = all); `includes` and `excludes` are SCHEMA.TABLE names in upper case, `excludes`
+    ignored where `includes` is given."""
 
     regexes: tuple[str, ...] = ()
     includes: frozenset[str] = frozenset()
@@ -36,7 +38,8 @@ class FilterConfig:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatConfig:
-    """A row that is written to `table` at the source every `interval_seconds`, and read like any other."""
+    """A row that is written to `table` at the source every `interval_seconds`, and read like any
+    other."""
 
     table: TableId
     interval_seconds: float = 60.0
@@ -52,8 +55,9 @@ class DdlConfig:
 
 @dataclass(frozen=True, slots=True)
 class FetchTask:
-    """Binlog to Kafka. `start` says where to begin when ZooKeeper holds no position; None = refuse. `on_position_lost`: where to
-    go on when the server no longer has what comes next; None = stop. `heartbeat`: None = none is written. `rows_per_record`: at most.
+    """Binlog to Kafka. `start` says where to begin when ZooKeeper holds no position; None =
+    refuse. `on_position_lost`: where to go on when the server no longer has what comes next;
+    None = stop. `heartbeat`: None = none is written. `rows_per_record`: at most.
     `skips_statements`: goes on without what a statement has changed that was logged as text."""
 
     task_id: str

@@ -3,8 +3,10 @@
 ZooKeeper position (or start rule)
     -> BinlogSource.batches rows and transaction edges, in binlog order
     -> KafkaPublisher.send  key, partition, bytes; queued
-    -> Deliveries.published the last edge before which all is acknowledged, or committed in a Kafka transaction; once a second
-    -> positions.save       that edge; if an operator has set the node meanwhile, reading starts again from there
+    -> Deliveries.published the last edge before which all is acknowledged, or committed in a Kafka
+    transaction; once a second
+    -> positions.save       that edge; if an operator has set the node meanwhile, reading starts
+                            again from there
 """
 
 from __future__ import annotations
@@ -18,7 +20,14 @@ from threading import Event
 
 from cdcbus.plugins.contracts import PositionStore, SchemaStore
 from cdcbus.plugins.error_policy import keep_trying
-from cdcbus.plugins.errors import NoPosition, PositionConflict, PositionError, PositionLost, SourceError, SourceUnavailable
+from cdcbus.plugins.errors import (
+    NoPosition,
+    PositionConflict,
+    PositionError,
+    PositionLost,
+    SourceError,
+    SourceUnavailable,
+)
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, TableId
@@ -36,10 +45,11 @@ _M_MMAP_THRESHOLD, _LARGE_BYTES = -3, 4 << 20
 
 @dataclass(slots=True)
 class Progress:
-    """What a fetch task has done since it started: row changes sent, in all and by table and operation, positions stored, and the last of
-    these. `queued_bytes`: of records that wait for Kafka now; the task's `queue_bytes` at most. `open_xa`: the xid of the oldest XA
-    transaction that is prepared and not finished, and since when, in epoch seconds. `skipped`: how many statements were, that
-    were logged as text; `skipped_at`: when one was last, in epoch seconds."""
+    """What a fetch task has done since it started: row changes sent, in all and by table and
+    operation, positions stored, and the last of these. `queued_bytes`: of records that wait for
+    Kafka now; the task's `queue_bytes` at most. `open_xa`: the xid of the oldest XA transaction
+    that is prepared and not finished, and since when, in epoch seconds. `skipped`: how many
+    statements were, that were logged as text; `skipped_at`: when one was last, in epoch seconds."""
 
     done: int = 0
     stored: int = 0
@@ -68,10 +78,11 @@ def run(
 ) -> None:
     """Runs until `stop` is set; then everything read is flushed and its position stored.
 
-    The first connection must succeed, at one of its addresses. Later the source may go away for as long as it likes: it is tried again, at
-    one address after the other.
-    `status` is given the task's state. `epoch`: of this holder of the swimlane's lock, told by each of its records (`plugins/epoch.py`).
-    Raises ConfigError, PositionError, SourceError, BusError: no position moves past a row that Kafka has not confirmed.
+    The first connection must succeed, at one of its addresses. Later the source may go away for as
+    long as it likes: it is tried again, at one address after the other. `status` is given the
+    task's state. `epoch`: of this holder of the swimlane's lock, told by each of its records
+    (`plugins/epoch.py`). Raises ConfigError, PositionError, SourceError, BusError: no position
+    moves past a row that Kafka has not confirmed.
     """
     _give_large_blocks_back()
     progress = Progress()
@@ -84,7 +95,11 @@ def run(
             start_position(there, positions, source)
 
     def attempt() -> None:
-        with addresses.trying() as there, BinlogSource(there, schemas, epoch) as source, beating(there):
+        with (
+            addresses.trying() as there,
+            BinlogSource(there, schemas, epoch) as source,
+            beating(there),
+        ):
             deliver.take_over()
             start, is_stored = start_position(there, positions, source)
             if not is_stored and not _began(source, start, positions, stop):
@@ -95,7 +110,9 @@ def run(
                 _copy(source, start, publisher, checkpoint, status, stop)
             except PositionLost as lost:
                 _began(source, source.instead(lost), positions, stop)
-                raise SourceUnavailable("the binlog is read from that place at the next attempt") from lost
+                raise SourceUnavailable(
+                    "the binlog is read from that place at the next attempt"
+                ) from lost
 
     with KafkaPublisher(
         task.publish,
@@ -112,15 +129,19 @@ def run(
 
 
 def _give_large_blocks_back() -> None:
-    """Makes the process give the memory of large rows back once they are sent. glibc would raise its limit for that to 32 MB by itself, and
-    then keep such blocks in a heap full of holes. Other C libraries have no such setting."""
+    """Makes the process give the memory of large rows back once they are sent. glibc would raise
+    its limit for that to 32 MB by itself, and then keep such blocks in a heap full of holes.
+    Other C libraries have no such setting."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
-def _began(source: BinlogSource, start: BinlogPosition, positions: PositionStore, stop: Event) -> bool:
-    """Stores where reading begins, behind what is to be known of the tables there: with the position alone, one ALTER after a kill would be
-    enough to make the rows before it unreadable. False when `stop` was set meanwhile; then the position is not stored."""
+def _began(
+    source: BinlogSource, start: BinlogPosition, positions: PositionStore, stop: Event
+) -> bool:
+    """Stores where reading begins, behind what is to be known of the tables there: with the
+    position alone, one ALTER after a kill would be enough to make the rows before it unreadable.
+    False when `stop` was set meanwhile; then the position is not stored."""
     for _ in source.prepare(start):
         if stop.is_set():
             return False
@@ -128,10 +149,14 @@ def _began(source: BinlogSource, start: BinlogPosition, positions: PositionStore
     return True
 
 
-def start_position(task: FetchTask, positions: PositionStore, source: BinlogSource) -> tuple[BinlogPosition, bool]:
-    """The stored position, else what the start rule names, and whether it is the stored one; as the source in hand has it. Writes nothing.
+def start_position(
+    task: FetchTask, positions: PositionStore, source: BinlogSource
+) -> tuple[BinlogPosition, bool]:
+    """The stored position, else what the start rule names, and whether it is the stored one; as the
+    source in hand has it. Writes nothing.
 
-    Raises NoPosition when there is neither, PositionLost when the source no longer has it, PositionError, SourceError.
+    Raises NoPosition when there is neither, PositionLost when the source no longer has it,
+    PositionError, SourceError.
     """
     stored = positions.load()
     start = task.start
@@ -139,11 +164,15 @@ def start_position(task: FetchTask, positions: PositionStore, source: BinlogSour
         try:
             start = BinlogPosition.from_json(stored)
         except PositionError as error:
-            raise PositionError(f"{positions.path}: {error}. Set it with zkCli and start again") from error
+            raise PositionError(
+                f"{positions.path}: {error}. Set it with zkCli and start again"
+            ) from error
     if stored is None and positions.trace:
         raise NoPosition(
-            f"task {task.task_id} has run before, as {positions.trace} tells, and has no position at {positions.path}; consumer.offset is "
-            f"for the first start only: set one by cdcbus offset reset {task.task_id} --to PLACE{_last_written(positions)}"
+            f"task {task.task_id} has run before, as {positions.trace} tells, and has no position "
+            f"at {positions.path}; consumer.offset is "
+            f"for the first start only: set one by cdcbus offset reset {task.task_id} --to "
+            f"PLACE{_last_written(positions)}"
         )
     if start is None:
         raise NoPosition(
@@ -151,20 +180,28 @@ def start_position(task: FetchTask, positions: PositionStore, source: BinlogSour
             "give consumer.offset=latest, earliest, or a binlog file such as mysql-bin.000064:4"
         )
     try:
-        return source.locate(start, is_own=stored is not None and positions.is_own), stored is not None
+        return source.locate(
+            start, is_own=stored is not None and positions.is_own
+        ), stored is not None
     except PositionLost as lost:
         return source.instead(lost), False
 
 
 def _last_written(positions: PositionStore) -> str:
     try:
-        return f"; the last one that it has stored was {BinlogPosition.from_json(positions.written.position)}" if positions.written else ""
+        return (
+            "; the last one that it has stored was "
+            f"{BinlogPosition.from_json(positions.written.position)}"
+            if positions.written
+            else ""
+        )
     except PositionError:
         return ""
 
 
 class _Checkpoint:
-    """The last transaction edge before which all is published, stored when due: first Kafka has the rows, then ZooKeeper is written."""
+    """The last transaction edge before which all is published, stored when due: first Kafka has
+    the rows, then ZooKeeper is written."""
 
     def __init__(
         self,
@@ -189,10 +226,12 @@ class _Checkpoint:
             self.store()
 
     def store(self) -> None:
-        """Stores the edge once Kafka has what was sent before it. Raises PositionConflict, also when nothing new is to be stored,
-        BusRejected and BusUnavailable."""
+        """Stores the edge once Kafka has what was sent before it. Raises PositionConflict, also
+        when nothing new is to be stored, BusRejected and BusUnavailable."""
         if self._positions.is_edited():
-            raise PositionConflict(f"{self._positions.path} was set by somebody else; going on from there")
+            raise PositionConflict(
+                f"{self._positions.path} was set by somebody else; going on from there"
+            )
         edge = self._deliver.published()
         if edge is not None and replace(edge, batch_id=self._stored.batch_id) != self._stored:
             edge = replace(edge, batch_id=self._stored.batch_id + 1)
@@ -203,7 +242,8 @@ class _Checkpoint:
 
 
 class _OpenXa:
-    """Says by the task's status when an XA transaction has been prepared for so long that a person has to finish it."""
+    """Says by the task's status when an XA transaction has been prepared for so long that a
+    person has to finish it."""
 
     def __init__(self, status: TaskStatus) -> None:
         self._status = status
@@ -214,18 +254,29 @@ class _OpenXa:
         if self._told is not None and oldest != self._told:
             self._status.resumed(f"XA transaction {self._told[0]} is finished")
             self._told = None
-        if oldest is not None and oldest != self._told and (seconds := time.time() - oldest[1]) > OPEN_XA_SECONDS:
+        if (
+            oldest is not None
+            and oldest != self._told
+            and (seconds := time.time() - oldest[1]) > OPEN_XA_SECONDS
+        ):
             self._told = oldest
             self._status.waiting(
-                f"for XA transaction {oldest[0]}, prepared {seconds:.0f} s ago: the stored position stays before it until it is finished. "
+                f"for XA transaction {oldest[0]}, prepared {seconds:.0f} s ago: the stored "
+                "position stays before it until it is finished. "
                 "Finish it at the source (XA RECOVER lists it; XA COMMIT or XA ROLLBACK)"
             )
 
 
 def _copy(
-    source: BinlogSource, start: BinlogPosition, publisher: KafkaPublisher, checkpoint: _Checkpoint, status: TaskStatus, stop: Event
+    source: BinlogSource,
+    start: BinlogPosition,
+    publisher: KafkaPublisher,
+    checkpoint: _Checkpoint,
+    status: TaskStatus,
+    stop: Event,
 ) -> None:
-    """Copies row changes until `stop` is set, storing edges as it goes and once more at the end, also when the source fails."""
+    """Copies row changes until `stop` is set, storing edges as it goes and once more at the end,
+    also when the source fails."""
     open_xa = _OpenXa(status)
     try:
         for batch in source.batches(start):
@@ -238,7 +289,8 @@ def _copy(
             if batch.edge is not None:
                 checkpoint.reached(batch.edge, source.has_more)
             checkpoint.progress.done += publisher.send(batch.opened)
-            batch.closed.clear()  # rows may be large: these are not kept while the next ones are read
+            # rows may be large: these are not kept while the next ones are read
+            batch.closed.clear()
             batch.opened.clear()
             checkpoint.store_if_due()
             if stop.is_set():

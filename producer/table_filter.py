@@ -10,14 +10,16 @@ from cdcbus.producer.config import FilterConfig
 
 
 class TableFilter:
-    """Decides once per table. Regular expressions match the whole `schema.table` in any case; lists hold upper-case SCHEMA.TABLE. The
-    table of `heartbeats` is always let through."""
+    """Decides once per table. Regular expressions match the whole `schema.table` in any case;
+    lists hold upper-case SCHEMA.TABLE. The table of `heartbeats` is always let through."""
 
     def __init__(self, config: FilterConfig, heartbeats: TableId | None = None) -> None:
         try:
             self._regexes = [re.compile(regex, re.IGNORECASE) for regex in config.regexes]
         except re.error as error:
-            raise ConfigError(f"consumer.source.filter: {error.pattern!r} is not a regular expression: {error}") from error
+            raise ConfigError(
+                f"consumer.source.filter: {error.pattern!r} is not a regular expression: {error}"
+            ) from error
         self._includes, self._excludes = config.includes, config.excludes
         self._heartbeats = str(heartbeats).upper() if heartbeats else ""
         self._decided: dict[TableId, bool] = {}

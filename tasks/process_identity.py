@@ -1,4 +1,5 @@
-"""Who this process is, in words that another process can check: host, process id, and whether a process is certainly gone."""
+"""Who this process is, in words that another process can check: host, process id, and whether a
+process is certainly gone."""
 
 from __future__ import annotations
 
@@ -25,13 +26,19 @@ _PR_SET_PDEATHSIG = 1
 
 
 def identity() -> dict[str, Any]:
-    """porter's fields `address`, `hostName`, `processId`, and `process`, which no other process ever has."""
-    return {"address": _address(), "hostName": socket.gethostname(), "processId": os.getpid(), "process": _token(os.getpid())}
+    """porter's fields `address`, `hostName`, `processId`, and `process`, which no other process
+    ever has."""
+    return {
+        "address": _address(),
+        "hostName": socket.gethostname(),
+        "processId": os.getpid(),
+        "process": _token(os.getpid()),
+    }
 
 
 def is_gone(holder: Mapping[str, Any]) -> bool:
-    """Whether the process of an `identity` has certainly ended: it ran on this machine, where the kernel no longer knows it. A process
-    elsewhere is never certain."""
+    """Whether the process of an `identity` has certainly ended: it ran on this machine, where
+    the kernel no longer knows it. A process elsewhere is never certain."""
     token = holder.get("process")
     if not isinstance(token, str) or token.count("/") != 3:
         return False
@@ -51,19 +58,23 @@ def operator() -> str:
 
 
 def end_with_node() -> None:
-    """Of a task that a node runs: from now on the kernel kills this process when the node ends, however it ends. Raises CdcError when the
-    node has ended already."""
+    """Of a task that a node runs: from now on the kernel kills this process when the node ends,
+    however it ends. Raises CdcError when the node has ended already."""
     parent = os.environ.get(PARENT_VARIABLE)
     if parent is None:
         return
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if str(os.getppid()) != parent:
-        raise CdcError(f"the node that started this task, process {parent}, has ended; another node takes the task")
+        raise CdcError(
+            f"the node that started this task, process {parent}, has ended; another node takes "
+            "the task"
+        )
 
 
 def patiently(ask: Callable[[], Answer], stop: Callable[[], bool] = lambda: False) -> Answer:
-    """What `ask` gives. Of a task that a node runs, ZooKeeper is waited for until it answers, or `stop` is so: that it is away is not the
-    task's failure. Else PositionUnavailable is raised at once, to whoever has started it by hand."""
+    """What `ask` gives. Of a task that a node runs, ZooKeeper is waited for until it answers, or
+    `stop` is so: that it is away is not the task's failure. Else PositionUnavailable is raised
+    at once, to whoever has started it by hand."""
     told = ""
     while True:
         try:
@@ -78,7 +89,8 @@ def patiently(ask: Callable[[], Answer], stop: Callable[[], bool] = lambda: Fals
 
 
 def _token(pid: int) -> str:
-    """Boot, process namespace, process id and its start: numbers come again, all four together never."""
+    """Boot, process namespace, process id and its start: numbers come again, all four together
+    never."""
     with suppress(OSError, IndexError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         namespace = str(Path("/proc/self/ns/pid").readlink()).strip("pid:[]")

@@ -2,8 +2,9 @@
 
     .venv/bin/python tests/code_measures.py [ROOT]
 
-Printed for each folder: files, arrows (imports between its rooms), lines of code, the length that nine lines in ten do not
-exceed, comprehensions and conditional expressions per 1000 lines, and the share of lines that are comments.
+Printed for each folder: files, arrows (imports between its rooms), lines of code, the length that
+nine lines in ten do not exceed, comprehensions and conditional expressions per 1000 lines, and the
+share of lines that are comments.
 """
 
 from __future__ import annotations
@@ -59,7 +60,11 @@ def measures(folder: Path) -> Measures:
             if isinstance(node, ast.ImportFrom) and node.module:
                 arrows.add((_room(path, folder), node.module))
     own = f"cdcbus.{folder.name}."
-    rooms = {(here, module.removeprefix(own).split(".")[0]) for here, module in arrows if module.startswith(own)}
+    rooms = {
+        (here, module.removeprefix(own).split(".")[0])
+        for here, module in arrows
+        if module.startswith(own)
+    }
     found.arrows = len({(here, there) for here, there in rooms if here != there})
     return found
 
@@ -70,9 +75,11 @@ def _room(path: Path, folder: Path) -> str:
 
 def main(root: Path) -> None:
     """Prints the table."""
-    print(f"{'folder':10}{'files':>7}{'arrows':>8}{'lines':>8}{'p90':>6}{'compr':>8}{'cond':>8}{'comments':>9}")  # noqa: T201
+    print(
+        f"{'folder':10}{'files':>7}{'arrows':>8}{'lines':>8}{'p90':>6}{'compr':>8}{'cond':>8}{'comments':>9}"
+    )
     for name in FOLDERS:
-        print(measures(root / name).row(name))  # noqa: T201
+        print(measures(root / name).row(name))
 
 
 if __name__ == "__main__":

@@ -33,29 +33,44 @@ settings.load_profile("cdcbus")
 PRODUCT = re.compile(rf"{Path(__file__).parents[1]}/(?!tests/|\.venv/)")
 STACK_HOME = "CDCBUS_TEST_STACK_HOME"  # use this stack, and leave it running
 SOURCE = "CDCBUS_TEST_SOURCE"  # mysql://user:password@host:port in place of the stack's source
-OLD_SOURCE = "CDCBUS_TEST_OLD_SOURCE"  # set: a test of which that source does not know a statement or a variable is skipped
-MYSQL_TARGET = "CDCBUS_TEST_MYSQL"  # the same of a MySQL 8 or later, for tests of targets; its user may make others
+# set: a test of which that source does not know a statement or a variable is skipped
+OLD_SOURCE = "CDCBUS_TEST_OLD_SOURCE"
+# the same of a MySQL 8 or later, for tests of targets; its user may make others
+MYSQL_TARGET = "CDCBUS_TEST_MYSQL"
 
 
-_NOT_KNOWN = (1064, 1193, 1774, 4161)  # to the server: syntax, a variable, a GTID with a tag, a type
+# to the server: syntax, a variable, a GTID with a tag, a type
+_NOT_KNOWN = (1064, 1193, 1774, 4161)
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Skips what an old source refuses of a test's own SQL; SQL of the product counts as ever."""
     report = yield
-    if os.environ.get(OLD_SOURCE) and call.excinfo and isinstance(call.excinfo.value, pymysql.MySQLError):
+    if (
+        os.environ.get(OLD_SOURCE)
+        and call.excinfo
+        and isinstance(call.excinfo.value, pymysql.MySQLError)
+    ):
         is_of_test = not any(PRODUCT.match(str(entry.path)) for entry in call.excinfo.traceback)
         if call.excinfo.value.args[0] in _NOT_KNOWN and is_of_test:
             report.outcome = "skipped"
-            report.longrepr = (str(item.path), 0, f"Skipped: an old server: {call.excinfo.value.args[1]}")
+            report.longrepr = (
+                str(item.path),
+                0,
+                f"Skipped: an old server: {call.excinfo.value.args[1]}",
+            )
     return report
 
 
 def named(given: str) -> Database:
     """mysql://user:password@host:port"""
     url = urlsplit(given)
-    return Database(url.hostname or "127.0.0.1", url.port or 3306, url.username or "", url.password or "", "")
+    return Database(
+        url.hostname or "127.0.0.1", url.port or 3306, url.username or "", url.password or "", ""
+    )
 
 
 @contextmanager
@@ -72,7 +87,8 @@ def _own_home() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def stack_home() -> Iterator[Path]:
-    """The folder of a stack that lives as long as the session; not below pytest's own, which the databases' user may not enter."""
+    """The folder of a stack that lives as long as the session; not below pytest's own, which the
+    databases' user may not enter."""
     if given := os.environ.get(STACK_HOME):
         yield Path(given)
         return
@@ -82,7 +98,8 @@ def stack_home() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def killable_home(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """The folder of a stack whose servers may be killed; after that they are to be started again."""
+    """The folder of a stack whose servers may be killed; after that they are to be started
+    again."""
     if not os.environ.get(STACK_HOME):
         yield request.getfixturevalue("stack_home")
         return
@@ -143,7 +160,12 @@ def name() -> str:
 def source_cursor(source: Database, name: str) -> Iterator[Cursor]:
     """A cursor on the source, in an empty schema called `name`; autocommit."""
     connection = pymysql.connect(
-        host=source.host, port=source.port, user=source.user, password=source.password, charset="utf8mb4", autocommit=True
+        host=source.host,
+        port=source.port,
+        user=source.user,
+        password=source.password,
+        charset="utf8mb4",
+        autocommit=True,
     )
     with connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
@@ -161,14 +183,23 @@ def make_topic(kafka: str) -> Callable[..., str]:
 
     def make(topic: str, partitions: int = 1) -> str:
         admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(timeout=30)
-        wait_until(lambda: topic in admin.list_topics(timeout=30).topics, f"the broker to know topic {topic}")
+        wait_until(
+            lambda: topic in admin.list_topics(timeout=30).topics,
+            f"the broker to know topic {topic}",
+        )
         return topic
 
     return make
 
 
 @pytest.fixture
-def tables(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[TwoTables]:
+def tables(
+    name: str,
+    stack: Addresses,
+    source_cursor: Cursor,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
+) -> Iterator[TwoTables]:
     make_topic(name, 2)
     with open_shop(name, stack, source_cursor, tmp_path) as shop:
         yield TwoTables.make(shop)

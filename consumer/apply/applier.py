@@ -1,6 +1,8 @@
-"""One micro-batch into the target: each Kafka partition is a lane, applied in order in one target transaction with its offset.
+"""One micro-batch into the target: each Kafka partition is a lane, applied in order in one target
+transaction with its offset.
 
-A lane is written as the net effect of its changes, in columns where its records need no look of their own, else in steps.
+A lane is written as the net effect of its changes, in columns where its records need no look of
+their own, else in steps.
 """
 
 from __future__ import annotations
@@ -50,8 +52,9 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A lane's part of a batch, decoded. `steps`: of the records that are not in `net`. `versions`: the version tables of the target tables
-    whose rows have changes in other lanes; `alone`: the others, as far as there are other lanes."""
+    """A lane's part of a batch, decoded. `steps`: of the records that are not in `net`.
+    `versions`: the version tables of the target tables whose rows have changes in other lanes;
+    `alone`: the others, as far as there are other lanes."""
 
     lane: Lane
     records: Records
@@ -65,8 +68,9 @@ class _Prepared:
 
 @dataclass(slots=True)
 class _Attempt:
-    """What attempts before have shown. `refused`: offsets of records, and why. `is_sure`: the target's tables are known to be what the rows
-    were made for. `is_checked_at_once`: a constraint that is checked at the commit has been broken."""
+    """What attempts before have shown. `refused`: offsets of records, and why. `is_sure`: the
+    target's tables are known to be what the rows were made for. `is_checked_at_once`: a
+    constraint that is checked at the commit has been broken."""
 
     refused: dict[int, DataError | TargetRejected] = field(default_factory=dict)
     is_sure: bool = False
@@ -87,7 +91,8 @@ class _Late(Exception):
 
 
 class LaneWaits(Exception):
-    """A lane has been applied up to `end` only, as told by `report`: another row forbids the change there, which another lane may cure."""
+    """A lane has been applied up to `end` only, as told by `report`: another row forbids the
+    change there, which another lane may cure."""
 
     def __init__(self, reason: str, end: int, report: BatchReport) -> None:
         super().__init__(reason, end, report)
@@ -110,8 +115,9 @@ class LaneApplier:
         lanes_at_once: int = 1,
         read_on: ReadOn = no_future,
     ) -> None:
-        """`put_dead_letters` returns when they are durable, and a dry run only says what it would put; None: whatever cannot be applied is
-        raised. `lanes_at_once`: the loader's connections. `read_on` tells what a lane has behind a batch."""
+        """`put_dead_letters` returns when they are durable, and a dry run only says what it
+        would put; None: whatever cannot be applied is raised. `lanes_at_once`: the loader's
+        connections. `read_on` tells what a lane has behind a batch."""
         self._task = task
         self.lanes_at_once = lanes_at_once
         self._converter = converter
@@ -121,8 +127,11 @@ class LaneApplier:
         self.keeps_offsets = False
         self.close = loader.close
         self.seen: dict[Lane, AppliedOffset] = {}
-        """The offsets in the target, as far as they are known: each transaction is undone where its lane's is another one there."""
-        self._put_dead_letters = self._tell_dead_letters if loader.is_dry_run and put_dead_letters else put_dead_letters
+        """The offsets in the target, as far as they are known: each transaction is undone where
+        its lane's is another one there."""
+        self._put_dead_letters = (
+            self._tell_dead_letters if loader.is_dry_run and put_dead_letters else put_dead_letters
+        )
         self._mapper = Mapper(task.rules, task.includes, task.excludes)
         self._wanted = ChangeFilter(task, converter, process)
         self._is_merging = task.merge and loader.is_merging
@@ -130,8 +139,9 @@ class LaneApplier:
         self._placing, self._scattered, self._are_all_scattered = Placing(), set[TableId](), False
 
     def applied_offsets(self) -> list[AppliedOffset]:
-        """The offsets stored by this task, fenced first: whoever has asked before commits nothing any more. What an earlier process has
-        open is ended before: it may stand still, and hold rows."""
+        """The offsets stored by this task, fenced first: whoever has asked before commits
+        nothing any more. What an earlier process has open is ended before: it may stand still,
+        and hold rows."""
         self._loader.end_other_sessions()
         found = self._loader.fence()
         self.keeps_offsets = found is not None
@@ -142,7 +152,8 @@ class LaneApplier:
         return found
 
     def begin(self, _lane: Lane, _seen: AppliedOffset | None) -> None:
-        """The target tells of all lanes at once, and fences nobody: a lane of the same driver may be applied beside this one."""
+        """The target tells of all lanes at once, and fences nobody: a lane of the same driver
+        may be applied beside this one."""
         self._see(self._loader.applied_offsets())
 
     def let_go(self) -> None:
@@ -153,7 +164,9 @@ class LaneApplier:
         new = sorted({(each.topic, each.partition) for each in offsets} - self.seen.keys())
         if grown := [lane for lane in new if lane[0] in {topic for topic, _ in self.seen}]:
             self.scatter(f"partitions were added to topic {grown[0][0]}")
-        taken = [self._taken(offset) for offset in sorted(offsets, key=attrgetter("topic", "partition"))]
+        taken = [
+            self._taken(offset) for offset in sorted(offsets, key=attrgetter("topic", "partition"))
+        ]
         with self._loader.transaction() as transaction:
             for offset in taken:
                 transaction.store_offset(offset, self.seen.get((offset.topic, offset.partition)))
@@ -164,13 +177,19 @@ class LaneApplier:
         if seen is None:
             return replace(offset, epoch=1)
         topic_id = offset.details.topic_id or seen.details.topic_id
-        return replace(offset, epoch=seen.epoch, details=replace(seen.details, topic_id=topic_id, last=offset.details.last))
+        return replace(
+            offset,
+            epoch=seen.epoch,
+            details=replace(seen.details, topic_id=topic_id, last=offset.details.last),
+        )
 
     def scatter(self, reason: str) -> None:
         if self._loader.scatter():
             LOG.warning(
-                "task %s: %s, so records of one row are in several of them: tables cdcbus_row_... in the target keep which change of a row "
-                "is the newest, which takes time. Once the task has applied all records from before, stop it, drop these tables, start it",
+                "task %s: %s, so records of one row are in several of them: tables cdcbus_row_... "
+                "in the target keep which change of a row "
+                "is the newest, which takes time. Once the task has applied all records from "
+                "before, stop it, drop these tables, start it",
                 *(self._task.task_id, reason),
             )
         self._are_all_scattered = self._loader.is_scattered()
@@ -179,37 +198,59 @@ class LaneApplier:
         self._loader.forget_versions(before_ms)
 
     def apply(
-        self, lane: Lane, records: Records, end_offset: int, mzxid: int, settled_before: int = 0, is_hasty: bool = False
+        self,
+        lane: Lane,
+        records: Records,
+        end_offset: int,
+        mzxid: int,
+        settled_before: int = 0,
+        is_hasty: bool = False,
     ) -> BatchReport:
-        """Everything or nothing: rows, dead letters, and that the lane has been applied up to `end_offset`.
+        """Everything or nothing: rows, dead letters, and that the lane has been applied up to
+        `end_offset`.
 
-        Raises UnmappedColumn, and what needs no person but time; OffsetConflict when somebody else has applied records of the lane since
-        `applied_offsets` was called; DataError and TargetRejected, naming the record, unless they become dead letters. Raises LaneWaits,
-        once a part has been applied, for a change that another row forbids, unless it is `settled_before` which offset other lanes
-        cannot cure that. `is_hasty`: at once then, with nothing applied.
+        Raises UnmappedColumn, and what needs no person but time; OffsetConflict when somebody else
+        has applied records of the lane since `applied_offsets` was called; DataError and
+        TargetRejected, naming the record, unless they become dead letters. Raises LaneWaits, once a
+        part has been applied, for a change that another row forbids, unless it is `settled_before`
+        which offset other lanes cannot cure that. `is_hasty`: at once then, with nothing applied.
         """
         return self.prepare(lane, records)(end_offset, mzxid, settled_before, is_hasty)
 
-    def apply_together(self, lanes: Sequence[tuple[Lane, Records, int, int]]) -> dict[Lane, tuple[int, BatchReport]]:
-        """Lanes, each with its records, its end and its mzxid, in source order and one transaction, as far as the target takes them. Up to
-        where each is applied, with its report; nothing where that does not help, and `apply` is to say why. Raises as it does, but for
-        DataError, TargetRejected and LaneWaits."""
+    def apply_together(
+        self, lanes: Sequence[tuple[Lane, Records, int, int]]
+    ) -> dict[Lane, tuple[int, BatchReport]]:
+        """Lanes, each with its records, its end and its mzxid, in source order and one
+        transaction, as far as the target takes them. Up to where each is applied, with its
+        report; nothing where that does not help, and `apply` is to say why. Raises as it does,
+        but for DataError, TargetRejected and LaneWaits."""
         try:
             decoded = [self._decoded(lane, records) for lane, records, _, _ in lanes]
         except DataError as error:
             if isinstance(error, UnmappedColumn):
                 raise
             return {}
-        merged = in_source_order([(lane, steps) for (lane, *_), (steps, _) in zip(lanes, decoded, strict=True)])
-        ends, versions = {lane: end for lane, _, end, _ in lanes}, self._versions([step for _, step in merged])
+        merged = in_source_order(
+            [(lane, steps) for (lane, *_), (steps, _) in zip(lanes, decoded, strict=True)]
+        )
+        ends, versions = (
+            {lane: end for lane, _, end, _ in lanes},
+            self._versions([step for _, step in merged]),
+        )
         for is_checked_at_once in (False, True, True):
             try:
                 report = self._write_together(lanes, merged, ends, versions, is_checked_at_once)
             except Wait as wait:
-                LOG.info("task %s: lanes are applied together up to where one waits: %s", self._task.task_id, wait.reason)
+                LOG.info(
+                    "task %s: lanes are applied together up to where one waits: %s",
+                    self._task.task_id,
+                    wait.reason,
+                )
                 for lane, step in reversed(merged[wait.offset :]):
                     ends[lane] = step.offset
-                merged = [(lane, step) for lane, step in merged[: wait.offset] if step.offset < ends[lane]]
+                merged = [
+                    (lane, step) for lane, step in merged[: wait.offset] if step.offset < ends[lane]
+                ]
                 if not merged:
                     return {}
             except (DataError, RowConflict, TargetRejected):
@@ -242,8 +283,14 @@ class LaneApplier:
 
     def _versions(self, steps: Sequence[MappedChange]) -> dict[TableId, TargetTable]:
         """The version tables of the steps' target tables that have one."""
-        tables = {step.plan.target.id: step.plan.target for step in steps if self._is_scattered(step.plan.target)}
-        found = {name: self._loader.version_table(table, make=True) for name, table in tables.items()}
+        tables = {
+            step.plan.target.id: step.plan.target
+            for step in steps
+            if self._is_scattered(step.plan.target)
+        }
+        found = {
+            name: self._loader.version_table(table, make=True) for name, table in tables.items()
+        }
         return {name: table for name, table in found.items() if table is not None}
 
     def _write_together(
@@ -256,8 +303,14 @@ class LaneApplier:
     ) -> BatchReport:
         """Raises Wait with the place in `merged` before which all can be applied."""
         places: dict[tuple[Lane, int], int] = {}
-        steps = [step._replace(offset=places.setdefault((lane, step.offset), at)) for at, (lane, step) in enumerate(merged)]
-        done = [self._done(lane, ends[lane], mzxid, records) for lane, records, _, mzxid in sorted(lanes, key=itemgetter(0))]
+        steps = [
+            step._replace(offset=places.setdefault((lane, step.offset), at))
+            for at, (lane, step) in enumerate(merged)
+        ]
+        done = [
+            self._done(lane, ends[lane], mzxid, records)
+            for lane, records, _, mzxid in sorted(lanes, key=itemgetter(0))
+        ]
         report = BatchReport()
         part = LanePart(lanes[0][0], 0, len(steps), 0, 0)
         with self._loader.transaction() as transaction:
@@ -290,12 +343,16 @@ class LaneApplier:
         return replace(seen, next_offset=end_offset, mzxid=mzxid, details=details)
 
     def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int, bool], BatchReport]:
-        """What needs no transaction: decodes, maps, and merges columns. What it returns does the rest, once the records before are applied.
-        Together they are `apply`."""
+        """What needs no transaction: decodes, maps, and merges columns. What it returns does the
+        rest, once the records before are applied. Together they are `apply`."""
         return partial(self._write, self._prepared(lane, records))
 
     def _prepared(self, lane: Lane, records: Records) -> _Prepared:
-        started, report, dead_letters = perf_counter(), BatchReport(records=len(records)), self._dead_letters()
+        started, report, dead_letters = (
+            perf_counter(),
+            BatchReport(records=len(records)),
+            self._dead_letters(),
+        )
         net = self._net_columns(records)
         steps = self._steps(lane, records.take(net.plain) if net else records, report, dead_letters)
         report.decode_ms = (perf_counter() - started) * 1000
@@ -307,14 +364,28 @@ class LaneApplier:
         """The same without columns."""
         lane, records, dead_letters = prepared.lane, prepared.records, self._dead_letters()
         report = BatchReport(records=len(records), decode_ms=prepared.report.decode_ms)
-        return self._ordered(_Prepared(lane, records, None, self._steps(lane, records, report, dead_letters), report, dead_letters))
+        return self._ordered(
+            _Prepared(
+                lane,
+                records,
+                None,
+                self._steps(lane, records, report, dead_letters),
+                report,
+                dead_letters,
+            )
+        )
 
     def _ordered(self, prepared: _Prepared) -> _Prepared:
         """With the version tables that it takes; they are made outside of its transaction."""
         if prepared.records.keys is None:
             return prepared
-        tables = {step.plan.target.id: step.plan.target for step in prepared.steps if step.plan.target.key}
-        tables |= {name: net.batch.table for name, net in (prepared.net.tables if prepared.net else NOTHING_KNOWN).items()}
+        tables = {
+            step.plan.target.id: step.plan.target for step in prepared.steps if step.plan.target.key
+        }
+        tables |= {
+            name: net.batch.table
+            for name, net in (prepared.net.tables if prepared.net else NOTHING_KNOWN).items()
+        }
         versions = {}
         for name in [name for name, table in tables.items() if self._is_scattered(table)]:
             if found := self._loader.version_table(tables.pop(name), make=True):
@@ -322,22 +393,34 @@ class LaneApplier:
         return replace(prepared, versions=versions, alone=[*tables.values()])
 
     def _is_scattered(self, table: TargetTable) -> bool:
-        """Whether changes of one row may be in several lanes, as far as is known. A version table says so for good."""
-        return bool(table.key) and (self._are_all_scattered or table.id in self._scattered or self._loader.is_coarse(table))
+        """Whether changes of one row may be in several lanes, as far as is known. A version
+        table says so for good."""
+        return bool(table.key) and (
+            self._are_all_scattered or table.id in self._scattered or self._loader.is_coarse(table)
+        )
 
     def _dead_letters(self) -> list[DeadLetter] | None:
         return None if self._put_dead_letters is None else []
 
     def _tell_dead_letters(self, dead_letters: Sequence[DeadLetter]) -> None:
         for dead_letter in dead_letters:
-            LOG.warning("task %s: record %s would become a dead letter: %s", self._task.task_id, dead_letter.record, dead_letter.reason)
+            LOG.warning(
+                "task %s: record %s would become a dead letter: %s",
+                self._task.task_id,
+                dead_letter.record,
+                dead_letter.reason,
+            )
 
-    def _write(self, prepared: _Prepared, end_offset: int, mzxid: int, settled_before: int, is_hasty: bool) -> BatchReport:
+    def _write(
+        self, prepared: _Prepared, end_offset: int, mzxid: int, settled_before: int, is_hasty: bool
+    ) -> BatchReport:
         end, reason = end_offset, ""
         while True:
             begin = prepared.records.offsets[0].as_py() if len(prepared.records) else end
             try:
-                report = self._write_surely(prepared, LanePart(prepared.lane, begin, end, mzxid, settled_before, is_hasty))
+                report = self._write_surely(
+                    prepared, LanePart(prepared.lane, begin, end, mzxid, settled_before, is_hasty)
+                )
             except Wait as wait:
                 end, reason = wait.offset, wait.reason
                 if before := prepared.records.before(end):
@@ -365,7 +448,11 @@ class LaneApplier:
                 attempt.is_checked_at_once = True
             except _Late:
                 self._are_all_scattered = self._loader.is_scattered()
-                self._scattered |= {table.id for table in prepared.alone if self._loader.version_table(table, make=False)}
+                self._scattered |= {
+                    table.id
+                    for table in prepared.alone
+                    if self._loader.version_table(table, make=False)
+                }
                 prepared = self._in_rows(prepared)
                 continue
             if prepared.net:
@@ -374,10 +461,15 @@ class LaneApplier:
     def _look_again(self, prepared: _Prepared) -> None:
         """Raises TargetUnavailable when a table has been altered, which is forgotten then."""
         known = {step.plan.target.id: step.plan.target for step in prepared.steps}
-        known |= {name: net.batch.table for name, net in (prepared.net.tables if prepared.net else NOTHING_KNOWN).items()}
+        known |= {
+            name: net.batch.table
+            for name, net in (prepared.net.tables if prepared.net else NOTHING_KNOWN).items()
+        }
         for table in known.values():
             if self._loader.is_altered(table):
-                raise TargetUnavailable(f"target table {table.id} has been altered meanwhile, and is looked at again")
+                raise TargetUnavailable(
+                    f"target table {table.id} has been altered meanwhile, and is looked at again"
+                )
 
     def _write_once(self, prepared: _Prepared, part: LanePart, attempt: _Attempt) -> BatchReport:
         """Raises Doubt and Again of Settling, Wait when the lane is to wait, _TooLate."""
@@ -399,7 +491,10 @@ class LaneApplier:
                 raise _TooLate from error
             raise
         self.seen[part.lane] = done
-        report.apply_ms, report.commit_ms = (applied - started) * 1000, (perf_counter() - applied) * 1000
+        report.apply_ms, report.commit_ms = (
+            (applied - started) * 1000,
+            (perf_counter() - applied) * 1000,
+        )
         return report
 
     def _written(
@@ -434,7 +529,11 @@ class LaneApplier:
         return settling.report, dead_letters
 
     def _newest(
-        self, transaction: LoadTransaction, prepared: _Prepared, steps: list[MappedChange], report: BatchReport
+        self,
+        transaction: LoadTransaction,
+        prepared: _Prepared,
+        steps: list[MappedChange],
+        report: BatchReport,
     ) -> list[MappedChange]:
         if not prepared.versions:
             return steps
@@ -444,7 +543,12 @@ class LaneApplier:
 
     def _net_columns(self, records: Records) -> NetColumns | None:
         task = self._task
-        if len(records) < MIN_RECORDS or not self._is_merging or self._process is not None or not task.insert_on_update_error:
+        if (
+            len(records) < MIN_RECORDS
+            or not self._is_merging
+            or self._process is not None
+            or not task.insert_on_update_error
+        ):
             return None
         keys = records.keys
 
@@ -470,11 +574,16 @@ class LaneApplier:
         sources: set[TableId] = set()
         for _, value in records:
             with suppress(DataError):
-                sources.update(change.table.id for change in self._converter.from_bytes(value or b""))
+                sources.update(
+                    change.table.id for change in self._converter.from_bytes(value or b"")
+                )
         return {route.target for source in sources for route in self._mapper.routes(source)}
 
-    def _columns_written(self, transaction: LoadTransaction, prepared: _Prepared, net: NetColumns) -> BatchReport | None:
-        """Applies the net effects of columns and steps together; None, with nothing done, where the target does not take them."""
+    def _columns_written(
+        self, transaction: LoadTransaction, prepared: _Prepared, net: NetColumns
+    ) -> BatchReport | None:
+        """Applies the net effects of columns and steps together; None, with nothing done, where
+        the target does not take them."""
         steps = [step for step in prepared.steps if step.plan.target.id not in net.tables]
         report = BatchReport()
         report.add(prepared.report)
@@ -483,7 +592,12 @@ class LaneApplier:
                 steps = self._newest(transaction, prepared, steps, report)
                 report.add(write_net(self._task, transaction, steps, net.tables))
         except (DataError, TargetRejected) as error:
-            LOG.info("task %s: %s[%d] is applied row by row: %s", self._task.task_id, *prepared.lane, error)
+            LOG.info(
+                "task %s: %s[%d] is applied row by row: %s",
+                self._task.task_id,
+                *prepared.lane,
+                error,
+            )
             return None
         report.committed(net.first_commit_ms, net.last_commit_ms)
         return report
@@ -497,12 +611,23 @@ class LaneApplier:
 
     # Records to steps
 
-    def _steps(self, lane: Lane, records: Records, report: BatchReport, dead_letters: list[DeadLetter] | None) -> list[MappedChange]:
+    def _steps(
+        self,
+        lane: Lane,
+        records: Records,
+        report: BatchReport,
+        dead_letters: list[DeadLetter] | None,
+    ) -> list[MappedChange]:
         """The row changes that the task wants, under the target's names, in order."""
         steps: list[MappedChange] = []
         known: dict[int, tuple[Table, list[Plan]]] = {}  # by identity, see Route.plan
-        is_alone, keys = records.keys is None, repeat(None) if records.keys is None else records.keys.to_pylist()
-        for (offset, value), key, came_ms in zip(records, keys, records.times.to_pylist(), strict=False):
+        is_alone, keys = (
+            records.keys is None,
+            repeat(None) if records.keys is None else records.keys.to_pylist(),
+        )
+        for (offset, value), key, came_ms in zip(
+            records, keys, records.times.to_pylist(), strict=False
+        ):
             if value is None:  # a tombstone, for log compaction: its delete came before it
                 continue
             try:
@@ -518,27 +643,43 @@ class LaneApplier:
         return steps
 
     def _steps_of(
-        self, offset: int, value: bytes, known: dict[int, tuple[Table, list[Plan]]], report: BatchReport, came_ms: int
+        self,
+        offset: int,
+        value: bytes,
+        known: dict[int, tuple[Table, list[Plan]]],
+        report: BatchReport,
+        came_ms: int,
     ) -> list[tuple[MappedChange, RowChange]]:
         """With the row changes that they were made of."""
         steps: list[tuple[MappedChange, RowChange]] = []
         for change in self._wanted.changes(value, report):
             table = change.table
             if id(table) not in known:
-                known[id(table)] = table, [self._plan(route, table) for route in self._mapper.routes(table.id)]
-            steps += [(MappedChange(offset, plan, plan.map(change), (), came_ms), change) for plan in known[id(table)][1]]
+                known[id(table)] = (
+                    table,
+                    [self._plan(route, table) for route in self._mapper.routes(table.id)],
+                )
+            steps += [
+                (MappedChange(offset, plan, plan.map(change), (), came_ms), change)
+                for plan in known[id(table)][1]
+            ]
         return steps
 
-    def _look_at_key(self, key: bytes | None, steps: Sequence[tuple[MappedChange, RowChange]]) -> None:
+    def _look_at_key(
+        self, key: bytes | None, steps: Sequence[tuple[MappedChange, RowChange]]
+    ) -> None:
         """Whether other lanes may have changes of these rows."""
         for step, change in steps:
             target = step.plan.target
-            is_open = target.key and change.op is not Op.TRUNCATE and target.id not in self._scattered
+            is_open = (
+                target.key and change.op is not Op.TRUNCATE and target.id not in self._scattered
+            )
             if is_open and not self._placing.is_row_by_key(step.plan, key, change):
                 self._scattered.add(target.id)
 
     def _steps_to(self, target: TableId, offset: int, value: bytes) -> list[MappedChange]:
-        """What a record brings to a target table; nothing where it cannot be read, which is for its own batch to say."""
+        """What a record brings to a target table; nothing where it cannot be read, which is for
+        its own batch to say."""
         wanted, steps = str(target).lower(), list[MappedChange]()
         with suppress(DataError, ConfigError):
             for change in self._wanted.changes(value, BatchReport()):
@@ -556,22 +697,34 @@ class LaneApplier:
         change, columns = self._task.schema_change, route.columns(table)
         is_dropping = change is SchemaChange.IGNORE
         try:
-            if change is SchemaChange.EVOLVE and route.rule.force_matched and (lacking(target, columns) or too_narrow(target, columns)):
+            if (
+                change is SchemaChange.EVOLVE
+                and route.rule.force_matched
+                and (lacking(target, columns) or too_narrow(target, columns))
+            ):
                 target = self._loader.evolve(target, columns)
                 is_dropping = self.is_dry_run  # which has only said what it would do
             plan = route.plan(table, target, is_dropping)
         except UnmappedColumn:
-            self._loader.refresh(route.target)  # somebody may add the column: the next attempt looks again
+            # somebody may add the column: the next attempt looks again
+            self._loader.refresh(route.target)
             raise
         if plan.dropped:
-            LOG.warning("task %s: %s lacks columns of %s: %s are dropped", self._task.task_id, target.id, table.id, ", ".join(plan.dropped))
+            LOG.warning(
+                "task %s: %s lacks columns of %s: %s are dropped",
+                self._task.task_id,
+                target.id,
+                table.id,
+                ", ".join(plan.dropped),
+            )
         return plan
 
     def _target(self, route: Route) -> TargetTable:
         table = self._loader.table(route.target)
         if table is None:
             raise UnmappedColumn(
-                f"the target has no table {route.target} for {route.source}: create it, or map it with mapper[i].schema and mapper[i].table"
+                f"the target has no table {route.target} for {route.source}: create it, or map it "
+                "with mapper[i].schema and mapper[i].table"
             )
         if table.unsafe:
             self._loader.refresh(route.target)  # the next attempt looks again

@@ -1,7 +1,9 @@
-"""A lane's steps on their way into the target, one after the other where it does not take them at once.
+"""A lane's steps on their way into the target, one after the other where it does not take them at
+once.
 
-They are written as their net effect. Where the target refuses that, they are halved, in source order, until what it takes and the records
-that it refuses are apart: a value that moves between rows is free when its turn comes. What another row forbids waits for that row.
+They are written as their net effect. Where the target refuses that, they are halved, in source
+order, until what it takes and the records that it refuses are apart: a value that moves between
+rows is free when its turn comes. What another row forbids waits for that row.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LanePart:
-    """A lane's records from `begin` to before `end_offset`: see `LaneApplier.apply`. `is_hasty`: the lane waits at once for what another
-    row forbids, as it is to be applied together with others then."""
+    """A lane's records from `begin` to before `end_offset`: see `LaneApplier.apply`. `is_hasty`:
+    the lane waits at once for what another row forbids, as it is to be applied together with
+    others then."""
 
     lane: Lane
     begin: int
@@ -43,11 +46,13 @@ class LanePart:
 
 
 class Doubt(Exception):
-    """A record was refused by a table that may have been altered since its rows were made for it."""
+    """A record was refused by a table that may have been altered since its rows were made for
+    it."""
 
 
 class Wait(Exception):
-    """Another row forbids a change, and another lane may cure that: nothing from an offset on is applied."""
+    """Another row forbids a change, and another lane may cure that: nothing from an offset on is
+    applied."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(offset, reason)
@@ -70,8 +75,8 @@ class _Forbidden(NamedTuple):
 
 
 class Settling:
-    """Settles the steps of one part of a lane, in one transaction. So many are done, but for those put off: what another row has forbidden,
-    and is tried again behind all others."""
+    """Settles the steps of one part of a lane, in one transaction. So many are done, but for
+    those put off: what another row has forbidden, and is tried again behind all others."""
 
     def __init__(
         self,
@@ -86,10 +91,16 @@ class Settling:
         is_sure: bool,
         is_told: bool,
     ) -> None:
-        """`dead_letters`: None where there are to be none. `is_merging`: see Loader. `is_sure`: the target's tables are known to be
-        what the rows were made for. `is_told`: the log says already that the net effect is refused."""
+        """`dead_letters`: None where there are to be none. `is_merging`: see Loader. `is_sure`:
+        the target's tables are known to be what the rows were made for. `is_told`: the log says
+        already that the net effect is refused."""
         self._task, self._look_ahead, self._is_merging = task, look_ahead, is_merging
-        self._transaction, self._part, self._steps, self._dead_letters = transaction, part, steps, dead_letters
+        self._transaction, self._part, self._steps, self._dead_letters = (
+            transaction,
+            part,
+            steps,
+            dead_letters,
+        )
         self._is_sure, self._is_told = is_sure, is_told
         self._done = 0
         self._put_off: list[_Forbidden] = []
@@ -98,8 +109,9 @@ class Settling:
         """Of all that is settled."""
 
     def settle(self) -> None:
-        """Applies all that the target takes; the rest becomes dead letters, or is raised as DataError or TargetRejected where there are
-        to be none. Raises Wait, Again, Doubt, and what needs no person but time."""
+        """Applies all that the target takes; the rest becomes dead letters, or is raised as
+        DataError or TargetRejected where there are to be none. Raises Wait, Again, Doubt, and
+        what needs no person but time."""
         if self._is_merging:
             self._settle_part(0, len(self._steps))
         else:
@@ -128,7 +140,12 @@ class Settling:
                 self._settle_record(begin, end)
                 return
             if not self._is_told:
-                LOG.info("task %s: %s[%d] is applied in halves: %s", self._task.task_id, *self._part.lane, error)
+                LOG.info(
+                    "task %s: %s[%d] is applied in halves: %s",
+                    self._task.task_id,
+                    *self._part.lane,
+                    error,
+                )
                 self._is_told = True
             self._settle_part(begin, begin + middle)
             self._settle_part(begin + middle, end)
@@ -152,8 +169,8 @@ class Settling:
         return True
 
     def _settle_record(self, begin: int, end: int) -> None:
-        """One record, row by row: all of it or nothing, but for what other rows forbid. That is done with the next change of its row, or
-        behind all other steps."""
+        """One record, row by row: all of it or nothing, but for what other rows forbid. That is
+        done with the next change of its row, or behind all other steps."""
         report, forbidden = BatchReport(), list[tuple[int | None, _Forbidden]]()
         try:
             with self._transaction.savepoint():
@@ -177,10 +194,12 @@ class Settling:
                 self._steps[at] = self._steps[at].holding(each.step)
 
     def _write_row(self, step: MappedChange, report: BatchReport) -> list[_Forbidden]:
-        """One row. What of it another row forbids, where it can wait for that one to change: a truncate cannot, nor a row without a key.
+        """One row. What of it another row forbids, where it can wait for that one to change: a
+        truncate cannot, nor a row without a key.
 
-        That happens when changes come again, from a position set back or a fetch task that was killed: the target is ahead of them, and
-        then a later change of this row follows. Or the other row's change is in another lane.
+        That happens when changes come again, from a position set back or a fetch task that was
+        killed: the target is ahead of them, and then a later change of this row follows. Or the
+        other row's change is in another lane.
         """
         batch = net_of(self._task, [step], report)
         started = perf_counter()
@@ -202,18 +221,22 @@ class Settling:
         return []
 
     def _settle_put_off(self) -> None:
-        """What other rows have forbidden, again and again until it helps no more. Then a change is left out where the lane has a later one
-        of the same row behind the batch; else it waits for other lanes, or is refused."""
+        """What other rows have forbidden, again and again until it helps no more. Then a change
+        is left out where the lane has a later one of the same row behind the batch; else it
+        waits for other lanes, or is refused."""
         while put_off := self._put_off:
             self._put_off = []
             for each in put_off:
                 self._put_off += self._retry(each.step)
-            before, now = ([id(each.step.change) for each in steps] for steps in (put_off, self._put_off))
+            before, now = (
+                [id(each.step.change) for each in steps] for steps in (put_off, self._put_off)
+            )
             if now == before and not self._make_room() and not self._leave_out_any():
                 self._give_up_put_off(*self._put_off.pop(0))
 
     def _leave_out_any(self) -> bool:
-        """Not before other lanes have had their time: often all that is needed is on its way there."""
+        """Not before other lanes have had their time: often all that is needed is on its way
+        there."""
         first, reason = self._put_off[0]
         begin = self._first_open(first)
         if begin > self._part.begin and first.offset >= self._part.settled_before:
@@ -224,7 +247,8 @@ class Settling:
             raise Wait(begin, _waits(self._part.lane, first, reason)) from None
 
     def _make_room(self) -> bool:
-        """Whether rows that wait for each other could be written: what must be unique of them is NULL for a moment, where it may be."""
+        """Whether rows that wait for each other could be written: what must be unique of them is
+        NULL for a moment, where it may be."""
         report, put_off = BatchReport(), self._put_off
         try:
             with self._transaction.savepoint():
@@ -240,7 +264,9 @@ class Settling:
         return True
 
     def _give_up_put_off(self, step: MappedChange, reason: DataError | TargetRejected) -> None:
-        is_alone = [each.change for each in self._steps if each.offset == step.offset] == [step.change]
+        is_alone = [each.change for each in self._steps if each.offset == step.offset] == [
+            step.change
+        ]
         is_curable = isinstance(reason, RowConflict) and step.offset >= self._part.settled_before
         if self._is_sure and self._dead_letters is not None and not is_curable and not is_alone:
             raise Again(step.offset, reason)
@@ -258,12 +284,19 @@ class Settling:
         return forbidden
 
     def _leave_out(self, forbidden: _Forbidden) -> bool:
-        """Whether that is right: the row becomes what later changes make of it, if that is possible, as it may hold what other rows need.
-        A full one makes this change void even where it is not."""
+        """Whether that is right: the row becomes what later changes make of it, if that is
+        possible, as it may hold what other rows need. A full one makes this change void even
+        where it is not."""
         step = forbidden.step
-        for later in self._look_ahead.later(self._part.lane, self._part.end_offset, step, (other.step for other in self._put_off)):
+        for later in self._look_ahead.later(
+            self._part.lane, self._part.end_offset, step, (other.step for other in self._put_off)
+        ):
             is_void = self._makes_void(later[0], step)
-            if later[0].change.op is Op.TRUNCATE or self._becomes(later if is_void else [step, *later]) or is_void:
+            if (
+                later[0].change.op is Op.TRUNCATE
+                or self._becomes(later if is_void else [step, *later])
+                or is_void
+            ):
                 self._put_off.remove(forbidden)
                 count_superseded(self.report, step, step.changes)
                 return True
@@ -274,7 +307,11 @@ class Settling:
         if later.change.after is None:
             return True
         brought = {name for change in step.changes for name in change.after or ()}
-        may_bring = self._task.insert_on_update_error or later.change.op is not Op.UPDATE or not step.has_insert
+        may_bring = (
+            self._task.insert_on_update_error
+            or later.change.op is not Op.UPDATE
+            or not step.has_insert
+        )
         return later.is_full and brought <= later.change.after.keys() and may_bring
 
     def _becomes(self, later: Sequence[MappedChange]) -> bool:
@@ -292,7 +329,8 @@ class Settling:
         if isinstance(error, TargetRejected) and not self._is_sure:
             raise Doubt from error
         self.bury(steps, error)
-        held = (each for step in steps for each in step.held if each.offset != step.offset)  # which are not to blame
+        # which are not to blame
+        held = (each for step in steps for each in step.held if each.offset != step.offset)
         self._put_off += [_Forbidden(each, RowConflict(str(error))) for each in held]
 
     def bury(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
@@ -309,31 +347,54 @@ class Settling:
         return self._same_row.after(place, step)
 
     def _first_open(self, step: MappedChange) -> int:
-        """The offset before which all is applied, though this step, those put off and those to come are not."""
-        waiting = (step, *(other for other, _ in self._put_off), *(held for each in self._steps[self._done :] for held in each.held))
+        """The offset before which all is applied, though this step, those put off and those to
+        come are not."""
+        waiting = (
+            step,
+            *(other for other, _ in self._put_off),
+            *(held for each in self._steps[self._done :] for held in each.held),
+        )
         return min(offset for each in waiting for offset in each.offsets)
 
 
 class SettlingTogether(Settling):
-    """Settles steps of several lanes, whose offsets are their places in source order. Whatever is refused is left to the lane that has it,
-    and so is all behind it."""
+    """Settles steps of several lanes, whose offsets are their places in source order. Whatever
+    is refused is left to the lane that has it, and so is all behind it."""
 
     def _give_up(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
         raise Wait(self._first_open(steps[0]), str(error))
 
 
 def _waits(lane: Lane, step: MappedChange, reason: RowConflict) -> str:
-    return f"record {lane[0]}[{lane[1]}]@{step.offset}: {reason}; it waits for records that may change that"
+    return (
+        f"record {lane[0]}[{lane[1]}]@{step.offset}: {reason}; it waits for records that may "
+        "change that"
+    )
 
 
 def _without_unique(step: MappedChange) -> TableBatch:
-    """The step's row with NULL for each nullable column of a unique key that the step brings anew."""
+    """The step's row with NULL for each nullable column of a unique key that the step brings
+    anew."""
     table, after = step.plan.target, step.change.after or {}
-    nullable = (name for unique in table.unique_keys for name in unique if name in table.columns and table.columns[name].is_nullable)
-    emptied = tuple(dict.fromkeys(name for name in nullable if name in after and name not in table.key))
+    nullable = (
+        name
+        for unique in table.unique_keys
+        for name in unique
+        if name in table.columns and table.columns[name].is_nullable
+    )
+    emptied = tuple(
+        dict.fromkeys(name for name in nullable if name in after and name not in table.key)
+    )
     if not emptied or len(step.keys) != 1:
         return TableBatch(table)
-    return TableBatch(table, writes=[Writes((*table.key, *emptied), [(*step.keys[0], *[None] * len(emptied))], may_insert=False)])
+    return TableBatch(
+        table,
+        writes=[
+            Writes(
+                (*table.key, *emptied), [(*step.keys[0], *[None] * len(emptied))], may_insert=False
+            )
+        ],
+    )
 
 
 def _middle(steps: Sequence[MappedChange]) -> int:

@@ -1,4 +1,5 @@
-"""Steps of one or several lanes in source order, and which of them can be written together. Pure."""
+"""Steps of one or several lanes in source order, and which of them can be written together.
+Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +13,15 @@ from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.plugins.rowchange import Cell, Op, Row
 
 
-def in_source_order(lanes: Sequence[tuple[Lane, Sequence[MappedChange]]]) -> list[tuple[Lane, MappedChange]]:
-    """By the place in the binlog, else by the time of the commit; of one lane always as they came. A key change is a delete before an
-    insert."""
+def in_source_order(
+    lanes: Sequence[tuple[Lane, Sequence[MappedChange]]],
+) -> list[tuple[Lane, MappedChange]]:
+    """By the place in the binlog, else by the time of the commit; of one lane always as they
+    came. A key change is a delete before an insert."""
     origins = [step.change.origin for _, steps in lanes for step in steps]
-    is_one_log = len({origin.server_id for origin in origins}) <= 1 and all(origin.file.rpartition(".")[2].isdigit() for origin in origins)
+    is_one_log = len({origin.server_id for origin in origins}) <= 1 and all(
+        origin.file.rpartition(".")[2].isdigit() for origin in origins
+    )
 
     def place(record: tuple[Lane, list[MappedChange]]) -> tuple[int, int, int, bool, Lane]:
         lane, (step, *_) = record
@@ -24,16 +29,21 @@ def in_source_order(lanes: Sequence[tuple[Lane, Sequence[MappedChange]]]) -> lis
         when = int(origin.file.rpartition(".")[2]) if is_one_log else origin.commit_us
         return when, origin.pos, step.change.row, step.change.op is not Op.DELETE, lane
 
-    records = ([(lane, [*of_record]) for _, of_record in groupby(steps, attrgetter("offset"))] for lane, steps in lanes)
+    records = (
+        [(lane, [*of_record]) for _, of_record in groupby(steps, attrgetter("offset"))]
+        for lane, steps in lanes
+    )
     return [(lane, step) for lane, of_record in merge(*records, key=place) for step in of_record]
 
 
 def levels(steps: Sequence[MappedChange]) -> list[list[MappedChange]]:
-    """Steps in source order, cut so that no level brings a unique value which another row of the same level frees. Written one after the
-    other, each as its net effect, they come to the same; there are as many as the longest chain of rows that wait for each other."""
+    """Steps in source order, cut so that no level brings a unique value which another row of the
+    same level frees. Written one after the other, each as its net effect, they come to the same;
+    there are as many as the longest chain of rows that wait for each other."""
     found: list[list[MappedChange]] = []
     rows: dict[Hashable, int] = {}
-    values: dict[Hashable, tuple[int, Hashable]] = {}  # the last level that a value was in, and whose it was
+    # the last level that a value was in, and whose it was
+    values: dict[Hashable, tuple[int, Hashable]] = {}
     base = 0
     for step in steps:
         table = step.plan.target.id
@@ -55,7 +65,8 @@ def levels(steps: Sequence[MappedChange]) -> list[list[MappedChange]]:
 
 
 def _unique_values(step: MappedChange) -> Iterator[Hashable]:
-    """That the step frees or brings. Spellings that some collation may take for the same are the same."""
+    """That the step frees or brings. Spellings that some collation may take for the same are the
+    same."""
     before, after, table = step.change.before, step.change.after, step.plan.target
     for names in table.unique_keys:
         if not names or names == table.key:

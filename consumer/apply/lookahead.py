@@ -31,8 +31,9 @@ class NotYet(Exception):
 
 @dataclass(slots=True)
 class _Seen:
-    """The changes of each row of the table `target`, by its key, from the last full one on, among the records from `begin` to before
-    `next_offset`, which have so many `value_bytes`. `asked`: the keys of rows that are kept whatever comes, and from which offset on."""
+    """The changes of each row of the table `target`, by its key, from the last full one on,
+    among the records from `begin` to before `next_offset`, which have so many `value_bytes`.
+    `asked`: the keys of rows that are kept whatever comes, and from which offset on."""
 
     target: TargetTable
     begin: int
@@ -47,8 +48,12 @@ class _Seen:
         self.asked = {keys: self.asked.get(keys, self.begin) for keys in (TRUNCATED, *of_table)}
 
     def has_all(self, step: MappedChange, end_offset: int) -> bool:
-        """Whether all is there that is known of its row from an offset on, for the target as it is."""
-        is_there = self.begin <= end_offset <= self.next_offset or self.asked.get(step.keys, end_offset + 1) <= end_offset
+        """Whether all is there that is known of its row from an offset on, for the target as it
+        is."""
+        is_there = (
+            self.begin <= end_offset <= self.next_offset
+            or self.asked.get(step.keys, end_offset + 1) <= end_offset
+        )
         return is_there and self.target is step.plan.target
 
     def make_room(self) -> None:
@@ -64,23 +69,37 @@ class _Seen:
             self.rows.setdefault(step.keys, []).append(step)
 
     def after(self, step: MappedChange, end_offset: int) -> list[MappedChange]:
-        """What comes behind the batch of a step for its row; a truncate alone, where there is one."""
+        """What comes behind the batch of a step for its row; a truncate alone, where there is
+        one."""
         found = (self.rows.get(keys, ()) for keys in (TRUNCATED, step.keys))
-        return next((later for steps in found if (later := [each for each in steps if each.offset >= end_offset])), [])
+        return next(
+            (
+                later
+                for steps in found
+                if (later := [each for each in steps if each.offset >= end_offset])
+            ),
+            [],
+        )
 
 
 class LookAhead:
     """Looks for later changes of rows. Different lanes may be asked for side by side."""
 
-    def __init__(self, read_on: ReadOn, steps_to: Callable[[TableId, int, bytes], list[MappedChange]]) -> None:
+    def __init__(
+        self, read_on: ReadOn, steps_to: Callable[[TableId, int, bytes], list[MappedChange]]
+    ) -> None:
         """`steps_to`: what a record brings to a target table."""
         self._read_on, self._steps_to = read_on, steps_to
         self._seen: dict[tuple[Lane, TableId], _Seen] = {}
 
-    def later(self, lane: Lane, end_offset: int, step: MappedChange, others: Iterable[MappedChange] = ()) -> Iterator[list[MappedChange]]:
-        """What a lane has of the step's row at or behind `end_offset`, in order from its last full change on: as soon as there is
-        something, and again with each change more; or a truncate. What was read is kept for the next one who asks, and of `others`, who
-        will. Raises NotYet when LOOK_SECONDS were not enough: the next call goes on from there; TargetError, BusError."""
+    def later(
+        self, lane: Lane, end_offset: int, step: MappedChange, others: Iterable[MappedChange] = ()
+    ) -> Iterator[list[MappedChange]]:
+        """What a lane has of the step's row at or behind `end_offset`, in order from its last
+        full change on: as soon as there is something, and again with each change more; or a
+        truncate. What was read is kept for the next one who asks, and of `others`, who will.
+        Raises NotYet when LOOK_SECONDS were not enough: the next call goes on from there;
+        TargetError, BusError."""
         if len(step.keys) != 1:
             return
         place = lane, step.plan.target.id
@@ -92,13 +111,23 @@ class LookAhead:
             yield found
         began = monotonic()
         for offset, value in self._read_on(lane, seen.next_offset):
-            parts = [part for each in self._steps_to(step.plan.target.id, offset, value or b"") for part in each.parts()] if value else []
+            parts = (
+                [
+                    part
+                    for each in self._steps_to(step.plan.target.id, offset, value or b"")
+                    for part in each.parts()
+                ]
+                if value
+                else []
+            )
             for part in parts:
                 if part.keys or part.change.op is Op.TRUNCATE:
                     seen.add(part)
                     seen.value_bytes += len(value or b"")
             seen.next_offset = offset + 1
-            if any(part.keys in (step.keys, TRUNCATED) for part in parts) and (found := seen.after(step, end_offset)):
+            if any(part.keys in (step.keys, TRUNCATED) for part in parts) and (
+                found := seen.after(step, end_offset)
+            ):
                 yield found
             if seen.value_bytes > MOST_BYTES:
                 seen.make_room()

@@ -1,5 +1,5 @@
-"""Whether all changes of a row are in one Kafka partition: so they are where a record's key is the text of columns of its target's key, and
-these hold all that the text says."""
+"""Whether all changes of a row are in one Kafka partition: so they are where a record's key is
+the text of columns of its target's key, and these hold all that the text says."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ _Choice = tuple[str, ...]
 
 
 class Placing:
-    """Of which columns the records of each table have had their keys, as far as that is known. What was found once holds for good: a table
-    whose records are not placed by its key at one time is none whose rows stay in their partitions. Thread-safe."""
+    """Of which columns the records of each table have had their keys, as far as that is known.
+    What was found once holds for good: a table whose records are not placed by its key at one
+    time is none whose rows stay in their partitions. Thread-safe."""
 
     def __init__(self) -> None:
         self._choices: dict[tuple[TableId, TableId, _Choice], list[_Choice]] = {}
@@ -35,7 +36,9 @@ class Placing:
         """Of records of one source table, as columns under the source's names."""
         if keys.null_count or self._known_of(plan)[2]:
             return False
-        return self._keep(plan, [choice for choice in self._known(plan) if _are_equal(keys, image, choice)])
+        return self._keep(
+            plan, [choice for choice in self._known(plan) if _are_equal(keys, image, choice)]
+        )
 
     def is_row_by_key(self, plan: Plan, key: bytes | None, change: RowChange) -> bool:
         """Of one record, which is not mapped yet."""
@@ -70,22 +73,32 @@ class Placing:
 
 
 def key_columns_of(plan: Plan) -> _Choice:
-    """The source's columns that become columns of the target's key as they are, in the order in which they stand in a record's key."""
-    names = (column for column, name in plan.names.items() if name in plan.target.key and column not in plan.masks)
+    """The source's columns that become columns of the target's key as they are, in the order in
+    which they stand in a record's key."""
+    names = (
+        column
+        for column, name in plan.names.items()
+        if name in plan.target.key and column not in plan.masks
+    )
     return tuple(sorted(names, key=str.upper))
 
 
 def is_one_of_many(plan: Plan) -> bool:
     """Whether the target's key takes texts of the source's for one as it keeps less of them."""
     types = {plan.names.get(column.name): column.mysql_type for column in plan.source.columns}
-    return any(holds_less(plan.target.columns[name], types.get(name, "")) for name in plan.target.key)
+    return any(
+        holds_less(plan.target.columns[name], types.get(name, "")) for name in plan.target.key
+    )
 
 
 def choices_of(columns: _Choice) -> list[_Choice]:
-    """What a partition key may be, if it is made of these columns; of none, all rows are in one partition."""
+    """What a partition key may be, if it is made of these columns; of none, all rows are in one
+    partition."""
     if len(columns) > MOST_COLUMNS:
         return [columns, ()]
-    return list(chain.from_iterable(combinations(columns, size) for size in range(len(columns), -1, -1)))
+    return list(
+        chain.from_iterable(combinations(columns, size) for size in range(len(columns), -1, -1))
+    )
 
 
 def _text(row: Row, columns: _Choice) -> bytes | None:
@@ -102,7 +115,9 @@ def _are_equal(keys: pa.Array, image: Mapping[str, pa.Array], columns: _Choice) 
     if not columns:
         return (pc.max(pc.binary_length(keys)).as_py() or 0) == 0
     parts: list[pa.Array | pa.Scalar] = [part for name in columns for part in (image[name], LINE)]
-    texts = pc.binary_join_element_wise(*parts, NO_BYTES, null_handling="replace", null_replacement=NULL)
+    texts = pc.binary_join_element_wise(
+        *parts, NO_BYTES, null_handling="replace", null_replacement=NULL
+    )
     return bool(pc.all(pc.equal(keys, texts.cast(pa.binary()))).as_py())
 
 

@@ -1,7 +1,9 @@
-"""The newest change of a row that has changes in several Kafka partitions, which are applied each for itself.
+"""The newest change of a row that has changes in several Kafka partitions, which are applied each
+for itself.
 
-The target keeps the version of such a row beside it, in the rows' own transaction, and of a deleted one as well: an older change that comes
-later is left out. So whichever partition is ahead, and however often a part comes again, the row ends as the source has left it.
+The target keeps the version of such a row beside it, in the rows' own transaction, and of a deleted
+one as well: an older change that comes later is left out. So whichever partition is ahead, and
+however often a part comes again, the row ends as the source has left it.
 """
 
 from __future__ import annotations
@@ -11,7 +13,14 @@ from collections.abc import Mapping, Sequence
 from cdcbus.consumer.apply.writer import count_superseded
 from cdcbus.consumer.merge.mapped_change import Key, MappedChange
 from cdcbus.consumer.records.batch_report import BatchReport
-from cdcbus.plugins.contracts import VERSION, LoadTransaction, RowVersion, TableBatch, TargetTable, Writes
+from cdcbus.plugins.contracts import (
+    VERSION,
+    LoadTransaction,
+    RowVersion,
+    TableBatch,
+    TargetTable,
+    Writes,
+)
 from cdcbus.plugins.errors import DataError, TargetRejected
 from cdcbus.plugins.rowchange import Op, RowChange, TableId
 
@@ -30,19 +39,24 @@ def _place(change: RowChange) -> str:
     number = origin.file.rpartition(".")[2]
     if not number.isdigit() or not origin.pos:
         return ""
-    return f"{origin.commit_ms:013d}{int(number):010d}{origin.pos:020d}{row:010d}{change.op is not Op.DELETE:d}"
+    is_there = change.op is not Op.DELETE
+    return f"{origin.commit_ms:013d}{int(number):010d}{origin.pos:020d}{row:010d}{is_there:d}"
 
 
 def is_older(one: RowVersion, other: RowVersion) -> bool:
-    """Whether one change was made before another. Of what cannot be told the later one to come is the newer.
+    """Whether one change was made before another. Of what cannot be told the later one to come is
+    the newer.
 
-    The place in the binlog says so where the source's clock agrees. Where it does not, they may be of two servers, or of a binlog that has
-    begun anew: then it is said by when they came into Kafka, if these are NEAR_MS apart; else the clock was not exact, as it tells when a
-    statement began.
+    The place in the binlog says so where the source's clock agrees. Where it does not, they may be
+    of two servers, or of a binlog that has begun anew: then it is said by when they came into
+    Kafka, if these are NEAR_MS apart; else the clock was not exact, as it tells when a statement
+    began.
     """
     if one.place and other.place:
         is_before = one.place[TIME.stop :] < other.place[TIME.stop :]
-        do_agree = one.place[TIME] == other.place[TIME] or is_before == (one.place[TIME] < other.place[TIME])
+        do_agree = one.place[TIME] == other.place[TIME] or is_before == (
+            one.place[TIME] < other.place[TIME]
+        )
         if do_agree or abs(one.came_ms - other.came_ms) <= NEAR_MS:
             return is_before
     return one.came_ms < other.came_ms
@@ -54,8 +68,9 @@ def newest(
     versions: Mapping[TableId, TargetTable],
     report: BatchReport,
 ) -> list[MappedChange]:
-    """The steps without those that are older than what the target holds of their rows; they are counted superseded. To be called once in a
-    transaction that is not undone. `versions`: the tables that have a version table, and that. Raises TargetError."""
+    """The steps without those that are older than what the target holds of their rows; they are
+    counted superseded. To be called once in a transaction that is not undone. `versions`: the
+    tables that have a version table, and that. Raises TargetError."""
     transaction.may_be_freed(versions.keys())
     by_table: dict[TableId, list[MappedChange]] = {}
     kept: list[MappedChange] = []
@@ -64,15 +79,22 @@ def newest(
             by_table.setdefault(step.plan.target.id, []).extend(step.parts())
         else:
             kept.append(step)
-    for table in sorted(by_table):  # as other lanes do, so that none waits for one that waits for it
+    # as other lanes do, so that none waits for one that waits for it
+    for table in sorted(by_table):
         kept += _newest_of(transaction, by_table[table], versions[table], report)
     return sorted(kept, key=lambda step: step.offset)  # which keeps the order within a record
 
 
 def _newest_of(
-    transaction: LoadTransaction, steps: Sequence[MappedChange], versions: TargetTable, report: BatchReport
+    transaction: LoadTransaction,
+    steps: Sequence[MappedChange],
+    versions: TargetTable,
+    report: BatchReport,
 ) -> list[MappedChange]:
-    keys = sorted({step.keys[0] for step in steps if len(step.keys) == 1 and None not in step.keys[0]}, key=str)
+    keys = sorted(
+        {step.keys[0] for step in steps if len(step.keys) == 1 and None not in step.keys[0]},
+        key=str,
+    )
     known = _known(transaction, versions, keys)
     now: dict[str, RowVersion] = {}
     held: dict[str, Key] = {}
@@ -89,12 +111,18 @@ def _newest_of(
         now[row], held[row] = version, key
         kept.append(step)
     if now:
-        rows = [(*held[row], str(version.came_ms), version.place or "-") for row, version in now.items()]
-        transaction.write(TableBatch(versions, writes=[Writes((*versions.key, *VERSION), rows)], respells=True))
+        rows = [
+            (*held[row], str(version.came_ms), version.place or "-") for row, version in now.items()
+        ]
+        transaction.write(
+            TableBatch(versions, writes=[Writes((*versions.key, *VERSION), rows)], respells=True)
+        )
     return kept
 
 
-def _known(transaction: LoadTransaction, versions: TargetTable, keys: Sequence[Key]) -> dict[Key, tuple[str, RowVersion]]:
+def _known(
+    transaction: LoadTransaction, versions: TargetTable, keys: Sequence[Key]
+) -> dict[Key, tuple[str, RowVersion]]:
     """Without keys that the target's columns cannot hold: whoever writes such a row is told so."""
     if not keys:
         return {}
@@ -105,4 +133,7 @@ def _known(transaction: LoadTransaction, versions: TargetTable, keys: Sequence[K
         if len(keys) == 1:
             return {}
         middle = len(keys) // 2
-        return {**_known(transaction, versions, keys[:middle]), **_known(transaction, versions, keys[middle:])}
+        return {
+            **_known(transaction, versions, keys[:middle]),
+            **_known(transaction, versions, keys[middle:]),
+        }

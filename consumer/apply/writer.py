@@ -1,4 +1,5 @@
-"""The net effect of steps, written in one transaction of the target, and what it comes to in the report."""
+"""The net effect of steps, written in one transaction of the target, and what it comes to in the
+report."""
 
 from __future__ import annotations
 
@@ -18,16 +19,22 @@ NOTHING_KNOWN: Mapping[TableId, NetTable] = {}
 
 
 def write_net(
-    task: LoadTask, transaction: LoadTransaction, steps: Sequence[MappedChange], known: Mapping[TableId, NetTable] = NOTHING_KNOWN
+    task: LoadTask,
+    transaction: LoadTransaction,
+    steps: Sequence[MappedChange],
+    known: Mapping[TableId, NetTable] = NOTHING_KNOWN,
 ) -> BatchReport:
-    """The net effect, with that which is known of other tables. Tables in the order of their weight, then of their first change; rows
-    are deleted in the opposite order."""
+    """The net effect, with that which is known of other tables. Tables in the order of their
+    weight, then of their first change; rows are deleted in the opposite order."""
     report = BatchReport()
     tables: dict[TableId, list[MappedChange]] = {}
     for step in steps:
         tables.setdefault(step.plan.target.id, []).append(step)
     merged = [net_of(task, table_steps, report) for table_steps in tables.values()]
-    batches = sorted((*(net.batch for net in known.values()), *merged), key=lambda batch: task.weight(batch.table.id))
+    batches = sorted(
+        (*(net.batch for net in known.values()), *merged),
+        key=lambda batch: task.weight(batch.table.id),
+    )
     counts = {batch.table.id: Counts() for batch in batches}
     for batch in _phases(batches):
         started = perf_counter()
@@ -47,12 +54,16 @@ def net_of(task: LoadTask, steps: Sequence[MappedChange], report: BatchReport) -
     changes = [change for step in steps for change in step.changes]
     batch = merge(changes, table, insert_on_update=task.insert_on_update_error)
     told = report.table(table.id)
-    told.missed, told.merge_ms = told.missed + batch.left_out, told.merge_ms + (perf_counter() - started) * 1000
+    told.missed, told.merge_ms = (
+        told.missed + batch.left_out,
+        told.merge_ms + (perf_counter() - started) * 1000,
+    )
     return batch
 
 
 def _phases(batches: Sequence[TableBatch]) -> Iterator[TableBatch]:
-    """What goes first, what comes after: children are deleted before their parents, and written after them."""
+    """What goes first, what comes after: children are deleted before their parents, and written
+    after them."""
     if len(batches) == 1:
         yield from batches
         return

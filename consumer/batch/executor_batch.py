@@ -1,9 +1,11 @@
-"""Lanes applied where Spark runs them: one Kafka partition is one Spark task, and its records never come to the driver.
+"""Lanes applied where Spark runs them: one Kafka partition is one Spark task, and its records never
+come to the driver.
 
-A lane's part of a batch comes as a stream, and is applied in slices: however many records it has and however large they are, a few slices
-are in memory: one that is read, one that is decoded, one that is written. Each slice is a transaction of the target with its offset. So a
-task that Spark runs once more, as its executor was lost, goes on behind what has been committed; and one that was only thought to be lost
-is undone, as the offset in the target is not the one that it has seen.
+A lane's part of a batch comes as a stream, and is applied in slices: however many records it has
+and however large they are, a few slices are in memory: one that is read, one that is decoded, one
+that is written. Each slice is a transaction of the target with its offset. So a task that Spark
+runs once more, as its executor was lost, goes on behind what has been committed; and one that was
+only thought to be lost is undone, as the offset in the target is not the one that it has seen.
 """
 
 from __future__ import annotations
@@ -51,8 +53,8 @@ TASKS = 8
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A lane's offsets from `start` to before `end`, as the node of its position is at `mzxid`; `settled_before` and `is_hasty`: see
-    Applier. `begun`: where epochs of fetch tasks began."""
+    """A lane's offsets from `start` to before `end`, as the node of its position is at `mzxid`;
+    `settled_before` and `is_hasty`: see Applier. `begun`: where epochs of fetch tasks began."""
 
     start: int
     end: int
@@ -64,9 +66,10 @@ class Span:
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a lane: applied up to `end`, in all `value_bytes`, in so many `seconds`; the target holds what was `seen` last.
-    `last`: the last record before `end`, if some were read. `waits`: why it is to wait there for other lanes; `error`: why it was not
-    applied; `begun`: as in Span, afterwards. `log`: what there is to say, by logger, level and text."""
+    """What became of a lane: applied up to `end`, in all `value_bytes`, in so many `seconds`;
+    the target holds what was `seen` last. `last`: the last record before `end`, if some were
+    read. `waits`: why it is to wait there for other lanes; `error`: why it was not applied;
+    `begun`: as in Span, afterwards. `log`: what there is to say, by logger, level and text."""
 
     lane: Lane
     end: int
@@ -81,7 +84,8 @@ class Outcome:
     log: list[tuple[str, int, str]] = field(default_factory=list)
 
     def take(self, apply: Callable[[], BatchReport], end: int, records: Records) -> None:
-        """Applies what comes next, which are these records, up to `end` or to where the lane waits."""
+        """Applies what comes next, which are these records, up to `end` or to where the lane
+        waits."""
         self.waits = ""
         try:
             self.report.add(apply())
@@ -101,19 +105,22 @@ class Executors:
 
     @staticmethod
     def warm_up(spark: SparkSession, lanes: int) -> None:
-        """Has Python workers started for so many lanes while Spark starts the query: that takes a second or two. Returns at once; what goes
-        wrong is for the first batch to find out."""
+        """Has Python workers started for so many lanes while Spark starts the query: that takes
+        a second or two. Returns at once; what goes wrong is for the first batch to find out."""
         tasks = min(lanes, spark.sparkContext.defaultParallelism)
 
         def start() -> None:
             with suppress(Exception):
-                spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(no_outcome)._jrdd.count()
+                spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(
+                    no_outcome
+                )._jrdd.count()
 
         InheritableThread(start, name="warm-up", daemon=True).start()
 
     def apply(self, frame: DataFrame, spans: Mapping[Lane, Span]) -> list[Outcome]:
-        """Of each lane; what is `same_in_all` of them may be left out of the frame. What the executors had to say is in the log then.
-        Raises what one of them has met: nothing is known then of how far any lane has been applied, but by the target."""
+        """Of each lane; what is `same_in_all` of them may be left out of the frame. What the
+        executors had to say is in the log then. Raises what one of them has met: nothing is
+        known then of how far any lane has been applied, but by the target."""
         frame.sparkSession.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(ARROW_BYTES))
         self._applier.let_go()
         seen = {lane: offset for lane, offset in self._applier.seen.items() if lane in spans}
@@ -127,16 +134,26 @@ class Executors:
                 raise outcome.error
             if outcome.seen:
                 self._applier.seen[outcome.lane] = outcome.seen
-        for lane in spans.keys() - {outcome.lane for outcome in outcomes}:  # transaction markers only
+        # transaction markers only
+        for lane in spans.keys() - {outcome.lane for outcome in outcomes}:
             span = spans[lane]
-            outcomes.append(Outcome(lane, span.end, self._applier.apply(lane, NO_RECORDS, span.end, span.mzxid)))
+            outcomes.append(
+                Outcome(lane, span.end, self._applier.apply(lane, NO_RECORDS, span.end, span.mzxid))
+            )
         return outcomes
 
 
-def map_in_arrow(frame: DataFrame, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]) -> DataFrame:
+def map_in_arrow(
+    frame: DataFrame, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+) -> DataFrame:
     """What `DataFrame.mapInArrow` does, which asks for pandas though it has no need of it."""
-    mapped: Any = UserDefinedFunction(function, OUTCOME, "apply_lane", PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
-    return DataFrame(frame._jdf.mapInArrow(mapped(*(frame[name] for name in frame.columns))._jc, False, None), frame.sparkSession)
+    mapped: Any = UserDefinedFunction(
+        function, OUTCOME, "apply_lane", PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+    )
+    return DataFrame(
+        frame._jdf.mapInArrow(mapped(*(frame[name] for name in frame.columns))._jc, False, None),
+        frame.sparkSession,
+    )
 
 
 # In an executor's Python worker, which applies one lane after the other, of whichever task.
@@ -148,7 +165,10 @@ def no_outcome(_: Iterable[int]) -> Iterator[bytes]:
 
 
 def apply_lane(
-    pickled: bytes, spans: Mapping[Lane, Span], seen: Mapping[Lane, AppliedOffset], batches: Iterable[pa.RecordBatch]
+    pickled: bytes,
+    spans: Mapping[Lane, Span],
+    seen: Mapping[Lane, AppliedOffset],
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     task: LoadTask = pickle.loads(pickled)
     slices = _slices(batches, task.max_records_per_batch)
@@ -161,24 +181,37 @@ def apply_lane(
     outcome = Outcome(lane, spans[lane].start, begun=spans[lane].begun)
     with _kept_log(outcome.log):
         try:
-            _apply(_applier(pickled), outcome, spans[lane], seen, chain([first], slices), task.converter)
+            _apply(
+                _applier(pickled),
+                outcome,
+                spans[lane],
+                seen,
+                chain([first], slices),
+                task.converter,
+            )
         except CdcError as error:
             outcome.error = error
         except Exception as error:  # its text may hold cells
             *_, (frame, line) = walk_tb(error.__traceback__)
             where = f"{frame.f_code.co_filename}:{line}"
-            outcome.error = CdcError(f"task {task.task_id}: {lane[0]}[{lane[1]}] failed on an executor: {type(error).__name__} at {where}")
+            outcome.error = CdcError(
+                f"task {task.task_id}: {lane[0]}[{lane[1]}] failed on an executor: "
+                f"{type(error).__name__} at {where}"
+            )
     yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(outcome)], pa.binary())], ["outcome"])
 
 
 def _slices(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
-    """The records in order, as many at once as may be one transaction. The first are few, so that all hands are soon at work."""
+    """The records in order, as many at once as may be one transaction. The first are few, so
+    that all hands are soon at work."""
     parts: list[pa.RecordBatch] = []
     size = FIRST_SLICE_BYTES
     for batch in batches:
         for start in range(0, len(batch), most):
             parts.append(batch.slice(start, most))
-            if sum(map(len, parts)) >= most or sum(part.nbytes for part in parts) >= min(size, SLICE_BYTES):
+            if sum(map(len, parts)) >= most or sum(part.nbytes for part in parts) >= min(
+                size, SLICE_BYTES
+            ):
                 yield pa.Table.from_batches(parts)
                 parts, size = [], 2 * size
     if parts:
@@ -186,7 +219,12 @@ def _slices(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
 
 
 def _apply(
-    applier: Applier, outcome: Outcome, span: Span, seen: Mapping[Lane, AppliedOffset], slices: Iterable[pa.Table], converter: str
+    applier: Applier,
+    outcome: Outcome,
+    span: Span,
+    seen: Mapping[Lane, AppliedOffset],
+    slices: Iterable[pa.Table],
+    converter: str,
 ) -> None:
     try:
         _begin(applier, outcome, span, seen)
@@ -196,29 +234,46 @@ def _apply(
         applier.let_go()
 
 
-def _begin(applier: Applier, outcome: Outcome, span: Span, seen: Mapping[Lane, AppliedOffset]) -> None:
-    """Where the target has committed a part of the span, an executor was lost meanwhile: the lane goes on behind it. Else it holds what the
-    driver has seen, or the first transaction finds that it does not."""
+def _begin(
+    applier: Applier, outcome: Outcome, span: Span, seen: Mapping[Lane, AppliedOffset]
+) -> None:
+    """Where the target has committed a part of the span, an executor was lost meanwhile: the
+    lane goes on behind it. Else it holds what the driver has seen, or the first transaction
+    finds that it does not."""
     applier.begin(outcome.lane, seen.get(outcome.lane))
     found = applier.seen.get(outcome.lane)
     known = seen.get(outcome.lane)
-    is_ours = found is not None and (found.epoch, found.mzxid) == (known.epoch if known else 0, span.mzxid)
+    is_ours = found is not None and (found.epoch, found.mzxid) == (
+        known.epoch if known else 0,
+        span.mzxid,
+    )
     if found and is_ours and span.start < found.next_offset <= span.end:
         outcome.end, outcome.last = found.next_offset, found.details.last
     else:
         applier.seen = dict(seen)
 
 
-def _apply_slices(applier: Applier, outcome: Outcome, span: Span, slices: Iterable[pa.Table], converter: str) -> None:
-    """One is written while the next is decoded and the one after that is read. After TURN_SECONDS, or twice TURN_BYTES, the lane leaves the
-    rest of the batch for later."""
+def _apply_slices(
+    applier: Applier, outcome: Outcome, span: Span, slices: Iterable[pa.Table], converter: str
+) -> None:
+    """One is written while the next is decoded and the one after that is read. After
+    TURN_SECONDS, or twice TURN_BYTES, the lane leaves the rest of the batch for later."""
     lane, at, began = outcome.lane, outcome.end, monotonic()
 
     def write(
-        records: Records, prepared: Future[Callable[[int, int, int, bool], BatchReport]], begin: int, end: int, late: int = 0
+        records: Records,
+        prepared: Future[Callable[[int, int, int, bool], BatchReport]],
+        begin: int,
+        end: int,
+        late: int = 0,
     ) -> None:
-        if outcome.end == begin and not outcome.waits:  # else the one before has failed, or waits, and says why
-            outcome.take(partial(prepared.result(), end, span.mzxid, span.settled_before, span.is_hasty), end, records)
+        # else the one before has failed, or waits, and says why
+        if outcome.end == begin and not outcome.waits:
+            outcome.take(
+                partial(prepared.result(), end, span.mzxid, span.settled_before, span.is_hasty),
+                end,
+                records,
+            )
             outcome.report.late += late
 
     with ThreadPoolExecutor(1, "prepare") as preparing, ThreadPoolExecutor(1, "write") as writing:
@@ -230,16 +285,37 @@ def _apply_slices(applier: Applier, outcome: Outcome, span: Span, slices: Iterab
                 outcome.report.came(*kafka_times(part))
                 left = records.before(end)[len(records.before(at)) :]
                 left, late = without_late(lane, left, converter, outcome.begun)
-                written.append(writing.submit(write, left, preparing.submit(applier.prepare, lane, left), at, end, len(late)))
+                written.append(
+                    writing.submit(
+                        write,
+                        left,
+                        preparing.submit(applier.prepare, lane, left),
+                        at,
+                        end,
+                        len(late),
+                    )
+                )
                 at = end
             outcome.value_bytes += part.column("value").nbytes
             if len(written) > SLICES_AHEAD:
                 written.popleft().result()
-            if outcome.waits or outcome.value_bytes >= 2 * TURN_BYTES or monotonic() - began > TURN_SECONDS:
+            if (
+                outcome.waits
+                or outcome.value_bytes >= 2 * TURN_BYTES
+                or monotonic() - began > TURN_SECONDS
+            ):
                 break
         else:
             if at < span.end:  # transaction markers, which are no records
-                written.append(writing.submit(write, NO_RECORDS, preparing.submit(applier.prepare, lane, NO_RECORDS), at, span.end))
+                written.append(
+                    writing.submit(
+                        write,
+                        NO_RECORDS,
+                        preparing.submit(applier.prepare, lane, NO_RECORDS),
+                        at,
+                        span.end,
+                    )
+                )
         for future in written:
             future.result()
     outcome.seconds = monotonic() - began

@@ -30,13 +30,16 @@ class Passed(NamedTuple):
 
 @dataclass(slots=True)
 class Progress:
-    """What a consumer task has done since it started, in all and by swimlane, how far each lane is, and the report of its last batch.
+    """What a consumer task has done since it started, in all and by swimlane, how far each lane is,
+    and the report of its last batch.
 
-    `last`: the last record before that; `passed`: where batches have ended, for who looks whether the logs are still the same.
-    `settled`: of a lane that has waited for others, the offset before which it waits no more. `begun`: where epochs of fetch tasks began.
-    `batch_since`: since when, in epoch seconds, the batch at hand is applied; 0 between batches. `lag_seconds`: from the source's clock
-    when it wrote the last heartbeat to this machine's when the target had committed all before it; None without one. `lost`: what the
-    target was found to have lost, and when, in epoch seconds. `late_at`: when records were left out last as they came too late.
+    `last`: the last record before that; `passed`: where batches have ended, for who looks whether
+    the logs are still the same. `settled`: of a lane that has waited for others, the offset before
+    which it waits no more. `begun`: where epochs of fetch tasks began. `batch_since`: since when,
+    in epoch seconds, the batch at hand is applied; 0 between batches. `lag_seconds`: from the
+    source's clock when it wrote the last heartbeat to this machine's when the target had committed
+    all before it; None without one. `lost`: what the target was found to have lost, and when, in
+    epoch seconds. `late_at`: when records were left out last as they came too late.
     """
 
     total: BatchReport = field(default_factory=BatchReport)
@@ -55,16 +58,20 @@ class Progress:
 
     def begin(self, task_id: str, starts: Starts) -> None:
         """What the target has lost is said once."""
-        self.next_offsets, self.last, self.settled = starts.offsets, starts.last, {}  # which is by where lanes were before
+        # which is by where lanes were before
+        self.next_offsets, self.last, self.settled = starts.offsets, starts.last, {}
         self.passed.clear()
         if starts.lost:
-            lost = "; ".join(lost_commits(lane, *numbers) for lane, numbers in sorted(starts.lost.items()))
+            lost = "; ".join(
+                lost_commits(lane, *numbers) for lane, numbers in sorted(starts.lost.items())
+            )
             if lost != self.lost:  # a start looks twice
                 LOG.warning("task %s: %s", task_id, lost)
             self.lost, self.lost_at = lost, time.time()
 
     def move(self, lane: Lane, end: int, last: Landmark | None) -> None:
-        """A batch has ended there; where nothing was read but markers, the last record is the one from before."""
+        """A batch has ended there; where nothing was read but markers, the last record is the
+        one from before."""
         self.next_offsets = {**self.next_offsets, lane: end}
         if last:
             self.last = {**self.last, lane: last}
@@ -93,9 +100,14 @@ class Progress:
 
 def is_done(task: LoadTask, progress: Progress) -> bool:
     """Whether a bounded replay has reached its end."""
-    return isinstance(task.start, Replay) and all(offset > task.start.last for offset in progress.next_offsets.values())
+    return isinstance(task.start, Replay) and all(
+        offset > task.start.last for offset in progress.next_offsets.values()
+    )
 
 
 def shown(next_offsets: Mapping[Lane, int]) -> str:
     """For people."""
-    return ", ".join(f"{topic}[{partition}] from {offset}" for (topic, partition), offset in sorted(next_offsets.items()))
+    return ", ".join(
+        f"{topic}[{partition}] from {offset}"
+        for (topic, partition), offset in sorted(next_offsets.items())
+    )

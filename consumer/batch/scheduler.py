@@ -1,7 +1,8 @@
 """Whose small batch is next, where many tasks share a process.
 
-All at once each would be slow, and a row would wait for two slow batches: the one at work when it comes, and its own. In turns a batch
-takes hardly longer than alone, and what it reads is decided when its turn has come.
+All at once each would be slow, and a row would wait for two slow batches: the one at work when it
+comes, and its own. In turns a batch takes hardly longer than alone, and what it reads is decided
+when its turn has come.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ LONGEST_SECONDS = 1.0  # of a batch: whoever is held up does not hold up the oth
 class BatchScheduler:
     """First come, first served. Thread-safe.
 
-    A task that found nothing to read when it had its turn begins later without one, as it has waited for longer than the others.
+    A task that found nothing to read when it had its turn begins later without one, as it has
+    waited for longer than the others.
     """
 
     def __init__(self, at_once: int = AT_ONCE) -> None:
@@ -27,7 +29,8 @@ class BatchScheduler:
         self._until: dict[object, float] = {}  # of those who have a turn
 
     def wait(self, who: object, ended: Event) -> None:
-        """Gives back the turn that it has, and returns when it has the next one, or `ended` is set."""
+        """Gives back the turn that it has, and returns when it has the next one, or `ended` is
+        set."""
         come = Event()
         with self._lock:
             self._until.pop(who, None)

@@ -1,4 +1,5 @@
-"""What a consumer task does with its batches: rows into a database, or records into other topics."""
+"""What a consumer task does with its batches: rows into a database, or records into other
+topics."""
 
 from __future__ import annotations
 
@@ -24,12 +25,14 @@ from cdcbus.plugins.registry import make_converter
 class Applier(Protocol):
     """Applies lanes, several side by side.
 
-    `seen`: what the target is known to hold of each lane; whatever is applied to a lane of which it holds something else is undone.
+    `seen`: what the target is known to hold of each lane; whatever is applied to a lane of which it
+    holds something else is undone.
     """
 
     seen: dict[Lane, AppliedOffset]
     keeps_offsets: bool
-    """Whether the target has an offset of each lane that was ever taken over, as far as `applied_offsets` has told."""
+    """Whether the target has an offset of each lane that was ever taken over, as far as
+    `applied_offsets` has told."""
 
     @property
     def is_dry_run(self) -> bool:
@@ -46,25 +49,29 @@ class Applier(Protocol):
         ...
 
     def applied_offsets(self) -> list[AppliedOffset]:
-        """How far each lane has been applied, as the target knows it. Before that, whoever has run the task until now is fenced: what it is
-        about to commit is waited for or undone. Called before the stored positions are read."""
+        """How far each lane has been applied, as the target knows it. Before that, whoever has
+        run the task until now is fenced: what it is about to commit is waited for or undone.
+        Called before the stored positions are read."""
         ...
 
     def begin(self, lane: Lane, seen: AppliedOffset | None) -> None:
-        """On an executor, of a lane of which the driver has `seen` this: makes `seen` what the target holds by now."""
+        """On an executor, of a lane of which the driver has `seen` this: makes `seen` what the
+        target holds by now."""
         ...
 
     def let_go(self) -> None:
-        """Before executors apply lanes, and on an executor behind each: keeps nothing that another process needs for them."""
+        """Before executors apply lanes, and on an executor behind each: keeps nothing that
+        another process needs for them."""
         ...
 
     def take_over(self, offsets: Sequence[AppliedOffset]) -> None:
-        """Lanes go on from there, which the target knows from now on. Raises OffsetConflict when somebody has taken them over since
-        `applied_offsets` was called."""
+        """Lanes go on from there, which the target knows from now on. Raises OffsetConflict when
+        somebody has taken them over since `applied_offsets` was called."""
         ...
 
     def scatter(self, reason: str) -> None:
-        """Records of any row may be in several lanes from now on, for this reason. Raises TargetError."""
+        """Records of any row may be in several lanes from now on, for this reason. Raises
+        TargetError."""
         ...
 
     def forget_versions(self, before_ms: int) -> None:
@@ -72,20 +79,30 @@ class Applier(Protocol):
         ...
 
     def apply(
-        self, lane: Lane, records: Records, end_offset: int, mzxid: int, settled_before: int = 0, is_hasty: bool = False
+        self,
+        lane: Lane,
+        records: Records,
+        end_offset: int,
+        mzxid: int,
+        settled_before: int = 0,
+        is_hasty: bool = False,
     ) -> BatchReport:
-        """Applies a lane's part of a batch, which began while ZooKeeper's node of the position was at `mzxid`; returns once it is
-        durable. Raises LaneWaits when it has applied a part and the rest is to wait for other lanes, but never for a record before
-        `settled_before`. `is_hasty`: it waits at once, as lanes that wait are to be applied together."""
+        """Applies a lane's part of a batch, which began while ZooKeeper's node of the position
+        was at `mzxid`; returns once it is durable. Raises LaneWaits when it has applied a part
+        and the rest is to wait for other lanes, but never for a record before `settled_before`.
+        `is_hasty`: it waits at once, as lanes that wait are to be applied together."""
         ...
 
-    def apply_together(self, lanes: Sequence[tuple[Lane, Records, int, int]]) -> dict[Lane, tuple[int, BatchReport]]:
-        """Lanes that wait for each other, each with its records, end and mzxid, in one transaction; how far each came, or nothing where
-        that does not help."""
+    def apply_together(
+        self, lanes: Sequence[tuple[Lane, Records, int, int]]
+    ) -> dict[Lane, tuple[int, BatchReport]]:
+        """Lanes that wait for each other, each with its records, end and mzxid, in one
+        transaction; how far each came, or nothing where that does not help."""
         ...
 
     def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int, bool], BatchReport]:
-        """The same in two halves: what can be done before the records before these are applied, and, as its result, the rest."""
+        """The same in two halves: what can be done before the records before these are applied,
+        and, as its result, the rest."""
         ...
 
     def close(self) -> None:
@@ -93,10 +110,23 @@ class Applier(Protocol):
         ...
 
 
-def make_applier(task: LoadTask, stop: Event, put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None = None) -> Applier:
-    """A task's applier, made of the task alone; it connects at first use. `put_dead_letters`: see there. Raises ConfigError."""
+def make_applier(
+    task: LoadTask,
+    stop: Event,
+    put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None = None,
+) -> Applier:
+    """A task's applier, made of the task alone; it connects at first use. `put_dead_letters`:
+    see there. Raises ConfigError."""
     converter, process = make_converter(task.converter), make_processor(task.processor)
     if isinstance(task.target, JdbcTarget):
         loader, lanes_at_once = make_loader(task.loader, task.target), task.target.pool_size
-        return LaneApplier(task, converter, loader, process, put_dead_letters, lanes_at_once, partial(read_on, task))
+        return LaneApplier(
+            task,
+            converter,
+            loader,
+            process,
+            put_dead_letters,
+            lanes_at_once,
+            partial(read_on, task),
+        )
     return Forwarder(task, task.target, converter, process, put_dead_letters, stop)

@@ -1,9 +1,12 @@
-"""One micro-batch into other Kafka topics: each Kafka partition is a lane, sent on in order, and acknowledged before its offset counts.
+"""One micro-batch into other Kafka topics: each Kafka partition is a lane, sent on in order, and
+acknowledged before its offset counts.
 
-In transactions a lane's records and its offset are committed together. The offset is what the task's group has committed of the partition,
-beside the change number (mzxid) that the ZooKeeper node of the position had then: a start goes on from it unless somebody has set the
-node. The number behind it is the lane's term: the driver takes over all lanes for a new one, and executors send only in the term that they
-were told of, from where they were told. So one that was given up long ago finds that it is, whenever it begins. Then follow Details.
+In transactions a lane's records and its offset are committed together. The offset is what the
+task's group has committed of the partition, beside the change number (mzxid) that the ZooKeeper
+node of the position had then: a start goes on from it unless somebody has set the node. The number
+behind it is the lane's term: the driver takes over all lanes for a new one, and executors send only
+in the term that they were told of, from where they were told. So one that was given up long ago
+finds that it is, whenever it begins. Then follow Details.
 """
 
 from __future__ import annotations
@@ -28,7 +31,15 @@ from cdcbus.consumer.transform.change_filter import ChangeFilter
 from cdcbus.consumer.transform.mapper import Mapper
 from cdcbus.consumer.transform.processor import Processor
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Counts, Details, Landmark
-from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, ConfigError, DataError, OffsetConflict, UnreadableEvent
+from cdcbus.plugins.errors import (
+    BusError,
+    BusRejected,
+    BusUnavailable,
+    ConfigError,
+    DataError,
+    OffsetConflict,
+    UnreadableEvent,
+)
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.producer import CONNECT_SECONDS, LARGE_CURE, KafkaWriter
 from cdcbus.plugins.kafka.record_key import Record
@@ -39,7 +50,8 @@ from cdcbus.plugins.rowchange import Op, TableId
 LOG = logging.getLogger(__name__)
 LANES_AT_ONCE = 16
 OURS = "cdcbus"
-"""How headers begin that tell of the record that is read, its key and its dead letter: they are not carried on."""
+"""How headers begin that tell of the record that is read, its key and its dead letter: they are
+not carried on."""
 
 _Made = tuple[int, Written]  # from the record of which offset, what
 
@@ -65,11 +77,13 @@ class _Anew(BusUnavailable):
 
 
 class Forwarder:
-    """Sends lanes on. Thread-safe: lanes may be sent side by side, each by a client of its own. A lane is one process's at a time."""
+    """Sends lanes on. Thread-safe: lanes may be sent side by side, each by a client of its own.
+    A lane is one process's at a time."""
 
     is_dry_run = False
     keeps_offsets = False
-    """Kafka forgets what was committed after offsets.retention.minutes: that it has nothing says nothing."""
+    """Kafka forgets what was committed after offsets.retention.minutes: that it has nothing says
+    nothing."""
     lanes_at_once = LANES_AT_ONCE
 
     def __init__(
@@ -81,8 +95,8 @@ class Forwarder:
         put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None,
         stop: Event,
     ) -> None:
-        """`put_dead_letters` returns when they are durable; None: whatever cannot be sent is raised. Brokers are waited for until `stop` is
-        set."""
+        """`put_dead_letters` returns when they are durable; None: whatever cannot be sent is
+        raised. Brokers are waited for until `stop` is set."""
         self._task, self._config, self._stop = task, config, stop
         self._put_dead_letters = put_dead_letters
         self._wanted = ChangeFilter(task, converter, process)
@@ -90,11 +104,12 @@ class Forwarder:
         self._outlets: dict[Lane, _Outlet] = {}
         self._opening = Lock()
         self.seen: dict[Lane, AppliedOffset] = {}
-        """What was committed last, as far as it is known: of a lane where it is something else nothing is sent."""
+        """What was committed last, as far as it is known: of a lane where it is something else
+        nothing is sent."""
 
     def check_targets(self) -> None:
-        """Raises BusUnavailable when no broker answers, BusRejected when a topic that the task file names is not there, ConfigError when
-        the task reads one of them."""
+        """Raises BusUnavailable when no broker answers, BusRejected when a topic that the task
+        file names is not there, ConfigError when the task reads one of them."""
         self.check_circle(named_topics(self._config))
         with self._looking_outlet():
             pass
@@ -103,11 +118,15 @@ class Forwarder:
         """Raises ConfigError when the task would read what it writes to these topics."""
         read = sorted({*topics} & {*self._task.source.topics})
         if read and self._is_same_cluster:
-            raise ConfigError(f"topic {read[0]} is both read and written, so records would go round for ever: name another to write to")
+            raise ConfigError(
+                f"topic {read[0]} is both read and written, so records would go round for ever: "
+                "name another to write to"
+            )
 
     def applied_offsets(self) -> list[AppliedOffset]:
-        """How far each lane has been committed; empty without transactions. What was sent and is not committed is undone, and whoever has
-        run the task before cannot commit any more. Raises BusError."""
+        """How far each lane has been committed; empty without transactions. What was sent and is
+        not committed is undone, and whoever has run the task before cannot commit any more.
+        Raises BusError."""
         if not self._config.transactional_id:
             for outlet in self._outlets.values():
                 outlet.start()
@@ -121,21 +140,23 @@ class Forwarder:
         return self._offsets(_Outlet.applied) if self._config.transactional_id else []
 
     def take_over(self, offsets: Sequence[AppliedOffset]) -> None:
-        """Commits where lanes go on, unless that is what was committed: else a start after a kill would go on from what an edit has
-        replaced. `applied_offsets` has begun a new term."""
+        """Commits where lanes go on, unless that is what was committed: else a start after a
+        kill would go on from what an edit has replaced. `applied_offsets` has begun a new term."""
         if not self._config.transactional_id:
             return
 
         def take(offset: AppliedOffset) -> None:
             lane = (offset.topic, offset.partition)
-            self.seen[lane] = self._outlet(lane).take(offset.next_offset, offset.mzxid, offset.details.last)
+            self.seen[lane] = self._outlet(lane).take(
+                offset.next_offset, offset.mzxid, offset.details.last
+            )
 
         with ThreadPoolExecutor(LANES_AT_ONCE) as pool:
             list(pool.map(take, offsets))
 
     def begin(self, lane: Lane, seen: AppliedOffset | None) -> None:
-        """Takes over a lane of the driver's, and looks how far it has been committed meanwhile. Raises OffsetConflict where a later term
-        has begun, BusError."""
+        """Takes over a lane of the driver's, and looks how far it has been committed meanwhile.
+        Raises OffsetConflict where a later term has begun, BusError."""
         if self._config.transactional_id:
             outlet = self._outlet(lane)
             outlet.take_over()
@@ -144,7 +165,8 @@ class Forwarder:
             self.seen = {lane: outlet.held} if outlet.held else {}
 
     def scatter(self, _reason: str) -> None:
-        """Each record says where its row's change is in the source's order, so whoever reads them can tell."""
+        """Each record says where its row's change is in the source's order, so whoever reads
+        them can tell."""
 
     def forget_versions(self, _before_ms: int) -> None:
         """None are kept."""
@@ -155,26 +177,43 @@ class Forwarder:
 
     def _offsets(self, look: Callable[[_Outlet], Committed | None]) -> list[AppliedOffset]:
         with TopicLogs(self._task) as logs:
-            lanes = [lane for topic in self._task.source.topics for lane in lanes_of(self._task, logs, topic)]
+            lanes = [
+                lane
+                for topic in self._task.source.topics
+                for lane in lanes_of(self._task, logs, topic)
+            ]
         with ThreadPoolExecutor(LANES_AT_ONCE) as pool:
-            return [offset for offset in pool.map(lambda lane: look(self._outlet(lane)), lanes) if offset]
+            return [
+                offset
+                for offset in pool.map(lambda lane: look(self._outlet(lane)), lanes)
+                if offset
+            ]
 
     def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int, bool], BatchReport]:
         """Nothing comes before the sending."""
         return partial(self.apply, lane, records)
 
-    def apply_together(self, _lanes: Sequence[tuple[Lane, Records, int, int]]) -> dict[Lane, tuple[int, BatchReport]]:
+    def apply_together(
+        self, _lanes: Sequence[tuple[Lane, Records, int, int]]
+    ) -> dict[Lane, tuple[int, BatchReport]]:
         """Never needed."""
         return {}
 
     def apply(
-        self, lane: Lane, records: Records, end_offset: int, mzxid: int, _settled_before: int = 0, _is_hasty: bool = False
+        self,
+        lane: Lane,
+        records: Records,
+        end_offset: int,
+        mzxid: int,
+        _settled_before: int = 0,
+        _is_hasty: bool = False,
     ) -> BatchReport:
-        """Returns once all is acknowledged, and dead letters are put; no lane waits for another. In transactions everything or nothing
-        becomes visible.
+        """Returns once all is acknowledged, and dead letters are put; no lane waits for another. In
+        transactions everything or nothing becomes visible.
 
-        Raises DataError, naming the record, unless it becomes a dead letter; OffsetConflict when somebody else has sent records of the lane
-        since `seen` was; BusRejected, BusUnavailable, ConfigError.
+        Raises DataError, naming the record, unless it becomes a dead letter; OffsetConflict when
+        somebody else has sent records of the lane since `seen` was; BusRejected, BusUnavailable,
+        ConfigError.
         """
         report, dead_letters = BatchReport(records=len(records)), list[DeadLetter]()
         if not records:
@@ -191,7 +230,8 @@ class Forwarder:
         applied = perf_counter()
         _count(report, [one for one in made if one[0] not in outlet.too_large])
         last = records.last_before(end_offset)
-        if (made or dead_letters) and (done := outlet.commit(end_offset, mzxid, last)):  # else it does no harm to read the records again
+        # else it does no harm to read the records again
+        if (made or dead_letters) and (done := outlet.commit(end_offset, mzxid, last)):
             self.seen[lane] = done
         report.decode_ms, report.apply_ms = (decoded - started) * 1000, (applied - decoded) * 1000
         report.commit_ms = (perf_counter() - applied) * 1000
@@ -205,20 +245,30 @@ class Forwarder:
 
     # Records to records
 
-    def _made(self, lane: Lane, records: Records, outlet: _Outlet, report: BatchReport, dead_letters: list[DeadLetter]) -> Iterator[_Made]:
+    def _made(
+        self,
+        lane: Lane,
+        records: Records,
+        outlet: _Outlet,
+        report: BatchReport,
+        dead_letters: list[DeadLetter],
+    ) -> Iterator[_Made]:
         for (offset, value), headers in zip(records, records.header_lists(), strict=True):
             if value is None:
                 continue
             carried = [header for header in headers if not header[0].startswith(OURS)]
             try:
-                yield from list(self._made_of(offset, value, carried, outlet, report))  # all of it or nothing
+                # all of it or nothing
+                yield from list(self._made_of(offset, value, carried, outlet, report))
             except (DataError, UnreadableEvent) as error:
                 if self._put_dead_letters is None:
                     raise type(error)(f"record {lane[0]}[{lane[1]}]@{offset}: {error}") from error
                 dead_letters.append(DeadLetter(*lane, offset, str(error)))
                 report.unread += 1
 
-    def _made_of(self, offset: int, value: bytes, carried: list[Header], outlet: _Outlet, report: BatchReport) -> Iterator[_Made]:
+    def _made_of(
+        self, offset: int, value: bytes, carried: list[Header], outlet: _Outlet, report: BatchReport
+    ) -> Iterator[_Made]:
         for change in self._wanted.changes(value, report):
             for written in self._rewriter.records(change):
                 if written.op is Op.TRUNCATE and outlet.partitions(written.topic) > 1:
@@ -248,8 +298,11 @@ class Forwarder:
         if not name:
             return _Outlet(self._config, lane, self._stop, keeps_letters)
         config = replace(self._config, transactional_id=f"{name}-{lane[0]}-{lane[1]}")
-        # Only a cluster that has the lane can keep an offset of it; any other keeps it at a partition that all lanes share.
-        group, place = (name, lane) if self._is_same_cluster else (config.transactional_id, (config.topic, 0))
+        # Only a cluster that has the lane can keep an offset of it; any other keeps it at a
+        # partition that all lanes share.
+        group, place = (
+            (name, lane) if self._is_same_cluster else (config.transactional_id, (config.topic, 0))
+        )
         return _Outlet(config, lane, self._stop, keeps_letters, group, place)
 
     @cached_property
@@ -262,8 +315,9 @@ class Forwarder:
 
 
 class _Outlet(KafkaWriter[_Large]):
-    """A lane's way into Kafka. `held`: what was committed last, once the lane has been taken over. `too_large`: the offsets of records that
-    are left out, as what they become is not taken, and why."""
+    """A lane's way into Kafka. `held`: what was committed last, once the lane has been taken
+    over. `too_large`: the offsets of records that are left out, as what they become is not
+    taken, and why."""
 
     def __init__(
         self,
@@ -279,7 +333,9 @@ class _Outlet(KafkaWriter[_Large]):
         self._lane, self._keeps_letters = lane, keeps_letters
         self.too_large: dict[int, str] = {}
         self.held: Committed | None = None
-        self._transaction = Transaction(self, config, group, *place) if config.transactional_id else None
+        self._transaction = (
+            Transaction(self, config, group, *place) if config.transactional_id else None
+        )
         self._is_mine = False
 
     def __exit__(self, *_: object) -> None:
@@ -308,10 +364,13 @@ class _Outlet(KafkaWriter[_Large]):
         held = self.held
         if held and (held.next_offset, held.details.last) == (next_offset, last):
             return held
-        return self._commit(Committed(*self._lane, next_offset, mzxid, details=Details(last=last), term=_term(held)))
+        return self._commit(
+            Committed(*self._lane, next_offset, mzxid, details=Details(last=last), term=_term(held))
+        )
 
     def begin(self, seen: AppliedOffset | None) -> None:
-        """Before something is sent. Raises OffsetConflict where something else was committed than was seen."""
+        """Before something is sent. Raises OffsetConflict where something else was committed
+        than was seen."""
         if not self._is_mine:
             self.take_over()
         if self.held != seen:
@@ -323,12 +382,18 @@ class _Outlet(KafkaWriter[_Large]):
         mzxid, term, details, *_ = [*text.split(" ", 2), "", ""]
         if offset < 0 or not mzxid.isdecimal():
             return None
-        return Committed(*self._lane, offset, int(mzxid), details=Details.from_json(details), term=int(term or 0))
+        return Committed(
+            *self._lane, offset, int(mzxid), details=Details.from_json(details), term=int(term or 0)
+        )
 
     def fenced(self) -> BusError:
-        """That passes: it may have been an executor that began when it was given up already, and then finds that it was."""
+        """That passes: it may have been an executor that began when it was given up already, and
+        then finds that it was."""
         name = self._config.transactional_id
-        return BusUnavailable(f"another process has taken over the Kafka transactions {name}: what it has committed is looked at")
+        return BusUnavailable(
+            f"another process has taken over the Kafka transactions {name}: what it has committed "
+            "is looked at"
+        )
 
     def cluster(self) -> str:
         """The id of the brokers' cluster."""
@@ -340,7 +405,8 @@ class _Outlet(KafkaWriter[_Large]):
         return len(self._metadata(topic, CONNECT_SECONDS).topics[topic].partitions)
 
     def send(self, made: Sequence[_Made]) -> None:
-        """Returns once all is acknowledged but what is too large. Raises BusRejected, BusUnavailable."""
+        """Returns once all is acknowledged but what is too large. Raises BusRejected,
+        BusUnavailable."""
         waiting: dict[str, list[Record]] = {}
         for offset, (topic, table, _, records) in made:
             for record in records:
@@ -354,14 +420,20 @@ class _Outlet(KafkaWriter[_Large]):
 
     def dead_letters(self) -> list[DeadLetter]:
         """Of the records that were too large."""
-        return [DeadLetter(*self._lane, offset, reason) for offset, reason in self.too_large.items()]
+        return [
+            DeadLetter(*self._lane, offset, reason) for offset, reason in self.too_large.items()
+        ]
 
     def commit(self, end_offset: int, mzxid: int, last: Landmark | None) -> Committed | None:
         """Of all that was sent; None without transactions. Raises BusRejected, BusUnavailable."""
         self.too_large.clear()
         if not self._transaction:
             return None
-        return self._commit(Committed(*self._lane, end_offset, mzxid, details=Details(last=last), term=_term(self.held)))
+        return self._commit(
+            Committed(
+                *self._lane, end_offset, mzxid, details=Details(last=last), term=_term(self.held)
+            )
+        )
 
     def _commit(self, done: Committed) -> Committed:
         assert self._transaction
@@ -371,7 +443,10 @@ class _Outlet(KafkaWriter[_Large]):
         return done
 
     def _bury(self, refused: _Large) -> None:
-        what = f"table {refused.table}, made of record {self._lane[0]}[{self._lane[1]}]@{refused.offset}"
+        what = (
+            f"table {refused.table}, made of record "
+            f"{self._lane[0]}[{self._lane[1]}]@{refused.offset}"
+        )
         sentence = self._refusal(refused.topic, refused.size_bytes, what)
         if not self._keeps_letters:
             self._failure = BusRejected(f"{sentence}; {LARGE_CURE}")
@@ -386,7 +461,10 @@ def _size_bytes(record: Record) -> int:
     """Of what may be large of a record."""
     size = len(record["value"])
     if headers := record.get("headers"):
-        size += sum(len(name) + len(value or b"") for name, value in (headers.items() if isinstance(headers, dict) else headers))
+        size += sum(
+            len(name) + len(value or b"")
+            for name, value in (headers.items() if isinstance(headers, dict) else headers)
+        )
     return size
 
 
@@ -395,7 +473,10 @@ def _term(held: AppliedOffset | None) -> int:
 
 
 def _conflict(lane: Lane) -> OffsetConflict:
-    return OffsetConflict(f"somebody else has sent records of {lane[0]}[{lane[1]}] meanwhile: positions are read again")
+    return OffsetConflict(
+        f"somebody else has sent records of {lane[0]}[{lane[1]}] meanwhile: positions are read "
+        "again"
+    )
 
 
 def _count(report: BatchReport, made: Sequence[_Made]) -> None:
@@ -408,6 +489,8 @@ def _count(report: BatchReport, made: Sequence[_Made]) -> None:
 
 def _truncate_refused(table: TableId, topic: str) -> str:
     return (
-        f"TRUNCATE of {table}: rows are spread over the partitions of topic {topic}, and no order holds between them; empty the table at "
-        "the targets, then set the position behind the record; a topic with one partition carries it"
+        f"TRUNCATE of {table}: rows are spread over the partitions of topic {topic}, and no order "
+        "holds between them; empty the table at "
+        "the targets, then set the position behind the record; a topic with one partition carries "
+        "it"
     )

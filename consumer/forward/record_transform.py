@@ -10,7 +10,13 @@ from cdcbus.consumer.transform.mapper import Mapper, Plan, Route
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.plugins.kafka.record_key import Record, key_columns, key_text, marked_pair, split_key_change
+from cdcbus.plugins.kafka.record_key import (
+    Record,
+    key_columns,
+    key_text,
+    marked_pair,
+    split_key_change,
+)
 from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, RowChange, Table, TableId
@@ -45,19 +51,25 @@ class Rewriter:
         self._last: tuple[Table, tuple[Way, ...]] | None = None
 
     def ways(self, table: Table) -> tuple[Way, ...]:
-        """Where rows of a table go. Raises ConfigError for what the task file says and the table does not have."""
+        """Where rows of a table go. Raises ConfigError for what the task file says and the table
+        does not have."""
         last = self._last
-        if last is None or last[0] is not table:  # by identity: comparing columns costs more than all else
+        # by identity: comparing columns costs more than all else
+        if last is None or last[0] is not table:
             last = self._last = table, self._ways(table)
         return last[1]
 
     def records(self, change: RowChange) -> Iterator[Written]:
-        """What is written of a change, for each way of its table. Raises DataError for a change that its form or its key cannot hold,
-        UnreadableEvent where images lack columns of the key; ConfigError."""
+        """What is written of a change, for each way of its table. Raises DataError for a change
+        that its form or its key cannot hold, UnreadableEvent where images lack columns of the
+        key; ConfigError."""
         for plan, topic, key in self.ways(change.table):
             mapped = plan.map(change)
             parts = split_key_change(mapped, key)
-            records = [{"key": key_text(part, key), "value": self._converter.to_bytes(part)} for part in parts]
+            records = [
+                {"key": key_text(part, key), "value": self._converter.to_bytes(part)}
+                for part in parts
+            ]
             yield Written(topic, mapped.table.id, mapped.op, marked_pair(records))
 
     def _new_ways(self, table: Table) -> tuple[Way, ...]:
@@ -66,17 +78,24 @@ class Rewriter:
     def _way(self, route: Route, table: Table) -> Way:
         plan = route.plan(table, _as_it_comes(route, table))
         # A TRUNCATE may come without columns, and has no key.
-        return Way(plan, topic_of(plan.table.id, self._config), key_columns(plan.table, self._config) if table.columns else ())
+        return Way(
+            plan,
+            topic_of(plan.table.id, self._config),
+            key_columns(plan.table, self._config) if table.columns else (),
+        )
 
 
 def _as_it_comes(route: Route, table: Table) -> TargetTable:
-    """A topic takes what comes: the columns that the mapper wants, and the key under its names. Raises ConfigError where that would lack a
-    column of the key."""
+    """A topic takes what comes: the columns that the mapper wants, and the key under its names.
+    Raises ConfigError where that would lack a column of the key."""
     left_out = [name for name in table.key if route.wanted(name) is None]
     if left_out:
         raise ConfigError(
-            f"mapper[i] leaves out column {', '.join(left_out)}, which is part of the key of {table.id}: rows could not be told apart; "
+            f"mapper[i] leaves out column {', '.join(left_out)}, which is part of the key of "
+            f"{table.id}: rows could not be told apart; "
             "keep it, or mask it with hash"
         )
     columns = {column.name: TargetColumn(column.name, "") for column in route.columns(table)}
-    return TargetTable(route.target, columns, tuple(route.wanted(name) or name for name in table.key))
+    return TargetTable(
+        route.target, columns, tuple(route.wanted(name) or name for name in table.key)
+    )

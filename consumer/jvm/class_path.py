@@ -1,7 +1,8 @@
 """Where Spark's driver finds its classes.
 
-The jars of Janino, Spark's compiler of what it generates, are signed: Java checks all that it loads from them, 366 classes at each start,
-and keeps none of it in a class archive. So they are used as copies without signatures, where those were made.
+The jars of Janino, Spark's compiler of what it generates, are signed: Java checks all that it loads
+from them, 366 classes at each start, and keeps none of it in a class archive. So they are used as
+copies without signatures, where those were made.
 """
 
 from __future__ import annotations
@@ -24,12 +25,16 @@ _MANIFEST = "META-INF/MANIFEST.MF"
 
 def class_path(console: Console | None = None) -> list[Path]:
     """All jars that Spark's driver has, in this order. Raises ConfigError as `fetch` does."""
-    shipped = [copy if _COMPILER.fullmatch(jar.name) and (copy := _copy_of(jar)).is_file() else jar for jar in pyspark_jars()]
+    shipped = [
+        copy if _COMPILER.fullmatch(jar.name) and (copy := _copy_of(jar)).is_file() else jar
+        for jar in pyspark_jars()
+    ]
     return [*kafka_connector_jars(console), *shipped]
 
 
 def make_unsigned() -> None:
-    """Makes the copies, unless they are there. Raises ConfigError where there is no right to write."""
+    """Makes the copies, unless they are there. Raises ConfigError where there is no right to
+    write."""
     for jar in pyspark_jars():
         if _COMPILER.fullmatch(jar.name):
             with making(_copy_of(jar).parent) as part:

@@ -1,7 +1,8 @@
-"""Java, and Maven artifacts: resolved from Maven Central by the Ivy that pyspark ships, kept in a cache.
+"""Java, and Maven artifacts: resolved from Maven Central by the Ivy that pyspark ships, kept in a
+cache.
 
-Every set of artifacts has a folder of its own. It is filled under another name and renamed when it is complete, so what
-is in the cache is whole, whatever was killed while it came down.
+Every set of artifacts has a folder of its own. It is filled under another name and renamed when it
+is complete, so what is in the cache is whole, whatever was killed while it came down.
 """
 
 import fcntl
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 
 OLDEST_JAVA = 17
 
-# Ivy's own defaults also look into ~/.m2, where a half-filled entry breaks them; this names only Maven Central. The two
-# properties save two requests per artifact, for its sources and its documentation.
+# Ivy's own defaults also look into ~/.m2, where a half-filled entry breaks them; this names only
+# Maven Central. The two properties save two requests per artifact, for its sources and its
+# documentation.
 _SETTINGS = """<ivysettings>
   <property name="ivy.maven.lookup.sources" value="false"/>
   <property name="ivy.maven.lookup.javadoc" value="false"/>
@@ -62,8 +64,8 @@ class Coordinate:
 class JarSet:
     """Artifacts that are used together, with all they depend on.
 
-    `without` names modules to leave out, with what only they need. `megabytes` is about what comes down, for the
-    progress bar (0: not known).
+    `without` names modules to leave out, with what only they need. `megabytes` is about what comes
+    down, for the progress bar (0: not known).
     """
 
     label: str
@@ -75,7 +77,11 @@ class JarSet:
     def folder(self) -> Path:
         """Where the jars are, once they were fetched."""
         text = "\n".join([*map(str, self.coordinates), "without", *sorted(self.without)])
-        return cache_folder() / "jars" / f"{self.coordinates[0].name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        return (
+            cache_folder()
+            / "jars"
+            / f"{self.coordinates[0].name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        )
 
     def jars(self) -> list[Path]:
         """The jars by name; call `fetch` first."""
@@ -83,7 +89,8 @@ class JarSet:
 
 
 def cache_folder() -> Path:
-    """`$CDCBUS_CACHE`, or the user's cache; for root one that others can read, as its databases run as another user."""
+    """`$CDCBUS_CACHE`, or the user's cache; for root one that others can read, as its databases
+    run as another user."""
     if chosen := os.environ.get("CDCBUS_CACHE"):
         return Path(chosen).absolute()
     if os.geteuid() == 0:
@@ -91,8 +98,14 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cdcbus"
 
 
-def resolve(coordinates: Sequence[Coordinate], *, without: Collection[str] = (), console: "Console | None" = None) -> list[Path]:
-    """The jars of these artifacts and of all they depend on; the second call for the same ones only reads a folder.
+def resolve(
+    coordinates: Sequence[Coordinate],
+    *,
+    without: Collection[str] = (),
+    console: "Console | None" = None,
+) -> list[Path]:
+    """The jars of these artifacts and of all they depend on; the second call for the same ones only
+    reads a folder.
 
     Raises ConfigError when there is no Java or Maven Central does not give them.
     """
@@ -102,8 +115,11 @@ def resolve(coordinates: Sequence[Coordinate], *, without: Collection[str] = (),
 
 
 def kafka_connector_jars(console: "Console | None" = None) -> list[Path]:
-    """The jars of Spark's Kafka source for the installed pyspark that pyspark does not have already."""
-    source = Coordinate("org.apache.spark", "spark-sql-kafka-0-10_2.13", importlib.metadata.version("pyspark"))
+    """The jars of Spark's Kafka source for the installed pyspark that pyspark does not have
+    already."""
+    source = Coordinate(
+        "org.apache.spark", "spark-sql-kafka-0-10_2.13", importlib.metadata.version("pyspark")
+    )
     shipped = sorted({_artifact(jar) for jar in pyspark_jars()})
     jar_set = JarSet("Spark's Kafka source", (source,), tuple(shipped), megabytes=10)
     fetch([jar_set], console)
@@ -111,16 +127,18 @@ def kafka_connector_jars(console: "Console | None" = None) -> list[Path]:
 
 
 def java() -> Path:
-    """The `java` program, 17 or newer, of JAVA_HOME or else of the PATH; raises ConfigError when there is none."""
+    """The `java` program, 17 or newer, of JAVA_HOME or else of the PATH; raises ConfigError when
+    there is none."""
     return _java(os.environ.get("JAVA_HOME"), os.environ.get("PATH"))
 
 
 @contextmanager
 def making(folder: Path) -> Iterator[Path | None]:
-    """Yields an empty folder that becomes `folder` if the block ends well, or None when `folder` is already there.
+    """Yields an empty folder that becomes `folder` if the block ends well, or None when `folder` is
+    already there.
 
-    Only one process at a time gets that far. The others wait, also for programs that one which was killed had started
-    with `close_fds=False` to fill the folder. What they left is removed first.
+    Only one process at a time gets that far. The others wait, also for programs that one which was
+    killed had started with `close_fds=False` to fill the folder. What they left is removed first.
     """
     if folder.is_dir():
         yield None
@@ -130,9 +148,12 @@ def making(folder: Path) -> Iterator[Path | None]:
         folder.parent.mkdir(parents=True, exist_ok=True)
         lock = folder.with_name(folder.name + ".lock").open("w")
     except PermissionError as error:
-        raise ConfigError(f"no right to write in {folder.parent}: grant it, or choose another folder") from error
+        raise ConfigError(
+            f"no right to write in {folder.parent}: grant it, or choose another folder"
+        ) from error
     with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # is free when all who have the file descriptor are gone, however they ended
+        # is free when all who have the file descriptor are gone, however they ended
+        fcntl.flock(lock, fcntl.LOCK_EX)
         os.set_inheritable(lock.fileno(), True)
         if folder.is_dir():
             yield None
@@ -145,11 +166,15 @@ def making(folder: Path) -> Iterator[Path | None]:
 
 
 def fetch(jar_sets: Sequence[JarSet], console: "Console | None" = None) -> None:
-    """Brings those sets into the cache that are not there, side by side; shows its progress on `console` (else stderr).
+    """Brings those sets into the cache that are not there, side by side; shows its progress on
+    `console` (else stderr).
 
-    Raises ConfigError when there is no Java or Maven Central does not give one of them; those that are complete stay.
+    Raises ConfigError when there is no Java or Maven Central does not give one of them; those that
+    are complete stay.
     """
-    missing = sorted({each for each in jar_sets if not each.folder.is_dir()}, key=lambda each: each.folder)
+    missing = sorted(
+        {each for each in jar_sets if not each.folder.is_dir()}, key=lambda each: each.folder
+    )
     if not missing:
         return
     java()  # before anything is announced
@@ -160,7 +185,8 @@ def fetch(jar_sets: Sequence[JarSet], console: "Console | None" = None) -> None:
     _say(console, f"downloading {labels} from Maven Central ({size}kept in {cache_folder()})")
     with _progress(console) as progress, ExitStack() as downloads:
         waiting: dict[_Download, ExitStack] = {}
-        for jar_set in missing:  # in the order of their folders: so no two processes wait for each other
+        # in the order of their folders: so no two processes wait for each other
+        for jar_set in missing:
             own = downloads.enter_context(ExitStack())
             if download := own.enter_context(_downloading(jar_set, progress)):
                 waiting[download] = own
@@ -179,12 +205,20 @@ class _Download:
         self.work = part / ".ivy"
         self.work.mkdir()
         self.progress = progress
-        self.task = progress.add_task(jar_set.label, total=jar_set.megabytes * 1_000_000 or None, note="")
+        self.task = progress.add_task(
+            jar_set.label, total=jar_set.megabytes * 1_000_000 or None, note=""
+        )
         self.started = time.monotonic()
         (self.work / "settings.xml").write_text(_SETTINGS, encoding="utf-8")
         (self.work / "ivy.xml").write_text(_module(jar_set), encoding="utf-8")
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(_command(self.work, part), stdin=subprocess.DEVNULL, stdout=log, stderr=log, close_fds=False)
+            self.process = subprocess.Popen(
+                _command(self.work, part),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                close_fds=False,
+            )
 
     @property
     def log(self) -> Path:
@@ -198,7 +232,8 @@ class _Download:
         for file in self.work.rglob("*"):
             with suppress(FileNotFoundError):  # Ivy renames what is complete
                 arrived += file.stat().st_size
-        found = self.log.read_text(errors="replace").count("\tfound ")  # many small files come before the first jar
+        # many small files come before the first jar
+        found = self.log.read_text(errors="replace").count("\tfound ")
         self.progress.update(self.task, completed=arrived, note=f"{found} parts found")
         return ended
 
@@ -208,20 +243,25 @@ class _Download:
             reason = failure(self.log.read_text(errors="replace"))
             raise ConfigError(
                 f"cannot download {self.jar_set.label} from Maven Central: {reason}; "
-                "check the network (a proxy is named in JAVA_TOOL_OPTIONS, as -Dhttps.proxyHost=...) and try again; "
+                "check the network (a proxy is named in JAVA_TOOL_OPTIONS, as "
+                "-Dhttps.proxyHost=...) and try again; "
                 f"all Ivy says: {self.log}"
             )
         size = sum(file.stat().st_size for file in self.work.parent.glob("*.jar"))
         self.progress.update(self.task, total=size, completed=size, note="")
         if not self.progress.console.is_terminal:
             seconds = time.monotonic() - self.started
-            _say(self.progress.console, f"downloaded {self.jar_set.label}: {size / 1e6:.0f} MB in {seconds:.0f} s")
+            _say(
+                self.progress.console,
+                f"downloaded {self.jar_set.label}: {size / 1e6:.0f} MB in {seconds:.0f} s",
+            )
         shutil.rmtree(self.work)
 
 
 @contextmanager
 def _downloading(jar_set: JarSet, progress: "Progress") -> Iterator[_Download | None]:
-    """Starts Ivy; leaving the block waits for it and puts the folder in place. None: another process has done it."""
+    """Starts Ivy; leaving the block waits for it and puts the folder in place. None: another
+    process has done it."""
     with making(jar_set.folder) as part:
         if part is None:
             yield None
@@ -256,13 +296,15 @@ def failure(log: str) -> str:
 def _module(jar_set: JarSet) -> str:
     """Ivy's description of the set."""
     dependencies = "".join(
-        f"<dependency org={quoteattr(each.organisation)} name={quoteattr(each.name)} rev={quoteattr(each.version)}"
+        f"<dependency org={quoteattr(each.organisation)} name={quoteattr(each.name)} "
+        f"rev={quoteattr(each.version)}"
         ' conf="default->default"/>'
         for each in jar_set.coordinates
     )
     excludes = "".join(f"<exclude module={quoteattr(name)}/>" for name in jar_set.without)
     return (
-        f'<ivy-module version="2.0"><info organisation="cdcbus" module={quoteattr(jar_set.coordinates[0].name)}/>'
+        '<ivy-module version="2.0"><info organisation="cdcbus" '
+        f"module={quoteattr(jar_set.coordinates[0].name)}/>"
         '<configurations><conf name="default"/></configurations>'
         f"<dependencies>{dependencies}{excludes}</dependencies></ivy-module>\n"
     )
@@ -273,7 +315,15 @@ def _command(work: Path, part: Path) -> list[str]:
     if ivy is None:
         raise ConfigError(f"no Ivy in {_pyspark_folder()}: install pyspark again")
     return [
-        *(str(java()), "-jar", str(ivy), "-settings", str(work / "settings.xml"), "-cache", str(work / "cache")),
+        *(
+            str(java()),
+            "-jar",
+            str(ivy),
+            "-settings",
+            str(work / "settings.xml"),
+            "-cache",
+            str(work / "cache"),
+        ),
         *("-ivy", str(work / "ivy.xml"), "-confs", "default", "-types", "jar", "bundle"),
         *("-retrieve", f"{part}/[artifact]-[revision](-[classifier]).[ext]"),
     ]
@@ -298,20 +348,30 @@ def _artifact(jar: Path) -> str:
 
 @functools.cache
 def _java(home: str | None, path: str | None) -> Path:
-    advice = f"install Java {OLDEST_JAVA} or newer (for example openjdk-17-jre-headless), or let JAVA_HOME name one"
+    advice = (
+        f"install Java {OLDEST_JAVA} or newer (for example openjdk-17-jre-headless), or let "
+        "JAVA_HOME name one"
+    )
     found = Path(home) / "bin" / "java" if home else shutil.which("java", path=path)
     if found is None or not os.access(found, os.X_OK):
-        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no Java on the PATH"
+        where = (
+            f"JAVA_HOME is {home}, which has no bin/java"
+            if home
+            else "there is no Java on the PATH"
+        )
         raise ConfigError(f"{where}: {advice}")
     said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
     version = java_version(said)
     if version is None or version < OLDEST_JAVA:
-        raise ConfigError(f"{found} is Java {version or 'of an unknown version'}, which is too old: {advice}")
+        raise ConfigError(
+            f"{found} is Java {version or 'of an unknown version'}, which is too old: {advice}"
+        )
     return Path(found)
 
 
 def java_version(said: str) -> int | None:
-    """The version in what `java -version` printed: 8 for "1.8.0_402", 17 for "17.0.15"; None when it names none."""
+    """The version in what `java -version` printed: 8 for "1.8.0_402", 17 for "17.0.15"; None
+    when it names none."""
     found = re.search(r'version "(?:1\.)?(\d+)', said)
     return int(found.group(1)) if found else None
 

@@ -11,13 +11,16 @@ PACKAGES = ("cdcbus.plugins", "cdcbus.consumer")
 
 
 def package_zip(folder: Path) -> Path:
-    """A new file in `folder`, wherever the package is installed; what others have written is not in it."""
+    """A new file in `folder`, wherever the package is installed; what others have written is not
+    in it."""
     file = folder / "cdcbus.zip"
     with ZipFile(file, "w", ZIP_DEFLATED) as zipped:
         zipped.write(_folder("cdcbus") / "__init__.py", Path("cdcbus", "__init__.py"))
         for package in PACKAGES:
             for source in sorted(_folder(package).rglob("*.py")):
-                zipped.write(source, Path(*package.split("."), source.relative_to(_folder(package))))
+                zipped.write(
+                    source, Path(*package.split("."), source.relative_to(_folder(package)))
+                )
     return file
 
 

@@ -1,4 +1,5 @@
-"""A lane's records to net effects by columns, as far as that goes: whole tables at once, and no more than their rest one by one."""
+"""A lane's records to net effects by columns, as far as that goes: whole tables at once, and no
+more than their rest one by one."""
 
 from __future__ import annotations
 
@@ -33,9 +34,9 @@ class NetTable:
 
 @dataclass(slots=True)
 class NetColumns:
-    """`tables`: the tables whose net effect is known. The records at the places `plain`, ascending, go the plain way, as far as their rows
-    are for the other tables. `first_commit_ms`, `last_commit_ms`: of the rows
-    in `tables`, 0 without one."""
+    """`tables`: the tables whose net effect is known. The records at the places `plain`,
+    ascending, go the plain way, as far as their rows are for the other tables.
+    `first_commit_ms`, `last_commit_ms`: of the rows in `tables`, 0 without one."""
 
     tables: dict[TableId, NetTable] = field(default_factory=dict)
     plain: list[int] = field(default_factory=list)
@@ -52,9 +53,10 @@ def net_columns(
 ) -> NetColumns:
     """What is known of the records by columns. `reader` reads them.
 
-    `plans_of` gives the plans for rows of a source table: none when nobody wants them, None when each row must be looked at. `targets_of`
-    gives the target tables of records that are read one by one: all rows of these go the plain way, to keep their order. `is_in_order`:
-    whether other lanes have no changes of a group's rows.
+    `plans_of` gives the plans for rows of a source table: none when nobody wants them, None when
+    each row must be looked at. `targets_of` gives the target tables of records that are read one by
+    one: all rows of these go the plain way, to keep their order. `is_in_order`: whether other lanes
+    have no changes of a group's rows.
     """
     found = read_columns(records.values, reader)
     groups: dict[TableId, list[tuple[RowGroup, Plan]]] = {}
@@ -62,7 +64,9 @@ def net_columns(
     plain = set(others)
     for group in (*found.groups, *few):
         plans = plans_of(group.table)
-        if plans is None or any(_needs_look(group, plan) or not is_in_order(group, plan) for plan in plans):
+        if plans is None or any(
+            _needs_look(group, plan) or not is_in_order(group, plan) for plan in plans
+        ):
             plain.update(group.records.to_pylist())
             continue
         for plan in plans:
@@ -70,24 +74,37 @@ def net_columns(
     net = NetColumns()
     one_by_one = targets_of(records.take(sorted(plain)))
     for target, members in groups.items():
-        batch = None if target in one_by_one else merge_columns([_mapped(*member) for member in members], members[0][1].target)
+        batch = (
+            None
+            if target in one_by_one
+            else merge_columns([_mapped(*member) for member in members], members[0][1].target)
+        )
         if batch is None:
             plain.update(place for group, _ in members for place in group.records.to_pylist())
             continue
-        ops = Counter({op: sum(len(group.records) for group, _ in members if group.op is op) for op in Op})
+        ops = Counter(
+            {op: sum(len(group.records) for group, _ in members if group.op is op) for op in Op}
+        )
         dropped = sum(len(group.records) for group, plan in members if plan.dropped)
         net.tables[target] = NetTable(batch, ops, dropped)
         times = [pc.min_max(group.commit_us).as_py() for group, _ in members]
-        net.first_commit_ms = earliest(net.first_commit_ms, min(time["min"] for time in times) // 1000)
+        net.first_commit_ms = earliest(
+            net.first_commit_ms, min(time["min"] for time in times) // 1000
+        )
         net.last_commit_ms = max(net.last_commit_ms, *(time["max"] // 1000 for time in times))
     net.plain = sorted(plain)
     return net
 
 
-def _few_of_a_kind(records: Records, places: Sequence[int], reader: Converter) -> tuple[list[RowGroup], list[int]]:
-    """Records that could not be read as columns, being too few of their kind or of a format that has no such reader, one by one: so they do
-    not send all others of their tables the plain way. And the places of those that are no single row change."""
-    kinds: dict[tuple[Table, Op, tuple[str, ...], tuple[str, ...]], list[tuple[int, RowChange]]] = {}
+def _few_of_a_kind(
+    records: Records, places: Sequence[int], reader: Converter
+) -> tuple[list[RowGroup], list[int]]:
+    """Records that could not be read as columns, being too few of their kind or of a format that
+    has no such reader, one by one: so they do not send all others of their tables the plain way.
+    And the places of those that are no single row change."""
+    kinds: dict[
+        tuple[Table, Op, tuple[str, ...], tuple[str, ...]], list[tuple[int, RowChange]]
+    ] = {}
     others: list[int] = []
     for place, (_, value) in zip(places, records.take(places), strict=True):
         try:
@@ -105,19 +122,39 @@ def _few_of_a_kind(records: Records, places: Sequence[int], reader: Converter) -
 
 def _group(places: Sequence[int], changes: Sequence[RowChange]) -> RowGroup:
     first, commits = changes[0], [change.origin.commit_us for change in changes]
-    before, after = _columns([change.before for change in changes]), _columns([change.after for change in changes])
-    return RowGroup(first.table, first.op, pa.array(places, pa.int64()), before, after, pa.array(commits, pa.int64()))
+    before, after = (
+        _columns([change.before for change in changes]),
+        _columns([change.after for change in changes]),
+    )
+    return RowGroup(
+        first.table,
+        first.op,
+        pa.array(places, pa.int64()),
+        before,
+        after,
+        pa.array(commits, pa.int64()),
+    )
 
 
 def _columns(rows: Sequence[Row | None]) -> dict[str, pa.Array] | None:
     """Of rows with the same columns."""
     first = rows[0]
-    return None if first is None else {name: pa.array([row[name] for row in rows if row is not None], pa.string()) for name in first}
+    return (
+        None
+        if first is None
+        else {
+            name: pa.array([row[name] for row in rows if row is not None], pa.string())
+            for name in first
+        }
+    )
 
 
 def _needs_look(group: RowGroup, plan: Plan) -> bool:
-    """Whether rows are to be mapped one by one: also those with a column that their records do not describe, which are refused there."""
-    return bool(plan.computed or plan.masks) or not (plan.describes(group.before) and plan.describes(group.after))
+    """Whether rows are to be mapped one by one: also those with a column that their records do
+    not describe, which are refused there."""
+    return bool(plan.computed or plan.masks) or not (
+        plan.describes(group.before) and plan.describes(group.after)
+    )
 
 
 def _mapped(group: RowGroup, plan: Plan) -> RowGroup:
@@ -127,7 +164,9 @@ def _mapped(group: RowGroup, plan: Plan) -> RowGroup:
     return replace(group, before=_renamed(group.before, names), after=_renamed(group.after, names))
 
 
-def _renamed(image: Mapping[str, pa.Array] | None, names: Mapping[str, str | None]) -> dict[str, pa.Array] | None:
+def _renamed(
+    image: Mapping[str, pa.Array] | None, names: Mapping[str, str | None]
+) -> dict[str, pa.Array] | None:
     if image is None:
         return None
     return {name: cells for column, cells in image.items() if (name := names[column]) is not None}

@@ -1,4 +1,5 @@
-"""Many changes of a table in, their net effect out: at most one delete and one write per key. Pure."""
+"""Many changes of a table in, their net effect out: at most one delete and one write per key.
+Pure."""
 
 from __future__ import annotations
 
@@ -19,14 +20,18 @@ Key = tuple[Cell, ...]
 _Group = tuple[bool, tuple[str, ...]]  # whether its rows may be inserted, and their columns
 
 
-def merge(changes: Sequence[RowChange], table: TargetTable, *, insert_on_update: bool) -> TableBatch:
-    """The net effect of `changes` on `table`: applied to any state of it, the batch leaves what the changes one by one would leave.
+def merge(
+    changes: Sequence[RowChange], table: TargetTable, *, insert_on_update: bool
+) -> TableBatch:
+    """The net effect of `changes` on `table`: applied to any state of it, the batch leaves what the
+    changes one by one would leave.
 
     Keys are compared, and come out, as the target's columns hold them: see `plugins.loaders.held`.
 
-    `changes` are mapped (target names), of this table only, in source order. An update's row may be inserted where the target lacks it if
-    `insert_on_update`, if its insert is in `changes` too, or if its key changed. A deleted key is deleted even if its insert was seen:
-    after a replay the target may have the row. Raises DataError for a row that cannot be placed without guessing.
+    `changes` are mapped (target names), of this table only, in source order. An update's row may be
+    inserted where the target lacks it if `insert_on_update`, if its insert is in `changes` too, or
+    if its key changed. A deleted key is deleted even if its insert was seen: after a replay the
+    target may have the row. Raises DataError for a row that cannot be placed without guessing.
     """
     if not table.key:
         return merge_keyless(changes, table, insert_on_update=insert_on_update)
@@ -38,8 +43,9 @@ def merge(changes: Sequence[RowChange], table: TargetTable, *, insert_on_update:
 
 @dataclass(slots=True)
 class _Net:
-    """What is known of one key. `row` None: it is gone. `is_cleared`: it was gone at some time, so the target's row counts for nothing.
-    `has_moved_in`: the row came here from another key. `is_born`: the first change of the key was its insert."""
+    """What is known of one key. `row` None: it is gone. `is_cleared`: it was gone at some time,
+    so the target's row counts for nothing. `has_moved_in`: the row came here from another key.
+    `is_born`: the first change of the key was its insert."""
 
     row: Row | None
     may_insert: bool = True
@@ -62,8 +68,8 @@ class _Fold:
     say: Callable[[Key], Key] | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """`in_full`: what the source says of each key that came into being, where the target rounds keys; `rounded`: those of which it
-        holds less."""
+        """`in_full`: what the source says of each key that came into being, where the target
+        rounds keys; `rounded`: those of which it holds less."""
         cells, hold = _cells(self.table.key), holding(self.table, self.table.key)
         self.is_folding = folds(self.table)
         self.key_of = lambda row: hold(cells(row))
@@ -82,15 +88,21 @@ class _Fold:
                 self.nets.clear()
 
     def come(self, change: RowChange, key: Key, row: Row) -> None:
-        """A row comes into being. Raises DataError where another one is there that only the source tells from it."""
+        """A row comes into being. Raises DataError where another one is there that only the
+        source tells from it."""
         if self.say is None:
             return
         full, known = self.say(tuple(row[name] for name in self.table.key)), self.nets.get(key)
         if known is not None and known.row is not None and self.in_full.get(key, full) != full:
-            raise DataError(f"table {self.table.id}: two rows have keys that are one as the target's columns round them")
+            raise DataError(
+                f"table {self.table.id}: two rows have keys that are one as the target's columns "
+                "round them"
+            )
         self.in_full[key] = full
         sources = [column for column in change.table.columns if column.name in self.table.key]
-        if self.say(key) != full or any(holds_less(self.table.columns[column.name], column.mysql_type) for column in sources):
+        if self.say(key) != full or any(
+            holds_less(self.table.columns[column.name], column.mysql_type) for column in sources
+        ):
             self.rounded.add(key)
 
     def clear(self, key: Key) -> None:
@@ -107,13 +119,18 @@ class _Fold:
         elif known.row is None:
             self.nets[key] = _Net(after, is_cleared=True, is_born=known.is_born)
         else:
-            self.nets[key] = _Net({**known.row, **after}, is_cleared=known.is_cleared, is_born=known.is_born)
+            self.nets[key] = _Net(
+                {**known.row, **after}, is_cleared=known.is_cleared, is_born=known.is_born
+            )
 
     def update(self, change: RowChange, before: Row, after: Row) -> None:
         try:
             old_key, key = self.key_of(before), self.key_of(after)
         except KeyError:  # a partial image: what it lacks of the key has not changed
-            old_key, key = self.key(change, {**after, **before}), self.key(change, {**before, **after})
+            old_key, key = (
+                self.key(change, {**after, **before}),
+                self.key(change, {**before, **after}),
+            )
             after = {**dict(zip(self.table.key, key, strict=True)), **after}
         if key != old_key:
             self.move(change, old_key, key, {**before, **after})
@@ -132,14 +149,21 @@ class _Fold:
         """A key change: the old key is deleted, the row written whole under the new one."""
         left = self.nets.get(old_key)
         known = left.row if left else None
-        # Rows that swap keys in one statement: the one that leaves is not the one that has come before it, and that one stays.
-        has_swapped = known is not None and left is not None and left.has_moved_in and _differ(known, change.before or {})
+        # Rows that swap keys in one statement: the one that leaves is not the one that has come
+        # before it, and that one stays.
+        has_swapped = (
+            known is not None
+            and left is not None
+            and left.has_moved_in
+            and _differ(known, change.before or {})
+        )
         if not has_swapped:
             row = {**(known or {}), **row}
             self.clear(old_key)
         if missing := columns_missing(change, self.table, row):
             raise DataError(
-                f"table {self.table.id}: a row's primary key changes, but the change lacks column {', '.join(missing)}: "
+                f"table {self.table.id}: a row's primary key changes, but the change lacks column "
+                f"{', '.join(missing)}: "
                 "it cannot be written whole under its new key; the source must log full row images"
             )
         self.come(change, key, row)
@@ -151,45 +175,74 @@ class _Fold:
         try:
             return self.key_of(row)
         except KeyError as error:
-            raise DataError(f"table {self.table.id}: {change.op} without its primary key column {error.args[0]}") from None
+            raise DataError(
+                f"table {self.table.id}: {change.op} without its primary key column {error.args[0]}"
+            ) from None
 
     def tell_apart(self) -> None:
-        """Keys that may be equal at the target are not written together: one by one the target says whether they are."""
-        written = [tuple(cell and folded(cell) for cell in key) for key, net in self.nets.items() if net.row is not None]
+        """Keys that may be equal at the target are not written together: one by one the target
+        says whether they are."""
+        written = [
+            tuple(cell and folded(cell) for cell in key)
+            for key, net in self.nets.items()
+            if net.row is not None
+        ]
         if len(set(written)) < len(written):
-            raise DataError(f"table {self.table.id}: keys that differ in the source may be equal at the target, and go one by one")
+            raise DataError(
+                f"table {self.table.id}: keys that differ in the source may be equal at the "
+                "target, and go one by one"
+            )
 
     def batch(self) -> TableBatch:
-        """Deletes keys that are gone, and those deleted on the way whose new row leaves columns open: the old row may have filled them."""
+        """Deletes keys that are gone, and those deleted on the way whose new row leaves columns
+        open: the old row may have filled them."""
         if self.is_folding:
             self.tell_apart()
         width = sum(not column.is_generated for column in self.table.columns.values())
-        deletes = {key: net for key, net in self.nets.items() if net.is_cleared and (net.row is None or len(net.row) < width)}
+        deletes = {
+            key: net
+            for key, net in self.nets.items()
+            if net.is_cleared and (net.row is None or len(net.row) < width)
+        }
         groups: dict[_Group, list[Row]] = {}
         expected = Counter[_Group]()
         for key, net in self.nets.items():
             if net.row is not None:
-                net.row = {**net.row, **dict(zip(self.table.key, key, strict=True))}  # as the target holds it, so that it is found
+                # as the target holds it, so that it is found
+                net.row = {**net.row, **dict(zip(self.table.key, key, strict=True))}
                 groups.setdefault(group := (net.may_insert, tuple(net.row)), []).append(net.row)
                 expected[group] += not (net.is_born or self.truncate or key in deletes)
         passing = sum(net.is_born for net in deletes.values())
         writes = self.writes(groups, expected)
         fresh = [] if self.truncate else [key for key in self.rounded if self.nets[key].is_born]
-        return TableBatch(self.table, self.truncate, [*deletes], writes, passing=passing, left_out=self.left_out, fresh=fresh)
+        return TableBatch(
+            self.table,
+            self.truncate,
+            [*deletes],
+            writes,
+            passing=passing,
+            left_out=self.left_out,
+            fresh=fresh,
+        )
 
     def writes(self, groups: dict[_Group, list[Row]], expected: Counter[_Group]) -> list[Writes]:
-        """Groups that differ in the order of their columns only become one, in the table's order."""
+        """Groups that differ in the order of their columns only become one, in the table's
+        order."""
         rows: dict[_Group, list[Key]] = {}
         should_be_there = Counter[_Group]()
         for (may_insert, names), members in groups.items():
             columns = tuple(name for name in self.table.columns if name in names)
             rows.setdefault((may_insert, columns), []).extend(map(_cells(columns), members))
             should_be_there[may_insert, columns] += expected[may_insert, names]
-        return [Writes(columns, cells, may_insert, should_be_there[may_insert, columns]) for (may_insert, columns), cells in rows.items()]
+        return [
+            Writes(columns, cells, may_insert, should_be_there[may_insert, columns])
+            for (may_insert, columns), cells in rows.items()
+        ]
 
 
 def _cells(columns: Sequence[str]) -> Callable[[Row], Key]:
-    """A function that takes these columns' cells out of a row, as a tuple also when there is one column only."""
+    """A function that takes these columns' cells out of a row, as a tuple also when there is one
+    column only."""
     if len(columns) == 1:
         [only] = columns
         return lambda row: (row[only],)

@@ -1,4 +1,5 @@
-"""Many changes of a table without a key in, their net effect out: which rows go and which come. Pure."""
+"""Many changes of a table without a key in, their net effect out: which rows go and which come.
+Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +14,14 @@ from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
 Cells = tuple[Cell, ...]
 
 
-def merge_keyless(changes: Sequence[RowChange], table: TargetTable, *, insert_on_update: bool) -> TableBatch:
-    """The net effect of `changes` on `table`, where rows that are equal in all columns stand for each other.
+def merge_keyless(
+    changes: Sequence[RowChange], table: TargetTable, *, insert_on_update: bool
+) -> TableBatch:
+    """The net effect of `changes` on `table`, where rows that are equal in all columns stand for
+    each other.
 
-    Not for changes that come twice: their rows would be there twice. Raises DataError for a delete or update without its whole old row.
+    Not for changes that come twice: their rows would be there twice. Raises DataError for a delete
+    or update without its whole old row.
     """
     truncate = False
     runs: list[_Run] = []
@@ -38,7 +43,8 @@ def _whole(change: RowChange, table: TargetTable) -> Row:
     before = change.before or {}
     if missing := [column.name for column in change.table.columns if column.name not in before]:
         raise DataError(
-            f"table {table.id}: it has no key, and {change.op} comes without column {', '.join(missing)} of the old row: "
+            f"table {table.id}: it has no key, and {change.op} comes without column "
+            f"{', '.join(missing)} of the old row: "
             "give it a primary key, or let the source log full row images"
         )
     return before
@@ -51,10 +57,12 @@ class _Run:
         self.columns = columns
         self._hold = holding(table, columns)
         self._pairs: list[list[Cells | None]] = []  # what goes, what comes
-        self._ending: dict[Cells, list[list[Cells | None]]] = defaultdict(list)  # the pairs that end in a row
+        # the pairs that end in a row
+        self._ending: dict[Cells, list[list[Cells | None]]] = defaultdict(list)
 
     def add(self, before: Row | None, after: Row | None) -> None:
-        """What goes is a row that an earlier change has brought, if there is one; else the target's."""
+        """What goes is a row that an earlier change has brought, if there is one; else the
+        target's."""
         old, new = self._cells(before), self._cells(after)
         if old is not None and self._ending[old]:
             pair = self._ending[old].pop()
@@ -69,4 +77,8 @@ class _Run:
         return None if row is None else self._hold(tuple(row[name] for name in self.columns))
 
     def swaps(self, insert_on_update: bool) -> Swaps:
-        return Swaps(self.columns, [(old, new) for old, new in self._pairs if (old, new) != (None, None)], insert_on_update)
+        return Swaps(
+            self.columns,
+            [(old, new) for old, new in self._pairs if (old, new) != (None, None)],
+            insert_on_update,
+        )

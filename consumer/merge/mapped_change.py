@@ -15,8 +15,9 @@ Key = tuple[Cell, ...]
 
 
 class MappedChange(NamedTuple):
-    """A mapped row change, the plan that mapped it, and the offset of its record. `held`: earlier changes of the same row, which another
-    row has forbidden so far. `came_ms`: when the record came into Kafka, 0 where nobody asks."""
+    """A mapped row change, the plan that mapped it, and the offset of its record. `held`:
+    earlier changes of the same row, which another row has forbidden so far. `came_ms`: when the
+    record came into Kafka, 0 where nobody asks."""
 
     offset: int
     plan: Plan
@@ -36,15 +37,19 @@ class MappedChange(NamedTuple):
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """Of the rows that it is about, as the target holds them, the old key before the new one; none for a truncate, for a table
-        without a key, and where the change lacks a key column."""
+        """Of the rows that it is about, as the target holds them, the old key before the new
+        one; none for a truncate, for a table without a key, and where the change lacks a key
+        column."""
         names, change = self.plan.target.key, self.change
         if not names or change.op is Op.TRUNCATE:
             return ()
         before, after = change.before or {}, change.after or {}
         try:
             hold = holding(self.plan.target, names)
-            old, new = hold(_key({**after, **before}, names)), hold(_key({**before, **after}, names))
+            old, new = (
+                hold(_key({**after, **before}, names)),
+                hold(_key({**before, **after}, names)),
+            )
         except KeyError:
             return ()
         return (old,) if old == new else (old, new)
@@ -57,21 +62,30 @@ class MappedChange(NamedTuple):
     @property
     def is_full(self) -> bool:
         """Whether what it leaves of its row does not depend on what was there before."""
-        return self.change.after is None or not columns_missing(self.change, self.plan.target, self.change.after)
+        return self.change.after is None or not columns_missing(
+            self.change, self.plan.target, self.change.after
+        )
 
     def holding(self, step: MappedChange) -> MappedChange:
         """The same once an earlier one of the row, and all that it holds, is applied."""
         return self._replace(held=(*step.held, step._replace(held=()), *self.held))
 
     def parts(self) -> Iterator[MappedChange]:
-        """A change of the key as the delete and the insert that it comes to; any other as it is, and one that lacks a column."""
+        """A change of the key as the delete and the insert that it comes to; any other as it is,
+        and one that lacks a column."""
         before, after = self.change.before or {}, self.change.after or {}
         table, origin, row = self.change.table, self.change.origin, self.change.row
-        if len(self.keys) < 2 or columns_missing(self.change, self.plan.target, {**before, **after}):
+        if len(self.keys) < 2 or columns_missing(
+            self.change, self.plan.target, {**before, **after}
+        ):
             yield self
             return
-        yield self._replace(change=RowChange(table, Op.DELETE, {**after, **before}, None, origin, row))
-        yield self._replace(change=RowChange(table, Op.INSERT, None, {**before, **after}, origin, row), held=())
+        yield self._replace(
+            change=RowChange(table, Op.DELETE, {**after, **before}, None, origin, row)
+        )
+        yield self._replace(
+            change=RowChange(table, Op.INSERT, None, {**before, **after}, origin, row), held=()
+        )
 
 
 def _key(row: Row, names: Sequence[str]) -> Key:
@@ -89,8 +103,12 @@ class SameRow:
                 self._places.setdefault((step.plan.target.id, key), []).append(place)
 
     def after(self, place: int, step: MappedChange) -> int | None:
-        """The place of the next one that is about the step's only row, a truncate of its table included."""
+        """The place of the next one that is about the step's only row, a truncate of its table
+        included."""
         if len(step.keys) != 1:
             return None
         found = (self._places.get((step.plan.target.id, key), []) for key in (*step.keys, None))
-        return min((places[at] for places in found if (at := bisect_right(places, place)) < len(places)), default=None)
+        return min(
+            (places[at] for places in found if (at := bisect_right(places, place)) < len(places)),
+            default=None,
+        )

@@ -7,8 +7,12 @@ from cdcbus.plugins.rowchange import Row, RowChange
 
 
 def columns_missing(change: RowChange, target: TargetTable, row: Row) -> list[str]:
-    """The columns that a row of a mapped change lacks to be whole: of the source's, or, where records do not tell of them all, of those
-    that can be written to the target."""
+    """The columns that a row of a mapped change lacks to be whole: of the source's, or, where
+    records do not tell of them all, of those that can be written to the target."""
     if change.table.is_described:
         return [column.name for column in change.table.columns if column.name not in row]
-    return [name for name, column in target.columns.items() if not column.is_generated and name not in row]
+    return [
+        name
+        for name, column in target.columns.items()
+        if not column.is_generated and name not in row
+    ]

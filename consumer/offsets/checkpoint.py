@@ -1,8 +1,8 @@
 """A consumer task's positions in ZooKeeper, a node for each topic.
 
-While batches come they are written once in SAVE_SECONDS, not behind each batch: how far the target is beyond them it knows itself, and a
-start goes on from there. For targets that keep no offsets the node is all there is; so it is not written while a batch is applied, nor
-after one that has failed.
+While batches come they are written once in SAVE_SECONDS, not behind each batch: how far the target
+is beyond them it knows itself, and a start goes on from there. For targets that keep no offsets the
+node is all there is; so it is not written while a batch is applied, nor after one that has failed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,11 @@ class StoredPositions:
     def edit(self) -> PositionConflict | None:
         """What an operator has set since it was read or written last."""
         edited = [store.path for store in self._stores.values() if store.is_edited()]
-        return PositionConflict(f"{edited[0]} was set by somebody else; going on from there") if edited else None
+        return (
+            PositionConflict(f"{edited[0]} was set by somebody else; going on from there")
+            if edited
+            else None
+        )
 
     def begin(
         self,
@@ -50,31 +54,43 @@ class StoredPositions:
         marks: Mapping[str, Mark] = NO_MARKS,
         last: Mapping[Lane, Landmark] = NOTHING_PASSED,
     ) -> None:
-        """Writes all of them, before reading begins. `unread`: of lanes that are not read, which are kept as they are; `marks`: of each
-        topic; `last`: as in `save`, of the former, too. Raises as `save`."""
+        """Writes all of them, before reading begins. `unread`: of lanes that are not read, which
+        are kept as they are; `marks`: of each topic; `last`: as in `save`, of the former, too.
+        Raises as `save`."""
         self._saved, self._unread, self._marks = {}, unread, marks
         self.save(next_offsets, last)
         self.has_begun = True
 
-    def save_if_due(self, next_offsets: Mapping[Lane, int], last: Mapping[Lane, Landmark] = NOTHING_PASSED) -> None:
-        """The same as `save`, where SAVE_SECONDS have passed since the last time. Raises PositionConflict also where they have not."""
+    def save_if_due(
+        self, next_offsets: Mapping[Lane, int], last: Mapping[Lane, Landmark] = NOTHING_PASSED
+    ) -> None:
+        """The same as `save`, where SAVE_SECONDS have passed since the last time. Raises
+        PositionConflict also where they have not."""
         if edit := self.edit():
             raise edit
         if time.monotonic() - self._saved_at >= SAVE_SECONDS:
             self.save(next_offsets, last)
 
-    def save(self, next_offsets: Mapping[Lane, int], last: Mapping[Lane, Landmark] = NOTHING_PASSED) -> None:
-        """Writes those of topics that have moved since they were written. `last`: the last records before them, which are noted where the
-        target knows none. Raises PositionConflict where an operator has set one meanwhile, PositionUnavailable, PositionError."""
+    def save(
+        self, next_offsets: Mapping[Lane, int], last: Mapping[Lane, Landmark] = NOTHING_PASSED
+    ) -> None:
+        """Writes those of topics that have moved since they were written. `last`: the last
+        records before them, which are noted where the target knows none. Raises PositionConflict
+        where an operator has set one meanwhile, PositionUnavailable, PositionError."""
         if self._is_dry_run or next_offsets == self._saved:
             return
         for topic, store in self._stores.items():
             offsets = _of_topic(topic, next_offsets)
             if offsets != _of_topic(topic, self._saved):
                 named = _of_topic(topic, self._unread) | offsets
-                text = kafka_positions_to_json(KafkaPosition(topic, partition, offset - 1) for partition, offset in named.items())
+                text = kafka_positions_to_json(
+                    KafkaPosition(topic, partition, offset - 1)
+                    for partition, offset in named.items()
+                )
                 mark = self._marks.get(topic, NO_MARK)
-                store.save(text, mark if mark.is_kept else replace(mark, last=_of_topic(topic, last)))
+                store.save(
+                    text, mark if mark.is_kept else replace(mark, last=_of_topic(topic, last))
+                )
         self._saved, self._saved_at = dict(next_offsets), time.monotonic()
 
 

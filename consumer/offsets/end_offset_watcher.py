@@ -1,7 +1,9 @@
-"""What wakes those who wait for records: one question to each Kafka again and again, for all tasks of this process that wait.
+"""What wakes those who wait for records: one question to each Kafka again and again, for all tasks
+of this process that wait.
 
-A streaming query that looks for records itself costs a tenth of a core for each task, and finds them late. So it does not go on before
-there is something to read, and that of a task whose topics are quiet ends, and begins anew when they have more.
+A streaming query that looks for records itself costs a tenth of a core for each task, and finds
+them late. So it does not go on before there is something to read, and that of a task whose topics
+are quiet ends, and begins anew when they have more.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ _LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often Kafka is asked: `pause_seconds` after each answer, where that comes fast. It counts as no answer after `answer_seconds`."""
+    """How often Kafka is asked: `pause_seconds` after each answer, where that comes fast. It
+    counts as no answer after `answer_seconds`."""
 
     pause_seconds: float
     answer_seconds: float
@@ -40,7 +43,8 @@ ASKING_PART = 0.1  # of the time, where many lanes are asked for
 
 @dataclass(slots=True, eq=False)
 class _Sleeper:
-    """`offsets`: where its lanes end, as far as it knows. `is_open`: it reads those too that are added to its topics."""
+    """`offsets`: where its lanes end, as far as it knows. `is_open`: it reads those too that are
+    added to its topics."""
 
     offsets: Mapping[Lane, int]
     is_open: bool
@@ -48,28 +52,34 @@ class _Sleeper:
 
 
 def ends_of(admin: AdminClient, lanes: Collection[Lane], answer_seconds: float) -> dict[Lane, Any]:
-    """Where lanes end, for who reads what is committed: `offset`, and in which `leader_epoch`; of those only that Kafka tells. A leader
-    that is another one than the client believes is known the next time. Raises KafkaException."""
+    """Where lanes end, for who reads what is committed: `offset`, and in which `leader_epoch`;
+    of those only that Kafka tells. A leader that is another one than the client believes is
+    known the next time. Raises KafkaException."""
     wanted, found = {TopicPartition(*lane): _LATEST for lane in lanes}, dict[Lane, Any]()
-    answers = admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=answer_seconds)
+    answers = admin.list_offsets(
+        wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=answer_seconds
+    )
     for lane, answer in answers.items():
         with suppress(KafkaException):
             found[lane.topic, lane.partition] = answer.result()
     if len(found) < len(wanted):
-        admin.list_topics(timeout=answer_seconds)  # else it asks in the old leader's name for minutes
+        # else it asks in the old leader's name for minutes
+        admin.list_topics(timeout=answer_seconds)
     return found
 
 
 def is_quiet(source: TopicConfig, offsets: Mapping[Lane, int]) -> bool:
-    """Whether the lanes end at these offsets, and there are no more of them. False also where Kafka does not answer as it should: what is
-    wrong is for the query to find out."""
-    return not _watch_of(source, REST).awake([_Sleeper(offsets, not source.partitions)], with_partitions=True)
+    """Whether the lanes end at these offsets, and there are no more of them. False also where
+    Kafka does not answer as it should: what is wrong is for the query to find out."""
+    return not _watch_of(source, REST).awake(
+        [_Sleeper(offsets, not source.partitions)], with_partitions=True
+    )
 
 
 @contextmanager
 def asleep(source: TopicConfig, offsets: Mapping[Lane, int], pace: Pace) -> Iterator[Event]:
-    """An event that is set, during the block, when the lanes are quiet no longer, or Kafka does not tell. It is asked at once, then at this
-    pace."""
+    """An event that is set, during the block, when the lanes are quiet no longer, or Kafka does
+    not tell. It is asked at once, then at this pace."""
     watch, sleeper = _watch_of(source, pace), _Sleeper(dict(offsets), not source.partitions)
     watch.add(sleeper)
     try:
@@ -106,11 +116,22 @@ class _Watch:
         lanes = {lane for sleeper in sleepers for lane in sleeper.offsets}
         topics = sorted({topic for topic, _ in lanes})
         with suppress(KafkaException):
-            ends = {lane: end.offset for lane, end in ends_of(self.admin, lanes, self._pace.answer_seconds).items()}
+            ends = {
+                lane: end.offset
+                for lane, end in ends_of(self.admin, lanes, self._pace.answer_seconds).items()
+            }
             if with_partitions:
-                described = self.admin.describe_topics(TopicCollection(topics), request_timeout=self._pace.answer_seconds)
-                counts = {topic: len(answer.result().partitions) for topic, answer in described.items()}
-        return [sleeper for sleeper in sleepers if _has_more(sleeper, ends, counts if with_partitions else None)]
+                described = self.admin.describe_topics(
+                    TopicCollection(topics), request_timeout=self._pace.answer_seconds
+                )
+                counts = {
+                    topic: len(answer.result().partitions) for topic, answer in described.items()
+                }
+        return [
+            sleeper
+            for sleeper in sleepers
+            if _has_more(sleeper, ends, counts if with_partitions else None)
+        ]
 
     def _ask_on(self) -> None:
         pause = Event()
@@ -130,11 +151,17 @@ class _Watch:
             pause.wait(min(max(took / ASKING_PART, self._pace.pause_seconds), REST.pause_seconds))
 
 
-def _has_more(sleeper: _Sleeper, ends: Mapping[Lane, int], counts: Mapping[str, int] | None) -> bool:
+def _has_more(
+    sleeper: _Sleeper, ends: Mapping[Lane, int], counts: Mapping[str, int] | None
+) -> bool:
     if any(ends.get(lane) != offset for lane, offset in sleeper.offsets.items()):
         return True
     topics = [topic for topic, _ in sleeper.offsets]
-    return sleeper.is_open and counts is not None and any(counts.get(topic) != topics.count(topic) for topic in topics)
+    return (
+        sleeper.is_open
+        and counts is not None
+        and any(counts.get(topic) != topics.count(topic) for topic in topics)
+    )
 
 
 _WATCHES: dict[tuple[Pace, tuple[tuple[str, str], ...]], _Watch] = {}

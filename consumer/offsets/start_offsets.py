@@ -1,5 +1,5 @@
-"""Where a consumer task starts: an operator's edit, the target, ZooKeeper, and at its first start the task file and the group; checked
-against what the topic holds."""
+"""Where a consumer task starts: an operator's edit, the target, ZooKeeper, and at its first
+start the task file and the group; checked against what the topic holds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import NO_MARK, AppliedOffset, Landmark, Mark, PositionStore
-from cdcbus.plugins.errors import BusError, BusRejected, ConfigError, NoPosition, PositionError, PositionLost, TargetReplaced, TopicRemade
+from cdcbus.plugins.errors import (
+    BusError,
+    BusRejected,
+    ConfigError,
+    NoPosition,
+    PositionError,
+    PositionLost,
+    TargetReplaced,
+    TopicRemade,
+)
 from cdcbus.plugins.kafka.client_errors import Refusals
 from cdcbus.plugins.positions import kafka_positions_from_json
 from cdcbus.plugins.start import AtTime, Edge, KafkaStart, Replay
@@ -25,7 +34,8 @@ ASK_SECONDS = 10.0
 FETCH_WAIT_MS = 5  # for what is not there: the end of a partition is told no sooner
 SAMPLE_RECORDS = 100
 
-MOVING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)  # soon another broker, or the same, has the group
+# soon another broker, or the same, has the group
+MOVING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
 
 Lane = tuple[str, int]  # topic, partition
 NO_IDS: Mapping[str, str] = {}
@@ -35,10 +45,11 @@ NOTHING_PASSED: Mapping[Lane, Landmark] = {}
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of where a lane goes on: next offsets by who says so, None: nothing. `written`: what the task has written into
-    ZooKeeper last, and `mark`, what it has noted there; `passed` and `noted`: the last record before `reached` and before `written`.
-    `is_own`: nobody has set the node since; `is_noted`: the target names the node as it is; `is_set_again`: somebody has set it to the very
-    same."""
+    """What is known of where a lane goes on: next offsets by who says so, None: nothing.
+    `written`: what the task has written into ZooKeeper last, and `mark`, what it has noted
+    there; `passed` and `noted`: the last record before `reached` and before `written`. `is_own`:
+    nobody has set the node since; `is_noted`: the target names the node as it is;
+    `is_set_again`: somebody has set it to the very same."""
 
     node: int | None = None
     written: int | None = None
@@ -54,7 +65,11 @@ class Known:
     @property
     def is_edited(self) -> bool:
         """What a command sets it takes out of what was written."""
-        return self.node is not None and not self.is_noted and (self.node != self.written or self.is_set_again)
+        return (
+            self.node is not None
+            and not self.is_noted
+            and (self.node != self.written or self.is_set_again)
+        )
 
     @property
     def offset(self) -> int | None:
@@ -67,7 +82,8 @@ class Known:
 
     @property
     def last(self) -> Landmark | None:
-        """The last record before `offset`, as far as who says that knows. Of an edit: who sets a place accepts the log as it is."""
+        """The last record before `offset`, as far as who says that knows. Of an edit: who sets a
+        place accepts the log as it is."""
         if self.is_edited:
             return None
         if self.target is not None:
@@ -82,27 +98,43 @@ class Known:
 
     @property
     def lost(self) -> tuple[int, int] | None:
-        """The offsets of target and ZooKeeper where the target is behind what the task knows to have committed there."""
-        if self.target is None or self.written is None or self.is_edited or self.target.next_offset >= self.written:
+        """The offsets of target and ZooKeeper where the target is behind what the task knows to
+        have committed there."""
+        if (
+            self.target is None
+            or self.written is None
+            or self.is_edited
+            or self.target.next_offset >= self.written
+        ):
             return None
         return self.target.next_offset, self.written
 
     @property
     def is_replaced(self) -> bool:
-        return self.mark.is_kept and self.written is not None and self.target is None and not self.is_edited
+        return (
+            self.mark.is_kept
+            and self.written is not None
+            and self.target is None
+            and not self.is_edited
+        )
 
     def is_remade(self, topic_id: str) -> bool:
-        """Whether what holds is of a topic with another id. One who sets a node knows which topic there is."""
-        ids = {self.mark.topic_id if self.written is not None else "", self.target.details.topic_id if self.target else ""}
+        """Whether what holds is of a topic with another id. One who sets a node knows which
+        topic there is."""
+        ids = {
+            self.mark.topic_id if self.written is not None else "",
+            self.target.details.topic_id if self.target else "",
+        }
         is_set = self.is_edited or (self.node is not None and not (self.is_own or self.is_noted))
         return bool(topic_id) and not is_set and bool(ids - {"", topic_id})
 
 
 @dataclass(slots=True)
 class Starts:
-    """Where a task goes on: the first offset to read of each lane. `unread`: what ZooKeeper says of lanes that it does not read; `lost`: of
-    which lanes the target lacks what it had, and what it and ZooKeeper say; `last`: the last record before where a lane was left, also of
-    those that are not read."""
+    """Where a task goes on: the first offset to read of each lane. `unread`: what ZooKeeper says
+    of lanes that it does not read; `lost`: of which lanes the target lacks what it had, and what
+    it and ZooKeeper say; `last`: the last record before where a lane was left, also of those
+    that are not read."""
 
     offsets: dict[Lane, int] = field(default_factory=dict)
     unread: dict[Lane, int] = field(default_factory=dict)
@@ -114,7 +146,8 @@ class Starts:
 def lost_commits(lane: Lane, there: int, written: int) -> str:
     """For people."""
     return (
-        f"the target has lost commits, as after a restore: it has {lane[0]}[{lane[1]}] up to offset {there}, ZooKeeper knows that it had "
+        f"the target has lost commits, as after a restore: it has {lane[0]}[{lane[1]}] up to "
+        f"offset {there}, ZooKeeper knows that it had "
         f"it up to {written}; going on from {there}"
     )
 
@@ -142,22 +175,33 @@ class TopicLogs:
                 }
             )
         except KafkaException as error:
-            raise ConfigError(f"settings of the Kafka client (kafka.*): {error.args[0].str()}") from error
+            raise ConfigError(
+                f"settings of the Kafka client (kafka.*): {error.args[0].str()}"
+            ) from error
 
     def __enter__(self) -> TopicLogs:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._consumer.close()
 
     def partitions(self, topic: str) -> list[int]:
-        """The topic's partition numbers. Raises BusRejected when there is no such topic, BusUnavailable."""
+        """The topic's partition numbers. Raises BusRejected when there is no such topic,
+        BusUnavailable."""
         try:
             found = self._consumer.list_topics(topic, timeout=self._ask_seconds).topics[topic]
         except KafkaException as error:
             raise self._unavailable(error) from error
         if found.error is not None:
-            raise BusRejected(f"Kafka topic {topic} at {self._servers}: {found.error.str()}; check consumer.source.topics")
+            raise BusRejected(
+                f"Kafka topic {topic} at {self._servers}: {found.error.str()}; check "
+                "consumer.source.topics"
+            )
         return sorted(found.partitions)
 
     def cluster(self) -> str:
@@ -170,7 +214,9 @@ class TopicLogs:
     def bounds(self, lane: Lane) -> tuple[int, int]:
         """(first offset held, end offset). Raises BusUnavailable."""
         try:
-            low, high = self._consumer.get_watermark_offsets(TopicPartition(*lane), timeout=self._ask_seconds)
+            low, high = self._consumer.get_watermark_offsets(
+                TopicPartition(*lane), timeout=self._ask_seconds
+            )
         except KafkaException as error:
             raise self._unavailable(error) from error
         return low, high
@@ -178,7 +224,9 @@ class TopicLogs:
     def at_time(self, lane: Lane, epoch_ms: int) -> int | None:
         """The first offset at or after a time; None when every record is older."""
         try:
-            (found,) = self._consumer.offsets_for_times([TopicPartition(*lane, epoch_ms)], timeout=self._ask_seconds)
+            (found,) = self._consumer.offsets_for_times(
+                [TopicPartition(*lane, epoch_ms)], timeout=self._ask_seconds
+            )
         except KafkaException as error:
             raise self._unavailable(error) from error
         return found.offset if found.offset >= 0 else None
@@ -188,7 +236,9 @@ class TopicLogs:
         deadline = monotonic() + self._ask_seconds
         while True:
             try:
-                (found,) = self._consumer.committed([TopicPartition(*lane)], timeout=self._ask_seconds)
+                (found,) = self._consumer.committed(
+                    [TopicPartition(*lane)], timeout=self._ask_seconds
+                )
                 return found.offset if found.offset >= 0 else None
             except KafkaException as error:
                 code = error.args[0].code()
@@ -199,25 +249,37 @@ class TopicLogs:
                 sleep(0.1)
 
     def newest(self, lanes: Iterable[Lane], count: int) -> list[tuple[Lane, int, bytes | None]]:
-        """The records at the last `count` offsets of each lane: lane, offset, value, in order. Those that do not come in time are left out.
-        Raises BusError."""
+        """The records at the last `count` offsets of each lane: lane, offset, value, in order.
+        Those that do not come in time are left out. Raises BusError."""
         bounds = {lane: self.bounds(lane) for lane in lanes}
         ends = {lane: end for lane, (low, end) in bounds.items() if low < end}
-        return self._between({lane: max(bounds[lane][0], end - count) for lane, end in ends.items()}, ends)
+        return self._between(
+            {lane: max(bounds[lane][0], end - count) for lane, end in ends.items()}, ends
+        )
 
-    def _between(self, begins: Mapping[Lane, int], ends: dict[Lane, int]) -> list[tuple[Lane, int, bytes | None]]:
+    def _between(
+        self, begins: Mapping[Lane, int], ends: dict[Lane, int]
+    ) -> list[tuple[Lane, int, bytes | None]]:
         return [(lane, offset, value) for lane, offset, value, _ in self._read(begins, ends)]
 
-    def landmarks(self, begins: Mapping[Lane, int], ends: Mapping[Lane, int]) -> list[tuple[Lane, Landmark]]:
-        """The records from an offset to before another one of each lane that are held, in order. Raises BusUnavailable when they do not
-        come in time."""
+    def landmarks(
+        self, begins: Mapping[Lane, int], ends: Mapping[Lane, int]
+    ) -> list[tuple[Lane, Landmark]]:
+        """The records from an offset to before another one of each lane that are held, in order.
+        Raises BusUnavailable when they do not come in time."""
         left = {lane: ends[lane] for lane in begins}
         found = self._read(begins, left)
         if left:
             raise self._unavailable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
-        return [(lane, Landmark(offset, came_ms)) for lane, offset, _, came_ms in found if begins[lane] <= offset < ends[lane]]
+        return [
+            (lane, Landmark(offset, came_ms))
+            for lane, offset, _, came_ms in found
+            if begins[lane] <= offset < ends[lane]
+        ]
 
-    def _read(self, begins: Mapping[Lane, int], ends: dict[Lane, int]) -> list[tuple[Lane, int, bytes | None, int]]:
+    def _read(
+        self, begins: Mapping[Lane, int], ends: dict[Lane, int]
+    ) -> list[tuple[Lane, int, bytes | None, int]]:
         """What is left in `ends` was not reached in time."""
         deadline = monotonic() + self._ask_seconds
         self._consumer.assign([TopicPartition(*lane, begin) for lane, begin in begins.items()])
@@ -226,7 +288,9 @@ class TopicLogs:
             lane = str(message.topic()), int(message.partition() or 0)
             error = message.error()
             if error is None:
-                found.append((lane, int(message.offset() or 0), message.value(), message.timestamp()[1]))
+                found.append(
+                    (lane, int(message.offset() or 0), message.value(), message.timestamp()[1])
+                )
             elif error.code() != KafkaError._PARTITION_EOF:
                 raise self._unavailable(KafkaException(error))
             if error is not None or found[-1][1] + 1 >= ends.get(lane, 0):
@@ -234,26 +298,40 @@ class TopicLogs:
         self._consumer.unassign()
         return sorted(found, key=lambda record: record[:2])
 
-    def before(self, offsets: Mapping[Lane, int], count: int) -> list[tuple[Lane, int, bytes | None]]:
-        """Records at the `count` offsets before these: lane, offset, value, in order. Those that do not come in time are left out. Raises
-        BusError."""
-        begins = {lane: max(self.bounds(lane)[0], offset - count) for lane, offset in offsets.items() if offset > 0}
-        ends = {lane: offsets[lane] for lane, begin in begins.items() if begin < min(offsets[lane], self.bounds(lane)[1])}
+    def before(
+        self, offsets: Mapping[Lane, int], count: int
+    ) -> list[tuple[Lane, int, bytes | None]]:
+        """Records at the `count` offsets before these: lane, offset, value, in order. Those that
+        do not come in time are left out. Raises BusError."""
+        begins = {
+            lane: max(self.bounds(lane)[0], offset - count)
+            for lane, offset in offsets.items()
+            if offset > 0
+        }
+        ends = {
+            lane: offsets[lane]
+            for lane, begin in begins.items()
+            if begin < min(offsets[lane], self.bounds(lane)[1])
+        }
         return self._between({lane: begins[lane] for lane in ends}, ends)
 
     def first(self, lane: Lane, offset: int) -> tuple[int, bytes | None] | None:
-        """The first record at or after an offset: when it came into Kafka, in epoch milliseconds, and its value. None when none comes in
-        time."""
+        """The first record at or after an offset: when it came into Kafka, in epoch
+        milliseconds, and its value. None when none comes in time."""
         self._consumer.assign([TopicPartition(*lane, offset)])
         try:
             message = self._consumer.poll(self._ask_seconds)
         finally:
             self._consumer.unassign()
-        return None if message is None or message.error() is not None else (message.timestamp()[1], message.value())
+        return (
+            None
+            if message is None or message.error() is not None
+            else (message.timestamp()[1], message.value())
+        )
 
     def records(self, lane: Lane, offset: int) -> Iterator[tuple[int, int, bytes | None]]:
-        """The records from an offset up to the lane's present end: offset, when it came into Kafka in epoch milliseconds, value. Raises
-        BusError."""
+        """The records from an offset up to the lane's present end: offset, when it came into
+        Kafka in epoch milliseconds, value. Raises BusError."""
         self._consumer.assign([TopicPartition(*lane, offset)])
         try:
             while True:
@@ -268,14 +346,18 @@ class TopicLogs:
             self._consumer.unassign()
 
     def ahead(self, offsets: Mapping[Lane, int]) -> tuple[int, int]:
-        """How many offsets there are from these on, and the mean length in bytes of the first values in the lane with most of them; 0
-        where these are few. Raises BusUnavailable."""
+        """How many offsets there are from these on, and the mean length in bytes of the first
+        values in the lane with most of them; 0 where these are few. Raises BusUnavailable."""
         counts = {lane: self.bounds(lane)[1] - offset for lane, offset in offsets.items()}
         longest = max(counts, key=counts.__getitem__)
         sizes: list[int] = []
         if counts[longest] >= SAMPLE_RECORDS:
             self._consumer.assign([TopicPartition(*longest, offsets[longest])])
-            while len(sizes) < SAMPLE_RECORDS and (message := self._consumer.poll(self._ask_seconds)) and message.error() is None:
+            while (
+                len(sizes) < SAMPLE_RECORDS
+                and (message := self._consumer.poll(self._ask_seconds))
+                and message.error() is None
+            ):
                 sizes.append(len(message.value() or b""))
             self._consumer.unassign()
         return sum(counts.values()), sum(sizes) // max(1, len(sizes))
@@ -295,25 +377,46 @@ def starting_offsets(
 ) -> Starts:
     """Where to go on. Loads every store.
 
-    `applied`: what the target knows, which is the truth; `topic_ids`: as far as they are known; `reached`: how far this process has come,
-    and `passed`: the last record before that. Raises NoPosition, TargetReplaced, TopicRemade, PositionError, PositionLost with the numbers,
+    `applied`: what the target knows, which is the truth; `topic_ids`: as far as they are known;
+    `reached`: how far this process has come, and `passed`: the last record before that. Raises
+    NoPosition, TargetReplaced, TopicRemade, PositionError, PositionLost with the numbers,
     ConfigError, BusRejected, BusUnavailable.
     """
-    starts, targets = Starts(topic_ids={**topic_ids}), {(offset.topic, offset.partition): offset for offset in applied}
+    starts, targets = (
+        Starts(topic_ids={**topic_ids}),
+        {(offset.topic, offset.partition): offset for offset in applied},
+    )
     for topic, store in stores.items():
-        text = store.load()  # once: an edit that comes behind it is noticed when the position is written
+        # once: an edit that comes behind it is noticed when the position is written
+        text = store.load()
         known = _known(topic, text, store, targets, reached, passed)
         if topic not in topic_ids and store.written is not None and store.written.mark.topic_id:
-            starts.topic_ids[topic] = store.written.mark.topic_id  # not told just now: what is known is kept
+            # not told just now: what is known is kept
+            starts.topic_ids[topic] = store.written.mark.topic_id
         lanes = lanes_of(task, logs, topic)
-        starts.unread |= {lane: of for lane, each in known.items() if lane not in lanes and (of := each.in_zookeeper) is not None}
+        starts.unread |= {
+            lane: of
+            for lane, each in known.items()
+            if lane not in lanes and (of := each.in_zookeeper) is not None
+        }
         if text is None and known:
-            LOG.warning("task %s: %s is gone; the task goes on from where it knows to be, not by a start rule", task.task_id, store.path)
+            LOG.warning(
+                "task %s: %s is gone; the task goes on from where it knows to be, not by a start "
+                "rule",
+                task.task_id,
+                store.path,
+            )
         for lane in lanes:
             offset = _offset(task, logs, lane, known, store, topic_ids.get(topic, ""))
             starts.offsets[lane] = _held(task, logs, lane, offset)
-        starts.last |= {lane: last for lane, of in known.items() if (last := of.last) and of.offset == starts.offsets.get(lane, of.offset)}
-        starts.lost |= {lane: lost for lane in lanes if lane in known and (lost := known[lane].lost)}
+        starts.last |= {
+            lane: last
+            for lane, of in known.items()
+            if (last := of.last) and of.offset == starts.offsets.get(lane, of.offset)
+        }
+        starts.lost |= {
+            lane: lost for lane in lanes if lane in known and (lost := known[lane].lost)
+        }
     return starts
 
 
@@ -328,8 +431,14 @@ def _known(
     """What anybody knows of the topic's lanes. `text`: as loaded from the store."""
     node, written = _stored(topic, text, store.path), store.written
     before = _stored(topic, written.position if written else None, store.path)
-    is_set_again = not store.is_own and written is not None and all(before.get(each) == offset for each, offset in node.items())
-    lanes = {lane for lane in (*targets, *reached) if lane[0] == topic} | {(topic, partition) for partition in (*node, *before)}
+    is_set_again = (
+        not store.is_own
+        and written is not None
+        and all(before.get(each) == offset for each, offset in node.items())
+    )
+    lanes = {lane for lane in (*targets, *reached) if lane[0] == topic} | {
+        (topic, partition) for partition in (*node, *before)
+    }
     return {
         lane: Known(
             node.get(lane[1]),
@@ -347,22 +456,38 @@ def _known(
     }
 
 
-def _offset(task: LoadTask, logs: TopicLogs, lane: Lane, known: Mapping[Lane, Known], store: PositionStore, topic_id: str) -> int:
+def _offset(
+    task: LoadTask,
+    logs: TopicLogs,
+    lane: Lane,
+    known: Mapping[Lane, Known],
+    store: PositionStore,
+    topic_id: str,
+) -> int:
     if not known:
         return _by_rule(task, logs, lane, store)
     if lane not in known:
-        LOG.warning("task %s: nobody knows partition %d of %s; it is read from its beginning", task.task_id, lane[1], lane[0])
+        LOG.warning(
+            "task %s: nobody knows partition %d of %s; it is read from its beginning",
+            task.task_id,
+            lane[1],
+            lane[0],
+        )
         return logs.bounds(lane)[0]
     of, reset = known[lane], f"cdcbus offset reset {task.task_id} --to PLACE --topic {lane[0]}"
     if of.is_remade(topic_id):
         raise TopicRemade(
-            f"task {task.task_id}: topic {lane[0]} was deleted and made anew (its id is {topic_id} now) since it was read up to offset "
-            f"{of.offset} of partition {lane[1]}, so offsets mean other records; say where to begin: {reset}"
+            f"task {task.task_id}: topic {lane[0]} was deleted and made anew (its id is "
+            f"{topic_id} now) since it was read up to offset "
+            f"{of.offset} of partition {lane[1]}, so offsets mean other records; say where to "
+            f"begin: {reset}"
         )
     if of.is_replaced:
         raise TargetReplaced(
-            f"task {task.task_id}: the target has no offset of {lane[0]}[{lane[1]}], though {store.path} says, as the task has written it, "
-            f"that it has committed up to {of.written} there: the target, or its table cdcbus_position, is another one; say from where its "
+            f"task {task.task_id}: the target has no offset of {lane[0]}[{lane[1]}], though "
+            f"{store.path} says, as the task has written it, "
+            f"that it has committed up to {of.written} there: the target, or its table "
+            "cdcbus_position, is another one; say from where its "
             f"rows are to come: {reset}"
         )
     assert of.offset is not None
@@ -370,15 +495,23 @@ def _offset(task: LoadTask, logs: TopicLogs, lane: Lane, known: Mapping[Lane, Kn
 
 
 def lanes_of(task: LoadTask, logs: TopicLogs, topic: str) -> list[Lane]:
-    """The partitions of a topic that the task reads. Raises ConfigError when a chosen one does not exist."""
-    return [(topic, partition) for partition in chosen_partitions(task.source, topic, logs.partitions(topic))]
+    """The partitions of a topic that the task reads. Raises ConfigError when a chosen one does
+    not exist."""
+    return [
+        (topic, partition)
+        for partition in chosen_partitions(task.source, topic, logs.partitions(topic))
+    ]
 
 
 def chosen_partitions(source: TopicConfig, topic: str, partitions: Sequence[int]) -> Sequence[int]:
-    """Those that are read of the partitions that a topic has. Raises ConfigError when a chosen one does not exist."""
+    """Those that are read of the partitions that a topic has. Raises ConfigError when a chosen
+    one does not exist."""
     missing = [str(chosen) for chosen in source.partitions if chosen not in partitions]
     if missing:
-        raise ConfigError(f"consumer.source.partition: topic {topic} has no partition {', '.join(missing)}, only 0 to {partitions[-1]}")
+        raise ConfigError(
+            f"consumer.source.partition: topic {topic} has no partition {', '.join(missing)}, "
+            f"only 0 to {partitions[-1]}"
+        )
     return source.partitions or partitions
 
 
@@ -392,7 +525,9 @@ def _stored(topic: str, text: str | None, path: str) -> dict[int, int]:
         if wrong:
             raise PositionError(f"it names topic {wrong[0]}, the task reads {topic}")
     except PositionError as error:
-        raise PositionError(f"{path} holds no usable position: {error}. Set it with zkCli and start again") from error
+        raise PositionError(
+            f"{path} holds no usable position: {error}. Set it with zkCli and start again"
+        ) from error
     return {position.partition: position.next_offset for position in positions}
 
 
@@ -400,8 +535,10 @@ def _by_rule(task: LoadTask, logs: TopicLogs, lane: Lane, store: PositionStore) 
     """At a task's first start."""
     if store.trace:
         raise NoPosition(
-            f"task {task.task_id} has run before, as {store.trace} tells, and has no position at {store.path}; a start rule is for the "
-            f"first start only: set a position by cdcbus offset reset {task.task_id} --to PLACE --topic {lane[0]}"
+            f"task {task.task_id} has run before, as {store.trace} tells, and has no position at "
+            f"{store.path}; a start rule is for the "
+            f"first start only: set a position by cdcbus offset reset {task.task_id} --to PLACE "
+            f"--topic {lane[0]}"
         )
     if task.start is not None:
         return _by_start(task, task.start, logs, lane)
@@ -411,7 +548,8 @@ def _by_rule(task: LoadTask, logs: TopicLogs, lane: Lane, store: PositionStore) 
     if task.first_consume_from is not None:
         return _by_start(task, task.first_consume_from, logs, lane)
     raise NoPosition(
-        f"task {task.task_id} has no position at {store.path}, and its file has neither consumer.offset nor "
+        f"task {task.task_id} has no position at {store.path}, and its file has neither "
+        "consumer.offset nor "
         "consumer.source.firstConsumeFrom; "
         "give one of them, for example consumer.source.firstConsumeFrom=earliest"
     )
@@ -428,7 +566,11 @@ def _by_start(task: LoadTask, start: KafkaStart, logs: TopicLogs, lane: Lane) ->
         return high if found is None else found
     read = lanes_of(task, logs, lane[0])
     if len(read) > 1 and lane == read[0]:
-        LOG.warning("consumer.offset is one number; it is used for every partition of %s that the task reads", lane[0])
+        LOG.warning(
+            "consumer.offset is one number; it is used for every partition of %s that the task "
+            "reads",
+            lane[0],
+        )
     return start.first if isinstance(start, Replay) else start.offset + 1
 
 
@@ -437,9 +579,19 @@ def _held(task: LoadTask, logs: TopicLogs, lane: Lane, offset: int) -> int:
     if low <= offset <= high:
         return offset
     if task.allow_offset_reset:
-        LOG.warning("task %s: offset %d of %s[%d] is not held (%d to %d); reset to %d", task.task_id, offset, *lane, low, high, low)
+        LOG.warning(
+            "task %s: offset %d of %s[%d] is not held (%d to %d); reset to %d",
+            task.task_id,
+            offset,
+            *lane,
+            low,
+            high,
+            low,
+        )
         return low
     raise PositionLost(
-        f"task {task.task_id} wants offset {offset} of {lane[0]}[{lane[1]}], Kafka holds {low} to {high}; "
-        "set the position with zkCli, or allow consumer.source.allowOffsetReset=true to go on at the beginning"
+        f"task {task.task_id} wants offset {offset} of {lane[0]}[{lane[1]}], Kafka holds {low} to "
+        f"{high}; "
+        "set the position with zkCli, or allow consumer.source.allowOffsetReset=true to go on at "
+        "the beginning"
     )

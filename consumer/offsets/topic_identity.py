@@ -1,4 +1,5 @@
-"""Which topic of a name it is: one that is deleted and made anew has another id, and its offsets mean other records."""
+"""Which topic of a name it is: one that is deleted and made anew has another id, and its offsets
+mean other records."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def topic_ids(source: TopicConfig) -> dict[str, str]:
     """By topic; of those only that Kafka tells."""
     found = dict[str, str]()
     with suppress(KafkaException):
-        described = admin_of(source, REST).describe_topics(TopicCollection([*source.topics]), request_timeout=ASK_SECONDS)
+        described = admin_of(source, REST).describe_topics(
+            TopicCollection([*source.topics]), request_timeout=ASK_SECONDS
+        )
         for topic, answer in described.items():
             with suppress(KafkaException):
                 topic_id = str(answer.result().topic_id)
@@ -38,7 +41,8 @@ class TopicIdentity:
         self._looked_at = monotonic()
 
     def look(self) -> TopicRemade | None:
-        """What is wrong; asks Kafka every LOOK_SECONDS only. What it does not tell counts as right."""
+        """What is wrong; asks Kafka every LOOK_SECONDS only. What it does not tell counts as
+        right."""
         if monotonic() - self._looked_at < LOOK_SECONDS:
             return None
         self._looked_at = monotonic()
@@ -47,7 +51,8 @@ class TopicIdentity:
             if now.get(topic, topic_id) != topic_id:
                 task_id = self._task.task_id
                 return TopicRemade(
-                    f"task {task_id}: topic {topic} was deleted and made anew under the running task (its id was {topic_id}, now it is "
+                    f"task {task_id}: topic {topic} was deleted and made anew under the running "
+                    f"task (its id was {topic_id}, now it is "
                     f"{now[topic]}), so offsets mean other records; say where to begin: "
                     f"cdcbus offset reset {task_id} --to PLACE --topic {topic}"
                 )

@@ -12,12 +12,14 @@ from cdcbus.plugins.rowchange import Op, RowChange, TableId
 
 @dataclass(slots=True)
 class TableReport:
-    """Row changes that came for one table: `rows` is the sum of those that were applied, by what happened at the source (`inserted`,
-    `updated`, `deleted`, `truncated`), and of those that went to dead letters (`failed`).
+    """Row changes that came for one table: `rows` is the sum of those that were applied, by what
+    happened at the source (`inserted`, `updated`, `deleted`, `truncated`), and of those that went
+    to dead letters (`failed`).
 
-    `missed`: updates and deletes that hit no row; `dropped`: rows of which the target lacks a column, which was left out; `superseded`:
-    changes that another row forbade and a later change of the same row has made void. `merge_ms` and `write_ms`: milliseconds for the net
-    effect, and for the statements.
+    `missed`: updates and deletes that hit no row; `dropped`: rows of which the target lacks a
+    column, which was left out; `superseded`: changes that another row forbade and a later change of
+    the same row has made void. `merge_ms` and `write_ms`: milliseconds for the net effect, and for
+    the statements.
     """
 
     rows: int = 0
@@ -51,10 +53,20 @@ class TableReport:
 
     def __str__(self) -> str:
         shown = (f"{getattr(self, name)} {name}" for name in COUNTERS if getattr(self, name))
-        return f"{self.rows} rows ({', '.join((*shown, f'merge {self.merge_ms:.0f} ms', f'write {self.write_ms:.0f} ms'))})"
+        times = f"merge {self.merge_ms:.0f} ms", f"write {self.write_ms:.0f} ms"
+        return f"{self.rows} rows ({', '.join((*shown, *times))})"
 
 
-COUNTERS = ("inserted", "updated", "deleted", "truncated", "failed", "missed", "dropped", "superseded")
+COUNTERS = (
+    "inserted",
+    "updated",
+    "deleted",
+    "truncated",
+    "failed",
+    "missed",
+    "dropped",
+    "superseded",
+)
 
 
 def earliest(one_ms: int, other_ms: int) -> int:
@@ -64,13 +76,15 @@ def earliest(one_ms: int, other_ms: int) -> int:
 
 @dataclass(slots=True)
 class BatchReport:
-    """What was done with a batch, or with a lane's part of it. Stages in milliseconds, added up over lanes, which run side by side:
-    `decode_ms` reading and mapping records, `apply_ms` everything inside the target's transaction, `commit_ms` ending it.
+    """What was done with a batch, or with a lane's part of it. Stages in milliseconds, added up
+    over lanes, which run side by side: `decode_ms` reading and mapping records, `apply_ms`
+    everything inside the target's transaction, `commit_ms` ending it.
 
-    `unread`: records that went to dead letters as nothing could be read from them; `late`: those left out as their sender had lost its
-    lock. `first_commit_ms`, `last_commit_ms`: the earliest and
-    latest commit time of the row changes at the source; `first_kafka_ms`, `last_kafka_ms`: of the records in Kafka; 0 without one. `beats`:
-    when the last heartbeat of each source was written, in epoch seconds, by server id.
+    `unread`: records that went to dead letters as nothing could be read from them; `late`: those
+    left out as their sender had lost its lock. `first_commit_ms`, `last_commit_ms`: the earliest
+    and latest commit time of the row changes at the source; `first_kafka_ms`, `last_kafka_ms`: of
+    the records in Kafka; 0 without one. `beats`: when the last heartbeat of each source was
+    written, in epoch seconds, by server id.
     """
 
     records: int = 0
@@ -118,6 +132,16 @@ class BatchReport:
         self.beats[source] = max(self.beats.get(source, 0.0), seconds)
 
     def __str__(self) -> str:
-        stages = f"decode {self.decode_ms:.0f}, apply {self.apply_ms:.0f}, commit {self.commit_ms:.0f} ms"
-        unread = (f"; {self.unread} unread" if self.unread else "") + (f"; {self.late} late" if self.late else "")
-        return "; ".join((f"{self.records} records ({stages}){unread}", *(f"{table} {report}" for table, report in self.tables.items())))
+        stages = (
+            f"decode {self.decode_ms:.0f}, apply {self.apply_ms:.0f}, commit "
+            f"{self.commit_ms:.0f} ms"
+        )
+        unread = (f"; {self.unread} unread" if self.unread else "") + (
+            f"; {self.late} late" if self.late else ""
+        )
+        return "; ".join(
+            (
+                f"{self.records} records ({stages}){unread}",
+                *(f"{table} {report}" for table, report in self.tables.items()),
+            )
+        )

@@ -1,8 +1,10 @@
-"""Dead letters: records that could not be applied, kept in a Kafka topic until somebody replays or drops them.
+"""Dead letters: records that could not be applied, kept in a Kafka topic until somebody replays or
+drops them.
 
-A letter is the original record, with its bytes and headers, and headers of ours that say where it comes from and why. Its key names the
-task and the record, so that a letter that is put twice counts once; an empty value under that key settles it. The topic is compacted, so
-that open letters never expire.
+A letter is the original record, with its bytes and headers, and headers of ours that say where it
+comes from and why. Its key names the task and the record, so that a letter that is put twice counts
+once; an empty value under that key settles it. The topic is compacted, so that open letters never
+expire.
 """
 
 from __future__ import annotations
@@ -27,7 +29,13 @@ from confluent_kafka.cimpl import NewTopic
 from cdcbus.consumer.config import LoadTask, OnError
 from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.plugins.epoch import without_epoch
-from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, DataError, TargetRejected
+from cdcbus.plugins.errors import (
+    BusRejected,
+    BusUnavailable,
+    ConfigError,
+    DataError,
+    TargetRejected,
+)
 from cdcbus.plugins.kafka.client_errors import Refusals
 
 LOG = logging.getLogger(__name__)
@@ -57,8 +65,9 @@ class DeadLetter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OpenDeadLetter:
-    """A letter as the topic holds it: `key`, `value` and `headers` are the original record's; `time` is when it was put. `origin` is the
-    offset at which the record came first, another one than the letter's where it has been replayed before: its row's state is of then."""
+    """A letter as the topic holds it: `key`, `value` and `headers` are the original record's;
+    `time` is when it was put. `origin` is the offset at which the record came first, another one
+    than the letter's where it has been replayed before: its row's state is of then."""
 
     dead_letter: DeadLetter
     time: str
@@ -68,8 +77,14 @@ class OpenDeadLetter:
     origin: int
 
 
-def refuse(dead_letters: list[DeadLetter] | None, lane: Lane, offset: int, error: DataError | TargetRejected) -> None:
-    """Makes a letter of a record. Raises the error, naming the record, where there are to be no letters."""
+def refuse(
+    dead_letters: list[DeadLetter] | None,
+    lane: Lane,
+    offset: int,
+    error: DataError | TargetRejected,
+) -> None:
+    """Makes a letter of a record. Raises the error, naming the record, where there are to be no
+    letters."""
     if dead_letters is None:
         raise type(error)(f"record {lane[0]}[{lane[1]}]@{offset}: {error}") from error
     dead_letters.append(DeadLetter(*lane, offset, str(error)))
@@ -79,8 +94,13 @@ class DeadLetterTopic:
     """The dead letters of one task. A context manager; thread-safe."""
 
     def __init__(self, task: LoadTask) -> None:
-        """Connects at first use. Raises ConfigError for settings that the Kafka client does not know."""
-        self._task_id, self._config, self._servers = task.task_id, task.dead_letters, task.source.servers
+        """Connects at first use. Raises ConfigError for settings that the Kafka client does not
+        know."""
+        self._task_id, self._config, self._servers = (
+            task.task_id,
+            task.dead_letters,
+            task.source.servers,
+        )
         self._converter = task.converter
         self._refusals = Refusals()
         self._options: dict[str, Any] = {
@@ -92,9 +112,18 @@ class DeadLetterTopic:
         self._open: set[str] = set()
         self._lock = Lock()
         try:
-            self._producer = Producer({**self._options, "acks": "all", "enable.idempotence": True, "compression.type": "lz4"})
+            self._producer = Producer(
+                {
+                    **self._options,
+                    "acks": "all",
+                    "enable.idempotence": True,
+                    "compression.type": "lz4",
+                }
+            )
         except KafkaException as error:
-            raise ConfigError(f"settings of the Kafka client (kafka.*): {error.args[0].str()}") from error
+            raise ConfigError(
+                f"settings of the Kafka client (kafka.*): {error.args[0].str()}"
+            ) from error
 
     @property
     def task_id(self) -> str:
@@ -103,36 +132,50 @@ class DeadLetterTopic:
     def __enter__(self) -> DeadLetterTopic:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._producer.purge()
 
     def open(self) -> None:
-        """Makes the topic where it is missing, and counts the task's open letters: needed before the first `put`. Raises BusError."""
+        """Makes the topic where it is missing, and counts the task's open letters: needed before
+        the first `put`. Raises BusError."""
         self._make_topic()
         self._open = {dead_letter.dead_letter.record for dead_letter in self.dead_letters()}
 
     def put(self, dead_letters: Sequence[DeadLetter]) -> None:
-        """Returns when Kafka has acknowledged a letter for each. Raises DataError beyond the limit, and then puts none; BusError."""
+        """Returns when Kafka has acknowledged a letter for each. Raises DataError beyond the
+        limit, and then puts none; BusError."""
         with self._lock:
             new = {dead_letter.record for dead_letter in dead_letters}
             if len(self._open | new) > self._config.limit:
-                self._open = {each.dead_letter.record for each in self.dead_letters()}  # some may have been settled
+                # some may have been settled
+                self._open = {each.dead_letter.record for each in self.dead_letters()}
             records = self._open | new
             if len(records) > self._config.limit:
                 raise DataError(
-                    f"task {self._task_id}: {len(records)} dead letters would be open, loader.deadletterLimit is {self._config.limit}; "
-                    f"the last is record {dead_letters[-1].record}: {dead_letters[-1].reason}. Look at them with "
+                    f"task {self._task_id}: {len(records)} dead letters would be open, "
+                    f"loader.deadletterLimit is {self._config.limit}; "
+                    f"the last is record {dead_letters[-1].record}: {dead_letters[-1].reason}. "
+                    "Look at them with "
                     "`cdcbus dlq list`, replay or drop them"
                 )
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             messages = [
                 self._message(dead_letter, now, original)
-                for dead_letter, original in zip(dead_letters, self._originals(dead_letters), strict=True)
+                for dead_letter, original in zip(
+                    dead_letters, self._originals(dead_letters), strict=True
+                )
             ]
             self._send(messages)
             self._open = records
         for dead_letter in dead_letters:
-            LOG.warning("task %s: dead letter %s: %s", self._task_id, dead_letter.record, dead_letter.reason)
+            LOG.warning(
+                "task %s: dead letter %s: %s", self._task_id, dead_letter.record, dead_letter.reason
+            )
 
     def dead_letters(self) -> list[OpenDeadLetter]:
         """The task's open letters, by topic, partition and offset. Raises BusError."""
@@ -141,12 +184,19 @@ class DeadLetterTopic:
             key = message.key() or b""
             if key.startswith(self._key("").encode()):
                 found[key] = None if message.value() is None else _open_dead_letter(message)
-        return sorted((dead_letter for dead_letter in found.values() if dead_letter), key=lambda each: each.dead_letter[:3])
+        return sorted(
+            (dead_letter for dead_letter in found.values() if dead_letter),
+            key=lambda each: each.dead_letter[:3],
+        )
 
     def replay(self, dead_letters: Iterable[OpenDeadLetter]) -> None:
-        """Puts the original records to the ends of their partitions, in order, each acknowledged before its letter is settled. A crash in
-        between leaves letters that have been replayed. Raises BusError."""
-        dead_letters = sorted(dead_letters, key=lambda each: (each.dead_letter.topic, each.dead_letter.partition, each.origin))
+        """Puts the original records to the ends of their partitions, in order, each acknowledged
+        before its letter is settled. A crash in between leaves letters that have been replayed.
+        Raises BusError."""
+        dead_letters = sorted(
+            dead_letters,
+            key=lambda each: (each.dead_letter.topic, each.dead_letter.partition, each.origin),
+        )
         now = datetime.now(UTC).isoformat(timespec="milliseconds").encode()
         self._send(
             [
@@ -155,18 +205,26 @@ class DeadLetterTopic:
                     "partition": each.dead_letter.partition,
                     "key": each.key,
                     "value": without_epoch(each.value, self._converter),
-                    "headers": [*each.headers, (REPLAYED, now), (REPLAYED_OFFSET, str(each.origin).encode())],
+                    "headers": [
+                        *each.headers,
+                        (REPLAYED, now),
+                        (REPLAYED_OFFSET, str(each.origin).encode()),
+                    ],
                 }
                 for each in dead_letters
             ]
         )
         self.drop(dead_letters)
 
-    def outdated(self, dead_letters: Iterable[OpenDeadLetter], tell: Callable[[str], None] = LOG.info) -> dict[str, str]:
-        """Of the letters that a replay would put after a newer record with the same key: why, by the letter's record.
+    def outdated(
+        self, dead_letters: Iterable[OpenDeadLetter], tell: Callable[[str], None] = LOG.info
+    ) -> dict[str, str]:
+        """Of the letters that a replay would put after a newer record with the same key: why, by
+        the letter's record.
 
-        Reads each partition once, from the oldest of its letters to the end, and tells how far it is. Records that are replayed together
-        keep their order. Records that Kafka does not hold any more may have been newer. Raises BusError."""
+        Reads each partition once, from the oldest of its letters to the end, and tells how far
+        it is. Records that are replayed together keep their order. Records that Kafka does not
+        hold any more may have been newer. Raises BusError."""
         found: dict[str, str] = {}
         lanes: defaultdict[Lane, list[OpenDeadLetter]] = defaultdict(list)
         for each in dead_letters:
@@ -174,7 +232,9 @@ class DeadLetterTopic:
         with self._consumer() as consumer:
             for lane, its in sorted(lanes.items()):
                 try:
-                    begin, end = consumer.get_watermark_offsets(TopicPartition(*lane), timeout=WAIT_SECONDS)
+                    begin, end = consumer.get_watermark_offsets(
+                        TopicPartition(*lane), timeout=WAIT_SECONDS
+                    )
                 except KafkaException as error:
                     raise self._refusals.unanswered(consumer, self._servers, error) from error
                 newest = self._newest(consumer, lane, its, end, tell)
@@ -184,9 +244,15 @@ class DeadLetterTopic:
         return found
 
     def _newest(
-        self, consumer: Consumer, lane: Lane, dead_letters: Sequence[OpenDeadLetter], end: int, tell: Callable[[str], None]
+        self,
+        consumer: Consumer,
+        lane: Lane,
+        dead_letters: Sequence[OpenDeadLetter],
+        end: int,
+        tell: Callable[[str], None],
     ) -> dict[bytes | None, tuple[int, int]]:
-        """Of each letter's key the newest record that is not replayed with them: its origin and its offset."""
+        """Of each letter's key the newest record that is not replayed with them: its origin and
+        its offset."""
         keys, replayed = {each.key for each in dead_letters}, {each.origin for each in dead_letters}
         newest: dict[bytes | None, tuple[int, int]] = {}
         told = monotonic()
@@ -197,14 +263,24 @@ class DeadLetterTopic:
             if key in keys and (origin := _origin(message)) not in replayed:
                 newest[key] = max(newest.get(key, (-1, -1)), (origin, offset))
             if monotonic() - told > PROGRESS_SECONDS:
-                tell(f"looking for newer records in {lane[0]}[{lane[1]}]: at offset {offset} of {end}")
+                tell(
+                    f"looking for newer records in {lane[0]}[{lane[1]}]: at offset {offset} of "
+                    f"{end}"
+                )
                 told = monotonic()
         return newest
 
     def drop(self, dead_letters: Iterable[OpenDeadLetter]) -> None:
         """Settles letters. Raises BusError."""
         self._send(
-            [{"topic": self._config.topic, "key": self._key(each.dead_letter.record).encode(), "value": None} for each in dead_letters]
+            [
+                {
+                    "topic": self._config.topic,
+                    "key": self._key(each.dead_letter.record).encode(),
+                    "value": None,
+                }
+                for each in dead_letters
+            ]
         )
 
     def _key(self, record: str) -> str:
@@ -212,10 +288,18 @@ class DeadLetterTopic:
 
     def _message(self, dead_letter: DeadLetter, now: str, original: Message) -> Mapping[str, Any]:
         ours = {"task": self._task_id, **dead_letter._asdict(), "time": now}
-        headers: Headers = [*(original.headers() or []), *((f"{PREFIX}{name}", str(value).encode()) for name, value in ours.items())]
+        headers: Headers = [
+            *(original.headers() or []),
+            *((f"{PREFIX}{name}", str(value).encode()) for name, value in ours.items()),
+        ]
         if original.key() is not None:
             headers.append((f"{PREFIX}key", _bytes(original.key())))
-        return {"topic": self._config.topic, "key": self._key(dead_letter.record).encode(), "value": original.value(), "headers": headers}
+        return {
+            "topic": self._config.topic,
+            "key": self._key(dead_letter.record).encode(),
+            "value": original.value(),
+            "headers": headers,
+        }
 
     def _send(self, messages: Sequence[Mapping[str, Any]]) -> None:
         failures: list[KafkaError] = []
@@ -229,13 +313,26 @@ class DeadLetterTopic:
                 self._producer.produce(**message, on_delivery=on_delivery)
             left = self._producer.flush(WAIT_SECONDS)
         except (KafkaException, BufferError) as error:
-            raise BusUnavailable(f"dead letters cannot be put to Kafka at {self._servers}: {error}") from error
+            raise BusUnavailable(
+                f"dead letters cannot be put to Kafka at {self._servers}: {error}"
+            ) from error
         if left:
-            self._producer.purge()  # else they would be sent later, after the batch has been tried again
-            raise BusUnavailable(f"Kafka at {self._servers} has not acknowledged dead letters within {WAIT_SECONDS:g} s")
+            # else they would be sent later, after the batch has been tried again
+            self._producer.purge()
+            raise BusUnavailable(
+                f"Kafka at {self._servers} has not acknowledged dead letters within "
+                f"{WAIT_SECONDS:g} s"
+            )
         if failures:
-            kind = BusUnavailable if failures[0].retriable() or failures[0].code() == KafkaError._MSG_TIMED_OUT else BusRejected
-            raise kind(f"Kafka at {self._servers} does not take {len(failures)} records: {failures[0].str()}")
+            kind = (
+                BusUnavailable
+                if failures[0].retriable() or failures[0].code() == KafkaError._MSG_TIMED_OUT
+                else BusRejected
+            )
+            raise kind(
+                f"Kafka at {self._servers} does not take {len(failures)} records: "
+                f"{failures[0].str()}"
+            )
 
     def _make_topic(self) -> None:
         topic = self._config.topic
@@ -248,10 +345,14 @@ class DeadLetterTopic:
         except KafkaException as error:
             if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 return
-            if error.args[0].retriable() or error.args[0].code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT):
+            if error.args[0].retriable() or error.args[0].code() in (
+                KafkaError._TRANSPORT,
+                KafkaError._TIMED_OUT,
+            ):
                 raise self._refusals.unanswered(admin, self._servers, error) from error
             raise BusRejected(
-                f"topic {topic} for dead letters cannot be made at {self._servers}: {error.args[0].str()}; create it with "
+                f"topic {topic} for dead letters cannot be made at {self._servers}: "
+                f"{error.args[0].str()}; create it with "
                 "cleanup.policy=compact, or name another in loader.deadletterTopic"
             ) from error
 
@@ -266,18 +367,26 @@ class DeadLetterTopic:
                 found |= self._originals_of(consumer, lane)
         return [found[dead_letter.record] for dead_letter in dead_letters]
 
-    def _originals_of(self, consumer: Consumer, dead_letters: Iterable[DeadLetter]) -> dict[str, Message]:
-        """Of letters of one partition, by offset. What lies between near ones is read as well: to go to another place costs a fetch."""
+    def _originals_of(
+        self, consumer: Consumer, dead_letters: Iterable[DeadLetter]
+    ) -> dict[str, Message]:
+        """Of letters of one partition, by offset. What lies between near ones is read as well:
+        to go to another place costs a fetch."""
         found: dict[str, Message] = {}
         records: Iterator[Message] = iter(())
         for dead_letter in dead_letters:
             message = _skip_to(records, dead_letter.offset)
             if message is None:
-                consumer.assign([TopicPartition(dead_letter.topic, dead_letter.partition, dead_letter.offset)])
+                consumer.assign(
+                    [TopicPartition(dead_letter.topic, dead_letter.partition, dead_letter.offset)]
+                )
                 records = self._read(consumer, dead_letter.topic)
                 message = next(records, None)
             if message is None or message.offset() != dead_letter.offset:
-                raise BusUnavailable(f"record {dead_letter.record}, a dead letter, cannot be read once more from Kafka at {self._servers}")
+                raise BusUnavailable(
+                    f"record {dead_letter.record}, a dead letter, cannot be read once more from "
+                    f"Kafka at {self._servers}"
+                )
             found[dead_letter.record] = message
         return found
 
@@ -285,7 +394,9 @@ class DeadLetterTopic:
         """Every record of a topic, partition by partition."""
         with self._consumer() as consumer:
             try:
-                for partition in consumer.list_topics(topic, timeout=WAIT_SECONDS).topics[topic].partitions:
+                for partition in (
+                    consumer.list_topics(topic, timeout=WAIT_SECONDS).topics[topic].partitions
+                ):
                     consumer.assign([TopicPartition(topic, partition, 0)])
                     yield from self._read(consumer, topic)
             except KafkaException as error:
@@ -305,13 +416,23 @@ class DeadLetterTopic:
                 return  # there are no letters yet
             else:
                 raise self._refusals.unanswered(consumer, self._servers, KafkaException(error))
-        raise BusUnavailable(f"topic {topic} at {self._servers} cannot be read to its end within {WAIT_SECONDS:g} s")
+        raise BusUnavailable(
+            f"topic {topic} at {self._servers} cannot be read to its end within {WAIT_SECONDS:g} s"
+        )
 
     @contextmanager
     def _consumer(self) -> Iterator[Consumer]:
-        options = {"group.id": f"cdcbus-{self._task_id}", "enable.auto.commit": False, "enable.partition.eof": True}
+        options = {
+            "group.id": f"cdcbus-{self._task_id}",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
         # A fetch at a partition's end is waited for before another place can be read.
-        options |= {"auto.offset.reset": "earliest", "isolation.level": "read_committed", "fetch.wait.max.ms": 10}
+        options |= {
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 10,
+        }
         consumer = Consumer({**self._options, **options})
         try:
             yield consumer
@@ -320,7 +441,8 @@ class DeadLetterTopic:
 
 
 def dead_letters_of(task: LoadTask) -> AbstractContextManager[DeadLetterTopic | None]:
-    """Where the task puts dead letters, once that is opened; None where it stops instead. Raises ConfigError."""
+    """Where the task puts dead letters, once that is opened; None where it stops instead. Raises
+    ConfigError."""
     return nullcontext() if task.on_error is OnError.STOP else DeadLetterTopic(task)
 
 
@@ -337,13 +459,25 @@ def _skip_to(records: Iterator[Message], offset: int) -> Message | None:
 
 
 def _open_dead_letter(message: Message) -> OpenDeadLetter:
-    headers: Headers = [(name, None if value is None else _bytes(value)) for name, value in cast(Headers, message.headers() or [])]
-    ours = {name.removeprefix(PREFIX): value or b"" for name, value in headers if name.startswith(PREFIX)}
-    dead_letter = DeadLetter(ours["topic"].decode(), int(ours["partition"]), int(ours["offset"]), ours["reason"].decode())
-    # Only the last of each name is ours: a record that was replayed and refused again brings those of its first time.
+    headers: Headers = [
+        (name, None if value is None else _bytes(value))
+        for name, value in cast(Headers, message.headers() or [])
+    ]
+    ours = {
+        name.removeprefix(PREFIX): value or b""
+        for name, value in headers
+        if name.startswith(PREFIX)
+    }
+    dead_letter = DeadLetter(
+        ours["topic"].decode(), int(ours["partition"]), int(ours["offset"]), ours["reason"].decode()
+    )
+    # Only the last of each name is ours: a record that was replayed and refused again brings those
+    # of its first time.
     own = [header for header in headers if not header[0].startswith(PREFIX)]
     origin = int(ours.get("replayed.offset", dead_letter.offset))
-    return OpenDeadLetter(dead_letter, ours["time"].decode(), ours.get("key"), _bytes(message.value()), own, origin)
+    return OpenDeadLetter(
+        dead_letter, ours["time"].decode(), ours.get("key"), _bytes(message.value()), own, origin
+    )
 
 
 def _origin(message: Message) -> int:
@@ -352,16 +486,29 @@ def _origin(message: Message) -> int:
     return int(headers.get(REPLAYED_OFFSET) or message.offset() or 0)
 
 
-def _why_outdated(dead_letter: OpenDeadLetter, newest: tuple[int, int] | None, begin: int, end: int) -> str:
-    """Empty where the letter's record is known to be the newest of its key. The partition has the offsets from `begin` to `end`."""
+def _why_outdated(
+    dead_letter: OpenDeadLetter, newest: tuple[int, int] | None, begin: int, end: int
+) -> str:
+    """Empty where the letter's record is known to be the newest of its key. The partition has
+    the offsets from `begin` to `end`."""
     topic, partition, _, _ = dead_letter.dead_letter
     if newest is not None and newest[0] > dead_letter.origin:
-        why = "with the same key is newer" if dead_letter.key is not None else "is newer, and without keys none tells which row it is of"
+        why = (
+            "with the same key is newer"
+            if dead_letter.key is not None
+            else "is newer, and without keys none tells which row it is of"
+        )
         return f"record {topic}/{partition}/{newest[1]} {why}"
     if end <= dead_letter.dead_letter.offset:
-        return f"{topic}[{partition}] ends at {end}, so it is another log than the one that had the record"
+        return (
+            f"{topic}[{partition}] ends at {end}, so it is another log than the one that had "
+            "the record"
+        )
     if begin > dead_letter.origin + 1:
-        return f"{topic}[{partition}] begins at {begin} by now, and what it had before may have been newer"
+        return (
+            f"{topic}[{partition}] begins at {begin} by now, and what it had before may have "
+            "been newer"
+        )
     return ""
 
 

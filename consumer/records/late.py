@@ -1,6 +1,8 @@
-"""Records that come too late: sent by a process that had lost its fetch task's lock before, behind those of the one that has it now.
+"""Records that come too late: sent by a process that had lost its fetch task's lock before, behind
+those of the one that has it now.
 
-Told by their epochs (`plugins/epoch.py`) and by where each epoch began in the lane, which is the same however often a lane is read.
+Told by their epochs (`plugins/epoch.py`) and by where each epoch began in the lane, which is the
+same however often a lane is read.
 """
 
 from __future__ import annotations
@@ -27,9 +29,12 @@ Begun = dict[str, dict[str, int]]
 """Fetch task -> epoch -> the first offset of a lane where it was seen."""
 
 
-def without_late(lane: Lane, records: Records, converter: str, begun: Begun) -> tuple[Records, pa.Array]:
-    """Those that count, and the offsets of those that came too late. `begun` learns what the records tell; where it does not go back far
-    enough, a late record may pass, and none that counts is left out."""
+def without_late(
+    lane: Lane, records: Records, converter: str, begun: Begun
+) -> tuple[Records, pa.Array]:
+    """Those that count, and the offsets of those that came too late. `begun` learns what the
+    records tell; where it does not go back far enough, a late record may pass, and none that
+    counts is left out."""
     found = epochs(records.values, converter)
     if found is None:
         return records, records.offsets[:0]
@@ -46,7 +51,8 @@ def without_late(lane: Lane, records: Records, converter: str, begun: Begun) -> 
     offsets = records.offsets.filter(late)
     if len(offsets):
         LOG.warning(
-            "%s[%d]: %d records from offset %d on are left out: they were sent late, by a process that had lost its fetch task's lock, and "
+            "%s[%d]: %d records from offset %d on are left out: they were sent late, by a process "
+            "that had lost its fetch task's lock, and "
             "the rows are in earlier records of the one that has it now",
             *(*lane, len(offsets), offsets[0].as_py()),
         )
@@ -54,7 +60,8 @@ def without_late(lane: Lane, records: Records, converter: str, begun: Begun) -> 
 
 
 def begun_before(logs: TopicLogs, offsets: Mapping[Lane, int], converter: str) -> dict[Lane, Begun]:
-    """What the LOOK_BACK records before these offsets tell, for a task that begins there. Raises BusError."""
+    """What the LOOK_BACK records before these offsets tell, for a task that begins there. Raises
+    BusError."""
     begun: dict[Lane, Begun] = {}
     for lane, offset, value in logs.before(offsets, LOOK_BACK):
         found = epochs(pa.array([value], pa.binary()), converter)
@@ -64,7 +71,8 @@ def begun_before(logs: TopicLogs, offsets: Mapping[Lane, int], converter: str) -
 
 
 def is_late(begun: Begun, offset: int, value: bytes | None, converter: str) -> bool:
-    """Whether one record comes too late, for who reads record by record; `begun` learns what it tells."""
+    """Whether one record comes too late, for who reads record by record; `begun` learns what it
+    tells."""
     found = epochs(pa.array([value], pa.binary()), converter)
     if found is None:
         return False
@@ -81,8 +89,13 @@ def _learn(begun: Begun, kind: bytes, offset: int) -> None:
     begun[task] = dict(sorted(known.items())[-KEPT:])
 
 
-def _late(records: Records, found: pa.BinaryArray, kind: bytes, begun: Begun) -> pa.BooleanArray | None:
-    """Whether each record is of this epoch, and behind the beginning of a later one; None where none can be."""
+def _late(
+    records: Records, found: pa.BinaryArray, kind: bytes, begun: Begun
+) -> pa.BooleanArray | None:
+    """Whether each record is of this epoch, and behind the beginning of a later one; None where
+    none can be."""
     epoch, _, task = kind.decode().partition("-")
     later = [first for other, first in begun[task].items() if other > epoch]
-    return pc.and_(pc.equal(found, kind), pc.greater(records.offsets, min(later))) if later else None
+    return (
+        pc.and_(pc.equal(found, kind), pc.greater(records.offsets, min(later))) if later else None
+    )

@@ -1,4 +1,5 @@
-"""The records of a lane's part of a batch, in offset order: as Arrow columns, and one by one for those who ask so."""
+"""The records of a lane's part of a batch, in offset order: as Arrow columns, and one by one for
+those who ask so."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ COLUMNS = ("offset", "value", "headers", "key", "kafka_ms")
 
 
 class Records(Sequence[Record]):
-    """Equally long columns: offsets (int64), values (binary, null for a tombstone), and headers as Spark reads them, null for none; keys
-    (binary) where the task reads more than one lane, None elsewhere; and when each came into Kafka (int64, epoch milliseconds)."""
+    """Equally long columns: offsets (int64), values (binary, null for a tombstone), and headers
+    as Spark reads them, null for none; keys (binary) where the task reads more than one lane,
+    None elsewhere; and when each came into Kafka (int64, epoch milliseconds)."""
 
     def __init__(
         self,
@@ -31,7 +33,8 @@ class Records(Sequence[Record]):
         times: pa.Array | None = None,
         read: tuple[pa.Array, pa.Array] | None = None,
     ) -> None:
-        """`read`: offsets and times of all that was read, also of records that have been left out since."""
+        """`read`: offsets and times of all that was read, also of records that have been left
+        out since."""
         self.offsets, self.values = offsets, values
         self.headers = pa.nulls(len(offsets)) if headers is None else headers
         self.keys = keys
@@ -40,8 +43,13 @@ class Records(Sequence[Record]):
 
     @classmethod
     def of(cls, table: pa.Table) -> Records:
-        """Those of a table with columns of these names, all of one lane; of the others only what is read."""
-        found = {name: pa.concat_arrays(table.column(name).chunks) for name in COLUMNS if name in table.column_names}
+        """Those of a table with columns of these names, all of one lane; of the others only what
+        is read."""
+        found = {
+            name: pa.concat_arrays(table.column(name).chunks)
+            for name in COLUMNS
+            if name in table.column_names
+        }
         return cls(found["offset"], found["value"], *(found.get(name) for name in COLUMNS[2:]))
 
     def __len__(self) -> int:
@@ -57,14 +65,27 @@ class Records(Sequence[Record]):
     def __getitem__(self, index: int | slice) -> Record | Records:
         if isinstance(index, slice):
             keys = None if self.keys is None else self.keys[index]
-            return Records(self.offsets[index], self.values[index], self.headers[index], keys, self.times[index], self._read)
+            return Records(
+                self.offsets[index],
+                self.values[index],
+                self.headers[index],
+                keys,
+                self.times[index],
+                self._read,
+            )
         return self.offsets[index].as_py(), self.values[index].as_py()
 
     def take(self, places: Sequence[int]) -> Records:
         """The records at these places."""
         chosen = pa.array(places, pa.int64())
         keys = None if self.keys is None else self.keys.take(chosen)
-        columns = self.offsets.take(chosen), self.values.take(chosen), self.headers.take(chosen), keys, self.times.take(chosen)
+        columns = (
+            self.offsets.take(chosen),
+            self.values.take(chosen),
+            self.headers.take(chosen),
+            keys,
+            self.times.take(chosen),
+        )
         return Records(*columns, self._read)
 
     def header_lists(self) -> Iterator[list[Header]]:
@@ -88,18 +109,25 @@ NO_RECORDS = Records(pa.array([], pa.int64()), pa.array([], pa.binary()))
 
 
 def kafka_times(batch: pa.Table) -> tuple[int, int]:
-    """When the first and the last record of a table came into Kafka, by its column `kafka_ms`; 0 without one."""
+    """When the first and the last record of a table came into Kafka, by its column `kafka_ms`; 0
+    without one."""
     times = pc.min_max(batch.column("kafka_ms")).as_py()
     return max(0, times["min"] or 0), max(0, times["max"] or 0)
 
 
 def same_in_all(lanes: Iterable[Lane]) -> list[str]:
-    """The columns that are the same in each record of these lanes: they need not pass by with each."""
-    return [name for name, values in zip(("topic", "partition"), zip(*lanes, strict=True), strict=True) if len({*values}) == 1]
+    """The columns that are the same in each record of these lanes: they need not pass by with
+    each."""
+    return [
+        name
+        for name, values in zip(("topic", "partition"), zip(*lanes, strict=True), strict=True)
+        if len({*values}) == 1
+    ]
 
 
 def lane_of(batch: pa.Table, lanes: Iterable[Lane]) -> Lane:
-    """The lane of a table's records, which are of one; what the table does not tell is `same_in_all` of these lanes."""
+    """The lane of a table's records, which are of one; what the table does not tell is
+    `same_in_all` of these lanes."""
     topic, partition = next(iter(lanes))
     if "topic" in batch.column_names:
         topic = batch.column("topic")[0].as_py()
@@ -109,13 +137,17 @@ def lane_of(batch: pa.Table, lanes: Iterable[Lane]) -> Lane:
 
 
 def by_lane(batch: pa.Table) -> dict[Lane, Records]:
-    """The records of a table of topic, partition, offset, value, and perhaps headers, whose rows are in offset order in each lane."""
+    """The records of a table of topic, partition, offset, value, and perhaps headers, whose rows
+    are in offset order in each lane."""
     lanes = {}
     found = batch.group_by(["topic", "partition"], use_threads=False).aggregate([]).to_pylist()
     for lane in found:
         part = batch
         if len(found) > 1:
-            is_in = pc.and_(pc.equal(batch.column("topic"), lane["topic"]), pc.equal(batch.column("partition"), lane["partition"]))
+            is_in = pc.and_(
+                pc.equal(batch.column("topic"), lane["topic"]),
+                pc.equal(batch.column("partition"), lane["partition"]),
+            )
             part = batch.filter(is_in)
         lanes[lane["topic"], lane["partition"]] = Records.of(part)
     return lanes

@@ -1,4 +1,5 @@
-"""A cluster without room, or whose executors do not start, lets a task wait without a word. This says it."""
+"""A cluster without room, or whose executors do not start, lets a task wait without a word. This
+says it."""
 
 from __future__ import annotations
 
@@ -21,14 +22,15 @@ class ExecutorWatch:
         self._status, self._context = status, spark.sparkContext
         self._is_cluster = has_executors(spark)
         if self._is_cluster:
-            self._tracker: Any = self._context._jsc.sc().statusTracker()  # answers without asking anybody, also when Spark has ended
+            # answers without asking anybody, also when Spark has ended
+            self._tracker: Any = self._context._jsc.sc().statusTracker()
             self._jobs = str(query.runId)
         self._since: float | None = None
         self._is_told = False
 
     def look(self) -> None:
-        """To be called every second or so. Reports a job of the query that has waited so long without an executor, and that one is there
-        again."""
+        """To be called every second or so. Reports a job of the query that has waited so long
+        without an executor, and that one is there again."""
         if not self._is_cluster:
             return
         if len(self._tracker.getExecutorInfos()) > 1:  # the driver is one of them
@@ -43,10 +45,13 @@ class ExecutorWatch:
             self._since = time.monotonic()
         elif time.monotonic() - self._since >= PATIENCE_SECONDS:
             self._status.waiting(
-                f"for executors: spark.master={self._context.master} has given application {self._context.applicationId} none for "
+                f"for executors: spark.master={self._context.master} has given application "
+                f"{self._context.applicationId} none for "
                 f"{PATIENCE_SECONDS:g} s; look there for room, and for why they do not start"
             )
             self._is_told = True
 
     def _has_job(self) -> bool:
-        return not set(self._tracker.getActiveJobIds()).isdisjoint(self._tracker.getJobIdsForGroup(self._jobs))
+        return not set(self._tracker.getActiveJobIds()).isdisjoint(
+            self._tracker.getJobIdsForGroup(self._jobs)
+        )

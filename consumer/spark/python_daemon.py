@@ -1,7 +1,9 @@
-"""The process that Spark forks Python workers from, on this machine: they begin with all loaded that applying a lane needs.
+"""The process that Spark forks Python workers from, on this machine: they begin with all loaded
+that applying a lane needs.
 
-Else each loads it for itself, which takes most of its start. PySpark is loaded as it is installed: Spark puts archives of it in front of
-that, whose modules Python compiles at each start, and whose lists a worker reads again before each task.
+Else each loads it for itself, which takes most of its start. PySpark is loaded as it is installed:
+Spark puts archives of it in front of that, whose modules Python compiles at each start, and whose
+lists a worker reads again before each task.
 """
 
 import gc
@@ -17,7 +19,8 @@ def leave_out_archives() -> None:
 
 
 def main() -> None:
-    """Does not return: what it forks ends as a worker does, and it ends itself when Spark has no more need of it."""
+    """Does not return: what it forks ends as a worker does, and it ends itself when Spark has no
+    more need of it."""
     import pyarrow.acero  # noqa: F401  # which Arrow else loads when it first groups rows
     from pyspark.daemon import manager
 

@@ -1,4 +1,5 @@
-"""What a task wants of a record: its row changes, filtered, and what the event processor makes of them."""
+"""What a task wants of a record: its row changes, filtered, and what the event processor makes
+of them."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ class ChangeFilter:
         """Whether rows of this source table are wanted."""
 
     def changes(self, value: bytes, report: BatchReport) -> Iterator[RowChange]:
-        """The row changes of a record, in order; heartbeats among them are only noted in the report. Raises DataError."""
+        """The row changes of a record, in order; heartbeats among them are only noted in the
+        report. Raises DataError."""
         for change in self._converter.from_bytes(value):
             report.committed(change.origin.commit_ms, change.origin.commit_ms)
             if not self.table(change.table.id):

@@ -25,9 +25,15 @@ Selector = tuple[str | None, str | None]
 class Mapper:
     """The rules of one task. Thread-safe."""
 
-    def __init__(self, rules: Sequence[MapperRule], includes: frozenset[str] = frozenset(), excludes: frozenset[str] = frozenset()) -> None:
-        """Several rules that select the same send rows to several tables; of those that also name the same target, the first counts.
-        `includes`, `excludes`: the task's, which tell which source tables can share a target."""
+    def __init__(
+        self,
+        rules: Sequence[MapperRule],
+        includes: frozenset[str] = frozenset(),
+        excludes: frozenset[str] = frozenset(),
+    ) -> None:
+        """Several rules that select the same send rows to several tables; of those that also
+        name the same target, the first counts. `includes`, `excludes`: the task's, which tell
+        which source tables can share a target."""
         self._includes, self._excludes = includes, excludes
         self._rules: dict[Selector, dict[tuple[str | None, str | None], MapperRule]] = {}
         for rule in rules:
@@ -35,30 +41,48 @@ class Mapper:
         self._routes: dict[TableId, tuple[Route, ...]] = {}
 
     def routes(self, source: TableId) -> tuple[Route, ...]:
-        """Where rows of this table go, by the rules of the most telling selector: schema and table, table only, schema only, any; within
-        one of these a name before a pattern."""
+        """Where rows of this table go, by the rules of the most telling selector: schema and
+        table, table only, schema only, any; within one of these a name before a pattern."""
         routes = self._routes.get(source)
         if routes is None:
-            routes = tuple(Route(source, rule, self._is_shared(source, _target(rule, source))) for rule in self._selected(source))
+            routes = tuple(
+                Route(source, rule, self._is_shared(source, _target(rule, source)))
+                for rule in self._selected(source)
+            )
             self._routes[source] = routes
         return routes
 
     def _selected(self, source: TableId) -> Iterable[MapperRule]:
-        matching = [found for found in self._rules if _matches(found[0], source.schema) and _matches(found[1], source.table)]
+        matching = [
+            found
+            for found in self._rules
+            if _matches(found[0], source.schema) and _matches(found[1], source.table)
+        ]
         if not matching:
             return [ANYTHING]
-        return self._rules[max(matching, key=_telling)].values()  # the first of the most telling ones, as `max` gives it
+        # the first of the most telling ones, as `max` gives it
+        return self._rules[max(matching, key=_telling)].values()
 
     def _is_shared(self, source: TableId, target: TableId) -> bool:
-        """Whether rows of another source table go to the target too, as far as rules and filter tell: of `includes` where there are some,
-        else of the tables that rules name, each pattern standing for several. A table without a rule counts only in `includes`: else any
+        """Whether rows of another source table go to the target too, as far as rules and filter
+        tell: of `includes` where there are some, else of the tables that rules name, each
+        pattern standing for several. A table without a rule counts only in `includes`: else any
         new name could be that of a further source table."""
         if self._includes:
             return bool(self._included_by_target.get(_lower(target), set()) - {_lower(source)})
-        leading = [rule for rules in self._rules.values() for rule in rules.values() if _lower(_target(rule, target)) == _lower(target)]
-        if any(pair and is_pattern(pair[0]) for rule in leading for pair in (rule.schema, rule.table)):
+        leading = [
+            rule
+            for rules in self._rules.values()
+            for rule in rules.values()
+            if _lower(_target(rule, target)) == _lower(target)
+        ]
+        if any(
+            pair and is_pattern(pair[0]) for rule in leading for pair in (rule.schema, rule.table)
+        ):
             return True
-        others = {_lower(_source(rule, target)) for rule in leading if rule.schema or rule.table} - {_lower(source)}
+        others = {
+            _lower(_source(rule, target)) for rule in leading if rule.schema or rule.table
+        } - {_lower(source)}
         return any(
             _lower(_target(rule, other)) == _lower(target)
             for other in others
@@ -86,30 +110,36 @@ class Route:
         self._plans: dict[int, Plan] = {}
 
     def plan(self, source: Table, target: TargetTable, is_dropping: bool = False) -> Plan:
-        """How rows of `source` become rows of `target`. `is_dropping`: columns that the target lacks are left out, whatever the rule says.
+        """How rows of `source` become rows of `target`. `is_dropping`: columns that the target
+        lacks are left out, whatever the rule says.
 
-        Raises UnmappedColumn for source columns that the target lacks, unless they are to be left out; ConversionError for cells that may
-        mean something else than they read; ConfigError.
+        Raises UnmappedColumn for source columns that the target lacks, unless they are to be left
+        out; ConversionError for cells that may mean something else than they read; ConfigError.
         """
         plan = self.known_plan(source, target)
         if plan is None:
             if len(self._plans) >= MAX_PLANS:
                 self._plans.clear()
-            plan = self._plans[id(source)] = self._new_plan(source, target, is_dropping or not self.rule.force_matched)
+            plan = self._plans[id(source)] = self._new_plan(
+                source, target, is_dropping or not self.rule.force_matched
+            )
         return plan
 
     def known_plan(self, source: Table, target: TargetTable) -> Plan | None:
-        """The plan of an earlier call. Plans are kept by the source table's identity, which costs a row less than comparing columns; the
-        plan holds the table, so the identity stays its own."""
+        """The plan of an earlier call. Plans are kept by the source table's identity, which
+        costs a row less than comparing columns; the plan holds the table, so the identity stays
+        its own."""
         plan = self._plans.get(id(source))
         return plan if plan and plan.source is source and plan.target is target else None
 
     def passing_plan(self, source: Table, target: TargetTable) -> Plan:
-        """The plan for rows that are only looked at: the known one, else one that leaves out what the target lacks and is not kept."""
+        """The plan for rows that are only looked at: the known one, else one that leaves out
+        what the target lacks and is not kept."""
         return self.known_plan(source, target) or self._new_plan(source, target, is_dropping=True)
 
     def wanted(self, column: str) -> str | None:
-        """The target's name of a source column, as the task file has it; the target may lack it. None: it is left out."""
+        """The target's name of a source column, as the task file has it; the target may lack it.
+        None: it is left out."""
         lower, rule = column.lower(), self.rule
         if lower in rule.ignored or (rule.included and lower not in rule.included):
             return None
@@ -124,8 +154,8 @@ class Route:
         return list(self._wanted_columns(source).values())
 
     def _wanted_columns(self, source: Table) -> dict[str, Column]:
-        """Source column, or for a computed one its own name in brackets -> the column under the target's name. A computed column takes the
-        place of one that is only copied."""
+        """Source column, or for a computed one its own name in brackets -> the column under the
+        target's name. A computed column takes the place of one that is only copied."""
         computed = {name.lower() for name in self.rule.computed}
         columns: dict[str, Column] = {}
         for column in source.columns:
@@ -133,7 +163,9 @@ class Route:
             if name is not None and name.lower() not in computed:
                 mask = self.rule.masks.get(column.name.lower())
                 mysql_type = "char(64)" if mask and mask.kind == "hash" else column.mysql_type
-                columns[column.name] = Column(name, mysql_type, column.sql_type, Unclear.NOTHING if mask else column.unclear)
+                columns[column.name] = Column(
+                    name, mysql_type, column.sql_type, Unclear.NOTHING if mask else column.unclear
+                )
         return columns | {f"[{name}]": Column(name, "") for name in self.rule.computed}
 
     def _new_plan(self, source: Table, target: TargetTable, is_dropping: bool) -> Plan:
@@ -144,7 +176,9 @@ class Route:
         columns: list[Column] = []
         spelled = {column.name.lower(): column.name for column in source.columns}
         there = {key: any_case(target.columns, column.name) for key, column in wanted.items()}
-        if not is_dropping and (missing := {key: column for key, column in wanted.items() if there[key] is None}):
+        if not is_dropping and (
+            missing := {key: column for key, column in wanted.items() if there[key] is None}
+        ):
             raise UnmappedColumn(self._cure(missing, target))
         for key, column in wanted.items():
             if (found := there[key]) is None:
@@ -161,43 +195,73 @@ class Route:
         _refuse_twice(source.id, target.id, names)
         self._refuse_without_key(source, target, {*names.values(), *computed})
         masks = self._masks(source, target, names)
-        is_same = not computed and not masks and all(name == column for column, name in names.items())
+        is_same = (
+            not computed and not masks and all(name == column for column, name in names.items())
+        )
         table = Table(target.id, tuple(columns), target.key, source.is_described)
-        return Plan(source, target, table, names, frozenset(names), is_same, computed, masks, tuple(dropped), self.is_shared)
+        return Plan(
+            source,
+            target,
+            table,
+            names,
+            frozenset(names),
+            is_same,
+            computed,
+            masks,
+            tuple(dropped),
+            self.is_shared,
+        )
 
     def _cure(self, missing: Mapping[str, Column], target: TargetTable) -> str:
-        """One sentence, and one statement, for all: each look that finds one more would cost the operator a round. `missing`: as of
-        `_wanted_columns`."""
+        """One sentence, and one statement, for all: each look that finds one more would cost the
+        operator a round. `missing`: as of `_wanted_columns`."""
         copied = {key: column.name for key, column in missing.items() if not key.startswith("[")}
         computed = [column.name for key, column in missing.items() if key.startswith("[")]
         it, s = ("it", "") if len(missing) == 1 else ("them", "s")
-        remedy = f"add {it} ({add_columns(target, list({column.name: column for column in missing.values()}.values()))})"
+        lacking = {column.name: column for column in missing.values()}
+        remedy = f"add {it} ({add_columns(target, list(lacking.values()))})"
         computing = f"mapper[i] computes column{'s' * (len(computed) > 1)} {', '.join(computed)}"
         if not copied:
-            return f"{computing}, which target table {target.id} lacks: {remedy}, or remove the line{s}"
+            return (
+                f"{computing}, which target table {target.id} lacks: {remedy}, or remove the "
+                f"line{s}"
+            )
         it, s, have = ("it", "", "has") if len(copied) == 1 else ("them", "s", "have")
         return (
-            f"column{s} {', '.join(copied)} of source table {self.source} {have} no column{s} {', '.join(copied.values())} in target table "
+            f"column{s} {', '.join(copied)} of source table {self.source} {have} no column{s} "
+            f"{', '.join(copied.values())} in target table "
             f"{target.id}{f', and {computing}, which it lacks too' if computed else ''}: {remedy}, "
             f"rename {it} with mapper[i].column, or set mapper[i].forceMatched=false to drop {it}"
         )
 
-    def _refuse_without_key(self, source: Table, target: TargetTable, brought: Collection[str | None]) -> None:
-        """Raises ConfigError where the rule leaves out a part of the target's key: no row could be told from another."""
+    def _refuse_without_key(
+        self, source: Table, target: TargetTable, brought: Collection[str | None]
+    ) -> None:
+        """Raises ConfigError where the rule leaves out a part of the target's key: no row could
+        be told from another."""
         lacking = [name for name in target.key if name in target.columns and name not in brought]
-        left_out = [c.name for c in source.columns if self.wanted(c.name) is None and any_case(lacking, self._renamed(c.name)) is not None]
+        left_out = [
+            c.name
+            for c in source.columns
+            if self.wanted(c.name) is None and any_case(lacking, self._renamed(c.name)) is not None
+        ]
         if left_out:
             raise ConfigError(
-                f"mapper[i] leaves out column {', '.join(left_out)} of source table {source.id}, which is part of the key of target table "
-                f"{target.id}: rows could not be told apart; keep it, or compute it with mapper[i].expression"
+                f"mapper[i] leaves out column {', '.join(left_out)} of source table {source.id}, "
+                "which is part of the key of target table "
+                f"{target.id}: rows could not be told apart; keep it, or compute it with "
+                "mapper[i].expression"
             )
 
-    def _masks(self, source: Table, target: TargetTable, names: Mapping[str, str | None]) -> dict[str, Mask]:
+    def _masks(
+        self, source: Table, target: TargetTable, names: Mapping[str, str | None]
+    ) -> dict[str, Mask]:
         masks = {name: mask for name in names if (mask := self.rule.masks.get(name.lower()))}
         for name, mask in masks.items():
             if names[name] in target.key and not mask.keeps_difference:
                 raise ConfigError(
-                    f"mapper[i].mask.{name}: column {names[name]} is part of the key of target table {target.id}, and with this mask "
+                    f"mapper[i].mask.{name}: column {names[name]} is part of the key of target "
+                    f"table {target.id}, and with this mask "
                     f"rows of {source.id} would become one: use hash"
                 )
         return masks
@@ -207,9 +271,10 @@ class Route:
 class Plan:
     """How rows of `source` become rows of `target`.
 
-    `names`: source column -> target column, None = left out; `known`: the source columns. `is_same`: rows are taken as they are.
-    `computed`: target column -> what it holds; `masks` are by source column. `dropped`: columns that the target lacks. `table` is what the
-    mapped rows are of. `is_shared`: rows of other source tables go to the target too.
+    `names`: source column -> target column, None = left out; `known`: the source columns.
+    `is_same`: rows are taken as they are. `computed`: target column -> what it holds; `masks` are
+    by source column. `dropped`: columns that the target lacks. `table` is what the mapped rows are
+    of. `is_shared`: rows of other source tables go to the target too.
     """
 
     source: Table
@@ -224,21 +289,26 @@ class Plan:
     is_shared: bool = False
 
     def describes(self, image: Mapping[str, object] | None) -> bool:
-        """Whether all columns of a row, or of many, are of the source table as its record describes it."""
+        """Whether all columns of a row, or of many, are of the source table as its record
+        describes it."""
         return image is None or self.known.issuperset(image)
 
     def map(self, change: RowChange) -> RowChange:
-        """The same change under the target's names. Raises DataError for a row that does not fit its own table, or that lacks what an
-        expression takes; for a truncate of a table that shares its target."""
+        """The same change under the target's names. Raises DataError for a row that does not fit
+        its own table, or that lacks what an expression takes; for a truncate of a table that
+        shares its target."""
         if self.is_shared and change.op is Op.TRUNCATE:
             raise DataError(
-                f"TRUNCATE of {self.source.id}: target table {self.target.id} holds rows of other source tables too, and would lose them; "
+                f"TRUNCATE of {self.source.id}: target table {self.target.id} holds rows of other "
+                "source tables too, and would lose them; "
                 "delete the rows of this one there, then set the position behind the record"
             )
         before, after = self._row(change.before), self._row(change.after)
         if self.computed:
             before, after = self._with_computed(change, before, after)
-        return RowChange(self.table, change.op, before, after, change.origin, change.row, change.is_last)
+        return RowChange(
+            self.table, change.op, before, after, change.origin, change.row, change.is_last
+        )
 
     def _row(self, row: Row | None) -> Row | None:
         names = self.names
@@ -246,17 +316,33 @@ class Plan:
             return row
         try:
             if self.masks:
-                row = {column: mask.cell(cell) if (mask := self.masks.get(column)) else cell for column, cell in row.items()}
-            return {name: cell for column, cell in row.items() if (name := names[column]) is not None}
+                row = {
+                    column: mask.cell(cell) if (mask := self.masks.get(column)) else cell
+                    for column, cell in row.items()
+                }
+            return {
+                name: cell for column, cell in row.items() if (name := names[column]) is not None
+            }
         except KeyError as unknown:
-            raise DataError(f"a row of {self.source.id} holds column {unknown.args[0]}, which its record does not describe") from None
+            raise DataError(
+                f"a row of {self.source.id} holds column {unknown.args[0]}, which its record does "
+                "not describe"
+            ) from None
 
-    def _with_computed(self, change: RowChange, before: Row | None, after: Row | None) -> tuple[Row | None, Row | None]:
-        """A partial image gets the computed columns of which it has something; what an image lacks has not changed."""
+    def _with_computed(
+        self, change: RowChange, before: Row | None, after: Row | None
+    ) -> tuple[Row | None, Row | None]:
+        """A partial image gets the computed columns of which it has something; what an image
+        lacks has not changed."""
         old, new = change.before, change.after
         if old is not None and before is not None:
-            known = {name: made for name, made in self.computed.items() if made.columns <= old.keys()}
-            before = {**before, **{name: made.cell(self.source.id, old) for name, made in known.items()}}
+            known = {
+                name: made for name, made in self.computed.items() if made.columns <= old.keys()
+            }
+            before = {
+                **before,
+                **{name: made.cell(self.source.id, old) for name, made in known.items()},
+            }
         if new is not None and after is not None:
             whole = {**(old or {}), **new}
             touched = {
@@ -264,7 +350,10 @@ class Plan:
                 for name, made in self.computed.items()
                 if change.op is Op.INSERT or not made.columns or made.columns & new.keys()
             }
-            after = {**after, **{name: self._computed(name, made, whole) for name, made in touched.items()}}
+            after = {
+                **after,
+                **{name: self._computed(name, made, whole) for name, made in touched.items()},
+            }
         return before, after
 
     def _computed(self, name: str, made: Expression, row: Row) -> str | None:
@@ -272,7 +361,10 @@ class Plan:
             return made.cell(self.source.id, row)
         except KeyError as lacking:
             column = lacking.args[0]
-            raise DataError(f"mapper[i].expression.{name} takes column {column}, which a row of {self.source.id} does not have") from None
+            raise DataError(
+                f"mapper[i].expression.{name} takes column {column}, which a row of "
+                f"{self.source.id} does not have"
+            ) from None
 
 
 def is_pattern(name: str) -> bool:
@@ -281,7 +373,8 @@ def is_pattern(name: str) -> bool:
 
 
 def selector(rule: MapperRule) -> Selector:
-    """Which tables a rule is for. Patterns keep their case, in which it counts: `\\d` is not `\\D`."""
+    """Which tables a rule is for. Patterns keep their case, in which it counts: `\\d` is not
+    `\\D`."""
     return _folded(rule.schema), _folded(rule.table)
 
 
@@ -291,28 +384,47 @@ def _folded(pair: tuple[str, str] | None) -> str | None:
 
 def targets(rule: MapperRule) -> tuple[str | None, str | None]:
     """What a rule calls schema and table at the target, in lower case."""
-    return rule.schema[1].lower() if rule.schema else None, rule.table[1].lower() if rule.table else None
+    return rule.schema[1].lower() if rule.schema else None, rule.table[
+        1
+    ].lower() if rule.table else None
 
 
 def _matches(name: str | None, found: str) -> bool:
     if name is None:
         return True
-    return re.fullmatch(name, found, re.IGNORECASE) is not None if is_pattern(name) else name == found.lower()
+    return (
+        re.fullmatch(name, found, re.IGNORECASE) is not None
+        if is_pattern(name)
+        else name == found.lower()
+    )
 
 
 def _telling(found: Selector) -> tuple[bool, bool, bool, bool]:
-    """Which of schema and table it has, as porter compares them; then whether these are names. The table weighs more than the schema."""
+    """Which of schema and table it has, as porter compares them; then whether these are names.
+    The table weighs more than the schema."""
     schema, table = found
-    return table is not None, schema is not None, not is_pattern(table or ""), not is_pattern(schema or "")
+    return (
+        table is not None,
+        schema is not None,
+        not is_pattern(table or ""),
+        not is_pattern(schema or ""),
+    )
 
 
 def _target(rule: MapperRule, source: TableId) -> TableId:
-    return TableId(rule.schema[1] if rule.schema else source.schema, rule.table[1] if rule.table else source.table)
+    return TableId(
+        rule.schema[1] if rule.schema else source.schema,
+        rule.table[1] if rule.table else source.table,
+    )
 
 
 def _source(rule: MapperRule, target: TableId) -> TableId:
-    """The source table, as the rule spells it, whose rows the rule sends to a target that it leads to."""
-    return TableId(rule.schema[0] if rule.schema else target.schema, rule.table[0] if rule.table else target.table)
+    """The source table, as the rule spells it, whose rows the rule sends to a target that it
+    leads to."""
+    return TableId(
+        rule.schema[0] if rule.schema else target.schema,
+        rule.table[0] if rule.table else target.table,
+    )
 
 
 def _lower(table: TableId) -> TableId:
@@ -331,15 +443,22 @@ def _refuse_twice(source: TableId, target: TableId, names: Mapping[str, str | No
     taken: dict[str, str] = {}
     for column, name in names.items():
         if name is not None and taken.setdefault(name, column) != column:
-            raise ConfigError(f"columns {taken[name]} and {column} of source table {source} both go to column {name} of {target}")
+            raise ConfigError(
+                f"columns {taken[name]} and {column} of source table {source} both go to column "
+                f"{name} of {target}"
+            )
 
 
 TIMES = re.compile(r"date|datetime|time|timestamp|timetz|timestamptz|interval", re.IGNORECASE)
-BYTES = re.compile(r"bytea|raw|long raw|(var|long ?)?binary|(tiny|medium|long)?blob|vector|geometry", re.IGNORECASE)
+BYTES = re.compile(
+    r"bytea|raw|long raw|(var|long ?)?binary|(tiny|medium|long)?blob|vector|geometry", re.IGNORECASE
+)
 BITS = re.compile(r"bit( varying)?|varbit", re.IGNORECASE)
 
 
-def _refuse_unclear(source: TableId, name: str, column: Column, target: TargetTable, found: str) -> None:
+def _refuse_unclear(
+    source: TableId, name: str, column: Column, target: TargetTable, found: str
+) -> None:
     kind = target.columns[found].type.strip('"')
     for unclear, types, meaning in (
         (Unclear.TIMES, TIMES, "a time from a number"),
@@ -348,8 +467,13 @@ def _refuse_unclear(source: TableId, name: str, column: Column, target: TargetTa
     ):
         if unclear in column.unclear and types.match(kind):
             # Of the formats without types, Debezium's is the one that can send them.
-            types_too = "send the types too (value.converter.schemas.enable=true), or " if Unclear.BITS in column.unclear else ""
+            types_too = (
+                "send the types too (value.converter.schemas.enable=true), or "
+                if Unclear.BITS in column.unclear
+                else ""
+            )
             raise ConversionError(
-                f"column {name} of {source} comes without its type, so {meaning} cannot be told, and column {found} of target table "
+                f"column {name} of {source} comes without its type, so {meaning} cannot be told, "
+                f"and column {found} of target table "
                 f"{target.id} is of type {kind}: {types_too}leave it out with mapper[i].ignore"
             )

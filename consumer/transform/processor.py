@@ -1,4 +1,5 @@
-"""Event processors: a Python function of the user's that sees each row between filter and mapping, and says what is applied for it."""
+"""Event processors: a Python function of the user's that sees each row between filter and
+mapping, and says what is applied for it."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ PROCESSOR_GROUP = "cdcbus.processors"
 KEY = "consumer.eventProcessor.className"
 
 Processor = Callable[[RowChange], Sequence[RowChange]]
-"""Gives the row changes to apply in place of one, in order; none leave it out. Called by several threads; within a lane in order, but for
-rows that are looked at again or ahead.
+"""Gives the row changes to apply in place of one, in order; none leave it out. Called by several
+threads; within a lane in order, but for rows that are looked at again or ahead.
 
 The user's function may give a single RowChange, None, or a list, tuple or generator of RowChanges.
 """
@@ -24,12 +25,14 @@ CELLS = frozenset({str, type(None)})
 
 
 def is_python(name: str) -> bool:
-    """Whether a processor's name is one of ours: `module:function`, or an entry point; any other is a Java class of porter's."""
+    """Whether a processor's name is one of ours: `module:function`, or an entry point; any other
+    is a Java class of porter's."""
     return ":" in name or name in entry_points(group=PROCESSOR_GROUP).names
 
 
 def make_processor(name: str) -> Processor | None:
-    """The processor; a class is made once, without arguments, and called; None for no name. Raises ConfigError."""
+    """The processor; a class is made once, without arguments, and called; None for no name.
+    Raises ConfigError."""
     if not name:
         return None
     try:
@@ -37,9 +40,15 @@ def make_processor(name: str) -> Processor | None:
         found = added[name].load() if name in added.names else pkgutil.resolve_name(name)
         made = found() if isinstance(found, type) else found
     except Exception as error:  # it is the user's code
-        raise ConfigError(f"{KEY}={name} cannot be imported: {type(error).__name__}: {error}; it must be on Python's path") from error
+        raise ConfigError(
+            f"{KEY}={name} cannot be imported: {type(error).__name__}: {error}; it must be on "
+            "Python's path"
+        ) from error
     if not callable(made):
-        raise ConfigError(f"{KEY}={name} is no function: it is called with a RowChange, and gives what is to be applied")
+        raise ConfigError(
+            f"{KEY}={name} is no function: it is called with a RowChange, and gives what is to be "
+            "applied"
+        )
     return _guarded(name, made)
 
 
@@ -48,13 +57,21 @@ def _guarded(name: str, process: Callable[[RowChange], object]) -> Processor:
         try:
             rows = _listed(process(change))
         except Exception as error:  # its text may hold cell values
-            raise DataError(f"event processor {name} raised {type(error).__name__} on a row of {change.table.id}") from error
+            raise DataError(
+                f"event processor {name} raised {type(error).__name__} on a row of "
+                f"{change.table.id}"
+            ) from error
         made: list[RowChange] = []
         for row in rows:
             if not isinstance(row, RowChange):
-                raise DataError(f"event processor {name} gave a {type(row).__name__} for a row of {change.table.id}; {EXPECTED}")
+                raise DataError(
+                    f"event processor {name} gave a {type(row).__name__} for a row of "
+                    f"{change.table.id}; {EXPECTED}"
+                )
             for image in (row.before, row.after):
-                if image is not None and not (isinstance(image, Mapping) and CELLS.issuperset(map(type, image.values()))):
+                if image is not None and not (
+                    isinstance(image, Mapping) and CELLS.issuperset(map(type, image.values()))
+                ):
                     _check_cells(name, row, image)
             made.append(row)
         return made
@@ -63,13 +80,18 @@ def _guarded(name: str, process: Callable[[RowChange], object]) -> Processor:
 
 
 def _check_cells(name: str, row: RowChange, image: object) -> None:
-    """Raises DataError for what is no row, and for a cell that is neither text, of a subclass of str perhaps, nor NULL."""
+    """Raises DataError for what is no row, and for a cell that is neither text, of a subclass of
+    str perhaps, nor NULL."""
     if not isinstance(image, Mapping):
-        raise DataError(f"event processor {name} gave a {type(image).__name__} as a row of {row.table.id}; expected a dict of cells")
+        raise DataError(
+            f"event processor {name} gave a {type(image).__name__} as a row of {row.table.id}; "
+            "expected a dict of cells"
+        )
     for column, cell in image.items():
         if not (cell is None or isinstance(cell, str)):
             raise DataError(
-                f"event processor {name} gave a {type(cell).__name__} in column {column} of a row of {row.table.id}; expected text or None"
+                f"event processor {name} gave a {type(cell).__name__} in column {column} of a row "
+                f"of {row.table.id}; expected text or None"
             )
 
 

@@ -1,4 +1,5 @@
-"""An event processor: test orders are left out, and each closed order is written to a table of closed orders as well.
+"""An event processor: test orders are left out, and each closed order is written to a table of
+closed orders as well.
 
     consumer.eventProcessor.className=shop_rules:change
 

@@ -1,4 +1,5 @@
-"""exampleLines: a row as tab-separated fields, `INSERT shop.orders id=7 note=` and so on; NULL is a name without `=`.
+"""exampleLines: a row as tab-separated fields, `INSERT shop.orders id=7 note=` and so on; NULL is a
+name without `=`.
 
 An example of a format from another package. It is read and written, so it is a `cdcbus.Converter`.
 """
@@ -16,7 +17,12 @@ class ExampleLines:
     def to_bytes(self, change: RowChange) -> bytes:
         """One line."""
         row: Row = (change.before if change.op is Op.DELETE else change.after) or {}
-        fields = [change.op.value, quote(change.table.id.schema), quote(change.table.id.table), *map(_field, row.items())]
+        fields = [
+            change.op.value,
+            quote(change.table.id.schema),
+            quote(change.table.id.table),
+            *map(_field, row.items()),
+        ]
         return "\t".join(fields).encode()
 
     def from_bytes(self, value: bytes) -> list[RowChange]:
@@ -26,7 +32,10 @@ class ExampleLines:
             row = dict(map(_cell, fields))
             return [_change(Op(op), TableId(unquote(schema), unquote(table)), row)]
         except ValueError as error:
-            raise ConversionError("not an exampleLines record: an operation, a schema, a table and fields were expected") from error
+            raise ConversionError(
+                "not an exampleLines record: an operation, a schema, a table and fields were "
+                "expected"
+            ) from error
 
 
 def _change(op: Op, name: TableId, row: dict[str, Cell]) -> RowChange:

@@ -1,4 +1,5 @@
-"""The ways to people: mail, webhook, a command. Each either has a notice accepted, or says in a sentence why not."""
+"""The ways to people: mail, webhook, a command. Each either has a notice accepted, or says in a
+sentence why not."""
 
 from __future__ import annotations
 
@@ -40,8 +41,8 @@ class Receiver:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is sent: a line, and all that is known. `receivers`: the task's people; who has an address gets mail besides those of the
-    settings."""
+    """What is sent: a line, and all that is known. `receivers`: the task's people; who has an
+    address gets mail besides those of the settings."""
 
     subject: str
     fields: Mapping[str, Any]
@@ -50,7 +51,10 @@ class Message:
     @property
     def json(self) -> bytes:
         """For programs."""
-        people = [{"realName": each.real_name, "email": each.email, "phone": each.phone} for each in self.receivers]
+        people = [
+            {"realName": each.real_name, "email": each.email, "phone": each.phone}
+            for each in self.receivers
+        ]
         return orjson.dumps({"subject": self.subject, **self.fields, "receivers": people})
 
 
@@ -59,7 +63,8 @@ class Channel(Protocol):
     def name(self) -> str: ...
 
     def send(self, message: Message) -> str:
-        """Returns once the message is accepted; a sentence about who refused it all the same, else empty. Raises NotAccepted."""
+        """Returns once the message is accepted; a sentence about who refused it all the same,
+        else empty. Raises NotAccepted."""
         ...
 
 
@@ -82,9 +87,13 @@ class Mail:
         receivers = list(names)
         where = f"mail server {self.host}:{self.port}"
         if not receivers:
-            raise NotAccepted("nobody gets mail: set alarm.smtp.to, or receiver[i].email of the task")
+            raise NotAccepted(
+                "nobody gets mail: set alarm.smtp.to, or receiver[i].email of the task"
+            )
         try:
-            mail = self._mail(message, ", ".join(formataddr((name, address)) for address, name in names.items()))
+            mail = self._mail(
+                message, ", ".join(formataddr((name, address)) for address, name in names.items())
+            )
             with self._connected() as server:
                 if self.tls == "starttls":
                     server.starttls(context=ssl.create_default_context())
@@ -92,12 +101,15 @@ class Mail:
                     server.login(self.user, self.password)
                 refused = server.send_message(mail, self.sender, receivers)
         except ValueError as error:
-            raise NotAccepted("alarm.smtp.from, alarm.smtp.to or receiver[i] is no mail address") from error
+            raise NotAccepted(
+                "alarm.smtp.from, alarm.smtp.to or receiver[i] is no mail address"
+            ) from error
         except smtplib.SMTPRecipientsRefused as error:
             raise NotAccepted(f"{where} refuses {', '.join(error.recipients)}") from error
         except smtplib.SMTPAuthenticationError as error:
             raise NotAccepted(
-                f"{where} refuses user {self.user} ({error.smtp_code}): check alarm.smtp.user and alarm.smtp.password"
+                f"{where} refuses user {self.user} ({error.smtp_code}): check alarm.smtp.user and "
+                "alarm.smtp.password"
             ) from error
         except smtplib.SMTPResponseException as error:
             raise NotAccepted(f"{where} answers {error.smtp_code}") from error
@@ -110,12 +122,22 @@ class Mail:
     def _mail(self, message: Message, receivers: str) -> EmailMessage:
         mail = EmailMessage()
         mail["Subject"], mail["From"], mail["To"] = message.subject, self.sender, receivers
-        mail.set_content("\n".join([message.subject, "", *(f"{name}: {value}" for name, value in message.fields.items())]))
+        mail.set_content(
+            "\n".join(
+                [
+                    message.subject,
+                    "",
+                    *(f"{name}: {value}" for name, value in message.fields.items()),
+                ]
+            )
+        )
         return mail
 
     def _connected(self) -> smtplib.SMTP:
         if self.tls == "tls":
-            return smtplib.SMTP_SSL(self.host, self.port, timeout=ANSWER_SECONDS, context=ssl.create_default_context())
+            return smtplib.SMTP_SSL(
+                self.host, self.port, timeout=ANSWER_SECONDS, context=ssl.create_default_context()
+            )
         return smtplib.SMTP(self.host, self.port, timeout=ANSWER_SECONDS)
 
 
@@ -128,7 +150,8 @@ class _NoRedirect(HTTPRedirectHandler):
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """An address, which is a secret: who knows it may post there. Only an answer 2xx is an acceptance."""
+    """An address, which is a secret: who knows it may post there. Only an answer 2xx is an
+    acceptance."""
 
     url: str
     name: str = "webhook"
@@ -136,20 +159,26 @@ class Webhook:
     def send(self, message: Message) -> str:
         where = f"webhook at {urlsplit(self.url).hostname}"
         try:
-            request = Request(self.url, message.json, {"Content-Type": "application/json", "User-Agent": "cdcbus"})
+            request = Request(
+                self.url, message.json, {"Content-Type": "application/json", "User-Agent": "cdcbus"}
+            )
             build_opener(_NoRedirect).open(request, timeout=ANSWER_SECONDS).close()
         except HTTPError as error:
             error.close()
             raise NotAccepted(f"{where} answers {error.code}") from error
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
-            raise NotAccepted(f"{where} cannot be reached: {getattr(reason, 'strerror', None) or type(reason).__name__}") from error
+            raise NotAccepted(
+                f"{where} cannot be reached: "
+                f"{getattr(reason, 'strerror', None) or type(reason).__name__}"
+            ) from error
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command, split as a shell does but without one, with the JSON on its input. Only exit code 0 within `seconds` is an acceptance."""
+    """A command, split as a shell does but without one, with the JSON on its input. Only exit
+    code 0 within `seconds` is an acceptance."""
 
     command: str
     seconds: float = COMMAND_SECONDS
@@ -159,23 +188,32 @@ class Command:
         try:
             words = shlex.split(self.command)
             process = subprocess.Popen(
-                words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+                words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
             )
         except (OSError, ValueError, IndexError) as error:
-            raise NotAccepted(f"alarm.exec.command cannot be run: {getattr(error, 'strerror', None) or error}") from error
+            raise NotAccepted(
+                f"alarm.exec.command cannot be run: {getattr(error, 'strerror', None) or error}"
+            ) from error
         with process:
             try:
                 process.communicate(message.json + b"\n", self.seconds)
             except subprocess.TimeoutExpired as error:
                 os.killpg(process.pid, signal.SIGKILL)
-                raise NotAccepted(f"alarm.exec.command has not ended within {self.seconds:g} s; it was killed") from error
+                raise NotAccepted(
+                    f"alarm.exec.command has not ended within {self.seconds:g} s; it was killed"
+                ) from error
         if process.returncode:
             raise NotAccepted(f"alarm.exec.command has ended with code {process.returncode}")
         return ""
 
 
 def channels_of(settings: Mapping[str, Any]) -> list[Channel]:
-    """Those that the settings name, in the order in which they are tried. `settings`: the typed values of all `alarm.*`."""
+    """Those that the settings name, in the order in which they are tried. `settings`: the typed
+    values of all `alarm.*`."""
     found: list[Channel] = []
     if settings["alarm.smtp.host"]:
         found.append(
@@ -196,8 +234,11 @@ def channels_of(settings: Mapping[str, Any]) -> list[Channel]:
     return found
 
 
-def deliver(channels: Sequence[Channel], message: Message, complain: Callable[[str], None]) -> str | None:
-    """The name of the first channel that accepts the message, None where none does; `complain` is told of each that does not."""
+def deliver(
+    channels: Sequence[Channel], message: Message, complain: Callable[[str], None]
+) -> str | None:
+    """The name of the first channel that accepts the message, None where none does; `complain`
+    is told of each that does not."""
     for channel in channels:
         try:
             if refused := channel.send(message):

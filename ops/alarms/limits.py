@@ -1,4 +1,5 @@
-"""From when on something is an alarm: what the settings say for all tasks, and a task's text for its own."""
+"""From when on something is an alarm: what the settings say for all tasks, and a task's text for
+its own."""
 
 from __future__ import annotations
 
@@ -18,10 +19,11 @@ from cdcbus.tasks.zookeeper.task_configs import Dist
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """A limit below 1 is none. `lag_records`: such a lag for `lag_records_hold_seconds`. `hold_seconds`: for how long other conditions must
-    last, and how long an alarm must be gone to be over. `repeat_seconds`: between two notices of the same alarm. `recoveries`: how often an
-    hour a stuck task is started again. `windows`: when notices are sent, minutes of the day by this machine's clock; none: always.
-    `receivers`: the task's people."""
+    """A limit below 1 is none. `lag_records`: such a lag for `lag_records_hold_seconds`.
+    `hold_seconds`: for how long other conditions must last, and how long an alarm must be gone
+    to be over. `repeat_seconds`: between two notices of the same alarm. `recoveries`: how often
+    an hour a stuck task is started again. `windows`: when notices are sent, minutes of the day
+    by this machine's clock; none: always. `receivers`: the task's people."""
 
     lag_records: int = 10_000
     lag_records_hold_seconds: int = 60
@@ -38,17 +40,19 @@ class Limits:
     receivers: tuple[Receiver, ...] = ()
 
     def is_in_window(self, now: float) -> bool:
-        """Whether notices are sent at this time. A window that ends before it begins is one over midnight."""
+        """Whether notices are sent at this time. A window that ends before it begins is one over
+        midnight."""
         local = time.localtime(now)
         minute = local.tm_hour * 60 + local.tm_min
         return not self.windows or any(
-            begin <= minute < end if begin < end else minute >= begin or minute < end for begin, end in self.windows
+            begin <= minute < end if begin < end else minute >= begin or minute < end
+            for begin, end in self.windows
         )
 
 
 def limits_of(dist: Dist, settings: Mapping[str, Any], environ: Mapping[str, str]) -> Limits:
-    """The limits of a task. `settings`: the typed values of all `alarm.*`, which the task's own go before. Raises ConfigError for a value
-    that cannot be used."""
+    """The limits of a task. `settings`: the typed values of all `alarm.*`, which the task's own
+    go before. Raises ConfigError for a value that cannot be used."""
 
     def own(name: str, fields: Mapping[str, Any], field: str) -> Any:
         key = KEYS[name]
@@ -57,7 +61,10 @@ def limits_of(dist: Dist, settings: Mapping[str, Any], environ: Mapping[str, str
         try:
             return key.kind.read(interpolate(text, environ)) if text else None
         except ValueError as error:
-            raise ConfigError(f"{name}: wrong value; expected {key.kind.expected}; example: {name}={key.kind.example}") from error
+            raise ConfigError(
+                f"{name}: wrong value; expected {key.kind.expected}; example: "
+                f"{name}={key.kind.example}"
+            ) from error
 
     consumer = dist.get("consumer")
     consumer = consumer if isinstance(consumer, dict) else {}
@@ -65,7 +72,9 @@ def limits_of(dist: Dist, settings: Mapping[str, Any], environ: Mapping[str, str
     alarm = {**settings, **{name: value for name, value in given.items() if value is not None}}
     check_seconds = own("positionCheckInterval", dist, "positionCheckInterval")
     return Limits(
-        lag_records=own("alarmPositionCount", dist, "alarmPositionCount") if check_seconds >= 1 else 0,
+        lag_records=own("alarmPositionCount", dist, "alarmPositionCount")
+        if check_seconds >= 1
+        else 0,
         lag_records_hold_seconds=check_seconds,
         lag_seconds=alarm["alarm.lagSeconds"],
         stuck_seconds=alarm["alarm.stuckSeconds"],
@@ -90,6 +99,11 @@ def _receivers(value: Any, environ: Mapping[str, str]) -> tuple[Receiver, ...]:
         except ValueError as error:
             raise ConfigError(f"receiver[i].{field}: {error}") from error
 
-    people = [person for person in value if isinstance(person, dict)] if isinstance(value, list) else []
-    found = [Receiver(part(person, "realName"), part(person, "email"), part(person, "phone")) for person in people]
+    people = (
+        [person for person in value if isinstance(person, dict)] if isinstance(value, list) else []
+    )
+    found = [
+        Receiver(part(person, "realName"), part(person, "email"), part(person, "phone"))
+        for person in people
+    ]
     return tuple(each for each in found if each != Receiver())

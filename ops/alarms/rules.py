@@ -1,4 +1,5 @@
-"""What is wrong with a task now: conditions, each a pure function of what was seen of it and of its limits."""
+"""What is wrong with a task now: conditions, each a pure function of what was seen of it and of
+its limits."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ LATE_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A task as it was seen at `now`, epoch seconds. `is_wanted`: operators want it to work. `told_seconds`: since its process told of
-    itself last; None: never."""
+    """A task as it was seen at `now`, epoch seconds. `is_wanted`: operators want it to work.
+    `told_seconds`: since its process told of itself last; None: never."""
 
     now: float
     state: State
@@ -32,7 +33,8 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something that is wrong. It becomes an alarm once it has lasted `hold_seconds`, which is told of again every `repeat_seconds`."""
+    """Something that is wrong. It becomes an alarm once it has lasted `hold_seconds`, which is
+    told of again every `repeat_seconds`."""
 
     rule: str
     sentence: str
@@ -46,29 +48,53 @@ def conditions(seen: Seen, limits: Limits) -> list[Condition]:
 
 
 def _conditions(seen: Seen, limits: Limits) -> Iterator[Condition]:
-    def condition(rule: str, sentence: str, hold: float = limits.hold_seconds, repeat: float = limits.repeat_seconds) -> Condition:
+    def condition(
+        rule: str,
+        sentence: str,
+        hold: float = limits.hold_seconds,
+        repeat: float = limits.repeat_seconds,
+    ) -> Condition:
         return Condition(rule, sentence, hold, repeat)
 
     reason = seen.reason[:LONGEST_REASON]
     if seen.state is State.ERROR:
-        yield condition("error", f"it has stopped by an error and waits for a person: {reason or 'no reason is known'}", 0)
+        yield condition(
+            "error",
+            f"it has stopped by an error and waits for a person: {reason or 'no reason is known'}",
+            0,
+        )
     elif seen.state is State.RETRYING:
         yield condition("retrying", f"it does not get on and tries again: {reason}")
     elif seen.state is State.STARTING and seen.is_wanted:
-        yield condition("starting", f"it is wanted and not at work yet{f': {reason}' if reason else ''}", START_HOLDS * limits.hold_seconds)
-    if seen.state not in (State.WORKING, State.RETRYING) or seen.stat is None or seen.told_seconds is None:
+        yield condition(
+            "starting",
+            f"it is wanted and not at work yet{f': {reason}' if reason else ''}",
+            START_HOLDS * limits.hold_seconds,
+        )
+    if (
+        seen.state not in (State.WORKING, State.RETRYING)
+        or seen.stat is None
+        or seen.told_seconds is None
+    ):
         return
     if seen.told_seconds >= SILENT_SECONDS:
-        yield condition("silent", f"its process has told nothing of itself for {seen.told_seconds:.0f} s", 0)
+        yield condition(
+            "silent", f"its process has told nothing of itself for {seen.told_seconds:.0f} s", 0
+        )
         return
     yield from _of_work(seen, seen.stat, limits, condition)
 
 
-def _of_work(seen: Seen, stat: Stat, limits: Limits, condition: Callable[..., Condition]) -> Iterator[Condition]:
+def _of_work(
+    seen: Seen, stat: Stat, limits: Limits, condition: Callable[..., Condition]
+) -> Iterator[Condition]:
     if stat.target_lost:
         yield condition("target-behind", stat.target_lost, 0)
     if stat.late_records and seen.now - stat.late_at < LATE_SECONDS:
-        sentence = f"{stat.late_records:,} records were left out: a process that had lost its fetch task's lock has sent them late"
+        sentence = (
+            f"{stat.late_records:,} records were left out: a process that had lost its "
+            "fetch task's lock has sent them late"
+        )
         yield condition("late-records", sentence, 0)
     if stat.skipped:
         yield condition("skipped", stat.skipped, 0)
@@ -76,21 +102,44 @@ def _of_work(seen: Seen, stat: Stat, limits: Limits, condition: Callable[..., Co
         sentence = f"{stat.lag_records:,} records behind, the limit is {limits.lag_records:,}"
         yield condition("lag-records", sentence, limits.lag_records_hold_seconds)
     if 0 < limits.lag_seconds <= (stat.lag_seconds or 0):
-        yield condition("lag-seconds", f"{stat.lag_seconds:,.0f} s behind, the limit is {limits.lag_seconds:,}")
+        yield condition(
+            "lag-seconds", f"{stat.lag_seconds:,.0f} s behind, the limit is {limits.lag_seconds:,}"
+        )
     if 0 < limits.stuck_seconds <= stat.batch_seconds:
-        yield condition("batch", f"the batch at hand has been applied for {stat.batch_seconds:,.0f} s: look for locks at the target", 0)
+        yield condition(
+            "batch",
+            f"the batch at hand has been applied for {stat.batch_seconds:,.0f} s: look for locks "
+            "at the target",
+            0,
+        )
     elif 0 < limits.stuck_seconds <= stat.still_seconds:
-        yield condition("position", f"its position has not moved for {stat.still_seconds:,.0f} s, though there is more to read", 0)
+        yield condition(
+            "position",
+            f"its position has not moved for {stat.still_seconds:,.0f} s, though there is more to "
+            "read",
+            0,
+        )
     if 0 < limits.idle_seconds <= (stat.idle_seconds or 0):
-        sentence = f"no row has come for {stat.idle_seconds:,.0f} s, the limit is {limits.idle_seconds:,}"
+        sentence = (
+            f"no row has come for {stat.idle_seconds:,.0f} s, the limit is {limits.idle_seconds:,}"
+        )
         yield condition("idle", sentence, 0, limits.idle_repeat_seconds)
     for source, beat_seconds in stat.beats.items() if limits.heartbeat_seconds > 0 else ():
         silent = seen.now + (stat.skew_seconds or 0.0) - beat_seconds
         if silent >= limits.heartbeat_seconds:
-            sentence = f"the last heartbeat of source {source or '?'} was written {silent:,.0f} s ago; others may still come"
+            sentence = (
+                f"the last heartbeat of source {source or '?'} was written {silent:,.0f} s "
+                "ago; others may still come"
+            )
             yield condition(f"heartbeat {source}".strip(), sentence)
-    if stat.retention_seconds and 0 < limits.retention_percent <= 100 * (stat.lag_seconds or 0) / stat.retention_seconds:
+    if (
+        stat.retention_seconds
+        and 0 < limits.retention_percent <= 100 * (stat.lag_seconds or 0) / stat.retention_seconds
+    ):
         kept = f"what it has to read is kept for {stat.retention_seconds / 3600:,.1f} h"
-        yield condition("retention", f"{stat.lag_seconds:,.0f} s behind, and {kept}; keep it for longer, or rows are lost")
+        yield condition(
+            "retention",
+            f"{stat.lag_seconds:,.0f} s behind, and {kept}; keep it for longer, or rows are lost",
+        )
     if 0 < limits.retention_percent <= 100 * (stat.kept_unread or 0):
         yield condition("retention-bytes", f"{stat.kept_place}; keep more, or rows are lost")

@@ -25,8 +25,14 @@ def duration_seconds(text: str) -> float:
 
 
 def silence(client: KazooClient, task_id: str, seconds: float, by: str) -> Silence:
-    """From now on nothing is told of the task for so long; 0: it is told of again. In the audit. Raises as all that asks ZooKeeper."""
+    """From now on nothing is told of the task for so long; 0: it is told of again. In the audit.
+    Raises as all that asks ZooKeeper."""
     ordered = Silence(time.time() + seconds, by) if seconds else Silence()
-    with audited(client, by, f"alarm silence {seconds:g} s" if seconds else "alarm silence off", f"task {task_id}"):
+    with audited(
+        client,
+        by,
+        f"alarm silence {seconds:g} s" if seconds else "alarm silence off",
+        f"task {task_id}",
+    ):
         AlarmNodes(client).put_silence(task_id, ordered if seconds else None)
     return ordered

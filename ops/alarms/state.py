@@ -1,4 +1,5 @@
-"""From conditions to notices: an alarm is raised once, told of again after a while, and over once. Pure; kept in ZooKeeper by `store`."""
+"""From conditions to notices: an alarm is raised once, told of again after a while, and over
+once. Pure; kept in ZooKeeper by `store`."""
 
 from __future__ import annotations
 
@@ -18,8 +19,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """A condition that was seen, at times in epoch seconds. `since`: seen first; `raised_at`: became an alarm, 0: not yet; `told_at`: last
-    told of; `gone_at`: since when it has not been seen, 0: it is there. `times`: how often it was told of."""
+    """A condition that was seen, at times in epoch seconds. `since`: seen first; `raised_at`:
+    became an alarm, 0: not yet; `told_at`: last told of; `gone_at`: since when it has not been
+    seen, 0: it is there. `times`: how often it was told of."""
 
     sentence: str
     since: float
@@ -42,18 +44,28 @@ class Notice:
 
 
 def step(
-    alarms: Mapping[str, Alarm], found: Iterable[Condition], now: float, clear_seconds: float, is_quiet: bool
+    alarms: Mapping[str, Alarm],
+    found: Iterable[Condition],
+    now: float,
+    clear_seconds: float,
+    is_quiet: bool,
 ) -> tuple[dict[str, Alarm], list[Notice]]:
-    """The alarms after another look, by rule, and what is to be told now. While it `is_quiet` nothing is: what is still so afterwards is
-    told then."""
+    """The alarms after another look, by rule, and what is to be told now. While it `is_quiet`
+    nothing is: what is still so afterwards is told then."""
     after: dict[str, Alarm] = {}
     notices: list[Notice] = []
     for condition in found:
-        alarm = replace(alarms.get(condition.rule) or Alarm("", now), sentence=condition.sentence, gone_at=0.0)
+        alarm = replace(
+            alarms.get(condition.rule) or Alarm("", now), sentence=condition.sentence, gone_at=0.0
+        )
         kind = None if is_quiet else _due(alarm, condition, now)
         if kind is not None:
-            alarm = replace(alarm, raised_at=alarm.raised_at or now, told_at=now, times=alarm.times + 1)
-            notices.append(Notice(kind, condition.rule, alarm.sentence, alarm.since, now, alarm.times))
+            alarm = replace(
+                alarm, raised_at=alarm.raised_at or now, told_at=now, times=alarm.times + 1
+            )
+            notices.append(
+                Notice(kind, condition.rule, alarm.sentence, alarm.since, now, alarm.times)
+            )
         after[condition.rule] = alarm
     for rule, alarm in alarms.items():
         if rule in after or not alarm.raised_at:
@@ -62,7 +74,9 @@ def step(
         if is_quiet or now - gone.gone_at < clear_seconds:
             after[rule] = gone
         else:
-            notices.append(Notice(Kind.CLEARED, rule, alarm.sentence, alarm.since, now, alarm.times))
+            notices.append(
+                Notice(Kind.CLEARED, rule, alarm.sentence, alarm.since, now, alarm.times)
+            )
     return after, notices
 
 

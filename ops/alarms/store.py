@@ -1,8 +1,10 @@
 """The alarms of a task in ZooKeeper, so that whichever node has the task next goes on with them.
 
-/datas/task/<id>/alarm           alarms, notices that nobody has accepted yet, the last ones that were, restarts; written by the node that
+/datas/task/<id>/alarm           alarms, notices that nobody has accepted yet, the last ones that
+                                 were, restarts; written by the node that
                                  watches the task, each write naming the version it expects
-/datas/task/<id>/alarm/silence   until when nothing is told of it, and who said so; written by `alarm silence`
+/datas/task/<id>/alarm/silence   until when nothing is told of it, and who said so; written by
+                                 `alarm silence`
 """
 
 from __future__ import annotations
@@ -35,8 +37,9 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class TaskAlarms:
-    """What is known of a task's alarms. `alarms`: by rule. `waiting`: notices that nobody has accepted yet, oldest first; `sent`: the last
-    ones that somebody has. `restarts`: when the task was started again as it was stuck, epoch seconds."""
+    """What is known of a task's alarms. `alarms`: by rule. `waiting`: notices that nobody has
+    accepted yet, oldest first; `sent`: the last ones that somebody has. `restarts`: when the
+    task was started again as it was stuck, epoch seconds."""
 
     alarms: Mapping[str, Alarm] = field(default_factory=dict)
     waiting: tuple[Notice, ...] = ()
@@ -49,7 +52,8 @@ class TaskAlarms:
         return {rule: alarm for rule, alarm in self.alarms.items() if alarm.raised_at}
 
     def told_by(self, rule: str) -> str:
-        """Which channel has accepted the last notice of an alarm; empty where none was told lately, NOBODY while nobody has."""
+        """Which channel has accepted the last notice of an alarm; empty where none was told
+        lately, NOBODY while nobody has."""
         if any(notice.rule == rule for notice in self.waiting):
             return NOBODY
         return next((sent.by for sent in reversed(self.sent) if sent.notice.rule == rule), "")
@@ -73,12 +77,14 @@ class AlarmNodes:
         self._client = client
 
     def get(self, task_id: str) -> tuple[TaskAlarms, int]:
-        """The alarms, and the version of their node, -1 where there is none yet. What is damaged counts as nothing."""
+        """The alarms, and the version of their node, -1 where there is none yet. What is damaged
+        counts as nothing."""
         node = get_node(self._client, _path(task_id))
         return (TaskAlarms(), -1) if node is None else (_read(node.fields), node.version)
 
     def put(self, task_id: str, alarms: TaskAlarms, version: int) -> int | None:
-        """Writes them if the node still has this version; its new version, or None where somebody else has written."""
+        """Writes them if the node still has this version; its new version, or None where
+        somebody else has written."""
         data = orjson.dumps(asdict(alarms))
         with reported(_path(task_id)):
             try:
@@ -86,13 +92,18 @@ class AlarmNodes:
                     answer(self._client.create_async(_path(task_id), data))
                     return 0
                 return int(answer(self._client.set_async(_path(task_id), data, version)).version)
-            except (BadVersionError, NodeExistsError, NoNodeError):  # the last: the task was removed
+            # the last: the task was removed
+            except (BadVersionError, NodeExistsError, NoNodeError):
                 return None
 
     def silence(self, task_id: str) -> Silence:
         node = get_node(self._client, f"{_path(task_id)}/silence")
         until = None if node is None else node.real("until")
-        return Silence() if node is None or not _is_time(until) else Silence(until or 0.0, node.text("by"))
+        return (
+            Silence()
+            if node is None or not _is_time(until)
+            else Silence(until or 0.0, node.text("by"))
+        )
 
     def put_silence(self, task_id: str, silence: Silence | None) -> None:
         if silence is None:
@@ -110,7 +121,9 @@ def _read(fields: Mapping[str, Any]) -> TaskAlarms:
         return TaskAlarms(
             {rule: _alarm(alarm) for rule, alarm in fields.get("alarms", {}).items()},
             tuple(_notice(notice) for notice in fields.get("waiting", ())),
-            tuple(Sent(_notice(sent["notice"]), str(sent["by"])) for sent in fields.get("sent", ())),
+            tuple(
+                Sent(_notice(sent["notice"]), str(sent["by"])) for sent in fields.get("sent", ())
+            ),
             tuple(map(float, fields.get("restarts", ()))),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -119,7 +132,9 @@ def _read(fields: Mapping[str, Any]) -> TaskAlarms:
 
 def _alarm(fields: Mapping[str, Any]) -> Alarm:
     alarm = Alarm(**fields)
-    _check((alarm.sentence,), (alarm.since, alarm.raised_at, alarm.told_at, alarm.gone_at, alarm.times))
+    _check(
+        (alarm.sentence,), (alarm.since, alarm.raised_at, alarm.told_at, alarm.gone_at, alarm.times)
+    )
     return alarm
 
 

@@ -1,8 +1,9 @@
 """A node's look at tasks: what is wrong with them, what is to be told, and to whom it was.
 
-Each task is watched by the node that has it; those that no node has, by the first of the nodes that are there. What is to be told is
-written to ZooKeeper before it is sent, and that it was accepted after: a node that takes over tells nothing twice, but for a notice that
-was on its way when the node before it died.
+Each task is watched by the node that has it; those that no node has, by the first of the nodes that
+are there. What is to be told is written to ZooKeeper before it is sent, and that it was accepted
+after: a node that takes over tells nothing twice, but for a notice that was on its way when the
+node before it died.
 """
 
 from __future__ import annotations
@@ -76,23 +77,41 @@ class Watch:
             except CdcError as error:
                 self._complain(task_id, str(error))
             except Exception as error:  # of this task: the others are watched all the same
-                self._complain(task_id, f"task {task_id} is not watched: unexpected {type(error).__name__}; please report it")
+                self._complain(
+                    task_id,
+                    f"task {task_id} is not watched: unexpected {type(error).__name__}; please "
+                    "report it",
+                )
 
     def _look_at(self, tasks: TaskNodes, task_id: str) -> None:
         status = explained(self.client, status_of(tasks, task_id))
         nodes, now = AlarmNodes(self.client), time.time()
         before, version = nodes.get(task_id)
-        if status.state in (State.NEW, State.STOPPED, State.DONE) and not before.alarms and not before.waiting:
+        if (
+            status.state in (State.NEW, State.STOPPED, State.DONE)
+            and not before.alarms
+            and not before.waiting
+        ):
             return
         limits = self._limits(task_id)
         seen = _seen(status, _is_wanted(tasks, task_id), now)
         is_quiet = now < nodes.silence(task_id).until or not limits.is_in_window(now)
-        alarms, notices = step(before.alarms, conditions(seen, limits), now, limits.hold_seconds, is_quiet)
-        is_restarted = any(notice.rule in RECOVERED_BY_RESTART and notice.kind is not Kind.CLEARED for notice in notices)
+        alarms, notices = step(
+            before.alarms, conditions(seen, limits), now, limits.hold_seconds, is_quiet
+        )
+        is_restarted = any(
+            notice.rule in RECOVERED_BY_RESTART and notice.kind is not Kind.CLEARED
+            for notice in notices
+        )
         restarts = tuple(at for at in before.restarts if now - at < HOUR_SECONDS)
         is_restarted = is_restarted and len(restarts) < limits.recoveries and not status.is_by_hand
         waiting = (*before.waiting, *notices)[-WAITING_KEPT:]
-        after = replace(before, alarms=alarms, waiting=waiting, restarts=(*restarts, now) if is_restarted else restarts)
+        after = replace(
+            before,
+            alarms=alarms,
+            waiting=waiting,
+            restarts=(*restarts, now) if is_restarted else restarts,
+        )
         if after != before:
             written = nodes.put(task_id, after, version)
             if written is None:  # another node watches it by now
@@ -101,23 +120,44 @@ class Watch:
         for notice in notices:
             self._log(task_id, notice, status.state)
         if is_restarted:
-            LOG.warning("task %s is started again, as it is stuck (%d of %d an hour)", task_id, len(restarts) + 1, limits.recoveries)
-            tasks.want(task_id, is_working=True, by=f"node {self.node_id}, as the task is stuck", what="task restart")
+            LOG.warning(
+                "task %s is started again, as it is stuck (%d of %d an hour)",
+                task_id,
+                len(restarts) + 1,
+                limits.recoveries,
+            )
+            tasks.want(
+                task_id,
+                is_working=True,
+                by=f"node {self.node_id}, as the task is stuck",
+                what="task restart",
+            )
         if after.waiting:
             self._send(nodes, task_id, after, version, limits, status.state)
 
-    def _send(self, nodes: AlarmNodes, task_id: str, known: TaskAlarms, version: int, limits: Limits, state: State) -> None:
+    def _send(
+        self,
+        nodes: AlarmNodes,
+        task_id: str,
+        known: TaskAlarms,
+        version: int,
+        limits: Limits,
+        state: State,
+    ) -> None:
         if time.time() < self._again_at.get(task_id, 0.0):
             return
         left, sent = list[Notice](), list(known.sent)
         for notice in known.waiting:
-            by = None if left else self._sent_by(task_id, notice, limits, state)  # none overtakes another
+            # none overtakes another
+            by = None if left else self._sent_by(task_id, notice, limits, state)
             if by is None:
                 left.append(notice)
             else:
                 sent.append(Sent(notice, by))
         if len(left) < len(known.waiting):
-            nodes.put(task_id, replace(known, waiting=tuple(left), sent=tuple(sent[-SENT_KEPT:])), version)
+            nodes.put(
+                task_id, replace(known, waiting=tuple(left), sent=tuple(sent[-SENT_KEPT:])), version
+            )
         self._again_at[task_id] = time.time() + AGAIN_SECONDS if left else 0.0
 
     def _sent_by(self, task_id: str, notice: Notice, limits: Limits, state: State) -> str | None:
@@ -126,10 +166,19 @@ class Watch:
             return "log" if self.settings["alarm.log"] else "nobody"
         message = message_of(task_id, notice, self.node_id, state, limits.receivers)
         by = deliver(
-            self.channels, message, lambda sentence: self._complain(f"{task_id} {sentence}", f"alarm of task {task_id}: {sentence}")
+            self.channels,
+            message,
+            lambda sentence: self._complain(
+                f"{task_id} {sentence}", f"alarm of task {task_id}: {sentence}"
+            ),
         )
         if by is None:
-            LOG.warning("alarm of task %s (%s %s) was accepted by nobody; it is sent again", task_id, notice.rule, notice.kind)
+            LOG.warning(
+                "alarm of task %s (%s %s) was accepted by nobody; it is sent again",
+                task_id,
+                notice.rule,
+                notice.kind,
+            )
         return by
 
     def _log(self, task_id: str, notice: Notice, state: State) -> None:
@@ -140,9 +189,13 @@ class Watch:
     def _limits(self, task_id: str) -> Limits:
         """As the task says; where that cannot be read, as the settings do."""
         try:
-            return limits_of(DistNodes(self.client).get(task_id) or {}, self.settings, self.bus.filling)
+            return limits_of(
+                DistNodes(self.client).get(task_id) or {}, self.settings, self.bus.filling
+            )
         except ConfigError as error:
-            self._complain(f"limits {task_id}", f"task {task_id}: {error}; its alarms are those of all tasks")
+            self._complain(
+                f"limits {task_id}", f"task {task_id}: {error}; its alarms are those of all tasks"
+            )
             return limits_of({}, self.settings, {})
 
     def _complain(self, about: str, sentence: str) -> None:
@@ -152,7 +205,9 @@ class Watch:
         self._complaints[about] = sentence
 
 
-def message_of(task_id: str, notice: Notice, node_id: str, state: State, receivers: tuple[Receiver, ...] = ()) -> Message:
+def message_of(
+    task_id: str, notice: Notice, node_id: str, state: State, receivers: tuple[Receiver, ...] = ()
+) -> Message:
     """A notice as it is sent; docs/alarms.md describes the fields."""
     fields = {
         "task": task_id,
@@ -171,7 +226,11 @@ def message_of(task_id: str, notice: Notice, node_id: str, state: State, receive
 def subject_of(task_id: str, notice: Notice, state: State) -> str:
     """In one line, whatever the sentence holds."""
     again = f" ({notice.times} times)" if notice.times > 1 else ""
-    said = f" is over; the task is {state}" if notice.kind is Kind.CLEARED else f"{again}: {notice.sentence}"
+    said = (
+        f" is over; the task is {state}"
+        if notice.kind is Kind.CLEARED
+        else f"{again}: {notice.sentence}"
+    )
     return " ".join(f"task {task_id}: {notice.rule}{said}".split())
 
 

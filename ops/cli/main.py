@@ -1,4 +1,5 @@
-"""The command line `cdcbus`: what operators type. Commands import what they need when they are called, so that help answers at once."""
+"""The command line `cdcbus`: what operators type. Commands import what they need when they are
+called, so that help answers at once."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ INTERRUPTED = 130
 
 
 class LazyGroup(click.Group):
-    """A group some of whose commands are imported when they are called: `lazy` is name -> (module:object, line in the list)."""
+    """A group some of whose commands are imported when they are called: `lazy` is name ->
+    (module:object, line in the list)."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -35,10 +37,13 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in self.lazy:
-            return click.Command(cmd_name, short_help=self.lazy[cmd_name][1])  # stands in for it in the list
+            # stands in for it in the list
+            return click.Command(cmd_name, short_help=self.lazy[cmd_name][1])
         return super().get_command(ctx, cmd_name)
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
         if name is not None and name in self.lazy:
             module, _, attribute = self.lazy[name][0].partition(":")
@@ -59,7 +64,11 @@ class Cli(LazyGroup):
         except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
             raise
         except Exception as error:
-            _fail(ctx, f"unexpected {type(error).__name__}; please report it, with what `cdcbus --debug ...` prints")
+            _fail(
+                ctx,
+                f"unexpected {type(error).__name__}; please report it, with what `cdcbus --debug "
+                "...` prints",
+            )
 
 
 def _fail(ctx: click.Context, sentence: str) -> None:
@@ -74,18 +83,45 @@ def _fail(ctx: click.Context, sentence: str) -> None:
     cls=Cli,
     context_settings={"help_option_names": ["-h", "--help"]},
     lazy={
-        "stack": ("cdcbus.ops.stack.commands:stack", "Start and stop real servers on this machine to try and test with."),
-        "config": ("cdcbus.ops.cli.commands.config:config", "Look at the settings that all tasks and commands share."),
-        "source": ("cdcbus.ops.cli.commands.source:source", "Add, list, show and test named sources."),
+        "stack": (
+            "cdcbus.ops.stack.commands:stack",
+            "Start and stop real servers on this machine to try and test with.",
+        ),
+        "config": (
+            "cdcbus.ops.cli.commands.config:config",
+            "Look at the settings that all tasks and commands share.",
+        ),
+        "source": (
+            "cdcbus.ops.cli.commands.source:source",
+            "Add, list, show and test named sources.",
+        ),
         "dlq": ("cdcbus.ops.cli.commands.dlq:dlq", "Look at dead letters, replay or drop them."),
-        "demo": ("cdcbus.ops.demo.commands:demo", "Show the whole way, from a changing database to equal copies."),
+        "demo": (
+            "cdcbus.ops.demo.commands:demo",
+            "Show the whole way, from a changing database to equal copies.",
+        ),
         "node": ("cdcbus.ops.cli.commands.node:node", "Run nodes, look at them, drain them."),
-        "topic": ("cdcbus.ops.cli.commands.topic:topic", "Look into Kafka topics: tables, row changes, lag, offsets of a time."),
-        "doctor": ("cdcbus.ops.cli.commands.doctor:doctor", "Look at each part of this installation: what is wrong, and what to do."),
-        "prepare": ("cdcbus.ops.cli.commands.prepare:prepare", "Fetch and archive what Spark needs to start fast."),
+        "topic": (
+            "cdcbus.ops.cli.commands.topic:topic",
+            "Look into Kafka topics: tables, row changes, lag, offsets of a time.",
+        ),
+        "doctor": (
+            "cdcbus.ops.cli.commands.doctor:doctor",
+            "Look at each part of this installation: what is wrong, and what to do.",
+        ),
+        "prepare": (
+            "cdcbus.ops.cli.commands.prepare:prepare",
+            "Fetch and archive what Spark needs to start fast.",
+        ),
         "audit": ("cdcbus.ops.cli.commands.audit:list_actions", "List what operators did."),
-        "alarm": ("cdcbus.ops.cli.commands.alarm:alarm", "List alarms, silence them, try the ways to people."),
-        "lineage": ("cdcbus.ops.cli.commands.lineage:lineage", "Show which source table goes where: topic, task, target table."),
+        "alarm": (
+            "cdcbus.ops.cli.commands.alarm:alarm",
+            "List alarms, silence them, try the ways to people.",
+        ),
+        "lineage": (
+            "cdcbus.ops.cli.commands.lineage:lineage",
+            "Show which source table goes where: topic, task, target table.",
+        ),
     },
 )
 @click.version_option(__version__, message="cdcbus %(version)s")
@@ -93,20 +129,30 @@ def _fail(ctx: click.Context, sentence: str) -> None:
 def main(debug: bool) -> None:
     """Change data capture: MySQL or MariaDB binlog to Kafka, Kafka to PostgreSQL, MySQL or Oracle.
 
-    A task is one .properties file; ZooKeeper keeps its position. Exit codes: 0 done, 1 an error, 2 wrong usage, 130 interrupted.
+    A task is one .properties file; ZooKeeper keeps its position. Exit codes: 0 done, 1 an error, 2
+    wrong usage, 130 interrupted.
     """
 
 
 @main.group(
     cls=LazyGroup,
     lazy={
-        "export": ("cdcbus.ops.cli.task.export:export_task", "Write a task of ZooKeeper as a task file."),
-        "import": ("cdcbus.ops.cli.task.import_:import_task", "Put tasks into ZooKeeper, from task files or porter's JSON."),
+        "export": (
+            "cdcbus.ops.cli.task.export:export_task",
+            "Write a task of ZooKeeper as a task file.",
+        ),
+        "import": (
+            "cdcbus.ops.cli.task.import_:import_task",
+            "Put tasks into ZooKeeper, from task files or porter's JSON.",
+        ),
         "new": ("cdcbus.ops.cli.task.new:new", "Write a task file, asking what it needs."),
         "start": ("cdcbus.ops.cli.task.state:start", "Have tasks run by nodes."),
         "stop": ("cdcbus.ops.cli.task.state:stop", "Have tasks stopped."),
         "restart": ("cdcbus.ops.cli.task.state:restart", "Stop tasks and start them again."),
-        "list": ("cdcbus.ops.cli.task.list:list_tasks", "List the tasks of ZooKeeper, their states and lags."),
+        "list": (
+            "cdcbus.ops.cli.task.list:list_tasks",
+            "List the tasks of ZooKeeper, their states and lags.",
+        ),
         "status": ("cdcbus.ops.cli.task.list:status", "Show how a task is."),
         "logs": ("cdcbus.ops.cli.task.list:logs", "Print the end of a task's log."),
         "clone": ("cdcbus.ops.cli.task.copy:clone", "Make a copy of a task with its positions."),
@@ -121,7 +167,8 @@ def task() -> None:
 @click.argument("word", metavar="FILE|ID")
 @bus_options
 def run(word: str, bus: BusSettings) -> None:
-    """Run the task of FILE, or task ID of ZooKeeper, here, until it is stopped by Ctrl-C or SIGTERM.
+    """Run the task of FILE, or task ID of ZooKeeper, here, until it is stopped by Ctrl-C or
+    SIGTERM.
 
     A word with / in it or .properties at its end is a file; any other too, if there is such a file.
     """
@@ -129,7 +176,8 @@ def run(word: str, bus: BusSettings) -> None:
     from cdcbus.tasks.control.named_task import inspect_named, ready_task
     from cdcbus.tasks.process_identity import end_with_node, patiently
 
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")  # other packages speak from WARNING on
+    # other packages speak from WARNING on
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("cdcbus").setLevel(logging.INFO)
     logging.getLogger("kazoo").setLevel(logging.ERROR)
     end_with_node()
@@ -145,10 +193,13 @@ def run(word: str, bus: BusSettings) -> None:
 @click.option("--strict", is_flag=True, help="Warnings are errors.")
 @json_option
 @bus_options
-def check(words: tuple[str, ...], offline: bool, strict: bool, as_json: bool, bus: BusSettings) -> None:
+def check(
+    words: tuple[str, ...], offline: bool, strict: bool, as_json: bool, bus: BusSettings
+) -> None:
     """Say what is wrong or odd in tasks and in what they connect to, and where a start would begin.
 
-    Each is a task FILE, or the ID of a task in ZooKeeper. Runs nothing and changes nothing: no position, no table, no offset of a group.
+    Each is a task FILE, or the ID of a task in ZooKeeper. Runs nothing and changes nothing: no
+    position, no table, no offset of a group.
     """
     from cdcbus.ops.cli.task.check import as_fields, check_word, print_checked
 
@@ -167,10 +218,16 @@ def check(words: tuple[str, ...], offline: bool, strict: bool, as_json: bool, bu
     cls=LazyGroup,
     lazy={
         "set": ("cdcbus.ops.cli.commands.offset:set_", "Set the stored position of a task."),
-        "reset": ("cdcbus.ops.cli.commands.offset:reset", "Set it to a time, an offset, a place; says first what that means."),
+        "reset": (
+            "cdcbus.ops.cli.commands.offset:reset",
+            "Set it to a time, an offset, a place; says first what that means.",
+        ),
         "find": ("cdcbus.ops.cli.commands.offset:find", "Find the position of a time or place."),
         "copy": ("cdcbus.ops.cli.commands.offset:copy", "Give a task the positions of another."),
-        "history": ("cdcbus.ops.cli.commands.offset:history", "Show the positions that commands have set, and who."),
+        "history": (
+            "cdcbus.ops.cli.commands.offset:history",
+            "Show the positions that commands have set, and who.",
+        ),
         "undo": ("cdcbus.ops.cli.commands.offset:undo", "Set the position that was there before."),
     },
 )
@@ -201,15 +258,27 @@ def show(task_id: str, as_json: bool, bus: BusSettings) -> None:
         client.close()
     if not stored:
         where = f"{position_path(task_id)} at {bus.zookeeper}"
-        raise PositionError(f"task {task_id} has no stored position: nothing is below {where}; check the id and the address")
+        raise PositionError(
+            f"task {task_id} has no stored position: nothing is below {where}; check the id and "
+            "the address"
+        )
     described = {path: _described(text) for path, text in stored.items()}
-    there = {path: said_by_target(task_id, bus, path.rpartition("/")[2]) for path, text in stored.items() if '"topic"' in text}
+    there = {
+        path: said_by_target(task_id, bus, path.rpartition("/")[2])
+        for path, text in stored.items()
+        if '"topic"' in text
+    }
     if as_json:
-        fields = [{"path": path, "stored": stored[path], "means": means} for path, (means, _) in described.items()]
+        fields = [
+            {"path": path, "stored": stored[path], "means": means}
+            for path, (means, _) in described.items()
+        ]
         print_json([{**each, "target": there.get(each["path"], [])} for each in fields])
     else:
         for path, (means, _) in described.items():
-            click.echo("\n  ".join(filter(None, (path, stored[path].strip(), means, *there.get(path, ())))))
+            click.echo(
+                "\n  ".join(filter(None, (path, stored[path].strip(), means, *there.get(path, ()))))
+            )
     if not all(is_good for _, is_good in described.values()):
         sys.exit(1)
 
@@ -223,7 +292,10 @@ def _described(text: str) -> tuple[str, bool]:
     try:
         if '"topic"' in text:
             lanes = kafka_positions_from_json(text)
-            return "; ".join(f"{p.topic}[{p.partition}] done up to {p.offset}, next {p.next_offset}" for p in lanes), True
+            return "; ".join(
+                f"{p.topic}[{p.partition}] done up to {p.offset}, next {p.next_offset}"
+                for p in lanes
+            ), True
         position = BinlogPosition.from_json(text)
     except PositionError as error:
         return f"unusable: {error}", False

@@ -26,12 +26,21 @@ def write_new(path: Path, text: str, force: bool, is_secret: bool = False) -> No
     """
     refuse_existing(path, force)
     try:
-        with open(path, "w" if force else "x", encoding="utf-8", newline="\n", opener=_private if is_secret else None) as file:
+        with open(
+            path,
+            "w" if force else "x",
+            encoding="utf-8",
+            newline="\n",
+            opener=_private if is_secret else None,
+        ) as file:
             if is_secret:
                 path.chmod(OWNER_ONLY)  # a file that was there keeps its rights when it is opened
             file.write(text)
     except OSError as error:
-        raise ConfigError(f"{click.format_filename(path)}: cannot be written: {error.strerror}; check its folder and rights") from error
+        raise ConfigError(
+            f"{click.format_filename(path)}: cannot be written: {error.strerror}; check its "
+            "folder and rights"
+        ) from error
 
 
 def _private(path: str, flags: int) -> int:
@@ -39,6 +48,10 @@ def _private(path: str, flags: int) -> int:
 
 
 def refuse_existing(path: Path, force: bool) -> None:
-    """Raises ConfigError when there is such a file, unless `force`: before anything is asked or read."""
+    """Raises ConfigError when there is such a file, unless `force`: before anything is asked or
+    read."""
     if path.exists() and not force:
-        raise ConfigError(f"{click.format_filename(path)}: there is such a file already; name another one, or overwrite it with --force")
+        raise ConfigError(
+            f"{click.format_filename(path)}: there is such a file already; name another one, or "
+            "overwrite it with --force"
+        )

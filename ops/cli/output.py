@@ -1,4 +1,5 @@
-"""What commands print: tables for people, whose columns any program can cut out as well, and JSON for scripts."""
+"""What commands print: tables for people, whose columns any program can cut out as well, and
+JSON for scripts."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ def print_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = [tuple(heading), *(tuple(cell or "-" for cell in row) for row in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(heading) - 1)]
     for number, row in enumerate(table):
-        line = "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        line = "  ".join(
+            [*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]
+        ).rstrip()
         click.echo(click.style(line, bold=True) if number == 0 else line)
 
 

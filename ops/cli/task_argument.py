@@ -24,7 +24,9 @@ def read_task_id(context: click.Context, parameter: click.Parameter, value: Any)
         raise click.BadParameter(f"expected {PATH_NAME.expected}") from error
 
 
-def complete_task_id(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+def complete_task_id(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
     """The ids in ZooKeeper that begin so; none where it does not answer at once."""
     import logging
 
@@ -38,12 +40,18 @@ def complete_task_id(context: click.Context, parameter: click.Parameter, incompl
         bus = read_bus_settings({"zookeeper": given} if given else {}, context.params.get("config"))
         client = connect(bus.zookeeper, COMPLETE_SECONDS, bus.zookeeper_auth)
         try:
-            return [task_id for task_id in TaskNodes(client).ids() if task_id.startswith(incomplete)]
+            return [
+                task_id for task_id in TaskNodes(client).ids() if task_id.startswith(incomplete)
+            ]
         finally:
             client.stop()
             client.close()
     return []
 
 
-def task_argument(name: str = "task_id", metavar: str = "ID", **settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    return click.argument(name, metavar=metavar, callback=read_task_id, shell_complete=complete_task_id, **settings)
+def task_argument(
+    name: str = "task_id", metavar: str = "ID", **settings: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.argument(
+        name, metavar=metavar, callback=read_task_id, shell_complete=complete_task_id, **settings
+    )

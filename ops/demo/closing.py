@@ -40,10 +40,22 @@ def print_closing(options: Options, console: Console, *, is_up: bool) -> None:
     reader = options.targets[0]
     _print_commands(
         [
-            command("stack", "zkcli", home=home, rest=("get", position_path(reader.task_id, TOPIC))),
+            command(
+                "stack", "zkcli", home=home, rest=("get", position_path(reader.task_id, TOPIC))
+            ),
             command("stack", "zkcli", home=home, rest=("get", position_path(FETCH, SCHEMA))),
-            command("stack", "kafka-console-consumer", home=home, rest=("--topic", TOPIC, "--from-beginning", "--max-messages", "3")),
-            command("stack", "sql", home=home, rest=(reader.server, f"SELECT * FROM {SCHEMA}.shelf_places LIMIT 5")),
+            command(
+                "stack",
+                "kafka-console-consumer",
+                home=home,
+                rest=("--topic", TOPIC, "--from-beginning", "--max-messages", "3"),
+            ),
+            command(
+                "stack",
+                "sql",
+                home=home,
+                rest=(reader.server, f"SELECT * FROM {SCHEMA}.shelf_places LIMIT 5"),
+            ),
             command("stack", "status", home=home),
         ],
         console,

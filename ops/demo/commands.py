@@ -23,11 +23,33 @@ def _default_home() -> Path:
 
 
 @click.command()
-@click.option("--seconds", type=click.FloatRange(1), default=30, show_default=True, metavar="N", help="How long rows change.")
-@click.option("--target", type=click.Choice(["postgresql", "mysql", "both"]), default="both", show_default=True, help="Where rows go.")
-@click.option("--seed", type=int, default=1, show_default=True, metavar="N", help="Another number, other changes.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(1),
+    default=30,
+    show_default=True,
+    metavar="N",
+    help="How long rows change.",
+)
+@click.option(
+    "--target",
+    type=click.Choice(["postgresql", "mysql", "both"]),
+    default="both",
+    show_default=True,
+    help="Where rows go.",
+)
+@click.option(
+    "--seed",
+    type=int,
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Another number, other changes.",
+)
 @click.option("--keep", is_flag=True, help="Leave servers and tasks running at the end.")
-@click.option("--stop", "only_stop", is_flag=True, help="Only stop what an earlier --keep has left running.")
+@click.option(
+    "--stop", "only_stop", is_flag=True, help="Only stop what an earlier --keep has left running."
+)
 @click.option(
     "--home",
     type=click.Path(file_okay=False, path_type=Path),
@@ -35,14 +57,32 @@ def _default_home() -> Path:
     show_default="$CDCBUS_STACK_HOME, or a folder of this user",
     help="Folder that holds the servers' data, task files and logs.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The verdict as JSON; all else goes to standard error.")
-@click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Keep what was to be seen as an SVG file.")
-def demo(seconds: float, target: str, seed: int, keep: bool, only_stop: bool, home: Path, as_json: bool, picture: Path | None) -> None:
-    """Show the whole way on real servers: rows change in a MariaDB and arrive in a PostgreSQL and another MariaDB.
+@click.option(
+    "--json", "as_json", is_flag=True, help="The verdict as JSON; all else goes to standard error."
+)
+@click.option(
+    "--picture",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Keep what was to be seen as an SVG file.",
+)
+def demo(
+    seconds: float,
+    target: str,
+    seed: int,
+    keep: bool,
+    only_stop: bool,
+    home: Path,
+    as_json: bool,
+    picture: Path | None,
+) -> None:
+    """Show the whole way on real servers: rows change in a MariaDB and arrive in a PostgreSQL and
+    another MariaDB.
 
-    Starts the servers, makes a small shop in the source, runs one task from its binlog to Kafka and one from Kafka to each target, and
-    changes rows. Meanwhile it kills each task once with SIGKILL and starts it again. At the end it compares source and targets row by
-    row: exit code 0 says that all rows are equal. Ctrl-C stops everything.
+    Starts the servers, makes a small shop in the source, runs one task from its binlog to Kafka and
+    one from Kafka to each target, and changes rows. Meanwhile it kills each task once with SIGKILL
+    and starts it again. At the end it compares source and targets row by row: exit code 0 says that
+    all rows are equal. Ctrl-C stops everything.
     """
     from rich.console import Console
 
@@ -54,7 +94,8 @@ def demo(seconds: float, target: str, seed: int, keep: bool, only_stop: bool, ho
     options = Options(home.absolute(), seconds, chosen, seed, keep)
     for ending in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(ending) is not signal.SIG_IGN:  # as under nohup
-            signal.signal(ending, signal.default_int_handler)  # as Ctrl-C, so that nothing is left running
+            # as Ctrl-C, so that nothing is left running
+            signal.signal(ending, signal.default_int_handler)
     if only_stop:
         _stop(options, console)
     elif not _show(options, console, as_json, picture):
@@ -72,7 +113,9 @@ def _show(options: Options, console: Console, as_json: bool, picture: Path | Non
     with servers(options, console) as addresses:
         outcome = run(options, addresses, console)
         print_verdict(outcome.comparisons, console)
-    print_closing(options, console, is_up=any(server.running for server in stack.status(options.home)))
+    print_closing(
+        options, console, is_up=any(server.running for server in stack.status(options.home))
+    )
     if picture:
         save_picture(picture, outcome.scene, verdict(outcome.comparisons))
     if as_json:

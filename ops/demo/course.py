@@ -1,4 +1,5 @@
-"""The course of the demo: tasks start, rows change, each task is killed once and comes back, the load ends, the lag goes to 0."""
+"""The course of the demo: tasks start, rows change, each task is killed once and comes back, the
+load ends, the lag goes to 0."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ LOG_LINES = 5
 class Course:
     """One run of the demo over started servers and written task files."""
 
-    def __init__(self, tasks: Mapping[str, TaskProcess], load: Load, meter: Meter, screen: Screen) -> None:
+    def __init__(
+        self, tasks: Mapping[str, TaskProcess], load: Load, meter: Meter, screen: Screen
+    ) -> None:
         self._tasks, self._load, self._meter, self._screen = tasks, load, meter, screen
         self._states = dict.fromkeys(tasks, State.STARTING)
         self._sample = meter.sample()
@@ -36,8 +39,8 @@ class Course:
         self.scene: list[RenderableType] = []  # what was to be seen while one task was away
 
     def run(self, seconds: float, seed: int) -> None:
-        """Returns when every task has done all there is for it. Raises CdcError when the source refuses a change, when a task ends by
-        itself, or when one does not get on."""
+        """Returns when every task has done all there is for it. Raises CdcError when the source
+        refuses a change, when a task ends by itself, or when one does not get on."""
         for task_id in self._tasks:
             self._start(task_id)
         self._load.open_shop()
@@ -47,7 +50,9 @@ class Course:
         self._load.start()
         self._change(seconds)
         self._load.stop_changes()
-        self._screen.event("■", "bold", f"the load has ended after {self._load.rows:,} changed rows")
+        self._screen.event(
+            "■", "bold", f"the load has ended after {self._load.rows:,} changed rows"
+        )
         self._watch("waiting until killed tasks are back", START_SECONDS, self._are_all_working)
         self._load.stop()
         self._watch("waiting for lag 0", DRAIN_SECONDS, self._are_all_done)
@@ -60,7 +65,10 @@ class Course:
         while (elapsed := time.monotonic() - begun) < seconds or self._kills or self._restarts:
             self._interrupt(elapsed)
             picture = self._look(Phase("changing rows", elapsed, seconds))
-            if not self.scene or sum(state is not State.WORKING for state in self._states.values()) == 1:
+            if (
+                not self.scene
+                or sum(state is not State.WORKING for state in self._states.values()) == 1
+            ):
                 self.scene = [*self._screen.events, picture]
             _pause()
 
@@ -97,7 +105,9 @@ class Course:
         at, before = self._started[task_id]
         if self._sample.position_of(task_id) != before.position_of(task_id):
             self._states[task_id] = State.WORKING
-            self._screen.event("●", "green", f"{task_id} works, {time.monotonic() - at:.1f} s after its start")
+            self._screen.event(
+                "●", "green", f"{task_id} works, {time.monotonic() - at:.1f} s after its start"
+            )
 
     def _interrupt(self, elapsed: float) -> None:
         """Kills what is due, and starts what was killed."""
@@ -106,11 +116,17 @@ class Course:
             self._tasks[task_id].kill()
             self._states[task_id] = State.KILLED
             self._restarts[task_id] = elapsed + DOWN_SECONDS
-            self._screen.event("✗", "bold red", f"{task_id} killed with SIGKILL (process {self._tasks[task_id].pid})")
+            self._screen.event(
+                "✗",
+                "bold red",
+                f"{task_id} killed with SIGKILL (process {self._tasks[task_id].pid})",
+            )
         for task_id in [task_id for task_id, at in self._restarts.items() if elapsed >= at]:
             del self._restarts[task_id]
             self._start(task_id)
-            self._screen.event("↻", "bold yellow", f"{task_id} started again (process {self._tasks[task_id].pid})")
+            self._screen.event(
+                "↻", "bold yellow", f"{task_id} started again (process {self._tasks[task_id].pid})"
+            )
 
     def _are_all_working(self) -> bool:
         return all(state is State.WORKING for state in self._states.values())
@@ -124,18 +140,26 @@ class Course:
         for task_id, task in self._tasks.items():
             if not self._sample.is_done(task_id) or self._states[task_id] is not State.WORKING:
                 end = self._sample.binlog_end if task_id == FETCH else self._sample.ends
-                lines.append(f"{task_id} is at {self._sample.position_of(task_id)}, the end is {end}; its log {task.log} ends with")
+                lines.append(
+                    f"{task_id} is at {self._sample.position_of(task_id)}, the end is {end}; its "
+                    f"log {task.log} ends with"
+                )
                 lines += [f"    {line}" for line in task.last_lines(LOG_LINES)]
         return "\n".join(lines)
 
 
 def kill_times(task_ids: list[str], seconds: float, seed: int) -> dict[str, float]:
-    """When each task is killed, in seconds of the load: one after the other, in its middle, by the seed."""
+    """When each task is killed, in seconds of the load: one after the other, in its middle, by
+    the seed."""
     chance = random.Random(seed)
     step = 0.5 / len(task_ids)
-    return {task_id: seconds * (0.25 + step * (number + chance.random() * 0.6)) for number, task_id in enumerate(task_ids)}
+    return {
+        task_id: seconds * (0.25 + step * (number + chance.random() * 0.6))
+        for number, task_id in enumerate(task_ids)
+    }
 
 
 def _pause() -> None:
-    # Nothing tells a reader of ZooKeeper and Kafka from outside that it is time to look again: this is the rate of the picture.
+    # Nothing tells a reader of ZooKeeper and Kafka from outside that it is time to look again: this
+    # is the rate of the picture.
     Event().wait(SAMPLE_SECONDS)

@@ -1,4 +1,5 @@
-"""A fresh start: what an earlier demo left is removed, the shop is empty everywhere. Touches the demo's own names only."""
+"""A fresh start: what an earlier demo left is removed, the shop is empty everywhere. Touches the
+demo's own names only."""
 
 from __future__ import annotations
 
@@ -43,23 +44,31 @@ def forget_tasks(client: KazooClient, task_ids: Iterable[str]) -> None:
 
 
 def empty_topic(kafka: str) -> None:
-    """Makes the topic anew, with PARTITIONS partitions that answer. Raises BusRejected, BusUnavailable."""
+    """Makes the topic anew, with PARTITIONS partitions that answer. Raises BusRejected,
+    BusUnavailable."""
     admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
     deadline = time.monotonic() + PATIENCE_SECONDS
     _delete(admin)
     for is_done in (_is_created, _is_answering):
         while not is_done(admin):
             if time.monotonic() > deadline:
-                raise BusUnavailable(f"Kafka at {kafka} has not made the topic {TOPIC} anew within {PATIENCE_SECONDS:.0f} s; try again")
+                raise BusUnavailable(
+                    f"Kafka at {kafka} has not made the topic {TOPIC} anew within "
+                    f"{PATIENCE_SECONDS:.0f} s; try again"
+                )
             admin.poll(0.1)
 
 
 def _delete(admin: AdminClient) -> None:
     try:
-        admin.delete_topics([TOPIC], operation_timeout=PATIENCE_SECONDS)[TOPIC].result(PATIENCE_SECONDS)
+        admin.delete_topics([TOPIC], operation_timeout=PATIENCE_SECONDS)[TOPIC].result(
+            PATIENCE_SECONDS
+        )
     except KafkaException as error:
         if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise BusRejected(f"Kafka does not delete the topic {TOPIC}: {error.args[0].str()}") from error
+            raise BusRejected(
+                f"Kafka does not delete the topic {TOPIC}: {error.args[0].str()}"
+            ) from error
 
 
 def _is_answering(admin: AdminClient) -> bool:
@@ -76,9 +85,13 @@ def _is_answering(admin: AdminClient) -> bool:
 def _is_created(admin: AdminClient) -> bool:
     """False while the topic of before is still being deleted."""
     try:
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)], operation_timeout=PATIENCE_SECONDS)[TOPIC].result(PATIENCE_SECONDS)
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)], operation_timeout=PATIENCE_SECONDS)[
+            TOPIC
+        ].result(PATIENCE_SECONDS)
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise BusRejected(f"Kafka does not create the topic {TOPIC}: {error.args[0].str()}") from error
+            raise BusRejected(
+                f"Kafka does not create the topic {TOPIC}: {error.args[0].str()}"
+            ) from error
         return False
     return True

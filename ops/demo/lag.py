@@ -1,4 +1,5 @@
-"""End-to-end lag in seconds, measured by the heartbeat row: the time that the source wrote into it, against when it is seen at a target."""
+"""End-to-end lag in seconds, measured by the heartbeat row: the time that the source wrote into
+it, against when it is seen at a target."""
 
 from __future__ import annotations
 
@@ -30,18 +31,24 @@ class Arrivals:
             self.beat = beat
 
     def lag_seconds(self, sent: datetime | None, now: datetime) -> float | None:
-        """How long the last beat took, or for how long the next one has been on its way, if that is longer; None before the first.
-        `sent` is the last beat that the source has."""
+        """How long the last beat took, or for how long the next one has been on its way, if that
+        is longer; None before the first. `sent` is the last beat that the source has."""
         if self.beat is None:
             return None
-        overdue = (now - self.beat).total_seconds() - BEAT_SECONDS if sent is not None and self.beat < sent else 0.0
+        overdue = (
+            (now - self.beat).total_seconds() - BEAT_SECONDS
+            if sent is not None and self.beat < sent
+            else 0.0
+        )
         return max(0.0, self._travelled_seconds, overdue)
 
 
 class HeartbeatWatch:
     """Looks at a target's heartbeat row all the time, on a thread of its own. A context manager."""
 
-    def __init__(self, server: str, database: Database, sent: Callable[[], datetime | None]) -> None:
+    def __init__(
+        self, server: str, database: Database, sent: Callable[[], datetime | None]
+    ) -> None:
         self._connection = sql.connect(server, database)
         self._sent = sent
         self._arrivals = Arrivals()

@@ -1,4 +1,5 @@
-"""What is measured while the demo runs: all of it from outside, where an operator would look too."""
+"""What is measured while the demo runs: all of it from outside, where an operator would look
+too."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ Offsets = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """How far a consumer task is: the next offset of each partition, and its lag by the heartbeat."""
+    """How far a consumer task is: the next offset of each partition, and its lag by the
+    heartbeat."""
 
     next_offsets: Offsets = ()
     lag_seconds: float | None = None
@@ -40,7 +42,8 @@ class Consumed:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """All that is measured at one moment. `fetched` is None before the fetch task has stored a position."""
+    """All that is measured at one moment. `fetched` is None before the fetch task has stored a
+    position."""
 
     at: float
     rows_changed: int
@@ -64,11 +67,16 @@ class Sample:
 
     def is_done(self, task_id: str) -> bool:
         """Whether a task has done all there is for it just now."""
-        return self.is_fetched if task_id == FETCH else self.consumed[task_id].next_offsets == self.ends
+        return (
+            self.is_fetched
+            if task_id == FETCH
+            else self.consumed[task_id].next_offsets == self.ends
+        )
 
     @property
     def counts(self) -> dict[str, int]:
-        """What is counted, so that rates can be made of it: rows at the source, records in Kafka, records applied by each task."""
+        """What is counted, so that rates can be made of it: rows at the source, records in
+        Kafka, records applied by each task."""
         return {
             "source": self.rows_changed,
             "kafka": sum(self.ends),
@@ -77,24 +85,40 @@ class Sample:
 
 
 def is_at_least(position: BinlogPosition, other: BinlogPosition) -> bool:
-    """Whether one place in a server's binlog is the other one or behind it. File names end with a number that grows."""
-    return (len(position.file), position.file, position.pos) >= (len(other.file), other.file, other.pos)
+    """Whether one place in a server's binlog is the other one or behind it. File names end with
+    a number that grows."""
+    return (len(position.file), position.file, position.pos) >= (
+        len(other.file),
+        other.file,
+        other.pos,
+    )
 
 
 class Meter:
     """Takes samples. A context manager: it keeps connections to all servers."""
 
-    def __init__(self, addresses: Addresses, zookeeper: KazooClient, load: Load, targets: Sequence[Target]) -> None:
-        self._addresses, self._zookeeper, self._load, self._targets = addresses, zookeeper, load, targets
+    def __init__(
+        self, addresses: Addresses, zookeeper: KazooClient, load: Load, targets: Sequence[Target]
+    ) -> None:
+        self._addresses, self._zookeeper, self._load, self._targets = (
+            addresses,
+            zookeeper,
+            load,
+            targets,
+        )
         self._open = ExitStack()
 
     def __enter__(self) -> Meter:
         self._source = self._open.enter_context(sql.connect("source", self._addresses.source))
-        self._kafka = Consumer({"bootstrap.servers": self._addresses.kafka, "group.id": "demo", "log_level": 0})
+        self._kafka = Consumer(
+            {"bootstrap.servers": self._addresses.kafka, "group.id": "demo", "log_level": 0}
+        )
         self._open.callback(self._kafka.close)
         self._watches = {
             target.task_id: self._open.enter_context(
-                HeartbeatWatch(target.server, target.database(self._addresses), lambda: self._load.last_beat)
+                HeartbeatWatch(
+                    target.server, target.database(self._addresses), lambda: self._load.last_beat
+                )
             )
             for target in self._targets
         }
@@ -104,9 +128,13 @@ class Meter:
         self._open.close()
 
     def sample(self) -> Sample:
-        """What is so now. Positions are read before what they are compared with, so no lag is shown too small."""
+        """What is so now. Positions are read before what they are compared with, so no lag is
+        shown too small."""
         stored = self._stored(FETCH, SCHEMA)
-        consumed = {task_id: Consumed(self._next_offsets(task_id), watch.lag_seconds()) for task_id, watch in self._watches.items()}
+        consumed = {
+            task_id: Consumed(self._next_offsets(task_id), watch.lag_seconds())
+            for task_id, watch in self._watches.items()
+        }
         return Sample(
             at=time.monotonic(),
             rows_changed=self._load.rows,
@@ -131,9 +159,14 @@ class Meter:
 
     def _ends(self) -> Offsets:
         try:
-            return tuple(self._kafka.get_watermark_offsets(TopicPartition(TOPIC, n), ANSWER_SECONDS)[1] for n in range(PARTITIONS))
+            return tuple(
+                self._kafka.get_watermark_offsets(TopicPartition(TOPIC, n), ANSWER_SECONDS)[1]
+                for n in range(PARTITIONS)
+            )
         except KafkaException as error:
-            raise BusUnavailable(f"Kafka does not tell the end of topic {TOPIC}: {error.args[0].str()}") from error
+            raise BusUnavailable(
+                f"Kafka does not tell the end of topic {TOPIC}: {error.args[0].str()}"
+            ) from error
 
 
 class Rates:

@@ -1,6 +1,7 @@
 """The demo as an SVG picture: a scene of its course and the verdict, as they were on the terminal.
 
-The README's is made by `cdcbus demo --picture docs/demo.svg`, with a home below the user's, which is shown as ~.
+The README's is made by `cdcbus demo --picture docs/demo.svg`, with a home below the user's, which
+is shown as ~.
 """
 
 from __future__ import annotations
@@ -16,12 +17,19 @@ from rich.text import Text
 from cdcbus.ops.demo.screen import WIDTH
 
 
-def save_picture(file: Path, scene: Sequence[RenderableType], verdict: Sequence[RenderableType]) -> None:
-    """Writes an SVG file, whole in itself: nothing is loaded from elsewhere when it is looked at."""
-    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False)
+def save_picture(
+    file: Path, scene: Sequence[RenderableType], verdict: Sequence[RenderableType]
+) -> None:
+    """Writes an SVG file, whole in itself: nothing is loaded from elsewhere when it is looked
+    at."""
+    console = Console(
+        record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False
+    )
     for part in (Text("$ cdcbus demo", "bold"), *scene, Text("…", "dim"), *verdict):
         console.print(part)
-    svg = re.sub(r"\s*@font-face \{.*?\}", "", console.export_svg(title="cdcbus demo"), flags=re.DOTALL)
+    svg = re.sub(
+        r"\s*@font-face \{.*?\}", "", console.export_svg(title="cdcbus demo"), flags=re.DOTALL
+    )
     file.parent.mkdir(parents=True, exist_ok=True)
     # Some viewers drop the blanks in front of a text otherwise, and numbers lose their places.
     file.write_text(svg.replace("<svg ", '<svg xml:space="preserve" ', 1), encoding="utf-8")

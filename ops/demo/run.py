@@ -51,22 +51,32 @@ class Outcome:
 
 
 def run(options: Options, addresses: Addresses, console: Console) -> Outcome:
-    """Runs the demo on started servers, up to the comparison. The tasks run on after it with `keep`, else they have ended.
+    """Runs the demo on started servers, up to the comparison. The tasks run on after it with
+    `keep`, else they have ended.
 
     Raises CdcError when something fails on the way; Ctrl-C ends the tasks in any case.
     """
     with _zookeeper(addresses) as client:
         tasks = prepare(options, addresses, client, console)
         with _running(list(tasks.values()), options.keep, console):
-            scene = [_files_table(tasks), "", *_take_course(options, addresses, client, tasks, console)]
+            scene = [
+                _files_table(tasks),
+                "",
+                *_take_course(options, addresses, client, tasks, console),
+            ]
             with console.status("comparing source and targets, row by row"):
                 comparisons = {
-                    target: compare_shops(addresses.source, target.server, target.database(addresses)) for target in options.targets
+                    target: compare_shops(
+                        addresses.source, target.server, target.database(addresses)
+                    )
+                    for target in options.targets
                 }
             return Outcome(comparisons, scene)
 
 
-def prepare(options: Options, addresses: Addresses, client: KazooClient, console: Console) -> Mapping[str, TaskProcess]:
+def prepare(
+    options: Options, addresses: Addresses, client: KazooClient, console: Console
+) -> Mapping[str, TaskProcess]:
     """Makes the empty shop, the empty topic and the task files; the tasks are not started."""
     with console.status("making an empty shop at the source and at the targets"):
         options.folder.mkdir(parents=True, exist_ok=True)
@@ -77,13 +87,17 @@ def prepare(options: Options, addresses: Addresses, client: KazooClient, console
         for target in options.targets:
             empty_shop(target.server, target.database(addresses))
         empty_shop("source", addresses.source)
-    files = write_task_files(options.folder, addresses, binlog_end(addresses.source), options.targets)
+    files = write_task_files(
+        options.folder, addresses, binlog_end(addresses.source), options.targets
+    )
     logs, scratch = options.folder / "logs", scratch_folder(options.folder)
     for folder in (logs, scratch):
         folder.mkdir(exist_ok=True)
     tasks = {}
     for task_id, file in files.items():
-        tasks[task_id] = TaskProcess(task_id, file, logs / f"{task_id}.log", addresses.zookeeper, scratch)
+        tasks[task_id] = TaskProcess(
+            task_id, file, logs / f"{task_id}.log", addresses.zookeeper, scratch
+        )
         tasks[task_id].log.write_bytes(b"")
     console.print(_files_table(tasks), "")
     return tasks
@@ -97,7 +111,11 @@ def _files_table(tasks: Mapping[str, TaskProcess]) -> Table:
 
 
 def _take_course(
-    options: Options, addresses: Addresses, client: KazooClient, tasks: Mapping[str, TaskProcess], console: Console
+    options: Options,
+    addresses: Addresses,
+    client: KazooClient,
+    tasks: Mapping[str, TaskProcess],
+    console: Console,
 ) -> Sequence[RenderableType]:
     with (
         Load(addresses.source, options.seed) as load,
@@ -116,7 +134,11 @@ def servers(options: Options, console: Console) -> Iterator[Addresses]:
     try:
         yield stack.up(options.home, console)
     finally:
-        if not options.keep and not was_running and any(server.running for server in stack.status(options.home)):
+        if (
+            not options.keep
+            and not was_running
+            and any(server.running for server in stack.status(options.home))
+        ):
             stack.down(options.home, purge=False, console=console)
 
 
@@ -132,7 +154,8 @@ def _zookeeper(addresses: Addresses) -> Iterator[KazooClient]:
 
 @contextmanager
 def _running(tasks: Sequence[TaskProcess], keep: bool, console: Console) -> Iterator[None]:
-    """Whatever of the tasks runs at the end is stopped, unless it is to be kept; Ctrl-C stops it in any case."""
+    """Whatever of the tasks runs at the end is stopped, unless it is to be kept; Ctrl-C stops it
+    in any case."""
     try:
         yield
     except BaseException as error:

@@ -1,4 +1,5 @@
-"""What is seen of the running demo: a live table on a terminal, lines elsewhere; events stand above it."""
+"""What is seen of the running demo: a live table on a terminal, lines elsewhere; events stand
+above it."""
 
 from __future__ import annotations
 
@@ -59,7 +60,12 @@ class Screen:
             self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._live:
             self._live.stop()
 
@@ -82,7 +88,10 @@ class Screen:
             self._live.update(picture, refresh=True)
         elif sample.at - self._line_at >= LINE_SECONDS:
             self._line_at = sample.at
-            line = f"{sample.at - self._started:5.1f} s  {plain_line(phase, sample, self._rates, states)}"
+            line = (
+                f"{sample.at - self._started:5.1f} s  "
+                f"{plain_line(phase, sample, self._rates, states)}"
+            )
             self.console.print(line, highlight=False, soft_wrap=True)
         return picture
 
@@ -95,8 +104,14 @@ def _header(phase: Phase) -> RenderableType:
     if phase.seconds is None:
         grid.add_row(Text(phase.title, "bold"), "", f"{phase.elapsed:.0f} s")
     else:
-        bar = ProgressBar(phase.seconds, min(phase.elapsed, phase.seconds), width=30, complete_style="green")
-        grid.add_row(Text(phase.title, "bold"), bar, f"{min(phase.elapsed, phase.seconds):.0f} of {phase.seconds:.0f} s")
+        bar = ProgressBar(
+            phase.seconds, min(phase.elapsed, phase.seconds), width=30, complete_style="green"
+        )
+        grid.add_row(
+            Text(phase.title, "bold"),
+            bar,
+            f"{min(phase.elapsed, phase.seconds):.0f} of {phase.seconds:.0f} s",
+        )
     return grid
 
 
@@ -106,12 +121,22 @@ def _table(sample: Sample, rates: Rates, states: Mapping[str, State]) -> Table:
     for title in ("rows/s", "rows", "behind", "lag"):
         table.add_column(title, justify="right")
     table.add_column("position")
-    table.add_row(*_flow("MariaDB binlog", "source", sample, rates), "", "", _place(sample.binlog_end))
-    table.add_row(_name(FETCH, states), "", "", _binlog_behind(sample), "", _position(FETCH, sample, states))
+    table.add_row(
+        *_flow("MariaDB binlog", "source", sample, rates), "", "", _place(sample.binlog_end)
+    )
+    table.add_row(
+        _name(FETCH, states), "", "", _binlog_behind(sample), "", _position(FETCH, sample, states)
+    )
     table.add_row(*_flow(f"Kafka {TOPIC}", "kafka", sample, rates), "", "", _offsets(sample.ends))
     for task_id in sample.consumed:
         behind, lag = f"{sample.lag_records(task_id):,}", _lag(sample, task_id)
-        table.add_row(_name(task_id, states), *_numbers(task_id, sample, rates), behind, lag, _position(task_id, sample, states))
+        table.add_row(
+            _name(task_id, states),
+            *_numbers(task_id, sample, rates),
+            behind,
+            lag,
+            _position(task_id, sample, states),
+        )
     return table
 
 
@@ -140,7 +165,9 @@ def _lag(sample: Sample, task_id: str) -> str:
 
 def _position(task_id: str, sample: Sample, states: Mapping[str, State]) -> Text:
     if states[task_id] is not State.WORKING:
-        return Text(f"{states[task_id]} …", "yellow" if states[task_id] is State.STARTING else "red")
+        return Text(
+            f"{states[task_id]} …", "yellow" if states[task_id] is State.STARTING else "red"
+        )
     position = sample.position_of(task_id)
     return _place(position) if isinstance(position, BinlogPosition) else _offsets(position or ())
 
@@ -155,12 +182,16 @@ def _offsets(offsets: Offsets) -> Text:
 
 def plain_line(phase: Phase, sample: Sample, rates: Rates, states: Mapping[str, State]) -> str:
     """The table in one line, for where there is no terminal."""
-    parts = [f"{phase.title}: {rates.per_second('source'):,.0f} rows/s changed, {rates.per_second('kafka'):,.0f} out"]
+    parts = [
+        f"{phase.title}: {rates.per_second('source'):,.0f} rows/s changed, "
+        f"{rates.per_second('kafka'):,.0f} out"
+    ]
     for task_id in sample.consumed:
         if states[task_id] is State.WORKING:
             lag = _lag(sample, task_id)
             parts.append(
-                f"{task_id} {rates.per_second(task_id):,.0f} in, {sample.lag_records(task_id):,} behind" + (f", {lag}" if lag else "")
+                f"{task_id} {rates.per_second(task_id):,.0f} in, {sample.lag_records(task_id):,} "
+                "behind" + (f", {lag}" if lag else "")
             )
         else:
             parts.append(f"{task_id} {states[task_id]}")

@@ -17,7 +17,8 @@ FETCH = "demo-fetch"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A database that the demo writes to: its name on the command line, the stack's server, how people call it."""
+    """A database that the demo writes to: its name on the command line, the stack's server, how
+    people call it."""
 
     name: str
     server: str
@@ -40,11 +41,17 @@ class Target:
 TARGETS = (Target("postgresql", "postgresql", "PostgreSQL"), Target("mysql", "mariadb", "MariaDB"))
 
 
-def write_task_files(folder: Path, addresses: Addresses, start: BinlogPosition, targets: Sequence[Target]) -> dict[str, Path]:
-    """Writes one file per task, and beside them one with the passwords, which only its owner can read; gives the files by task id."""
+def write_task_files(
+    folder: Path, addresses: Addresses, start: BinlogPosition, targets: Sequence[Target]
+) -> dict[str, Path]:
+    """Writes one file per task, and beside them one with the passwords, which only its owner can
+    read; gives the files by task id."""
     secrets = folder / "passwords.properties"
     _write_secrets(secrets, addresses)
-    texts = {FETCH: _fetch(addresses, start, secrets), **{target.task_id: _load(addresses, target, secrets) for target in targets}}
+    texts = {
+        FETCH: _fetch(addresses, start, secrets),
+        **{target.task_id: _load(addresses, target, secrets) for target in targets},
+    }
     files = {task_id: folder / f"{task_id}.properties" for task_id in texts}
     for task_id, file in files.items():
         file.write_text(texts[task_id], encoding="utf-8")
@@ -52,9 +59,14 @@ def write_task_files(folder: Path, addresses: Addresses, start: BinlogPosition, 
 
 
 def _write_secrets(file: Path, addresses: Addresses) -> None:
-    passwords = {"source": addresses.source, **{target.name: target.database(addresses) for target in TARGETS}}
+    passwords = {
+        "source": addresses.source,
+        **{target.name: target.database(addresses) for target in TARGETS},
+    }
     file.unlink(missing_ok=True)
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
+    with os.fdopen(
+        os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+    ) as out:
         out.writelines(f"{name}={database.password}\n" for name, database in passwords.items())
 
 

@@ -19,11 +19,17 @@ _COMMAND = ("-m", "cdcbus", "task", "run")
 
 
 class TaskProcess:
-    """One task that can be started, killed and started again; all that it prints goes to one log file."""
+    """One task that can be started, killed and started again; all that it prints goes to one log
+    file."""
 
     def __init__(self, task_id: str, file: Path, log: Path, zookeeper: str, scratch: Path) -> None:
         self.task_id, self.file, self.log = task_id, file, log
-        self.environment = {**os.environ, "CDCBUS_ZOOKEEPER": zookeeper, "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1"}
+        self.environment = {
+            **os.environ,
+            "CDCBUS_ZOOKEEPER": zookeeper,
+            "TMPDIR": str(scratch),
+            "PYTHONUNBUFFERED": "1",
+        }
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -54,7 +60,10 @@ class TaskProcess:
         if self._process and (code := self._process.poll()) is not None:
             lines = self.last_lines(1)
             said = f": {lines[0]}" if lines else ""
-            raise CdcError(f"{self.task_id} has ended by itself (exit code {code}){said}\nAll it says: {self.log}")
+            raise CdcError(
+                f"{self.task_id} has ended by itself (exit code {code}){said}\nAll it says: "
+                f"{self.log}"
+            )
 
     def ask_to_stop(self) -> None:
         """SIGTERM: it stores its position and ends."""
@@ -62,7 +71,8 @@ class TaskProcess:
             self._process.terminate()
 
     def await_stop(self) -> int | None:
-        """Its exit code once it has ended, at the latest after STOP_SECONDS, by force; None if it was never started."""
+        """Its exit code once it has ended, at the latest after STOP_SECONDS, by force; None if
+        it was never started."""
         if self._process is None:
             return None
         with suppress(subprocess.TimeoutExpired):
@@ -79,7 +89,8 @@ class TaskProcess:
 
 
 def stop_tasks(tasks: Sequence[TaskProcess]) -> list[str]:
-    """Stops all at once; returns when all are gone, with a sentence for each that did not end well. A second Ctrl-C kills them."""
+    """Stops all at once; returns when all are gone, with a sentence for each that did not end
+    well. A second Ctrl-C kills them."""
     try:
         for task in tasks:
             task.ask_to_stop()
@@ -92,7 +103,8 @@ def stop_tasks(tasks: Sequence[TaskProcess]) -> list[str]:
 
 
 def leftovers(folder: Path) -> list[int]:
-    """The processes that an earlier demo has left running: whatever runs a task file of this folder."""
+    """The processes that an earlier demo has left running: whatever runs a task file of this
+    folder."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -128,6 +140,7 @@ def _signal_all(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:
-    """Children of a task, such as Spark's Java process, are in its group; the group may be gone already."""
+    """Children of a task, such as Spark's Java process, are in its group; the group may be gone
+    already."""
     with suppress(ProcessLookupError):
         os.killpg(pid, number)

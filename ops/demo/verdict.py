@@ -23,7 +23,8 @@ def is_equal(comparisons: Comparisons) -> bool:
 
 
 def verdict_table(comparisons: Comparisons) -> Table:
-    """One line per table: rows at the source, then for each target its rows and how many rows differ."""
+    """One line per table: rows at the source, then for each target its rows and how many rows
+    differ."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("table")
     table.add_column("source rows", justify="right")
@@ -37,20 +38,40 @@ def verdict_table(comparisons: Comparisons) -> Table:
 
 
 def verdict_sentences(comparisons: Comparisons) -> list[Text]:
-    """For each target whether it equals the source, and where it does not, the first differing rows of each table."""
+    """For each target whether it equals the source, and where it does not, the first differing
+    rows of each table."""
     sentences = []
     for target, tables in comparisons.items():
-        rows, differing = sum(each.source_rows for each in tables), sum(len(each.differences) for each in tables)
+        rows, differing = (
+            sum(each.source_rows for each in tables),
+            sum(len(each.differences) for each in tables),
+        )
         if not differing:
             sentences.append(
-                Text.assemble(("✓ ", "bold green"), f"{target.label} is equal to the source: {rows:,} rows, {len(tables)} tables compared")
+                Text.assemble(
+                    ("✓ ", "bold green"),
+                    f"{target.label} is equal to the source: {rows:,} rows, {len(tables)} tables "
+                    "compared",
+                )
             )
             continue
-        sentences.append(Text.assemble(("✗ ", "bold red"), f"{target.label} is not equal to the source: {differing:,} rows differ"))
+        sentences.append(
+            Text.assemble(
+                ("✗ ", "bold red"),
+                f"{target.label} is not equal to the source: {differing:,} rows differ",
+            )
+        )
         for each in tables:
-            sentences += [Text(f"    {each.table} {_described(each, one)}") for one in each.differences[:SHOWN_DIFFERENCES]]
+            sentences += [
+                Text(f"    {each.table} {_described(each, one)}")
+                for one in each.differences[:SHOWN_DIFFERENCES]
+            ]
             if len(each.differences) > SHOWN_DIFFERENCES:
-                sentences.append(Text(f"    {each.table} … and {len(each.differences) - SHOWN_DIFFERENCES:,} more"))
+                sentences.append(
+                    Text(
+                        f"    {each.table} … and {len(each.differences) - SHOWN_DIFFERENCES:,} more"
+                    )
+                )
     return sentences
 
 
@@ -58,7 +79,10 @@ def verdict_fields(comparisons: Comparisons) -> dict[str, Any]:
     """The verdict for programs."""
     return {
         "equal": is_equal(comparisons),
-        "targets": {target.name: [_fields(each) for each in tables] for target, tables in comparisons.items()},
+        "targets": {
+            target.name: [_fields(each) for each in tables]
+            for target, tables in comparisons.items()
+        },
     }
 
 
@@ -68,7 +92,9 @@ def _fields(comparison: Comparison) -> dict[str, Any]:
         "source_rows": comparison.source_rows,
         "target_rows": comparison.target_rows,
         "differing_rows": len(comparison.differences),
-        "differences": [{"key": one.key, "how": one.how} for one in comparison.differences[:SHOWN_DIFFERENCES]],
+        "differences": [
+            {"key": one.key, "how": one.how} for one in comparison.differences[:SHOWN_DIFFERENCES]
+        ],
     }
 
 
@@ -77,7 +103,9 @@ def _count(comparison: Comparison) -> Text:
 
 
 def _described(comparison: Comparison, difference: Difference) -> str:
-    key = ", ".join(f"{name} {value}" for name, value in zip(comparison.table.key, difference.key, strict=True))
+    key = ", ".join(
+        f"{name} {value}" for name, value in zip(comparison.table.key, difference.key, strict=True)
+    )
     match difference.how:
         case "missing":
             return f"{key}: missing"

@@ -18,7 +18,8 @@ def shown(path: Path) -> str:
 
 
 def command(*words: str, home: Path, rest: Sequence[str] = ()) -> str:
-    """A command line of this program to paste; between its words and the rest it names the stack's home where it has to."""
+    """A command line of this program to paste; between its words and the rest it names the
+    stack's home where it has to."""
     option = [] if home == default_home() else ["--home", str(home)]
     return shlex.join([_program(), *words, *option, *rest])
 

@@ -1,1 +1,2 @@
-"""Looks at each part of an installation: this machine, ZooKeeper, the brokers, what tasks connect to, and the nodes."""
+"""Looks at each part of an installation: this machine, ZooKeeper, the brokers, what tasks
+connect to, and the nodes."""

@@ -1,4 +1,5 @@
-"""Compares clocks: lags are differences between the clock of a source and that of the machine which measures."""
+"""Compares clocks: lags are differences between the clock of a source and that of the machine
+which measures."""
 
 from __future__ import annotations
 
@@ -25,7 +26,10 @@ def describe_skew(subject: str, whose: str, seconds: float) -> CheckResult:
     if abs(seconds) <= MOST_SECONDS:
         return ok(subject, f"within {MOST_SECONDS:g} s of {whose}")
     return warning(
-        subject, f"{abs(seconds):.1f} s {'before' if seconds > 0 else 'behind'} {whose}: lags in seconds are wrong by as much", REMEDY
+        subject,
+        f"{abs(seconds):.1f} s {'before' if seconds > 0 else 'behind'} {whose}: lags in seconds "
+        "are wrong by as much",
+        REMEDY,
     )
 
 
@@ -40,7 +44,9 @@ def source_clock(config: SourceConfig) -> Iterator[CheckResult]:
         finally:
             connection.close()
     host, port = config.addresses[0]
-    yield describe_skew(f"clock of source {host}:{port}", "this machine's", told - (asked + answered) / 2)
+    yield describe_skew(
+        f"clock of source {host}:{port}", "this machine's", told - (asked + answered) / 2
+    )
 
 
 def node_clocks(client: KazooClient) -> Iterator[CheckResult]:
@@ -51,7 +57,11 @@ def node_clocks(client: KazooClient) -> Iterator[CheckResult]:
             node = get_node(client, path)
             if node is None:
                 continue
-            told = datetime.strptime(node.usable().text("heartbeat"), "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+            told = (
+                datetime.strptime(node.usable().text("heartbeat"), "%Y-%m-%d %H:%M:%S")
+                .replace(tzinfo=UTC)
+                .timestamp()
+            )
             came_in = client.get(path)[1].mtime / 1000
         except (CdcError, ValueError, NoNodeError):
             continue  # a damaged node is told of elsewhere

@@ -1,4 +1,5 @@
-"""The whole look at an installation: this machine, ZooKeeper, then all that its tasks connect to, each system once."""
+"""The whole look at an installation: this machine, ZooKeeper, then all that its tasks connect
+to, each system once."""
 
 from __future__ import annotations
 
@@ -22,7 +23,16 @@ from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.control.named_task import inspect_named, place_of
 from cdcbus.tasks.preflight.load import check_target
-from cdcbus.tasks.preflight.result import CONNECT_SECONDS, CheckResult, error, failure, has_failed, ok, probe, warning
+from cdcbus.tasks.preflight.result import (
+    CONNECT_SECONDS,
+    CheckResult,
+    error,
+    failure,
+    has_failed,
+    ok,
+    probe,
+    warning,
+)
 from cdcbus.tasks.zookeeper.node_registry import BusNodes
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
@@ -30,8 +40,8 @@ Probe = tuple[str, Callable[[], list[CheckResult]]]
 
 
 def steps(bus: BusSettings, words: Iterable[str]) -> Iterator[Probe]:
-    """What is looked at, in order: a name, and the look itself, which takes seconds and raises nothing. `words`: task files, or ids; none:
-    every task that ZooKeeper keeps."""
+    """What is looked at, in order: a name, and the look itself, which takes seconds and raises
+    nothing. `words`: task files, or ids; none: every task that ZooKeeper keeps."""
     yield "this machine", lambda: check_machine(bus.node_logs)
     yield "ZooKeeper", lambda: check_zookeeper(bus.zookeeper)
     tasks: dict[str, FetchTask | LoadTask] = {}
@@ -39,9 +49,15 @@ def steps(bus: BusSettings, words: Iterable[str]) -> Iterator[Probe]:
     yield "tasks", lambda: _read(bus, list(words), tasks)
     for servers, (options, topics) in _clusters(tasks.values()).items():
         yield f"Kafka {servers}", partial(check_kafka, servers, options, topics)
-    for source in {task.source.addresses: task for task in tasks.values() if isinstance(task, FetchTask)}.values():
+    for source in {
+        task.source.addresses: task for task in tasks.values() if isinstance(task, FetchTask)
+    }.values():
         yield "source", partial(_source, source)
-    for target in {_address(task): task for task in tasks.values() if isinstance(task, LoadTask) and _address(task)}.values():
+    for target in {
+        _address(task): task
+        for task in tasks.values()
+        if isinstance(task, LoadTask) and _address(task)
+    }.values():
         yield "target", partial(_target, target)
 
 
@@ -52,15 +68,24 @@ def _nodes(bus: BusSettings) -> Iterator[CheckResult]:
             info = nodes.seen(node_id)
             if info is None or not info.is_there:
                 reason = info.health_reason if info else ""
-                yield warning(f"node {node_id}", reason or "away", "Start it, or forget it: delete its nodes with zkCli.")
+                yield warning(
+                    f"node {node_id}",
+                    reason or "away",
+                    "Start it, or forget it: delete its nodes with zkCli.",
+                )
             else:
-                yield ok(f"node {node_id}", f"{info.status} on {info.host}, {info.used} of {info.work_limit} swimlanes")
+                yield ok(
+                    f"node {node_id}",
+                    f"{info.status} on {info.host}, {info.used} of {info.work_limit} swimlanes",
+                )
         if not nodes.ids():
             yield ok("nodes", "there is none; start one: cdcbus node run")
         yield from node_clocks(client)
 
 
-def _read(bus: BusSettings, words: list[str], tasks: dict[str, FetchTask | LoadTask]) -> list[CheckResult]:
+def _read(
+    bus: BusSettings, words: list[str], tasks: dict[str, FetchTask | LoadTask]
+) -> list[CheckResult]:
     """`tasks` takes those that can be read."""
     seen: list[CheckResult] = []
     if not words:
@@ -76,10 +101,20 @@ def _read(bus: BusSettings, words: list[str], tasks: dict[str, FetchTask | LoadT
         except CdcError as cause:
             first = str(cause).splitlines()[0]
             seen.append(error(f"task {word}", first, f"See all of it: cdcbus task check {word}"))
-    return [*seen, ok("tasks", f"{len(tasks)} read" if words else "there is none; put one there: cdcbus task import FILE")]
+    return [
+        *seen,
+        ok(
+            "tasks",
+            f"{len(tasks)} read"
+            if words
+            else "there is none; put one there: cdcbus task import FILE",
+        ),
+    ]
 
 
-def _clusters(tasks: Iterable[FetchTask | LoadTask]) -> dict[str, tuple[Mapping[str, str], set[str]]]:
+def _clusters(
+    tasks: Iterable[FetchTask | LoadTask],
+) -> dict[str, tuple[Mapping[str, str], set[str]]]:
     """Each cluster by its servers, with how to log in, and the topics that are used there."""
     found: dict[str, tuple[Mapping[str, str], set[str]]] = {}
     for task in tasks:
@@ -95,7 +130,9 @@ def _clusters(tasks: Iterable[FetchTask | LoadTask]) -> dict[str, tuple[Mapping[
 def _source(task: FetchTask) -> list[CheckResult]:
     seen: list[CheckResult] = []
     for host, port in task.source.addresses:
-        config = replace(task.source, addresses=((host, port),), connect_timeout_seconds=CONNECT_SECONDS)
+        config = replace(
+            task.source, addresses=((host, port),), connect_timeout_seconds=CONNECT_SECONDS
+        )
         seen += probe(f"source {host}:{port}", partial(source_clock, config))
     return seen
 
@@ -107,4 +144,8 @@ def _address(task: LoadTask) -> str:
 def _target(task: LoadTask) -> list[CheckResult]:
     seen, _ = check_target(task)
     subject = f"target of task {task.task_id}"
-    return [replace(result, subject=f"{subject}: {result.subject}") for result in seen] if has_failed(seen) else [ok(subject, "answers")]
+    return (
+        [replace(result, subject=f"{subject}: {result.subject}") for result in seen]
+        if has_failed(seen)
+        else [ok(subject, "answers")]
+    )

@@ -1,4 +1,5 @@
-"""Looks at a Kafka cluster as its clients see it: advertised names, replicas, where the brokers keep their logs."""
+"""Looks at a Kafka cluster as its clients see it: advertised names, replicas, where the brokers
+keep their logs."""
 
 from __future__ import annotations
 
@@ -19,16 +20,24 @@ from cdcbus.tasks.preflight.result import CheckResult, error, ok, probe, warning
 ANSWER_SECONDS = 8.0
 REACH_SECONDS = 3.0
 PROBE_SECONDS = 30.0
-_REPLICATED = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor", "default.replication.factor")
+_REPLICATED = (
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "default.replication.factor",
+)
 _SETTINGS = (*_REPLICATED, "log.dirs", "log.dir")
 
 
-def check_kafka(servers: str, options: Mapping[str, str], topics: Collection[str]) -> list[CheckResult]:
+def check_kafka(
+    servers: str, options: Mapping[str, str], topics: Collection[str]
+) -> list[CheckResult]:
     """`options`: librdkafka's for the login. `topics`: those that tasks use."""
     return probe(f"Kafka {servers}", lambda: _look(servers, options, topics), PROBE_SECONDS)
 
 
-def _look(servers: str, options: Mapping[str, str], topics: Collection[str]) -> Iterator[CheckResult]:
+def _look(
+    servers: str, options: Mapping[str, str], topics: Collection[str]
+) -> Iterator[CheckResult]:
     refusals = Refusals()
     own: dict[str, Any] = {"bootstrap.servers": servers, "log_level": 0, "error_cb": refusals}
     try:
@@ -39,25 +48,40 @@ def _look(servers: str, options: Mapping[str, str], topics: Collection[str]) -> 
         cluster = admin.list_topics(timeout=ANSWER_SECONDS)
     except KafkaException as cause:
         raise refusals.unanswered(admin, servers, cause) from cause
-    yield ok(f"Kafka {servers}", f"cluster {cluster.cluster_id}, {_counted(len(cluster.brokers), 'broker')}")
-    is_local = all(is_loopback(server.strip().rpartition(":")[0].strip("[]")) for server in servers.split(","))
+    yield ok(
+        f"Kafka {servers}",
+        f"cluster {cluster.cluster_id}, {_counted(len(cluster.brokers), 'broker')}",
+    )
+    is_local = all(
+        is_loopback(server.strip().rpartition(":")[0].strip("[]")) for server in servers.split(",")
+    )
     for broker in cluster.brokers.values():
         yield advertised(broker.id, str(broker.host), broker.port, is_local)
     for name in sorted(topics):
         if name in cluster.topics:
             partitions = cluster.topics[name].partitions.values()
-            yield replicas(name, [(len(p.replicas), len(p.isrs), p.leader >= 0) for p in partitions], len(cluster.brokers))
+            yield replicas(
+                name,
+                [(len(p.replicas), len(p.isrs), p.leader >= 0) for p in partitions],
+                len(cluster.brokers),
+            )
         else:
-            remedy = "Create it, correct the name, or have the task that writes it make it: loader.source.createTopic."
+            remedy = (
+                "Create it, correct the name, or have the task that writes it make it: "
+                "loader.source.createTopic."
+            )
             yield warning(f"Kafka topic {name}", "not there, though a task names it", remedy)
     for broker_id, settings in _settings(admin, cluster.brokers):
         yield from broker_settings(broker_id, settings, len(cluster.brokers))
 
 
 def advertised(broker: int, host: str, port: int, is_local: bool) -> CheckResult:
-    """Whether the name that a broker tells its clients leads to it from here. `is_local`: whether the task files name this machine."""
+    """Whether the name that a broker tells its clients leads to it from here. `is_local`:
+    whether the task files name this machine."""
     subject, found = f"Kafka broker {broker}", f"advertises {host}:{port}"
-    remedy = "Set advertised.listeners of the broker to a name that every client resolves and reaches."
+    remedy = (
+        "Set advertised.listeners of the broker to a name that every client resolves and reaches."
+    )
     if is_loopback(host) and not is_local:
         return error(subject, f"{found}, which leads each client to its own machine", remedy)
     try:
@@ -65,7 +89,11 @@ def advertised(broker: int, host: str, port: int, is_local: bool) -> CheckResult
     except socket.gaierror:
         return error(subject, f"{found}, a name that is not known here", remedy)
     except OSError as cause:
-        return error(subject, f"{found}, where nothing answers: {cause.strerror or type(cause).__name__}", remedy)
+        return error(
+            subject,
+            f"{found}, where nothing answers: {cause.strerror or type(cause).__name__}",
+            remedy,
+        )
     return ok(subject, f"{found}, which answers")
 
 
@@ -77,23 +105,32 @@ def is_loopback(host: str) -> bool:
 
 
 def replicas(topic: str, partitions: list[tuple[int, int, bool]], brokers: int) -> CheckResult:
-    """`partitions`: of each how many replicas, how many of them are in sync, whether it has a leader."""
+    """`partitions`: of each how many replicas, how many of them are in sync, whether it has a
+    leader."""
     subject = f"Kafka topic {topic}"
     least = min((count for count, _, _ in partitions), default=0)
     found = f"{_counted(len(partitions), 'partition')}, replication factor {least}"
     if leaderless := sum(not has_leader for _, _, has_leader in partitions):
         return error(
-            subject, f"{found}; {leaderless} without a leader: they can be neither read nor written", "Bring the brokers of it back."
+            subject,
+            f"{found}; {leaderless} without a leader: they can be neither read nor written",
+            "Bring the brokers of it back.",
         )
     if behind := sum(in_sync < count for count, in_sync, _ in partitions):
-        return warning(subject, f"{found}; {behind} with replicas that lag behind or are away", "See which broker is away or slow.")
+        return warning(
+            subject,
+            f"{found}; {behind} with replicas that lag behind or are away",
+            "See which broker is away or slow.",
+        )
     if least == 1 < brokers:
         remedy = "Raise it to 3, with min.insync.replicas=2: kafka-reassign-partitions."
         return warning(subject, f"{found} on {brokers} brokers: a lost disk is lost data", remedy)
     return ok(subject, found)
 
 
-def broker_settings(broker: int, settings: Mapping[str, str], brokers: int) -> Iterator[CheckResult]:
+def broker_settings(
+    broker: int, settings: Mapping[str, str], brokers: int
+) -> Iterator[CheckResult]:
     """What a broker's own settings would do to the bus."""
     subject = f"Kafka broker {broker} settings"
     faults = 0
@@ -101,21 +138,35 @@ def broker_settings(broker: int, settings: Mapping[str, str], brokers: int) -> I
         wanted = settings.get(key, "")
         if wanted.isdigit() and int(wanted) > brokers:
             faults += 1
-            lost = "no group and no transaction can be stored" if key != _REPLICATED[2] else "topics that name no factor cannot be made"
+            lost = (
+                "no group and no transaction can be stored"
+                if key != _REPLICATED[2]
+                else "topics that name no factor cannot be made"
+            )
             yield error(
-                subject, f"{key}={wanted} with {_counted(brokers, 'broker')}: {lost}", f"Start {wanted} brokers, or set {key}={brokers}."
+                subject,
+                f"{key}={wanted} with {_counted(brokers, 'broker')}: {lost}",
+                f"Start {wanted} brokers, or set {key}={brokers}.",
             )
         elif wanted == "1" and brokers > 1 and key != _REPLICATED[2]:
             faults += 1
             yield warning(
-                subject, f"{key}=1 with {brokers} brokers: one broker away stops groups or transactions", f"Set {key}={min(3, brokers)}."
+                subject,
+                f"{key}=1 with {brokers} brokers: one broker away stops groups or transactions",
+                f"Set {key}={min(3, brokers)}.",
             )
-    folders = [folder.strip() for folder in (settings.get("log.dirs") or settings.get("log.dir") or "").split(",") if folder.strip()]
+    folders = [
+        folder.strip()
+        for folder in (settings.get("log.dirs") or settings.get("log.dir") or "").split(",")
+        if folder.strip()
+    ]
     for folder in folders:
         if folder.startswith(("/tmp/", "/var/tmp/")):
             faults += 1
             yield warning(
-                subject, f"keeps its records in {folder}, which systems empty by themselves", "Set log.dirs to a folder that stays."
+                subject,
+                f"keeps its records in {folder}, which systems empty by themselves",
+                "Set log.dirs to a folder that stays.",
             )
     if not faults:
         yield ok(subject, f"records in {', '.join(folders) or 'a folder that it does not tell'}")
@@ -126,7 +177,9 @@ def _settings(admin: AdminClient, brokers: Iterable[int]) -> Iterator[tuple[int,
     for broker in brokers:
         asked = ConfigResource(ResourceType.BROKER, str(broker))
         try:
-            told = admin.describe_configs([asked], request_timeout=ANSWER_SECONDS)[asked].result(ANSWER_SECONDS)
+            told = admin.describe_configs([asked], request_timeout=ANSWER_SECONDS)[asked].result(
+                ANSWER_SECONDS
+            )
         except KafkaException:
             continue
         yield broker, {key: told[key].value or "" for key in _SETTINGS if key in told}

@@ -1,4 +1,5 @@
-"""Looks at this machine: Java, Spark's Kafka connector and classes, the compiled decoder, disk, and how many files a process may open."""
+"""Looks at this machine: Java, Spark's Kafka connector and classes, the compiled decoder, disk,
+and how many files a process may open."""
 
 from __future__ import annotations
 
@@ -25,8 +26,16 @@ def check_machine(logs: Path) -> list[CheckResult]:
     seen += probe("Spark's Kafka connector", _connector, DOWNLOAD_SECONDS)
     seen += probe("Spark's classes", _classes)
     seen += probe("compiled decoder", lambda: compiled(native.without()))
-    seen += probe("temporary folder", lambda: _free("temporary folder", Path(tempfile.gettempdir()), "Spark keeps its shuffles there"))
-    seen += probe("log folder", lambda: _free("log folder", logs, "the tasks of a node write their logs there"))
+    seen += probe(
+        "temporary folder",
+        lambda: _free(
+            "temporary folder", Path(tempfile.gettempdir()), "Spark keeps its shuffles there"
+        ),
+    )
+    seen += probe(
+        "log folder",
+        lambda: _free("log folder", logs, "the tasks of a node write their logs there"),
+    )
     return seen + probe("open files", _open_files)
 
 
@@ -42,17 +51,28 @@ def _connector() -> Iterator[CheckResult]:
 
 def _classes() -> Iterator[CheckResult]:
     archive = archive_file(class_path())
-    found = f"archived in {archive.parent}" if archive.is_file() else "not archived: with `cdcbus prepare` tasks start some seconds faster"
+    found = (
+        f"archived in {archive.parent}"
+        if archive.is_file()
+        else "not archived: with `cdcbus prepare` tasks start some seconds faster"
+    )
     yield ok("Spark's classes", found)
 
 
 def compiled(why_not: str) -> Iterator[CheckResult]:
     """`why_not`: why it is not in use; empty where it is."""
-    yield ok("compiled decoder", f"not in use, as {why_not}: fetch tasks do the same in Python, and need more CPU" if why_not else "in use")
+    yield ok(
+        "compiled decoder",
+        f"not in use, as {why_not}: fetch tasks do the same in Python, and need more CPU"
+        if why_not
+        else "in use",
+    )
 
 
 def _free(subject: str, folder: Path, use: str) -> Iterator[CheckResult]:
-    there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    there = next(
+        parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists()
+    )
     free = shutil.disk_usage(there).free
     found = f"{free >> 20:,} MB free in {folder}"
     if free < FREE_BYTES:
@@ -65,7 +85,12 @@ def _open_files() -> Iterator[CheckResult]:
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit != resource.RLIM_INFINITY and limit < OPEN_FILES:
         yield warning(
-            "open files", f"{limit} at most for a process", f"Raise it to {OPEN_FILES} or more: ulimit -n, or LimitNOFILE of the service."
+            "open files",
+            f"{limit} at most for a process",
+            f"Raise it to {OPEN_FILES} or more: ulimit -n, or LimitNOFILE of the service.",
         )
     else:
-        yield ok("open files", "no limit" if limit == resource.RLIM_INFINITY else f"{limit:,} at most for a process")
+        yield ok(
+            "open files",
+            "no limit" if limit == resource.RLIM_INFINITY else f"{limit:,} at most for a process",
+        )

@@ -18,34 +18,55 @@ ANSWER_SECONDS = 3.0
 def check_zookeeper(address: str) -> list[CheckResult]:
     """One result for each server, and one for all. `address`: `host:port[,host:port][/chroot]`."""
     servers, _ = collect_hosts(address)
-    each = {f"{host}:{port}": probe(f"ZooKeeper {host}:{port}", partial(_server, host, port)) for host, port in servers}
+    each = {
+        f"{host}:{port}": probe(f"ZooKeeper {host}:{port}", partial(_server, host, port))
+        for host, port in servers
+    }
     answering = sum(not has_failed(seen) for seen in each.values())
     return [*(result for seen in each.values() for result in seen), quorum(len(each), answering)]
 
 
 def quorum(servers: int, answering: int) -> CheckResult:
-    """Whether ZooKeeper as a whole works, and what it survives, if the connection string names all of its servers."""
+    """Whether ZooKeeper as a whole works, and what it survives, if the connection string names
+    all of its servers."""
     subject, needed = "ZooKeeper quorum", servers // 2 + 1
     found = f"{answering} of {servers} answer"
     if answering < needed:
-        return error(subject, f"{found}, {needed} are needed", "Start the others; see the ZooKeeper logs of those that do not answer.")
+        return error(
+            subject,
+            f"{found}, {needed} are needed",
+            "Start the others; see the ZooKeeper logs of those that do not answer.",
+        )
     if servers == 1:
         return warning(
-            subject, "one server: while it is away no task starts or stores a position", "Use three, and name all in the address."
+            subject,
+            "one server: while it is away no task starts or stores a position",
+            "Use three, and name all in the address.",
         )
     if servers % 2 == 0:
-        return warning(subject, f"{found}; an even number survives no more losses than one fewer", "Use an odd number of servers.")
+        return warning(
+            subject,
+            f"{found}; an even number survives no more losses than one fewer",
+            "Use an odd number of servers.",
+        )
     if answering < servers:
-        return warning(subject, f"{found}; {answering - needed} more may be lost", "Bring the others back.")
+        return warning(
+            subject, f"{found}; {answering - needed} more may be lost", "Bring the others back."
+        )
     return ok(subject, f"{found}; {servers - needed} may be lost")
 
 
 def _server(host: str, port: int) -> Iterator[CheckResult]:
     said = ask(host, port)
-    mode, version = re.search(r"^Mode: (\S+)", said, re.M), re.search(r"^Zookeeper version: ([^-,\s]+)", said, re.M)
+    mode, version = (
+        re.search(r"^Mode: (\S+)", said, re.M),
+        re.search(r"^Zookeeper version: ([^-,\s]+)", said, re.M),
+    )
     subject = f"ZooKeeper {host}:{port}"
     if mode is None:
-        yield ok(subject, "answers; what it is it does not say, as 4lw.commands.whitelist lacks srvr")
+        yield ok(
+            subject, "answers; what it is it does not say, as 4lw.commands.whitelist lacks srvr"
+        )
     else:
         yield ok(subject, f"{mode[1]}{f', version {version[1]}' if version else ''}")
 
@@ -60,8 +81,13 @@ def ask(host: str, port: int) -> str:
             while part := connection.recv(4096):
                 parts.append(part)
     except OSError as cause:
-        raise PositionUnavailable(f"ZooKeeper at {host}:{port} does not answer: {cause.strerror or type(cause).__name__}") from cause
+        raise PositionUnavailable(
+            f"ZooKeeper at {host}:{port} does not answer: {cause.strerror or type(cause).__name__}"
+        ) from cause
     said = b"".join(parts).decode("utf-8", "replace")
     if not said or "not currently serving requests" in said:
-        raise PositionUnavailable(f"ZooKeeper at {host}:{port} serves no requests: it has lost the other servers, or is starting")
+        raise PositionUnavailable(
+            f"ZooKeeper at {host}:{port} serves no requests: it has lost the other servers, or is "
+            "starting"
+        )
     return said

@@ -1,4 +1,5 @@
-"""What a node must know of a task before it takes it: where it may run, how it is started again, its swimlanes."""
+"""What a node must know of a task before it takes it: where it may run, how it is started again,
+its swimlanes."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ _SPARK_KEY = re.compile(r"((consumer|loader)\.source\.)?spark\.")
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """`node_ids`: the nodes that may run it; empty: any. `swimlanes`: what counts against a node's work limit. `is_shared`: it may be a
-    query of the node's Spark application; `spark_keys`: the settings of its own that speak against that."""
+    """`node_ids`: the nodes that may run it; empty: any. `swimlanes`: what counts against a
+    node's work limit. `is_shared`: it may be a query of the node's Spark application;
+    `spark_keys`: the settings of its own that speak against that."""
 
     swimlanes: tuple[str, ...]
     node_ids: tuple[str, ...] = ()
@@ -33,9 +35,13 @@ class Offer:
         return not self.node_ids or node_id in self.node_ids
 
     def pause_seconds(self, restarts: int, exit_code: int) -> float:
-        """How long to wait before restart number `restarts`, counted from 1: an error that the task has told of needs a person, or time; a
-        process that was killed need not wait."""
-        return growing_pause(restarts - 1) if exit_code < 0 else float(self.restart_increase_seconds * restarts)
+        """How long to wait before restart number `restarts`, counted from 1: an error that the
+        task has told of needs a person, or time; a process that was killed need not wait."""
+        return (
+            growing_pause(restarts - 1)
+            if exit_code < 0
+            else float(self.restart_increase_seconds * restarts)
+        )
 
 
 def read_offer(dist: Dist, swimlanes: list[str]) -> Offer:
@@ -50,17 +56,26 @@ def read_offer(dist: Dist, swimlanes: list[str]) -> Offer:
 
 
 def _sharing(dist: Dist) -> tuple[bool, tuple[str, ...]]:
-    """All tasks of an application have the same settings of Spark: those that the bus gives them."""
+    """All tasks of an application have the same settings of Spark: those that the bus gives
+    them."""
     names = [line.partition("=")[0] for line in properties_lines(dist)]
     spark_keys = tuple(name for name in names if _SPARK_KEY.match(name) and name != ISOLATED)
     consumer = dist.get("consumer")
-    if not isinstance(consumer, dict) or consumer.get("consumerName") != "KafkaFetch" or _read(dist, ISOLATED, FLAG):
+    if (
+        not isinstance(consumer, dict)
+        or consumer.get("consumerName") != "KafkaFetch"
+        or _read(dist, ISOLATED, FLAG)
+    ):
         return False, ()
     return not spark_keys, spark_keys
 
 
 def _node_ids(value: Any) -> tuple[str, ...]:
-    return tuple(map(str, value)) if isinstance(value, list) else split_list("" if value is None else str(value))
+    return (
+        tuple(map(str, value))
+        if isinstance(value, list)
+        else split_list("" if value is None else str(value))
+    )
 
 
 def _natural(dist: Dist, name: str) -> int:
@@ -72,4 +87,6 @@ def _read(dist: Dist, name: str, kind: Kind[Value]) -> Value:
     try:
         return kind.read(text)
     except ValueError as error:
-        raise ConfigError(f"{name}: wrong value; expected {kind.expected}; example: {name}={KEYS[name].default}") from error
+        raise ConfigError(
+            f"{name}: wrong value; expected {kind.expected}; example: {name}={KEYS[name].default}"
+        ) from error

@@ -1,4 +1,5 @@
-"""The consumer tasks of a node that share one Spark application: one child process, `cdcbus node spark`, whatever their number."""
+"""The consumer tasks of a node that share one Spark application: one child process, `cdcbus node
+spark`, whatever their number."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ CLOSE_SECONDS = 10.0
 
 
 class SparkTask:
-    """A started task that shares its process with others. `is_faultless`: it has ended because of another, or because it had to."""
+    """A started task that shares its process with others. `is_faultless`: it has ended because
+    of another, or because it had to."""
 
     def __init__(self, number: int, process: SparkProcess) -> None:
         self.number, self._process = number, process
@@ -33,7 +35,8 @@ class SparkTask:
         return self._process.pid
 
     def ended(self) -> int | None:
-        """Its exit code, negative for the signal that has ended the whole process; None while it runs."""
+        """Its exit code, negative for the signal that has ended the whole process; None while it
+        runs."""
         return None if self._end is None else self._end[0]
 
     def ask_to_stop(self) -> None:
@@ -42,7 +45,8 @@ class SparkTask:
             self._process.order({"stop": self.number})
 
     def kill(self) -> None:
-        """Kills the process, if it has not ended yet: the others end with it, by no fault of theirs."""
+        """Kills the process, if it has not ended yet: the others end with it, by no fault of
+        theirs."""
         if self._end is None:
             self._process.kill(self)
 
@@ -56,10 +60,12 @@ class SparkTask:
 
 
 class SparkProcess:
-    """The process; made on the thread that the node lives by, as it ends with it. `log`: of all that is no task's own. `on_end` is called
-    when tasks have ended."""
+    """The process; made on the thread that the node lives by, as it ends with it. `log`: of all
+    that is no task's own. `on_end` is called when tasks have ended."""
 
-    def __init__(self, node_id: str, environment: Mapping[str, str], log: Path, on_end: Callable[[], object]) -> None:
+    def __init__(
+        self, node_id: str, environment: Mapping[str, str], log: Path, on_end: Callable[[], object]
+    ) -> None:
         self._connection, child_end = socket.socketpair()
         self._on_end = on_end
         self._numbers = count(1)
@@ -129,5 +135,7 @@ class SparkProcess:
         with self._changing:
             rest, self._tasks = self._tasks or {}, None
         for task in rest.values():
-            task.end(code, sentence, is_faultless=bool(self._lost) or self._blamed not in (None, task))
+            task.end(
+                code, sentence, is_faultless=bool(self._lost) or self._blamed not in (None, task)
+            )
         self._on_end()

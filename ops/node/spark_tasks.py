@@ -1,11 +1,15 @@
-"""The process in which a node runs its consumer tasks: one Spark application, each task a streaming query of it. `cdcbus node spark`.
+"""The process in which a node runs its consumer tasks: one Spark application, each task a streaming
+query of it. `cdcbus node spark`.
 
-Its standard input is a socket, on which it is told what to do and tells what has ended, each a line of JSON:
+Its standard input is a socket, on which it is told what to do and tells what has ended, each a line
+of JSON:
 
     {"start":7,"task":"1084","log":"/var/log/1084.log"}   {"stop":7}
-    {"ended":7,"code":1,"sentence":"..."}                 {"lost":"..."}     all have ended, by no fault of theirs
+    {"ended":7,"code":1,"sentence":"..."}                 {"lost":"..."} all have ended, by no fault
+                                                          of theirs
 
-A start has a number, so that what is said late is about that start only. The process ends when the socket does.
+A start has a number, so that what is said late is about that start only. The process ends when the
+socket does.
 """
 
 from __future__ import annotations
@@ -42,13 +46,14 @@ from cdcbus.tasks.zookeeper.positions import connect
 
 LOG = logging.getLogger(__name__)
 WAIT_SECONDS = 0.2
-SWITCH_SECONDS = 0.001  # with many threads at work, those that prove the locks get their turn in time
+# with many threads at work, those that prove the locks get their turn in time
+SWITCH_SECONDS = 0.001
 FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
 def run_spark_tasks(bus: BusSettings) -> None:
-    """Until the node hangs up, SIGTERM, or SIGINT; then all tasks are stopped, with their positions stored. Raises ConfigError when Java or
-    the Kafka connector are missing."""
+    """Until the node hangs up, SIGTERM, or SIGINT; then all tasks are stopped, with their
+    positions stored. Raises ConfigError when Java or the Kafka connector are missing."""
     if NODE_VARIABLE not in os.environ:
         raise ConfigError("this process is started by a node; start that one: cdcbus node run")
     end_with_node()
@@ -61,15 +66,23 @@ def run_spark_tasks(bus: BusSettings) -> None:
     name = f"cdcbus node {os.environ.get(NODE_VARIABLE, '')}"
     with stop_signals() as stop:
         try:
-            client = connect(bus.zookeeper, auth=bus.zookeeper_auth, session_seconds=SESSION_SECONDS)
+            client = connect(
+                bus.zookeeper, auth=bus.zookeeper_auth, session_seconds=SESSION_SECONDS
+            )
         except PositionUnavailable as error:
             channel.tell({"lost": str(error)})
             return
         try:
-            with guarded(client, lambda: _end_at_once(channel, "ZooKeeper may have given its locks away")) as guard:
+            with guarded(
+                client, lambda: _end_at_once(channel, "ZooKeeper may have given its locks away")
+            ) as guard:
                 tasks = _Tasks(bus, client, guard, channel, logs)
-                Thread(target=_obey, args=(channel, tasks, stop), name="orders", daemon=True).start()
-                with shared_spark(name, bus.spark_options, stop, lambda: _end_at_once(channel, "")) as open_spark:
+                Thread(
+                    target=_obey, args=(channel, tasks, stop), name="orders", daemon=True
+                ).start()
+                with shared_spark(
+                    name, bus.spark_options, stop, lambda: _end_at_once(channel, "")
+                ) as open_spark:
                     tasks.spark.set_result(open_spark)
                     stop.wait()
                     tasks.stop_all()
@@ -79,14 +92,16 @@ def run_spark_tasks(bus: BusSettings) -> None:
 
 
 def _end_at_once(channel: _Channel, lost: str) -> None:
-    """Ends all work of this process and of its JVM, in whatever thread. `lost`: why this is no fault of the tasks; empty: it is a crash."""
+    """Ends all work of this process and of its JVM, in whatever thread. `lost`: why this is no
+    fault of the tasks; empty: it is a crash."""
     if lost:
         channel.tell_at_once({"lost": lost})
     os.killpg(0, signal.SIGKILL)
 
 
 class _Channel:
-    """Lines of JSON to and from the node. `tell` may be called on any thread, and is silent when the node has hung up."""
+    """Lines of JSON to and from the node. `tell` may be called on any thread, and is silent when
+    the node has hung up."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -138,7 +153,9 @@ class _Logs(logging.Handler):
 class _Tasks:
     """The tasks of this process, a thread each."""
 
-    def __init__(self, bus: BusSettings, client: KazooClient, guard: Guard, channel: _Channel, logs: _Logs) -> None:
+    def __init__(
+        self, bus: BusSettings, client: KazooClient, guard: Guard, channel: _Channel, logs: _Logs
+    ) -> None:
         self._bus, self._client, self._guard = bus, client, guard
         self.spark: Future[OpenSpark] = Future()  # it starts while tasks do
         self._channel, self._logs = channel, logs
@@ -147,7 +164,9 @@ class _Tasks:
     def start(self, number: int, task_id: str, log: Path) -> None:
         stop = Event()
         self._logs.open(task_id, log)
-        thread = Thread(target=self._run, args=(number, task_id, stop), name=f"task-{task_id}", daemon=True)
+        thread = Thread(
+            target=self._run, args=(number, task_id, stop), name=f"task-{task_id}", daemon=True
+        )
         self._running[number] = thread, stop
         thread.start()
 
@@ -174,14 +193,28 @@ class _Tasks:
         TASK_AT_WORK.set(task_id)
         sentence = ""
         try:
-            task = ready_task(task_id, self._bus, patiently(lambda: inspect_stored(task_id, self._bus, Severity.ERROR), stop.is_set))
-            run_guarded(task, self._client, self._guard, os.environ.get(NODE_VARIABLE, ""), stop, self._open_session)
+            task = ready_task(
+                task_id,
+                self._bus,
+                patiently(lambda: inspect_stored(task_id, self._bus, Severity.ERROR), stop.is_set),
+            )
+            run_guarded(
+                task,
+                self._client,
+                self._guard,
+                os.environ.get(NODE_VARIABLE, ""),
+                stop,
+                self._open_session,
+            )
         except _StoppedBefore:
             pass
         except CdcError as error:
             sentence = str(error)
         except Exception as error:
-            sentence = f"unexpected {type(error).__name__}; please report it, with what `cdcbus --debug task run {task_id}` prints"
+            sentence = (
+                f"unexpected {type(error).__name__}; please report it, with what `cdcbus "
+                f"--debug task run {task_id}` prints"
+            )
         self._logs.close_of(task_id, sentence)
         self._channel.tell({"ended": number, "code": 1 if sentence else 0, "sentence": sentence})
         del self._running[number]

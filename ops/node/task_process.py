@@ -1,4 +1,5 @@
-"""A task that a node runs, as a child process: `cdcbus task run ID`. All that it prints goes to one log file, which is rotated."""
+"""A task that a node runs, as a child process: `cdcbus task run ID`. All that it prints goes to
+one log file, which is rotated."""
 
 from __future__ import annotations
 
@@ -18,11 +19,19 @@ from cdcbus.tasks.process_identity import NODE_VARIABLE, PARENT_VARIABLE
 
 LOG_BYTES = 10 << 20
 LOG_FILES = 5
-_LOGGED = re.compile(r"\d{4}-\d\d-\d\d |\s+at |WARNING|\d\d/\d\d/\d\d ")  # a line of the log, not the sentence that the task ends with
+# a line of the log, not the sentence that the task ends with
+_LOGGED = re.compile(r"\d{4}-\d\d-\d\d |\s+at |WARNING|\d\d/\d\d/\d\d ")
 
 
-def start_task(task_id: str, node_id: str, environment: Mapping[str, str], log: Path, on_end: Callable[[], object]) -> TaskProcess:
-    """Starts a task; to be called on the thread that the node lives by, as the task ends with it. `on_end` is called when it has ended."""
+def start_task(
+    task_id: str,
+    node_id: str,
+    environment: Mapping[str, str],
+    log: Path,
+    on_end: Callable[[], object],
+) -> TaskProcess:
+    """Starts a task; to be called on the thread that the node lives by, as the task ends with
+    it. `on_end` is called when it has ended."""
     process = subprocess.Popen(
         [sys.executable, "-m", "cdcbus", "task", "run", task_id],
         stdin=subprocess.DEVNULL,
@@ -36,7 +45,12 @@ def start_task(task_id: str, node_id: str, environment: Mapping[str, str], log: 
 
 def child_environment(environment: Mapping[str, str], node_id: str) -> dict[str, str]:
     """Of a process that a node starts, and that ends with it."""
-    return {**environment, NODE_VARIABLE: node_id, PARENT_VARIABLE: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
+    return {
+        **environment,
+        NODE_VARIABLE: node_id,
+        PARENT_VARIABLE: str(os.getpid()),
+        "PYTHONUNBUFFERED": "1",
+    }
 
 
 class TaskProcess:
@@ -44,7 +58,9 @@ class TaskProcess:
 
     is_faultless = False  # whatever ends it is its own doing
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path, on_end: Callable[[], object]) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], log: Path, on_end: Callable[[], object]
+    ) -> None:
         self._process, self.log, self._on_end = process, log, on_end
         self._last: deque[str] = deque(maxlen=20)
         self._reader = Thread(target=self._read, name=f"log-{process.pid}", daemon=True)
@@ -55,7 +71,8 @@ class TaskProcess:
         return self._process.pid
 
     def ended(self) -> int | None:
-        """Its exit code, negative for the signal that ended it, once all that it printed is in the log; None while it runs."""
+        """Its exit code, negative for the signal that ended it, once all that it printed is in
+        the log; None while it runs."""
         code = self._process.poll()
         if code is None or code < 0:
             return code
@@ -99,8 +116,8 @@ class TaskProcess:
 
 
 class RotatedLog:
-    """Appends to a file; at LOG_BYTES it becomes `.1`, what was `.1` becomes `.2`, and so on to LOG_FILES. What the disk does not take is
-    lost: a full disk stops no task."""
+    """Appends to a file; at LOG_BYTES it becomes `.1`, what was `.1` becomes `.2`, and so on to
+    LOG_FILES. What the disk does not take is lost: a full disk stops no task."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,7 +1,8 @@
 """A change-data-capture bus: binlog to Kafka to tables.
 
-The names in `__all__` are the public API, described in docs/api.md: what formats, event processors and programs of other packages use. They
-are imported when they are first asked for, so that `import cdcbus` costs nothing.
+The names in `__all__` are the public API, described in docs/api.md: what formats, event processors
+and programs of other packages use. They are imported when they are first asked for, so that `import
+cdcbus` costs nothing.
 """
 
 from __future__ import annotations
@@ -24,13 +25,33 @@ if TYPE_CHECKING:
         TargetError,
     )
     from cdcbus.plugins.registry import converter_names, make_converter
-    from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableDdl, TableId
+    from cdcbus.plugins.rowchange import (
+        Cell,
+        Column,
+        Op,
+        Origin,
+        Row,
+        RowChange,
+        Table,
+        TableDdl,
+        TableId,
+    )
     from cdcbus.tasks.config.read_task import ReadTask, read_task
     from cdcbus.tasks.preflight.check import check_task
     from cdcbus.tasks.runtime.runner import run_task
 
 _MODULES = {
-    "cdcbus.plugins.rowchange": ("Cell", "Column", "Op", "Origin", "Row", "RowChange", "Table", "TableDdl", "TableId"),
+    "cdcbus.plugins.rowchange": (
+        "Cell",
+        "Column",
+        "Op",
+        "Origin",
+        "Row",
+        "RowChange",
+        "Table",
+        "TableDdl",
+        "TableId",
+    ),
     "cdcbus.plugins.contracts": ("Converter", "DdlConverter", "JoiningConverter"),
     "cdcbus.plugins.registry": ("converter_names", "make_converter"),
     "cdcbus.plugins.errors": (

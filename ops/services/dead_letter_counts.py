@@ -1,4 +1,5 @@
-"""How many dead letters of each task are open: counted by the first of the nodes that are there, told in ZooKeeper for lists and pages."""
+"""How many dead letters of each task are open: counted by the first of the nodes that are there,
+told in ZooKeeper for lists and pages."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def dead_letter_topic_of(task: FetchTask | LoadTask) -> str:
     return "" if task.on_error is OnError.STOP else task.dead_letters.topic
 
 
-def counting_letters(client: KazooClient, bus: BusSettings, node_id: str) -> AbstractContextManager[None]:
+def counting_letters(
+    client: KazooClient, bus: BusSettings, node_id: str
+) -> AbstractContextManager[None]:
     """As long as the block lasts."""
     return repeating("letters", COUNT_SECONDS, partial(LetterCounts(client, bus).look, node_id))
 
@@ -42,7 +45,8 @@ class LetterCounts:
 
     def __init__(self, client: KazooClient, bus: BusSettings) -> None:
         self._client, self._bus = client, bus
-        self._seen: dict[tuple[str, str], tuple[dict[int, int], set[bytes]]] = {}  # by servers and topic: end offsets, keys of open letters
+        # by servers and topic: end offsets, keys of open letters
+        self._seen: dict[tuple[str, str], tuple[dict[int, int], set[bytes]]] = {}
 
     def look(self, node_id: str) -> None:
         """Tells, if this node is to. Never raises a CdcError."""
@@ -55,7 +59,8 @@ class LetterCounts:
             LOG.debug("dead letters are not counted: %s", error)
 
     def tell(self) -> None:
-        """Of each task whose count is another than ZooKeeper has. Where Kafka does not answer it stays. Raises what ZooKeeper does."""
+        """Of each task whose count is another than ZooKeeper has. Where Kafka does not answer it
+        stays. Raises what ZooKeeper does."""
         nodes, counted = TaskNodes(self._client), dict[tuple[str, str], Counter[str] | None]()
         for task_id in nodes.ids():
             task = self._task(task_id)
@@ -66,16 +71,23 @@ class LetterCounts:
             if key not in counted:
                 counted[key] = self._count(access_of(task), topic)
             counts = counted[key]
-            if counts is not None and nodes.open_dead_letters(task_id) != counts[task_id] and nodes.swimlanes(task_id):
+            if (
+                counts is not None
+                and nodes.open_dead_letters(task_id) != counts[task_id]
+                and nodes.swimlanes(task_id)
+            ):
                 nodes.put_open_dead_letters(task_id, counts[task_id])
 
     def _task(self, task_id: str) -> FetchTask | LoadTask | None:
         """None where it keeps no letters, or its text makes no task."""
         try:
             dist = DistNodes(self._client).get(task_id)
-            if dist is None or "onError" not in str(dist):  # most tasks: they need not be read each time
+            # most tasks: they need not be read each time
+            if dist is None or "onError" not in str(dist):
                 return None
-            return inspect_dist(dist, self._bus.filling, Severity.NOTE, self._bus.source_lookup()).task
+            return inspect_dist(
+                dist, self._bus.filling, Severity.NOTE, self._bus.source_lookup()
+            ).task
         except ConfigError:
             return None
 
@@ -86,9 +98,13 @@ class LetterCounts:
             with TopicLog(access) as log:
                 bounds = log.bounds(topic)
                 ends = {partition: end for partition, (_, end) in bounds.items()}
-                if any(known.get(partition, 0) > end for partition, end in ends.items()):  # the topic was made anew
+                # the topic was made anew
+                if any(known.get(partition, 0) > end for partition, end in ends.items()):
                     known, keys = {}, set()
-                starts = {partition: max(low, known.get(partition, 0)) for partition, (low, _) in bounds.items()}
+                starts = {
+                    partition: max(low, known.get(partition, 0))
+                    for partition, (low, _) in bounds.items()
+                }
                 for record in log.records(topic, starts, ends):
                     (keys.discard if record.value is None else keys.add)(record.key or b"")
         except CdcError as error:

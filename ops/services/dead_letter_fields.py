@@ -1,4 +1,5 @@
-"""Dead letters of either kind of task as names and texts: what a list shows of one, and the original record."""
+"""Dead letters of either kind of task as names and texts: what a list shows of one, and the
+original record."""
 
 from __future__ import annotations
 
@@ -12,7 +13,11 @@ from cdcbus.ops.services.dead_letters import FetchLetter
 def fields_of(each: OpenDeadLetter | FetchLetter) -> dict[str, Any]:
     """Without cells."""
     if isinstance(each, FetchLetter):
-        return {"record": each.dead_letter.record, "time": each.time, "reason": each.dead_letter.reason}
+        return {
+            "record": each.dead_letter.record,
+            "time": each.time,
+            "reason": each.dead_letter.reason,
+        }
     dead_letter = each.dead_letter
     return {
         "record": dead_letter.record,
@@ -25,10 +30,15 @@ def fields_of(each: OpenDeadLetter | FetchLetter) -> dict[str, Any]:
 
 
 def original_of(each: OpenDeadLetter | FetchLetter) -> dict[str, Any]:
-    """The record with its cells; of one that Kafka did not take, what is known of it: its key, its table, its place in the binlog."""
+    """The record with its cells; of one that Kafka did not take, what is known of it: its key,
+    its table, its place in the binlog."""
     if isinstance(each, FetchLetter):
         return {name: _text(value) for name, value in each.fields.items()}
-    return {"key": _text(each.key), "headers": {name: _text(value) for name, value in each.headers}, "value": _text(each.value)}
+    return {
+        "key": _text(each.key),
+        "headers": {name: _text(value) for name, value in each.headers},
+        "value": _text(each.value),
+    }
 
 
 def _text(value: bytes | None) -> str | None:

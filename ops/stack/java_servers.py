@@ -38,15 +38,24 @@ KAFKA_JARS = JarSet(
 
 _LOG = "-Dorg.slf4j.simpleLogger"
 # A small heap needs no parallel collector, and no threads for one.
-_SERVER = ("-XX:+UseSerialGC", f"{_LOG}.showDateTime=true", f"{_LOG}.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS")
+_SERVER = (
+    "-XX:+UseSerialGC",
+    f"{_LOG}.showDateTime=true",
+    f"{_LOG}.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
+)
 # Programs that end soon are not worth optimizing.
 _TOOL = (
     *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"),
     *(f"{_LOG}.showThreadName=false", f"{_LOG}.showShortLogName=true"),
 )
-# Kafka's tools warn of a topic that does not exist, and wait. zkCli tells of an error itself, then logs that it ends.
+# Kafka's tools warn of a topic that does not exist, and wait. zkCli tells of an error itself, then
+# logs that it ends.
 _KAFKA_TOOL = (*_TOOL, f"{_LOG}.defaultLogLevel=warn")
-_ZOOKEEPER_TOOL = (*_TOOL, f"{_LOG}.defaultLogLevel=error", f"{_LOG}.log.org.apache.zookeeper.util.ServiceUtils=off")
+_ZOOKEEPER_TOOL = (
+    *_TOOL,
+    f"{_LOG}.defaultLogLevel=error",
+    f"{_LOG}.log.org.apache.zookeeper.util.ServiceUtils=off",
+)
 
 # Kafka's own tools: class, and what it does.
 KAFKA_TOOLS = {
@@ -69,11 +78,19 @@ KAFKA_TOOLS = {
 
 def zkcli(address: str, arguments: Sequence[str]) -> list[str]:
     """The command line of ZooKeeper's own client."""
-    return _java(ZOOKEEPER_JARS, _ZOOKEEPER_TOOL, "org.apache.zookeeper.ZooKeeperMain", "-server", address, *arguments)
+    return _java(
+        ZOOKEEPER_JARS,
+        _ZOOKEEPER_TOOL,
+        "org.apache.zookeeper.ZooKeeperMain",
+        "-server",
+        address,
+        *arguments,
+    )
 
 
 def kafka_tool(name: str, address: str, arguments: Sequence[str]) -> list[str]:
-    """The command line of one of KAFKA_TOOLS; the server is filled in unless the arguments name one."""
+    """The command line of one of KAFKA_TOOLS; the server is filled in unless the arguments name
+    one."""
     server = () if "--bootstrap-server" in arguments else ("--bootstrap-server", address)
     return _java(KAFKA_JARS, _KAFKA_TOOL, KAFKA_TOOLS[name][0], *server, *arguments)
 
@@ -87,7 +104,8 @@ def zookeeper_settings(data: Path, port: int) -> str:
             "clientPortAddress": HOST,
             "admin.enableServer": "false",
             "4lw.commands.whitelist": "ruok,srvr,stat,mntr,cons,dump",
-            # A short tick: tests want to see an ephemeral node vanish soon. Clients may still ask for a long session.
+            # A short tick: tests want to see an ephemeral node vanish soon. Clients may still ask
+            # for a long session.
             "tickTime": 500,
             "minSessionTimeout": 1000,
             "maxSessionTimeout": 60000,
@@ -117,7 +135,8 @@ def kafka_settings(data: Path, ports: Mapping[str, int]) -> str:
             "transaction.state.log.min.isr": 1,
             "transaction.state.log.num.partitions": 4,
             "group.initial.rebalance.delay.ms": 0,
-            # After kill -9 the broker has to wait until its former self has timed out: 12 s with the usual settings.
+            # After kill -9 the broker has to wait until its former self has timed out: 12 s with
+            # the usual settings.
             "broker.heartbeat.interval.ms": 500,
             "broker.session.timeout.ms": 3000,
             "log.cleaner.dedupe.buffer.size": 16 * 1024 * 1024,
@@ -132,7 +151,9 @@ def _prepare_zookeeper(place: ServerFolder) -> list[str]:
     settings.write_text(zookeeper_settings(place.data, place.port), encoding="utf-8")
     # Data only has to outlive the process, not a power cut: no waiting for the disk.
     options = (*_SERVER, "-Xmx256m", "-Dzookeeper.forceSync=no", "-Dzookeeper.preAllocSize=1024")
-    return _java(ZOOKEEPER_JARS, options, "org.apache.zookeeper.server.ZooKeeperServerMain", str(settings))
+    return _java(
+        ZOOKEEPER_JARS, options, "org.apache.zookeeper.server.ZooKeeperServerMain", str(settings)
+    )
 
 
 def _prepare_kafka(place: ServerFolder) -> list[str]:
@@ -141,7 +162,11 @@ def _prepare_kafka(place: ServerFolder) -> list[str]:
         if part is not None:
             settings.write_text(kafka_settings(part, place.plan.ports), encoding="utf-8")
             arguments = ("format", "-t", _cluster_id(), "-c", str(settings))
-            run(_java(KAFKA_JARS, _TOOL, "kafka.tools.StorageTool", *arguments), place.account, place.folder)
+            run(
+                _java(KAFKA_JARS, _TOOL, "kafka.tools.StorageTool", *arguments),
+                place.account,
+                place.folder,
+            )
     settings.write_text(kafka_settings(place.data, place.plan.ports), encoding="utf-8")
     return _java(KAFKA_JARS, (*_SERVER, "-Xmx512m"), "kafka.Kafka", str(settings))
 
@@ -158,7 +183,8 @@ def _check_zookeeper(place: ServerFolder) -> None:
 
 
 def _check_kafka(place: ServerFolder) -> None:
-    """Its port is open before it can do anything, so this asks for brokers, and for leaders of all partitions."""
+    """Its port is open before it can do anything, so this asks for brokers, and for leaders of
+    all partitions."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
@@ -171,7 +197,9 @@ def _check_kafka(place: ServerFolder) -> None:
         raise NotAnswering(str(error)) from error
     if not metadata.brokers:
         raise NotAnswering("no broker has registered yet")
-    partitions = (partition for topic in metadata.topics.values() for partition in topic.partitions.values())
+    partitions = (
+        partition for topic in metadata.topics.values() for partition in topic.partitions.values()
+    )
     if any(partition.leader < 0 for partition in partitions):
         raise NotAnswering("some partitions have no leader yet")
 

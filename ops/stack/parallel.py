@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def side_by_side(jobs: Mapping[str, Callable[[Event], str]], doing: str, console: "Console") -> None:
-    """Runs all jobs at once; each returns what to say when it is done, and gives up soon when the event it gets is set.
+def side_by_side(
+    jobs: Mapping[str, Callable[[Event], str]], doing: str, console: "Console"
+) -> None:
+    """Runs all jobs at once; each returns what to say when it is done, and gives up soon when the
+    event it gets is set.
 
     Returns when all have ended; raises CdcError with the sentences of those that failed.
     """
@@ -26,7 +29,9 @@ def side_by_side(jobs: Mapping[str, Callable[[Event], str]], doing: str, console
     lines = Progress(*columns, console=console, disable=not console.is_terminal)
     with lines as progress, ThreadPoolExecutor(len(jobs)) as pool:
         tasks = {name: progress.add_task(f"  {name:<18} {doing}", total=1) for name in jobs}
-        futures: dict[Future[str], str] = {pool.submit(job, cancelled): name for name, job in jobs.items()}
+        futures: dict[Future[str], str] = {
+            pool.submit(job, cancelled): name for name, job in jobs.items()
+        }
         try:
             for future in as_completed(futures):
                 name = futures[future]
@@ -34,14 +39,17 @@ def side_by_side(jobs: Mapping[str, Callable[[Event], str]], doing: str, console
                     said = future.result()
                 except CdcError as error:
                     failures.append(str(error))
-                    progress.update(tasks[name], completed=1, description=f"[red]✗[/] {name:<18} failed")
+                    progress.update(
+                        tasks[name], completed=1, description=f"[red]✗[/] {name:<18} failed"
+                    )
                     continue
                 line = f"{name:<18} {said} [dim]({time.monotonic() - started:.1f} s)"
                 progress.update(tasks[name], completed=1, description=f"[green]✓[/] {line}")
                 if not console.is_terminal:
                     console.print(line, highlight=False)
         except BaseException:
-            cancelled.set()  # Ctrl-C, or an error nobody foresaw: leaving the block waits for the jobs
+            # Ctrl-C, or an error nobody foresaw: leaving the block waits for the jobs
+            cancelled.set()
             raise
     if failures:
         raise CdcError("\n".join(failures))

@@ -1,8 +1,9 @@
 """Server processes that outlive the program that starts them.
 
-Each server holds a lock on the file `pid` in its folder: it inherits the locked descriptor, and the kernel frees the
-lock when the last process that has it is gone. So "does it run" is a question to the kernel, which no reboot, kill -9
-or reused process id makes wrong, and it is about the server with all its children.
+Each server holds a lock on the file `pid` in its folder: it inherits the locked descriptor, and the
+kernel frees the lock when the last process that has it is gone. So "does it run" is a question to
+the kernel, which no reboot, kill -9 or reused process id makes wrong, and it is about the server
+with all its children.
 """
 
 import fcntl
@@ -32,11 +33,19 @@ class Account:
         """Raises ConfigError when a folder on the way to `folder` is closed for this user."""
         for parent in reversed([folder, *folder.parents]):
             status = parent.stat()
-            bit = 0o100 if status.st_uid == self.uid else 0o010 if status.st_gid == self.gid else 0o001
+            bit = (
+                0o100
+                if status.st_uid == self.uid
+                else 0o010
+                if status.st_gid == self.gid
+                else 0o001
+            )
             if not status.st_mode & bit:
                 raise ConfigError(
-                    f"database servers refuse to run as root, and {self.name}, as whom they run instead, cannot enter "
-                    f"{parent}: open it (chmod o+x), or choose another place for {folder} (--home, CDCBUS_CACHE)"
+                    f"database servers refuse to run as root, and {self.name}, as whom they run "
+                    "instead, cannot enter "
+                    f"{parent}: open it (chmod o+x), or choose another place for {folder} "
+                    "(--home, CDCBUS_CACHE)"
                 )
 
     def give(self, path: Path) -> None:
@@ -45,7 +54,8 @@ class Account:
 
 
 def unprivileged() -> Account | None:
-    """Whom to run what refuses to run as root as: nobody; None when this process is not root, and all can run as it."""
+    """Whom to run what refuses to run as root as: nobody; None when this process is not root,
+    and all can run as it."""
     if os.geteuid() != 0:
         return None
     entry = pwd.getpwnam("nobody")
@@ -53,7 +63,8 @@ def unprivileged() -> Account | None:
 
 
 def run(command: Sequence[str], account: Account | None, folder: Path, stdin: str = "") -> None:
-    """Runs a short command to its end in `folder`; raises CdcError with a line of what it printed if it fails.
+    """Runs a short command to its end in `folder`; raises CdcError with a line of what it printed
+    if it fails.
 
     It holds the caller's locks, too: should the caller be killed, the next one waits for it.
     """
@@ -72,11 +83,14 @@ def run(command: Sequence[str], account: Account | None, folder: Path, stdin: st
         check=False,
     )
     if done.returncode != 0:
-        raise CdcError(f"{Path(command[0]).name} failed in {folder}: {telling_line(done.stdout + done.stderr)}")
+        raise CdcError(
+            f"{Path(command[0]).name} failed in {folder}: {telling_line(done.stdout + done.stderr)}"
+        )
 
 
 def start(folder: Path, command: Sequence[str], account: Account | None) -> None:
-    """Starts a server in a session of its own, so that Ctrl-C here does not reach it; it prints to `folder/log`.
+    """Starts a server in a session of its own, so that Ctrl-C here does not reach it; it prints to
+    `folder/log`.
 
     At most one process may call this for a folder at a time.
     """
@@ -84,10 +98,12 @@ def start(folder: Path, command: Sequence[str], account: Account | None) -> None
     if log.exists():
         log.replace(log.with_suffix(".old"))
     with _pid_file(folder).open("a+b") as pid_file, log.open("wb") as output:
-        fcntl.flock(pid_file, fcntl.LOCK_EX)  # at most `is_running` of another process has it, for no time
+        # at most `is_running` of another process has it, for no time
+        fcntl.flock(pid_file, fcntl.LOCK_EX)
         pid_file.truncate(0)
-        # The shell writes its process id, which exec keeps, so nothing can come between start and note. The file is its
-        # standard input, and some servers close that: they get the descriptor itself as well.
+        # The shell writes its process id, which exec keeps, so nothing can come between start and
+        # note. The file is its standard input, and some servers close that: they get the descriptor
+        # itself as well.
         child = subprocess.Popen(
             ["/bin/sh", "-c", 'echo $$ >&0; exec "$@"', "server", *command],
             stdin=pid_file,
@@ -101,7 +117,8 @@ def start(folder: Path, command: Sequence[str], account: Account | None) -> None
             group=account.gid if account else None,
             extra_groups=[] if account else None,
         )
-    threading.Thread(target=child.wait, daemon=True).start()  # or it stays as a zombie when it ends before this process
+    # or it stays as a zombie when it ends before this process
+    threading.Thread(target=child.wait, daemon=True).start()
 
 
 def is_running(folder: Path) -> bool:
@@ -126,17 +143,22 @@ def pid(folder: Path) -> int | None:
 
 
 def stop(folder: Path, politely: signal.Signals, patience_seconds: float) -> None:
-    """Asks the server to end, kills it when it has not after that time; returns when it and its children are gone."""
+    """Asks the server to end, kills it when it has not after that time; returns when it and its
+    children are gone."""
     _signal(folder, politely)
     if not _await(lambda: not is_running(folder), patience_seconds):
         kill(folder)
 
 
 def kill(folder: Path) -> None:
-    """SIGKILL; returns when the server and its children are gone. Raises CdcError when they are not after 30 s."""
+    """SIGKILL; returns when the server and its children are gone. Raises CdcError when they are
+    not after 30 s."""
     _signal(folder, signal.SIGKILL)
     if not _await(lambda: not is_running(folder), 30):
-        raise CdcError(f"what was started in {folder} was killed, and still some process of it runs: end it by hand")
+        raise CdcError(
+            f"what was started in {folder} was killed, and still some process of it runs: end it "
+            "by hand"
+        )
 
 
 @contextmanager
@@ -157,7 +179,11 @@ def log_file(folder: Path) -> Path:
 def telling_line(output: str) -> str:
     """The first line of a server's output that looks like an error, or else the last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = (line for line in lines if any(word in line for word in ("ERROR", "FATAL", "error:", "Exception")))
+    errors = (
+        line
+        for line in lines
+        if any(word in line for word in ("ERROR", "FATAL", "error:", "Exception"))
+    )
     return next(errors, lines[-1] if lines else "it printed nothing")
 
 
@@ -168,7 +194,8 @@ def _pid_file(folder: Path) -> Path:
 def _signal(folder: Path, number: signal.Signals) -> None:
     server = pid(folder)
     if server is not None:
-        with suppress(ProcessLookupError):  # it has just ended, or only children are left, which end by themselves
+        # it has just ended, or only children are left, which end by themselves
+        with suppress(ProcessLookupError):
             os.kill(server, number)
 
 
@@ -180,5 +207,6 @@ def _await(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """As little of the caller's as possible, so that its settings (PGDATA, MYSQL_HOME, ...) change no server."""
+    """As little of the caller's as possible, so that its settings (PGDATA, MYSQL_HOME, ...)
+    change no server."""
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}

@@ -1,4 +1,5 @@
-"""What the stack knows of a server: the words that `java_servers` and `databases` fill in and `stack` uses."""
+"""What the stack knows of a server: the words that `java_servers` and `databases` fill in and
+`stack` uses."""
 
 import signal
 from collections.abc import Callable
@@ -42,9 +43,9 @@ class ServerFolder:
 class Server:
     """One of the servers of a stack.
 
-    `prepare` makes the data and settings that are missing and returns the command line. `check` raises NotAnswering
-    until the server serves clients. `ports` are the names of all ports it listens on. Databases refuse to run as root.
-    `stop_signal` asks it to end soon.
+    `prepare` makes the data and settings that are missing and returns the command line. `check`
+    raises NotAnswering until the server serves clients. `ports` are the names of all ports it
+    listens on. Databases refuse to run as root. `stop_signal` asks it to end soon.
     """
 
     name: str

@@ -61,14 +61,17 @@ def unreachable() -> tuple[type[Exception], ...]:
 
 
 def execute(name: str, database: Database, statement: str) -> Result:
-    """Runs the statement; raises CdcError with the server's words when it refuses it or cannot be reached."""
+    """Runs the statement; raises CdcError with the server's words when it refuses it or cannot
+    be reached."""
     import psycopg
     import pymysql
 
     try:
         connection = connect(name, database)
     except unreachable() as error:
-        raise CdcError(f"cannot log in to {name} at {database.host}:{database.port}: is it up?") from error
+        raise CdcError(
+            f"cannot log in to {name} at {database.host}:{database.port}: is it up?"
+        ) from error
     try:
         with connection, connection.cursor() as cursor:
             cursor.execute(statement)
@@ -77,7 +80,9 @@ def execute(name: str, database: Database, statement: str) -> Result:
     except pymysql.MySQLError as error:
         raise CdcError(f"{name} refuses the statement: {error.args[-1]}") from error
     except psycopg.Error as error:
-        raise CdcError(f"{name} refuses the statement: {error.diag.message_primary or error}") from error
+        raise CdcError(
+            f"{name} refuses the statement: {error.diag.message_primary or error}"
+        ) from error
 
 
 def text(value: object) -> str:

@@ -1,4 +1,5 @@
-"""The embedded stack: a real ZooKeeper, a real Kafka, a source and two target databases on this machine.
+"""The embedded stack: a real ZooKeeper, a real Kafka, a source and two target databases on this
+machine.
 
 Without Docker and without root.
 """
@@ -37,7 +38,8 @@ _STOP_SECONDS = 20
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """One server as it is now: `pid` is None when it does not run, `address` is "" before the first `up`."""
+    """One server as it is now: `pid` is None when it does not run, `address` is "" before the
+    first `up`."""
 
     name: str
     label: str
@@ -47,17 +49,24 @@ class ServerStatus:
 
 
 def default_home() -> Path:
-    """`$CDCBUS_STACK_HOME`, or a folder of the user's; for root one where the database servers' user can get to."""
+    """`$CDCBUS_STACK_HOME`, or a folder of the user's; for root one where the database servers'
+    user can get to."""
     if chosen := os.environ.get("CDCBUS_STACK_HOME"):
         return Path(chosen).absolute()
-    return Path("/var/lib/cdcbus/stack") if os.geteuid() == 0 else Path.home() / ".local/share/cdcbus/stack"
+    return (
+        Path("/var/lib/cdcbus/stack")
+        if os.geteuid() == 0
+        else Path.home() / ".local/share/cdcbus/stack"
+    )
 
 
 def up(home: Path, console: "Console") -> Addresses:
-    """Starts what does not run and returns when every server serves clients; says on `console` what it does.
+    """Starts what does not run and returns when every server serves clients; says on `console` what
+    it does.
 
-    A second call changes nothing. Of two calls at once the second waits. Raises CdcError, with a sentence for each
-    server that does not start; those that do stay, and the next `up` or `down` goes on from there.
+    A second call changes nothing. Of two calls at once the second waits. Raises CdcError, with a
+    sentence for each server that does not start; those that do stay, and the next `up` or `down`
+    goes on from there.
     """
     _check_machine()
     home = home.absolute()
@@ -73,7 +82,8 @@ def up(home: Path, console: "Console") -> Addresses:
 
 
 def down(home: Path, *, purge: bool, console: "Console") -> None:
-    """Stops all servers; returns when no process is left, and with `purge` no file of theirs either."""
+    """Stops all servers; returns when no process is left, and with `purge` no file of theirs
+    either."""
     if not home.is_dir():
         _say(console, f"there is no stack in {home}")
         return
@@ -101,9 +111,13 @@ def status(home: Path) -> list[ServerStatus]:
 
 
 def kill(home: Path, name: str) -> None:
-    """SIGKILLs one server and returns when it is gone; `up` brings it back on the same port with its data."""
+    """SIGKILLs one server and returns when it is gone; `up` brings it back on the same port with
+    its data."""
     if name not in {server.name for server in SERVERS}:
-        raise ConfigError(f"there is no server {name}: the servers are {', '.join(server.name for server in SERVERS)}")
+        raise ConfigError(
+            f"there is no server {name}: the servers are "
+            f"{', '.join(server.name for server in SERVERS)}"
+        )
     processes.kill(home / name)
 
 
@@ -111,48 +125,62 @@ def _check_machine() -> None:
     if sys.platform != "linux" or platform.machine() not in {"x86_64", "amd64"}:
         raise ConfigError(
             "the embedded stack has programs for Linux on x86_64 only, and this is "
-            f"{platform.system()} on {platform.machine()}: use `docker compose up`, or servers of your own"
+            f"{platform.system()} on {platform.machine()}: use `docker compose up`, or servers of "
+            "your own"
         )
 
 
 @contextmanager
 def _locked(home: Path) -> Iterator[None]:
-    """One `up` or `down` at a time per home; the lock is on the folder itself, so that purging leaves nothing."""
+    """One `up` or `down` at a time per home; the lock is on the folder itself, so that purging
+    leaves nothing."""
     while True:
         try:
             home.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(home, os.O_RDONLY)
         except PermissionError as error:
-            raise ConfigError(f"no right to use {home}: choose another folder with --home") from error
+            raise ConfigError(
+                f"no right to use {home}: choose another folder with --home"
+            ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             os.set_inheritable(descriptor, True)
             if home.exists() and os.path.samestat(os.fstat(descriptor), home.stat()):
                 yield
                 return
-            # While this process waited, `down --purge` has removed the folder: once more, with the new one.
+            # While this process waited, `down --purge` has removed the folder: once more, with the
+            # new one.
         finally:
             os.close(descriptor)
 
 
 def _plan(home: Path, stopped: Sequence[Server], console: "Console") -> Plan:
-    """The remembered ports; a new one, which it announces, where a server has to start and its port is taken."""
+    """The remembered ports; a new one, which it announces, where a server has to start and its
+    port is taken."""
     plan = remembered = addresses.load(home)
     if plan is None:
         if len(stopped) < len(SERVERS):
             lost = addresses.plan_file(home)
-            raise ConfigError(f"servers run, but {lost}, which tells where, is gone: run `cdcbus stack down` first")
+            raise ConfigError(
+                f"servers run, but {lost}, which tells where, is gone: run `cdcbus stack down` "
+                "first"
+            )
         plan = Plan.new()
     for name in plan.taken(port for server in stopped for port in server.ports):
         before, plan = plan.ports[name], plan.with_new_port(name)
-        _say(console, f"port {before} of {name} is taken by another process: it gets {plan.ports[name]}")
+        _say(
+            console,
+            f"port {before} of {name} is taken by another process: it gets {plan.ports[name]}",
+        )
     if plan != remembered:
         addresses.save(home, plan)
     return plan
 
 
 def _place(home: Path, server: Server, plan: Plan) -> ServerFolder:
-    return ServerFolder(home / server.name, plan, processes.unprivileged() if server.is_database else None)
+    return ServerFolder(
+        home / server.name, plan, processes.unprivileged() if server.is_database else None
+    )
 
 
 def _starting(server: Server, place: ServerFolder) -> Callable[[Event], str]:
@@ -192,7 +220,9 @@ def _serves(server: Server, place: ServerFolder, cancelled: Event) -> bool:
         except NotAnswering as error:
             if time.monotonic() > deadline:
                 late = f"{server.label} does not answer after {_START_SECONDS} s ({error})"
-                raise CdcError(f"{late}; all it says: {processes.log_file(place.folder)}") from error
+                raise CdcError(
+                    f"{late}; all it says: {processes.log_file(place.folder)}"
+                ) from error
         if cancelled.wait(0.1):
             raise CdcError(f"{server.label} was not waited for")
     return False
@@ -203,7 +233,8 @@ def _say(console: "Console", sentence: str) -> None:
 
 
 def _purge(home: Path) -> None:
-    """Removes what `up` and the demo make and nothing else: somebody may have named a folder that holds other files."""
+    """Removes what `up` and the demo make and nothing else: somebody may have named a folder
+    that holds other files."""
     for name in (*(server.name for server in SERVERS), DEMO):
         if (home / name).exists():
             shutil.rmtree(home / name)

@@ -1,1 +1,2 @@
-"""What a node serves over HTTP: its console, porter's pages, health, metrics, and an API for all of it."""
+"""What a node serves over HTTP: its console, porter's pages, health, metrics, and an API for all
+of it."""

@@ -1,6 +1,8 @@
-"""What pages and API change, each in one call: the same orders that commands give, and as they are, in the audit.
+"""What pages and API change, each in one call: the same orders that commands give, and as they are,
+in the audit.
 
-`who` is `auth.operator_of(request)`. Everywhere: Refused (404) for a task or node that is not there, CdcError for what is not possible.
+`who` is `auth.operator_of(request)`. Everywhere: Refused (404) for a task or node that is not
+there, CdcError for what is not possible.
 """
 
 from __future__ import annotations
@@ -70,20 +72,37 @@ def stop(bus: WebBus, task_id: str, who: str) -> Status:
     return known_task(bus, task_id)
 
 
-def reset_preview(bus: WebBus, task_id: str, place: str, topic: str | None = None, partition: int | None = None) -> dict[str, Target]:
-    """By swimlane, where the task would go on by a word such as `earliest`, and what that repeats or leaves out. Changes nothing. Asks
-    Kafka or the source, which takes up to 10 s when they are away."""
+def reset_preview(
+    bus: WebBus, task_id: str, place: str, topic: str | None = None, partition: int | None = None
+) -> dict[str, Target]:
+    """By swimlane, where the task would go on by a word such as `earliest`, and what that
+    repeats or leaves out. Changes nothing. Asks Kafka or the source, which takes up to 10 s when
+    they are away."""
     return _targets(bus, task_id, place, topic, partition)[0]
 
 
 def reset(
-    bus: WebBus, task_id: str, place: str, who: str, topic: str | None = None, partition: int | None = None, live: bool = False
+    bus: WebBus,
+    task_id: str,
+    place: str,
+    who: str,
+    topic: str | None = None,
+    partition: int | None = None,
+    live: bool = False,
 ) -> dict[str, Target]:
     """Sets the positions that `reset_preview` shows. A running task is refused unless `live`."""
     targets, before = _targets(bus, task_id, place, topic, partition)
     refuse_running(bus.client, task_id, live)
     texts = {lane: target.text for lane, target in targets.items()}
-    set_positions(bus.client, task_id, texts, before, who, f"offset reset --to {place}", None if partition is None else {partition})
+    set_positions(
+        bus.client,
+        task_id,
+        texts,
+        before,
+        who,
+        f"offset reset --to {place}",
+        None if partition is None else {partition},
+    )
     return targets
 
 
@@ -92,7 +111,10 @@ def undo(bus: WebBus, task_id: str, swimlane: str, who: str, live: bool = False)
     known_task(bus, task_id)
     changes = histories(bus.client, task_id).get(swimlane)
     if not changes:
-        raise ConfigError(f"nobody has set a position of this swimlane of task {task_id}; there is nothing to undo")
+        raise ConfigError(
+            f"nobody has set a position of this swimlane of task {task_id}; there is nothing to "
+            "undo"
+        )
     refuse_running(bus.client, task_id, live)
     before = positions_of(bus.client, task_id)
     text, partitions = undone(changes[-1], before.get(swimlane))
@@ -135,9 +157,12 @@ def dead_letters(bus: WebBus, task_id: str) -> list[OpenDeadLetter | FetchLetter
         return [*topic.dead_letters()]
 
 
-def dlq_replay(bus: WebBus, task_id: str, records: Collection[str] | None, who: str, force: bool = False) -> int:
-    """Puts original records (None: all) to the ends of their partitions, and settles their letters; how many. Refused for a fetch task,
-    whose letters do not hold the records, and, unless forced, where a row would go back in time."""
+def dlq_replay(
+    bus: WebBus, task_id: str, records: Collection[str] | None, who: str, force: bool = False
+) -> int:
+    """Puts original records (None: all) to the ends of their partitions, and settles their
+    letters; how many. Refused for a fetch task, whose letters do not hold the records, and,
+    unless forced, where a row would go back in time."""
     from cdcbus.ops.services.dead_letters import NO_REPLAY, FetchLetters
     from cdcbus.tasks.control.dead_letters import chosen_letters, replay_letters
 
@@ -168,7 +193,9 @@ def _dead_letters(bus: WebBus, task_id: str) -> DeadLetterTopic | FetchLetters:
 def _startable(bus: WebBus, task_id: str) -> Status:
     status = known_task(bus, task_id)
     if not TaskNodes(bus.client).swimlanes(task_id):
-        raise ConfigError(f"task {task_id} has no text in ZooKeeper; import it: cdcbus task import FILE")
+        raise ConfigError(
+            f"task {task_id} has no text in ZooKeeper; import it: cdcbus task import FILE"
+        )
     return status
 
 

@@ -13,7 +13,8 @@ from cdcbus.plugins.errors import CdcError, PositionConflict
 PROGRAMS = ("/api/", "/inspect/", "/metrics", "/healthz")
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>cdcbus</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="icon" href="/static/icon.svg" type="image/svg+xml"><link rel="stylesheet" href="/static/console.css">
+<link rel="icon" href="/static/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="/static/console.css">
 <script src="/static/theme.js"></script></head><body><main><h1>{title}</h1><p>{sentence}</p>
 <p><a href="/">To the overview</a></p></main></body></html>"""
 TITLES = {
@@ -35,12 +36,23 @@ class Refused(Exception):
 
 
 def status_of_error(error: CdcError) -> int:
-    """503: something is away, try again. 409: the request is understood, and what is there does not allow it."""
-    return 503 if policy_of(error).action is Action.RETRY and not isinstance(error, PositionConflict) else 409
+    """503: something is away, try again. 409: the request is understood, and what is there does
+    not allow it."""
+    return (
+        503
+        if policy_of(error).action is Action.RETRY and not isinstance(error, PositionConflict)
+        else 409
+    )
 
 
-def refusal(path: str, accept: str, status: int, sentence: str, headers: Iterable[tuple[str, str]] = ()) -> Response:
+def refusal(
+    path: str, accept: str, status: int, sentence: str, headers: Iterable[tuple[str, str]] = ()
+) -> Response:
     """`path` and `accept` of the request say who asks."""
     if path.startswith(PROGRAMS) or "text/html" not in accept:
         return JSONResponse({"error": sentence}, status, dict(headers))
-    return HTMLResponse(PAGE.format(title=TITLES.get(status, "Refused"), sentence=html.escape(sentence)), status, dict(headers))
+    return HTMLResponse(
+        PAGE.format(title=TITLES.get(status, "Refused"), sentence=html.escape(sentence)),
+        status,
+        dict(headers),
+    )

@@ -1,8 +1,9 @@
 """The API: what the commands do, for programs. /api/openapi.json describes it.
 
-Whatever changes something takes POST, answers at once, and is in the audit; look at the task to see when it is so. An error is
-`{"error": "a sentence"}`: 401 and 403 without the token, 404 for what is not there, 409 where it is not possible as things are, 422 for a
-body of another form, 503 where ZooKeeper, Kafka or a source is away.
+Whatever changes something takes POST, answers at once, and is in the audit; look at the task to see
+when it is so. An error is `{"error": "a sentence"}`: 401 and 403 without the token, 404 for what is
+not there, 409 where it is not possible as things are, 422 for a body of another form, 503 where
+ZooKeeper, Kafka or a source is away.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class Progress(BaseModel):
 
 
 class Task(BaseModel):
-    """`state`: NEW, STARTING, WORKING, RETRYING, STOPPED, DONE or ERROR. `reason`: a sentence where there is one to tell."""
+    """`state`: NEW, STARTING, WORKING, RETRYING, STOPPED, DONE or ERROR. `reason`: a sentence
+    where there is one to tell."""
 
     task_id: str
     state: str
@@ -63,7 +65,8 @@ class Task(BaseModel):
 
 
 class TaskDetail(Task):
-    """`swimlanes`: topics, or the database of a fetch task. `locks`: which process works for each."""
+    """`swimlanes`: topics, or the database of a fetch task. `locks`: which process works for
+    each."""
 
     swimlanes: list[str]
     locks: dict[str, str]
@@ -89,11 +92,14 @@ class Position(BaseModel):
 
 
 class ResetTarget(BaseModel):
-    """Where to go on. `to`: earliest, latest, a time, an offset or -N; in a binlog also FILE, FILE:POS or a GTID set. `dry_run`: only say
-    what it would mean. `live`: also while the task runs."""
+    """Where to go on. `to`: earliest, latest, a time, an offset or -N; in a binlog also FILE,
+    FILE:POS or a GTID set. `dry_run`: only say what it would mean. `live`: also while the task
+    runs."""
 
     model_config = ConfigDict(extra="forbid")
-    to: str = Field(min_length=1, max_length=10_000, examples=["earliest", "2024-05-01T03:04:05", "-500"])
+    to: str = Field(
+        min_length=1, max_length=10_000, examples=["earliest", "2024-05-01T03:04:05", "-500"]
+    )
     topic: str | None = None
     partition: int | None = Field(None, ge=0, lt=2**31)
     dry_run: bool = True
@@ -141,7 +147,8 @@ class Limit(BaseModel):
 
 
 class Topic(BaseModel):
-    """A topic that tasks name: who writes it and who reads it. `unreadable`: tasks whose text cannot be read here, with the reason."""
+    """A topic that tasks name: who writes it and who reads it. `unreadable`: tasks whose text
+    cannot be read here, with the reason."""
 
     topic: str
     written_by: list[str]
@@ -180,7 +187,8 @@ class Settled(BaseModel):
 
 
 class Raised(BaseModel):
-    """An alarm that is raised, seen first at `since` (UTC), told so many times; `by`: the channel that has accepted the last notice."""
+    """An alarm that is raised, seen first at `since` (UTC), told so many times; `by`: the
+    channel that has accepted the last notice."""
 
     rule: str
     sentence: str
@@ -190,7 +198,8 @@ class Raised(BaseModel):
 
 
 class Notice(BaseModel):
-    """`kind`: raised, repeated or cleared. `by`: the channel that has accepted it, or `nobody yet`."""
+    """`kind`: raised, repeated or cleared. `by`: the channel that has accepted it, or `nobody
+    yet`."""
 
     at: str
     kind: str
@@ -200,7 +209,8 @@ class Notice(BaseModel):
 
 
 class Alarms(BaseModel):
-    """Of a task; notices the newest first. `silent_until`: until when nothing is told (UTC), empty where it is."""
+    """Of a task; notices the newest first. `silent_until`: until when nothing is told (UTC),
+    empty where it is."""
 
     task_id: str
     raised: list[Raised]
@@ -230,7 +240,11 @@ _Bus = Annotated[WebBus, Depends(bus_of)]
 _Who = Annotated[str, Depends(operator_of)]
 _token = Security(HTTPBearer(auto_error=False, description="The setting http.token of the node."))
 
-router = APIRouter(prefix="/api", responses={status: {"model": Problem} for status in (401, 404, 409, 503)}, dependencies=[_token])
+router = APIRouter(
+    prefix="/api",
+    responses={status: {"model": Problem} for status in (401, 404, 409, 503)},
+    dependencies=[_token],
+)
 
 
 @router.get("/tasks", summary="All tasks and how they are")
@@ -242,9 +256,15 @@ def tasks(bus: _Bus) -> list[Task]:
 @router.get("/tasks/{task_id}", summary="One task, with its positions and who works for it")
 def task(task_id: str, bus: _Bus) -> TaskDetail:
     status, nodes = actions.known_task(bus, task_id), TaskNodes(bus.client)
-    locks = {lane: f"process {lock.text('processId')} on {lock.text('hostName')}" for lane, lock in nodes.locks(task_id).items()}
+    locks = {
+        lane: f"process {lock.text('processId')} on {lock.text('hostName')}"
+        for lane, lock in nodes.locks(task_id).items()
+    }
     return TaskDetail(
-        **_task(status).model_dump(), swimlanes=nodes.swimlanes(task_id), locks=locks, positions=positions_of(bus.client, task_id)
+        **_task(status).model_dump(),
+        swimlanes=nodes.swimlanes(task_id),
+        locks=locks,
+        positions=positions_of(bus.client, task_id),
     )
 
 
@@ -253,46 +273,84 @@ def start(task_id: str, bus: _Bus, who: _Who) -> Task:
     return _task(actions.start(bus, task_id, who))
 
 
-@router.post("/tasks/{task_id}/stop", status_code=202, summary="Have it stopped, its positions stored")
+@router.post(
+    "/tasks/{task_id}/stop", status_code=202, summary="Have it stopped, its positions stored"
+)
 def stop(task_id: str, bus: _Bus, who: _Who) -> Task:
     return _task(actions.stop(bus, task_id, who))
 
 
-@router.post("/tasks/{task_id}/restart", status_code=202, summary="Have it stopped and started, with what its text says now")
+@router.post(
+    "/tasks/{task_id}/restart",
+    status_code=202,
+    summary="Have it stopped and started, with what its text says now",
+)
 def restart(task_id: str, bus: _Bus, who: _Who) -> Task:
     return _task(actions.restart(bus, task_id, who))
 
 
-@router.get("/tasks/{task_id}/positions", summary="Its stored positions, and those that were set before")
+@router.get(
+    "/tasks/{task_id}/positions", summary="Its stored positions, and those that were set before"
+)
 def positions(task_id: str, bus: _Bus) -> list[Position]:
     actions.known_task(bus, task_id)
     stored, changes = positions_of(bus.client, task_id), histories(bus.client, task_id)
     lanes = dict.fromkeys([*TaskNodes(bus.client).swimlanes(task_id), *stored, *changes])
     return [
-        Position(swimlane=lane, position=stored.get(lane), history=[Change(**asdict(change)) for change in changes.get(lane, [])])
+        Position(
+            swimlane=lane,
+            position=stored.get(lane),
+            history=[Change(**asdict(change)) for change in changes.get(lane, [])],
+        )
         for lane in lanes
     ]
 
 
-@router.post("/tasks/{task_id}/positions/reset", summary="Set its positions to a place, or say what that would mean")
+@router.post(
+    "/tasks/{task_id}/positions/reset",
+    summary="Set its positions to a place, or say what that would mean",
+)
 def reset(task_id: str, place: ResetTarget, bus: _Bus, who: _Who) -> Reset:
     if place.dry_run:
-        return Reset(is_set=False, positions=_new(actions.reset_preview(bus, task_id, place.to, place.topic, place.partition)))
-    return Reset(is_set=True, positions=_new(actions.reset(bus, task_id, place.to, who, place.topic, place.partition, place.live)))
+        return Reset(
+            is_set=False,
+            positions=_new(
+                actions.reset_preview(bus, task_id, place.to, place.topic, place.partition)
+            ),
+        )
+    return Reset(
+        is_set=True,
+        positions=_new(
+            actions.reset(bus, task_id, place.to, who, place.topic, place.partition, place.live)
+        ),
+    )
 
 
-@router.post("/tasks/{task_id}/positions/undo", summary="Set a position to what it was before it was set last")
+@router.post(
+    "/tasks/{task_id}/positions/undo",
+    summary="Set a position to what it was before it was set last",
+)
 def undo(task_id: str, what: Undo, bus: _Bus, who: _Who) -> NewPosition:
-    return NewPosition(swimlane=what.swimlane, position=actions.undo(bus, task_id, what.swimlane, who, what.live), means=[])
+    return NewPosition(
+        swimlane=what.swimlane,
+        position=actions.undo(bus, task_id, what.swimlane, who, what.live),
+        means=[],
+    )
 
 
 @router.get("/tasks/{task_id}/dlq", summary="Its open dead letters")
 def dead_letters(task_id: str, bus: _Bus) -> list[Letter]:
     found = actions.dead_letters(bus, task_id)
-    return [Letter(record=each.dead_letter.record, time=each.time, reason=each.dead_letter.reason) for each in found]
+    return [
+        Letter(record=each.dead_letter.record, time=each.time, reason=each.dead_letter.reason)
+        for each in found
+    ]
 
 
-@router.post("/tasks/{task_id}/dlq/replay", summary="Put original records to the ends of their partitions, and settle their letters")
+@router.post(
+    "/tasks/{task_id}/dlq/replay",
+    summary="Put original records to the ends of their partitions, and settle their letters",
+)
 def replay(task_id: str, which: Replayed, bus: _Bus, who: _Who) -> Settled:
     return Settled(count=actions.dlq_replay(bus, task_id, _records(which), who, which.force))
 
@@ -307,7 +365,10 @@ def alarms(bus: _Bus) -> list[Alarms]:
     return [_alarms(bus, task_id) for task_id in TaskNodes(bus.client).ids()]
 
 
-@router.post("/tasks/{task_id}/silence", summary="Let nothing be told of it for a while; what is still wrong then is")
+@router.post(
+    "/tasks/{task_id}/silence",
+    summary="Let nothing be told of it for a while; what is still wrong then is",
+)
 def silence(task_id: str, how_long: Silence, bus: _Bus, who: _Who) -> Alarms:
     actions.silence(bus, [task_id], how_long.seconds, who)
     return _alarms(bus, task_id)
@@ -324,7 +385,9 @@ def node(node_id: str, bus: _Bus) -> Node:
     return _node(actions.known_node(bus, node_id))
 
 
-@router.post("/nodes/{node_id}/drain", status_code=202, summary="Let it give up its tasks and take no more")
+@router.post(
+    "/nodes/{node_id}/drain", status_code=202, summary="Let it give up its tasks and take no more"
+)
 def drain(node_id: str, bus: _Bus, who: _Who) -> Node:
     return _node(actions.drain(bus, node_id, who))
 
@@ -334,7 +397,9 @@ def resume(node_id: str, bus: _Bus, who: _Who) -> Node:
     return _node(actions.resume(bus, node_id, who))
 
 
-@router.post("/nodes/{node_id}/limit", status_code=202, summary="Let it run so many swimlanes at most")
+@router.post(
+    "/nodes/{node_id}/limit", status_code=202, summary="Let it run so many swimlanes at most"
+)
 def limit(node_id: str, most: Limit, bus: _Bus, who: _Who) -> Node:
     return _node(actions.limit(bus, node_id, most.swimlanes, who))
 
@@ -356,7 +421,10 @@ def topics(bus: _Bus) -> Topics:
             for topic in found.source.topics:
                 readers.setdefault(topic, []).append(task_id)
     names = sorted({*writers, *readers})
-    listed = [Topic(topic=name, written_by=writers.get(name, []), read_by=readers.get(name, [])) for name in names]
+    listed = [
+        Topic(topic=name, written_by=writers.get(name, []), read_by=readers.get(name, []))
+        for name in names
+    ]
     return Topics(topics=listed, unreadable=unreadable)
 
 
@@ -384,7 +452,10 @@ def _node(info: NodeInfo) -> Node:
 
 
 def _new(targets: dict[str, Target]) -> list[NewPosition]:
-    return [NewPosition(swimlane=lane, position=target.text, means=list(target.means)) for lane, target in targets.items()]
+    return [
+        NewPosition(swimlane=lane, position=target.text, means=list(target.means))
+        for lane, target in targets.items()
+    ]
 
 
 def _records(which: Letters) -> list[str] | None:

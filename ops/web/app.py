@@ -1,5 +1,5 @@
-"""The application that a node serves. Its parts: `auth` lets requests pass; `api`, `inspect`, `health` and `metrics` answer programs,
-`console` people."""
+"""The application that a node serves. Its parts: `auth` lets requests pass; `api`, `inspect`,
+`health` and `metrics` answer programs, `console` people."""
 
 from __future__ import annotations
 
@@ -26,7 +26,12 @@ STATIC = Path(__file__).parent / "static"
 def make_app(bus: WebBus) -> FastAPI:
     """All errors become one sentence; none of them repeats what was sent."""
     app = FastAPI(
-        title="cdcbus", version=__version__, openapi_url="/api/openapi.json", docs_url=None, redoc_url=None, redirect_slashes=False
+        title="cdcbus",
+        version=__version__,
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
     )
     app.state.bus = bus
     app.include_router(console.router, include_in_schema=False)
@@ -56,18 +61,28 @@ def _on_error(request: Request, error: Exception) -> Response:
 def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     places = {".".join(map(str, each["loc"])): each["msg"] for each in error.errors()}
-    return _answer(request, 422, "; ".join(f"{place}: {message}" for place, message in places.items()))
+    return _answer(
+        request, 422, "; ".join(f"{place}: {message}" for place, message in places.items())
+    )
 
 
 def _on_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    sentence = {404: "there is no such page", 405: "this page does not take this method"}.get(error.status_code, str(error.detail))
+    sentence = {404: "there is no such page", 405: "this page does not take this method"}.get(
+        error.status_code, str(error.detail)
+    )
     return _answer(request, error.status_code, sentence)
 
 
 def _on_unexpected(request: Request, error: Exception) -> Response:
-    LOG.error("a page of this node failed by an unexpected %s", type(error).__name__, exc_info=error)
-    return _answer(request, 500, f"unexpected {type(error).__name__}; please report it, with the log of the node")
+    LOG.error(
+        "a page of this node failed by an unexpected %s", type(error).__name__, exc_info=error
+    )
+    return _answer(
+        request,
+        500,
+        f"unexpected {type(error).__name__}; please report it, with the log of the node",
+    )
 
 
 def _answer(request: Request, status: int, sentence: str) -> Response:

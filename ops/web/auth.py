@@ -1,11 +1,15 @@
 """Who may do what over HTTP: every request passes `Guard` before anything else sees it.
 
-- Who asks from this machine may look at everything; from elsewhere all but /healthz, /login and /static needs the token. A request is from
-  this machine if it came in on loopback, asks for a `Host` that is this machine, so that no name that a stranger lets point here becomes
+- Who asks from this machine may look at everything; from elsewhere all but /healthz, /login and
+  /static needs the token. A request is from
+  this machine if it came in on loopback, asks for a `Host` that is this machine, so that no name
+  that a stranger lets point here becomes
   our own site, and was not passed on by a proxy that says so.
 - Whatever is no GET or HEAD needs the token always; where none is set it is refused.
-- Programs send `Authorization: Bearer TOKEN`, and if they like `X-Operator: NAME` for the audit. People post name and token at /login and
-  get a cookie that ends after SESSION_SECONDS, or when the token is another one. It is SameSite=Strict, which does not tell ports of a
+- Programs send `Authorization: Bearer TOKEN`, and if they like `X-Operator: NAME` for the audit.
+  People post name and token at /login and
+  get a cookie that ends after SESSION_SECONDS, or when the token is another one. It is
+  SameSite=Strict, which does not tell ports of a
   host apart: with it a change is taken only if the browser's `Origin` is the address that it asks.
 """
 
@@ -35,7 +39,8 @@ FREE = ("/healthz", "/login")
 PASSED_ON = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 NAME = re.compile(r"[\w.@-]{1,40}", re.ASCII)
 NO_TOKEN = (
-    "this node has no token, so nothing can be changed here: set http.token in its cdcbus.properties, or the environment variable "
+    "this node has no token, so nothing can be changed here: set http.token in its "
+    "cdcbus.properties, or the environment variable "
     "CDCBUS_HTTP_TOKEN, to at least 16 characters, and start the node again"
 )
 HEADERS = [
@@ -49,18 +54,22 @@ HEADERS = [
 ]
 LOGIN = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>cdcbus: log in</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="icon" href="/static/icon.svg" type="image/svg+xml"><link rel="stylesheet" href="/static/console.css">
+<link rel="icon" href="/static/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="/static/console.css">
 <script src="/static/theme.js"></script></head><body><main><h1>Log in</h1><p>{sentence}</p>
 <form method="post" action="/login"><input type="hidden" name="next" value="{next}">
-<p><label>Your name, for the audit <input name="name" required pattern="[A-Za-z0-9_.@\\-]{{1,40}}" autocomplete="username"></label></p>
-<p><label>Token of this node <input name="token" type="password" required autocomplete="current-password"></label></p>
+<p><label>Your name, for the audit
+<input name="name" required pattern="[A-Za-z0-9_.@\\-]{{1,40}}" autocomplete="username"></label></p>
+<p><label>Token of this node
+<input name="token" type="password" required autocomplete="current-password"></label></p>
 <p><button>Log in</button></p></form></main></body></html>"""
 
 router = APIRouter(include_in_schema=False)
 
 
 def operator_of(request: Request) -> str:
-    """For handlers: who asks and from where, as the audit names it. Only for requests that change something, which `Guard` has let pass."""
+    """For handlers: who asks and from where, as the audit names it. Only for requests that
+    change something, which `Guard` has let pass."""
     name: str = request.state.operator or "somebody"
     return f"{name}@{request.client.host if request.client else '?'} by HTTP"
 
@@ -71,8 +80,8 @@ def is_logged_in(request: Request) -> bool:
 
 
 class Guard:
-    """ASGI middleware. Sets `request.state.operator`: a name, or None without a token; and `request.state.is_here`. Refuses what is too
-    large."""
+    """ASGI middleware. Sets `request.state.operator`: a name, or None without a token; and
+    `request.state.is_here`. Refuses what is too large."""
 
     def __init__(self, app: ASGIApp, bus: WebBus) -> None:
         self._app, self._bus = app, bus
@@ -87,12 +96,20 @@ class Guard:
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 is_static = scope["path"].startswith("/static/")
-                message["headers"] = [*message["headers"], *HEADERS, *([] if is_static else [(b"cache-control", b"no-store")])]
+                message["headers"] = [
+                    *message["headers"],
+                    *HEADERS,
+                    *([] if is_static else [(b"cache-control", b"no-store")]),
+                ]
             await send(message)
 
         try:
             is_here = self._bus.is_loopback and _is_here(connection.headers)
-            scope["state"] = {**scope.get("state", {}), "operator": self._operator(connection), "is_here": is_here}
+            scope["state"] = {
+                **scope.get("state", {}),
+                "operator": self._operator(connection),
+                "is_here": is_here,
+            }
             self._check(connection, scope["method"])
             taken = await _whole_body(connection, receive)
         except Refused as refused:
@@ -106,7 +123,10 @@ class Guard:
         if header is not None:
             kind, _, given = header.partition(" ")
             if kind.lower() != "bearer" or not is_token(self._bus, given.strip()):
-                raise Refused(401, NO_TOKEN if self._bus.token is None else "this is not the token of this node")
+                raise Refused(
+                    401,
+                    NO_TOKEN if self._bus.token is None else "this is not the token of this node",
+                )
             name = connection.headers.get("x-operator", "")
             return name if NAME.fullmatch(name) else "token"
         return session_name(self._bus, connection.cookies.get(COOKIE, ""))
@@ -115,14 +135,25 @@ class Guard:
         bus, path = self._bus, connection.url.path
         is_change = method not in ("GET", "HEAD")
         host = connection.headers.get("host", "")
-        is_free, is_program = path in FREE or path.startswith("/static/"), "authorization" in connection.headers
+        is_free, is_program = (
+            path in FREE or path.startswith("/static/"),
+            "authorization" in connection.headers,
+        )
         if connection.scope["state"]["operator"] is None and not is_free:
             if is_change and bus.token is None:
                 raise Refused(403, NO_TOKEN)
             if is_change or not connection.scope["state"]["is_here"]:
-                raise Refused(401, "this needs the token of this node: Authorization: Bearer TOKEN, or log in at /login")
+                raise Refused(
+                    401,
+                    "this needs the token of this node: Authorization: Bearer TOKEN, or log in at "
+                    "/login",
+                )
         if is_change and not is_program and not _is_of(connection.headers.get("origin"), host):
-            raise Refused(403, "this change was not asked for on a page of this node; programs send Authorization: Bearer TOKEN")
+            raise Refused(
+                403,
+                "this change was not asked for on a page of this node; programs send "
+                "Authorization: Bearer TOKEN",
+            )
 
 
 def is_token(bus: WebBus, given: str) -> bool:
@@ -140,19 +171,29 @@ def session_name(bus: WebBus, cookie: str) -> str | None:
     """Who has logged in with it; None if it is not ours, or over."""
     told, _, signature = cookie.rpartition(".")
     name, _, end = told.rpartition(".")
-    if bus.token is None or not hmac.compare_digest(signature.encode(), _signature(bus.token, told).encode()):
+    if bus.token is None or not hmac.compare_digest(
+        signature.encode(), _signature(bus.token, told).encode()
+    ):
         return None
     return name if time.time() < int(end) else None
 
 
 @router.get("/login")
 def login_page(next: str = "/") -> HTMLResponse:
-    return HTMLResponse(_login(next, "What changes something needs the token of this node; it is its setting http.token."))
+    return HTMLResponse(
+        _login(
+            next,
+            "What changes something needs the token of this node; it is its setting http.token.",
+        )
+    )
 
 
 @router.post("/login")
 def login(
-    request: Request, name: Annotated[str, Form()] = "", token: Annotated[str, Form()] = "", next: Annotated[str, Form()] = "/"
+    request: Request,
+    name: Annotated[str, Form()] = "",
+    token: Annotated[str, Form()] = "",
+    next: Annotated[str, Form()] = "/",
 ) -> Response:
     bus = bus_of(request)
     if bus.token is None:
@@ -162,7 +203,13 @@ def login(
     if not is_token(bus, token):
         return HTMLResponse(_login(next, "This is not the token of this node."), 401)
     answer = RedirectResponse(_own_page(next), 303)
-    answer.set_cookie(COOKIE, session(bus, name, time.time()), max_age=SESSION_SECONDS, httponly=True, samesite="strict")
+    answer.set_cookie(
+        COOKIE,
+        session(bus, name, time.time()),
+        max_age=SESSION_SECONDS,
+        httponly=True,
+        samesite="strict",
+    )
     return answer
 
 
@@ -194,12 +241,18 @@ def _name_of(host: str) -> str:
 
 
 def _is_here(headers: Headers) -> bool:
-    """Whether nothing in a request that came in on loopback shows that it comes from elsewhere after all."""
-    return is_loopback(_name_of(headers.get("host", ""))) and not any(name in headers for name in PASSED_ON)
+    """Whether nothing in a request that came in on loopback shows that it comes from elsewhere
+    after all."""
+    return is_loopback(_name_of(headers.get("host", ""))) and not any(
+        name in headers for name in PASSED_ON
+    )
 
 
 def _is_of(origin: str | None, host: str) -> bool:
-    return origin is not None and origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower())
+    return origin is not None and origin.lower() in (
+        f"http://{host}".lower(),
+        f"https://{host}".lower(),
+    )
 
 
 async def _whole_body(connection: HTTPConnection, receive: Receive) -> Receive:
@@ -228,8 +281,16 @@ async def _whole_body(connection: HTTPConnection, receive: Receive) -> Receive:
 
 def _refused(connection: HTTPConnection, refused: Refused) -> Response:
     path, accept = connection.url.path, connection.headers.get("accept", "")
-    if refused.status == 401 and "text/html" in accept and "authorization" not in connection.headers:
-        before = path if connection.scope["method"] == "GET" else urlsplit(connection.headers.get("referer", "/")).path
+    if (
+        refused.status == 401
+        and "text/html" in accept
+        and "authorization" not in connection.headers
+    ):
+        before = (
+            path
+            if connection.scope["method"] == "GET"
+            else urlsplit(connection.headers.get("referer", "/")).path
+        )
         return RedirectResponse(f"/login?next={quote(_own_page(unquote(before)))}", 303)
     headers = [("www-authenticate", "Bearer")] if refused.status == 401 else []
     return refusal(path, accept, refused.status, refused.sentence, headers)

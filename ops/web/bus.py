@@ -15,8 +15,9 @@ from cdcbus.tasks.control.bus_settings import BusSettings
 
 @dataclass(frozen=True, slots=True)
 class WebBus:
-    """The bus as one node's pages see it. `token` None: nothing can be changed here. `host`: the address that requests come in by.
-    `started`: seconds since 1970. `ending`: set when the node ends; what would go on by itself ends then."""
+    """The bus as one node's pages see it. `token` None: nothing can be changed here. `host`: the
+    address that requests come in by. `started`: seconds since 1970. `ending`: set when the node
+    ends; what would go on by itself ends then."""
 
     client: KazooClient
     settings: BusSettings

@@ -23,7 +23,11 @@ SILENT_SECONDS = 60.0
 router = APIRouter()
 
 
-@router.get("/healthz", summary="Whether the node and its tasks get on", responses={503: {"description": "they do not; why"}})
+@router.get(
+    "/healthz",
+    summary="Whether the node and its tasks get on",
+    responses={503: {"description": "they do not; why"}},
+)
 def healthz(request: Request, bus: Annotated[WebBus, Depends(bus_of)]) -> JSONResponse:
     """Who asks from another machine without the token is not told why."""
     try:
@@ -31,13 +35,19 @@ def healthz(request: Request, bus: Annotated[WebBus, Depends(bus_of)]) -> JSONRe
     except CdcError as error:
         reasons = [str(error)]
     told = reasons if request.state.is_here or is_logged_in(request) else []
-    return JSONResponse({"status": "failing" if reasons else "ok", "node": bus.node_id, "reasons": told}, 503 if reasons else 200)
+    return JSONResponse(
+        {"status": "failing" if reasons else "ok", "node": bus.node_id, "reasons": told},
+        503 if reasons else 200,
+    )
 
 
 def complaints(bus: WebBus, now: float) -> Iterator[str]:
-    """A sentence for each that does not get on: the node itself, and what it runs. Raises PositionUnavailable."""
+    """A sentence for each that does not get on: the node itself, and what it runs. Raises
+    PositionUnavailable."""
     info = BusNodes(bus.client).seen(bus.node_id)
-    if now - bus.started > SILENT_SECONDS and (info is None or info.silent_seconds is None or info.silent_seconds > SILENT_SECONDS):
+    if now - bus.started > SILENT_SECONDS and (
+        info is None or info.silent_seconds is None or info.silent_seconds > SILENT_SECONDS
+    ):
         yield f"node {bus.node_id} has not told of itself for {SILENT_SECONDS:g} s; look at its log"
     nodes = TaskNodes(bus.client)
     for task_id in info.tasks if info is not None else ():
@@ -52,8 +62,14 @@ def complaint(status: Status) -> str:
         return ""
     age = age_seconds(stat.at)
     if age is not None and age > SILENT_SECONDS:
-        return f"task {status.task_id} has not told of itself for {age:.0f} s; look at its log: cdcbus task logs {status.task_id}"
+        return (
+            f"task {status.task_id} has not told of itself for {age:.0f} s; look at its log: "
+            f"cdcbus task logs {status.task_id}"
+        )
     if stat.still_seconds >= STILL_SECONDS:
         why = f": {status.reason}" if status.reason else ""
-        return f"task {status.task_id} has lag and makes no progress for {stat.still_seconds:.0f} s{why}"
+        return (
+            f"task {status.task_id} has lag and makes no progress for {stat.still_seconds:.0f} "
+            f"s{why}"
+        )
     return ""

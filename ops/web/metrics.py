@@ -1,5 +1,6 @@
-"""/metrics: what Prometheus reads. Every node tells of all tasks and nodes, so that what no node runs is seen too: ask one node, or take
-the maximum over all. `METRICS` is all there is; docs/http.md has a row for each."""
+"""/metrics: what Prometheus reads. Every node tells of all tasks and nodes, so that what no node
+runs is seen too: ask one node, or take the maximum over all. `METRICS` is all there is;
+docs/http.md has a row for each."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ router = APIRouter()
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A name that ends in _total is a counter, which begins anew with the task's process; any other is a gauge."""
+    """A name that ends in _total is a counter, which begins anew with the task's process; any
+    other is a gauge."""
 
     name: str
     labels: tuple[str, ...]
@@ -38,7 +40,9 @@ _TABLE = ("task", "swimlane", "table")
 METRICS = {
     each.name: each
     for each in (
-        Described("cdcbus_build_info", ("version", "node"), "1; which version the node that answers runs."),
+        Described(
+            "cdcbus_build_info", ("version", "node"), "1; which version the node that answers runs."
+        ),
         Described("cdcbus_node_up", ("node",), "1 if the node's process is there, else 0."),
         Described("cdcbus_node_taking", ("node",), "1 if it takes tasks, 0 if it was drained."),
         Described("cdcbus_node_swimlanes", ("node",), "Swimlanes that it runs."),
@@ -46,44 +50,97 @@ METRICS = {
         Described("cdcbus_node_silent_seconds", ("node",), "Since it last told of itself."),
         Described("cdcbus_task_state", ("task", "state"), "1 for the state that the task is in."),
         Described("cdcbus_task_on_node", ("task", "node"), "1 for the node that runs it."),
-        Described("cdcbus_task_restarts", _TASK, "How often it was started again after failures, since an operator started it."),
+        Described(
+            "cdcbus_task_restarts",
+            _TASK,
+            "How often it was started again after failures, since an operator started it.",
+        ),
         Described("cdcbus_task_last_failure_timestamp_seconds", _TASK, "When it last failed."),
         Described("cdcbus_task_silent_seconds", _TASK, "Since its process last told of itself."),
         Described("cdcbus_task_rows_total", _TASK, "Row changes that are done."),
         Described("cdcbus_task_rows_per_second", _TASK, "Of these, a second, just now."),
-        Described("cdcbus_task_lag_records", _TASK, "Records between it and the end of its topics."),
-        Described("cdcbus_task_lag_bytes", _TASK, "Bytes between it and the end of its binlog."),
-        Described("cdcbus_task_lag_seconds", _TASK, "How old the next row to do is, by its commit at the source; 0 at the end."),
         Described(
-            "cdcbus_task_delay_seconds", ("task", "stage", "quantile"), "How long rows took from stage to stage, in the last minutes."
+            "cdcbus_task_lag_records", _TASK, "Records between it and the end of its topics."
         ),
-        Described("cdcbus_task_stage_seconds", ("task", "stage"), "What the parts of its last batch took."),
-        Described("cdcbus_task_queued_bytes", _TASK, "Bytes of records that wait for Kafka; loader.source.queueBytes at most."),
-        Described("cdcbus_task_batch_seconds", _TASK, "How long the batch at hand has been applied; 0 between batches."),
+        Described("cdcbus_task_lag_bytes", _TASK, "Bytes between it and the end of its binlog."),
+        Described(
+            "cdcbus_task_lag_seconds",
+            _TASK,
+            "How old the next row to do is, by its commit at the source; 0 at the end.",
+        ),
+        Described(
+            "cdcbus_task_delay_seconds",
+            ("task", "stage", "quantile"),
+            "How long rows took from stage to stage, in the last minutes.",
+        ),
+        Described(
+            "cdcbus_task_stage_seconds", ("task", "stage"), "What the parts of its last batch took."
+        ),
+        Described(
+            "cdcbus_task_queued_bytes",
+            _TASK,
+            "Bytes of records that wait for Kafka; loader.source.queueBytes at most.",
+        ),
+        Described(
+            "cdcbus_task_batch_seconds",
+            _TASK,
+            "How long the batch at hand has been applied; 0 between batches.",
+        ),
         Described("cdcbus_task_idle_seconds", _TASK, "Since rows came last."),
-        Described("cdcbus_task_still_seconds", _TASK, "How long its position has not moved although there is more."),
-        Described("cdcbus_task_skew_seconds", _TASK, "By how much the source's clock is ahead, as far as is known."),
-        Described("cdcbus_task_retention_seconds", _TASK, "How long its topics, or its binlog, keep what it has to read."),
+        Described(
+            "cdcbus_task_still_seconds",
+            _TASK,
+            "How long its position has not moved although there is more.",
+        ),
+        Described(
+            "cdcbus_task_skew_seconds",
+            _TASK,
+            "By how much the source's clock is ahead, as far as is known.",
+        ),
+        Described(
+            "cdcbus_task_retention_seconds",
+            _TASK,
+            "How long its topics, or its binlog, keep what it has to read.",
+        ),
         Described(
             "cdcbus_task_kept_unread_ratio",
             _TASK,
-            "Of what its topics, or its binlog, keep by bytes, how much is still to be read; 1: all.",
+            "Of what its topics, or its binlog, keep by bytes, how much is still to be read; 1: "
+            "all.",
         ),
         Described(
             "cdcbus_task_late_records_total",
             _TASK,
-            "Records left out since its start, as a process that had lost its fetch task's lock has sent them late.",
+            "Records left out since its start, as a process that had lost its fetch task's lock "
+            "has sent them late.",
         ),
         Described(
-            "cdcbus_task_open_letters", _TASK, "Its dead letters that nobody has replayed or dropped, as a node has counted them last."
+            "cdcbus_task_open_letters",
+            _TASK,
+            "Its dead letters that nobody has replayed or dropped, as a node has counted them "
+            "last.",
         ),
-        Described("cdcbus_table_rows_total", (*_TABLE, "operation"), "Row changes of a table, by operation at the source."),
-        Described("cdcbus_table_failed_rows_total", _TABLE, "Of these, those that went to dead letters."),
         Described(
-            "cdcbus_table_missed_rows_total", _TABLE, "Updates and deletes that hit no row of the target, also those that became inserts."
+            "cdcbus_table_rows_total",
+            (*_TABLE, "operation"),
+            "Row changes of a table, by operation at the source.",
         ),
-        Described("cdcbus_table_dropped_rows_total", _TABLE, "Rows of which a column was left out."),
-        Described("cdcbus_table_superseded_rows_total", _TABLE, "Changes that another row forbade and a later one made void."),
+        Described(
+            "cdcbus_table_failed_rows_total", _TABLE, "Of these, those that went to dead letters."
+        ),
+        Described(
+            "cdcbus_table_missed_rows_total",
+            _TABLE,
+            "Updates and deletes that hit no row of the target, also those that became inserts.",
+        ),
+        Described(
+            "cdcbus_table_dropped_rows_total", _TABLE, "Rows of which a column was left out."
+        ),
+        Described(
+            "cdcbus_table_superseded_rows_total",
+            _TABLE,
+            "Changes that another row forbade and a later one made void.",
+        ),
     )
 }
 Sample = tuple[str, tuple[str, ...], float | None]
@@ -172,7 +229,10 @@ class _Families(Collector):
         for name, labels, value in self._samples:
             if value is not None:
                 if name not in families:
-                    family, of = (CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily), METRICS[name]
+                    family, of = (
+                        (CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily),
+                        METRICS[name],
+                    )
                     families[name] = family(name, of.meaning, labels=of.labels)
                 families[name].add_metric(labels, value)
         yield from families.values()

@@ -1,4 +1,5 @@
-"""porter's pages of a node: /inspect/node/info, error, jstack, jstat, jinfo, jmap; the first two also with `.json` behind them."""
+"""porter's pages of a node: /inspect/node/info, error, jstack, jstat, jinfo, jmap; the first two
+also with `.json` behind them."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ router = APIRouter(prefix="/inspect/node", tags=["porter's pages"])
 @router.get("/info.json", summary="This node, in porter's words")
 @router.get("/info", include_in_schema=False)
 def info(bus: _Bus) -> dict[str, Any]:
-    """`consumeProcess`: records that each swimlane is behind, seconds where records cannot be counted, empty where it is not known."""
+    """`consumeProcess`: records that each swimlane is behind, seconds where records cannot be
+    counted, empty where it is not known."""
     snapshot = get_node(bus.client, f"{NODES}/{bus.node_id}/stat")
     seen, nodes = BusNodes(bus.client).seen(bus.node_id), TaskNodes(bus.client)
     lanes = {} if seen is None else seen.tasks
@@ -38,8 +40,16 @@ def info(bus: _Bus) -> dict[str, Any]:
         "dnodeSnapshot": snapshot.fields if snapshot else {},
         "workMode": "ZOOKEEPER",
         "forceAssign": False,
-        "consumeProcess": {f"{task_id}_{lane}": _lag(statuses[task_id]) for task_id in lanes for lane in lanes[task_id]},
-        "consumerIdle": {f"{task_id}_{lane}": _idle(statuses[task_id]) for task_id in lanes for lane in lanes[task_id]},
+        "consumeProcess": {
+            f"{task_id}_{lane}": _lag(statuses[task_id])
+            for task_id in lanes
+            for lane in lanes[task_id]
+        },
+        "consumerIdle": {
+            f"{task_id}_{lane}": _idle(statuses[task_id])
+            for task_id in lanes
+            for lane in lanes[task_id]
+        },
     }
 
 
@@ -48,10 +58,18 @@ def info(bus: _Bus) -> dict[str, Any]:
 def error(bus: _Bus) -> list[str]:
     nodes = TaskNodes(bus.client)
     found = [status_of(nodes, task_id) for task_id in nodes.ids()]
-    return [f"task {each.task_id}: {each.reason}" for each in found if each.state is State.ERROR and each.node_id in ("", bus.node_id)]
+    return [
+        f"task {each.task_id}: {each.reason}"
+        for each in found
+        if each.state is State.ERROR and each.node_id in ("", bus.node_id)
+    ]
 
 
-@router.get("/jstack", response_class=PlainTextResponse, summary="What the threads of the node do, and those of its Java machines")
+@router.get(
+    "/jstack",
+    response_class=PlainTextResponse,
+    summary="What the threads of the node do, and those of its Java machines",
+)
 def jstack() -> str:
     return f"process {os.getpid()}, the node\n\n{own_threads()}\n{_of_java('Thread.print')}"
 
@@ -61,12 +79,20 @@ def jstat() -> str:
     return _of_java("GC.heap_info")
 
 
-@router.get("/jmap", response_class=PlainTextResponse, summary="What fills the heap of its Java machines, by class")
+@router.get(
+    "/jmap",
+    response_class=PlainTextResponse,
+    summary="What fills the heap of its Java machines, by class",
+)
 def jmap() -> str:
     return _of_java("GC.class_histogram")
 
 
-@router.get("/jinfo", response_class=PlainTextResponse, summary="The flags of its Java machines; not their properties, which hold secrets")
+@router.get(
+    "/jinfo",
+    response_class=PlainTextResponse,
+    summary="The flags of its Java machines; not their properties, which hold secrets",
+)
 def jinfo() -> str:
     return _of_java("VM.flags")
 
@@ -88,4 +114,8 @@ def _lag(status: Status) -> str:
 
 
 def _idle(status: Status) -> str:
-    return "" if status.stat is None or status.stat.idle_seconds is None else f"{status.stat.idle_seconds:.0f}s"
+    return (
+        ""
+        if status.stat is None or status.stat.idle_seconds is None
+        else f"{status.stat.idle_seconds:.0f}s"
+    )

@@ -22,8 +22,9 @@ END_SECONDS = 3
 
 @contextmanager
 def serving(settings: BusSettings, node_id: str) -> Iterator[str | None]:
-    """Serves as long as the block lasts; gives the address, as http://HOST:PORT. A port that is in use is told in the log, and the block
-    goes on without pages (None), as the rows matter more. Raises ConfigError where http.bind is open to other machines and there is no
+    """Serves as long as the block lasts; gives the address, as http://HOST:PORT. A port that is
+    in use is told in the log, and the block goes on without pages (None), as the rows matter
+    more. Raises ConfigError where http.bind is open to other machines and there is no
     http.token."""
     bind, token = settings.http_bind, settings.http_token
     if bind is None:
@@ -31,12 +32,16 @@ def serving(settings: BusSettings, node_id: str) -> Iterator[str | None]:
         return
     host, port = bind
     if not is_loopback(host) and token is None:
-        raise ConfigError(f"http.bind={host}:{port} is open to other machines; set http.token too, or bind to 127.0.0.1")
+        raise ConfigError(
+            f"http.bind={host}:{port} is open to other machines; set http.token too, or bind to "
+            "127.0.0.1"
+        )
     listening = _listen(host, port)
     if listening is None:
         yield None
         return
-    client = connect(settings.zookeeper, auth=settings.zookeeper_auth)  # its own: pages do not slow the node
+    # its own: pages do not slow the node
+    client = connect(settings.zookeeper, auth=settings.zookeeper_auth)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     bus = WebBus(client, settings, node_id, token, host)
     config = uvicorn.Config(
@@ -64,7 +69,9 @@ def serving(settings: BusSettings, node_id: str) -> Iterator[str | None]:
 
 def _listen(host: str, port: int) -> socket.socket | None:
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
         listening = socket.socket(family, kind, protocol)
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -74,6 +81,11 @@ def _listen(host: str, port: int) -> socket.socket | None:
             listening.close()
             raise
     except OSError as error:
-        LOG.warning("http.bind=%s:%d cannot be had (%s); this node goes on without pages", host, port, error.strerror)
+        LOG.warning(
+            "http.bind=%s:%d cannot be had (%s); this node goes on without pages",
+            host,
+            port,
+            error.strerror,
+        )
         return None
     return listening

@@ -1,4 +1,5 @@
-"""What threads do just now: those of this process, and those of the Java machines that its children run."""
+"""What threads do just now: those of this process, and those of the Java machines that its
+children run."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ def java_machines(parent: int) -> list[int]:
     names: dict[int, str] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            before, _, behind = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")
+            before, _, behind = (
+                (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")
+            )
         except OSError:
             continue  # it has ended
         pid = int(folder.name)
@@ -45,21 +48,32 @@ def java_machines(parent: int) -> list[int]:
 
 
 def ask_java(pid: int, command: str) -> str:
-    """What a Java machine answers to a command of jcmd, such as Thread.print; a sentence where it cannot be asked."""
+    """What a Java machine answers to a command of jcmd, such as Thread.print; a sentence where
+    it cannot be asked."""
     try:
         beside = Path(f"/proc/{pid}/exe").readlink().with_name("jcmd")
     except OSError:
         return f"process {pid} has ended\n"
     tool = str(beside) if beside.exists() else shutil.which("jcmd")
     if tool is None:
-        return f"process {pid} cannot be asked: its Java has no jcmd; install a JDK of that version instead of a JRE\n"
+        return (
+            f"process {pid} cannot be asked: its Java has no jcmd; install a JDK of that "
+            "version instead of a JRE\n"
+        )
     with _one_at_a_time:
         try:
             done = subprocess.run(
-                [tool, str(pid), command], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ASK_SECONDS, check=False
+                [tool, str(pid), command],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=ASK_SECONDS,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             return f"process {pid} has not answered within {ASK_SECONDS:g} s\n"
         except OSError as error:
             return f"process {pid} cannot be asked: {tool}: {error.strerror}\n"
-    return done.stdout or f"process {pid} cannot be asked: {tool} ended with code {done.returncode}\n"
+    return (
+        done.stdout or f"process {pid} cannot be asked: {tool} ended with code {done.returncode}\n"
+    )

@@ -28,7 +28,8 @@ class Auto(ReadOnly):
 
     def from_bytes(self, value: bytes) -> list[RowChange]:
         """What the record's own converter reads. Raises ConversionError."""
-        if value.startswith(b'{"schema":{'):  # Debezium's, and most of its bytes: not parsed each time
+        # Debezium's, and most of its bytes: not parsed each time
+        if value.startswith(b'{"schema":{'):
             return _DEBEZIUM.from_bytes(value)
         try:
             return parsed(value, _read)

@@ -1,12 +1,14 @@
 """canalRow: canal's flat JSON message, so that whatever reads canal-json reads ours.
 
-One row per record when writing; any number when reading. All of canal's keys (`id` is always 0: there are no batches here), then ours:
-`file`, `pos`, `row` (number in the transaction), `serverId`, `txLast`, and before all others
-`epoch` (`plugins/epoch.py`). Values are text, see `cdcbus.plugins.rowchange`. `old` holds the changed
-columns' values before an UPDATE. The format: canal's `FlatMessage`.
+One row per record when writing; any number when reading. All of canal's keys (`id` is always 0:
+there are no batches here), then ours: `file`, `pos`, `row` (number in the transaction), `serverId`,
+`txLast`, and before all others `epoch` (`plugins/epoch.py`). Values are text, see
+`cdcbus.plugins.rowchange`. `old` holds the changed columns' values before an UPDATE. The format:
+canal's `FlatMessage`.
 
-A record without `txLast` is canal's own: its values are read as canal renders them, see `cdcbus.plugins.converters.canal_values`.
-DDL records and canal's other records without rows are passed over; a TRUNCATE is an operation.
+A record without `txLast` is canal's own: its values are read as canal renders them, see
+`cdcbus.plugins.converters.canal_values`. DDL records and canal's other records without rows are
+passed over; a TRUNCATE is an operation.
 """
 
 from __future__ import annotations
@@ -31,7 +33,19 @@ if TYPE_CHECKING:
     from cdcbus.plugins.converters.columnar import Columns
 
 # Canal's types that change no row.
-_WITHOUT_ROWS = {"CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT"}
+_WITHOUT_ROWS = {
+    "CREATE",
+    "ALTER",
+    "ERASE",
+    "QUERY",
+    "RENAME",
+    "CINDEX",
+    "DINDEX",
+    "GTID",
+    "XACOMMIT",
+    "XAROLLBACK",
+    "MHEARTBEAT",
+}
 _DATA, _LAST, _NOT_LAST = b'"data":[', b'"txLast":true,', b'"txLast":false,'
 OUR_KEYS = {"epoch", "file", "pos", "row", "serverId", "txLast"}
 
@@ -54,12 +68,14 @@ class CanalRow:
 
     def ddl_to_bytes(self, ddl: TableDdl) -> bytes:
         """One flat message as that of a TRUNCATE, with the statement as it was written."""
-        truncate = self.message(RowChange(Table(ddl.table, (), ()), Op.TRUNCATE, None, None, ddl.origin, is_last=True))
+        truncate = self.message(
+            RowChange(Table(ddl.table, (), ()), Op.TRUNCATE, None, None, ddl.origin, is_last=True)
+        )
         return orjson.dumps({**truncate, "sql": ddl.sql, "type": ddl.kind})
 
     def joined(self, values: Sequence[bytes]) -> bytes:
-        """One flat message with the rows of many. `row` is the first one's number, `txLast` says whether the last one ends the
-        transaction."""
+        """One flat message with the rows of many. `row` is the first one's number, `txLast` says
+        whether the last one ends the transaction."""
         start, data, to_old, old, rest = zip(*map(_cut, values), strict=True)
         end = rest[0].replace(_NOT_LAST, _LAST) if _LAST in rest[-1] else rest[0]
         return b"".join((start[0], b",".join(data), to_old[0], b",".join(filter(None, old)), end))
@@ -69,7 +85,8 @@ class CanalRow:
         table, origin, is_ddl = change.table, change.origin, change.op is Op.TRUNCATE
         row = change.before if change.op is Op.DELETE else change.after
         return {
-            **({"epoch": origin.epoch} if origin.epoch else {}),  # first, where readers find it at once
+            # first, where readers find it at once
+            **({"epoch": origin.epoch} if origin.epoch else {}),
             "data": None if row is None else [row],
             "database": table.id.schema,
             "es": origin.commit_ms,
@@ -77,14 +94,18 @@ class CanalRow:
             "gtid": origin.gtid,
             "id": 0,
             "isDdl": is_ddl,
-            "mysqlType": None if is_ddl else {column.name: column.mysql_type for column in table.columns},
+            "mysqlType": None
+            if is_ddl
+            else {column.name: column.mysql_type for column in table.columns},
             "old": [_changed(change.before, change.after)] if change.op is Op.UPDATE else None,
             "pkNames": list(table.key) if table.key and not is_ddl else None,
             "pos": origin.pos,
             "row": change.row,
             "serverId": origin.server_id,
             "sql": f"TRUNCATE TABLE `{table.id.table}`" if is_ddl else "",
-            "sqlType": None if is_ddl else {column.name: column.sql_type for column in table.columns},
+            "sqlType": None
+            if is_ddl
+            else {column.name: column.sql_type for column in table.columns},
             "table": table.id.table,
             "ts": time.time_ns() // 1_000_000,
             "txLast": change.is_last,
@@ -93,25 +114,40 @@ class CanalRow:
 
     def frame(self, table: Table, op: Op) -> Frame | None:
         """What `to_bytes` writes, around the images."""
-        database, name, key = _json(table.id.schema), _json(table.id.table), _json(list(table.key) or None)
+        database, name, key = (
+            _json(table.id.schema),
+            _json(table.id.table),
+            _json(list(table.key) or None),
+        )
         types = _json({column.name: column.mysql_type for column in table.columns})
         numbers = _json({column.name: column.sql_type for column in table.columns})
         is_update = op is Op.UPDATE
         start, end = '"data":[', f',"type":"{op.value}"}}'
         to_es = f'],"database":{database},"es":'
-        gtid_to_old = f'","id":0,"isDdl":false,"mysqlType":{types},"old":' + ("[" if is_update else "null")
+        gtid_to_old = f'","id":0,"isDdl":false,"mysqlType":{types},"old":' + (
+            "[" if is_update else "null"
+        )
         old_to_pos = ("]" if is_update else "") + f',"pkNames":{key},"pos":'
         server_to_ts = f',"sql":"","sqlType":{numbers},"table":{name},"ts":'
 
         def texts(origin: Origin) -> tuple[str, ...]:
-            to_old = f'{to_es}{origin.commit_us // 1000},"file":{_file(origin.file)},"gtid":"{origin.gtid}{gtid_to_old}'
+            commit_ms, file = origin.commit_us // 1000, _file(origin.file)
+            to_old = f'{to_es}{commit_ms},"file":{file},"gtid":"{origin.gtid}{gtid_to_old}'
             to_row = f'{old_to_pos}{origin.pos},"row":'
-            to_last = f',"serverId":{origin.server_id}{server_to_ts}{time.time_ns() // 1_000_000},"txLast":'
+            now_ms = time.time_ns() // 1_000_000
+            to_last = f',"serverId":{origin.server_id}{server_to_ts}{now_ms},"txLast":'
             head = f'{{"epoch":"{origin.epoch}",{start}' if origin.epoch else "{" + start
-            return (head, to_old, to_row, to_last, end) if is_update else (head, to_old + to_row, to_last, end)
+            return (
+                (head, to_old, to_row, to_last, end)
+                if is_update
+                else (head, to_old + to_row, to_last, end)
+            )
 
         row = Slot.BEFORE if op is Op.DELETE else Slot.AFTER
-        return Frame((row, Slot.OLD, Slot.ROW, Slot.IS_LAST) if is_update else (row, Slot.ROW, Slot.IS_LAST), texts)
+        return Frame(
+            (row, Slot.OLD, Slot.ROW, Slot.IS_LAST) if is_update else (row, Slot.ROW, Slot.IS_LAST),
+            texts,
+        )
 
     def from_bytes(self, value: bytes) -> list[RowChange]:
         """The rows of a flat message, in order. Raises ConversionError."""
@@ -122,20 +158,23 @@ class CanalRow:
 
     def read_columns(self, records: pa.BinaryArray) -> Columns:
         """Many records at once."""
-        from cdcbus.plugins.converters.columnar import CANAL_ROW, columns_on_wire  # brings Arrow, which writers do not need
+        # brings Arrow, which writers do not need
+        from cdcbus.plugins.converters.columnar import CANAL_ROW, columns_on_wire
 
         return columns_on_wire(records, self, CANAL_ROW)
 
 
 class CanalCompat(CanalRow):
-    """The `canalCompat` converter: canal's own rendering of values, and no keys but canal's. Reads what `canalRow` reads."""
+    """The `canalCompat` converter: canal's own rendering of values, and no keys but canal's.
+    Reads what `canalRow` reads."""
 
     def frame(self, table: Table, op: Op) -> Frame | None:
         """None: each value is looked at."""
         return None
 
     def message(self, change: RowChange) -> dict[str, Any]:
-        """What `to_bytes` writes. Raises ConversionError for an ENUM or SET label that the column's type does not have."""
+        """What `to_bytes` writes. Raises ConversionError for an ENUM or SET label that the
+        column's type does not have."""
         table, images = change.table, (change.before, change.after)
         before, after = (rendered(table, row) if row is not None else None for row in images)
         message = super().message(replace(change, before=before, after=after))
@@ -146,20 +185,30 @@ class CanalCompat(CanalRow):
 
 
 def _cut(value: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
-    """What stands before the row, the row, what follows up to the row in `old`, that row, and the rest of a message with one row.
-    No text holds what is looked for: quotation marks inside of texts are escaped, and a row holds no lists."""
+    """What stands before the row, the row, what follows up to the row in `old`, that row, and
+    the rest of a message with one row. No text holds what is looked for: quotation marks inside
+    of texts are escaped, and a row holds no lists."""
     data, data_end = value.index(_DATA) + len(_DATA), value.index(b'],"database":')
     old, old_end = data_end, data_end
     if value.endswith(b'"type":"UPDATE"}'):
         old = value.index(b'"old":[', data_end) + len(b'"old":[')
         old_end = value.index(b'],"pkNames":', old)
-    return value[:data], value[data:data_end], value[data_end:old], value[old:old_end], value[old_end:]
+    return (
+        value[:data],
+        value[data:data_end],
+        value[data_end:old],
+        value[old:old_end],
+        value[old_end:],
+    )
 
 
 def read(message: Any) -> list[RowChange]:
     """The rows of a parsed message. Raises ConversionError."""
     if not isinstance(message, dict) or not isinstance(message.get("type"), str):
-        raise ConversionError("not a canalRow record: an object with the keys database, table, type and data was expected")
+        raise ConversionError(
+            "not a canalRow record: an object with the keys database, table, type and data was "
+            "expected"
+        )
     kind = message["type"]
     if kind in _WITHOUT_ROWS or (message.get("isDdl") and kind != Op.TRUNCATE):
         return []
@@ -173,9 +222,12 @@ def read(message: Any) -> list[RowChange]:
 
 
 def _changed(before: Row | None, after: Row | None) -> dict[str, str | None]:
-    """The before values of the columns that an UPDATE changed, or that only its before image holds."""
+    """The before values of the columns that an UPDATE changed, or that only its before image
+    holds."""
     before, after = before or {}, after or {}
-    return {name: value for name, value in before.items() if name not in after or after[name] != value}
+    return {
+        name: value for name, value in before.items() if name not in after or after[name] != value
+    }
 
 
 def _table(message: Mapping[str, Any]) -> tuple[Table, dict[str, Rendering]]:
@@ -193,23 +245,39 @@ def _table(message: Mapping[str, Any]) -> tuple[Table, dict[str, Rendering]]:
             tuple(key),
         )
     except (AttributeError, TypeError) as error:
-        raise ConversionError(f"canalRow record of {schema}.{name}: mysqlType, sqlType and pkNames are not as canal writes them") from error
+        raise ConversionError(
+            f"canalRow record of {schema}.{name}: mysqlType, sqlType and pkNames are not as canal "
+            "writes them"
+        ) from error
 
 
 def _untyped(data: Any) -> dict[str, str]:
     """The columns of a message that names no types, as those of other writers of canal's form."""
-    return dict.fromkeys(data[0], "") if isinstance(data, list) and data and isinstance(data[0], dict) else {}
+    return (
+        dict.fromkeys(data[0], "")
+        if isinstance(data, list) and data and isinstance(data[0], dict)
+        else {}
+    )
 
 
 @lru_cache(maxsize=10_000)
 def _known_table(
-    name: TableId, types: tuple[tuple[str, str], ...], sql_types: tuple[tuple[str, int], ...], key: tuple[str, ...]
+    name: TableId,
+    types: tuple[tuple[str, str], ...],
+    sql_types: tuple[tuple[str, int], ...],
+    key: tuple[str, ...],
 ) -> tuple[Table, dict[str, Rendering]]:
     """One object per table and shape: what is planned for a table is kept by it."""
     numbers = dict(sql_types)
-    if not all(isinstance(text, str) for text in (*dict(types).values(), *key)) or not all(isinstance(n, int) for n in numbers.values()):
+    if not all(isinstance(text, str) for text in (*dict(types).values(), *key)) or not all(
+        isinstance(n, int) for n in numbers.values()
+    ):
         raise TypeError
-    table = Table(name, tuple(Column(column, mysql_type, numbers.get(column, 12)) for column, mysql_type in types), key)
+    table = Table(
+        name,
+        tuple(Column(column, mysql_type, numbers.get(column, 12)) for column, mysql_type in types),
+        key,
+    )
     return table, ours(dict(types))
 
 
@@ -224,10 +292,16 @@ def _origin(message: Mapping[str, Any]) -> Origin:
 
 
 def _pairs(old: object, data: list[Any]) -> bool:
-    return isinstance(old, list) and len(old) == len(data) and all(fields is None or isinstance(fields, dict) for fields in old)
+    return (
+        isinstance(old, list)
+        and len(old) == len(data)
+        and all(fields is None or isinstance(fields, dict) for fields in old)
+    )
 
 
-def _changes(message: Mapping[str, Any], table: Table, origin: Origin, readings: Mapping[str, Rendering]) -> list[RowChange]:
+def _changes(
+    message: Mapping[str, Any], table: Table, origin: Origin, readings: Mapping[str, Rendering]
+) -> list[RowChange]:
     op = Op[message["type"]]
     data, old = message.get("data"), message.get("old")
     if not isinstance(data, list):
@@ -247,6 +321,12 @@ def _changes(message: Mapping[str, Any], table: Table, origin: Origin, readings:
             after = row
         if op is Op.UPDATE:
             changed = cells(old[i] or {}) if old is not None else None
-            before = {} if changed is None else {**row, **(read_as(readings, changed) if readings else changed)}
-        changes.append(RowChange(table, op, before, after, origin, first + i, last and i == len(data) - 1))
+            before = (
+                {}
+                if changed is None
+                else {**row, **(read_as(readings, changed) if readings else changed)}
+            )
+        changes.append(
+            RowChange(table, op, before, after, origin, first + i, last and i == len(data) - 1)
+        )
     return changes

@@ -1,7 +1,9 @@
-"""Values as canal itself renders them, to ours and back: ENUM and SET as numbers, BINARY without the zero bytes at its end.
+"""Values as canal itself renders them, to ours and back: ENUM and SET as numbers, BINARY without
+the zero bytes at its end.
 
-Everything else is the same text in both, but for floating point numbers, which canal writes as Java does, and TIMESTAMP: canal renders
-it in the time zone of its JVM, which no record names. Both directions take that zone as UTC.
+Everything else is the same text in both, but for floating point numbers, which canal writes as Java
+does, and TIMESTAMP: canal renders it in the time zone of its JVM, which no record names. Both
+directions take that zone as UTC.
 """
 
 from __future__ import annotations
@@ -19,7 +21,13 @@ Rendering = Callable[[str], str]
 _LABEL = re.compile(r"'((?:[^']|'')*)'")
 _LENGTH = re.compile(r"binary\((\d+)\)", re.IGNORECASE)
 # Base type -> the number of its largest signed value's bits, java.sql.Types number when signed.
-_INTEGERS = {"tinyint": (7, -6), "smallint": (15, 5), "mediumint": (23, 4), "int": (31, 4), "bigint": (63, -5)}
+_INTEGERS = {
+    "tinyint": (7, -6),
+    "smallint": (15, 5),
+    "mediumint": (23, 4),
+    "int": (31, 4),
+    "bigint": (63, -5),
+}
 
 
 def ours(columns: Mapping[str, str]) -> dict[str, Rendering]:
@@ -29,18 +37,27 @@ def ours(columns: Mapping[str, str]) -> dict[str, Rendering]:
 
 
 def read_as(readings: Mapping[str, Rendering], row: Row) -> dict[str, str | None]:
-    """A row of canal's with our cells. Raises ConversionError naming the column whose number no label has."""
-    return {name: reading(cell) if cell is not None and (reading := readings.get(name)) else cell for name, cell in row.items()}
+    """A row of canal's with our cells. Raises ConversionError naming the column whose number no
+    label has."""
+    return {
+        name: reading(cell) if cell is not None and (reading := readings.get(name)) else cell
+        for name, cell in row.items()
+    }
 
 
 def rendered(table: Table, row: Row) -> dict[str, str | None]:
-    """A row as canal renders it. Raises ConversionError for a label that the column's type does not have."""
+    """A row as canal renders it. Raises ConversionError for a label that the column's type does
+    not have."""
     renderings = _renderings(table.columns)
-    return {name: rendering(cell) if cell is not None and (rendering := renderings.get(name)) else cell for name, cell in row.items()}
+    return {
+        name: rendering(cell) if cell is not None and (rendering := renderings.get(name)) else cell
+        for name, cell in row.items()
+    }
 
 
 def sql_types(table: Table, row: Row) -> dict[str, int]:
-    """canal's java.sql.Types numbers: an unsigned integer has its signed type's number unless this row's value is too large for it."""
+    """canal's java.sql.Types numbers: an unsigned integer has its signed type's number unless
+    this row's value is too large for it."""
     return {column.name: _sql_type(column, row.get(column.name)) for column in table.columns}
 
 
@@ -79,7 +96,9 @@ def _enum_reading(name: str, labels: list[str]) -> Rendering:
 
 def _set_reading(name: str, labels: list[str]) -> Rendering:
     def read(cell: str) -> str:
-        bits = int(cell) if cell.isascii() and cell.isdigit() and len(cell) <= 20 else 1 << len(labels)
+        bits = (
+            int(cell) if cell.isascii() and cell.isdigit() and len(cell) <= 20 else 1 << len(labels)
+        )
         chosen = [label for i, label in enumerate(labels) if bits >> i & 1]
         return _known(name, None if bits >> len(labels) else ",".join(chosen), labels)
 
@@ -88,9 +107,15 @@ def _set_reading(name: str, labels: list[str]) -> Rendering:
 
 def _known(name: str, text: str | None, labels: list[str]) -> str:
     if text is None:
-        raise ConversionError(f"column {name} holds no number of one of its {len(labels)} labels; canal writes ENUM and SET as numbers")
+        raise ConversionError(
+            f"column {name} holds no number of one of its {len(labels)} labels; canal writes ENUM "
+            "and SET as numbers"
+        )
     if "\\" in text:  # canal's type text does not say whether it is escaped
-        raise ConversionError(f"column {name} holds a label with a backslash, which canal's mysqlType does not spell in one way only")
+        raise ConversionError(
+            f"column {name} holds a label with a backslash, which canal's mysqlType does not "
+            "spell in one way only"
+        )
     return text
 
 
@@ -114,11 +139,16 @@ def _rendering(column: Column) -> Rendering | None:
 
 
 def _enum_rendering(name: str, labels: list[str]) -> Rendering:
-    numbers = {"": "0"} | {label: str(number) for number, label in reversed(list(enumerate(labels, 1)))}
+    numbers = {"": "0"} | {
+        label: str(number) for number, label in reversed(list(enumerate(labels, 1)))
+    }
 
     def render(label: str) -> str:
         if label not in numbers:
-            raise ConversionError(f"column {name} holds a label that its type does not have: canal's number for it is not known")
+            raise ConversionError(
+                f"column {name} holds a label that its type does not have: canal's number for it "
+                "is not known"
+            )
         return numbers[label]
 
     return render
@@ -130,7 +160,10 @@ def _set_rendering(name: str, labels: list[str]) -> Rendering:
     def render(text: str) -> str:
         chosen = text.split(",") if text else []
         if not bits.keys() >= set(chosen):
-            raise ConversionError(f"column {name} holds a label that its type does not have: canal's number for it is not known")
+            raise ConversionError(
+                f"column {name} holds a label that its type does not have: canal's number for it "
+                "is not known"
+            )
         return str(sum(bits[label] for label in set(chosen)))
 
     return render

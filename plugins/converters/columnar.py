@@ -1,10 +1,12 @@
-"""Whole Arrow batches of records to columns: what `from_bytes` reads one by one, many at a time. Pure.
+"""Whole Arrow batches of records to columns: what `from_bytes` reads one by one, many at a time.
+Pure.
 
-Records of one table, operation and column set are the same text but for their cells. The converter reads the first of them, which gives
-that text (`_Shape`). Of the others, what is the same at both ends is compared and cut off, and so is the longest text within; Arrow's CSV
-reader cuts what is left at its quotation marks. Then that is put together again from its pieces: a record of which it comes out byte for
-byte has been read rightly, any other is left to `from_bytes`. So are records of writers whose cells are numbers, or that put blanks
-between them, or several rows into one.
+Records of one table, operation and column set are the same text but for their cells. The converter
+reads the first of them, which gives that text (`_Shape`). Of the others, what is the same at both
+ends is compared and cut off, and so is the longest text within; Arrow's CSV reader cuts what is
+left at its quotation marks. Then that is put together again from its pieces: a record of which it
+comes out byte for byte has been read rightly, any other is left to `from_bytes`. So are records of
+writers whose cells are numbers, or that put blanks between them, or several rows into one.
 """
 
 from __future__ import annotations
@@ -26,16 +28,23 @@ from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Op, Row, RowChange, Table
 
 MIN_ROWS: Final = 32  # fewer are read faster one by one
-MAX_SHAPES: Final = 8  # of records of one table and operation, as updates that change different columns
+# of records of one table and operation, as updates that change different columns
+MAX_SHAPES: Final = 8
 BLOCK_ROWS: Final = 4000  # few enough for a processor's cache
-LONG_TEXT_BYTES: Final = 100  # a text of as many is taken out first: each of its quotation marks would cost a cut
+# a text of as many is taken out first: each of its quotation marks would cost a cut
+LONG_TEXT_BYTES: Final = 100
 # No JSON text holds control characters as such, so they can stand for something.
 SLOT, NULL, BACKSLASH, QUOTE, LONG_TEXT = (bytes([code]) for code in range(5))
 ESCAPES: Final = ((rb"\\", BACKSLASH), (rb"\"", QUOTE))
 ANY_ESCAPE: Final = "[\\\\\x02\x03]"
 NUMBER: Final = "^:(-?(0|[1-9][0-9]*)|true|false),$"
-# Of a bare Python value Arrow asks first whether it is one of dateutil's, which Python looks for each time where it is not installed.
-NOTHING, LINE_BREAK, NO_BYTES = pa.scalar("", pa.string()), pa.scalar("\n", pa.string()), pa.scalar(b"", pa.binary())
+# Of a bare Python value Arrow asks first whether it is one of dateutil's, which Python looks for
+# each time where it is not installed.
+NOTHING, LINE_BREAK, NO_BYTES = (
+    pa.scalar("", pa.string()),
+    pa.scalar("\n", pa.string()),
+    pa.scalar(b"", pa.binary()),
+)
 OP_TS_CHARACTERS: Final = pa.scalar(26, pa.int32())  # more digits than these are not read
 MS_US: Final = pa.scalar(1000, pa.int64())
 
@@ -44,8 +53,9 @@ MS_US: Final = pa.scalar(1000, pa.int64())
 class RowGroup:
     """Row changes of one table and operation with the same columns, one of each record.
 
-    `records` are their places in the batch, ascending (int64). `before` and `after` are as in `RowChange`, but with a text column in place
-    of a cell; `commit_us` (int64) is as in `Origin`. All are as long as `records`.
+    `records` are their places in the batch, ascending (int64). `before` and `after` are as in
+    `RowChange`, but with a text column in place of a cell; `commit_us` (int64) is as in `Origin`.
+    All are as long as `records`.
     """
 
     table: Table
@@ -58,17 +68,19 @@ class RowGroup:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """A batch as columns. `rest`: the places of the records that are in no group, ascending; `from_bytes` reads them, or says why not."""
+    """A batch as columns. `rest`: the places of the records that are in no group, ascending;
+    `from_bytes` reads them, or says why not."""
 
     groups: list[RowGroup]
     rest: list[int]
 
 
 def read_columns(records: pa.BinaryArray, converter: Converter) -> Columns:
-    """The row changes of record values, but for the place in the binlog of each: the order of rows is that of `records`.
+    """The row changes of record values, but for the place in the binlog of each: the order of rows
+    is that of `records`.
 
-    In the rest are records without a value as well, and all records of a format that is not read as columns. Raises nothing on account of a
-    record.
+    In the rest are records without a value as well, and all records of a format that is not read as
+    columns. Raises nothing on account of a record.
     """
     if isinstance(converter, ColumnarConverter):
         return converter.read_columns(records)
@@ -76,25 +88,38 @@ def read_columns(records: pa.BinaryArray, converter: Converter) -> Columns:
 
 
 def columns_on_wire(records: pa.BinaryArray, reader: Converter, wire: Wire) -> Columns:
-    """The same for a format whose records are JSON objects with the members that `wire` names; `reader` reads one of each shape."""
+    """The same for a format whose records are JSON objects with the members that `wire` names;
+    `reader` reads one of each shape."""
     groups: list[RowGroup] = []
     marks, tries = wire.marks(records), Counter[Any]()
     left = pc.indices_nonzero(records.is_valid()).cast(pa.int64())
     rest = set(pc.indices_nonzero(records.is_null()).to_pylist())
     while len(left) >= MIN_ROWS:
         first = left[0].as_py()
-        shape, alike = _shape(records[first].as_py(), reader, wire), pc.equal(marks, marks[first]).take(left)
+        shape, alike = (
+            _shape(records[first].as_py(), reader, wire),
+            pc.equal(marks, marks[first]).take(left),
+        )
         mine, left = left.filter(alike), left.filter(pc.invert(alike))
         kind = marks[first] if shape is None else (shape.start, shape.end)
         tries[kind] += 1
         group = None
         try:
-            group = None if shape is None or len(mine) < MIN_ROWS else _group(shape, records, mine, wire)
-        except (pa.ArrowInvalid, ValueError):  # somewhere is no JSON, or a number or time in a form of its own
+            group = (
+                None
+                if shape is None or len(mine) < MIN_ROWS
+                else _group(shape, records, mine, wire)
+            )
+        # somewhere is no JSON, or a number or time in a form of its own
+        except (pa.ArrowInvalid, ValueError):
             tries[kind] = MAX_SHAPES
         if group is not None:
             groups.append(group)
-            mine = mine.filter(pc.invert(pc.is_in(mine, group.records))) if len(group.records) < len(mine) else mine[:0]
+            mine = (
+                mine.filter(pc.invert(pc.is_in(mine, group.records)))
+                if len(group.records) < len(mine)
+                else mine[:0]
+            )
         elif len(mine) >= MIN_ROWS:
             rest.add(first)
             mine = mine[1:]
@@ -112,11 +137,12 @@ def columns_on_wire(records: pa.BinaryArray, reader: Converter, wire: Wire) -> C
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A wire format. `before`, `after`: the members that hold the image; of two that have a column the first counts. `varying`: the other
-    members that differ between most records. `commit`: the one of these with the commit time, a number or text, read by `commit_us`.
+    """A wire format. `before`, `after`: the members that hold the image; of two that have a column
+    the first counts. `varying`: the other members that differ between most records. `commit`: the
+    one of these with the commit time, a number or text, read by `commit_us`.
 
-    `is_plain`: whether the images of a record with one row are its cells as they stand. `marks`: what all records of a table share, found
-    quickly; others may share it too.
+    `is_plain`: whether the images of a record with one row are its cells as they stand. `marks`:
+    what all records of a table share, found quickly; others may share it too.
     """
 
     before: tuple[str, ...]
@@ -134,15 +160,21 @@ def _epoch_ms(numbers: pa.Array) -> pa.Array:
 
 
 def _utc_times(times: pa.Array) -> pa.Array:
-    """What Arrow and `from_bytes` take for a time alike, null for 0; anything else raises ArrowInvalid."""
-    if pc.any(pc.or_(pc.greater(pc.binary_length(times), OP_TS_CHARACTERS), pc.starts_with(times, "0000"))).as_py():
+    """What Arrow and `from_bytes` take for a time alike, null for 0; anything else raises
+    ArrowInvalid."""
+    if pc.any(
+        pc.or_(pc.greater(pc.binary_length(times), OP_TS_CHARACTERS), pc.starts_with(times, "0000"))
+    ).as_py():
         raise pa.ArrowInvalid("a time in a form of its own")
     return pc.fill_null(pc.cast(pc.cast(times, pa.timestamp("us")), pa.int64()), 0)
 
 
 def _canal_marks(records: pa.BinaryArray) -> pa.BinaryArray:
-    """Some 50 bytes up to the table's name, while `ts` has 13 digits, until the year 2286; and from `txLast` on."""
-    return pc.binary_join_element_wise(pc.binary_slice(records, -100, -51), pc.binary_slice(records, -31), NO_BYTES)
+    """Some 50 bytes up to the table's name, while `ts` has 13 digits, until the year 2286; and
+    from `txLast` on."""
+    return pc.binary_join_element_wise(
+        pc.binary_slice(records, -100, -51), pc.binary_slice(records, -31), NO_BYTES
+    )
 
 
 CANAL_ROW: Final = Wire(
@@ -162,14 +194,22 @@ OGG_JSON: Final = Wire(
     commit="op_ts",
     is_commit_text=True,
     commit_us=_utc_times,
-    is_plain=lambda message: not any(n.endswith("_isMissing") for image in ("before", "after") for n in message.get(image) or ()),
-    marks=lambda records: pc.binary_slice(records, 0, 38),  # up to the operation, or a part of the table's name
+    is_plain=lambda message: (
+        not any(
+            n.endswith("_isMissing")
+            for image in ("before", "after")
+            for n in message.get(image) or ()
+        )
+    ),
+    # up to the operation, or a part of the table's name
+    marks=lambda records: pc.binary_slice(records, 0, 38),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """What differs between records: a member's value, or a cell of the image that is the member's value."""
+    """What differs between records: a member's value, or a cell of the image that is the
+    member's value."""
 
     member: str
     column: str | None
@@ -178,9 +218,10 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Records that differ in slots only: `start`, the slots with `texts` between them, `end`. Where `stamp_bytes` is not 0, `before_stamp`
-    and a number of so many characters, which nobody reads, stand before `end`. All these texts begin and end with quotation marks: what
-    stands beside a number otherwise goes to it. `change` is one such record's.
+    """Records that differ in slots only: `start`, the slots with `texts` between them, `end`. Where
+    `stamp_bytes` is not 0, `before_stamp` and a number of so many characters, which nobody reads,
+    stand before `end`. All these texts begin and end with quotation marks: what stands beside a
+    number otherwise goes to it. `change` is one such record's.
     """
 
     change: RowChange
@@ -196,11 +237,18 @@ class _Shape:
         """Of every such record."""
         return len(self.before_stamp) + self.stamp_bytes + len(self.end)
 
-    def image(self, row: Row | None, members: tuple[str, ...], cells: Sequence[pa.Array]) -> dict[str, pa.Array] | None:
+    def image(
+        self, row: Row | None, members: tuple[str, ...], cells: Sequence[pa.Array]
+    ) -> dict[str, pa.Array] | None:
         """A row's columns. The cells are in the order of the slots."""
         if row is None:
             return None
-        found = {slot.column: cell for m in reversed(members) for slot, cell in zip(self.slots, cells, strict=True) if slot.member == m}
+        found = {
+            slot.column: cell
+            for m in reversed(members)
+            for slot, cell in zip(self.slots, cells, strict=True)
+            if slot.member == m
+        }
         return {name: found[name] for name in row}
 
     def is_like(self, values: pa.BinaryArray) -> pa.BooleanArray:
@@ -212,13 +260,16 @@ class _Shape:
         if not self.stamp_bytes:
             return self.is_like(values)
         stamp = -self.stamp_bytes - len(self.end)
-        before = pc.starts_with(pc.binary_slice(values, -self.bytes_after_slots, stamp), self.before_stamp)
+        before = pc.starts_with(
+            pc.binary_slice(values, -self.bytes_after_slots, stamp), self.before_stamp
+        )
         is_number = pc.match_substring_regex(pc.binary_slice(values, stamp, -len(self.end)), NUMBER)
         return reduce(pc.and_, (self.is_like(values), before, is_number))
 
 
 def _shape(record: bytes, reader: Converter, wire: Wire) -> _Shape | None:
-    """The shape that a record has; None where `from_bytes` does more than taking its cells as they stand."""
+    """The shape that a record has; None where `from_bytes` does more than taking its cells as
+    they stand."""
     try:
         changes, message = reader.from_bytes(record), orjson.loads(record)
     except (ConversionError, ValueError):
@@ -242,7 +293,10 @@ def _shape(record: bytes, reader: Converter, wire: Wire) -> _Shape | None:
             message[member] = image(value, member)
         elif member in wire.varying:
             message[member] = slotted(value, member)
-    if any(slot.column is not None and not slot.is_text for slot in slots) or _Slot(wire.commit, None, wire.is_commit_text) not in slots:
+    if (
+        any(slot.column is not None and not slot.is_text for slot in slots)
+        or _Slot(wire.commit, None, wire.is_commit_text) not in slots
+    ):
         return None
     texts = orjson.dumps(message).split(SLOT)
     for i, slot in enumerate(slots):
@@ -255,19 +309,30 @@ def _shape(record: bytes, reader: Converter, wire: Wire) -> _Shape | None:
     if slots[-1].is_text or slots[-1].member == wire.commit:
         return _Shape(changes[0], tuple(slots), start, tuple(between), b"", 0, end)
     stamp_bytes = len(record) - len(end) - record.rindex(b'"', 0, -len(end)) - 1
-    return _Shape(changes[0], tuple(slots[:-1]), start, tuple(between[:-1]), between[-1], stamp_bytes, end)
+    return _Shape(
+        changes[0], tuple(slots[:-1]), start, tuple(between[:-1]), between[-1], stamp_bytes, end
+    )
 
 
 def _group(shape: _Shape, values: pa.BinaryArray, places: pa.Array, wire: Wire) -> RowGroup | None:
     """The records of the shape; None when there is none. Raises ArrowInvalid, ValueError."""
     blocks = [places[i : i + BLOCK_ROWS] for i in range(0, len(places), BLOCK_ROWS)]
-    found = [(kept, cells) for kept, cells in (_pieces(shape, _taken(values, block), block) for block in blocks) if len(kept)]
+    found = [
+        (kept, cells)
+        for kept, cells in (_pieces(shape, _taken(values, block), block) for block in blocks)
+        if len(kept)
+    ]
     if not found:
         return None
     records = pa.concat_arrays([kept for kept, _ in found])
-    cells = [pa.concat_arrays(columns) for columns in zip(*(cells for _, cells in found), strict=True)]
+    cells = [
+        pa.concat_arrays(columns) for columns in zip(*(cells for _, cells in found), strict=True)
+    ]
     change, commit = shape.change, shape.slots.index(_Slot(wire.commit, None, wire.is_commit_text))
-    before, after = shape.image(change.before, wire.before, cells), shape.image(change.after, wire.after, cells)
+    before, after = (
+        shape.image(change.before, wire.before, cells),
+        shape.image(change.after, wire.after, cells),
+    )
     return RowGroup(change.table, change.op, records, before, after, wire.commit_us(cells[commit]))
 
 
@@ -277,18 +342,27 @@ def _taken(values: pa.BinaryArray, places: pa.Array) -> pa.BinaryArray:
     return values.slice(first, len(places)) if last - first < len(places) else values.take(places)
 
 
-def _pieces(shape: _Shape, values: pa.BinaryArray, places: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
-    """The places of the records that are of the shape, and what stands in the slots of those; no slots if there is none."""
+def _pieces(
+    shape: _Shape, values: pa.BinaryArray, places: pa.Array
+) -> tuple[pa.Array, list[pa.Array]]:
+    """The places of the records that are of the shape, and what stands in the slots of those; no
+    slots if there is none."""
     values, places = _filtered(shape.encloses(values), values, places)
-    lines, texts = pc.binary_slice(values, len(shape.start), -shape.bytes_after_slots), list(shape.texts)
+    lines, texts = (
+        pc.binary_slice(values, len(shape.start), -shape.bytes_after_slots),
+        list(shape.texts),
+    )
     if len(lines) and pc.min(_bytes(lines)).as_py() < ord(" "):
         raise ValueError("not JSON on one line")
     longest = max(texts, key=len)
     if len(longest) >= LONG_TEXT_BYTES:
-        inner = longest[max(longest.find(b"{", 0, len(longest) // 2), 1) : -1]  # from a rare character on it is found faster
+        # from a rare character on it is found faster
+        inner = longest[max(longest.find(b"{", 0, len(longest) // 2), 1) : -1]
         texts[texts.index(longest)] = longest.replace(inner, LONG_TEXT)
         cut = pc.replace_substring(lines, inner, LONG_TEXT, max_replacements=1)
-        lines, places = _filtered(pc.not_equal(pc.binary_length(lines), pc.binary_length(cut)), cut, places)
+        lines, places = _filtered(
+            pc.not_equal(pc.binary_length(lines), pc.binary_length(cut)), cut, places
+        )
     if not len(lines):
         return places, []
     lines = lines.cast(pa.string())
@@ -298,11 +372,23 @@ def _pieces(shape: _Shape, values: pa.BinaryArray, places: pa.Array) -> tuple[pa
         lines = pc.replace_substring(lines, old, new)
     skipped, fields = _fields(lines, texts)
     if skipped:
-        lines, places = _filtered(pa.array([i not in skipped for i in range(len(lines))]), lines, places)
+        lines, places = _filtered(
+            pa.array([i not in skipped for i in range(len(lines))]), lines, places
+        )
     first, *others = fields
-    parts = [part for text, field in zip(pa.array(texts, pa.string()), others, strict=True) for part in (text, field)]
-    again = pc.binary_join_element_wise(first, *parts, NOTHING, null_handling="replace", null_replacement=NULL.decode())
-    masks = [pc.match_substring_regex(field, NUMBER) for slot, field in zip(shape.slots, fields, strict=True) if not slot.is_text]
+    parts = [
+        part
+        for text, field in zip(pa.array(texts, pa.string()), others, strict=True)
+        for part in (text, field)
+    ]
+    again = pc.binary_join_element_wise(
+        first, *parts, NOTHING, null_handling="replace", null_replacement=NULL.decode()
+    )
+    masks = [
+        pc.match_substring_regex(field, NUMBER)
+        for slot, field in zip(shape.slots, fields, strict=True)
+        if not slot.is_text
+    ]
     places, *fields = _filtered(reduce(pc.and_, masks, pc.equal(again, lines)), places, *fields)
     return places, [_unescaped(field) for field in fields] if has_escapes else fields
 
@@ -317,7 +403,8 @@ def _filtered(mask: pa.BooleanArray, *arrays: pa.Array) -> list[pa.Array]:
 
 
 def _fields(lines: pa.StringArray, texts: Sequence[bytes]) -> tuple[set[int], list[pa.Array]]:
-    """The lines that have another number of quotation marks than `texts`; of the others, what stands before, between and after those."""
+    """The lines that have another number of quotation marks than `texts`; of the others, what
+    stands before, between and after those."""
     skipped: set[int] = set()
 
     def skip(row: csv.InvalidRow) -> str:
@@ -326,11 +413,23 @@ def _fields(lines: pa.StringArray, texts: Sequence[bytes]) -> tuple[set[int], li
 
     counts = [0, *accumulate(text.count(b'"') for text in texts)]
     names = [f"f{count}" for count in counts]
-    data = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines), LINE_BREAK)[0].as_buffer()
+    data = pc.binary_join(
+        pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines), LINE_BREAK
+    )[0].as_buffer()
     table = csv.read_csv(
         data,
-        csv.ReadOptions(use_threads=False, column_names=[f"f{i}" for i in range(counts[-1] + 1)], block_size=data.size + 1),
-        csv.ParseOptions(delimiter='"', quote_char=False, double_quote=False, invalid_row_handler=skip, ignore_empty_lines=False),
+        csv.ReadOptions(
+            use_threads=False,
+            column_names=[f"f{i}" for i in range(counts[-1] + 1)],
+            block_size=data.size + 1,
+        ),
+        csv.ParseOptions(
+            delimiter='"',
+            quote_char=False,
+            double_quote=False,
+            invalid_row_handler=skip,
+            ignore_empty_lines=False,
+        ),
         csv.ConvertOptions(
             check_utf8=False,  # which the lines have been
             include_columns=names,
@@ -350,4 +449,6 @@ def _unescaped(cells: pa.Array) -> pa.Array:
         return cells
     for old, new in ESCAPES:
         escaped = [cell.replace(new.decode(), old.decode()) for cell in escaped]
-    return pc.replace_with_mask(cells, is_escaped, pa.array(orjson.loads('["' + '","'.join(escaped) + '"]'), pa.string()))
+    return pc.replace_with_mask(
+        cells, is_escaped, pa.array(orjson.loads('["' + '","'.join(escaped) + '"]'), pa.string())
+    )

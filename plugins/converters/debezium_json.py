@@ -1,10 +1,12 @@
-"""debeziumJson: the change events of Debezium's connectors as Kafka Connect's JsonConverter writes them, read only.
+"""debeziumJson: the change events of Debezium's connectors as Kafka Connect's JsonConverter writes
+them, read only.
 
 With the schema (`value.converter.schemas.enable=true`) each value is read by its column's type, see
-`cdcbus.plugins.converters.debezium_values`. Without it text and numbers are taken as they stand, as nothing tells a date from a number or
-bytes from text: columns are marked `Unclear`, and base64 with padding is refused. `c` and `r` (snapshot) are inserts, `u` an update, `d` a
-delete, `t` a truncate. A null `before` of an update is a row that is not known. Tombstones, transaction marks, schema changes and
-heartbeats hold no row. The record key is not read: the target's key counts.
+`cdcbus.plugins.converters.debezium_values`. Without it text and numbers are taken as they stand, as
+nothing tells a date from a number or bytes from text: columns are marked `Unclear`, and base64 with
+padding is refused. `c` and `r` (snapshot) are inserts, `u` an update, `d` a delete, `t` a truncate.
+A null `before` of an update is a row that is not known. Tombstones, transaction marks, schema
+changes and heartbeats hold no row. The record key is not read: the target's key counts.
 """
 
 from __future__ import annotations
@@ -21,7 +23,17 @@ from cdcbus.plugins.converters.debezium_values import Decode, column_type, geome
 from cdcbus.plugins.converters.json_cells import cells, parsed, whole_number
 from cdcbus.plugins.converters.read_only import ReadOnly
 from cdcbus.plugins.errors import ConversionError
-from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId, Unclear
+from cdcbus.plugins.rowchange import (
+    Cell,
+    Column,
+    Op,
+    Origin,
+    Row,
+    RowChange,
+    Table,
+    TableId,
+    Unclear,
+)
 
 _SCHEMA = b'{"schema":'
 _PAYLOAD = b',"payload":'
@@ -53,12 +65,14 @@ def read(message: Any) -> list[RowChange]:
 
 
 def _with_known_schema(value: bytes) -> list[RowChange] | None:
-    """The row of a message that begins with its schema: one that has been seen before is not parsed again. None for any other message."""
+    """The row of a message that begins with its schema: one that has been seen before is not
+    parsed again. None for any other message."""
     cut = value.find(_PAYLOAD) if value.startswith(_SCHEMA) and value.endswith(b"}") else -1
     if cut < 0:
         return None
     try:
-        # Two parts that are JSON each are the two members of the message: no JSON text holds the bytes that part them.
+        # Two parts that are JSON each are the two members of the message: no JSON text holds the
+        # bytes that part them.
         columns = _columns(value[len(_SCHEMA) : cut])
         return parsed(value[cut + len(_PAYLOAD) : -1], lambda payload: _row(payload, columns))
     except ValueError:
@@ -76,9 +90,12 @@ class _Columns:
 
 @lru_cache(maxsize=1_000)
 def _columns(schema: bytes) -> _Columns | None:
-    """None for a schema without a row. Raises ValueError for what is no JSON, ConversionError for what is no schema."""
+    """None for a schema without a row. Raises ValueError for what is no JSON, ConversionError
+    for what is no schema."""
     try:
-        images = {field["field"]: field for field in (orjson.loads(schema) or {}).get("fields") or []}
+        images = {
+            field["field"]: field for field in (orjson.loads(schema) or {}).get("fields") or []
+        }
         image = images.get("after") or images.get("before")
         if image is None:
             return None
@@ -91,7 +108,9 @@ def _columns(schema: bytes) -> _Columns | None:
                 mysql_type, unknown[name] = "", str(field.get("name") or field.get("type"))
             columns.append(Column(name, mysql_type))
     except (AttributeError, KeyError, TypeError) as error:
-        raise ConversionError("debeziumJson record: its schema is not one of Kafka Connect's") from error
+        raise ConversionError(
+            "debeziumJson record: its schema is not one of Kafka Connect's"
+        ) from error
     return _Columns(tuple(columns), decode, unknown)
 
 
@@ -99,7 +118,10 @@ def _row(payload: Any, columns: _Columns | None) -> list[RowChange]:
     if payload is None:
         return []  # a tombstone
     if not isinstance(payload, dict):
-        raise ConversionError("not a debeziumJson record: an object with the keys op, source, before and after was expected")
+        raise ConversionError(
+            "not a debeziumJson record: an object with the keys op, source, before and after was "
+            "expected"
+        )
     op = payload.get("op")
     if op is None and _is_without_row(payload):
         return []
@@ -107,28 +129,43 @@ def _row(payload: Any, columns: _Columns | None) -> list[RowChange]:
         return []  # a message that was written into the log by hand
     if not isinstance(op, str) or op not in _OPS:
         raise ConversionError(
-            "debeziumJson record whose op is none of c, r, u, d, t, m: take transforms such as ExtractNewRecordState off the connector"
+            "debeziumJson record whose op is none of c, r, u, d, t, m: take transforms such as "
+            "ExtractNewRecordState off the connector"
         )
     name = _table_id(payload)
-    before, after = _image(name, payload, "before", columns), _image(name, payload, "after", columns)
-    table = _table(name, columns.columns if columns else tuple(map(_untyped, {**(before or {}), **(after or {})})))
+    before, after = (
+        _image(name, payload, "before", columns),
+        _image(name, payload, "after", columns),
+    )
+    table = _table(
+        name,
+        columns.columns if columns else tuple(map(_untyped, {**(before or {}), **(after or {})})),
+    )
     return [_change(table, _OPS[op], before, after, payload)]
 
 
 def _is_without_row(payload: Mapping[str, Any]) -> bool:
     """Transaction marks, schema changes, heartbeats."""
     keys = payload.keys()
-    is_mark, is_ddl = {"status", "id", "event_count"} <= keys, {"source", "ddl", "databaseName"} <= keys
+    is_mark, is_ddl = (
+        {"status", "id", "event_count"} <= keys,
+        {"source", "ddl", "databaseName"} <= keys,
+    )
     return is_mark or is_ddl or ("ts_ms" in keys and keys <= {"ts_ms", "ts_us", "ts_ns"})
 
 
-def _change(table: Table, op: Op, before: Row | None, after: Row | None, payload: Mapping[str, Any]) -> RowChange:
+def _change(
+    table: Table, op: Op, before: Row | None, after: Row | None, payload: Mapping[str, Any]
+) -> RowChange:
     origin = _origin(payload["source"])
     if op is Op.TRUNCATE:
         return RowChange(table, op, None, None, origin)
     if op is Op.DELETE:
         if not before:
-            raise ConversionError(f"debeziumJson delete of {table.id} without before: the source must log full row images")
+            raise ConversionError(
+                f"debeziumJson delete of {table.id} without before: the source must log full row "
+                "images"
+            )
         return RowChange(table, op, before, None, origin)
     if not after:
         raise ConversionError(f"debeziumJson {op.value.lower()} of {table.id} without after")
@@ -137,7 +174,11 @@ def _change(table: Table, op: Op, before: Row | None, after: Row | None, payload
 
 def _table_id(payload: Mapping[str, Any]) -> TableId:
     source = payload.get("source")
-    schema, name = (source.get("schema") or source.get("db"), source.get("table")) if isinstance(source, dict) else (None, None)
+    schema, name = (
+        (source.get("schema") or source.get("db"), source.get("table"))
+        if isinstance(source, dict)
+        else (None, None)
+    )
     if not isinstance(schema, str) or not isinstance(name, str) or not name:
         raise ConversionError("debeziumJson record: source does not name db and table")
     return TableId(schema, name)
@@ -164,7 +205,9 @@ def _origin(source: Mapping[str, Any]) -> Origin:
     )
 
 
-def _image(table: TableId, payload: Mapping[str, Any], key: str, columns: _Columns | None) -> dict[str, Cell] | None:
+def _image(
+    table: TableId, payload: Mapping[str, Any], key: str, columns: _Columns | None
+) -> dict[str, Cell] | None:
     fields = payload.get(key)
     if fields is None:
         return None
@@ -190,18 +233,23 @@ def _decoded(table: TableId, fields: Mapping[str, Any], columns: _Columns) -> di
             else f"debeziumJson record of {table}: column {name} does not fit its schema"
         ) from None
     except (ValueError, TypeError, AttributeError, OverflowError):
-        raise ConversionError(f"debeziumJson record of {table}: column {name} does not fit its schema") from None
+        raise ConversionError(
+            f"debeziumJson record of {table}: column {name} does not fit its schema"
+        ) from None
     return row
 
 
 def _plain(table: TableId, fields: Mapping[str, Any]) -> dict[str, Cell]:
-    """Values as they stand. base64 with its padding is a DECIMAL or bytes, rarely text: without a schema nothing tells them apart."""
+    """Values as they stand. base64 with its padding is a DECIMAL or bytes, rarely text: without
+    a schema nothing tells them apart."""
     row = dict(fields)
     for name, value in fields.items():
         if isinstance(value, str) and value.endswith("=") and _PADDED_BASE64.fullmatch(value):
             raise ConversionError(
-                f"debeziumJson record of {table}: column {name} holds base64 and the record has no schema, so a DECIMAL, bytes and text "
-                "cannot be told apart: set decimal.handling.mode=string for a DECIMAL, else value.converter.schemas.enable=true"
+                f"debeziumJson record of {table}: column {name} holds base64 and the record has "
+                "no schema, so a DECIMAL, bytes and text "
+                "cannot be told apart: set decimal.handling.mode=string for a DECIMAL, else "
+                "value.converter.schemas.enable=true"
             )
         if isinstance(value, dict | list):
             row[name] = _struct(table, name, value)
@@ -215,6 +263,7 @@ def _struct(table: TableId, name: str, value: Any) -> str:
     except (ValueError, TypeError, AttributeError, OverflowError, KeyError):
         pass
     raise ConversionError(
-        f"debeziumJson record of {table}: column {name} holds a structure and the record has no schema: "
+        f"debeziumJson record of {table}: column {name} holds a structure and the record has no "
+        "schema: "
         "set value.converter.schemas.enable=true at the connector"
     )

@@ -1,7 +1,7 @@
 """Values of Debezium's JSON to cells, by the Kafka Connect schema of their column.
 
-A type is the pair of the schema's `name` (Debezium's or Connect's semantic type) and `type`. Source: the data type mappings of Debezium's
-MySQL connector.
+A type is the pair of the schema's `name` (Debezium's or Connect's semantic type) and `type`.
+Source: the data type mappings of Debezium's MySQL connector.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any
 from cdcbus.plugins.converters.json_cells import Number, cell_text
 from cdcbus.plugins.rowchange import Cell
 
-Decode = Callable[[Any], Cell]  # raises ValueError, TypeError, KeyError or OverflowError for what is not of the type
+# raises ValueError, TypeError, KeyError or OverflowError for what is not of the type
+Decode = Callable[[Any], Cell]
 MAX_SCALE = 1_000
 _EPOCH_DAY = date(1970, 1, 1)
 _COMMA = "\\,"
@@ -25,8 +26,8 @@ _ZONED = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:
 
 
 def column_type(field: Mapping[str, Any]) -> tuple[str, Decode]:
-    """(MySQL type, as near as the schema tells it; how to read a value) of a field's schema. Raises KeyError or
-    ValueError for a type that is not known."""
+    """(MySQL type, as near as the schema tells it; how to read a value) of a field's schema.
+    Raises KeyError or ValueError for a type that is not known."""
     name, kind = field.get("name"), field["type"]
     parameters = field.get("parameters") or {}
     if name == "org.apache.kafka.connect.data.Decimal":
@@ -37,20 +38,25 @@ def column_type(field: Mapping[str, Any]) -> tuple[str, Decode]:
         return f"bit({parameters.get('length') or 64})", _bits
     if name == "io.debezium.data.Enum":
         labels = _LABEL_END.split(str(parameters.get("allowed") or ""))
-        return "longtext", partial(_label, escaped=frozenset(label for label in labels if _COMMA in label))
+        return "longtext", partial(
+            _label, escaped=frozenset(label for label in labels if _COMMA in label)
+        )
     return _NAMED[name] if name else _PLAIN[kind]
 
 
 def _label(value: Any, escaped: frozenset[str]) -> str:
-    """Debezium separates an ENUM's labels by commas in the schema, and writes those inside of labels with a backslash before them, in
-    cells as well."""
+    """Debezium separates an ENUM's labels by commas in the schema, and writes those inside of
+    labels with a backslash before them, in cells as well."""
     text = _text(value)
     return text.replace(_COMMA, ",") if text in escaped else text
 
 
 def _decimal(value: Any, scale: int) -> str:
-    """base64 of the unscaled number; a JSON number where the JsonConverter has `decimal.format=NUMERIC`."""
-    return _scaled(b64decode(value, validate=True), scale) if type(value) is str else cell_text(value)
+    """base64 of the unscaled number; a JSON number where the JsonConverter has
+    `decimal.format=NUMERIC`."""
+    return (
+        _scaled(b64decode(value, validate=True), scale) if type(value) is str else cell_text(value)
+    )
 
 
 def _scaled(unscaled: bytes, scale: int) -> str:
@@ -76,8 +82,12 @@ def _bytes(value: Any) -> str:
 
 
 def geometry(value: Any) -> str:
-    """MySQL's own form of a {srid, wkb} pair: the number in four bytes, least first, then the WKB."""
-    return (_whole(value.get("srid") or 0).to_bytes(4, "little") + b64decode(value["wkb"], validate=True)).decode("latin-1")
+    """MySQL's own form of a {srid, wkb} pair: the number in four bytes, least first, then the
+    WKB."""
+    return (
+        _whole(value.get("srid") or 0).to_bytes(4, "little")
+        + b64decode(value["wkb"], validate=True)
+    ).decode("latin-1")
 
 
 def _whole(value: Any) -> int:
@@ -140,7 +150,12 @@ def _zoned(value: Any) -> str:
         raise ValueError
     day, clock, fraction, offset = found.groups()
     if offset != "Z":
-        day, clock = datetime.fromisoformat(f"{day}T{clock}{offset}").astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S").split()
+        day, clock = (
+            datetime.fromisoformat(f"{day}T{clock}{offset}")
+            .astimezone(UTC)
+            .strftime("%Y-%m-%d %H:%M:%S")
+            .split()
+        )
     return f"{day} {clock}{fraction or ''}"
 
 
@@ -178,7 +193,10 @@ _NAMED: dict[str, tuple[str, Decode]] = {
     "io.debezium.time.MicroTime": ("time(6)", partial(_time, per_second=_MICROS)),
     "io.debezium.time.NanoTime": ("time(6)", partial(_time, per_second=_NANOS)),
     "io.debezium.time.Timestamp": ("datetime(3)", partial(_timestamp, per_second=_MILLIS)),
-    "org.apache.kafka.connect.data.Timestamp": ("datetime(3)", partial(_timestamp, per_second=_MILLIS)),
+    "org.apache.kafka.connect.data.Timestamp": (
+        "datetime(3)",
+        partial(_timestamp, per_second=_MILLIS),
+    ),
     "io.debezium.time.MicroTimestamp": ("datetime(6)", partial(_timestamp, per_second=_MICROS)),
     "io.debezium.time.NanoTimestamp": ("datetime(6)", partial(_timestamp, per_second=_NANOS)),
     "io.debezium.time.ZonedTimestamp": ("timestamp(6)", _zoned),

@@ -25,8 +25,9 @@ class _Rounded(Exception):
 
 
 def parsed(value: bytes, read: Callable[[Any], T]) -> T:
-    """What `read` makes of the JSON value; done once more with exact numbers when it meets a float in a cell: a DECIMAL must not pass
-    through one. Raises ValueError for what is no JSON, ConversionError for cells nested hundreds of levels deep."""
+    """What `read` makes of the JSON value; done once more with exact numbers when it meets a
+    float in a cell: a DECIMAL must not pass through one. Raises ValueError for what is no JSON,
+    ConversionError for cells nested hundreds of levels deep."""
     message = orjson.loads(value)
     try:
         try:
@@ -46,8 +47,12 @@ def whole_number(message: Mapping[str, Any], key: str) -> int:
 
 
 def cells(fields: Mapping[str, Any]) -> dict[str, Cell]:
-    """A JSON object's values as cells: text and null as they are, others as their text. Raises ConversionError."""
-    return {name: value if value is None or type(value) is str else cell_text(value) for name, value in fields.items()}
+    """A JSON object's values as cells: text and null as they are, others as their text. Raises
+    ConversionError."""
+    return {
+        name: value if value is None or type(value) is str else cell_text(value)
+        for name, value in fields.items()
+    }
 
 
 def cell_text(value: Any) -> str:

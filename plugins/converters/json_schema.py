@@ -16,12 +16,15 @@ NUMBER: Final = {"type": "integer", "minimum": 0}
 
 
 def json_schema(table: Table, converter: str) -> dict[str, Any]:
-    """The schema of the records that `canalRow` or `oggJson` writes for a table. Raises ConfigError for any other converter.
+    """The schema of the records that `canalRow` or `oggJson` writes for a table. Raises ConfigError
+    for any other converter.
 
     Every cell is text or null, key columns text only; a column's `description` is its MySQL type.
     """
     if converter not in _SCHEMAS:
-        raise ConfigError(f"no JSON Schema for converter {converter}: there is one for {' and '.join(_SCHEMAS)}")
+        raise ConfigError(
+            f"no JSON Schema for converter {converter}: there is one for {' and '.join(_SCHEMAS)}"
+        )
     return {"$schema": DIALECT, "title": f"{table.id} as {converter}", **_SCHEMAS[converter](table)}
 
 
@@ -71,7 +74,10 @@ def _ogg_json(table: Table) -> dict[str, Any]:
     return {**_object(members, required), "allOf": images}
 
 
-_SCHEMAS: Final[dict[str, Callable[[Table], dict[str, Any]]]] = {"canalRow": _canal_row, "oggJson": _ogg_json}
+_SCHEMAS: Final[dict[str, Callable[[Table], dict[str, Any]]]] = {
+    "canalRow": _canal_row,
+    "oggJson": _ogg_json,
+}
 
 
 def _op(letter: str) -> dict[str, Any]:
@@ -79,7 +85,10 @@ def _op(letter: str) -> dict[str, Any]:
 
 
 def _row(table: Table) -> dict[str, Any]:
-    return _object({column.name: _cell(column, column.name in table.key) for column in table.columns}, [c.name for c in table.columns])
+    return _object(
+        {column.name: _cell(column, column.name in table.key) for column in table.columns},
+        [c.name for c in table.columns],
+    )
 
 
 def _cell(column: Column, is_key: bool) -> dict[str, Any]:
@@ -92,7 +101,12 @@ def _each(names: list[str], schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _object(members: dict[str, Any], required: list[str]) -> dict[str, Any]:
-    return {"type": "object", "properties": members, "required": required, "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": members,
+        "required": required,
+        "additionalProperties": False,
+    }
 
 
 def _or_null(schema: dict[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """maxwellJson: the rows that Maxwell's daemon publishes, read only.
 
-`insert`, `bootstrap-insert`, `update` and `delete` are rows; bootstrap marks, DDL and heartbeats hold none. `old` holds what an update
-changed. Maxwell names no types: a SET or JSON array is read as JSON text, and a binary column stays the base64 text that Maxwell makes of
-it, for which columns are marked `Unclear`; a BIT is a number. Maxwell must run with `output_nulls=true` (its default), else NULL cannot be
-told from missing. The format: Maxwell's page "Data format".
+`insert`, `bootstrap-insert`, `update` and `delete` are rows; bootstrap marks, DDL and heartbeats
+hold none. `old` holds what an update changed. Maxwell names no types: a SET or JSON array is read
+as JSON text, and a binary column stays the base64 text that Maxwell makes of it, for which columns
+are marked `Unclear`; a BIT is a number. Maxwell must run with `output_nulls=true` (its default),
+else NULL cannot be told from missing. The format: Maxwell's page "Data format".
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ from cdcbus.plugins.converters.read_only import ReadOnly
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId, Unclear
 
-_OPS = {"insert": Op.INSERT, "bootstrap-insert": Op.INSERT, "update": Op.UPDATE, "delete": Op.DELETE}
+_OPS = {
+    "insert": Op.INSERT,
+    "bootstrap-insert": Op.INSERT,
+    "update": Op.UPDATE,
+    "delete": Op.DELETE,
+}
 _DDL = {f"{what}-{done}" for what in ("database", "table") for done in ("create", "alter", "drop")}
 _WITHOUT_ROWS = {"bootstrap-start", "bootstrap-complete", "heartbeat", "control"} | _DDL
 
@@ -39,7 +45,10 @@ def read(message: Any) -> list[RowChange]:
     """The row of a parsed message. Raises ConversionError."""
     kind = message.get("type") if isinstance(message, dict) else None
     if not isinstance(kind, str):
-        raise ConversionError("not a maxwellJson record: an object with the keys database, table, type and data was expected")
+        raise ConversionError(
+            "not a maxwellJson record: an object with the keys database, table, type and data was "
+            "expected"
+        )
     if kind in _WITHOUT_ROWS:
         return []
     if kind not in _OPS:
@@ -48,10 +57,14 @@ def read(message: Any) -> list[RowChange]:
     if not isinstance(schema, str) or not isinstance(name, str):
         raise ConversionError("maxwellJson record without database and table")
     if "encrypted" in message:
-        raise ConversionError(f"maxwellJson record of {schema}.{name} is encrypted: run Maxwell with encrypt=none")
+        raise ConversionError(
+            f"maxwellJson record of {schema}.{name} is encrypted: run Maxwell with encrypt=none"
+        )
     data, old = message.get("data"), message.get("old")
     if not isinstance(data, dict) or not data or not (old is None or isinstance(old, dict)):
-        raise ConversionError(f"maxwellJson record of {schema}.{name}: data and old are not objects of columns")
+        raise ConversionError(
+            f"maxwellJson record of {schema}.{name}: data and old are not objects of columns"
+        )
     row, op = cells(data), _OPS[kind]
     before: Row | None = None
     if op is Op.UPDATE:
@@ -60,7 +73,17 @@ def read(message: Any) -> list[RowChange]:
         before = row
     table = _table(TableId(schema, name), tuple(row), _key(message, schema, name))
     is_last = message.get("commit") is True
-    return [RowChange(table, op, before, None if op is Op.DELETE else row, _origin(message), whole_number(message, "xoffset"), is_last)]
+    return [
+        RowChange(
+            table,
+            op,
+            before,
+            None if op is Op.DELETE else row,
+            _origin(message),
+            whole_number(message, "xoffset"),
+            is_last,
+        )
+    ]
 
 
 @lru_cache(maxsize=10_000)
@@ -72,7 +95,9 @@ def _table(name: TableId, columns: tuple[str, ...], key: tuple[str, ...]) -> Tab
 def _key(message: Mapping[str, Any], schema: str, name: str) -> tuple[str, ...]:
     names = message.get("primary_key_columns") or []
     if not isinstance(names, list) or not all(isinstance(column, str) for column in names):
-        raise ConversionError(f"maxwellJson record of {schema}.{name}: primary_key_columns is not a list of names")
+        raise ConversionError(
+            f"maxwellJson record of {schema}.{name}: primary_key_columns is not a list of names"
+        )
     return tuple(names)
 
 

@@ -1,12 +1,14 @@
 """oggJson: Oracle GoldenGate's JSON, as porter and other GoldenGate readers expect it.
 
-Written: `table`, `op_type` (I, U, D, T), `op_ts` and `current_ts` (UTC, 24-hour, microseconds), `pos` (20 digits: binlog file number and
-place), `primary_keys`, `before`, `after`; SQL NULL is JSON null. An insert has no `before`, a delete no `after`. Read as well: porter's
-long words for op_type, numbers as values, `<COLUMN>_isMissing` flags, images that hold only some columns, no primary_keys.
+Written: `table`, `op_type` (I, U, D, T), `op_ts` and `current_ts` (UTC, 24-hour, microseconds),
+`pos` (20 digits: binlog file number and place), `primary_keys`, `before`, `after`; SQL NULL is JSON
+null. An insert has no `before`, a delete no `after`. Read as well: porter's long words for op_type,
+numbers as values, `<COLUMN>_isMissing` flags, images that hold only some columns, no primary_keys.
 
-`table` is SCHEMA.TABLE; a third part before it, the container database, is passed over. A name that itself holds a dot or a double quote is
-written in double quotes, as SQL does, so that it is read as what it was. REPLACE, which porter's polling writes, is an insert: the row is
-there after it, whether it was before or not.
+`table` is SCHEMA.TABLE; a third part before it, the container database, is passed over. A name that
+itself holds a dot or a double quote is written in double quotes, as SQL does, so that it is read as
+what it was. REPLACE, which porter's polling writes, is an insert: the row is there after it,
+whether it was before or not.
 """
 
 from __future__ import annotations
@@ -32,7 +34,11 @@ if TYPE_CHECKING:
     from cdcbus.plugins.converters.columnar import Columns
 
 _LETTERS = {Op.INSERT: "I", Op.UPDATE: "U", Op.DELETE: "D", Op.TRUNCATE: "T"}
-_OPS = {letter: op for op, letter in _LETTERS.items()} | {op.value: op for op in Op} | {"REPLACE": Op.INSERT}
+_OPS = (
+    {letter: op for op, letter in _LETTERS.items()}
+    | {op.value: op for op in Op}
+    | {"REPLACE": Op.INSERT}
+)
 _WITHOUT_ROWS = {"BEGIN", "END"}
 _MISSING_FLAG = "_isMissing"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -65,8 +71,15 @@ class OggJson:
     def frame(self, table: Table, op: Op) -> Frame | None:
         """What `to_bytes` writes, around the images."""
         name, key = _json(table_text(table.id)), _json(list(table.key))
-        slots = {Op.INSERT: (Slot.AFTER,), Op.DELETE: (Slot.BEFORE,), Op.UPDATE: (Slot.BEFORE, Slot.AFTER)}[op]
-        start, end = f'{{"table":{name},"op_type":"{_LETTERS[op]}",', f'"primary_keys":{key},"{"after" if op is Op.INSERT else "before"}":'
+        slots = {
+            Op.INSERT: (Slot.AFTER,),
+            Op.DELETE: (Slot.BEFORE,),
+            Op.UPDATE: (Slot.BEFORE, Slot.AFTER),
+        }[op]
+        start, end = (
+            f'{{"table":{name},"op_type":"{_LETTERS[op]}",',
+            f'"primary_keys":{key},"{"after" if op is Op.INSERT else "before"}":',
+        )
 
         def texts(origin: Origin) -> tuple[str, ...]:
             op_ts, now = _utc(origin.commit_us).replace("T", " "), _utc(time.time_ns() // 1000)
@@ -85,13 +98,15 @@ class OggJson:
 
     def read_columns(self, records: pa.BinaryArray) -> Columns:
         """Many records at once."""
-        from cdcbus.plugins.converters.columnar import OGG_JSON, columns_on_wire  # brings Arrow, which writers do not need
+        # brings Arrow, which writers do not need
+        from cdcbus.plugins.converters.columnar import OGG_JSON, columns_on_wire
 
         return columns_on_wire(records, self, OGG_JSON)
 
 
 class PorterCompat(OggJson):
-    """The `porterCompat` converter: names in upper case, as porter writes them. Reads what `oggJson` reads."""
+    """The `porterCompat` converter: names in upper case, as porter writes them. Reads what
+    `oggJson` reads."""
 
     def frame(self, table: Table, op: Op) -> Frame | None:
         """None: names are changed in each image."""
@@ -99,7 +114,14 @@ class PorterCompat(OggJson):
 
     def to_bytes(self, change: RowChange) -> bytes:
         """One GoldenGate operation."""
-        return super().to_bytes(replace(change, table=_upper_table(change.table), before=_upper(change.before), after=_upper(change.after)))
+        return super().to_bytes(
+            replace(
+                change,
+                table=_upper_table(change.table),
+                before=_upper(change.before),
+                after=_upper(change.after),
+            )
+        )
 
 
 def _upper(row: Row | None) -> Row | None:
@@ -109,7 +131,11 @@ def _upper(row: Row | None) -> Row | None:
 @lru_cache(maxsize=10_000)
 def _upper_table(table: Table) -> Table:
     columns = tuple(replace(column, name=column.name.upper()) for column in table.columns)
-    return Table(TableId(table.id.schema.upper(), table.id.table.upper()), columns, tuple(map(str.upper, table.key)))
+    return Table(
+        TableId(table.id.schema.upper(), table.id.table.upper()),
+        columns,
+        tuple(map(str.upper, table.key)),
+    )
 
 
 def table_text(name: TableId) -> str:
@@ -117,13 +143,18 @@ def table_text(name: TableId) -> str:
     text = str(name)
     if text.count(".") == 1 and '"' not in text:
         return text
-    return ".".join(f'"{part.replace(chr(34), chr(34) * 2)}"' if "." in part or '"' in part else part for part in name)
+    return ".".join(
+        f'"{part.replace(chr(34), chr(34) * 2)}"' if "." in part or '"' in part else part
+        for part in name
+    )
 
 
 def read(message: Any) -> list[RowChange]:
     """The operation of a parsed message. Raises ConversionError."""
     if not isinstance(message, dict):
-        raise ConversionError("not an oggJson record: an object with the keys table and op_type was expected")
+        raise ConversionError(
+            "not an oggJson record: an object with the keys table and op_type was expected"
+        )
     word = message.get("op_type")
     if not isinstance(word, str) or (word not in _OPS and word not in _WITHOUT_ROWS):
         raise ConversionError(f"oggJson record with unknown op_type {word!r}")
@@ -134,7 +165,13 @@ def read(message: Any) -> list[RowChange]:
     return [_change(table, _OPS[word], before, after, _origin(message))]
 
 
-def _change(table: Table, op: Op, before: dict[str, Cell] | None, after: dict[str, Cell] | None, origin: Origin) -> RowChange:
+def _change(
+    table: Table,
+    op: Op,
+    before: dict[str, Cell] | None,
+    after: dict[str, Cell] | None,
+    origin: Origin,
+) -> RowChange:
     if op is Op.TRUNCATE:
         return RowChange(table, op, None, None, origin)
     if op is Op.DELETE:
@@ -157,19 +194,27 @@ def _image(message: Mapping[str, Any], key: str) -> dict[str, Cell] | None:
     if not flags:
         return cells(fields)
     missing = {name.removesuffix(_MISSING_FLAG) for name in flags if fields[name] in (True, "true")}
-    return cells({name: value for name, value in fields.items() if name not in flags and name not in missing})
+    return cells(
+        {name: value for name, value in fields.items() if name not in flags and name not in missing}
+    )
 
 
 def _is_flag(name: str, fields: Mapping[str, Any]) -> bool:
-    """Whether it is GoldenGate's mark beside a column (or in place of it), not a column of such a name."""
-    return isinstance(fields[name], bool) or (fields[name] in ("true", "false") and name.removesuffix(_MISSING_FLAG) in fields)
+    """Whether it is GoldenGate's mark beside a column (or in place of it), not a column of such
+    a name."""
+    return isinstance(fields[name], bool) or (
+        fields[name] in ("true", "false") and name.removesuffix(_MISSING_FLAG) in fields
+    )
 
 
 def _table(message: Mapping[str, Any], columns: Mapping[str, Cell]) -> Table:
     text, keys = message.get("table"), message.get("primary_keys") or []
     parts = _parts(text) if isinstance(text, str) else []
     if len(parts) not in (2, 3) or not all(parts):
-        raise ConversionError(f"oggJson record: table is {text!r}, SCHEMA.TABLE was expected, in double quotes what holds a dot")
+        raise ConversionError(
+            f"oggJson record: table is {text!r}, SCHEMA.TABLE was expected, in double quotes what "
+            "holds a dot"
+        )
     if not isinstance(keys, list):
         raise ConversionError(f"oggJson record of {text}: primary_keys is not a list of names")
     return _known_table(TableId(parts[-2], parts[-1]), tuple(columns), tuple(map(str, keys)))
@@ -217,7 +262,9 @@ def _file_number(file: str) -> str:
 def _origin(message: Mapping[str, Any]) -> Origin:
     """Of the file only its number is told; 0 is none."""
     text = message.get("pos")
-    file, pos = (text[:10], int(text[10:])) if isinstance(text, str) and _POS.fullmatch(text) else ("", 0)
+    file, pos = (
+        (text[:10], int(text[10:])) if isinstance(text, str) and _POS.fullmatch(text) else ("", 0)
+    )
     return Origin(file if file.strip("0") else "", pos, commit_us=_commit_us(message))
 
 
@@ -225,6 +272,8 @@ def _commit_us(message: Mapping[str, Any]) -> int:
     """op_ts with 0 to 9 fraction digits, taken as UTC; 0 when it is absent or in no such form."""
     text = str(message.get("op_ts") or "")[:26]
     try:
-        return (datetime.fromisoformat(text).replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+        return (datetime.fromisoformat(text).replace(tzinfo=UTC) - _EPOCH) // timedelta(
+            microseconds=1
+        )
     except ValueError:
         return 0

@@ -1,7 +1,8 @@
 """porterJson: the row JSON that porter writes with `oggJson=false`, read only.
 
-`schema`, `table`, `storeTime`, `opType`, `keys`, and `columns`, each with `name`, `before`, `after` and flags that tell a missing image
-from NULL: NULL is an absent `before` or `after` whose flag is not set. REPLACE is an insert, as in oggJson.
+`schema`, `table`, `storeTime`, `opType`, `keys`, and `columns`, each with `name`, `before`, `after`
+and flags that tell a missing image from NULL: NULL is an absent `before` or `after` whose flag is
+not set. REPLACE is an insert, as in oggJson.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ def read(message: Any) -> list[RowChange]:
     """The row of a parsed message. Raises ConversionError."""
     word = message.get("opType") if isinstance(message, dict) else None
     if not isinstance(word, str):
-        raise ConversionError("not a porterJson record: an object with the keys schema, table, opType and columns was expected")
+        raise ConversionError(
+            "not a porterJson record: an object with the keys schema, table, opType and columns "
+            "was expected"
+        )
     if word in _WITHOUT_ROWS:
         return []
     if word not in _OPS:
@@ -44,8 +48,14 @@ def read(message: Any) -> list[RowChange]:
     if not isinstance(schema, str) or not isinstance(name, str) or not name:
         raise ConversionError("porterJson record without schema and table")
     columns, keys = message.get("columns") or [], message.get("keys") or []
-    if not _has_names(columns) or not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-        raise ConversionError(f"porterJson record of {schema}.{name}: keys or columns are not as porter writes them")
+    if (
+        not _has_names(columns)
+        or not isinstance(keys, list)
+        or not all(isinstance(key, str) for key in keys)
+    ):
+        raise ConversionError(
+            f"porterJson record of {schema}.{name}: keys or columns are not as porter writes them"
+        )
     origin = Origin(commit_us=whole_number(message, "storeTime") * 1000)
     table = _table(TableId(schema, name), tuple(column["name"] for column in columns), tuple(keys))
     if op is Op.TRUNCATE:
@@ -60,7 +70,9 @@ def read(message: Any) -> list[RowChange]:
 
 
 def _has_names(columns: Any) -> bool:
-    return isinstance(columns, list) and all(isinstance(column, dict) and isinstance(column.get("name"), str) for column in columns)
+    return isinstance(columns, list) and all(
+        isinstance(column, dict) and isinstance(column.get("name"), str) for column in columns
+    )
 
 
 @lru_cache(maxsize=10_000)
@@ -71,4 +83,10 @@ def _table(name: TableId, columns: tuple[str, ...], key: tuple[str, ...]) -> Tab
 
 def _image(columns: list[dict[str, Any]], side: str) -> dict[str, Cell]:
     flag = f"{side}Missing"
-    return cells({column["name"]: column.get(side) for column in columns if column.get(flag) not in (True, "true")})
+    return cells(
+        {
+            column["name"]: column.get(side)
+            for column in columns
+            if column.get(flag) not in (True, "true")
+        }
+    )

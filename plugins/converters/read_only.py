@@ -13,4 +13,7 @@ class ReadOnly:
 
     def to_bytes(self, change: RowChange) -> bytes:
         """Always raises ConversionError."""
-        raise ConversionError(f"{self.NAME} is only read: a row of {change.table.id} is written as canalRow or oggJson")
+        raise ConversionError(
+            f"{self.NAME} is only read: a row of {change.table.id} is written as canalRow or "
+            "oggJson"
+        )

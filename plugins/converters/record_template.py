@@ -1,4 +1,5 @@
-"""What a generated writer needs of a wire format: the texts that all rows of one event share, and what stands between them."""
+"""What a generated writer needs of a wire format: the texts that all rows of one event share,
+and what stands between them."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ class Slot(Enum):
     """What a record has of its own."""
 
     BEFORE = auto()
-    """The before image as a JSON object of column name to text or null, in column order; only the columns present."""
+    """The before image as a JSON object of column name to text or null, in column order; only
+    the columns present."""
     AFTER = auto()
     """The after image, likewise."""
     OLD = auto()
@@ -28,7 +30,8 @@ class Slot(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A record is the first text, the first slot, the second text, and so on: there is one text more than slots."""
+    """A record is the first text, the first slot, the second text, and so on: there is one text
+    more than slots."""
 
     slots: tuple[Slot, ...]
     texts: Callable[[Origin], tuple[str, ...]]
@@ -36,8 +39,10 @@ class Frame:
 
 @runtime_checkable
 class FramedConverter(Converter, Protocol):
-    """A converter whose records of one table and operation are a frame, which gives the same bytes as `to_bytes`."""
+    """A converter whose records of one table and operation are a frame, which gives the same
+    bytes as `to_bytes`."""
 
     def frame(self, table: Table, op: Op) -> Frame | None:
-        """The frame of INSERT, UPDATE or DELETE records of a table; None when `to_bytes` alone can write them."""
+        """The frame of INSERT, UPDATE or DELETE records of a table; None when `to_bytes` alone
+        can write them."""
         ...

@@ -1,4 +1,5 @@
-"""Why a librdkafka client gets no answer: the brokers' reasons come apart from the call that waits for them."""
+"""Why a librdkafka client gets no answer: the brokers' reasons come apart from the call that
+waits for them."""
 
 from __future__ import annotations
 
@@ -9,11 +10,13 @@ from confluent_kafka import KafkaError, KafkaException
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
 
 PATIENCE_ENDS: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
-CUT: Final = ("Disconnected", "connection reset", "unexpected eof")  # of a TLS handshake; a broker that stops does so as well
+# of a TLS handshake; a broker that stops does so as well
+CUT: Final = ("Disconnected", "connection reset", "unexpected eof")
 
 
 class Refusals:
-    """The `error_cb` of a client. `reason`: why a broker could last not be talked to; empty at first."""
+    """The `error_cb` of a client. `reason`: why a broker could last not be talked to; empty at
+    first."""
 
     def __init__(self) -> None:
         self.reason = ""
@@ -23,14 +26,18 @@ class Refusals:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             return
         self.reason = error.str()
-        self._is_final = error.code() in PATIENCE_ENDS and not any(word in self.reason for word in CUT)
+        self._is_final = error.code() in PATIENCE_ENDS and not any(
+            word in self.reason for word in CUT
+        )
 
     def unanswered(self, client: Any, servers: str, error: KafkaException) -> BusError:
-        """What to raise for a call of the client that got no answer: BusRejected where a login or certificate is refused, else
-        BusUnavailable."""
+        """What to raise for a call of the client that got no answer: BusRejected where a login
+        or certificate is refused, else BusUnavailable."""
         client.poll(0)  # reasons that have come meanwhile
         reason = self.reason or error.args[0].str()
         if self._is_final:
-            remedy = "check the task's settings kafka.security.protocol, kafka.sasl.* and kafka.ssl.*"
+            remedy = (
+                "check the task's settings kafka.security.protocol, kafka.sasl.* and kafka.ssl.*"
+            )
             return BusRejected(f"Kafka at {servers} cannot be logged in to: {reason}; {remedy}")
         return BusUnavailable(f"no Kafka broker answers at {servers}: {reason}")

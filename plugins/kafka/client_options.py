@@ -1,8 +1,9 @@
-"""A task file's `kafka.*` settings for either client: the Java client, with which Spark reads, and librdkafka, used for all else.
+"""A task file's `kafka.*` settings for either client: the Java client, with which Spark reads, and
+librdkafka, used for all else.
 
-The two agree on most names, but not on those of logins and certificates. A task file may use either's; a client takes its own
-spelling, where it is there, and translates the other one's where it is not. Names and forms: the configuration references of Kafka 4
-and of librdkafka 2.
+The two agree on most names, but not on those of logins and certificates. A task file may use
+either's; a client takes its own spelling, where it is there, and translates the other one's where
+it is not. Names and forms: the configuration references of Kafka 4 and of librdkafka 2.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ Report = Callable[[str, str], None]
 
 
 class Client(Enum):
-    """Whose options are wanted. LOOK_UP: librdkafka's that say how to connect, without those of producing and consuming."""
+    """Whose options are wanted. LOOK_UP: librdkafka's that say how to connect, without those of
+    producing and consuming."""
 
     JAVA = "java"
     LIBRDKAFKA = "librdkafka"
@@ -27,17 +29,24 @@ class Client(Enum):
 
 
 def client_options(options: Mapping[str, str], client: Client, report: Report) -> Options:
-    """The options in a client's own words. What cannot be said in them goes to `report`, in a sentence that holds no secret, and is left
-    out. An empty value counts as none, but for the endpoint identification, which Java switches off so."""
+    """The options in a client's own words. What cannot be said in them goes to `report`, in a
+    sentence that holds no secret, and is left out. An empty value counts as none, but for the
+    endpoint identification, which Java switches off so."""
     given = {name: value for name, value in options.items() if value or name == ENDPOINT}
     if client is Client.JAVA:
         return _java(given, report)
     made = _librdkafka(given, report)
-    return made if client is Client.LIBRDKAFKA else {name: made[name] for name in made if CONNECTING.match(name)}
+    return (
+        made
+        if client is Client.LIBRDKAFKA
+        else {name: made[name] for name in made if CONNECTING.match(name)}
+    )
 
 
 ENDPOINT: Final = "ssl.endpoint.identification.algorithm"
-CONNECTING: Final = re.compile(r"security\.|sasl\.|ssl\.|enable\.ssl\.|client\.id$|client\.dns\.lookup$|broker\.address\.")
+CONNECTING: Final = re.compile(
+    r"security\.|sasl\.|ssl\.|enable\.ssl\.|client\.id$|client\.dns\.lookup$|broker\.address\."
+)
 LOGIN_MODULES: Final = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -64,19 +73,31 @@ LIBRDKAFKA_ALONE: Final = re.compile(
 
 def _is_pem(given: Mapping[str, str], store: str) -> bool:
     kind = given.get(f"ssl.{store}.type")
-    return kind.upper() == "PEM" if kind else PurePath(given.get(f"ssl.{store}.location", "")).suffix.lower() in PEM_NAMES
+    return (
+        kind.upper() == "PEM"
+        if kind
+        else PurePath(given.get(f"ssl.{store}.location", "")).suffix.lower() in PEM_NAMES
+    )
 
 
 def _is_pkcs12(given: Mapping[str, str], store: str) -> bool:
     kind = given.get(f"ssl.{store}.type")
-    return kind.upper() == "PKCS12" if kind else PurePath(given.get(f"ssl.{store}.location", "")).suffix.lower() in PKCS12_NAMES
+    return (
+        kind.upper() == "PKCS12"
+        if kind
+        else PurePath(given.get(f"ssl.{store}.location", "")).suffix.lower() in PKCS12_NAMES
+    )
 
 
 # librdkafka
 
 
 def _librdkafka(given: Options, report: Report) -> Options:
-    made = {name: value for name, value in given.items() if not JAVA_ALONE.fullmatch(name) and name not in ONE_NAME_MORE.values()}
+    made = {
+        name: value
+        for name, value in given.items()
+        if not JAVA_ALONE.fullmatch(name) and name not in ONE_NAME_MORE.values()
+    }
     for name, java_name in ONE_NAME_MORE.items():
         if java_name in given:
             made.setdefault(name, given[java_name])
@@ -84,7 +105,10 @@ def _librdkafka(given: Options, report: Report) -> Options:
         made["security.protocol"] = made["security.protocol"].lower()
     if ENDPOINT in made:
         made[ENDPOINT] = made[ENDPOINT].lower() or "none"
-    if "sasl.jaas.config" in given and not {"sasl.username", "sasl.oauthbearer.method"} & given.keys():
+    if (
+        "sasl.jaas.config" in given
+        and not {"sasl.username", "sasl.oauthbearer.method"} & given.keys()
+    ):
         made |= _login(given["sasl.jaas.config"], report)
     _trust(given, made, report)
     _identity(given, made, report)
@@ -97,14 +121,18 @@ def _login(jaas: str, report: Report) -> Options:
         report(
             "sasl.jaas.config",
             "only the login modules of PLAIN and SCRAM can be read outside Java; expected "
-            f'{LOGIN_MODULES["PLAIN"]} required username="..." password="...";, or sasl.username and sasl.password instead',
+            f'{LOGIN_MODULES["PLAIN"]} required username="..." password="...";, or sasl.username '
+            "and sasl.password instead",
         )
         return {}
     return {f"sasl.{name}": login[name] for name in ("username", "password")}
 
 
 _VALUE: Final = r"""(?:"(?:[^"\\]|\\[^abfnrtv0-7])*"|'(?:[^'\\]|\\[^abfnrtv0-7])*'|[\w$.-]+)"""
-JAAS: Final = re.compile(rf"\s*[\w.$]*\b(?:Plain|Scram)LoginModule\s+\w+((?:\s+[\w.]+\s*=\s*{_VALUE})*)\s*;\s*", re.DOTALL)
+JAAS: Final = re.compile(
+    rf"\s*[\w.$]*\b(?:Plain|Scram)LoginModule\s+\w+((?:\s+[\w.]+\s*=\s*{_VALUE})*)\s*;\s*",
+    re.DOTALL,
+)
 JAAS_OPTION: Final = re.compile(rf"([\w.]+)\s*=\s*({_VALUE})", re.DOTALL)
 
 
@@ -148,8 +176,10 @@ def _identity(given: Options, made: Options, report: Report) -> None:
         return
     report(
         "ssl.keystore.location",
-        f"{store} is a store that only Java can read; give certificate and key as one PEM file, with ssl.keystore.type=PEM: "
-        "keytool -importkeystore makes a PKCS12 store of it, openssl pkcs12 -in STORE.p12 -out client.pem a PEM file",
+        f"{store} is a store that only Java can read; give certificate and key as one PEM file, "
+        "with ssl.keystore.type=PEM: "
+        "keytool -importkeystore makes a PKCS12 store of it, openssl pkcs12 -in STORE.p12 -out "
+        "client.pem a PEM file",
     )
 
 
@@ -157,7 +187,11 @@ def _identity(given: Options, made: Options, report: Report) -> None:
 
 
 def _java(given: Options, report: Report) -> Options:
-    made = {name: value for name, value in given.items() if not LIBRDKAFKA_ALONE.fullmatch(name) and name not in ONE_NAME_MORE}
+    made = {
+        name: value
+        for name, value in given.items()
+        if not LIBRDKAFKA_ALONE.fullmatch(name) and name not in ONE_NAME_MORE
+    }
     for name, java_name in ONE_NAME_MORE.items():
         if name in given:
             made.setdefault(java_name, given[name])
@@ -172,7 +206,8 @@ def _java(given: Options, report: Report) -> Options:
     if given.get("enable.ssl.certificate.verification", "true").lower() != "true":
         report(
             "enable.ssl.certificate.verification",
-            "Spark's Kafka client always looks at the brokers' certificates; remove the line and name their issuer in ssl.ca.location",
+            "Spark's Kafka client always looks at the brokers' certificates; remove the line and "
+            "name their issuer in ssl.ca.location",
         )
     return made
 
@@ -185,7 +220,9 @@ def _add_jaas(given: Options, made: Options, report: Report) -> None:
         report("sasl.username", f"needs sasl.mechanism to be one of {', '.join(LOGIN_MODULES)}")
         return
     user, password = (_escaped(given.get(f"sasl.{name}", "")) for name in ("username", "password"))
-    made["sasl.jaas.config"] = f'{LOGIN_MODULES[mechanism]} required username="{user}" password="{password}";'
+    made["sasl.jaas.config"] = (
+        f'{LOGIN_MODULES[mechanism]} required username="{user}" password="{password}";'
+    )
 
 
 def _escaped(text: str) -> str:
@@ -198,7 +235,8 @@ def _add_truststore(given: Options, made: Options) -> None:
             made["ssl.truststore.type"] = "PEM"
         return
     if "ssl.truststore.certificates" not in made:
-        location = given.get("ssl.ca.location", "probe")  # the word for what the system knows, as Java does by itself
+        # the word for what the system knows, as Java does by itself
+        location = given.get("ssl.ca.location", "probe")
         if location == "probe":
             return
         made["ssl.truststore.location"] = location
@@ -207,7 +245,9 @@ def _add_truststore(given: Options, made: Options) -> None:
 
 def _add_keystore(given: Options, made: Options, report: Report) -> None:
     if "ssl.keystore.location" in made:
-        if "ssl.keystore.type" not in made and (_is_pem(given, "keystore") or _is_pkcs12(given, "keystore")):
+        if "ssl.keystore.type" not in made and (
+            _is_pem(given, "keystore") or _is_pkcs12(given, "keystore")
+        ):
             made["ssl.keystore.type"] = "PEM" if _is_pem(given, "keystore") else "PKCS12"
         return
     if "ssl.keystore.key" in made:
@@ -219,7 +259,8 @@ def _add_keystore(given: Options, made: Options, report: Report) -> None:
     if certificate != key or certificate is None:
         report(
             "ssl.certificate.location" if certificate else "ssl.key.location",
-            "Spark's Kafka client wants key and certificate in one file: cat client.key client.crt > client.pem, "
+            "Spark's Kafka client wants key and certificate in one file: cat client.key "
+            "client.crt > client.pem, "
             "and name it in both ssl.certificate.location and ssl.key.location",
         )
         return

@@ -24,7 +24,8 @@ from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.kafka.topics import Topics, missing, named_topics
 
 LOG = logging.getLogger(__name__)
-# librdkafka reports each failed connection attempt; what matters of it arrives as an error or in `_on_error`.
+# librdkafka reports each failed connection attempt; what matters of it arrives as an error or in
+# `_on_error`.
 LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
 LIBRARY_LOG.setLevel(logging.CRITICAL)
 
@@ -32,9 +33,11 @@ CONNECT_SECONDS = 10.0
 SLICE_SECONDS = 0.5
 STOP_SECONDS = 10.0
 STUCK_SECONDS = 20.0  # without an acknowledgement in a transaction: another client may do better
-REQUEST_BYTES = 100_000_000  # a broker cuts the connection for more than its socket.request.max.bytes, and says nothing
+# a broker cuts the connection for more than its socket.request.max.bytes, and says nothing
+REQUEST_BYTES = 100_000_000
 
-# What safety needs is not for a task file to change: acknowledged by all replicas, in order, without duplicates, retried for ever.
+# What safety needs is not for a task file to change: acknowledged by all replicas, in order,
+# without duplicates, retried for ever.
 _FIXED = {
     "acks": "all",
     "enable.idempotence": True,
@@ -75,15 +78,20 @@ Large = TypeVar("Large")
 
 
 class KafkaWriter(ABC, Generic[Large]):
-    """Sends records to the topics of a task. A context manager; entering checks that those are there which the task names. Not thread-safe.
+    """Sends records to the topics of a task. A context manager; entering checks that those are
+    there which the task names. Not thread-safe.
 
-    For transactions: `sent` counts the records that were queued; `sent_since` is when the first one of a transaction was, None before it;
-    `is_fenced` says that the client is done with, as its transaction took too long or another one has its name, `is_stuck` that it does not
-    get on, as can happen to librdkafka's transactions when a broker was restarted.
+    For transactions: `sent` counts the records that were queued; `sent_since` is when the first one
+    of a transaction was, None before it; `is_fenced` says that the client is done with, as its
+    transaction took too long or another one has its name, `is_stuck` that it does not get on, as
+    can happen to librdkafka's transactions when a broker was restarted.
     """
 
-    def __init__(self, config: PublishConfig, stop: Event, on_queued: Callable[[int], None] = lambda _: None) -> None:
-        """`on_queued` is told about once a second how many bytes of records wait for Kafka, of `config.queue_bytes` at most."""
+    def __init__(
+        self, config: PublishConfig, stop: Event, on_queued: Callable[[int], None] = lambda _: None
+    ) -> None:
+        """`on_queued` is told about once a second how many bytes of records wait for Kafka, of
+        `config.queue_bytes` at most."""
         self._config = config
         self._stop = stop
         self._failure: BusError | None = None
@@ -91,12 +99,15 @@ class KafkaWriter(ABC, Generic[Large]):
         self._refusals = Refusals()
         self.connecting = client_options(config.kafka_options, Client.LOOK_UP, lambda *_: None)
         options = {key: value for key, value in config.kafka_options.items() if key not in _FIXED}
-        transactional = {"transactional.id": config.transactional_id} if config.transactional_id else {}
+        transactional = (
+            {"transactional.id": config.transactional_id} if config.transactional_id else {}
+        )
         self._options: dict[str, Any] = {
             "client.id": "cdcbus",
             **_DEFAULTS,
             **(_TRANSACTIONAL if transactional else {}),
-            # The brokers shall say what is too large; but what does not fit into the queue would wait for ever.
+            # The brokers shall say what is too large; but what does not fit into the queue would
+            # wait for ever.
             "message.max.bytes": max(1_000, min(config.queue_bytes, REQUEST_BYTES)),
             **options,
             **_FIXED,
@@ -111,7 +122,9 @@ class KafkaWriter(ABC, Generic[Large]):
         self.client = self._new_client()
         self._batch_bytes = int(self._options["batch.size"])
         self._transaction_seconds = int(self._options.get("transaction.timeout.ms", 0)) / 1000
-        self._topics = Topics(config, self.connecting, lambda topic: self._metadata(topic, CONNECT_SECONDS))
+        self._topics = Topics(
+            config, self.connecting, lambda topic: self._metadata(topic, CONNECT_SECONDS)
+        )
         self.sent = 0
         self.sent_since: float | None = None
         self.is_fenced = self.is_stuck = False
@@ -131,11 +144,13 @@ class KafkaWriter(ABC, Generic[Large]):
     def __exit__(self, *_: object) -> None:
         self.client.purge()
         if self._config.transactional_id:
-            with suppress(KafkaException):  # an open transaction would hold up readers until its time is over; none may be open
+            # an open transaction would hold up readers until its time is over; none may be open
+            with suppress(KafkaException):
                 self.client.abort_transaction(STOP_SECONDS)
 
     def renew(self) -> None:
-        """A new client in place of one that cannot go on; what that one has not sent yet is forgotten."""
+        """A new client in place of one that cannot go on; what that one has not sent yet is
+        forgotten."""
         self.client.purge()
         self.client = self._new_client()
         self.is_fenced = self.is_stuck = False
@@ -146,15 +161,17 @@ class KafkaWriter(ABC, Generic[Large]):
         self._refused.clear()
 
     def shape(self, topic: str, timeout_seconds: float = CONNECT_SECONDS) -> TopicShape | None:
-        """What a topic is like; None where it is not there and is made at the start. Raises BusUnavailable, and BusRejected when it is not
-        there or must not be seen."""
+        """What a topic is like; None where it is not there and is made at the start. Raises
+        BusUnavailable, and BusRejected when it is not there or must not be seen."""
         found = self._metadata(None, timeout_seconds)
         seen = found.topics.get(topic)
         if seen is None and self._config.new_topics is not None:
             return None
         if seen is None:
             raise missing(topic, self._config, "not there, or not for this user to see")
-        replicas = min((len(partition.replicas) for partition in seen.partitions.values()), default=0)
+        replicas = min(
+            (len(partition.replicas) for partition in seen.partitions.values()), default=0
+        )
         return TopicShape(len(seen.partitions), replicas, len(found.brokers))
 
     def _metadata(self, topic: str | None, timeout_seconds: float) -> ClusterMetadata:
@@ -166,8 +183,8 @@ class KafkaWriter(ABC, Generic[Large]):
             raise self._refusals.unanswered(self.client, self._config.servers, error) from error
 
     def flush(self) -> None:
-        """Waits until everything sent is acknowledged. Raises BusRejected, and BusUnavailable when the task is to stop and Kafka does not
-        answer for STOP_SECONDS."""
+        """Waits until everything sent is acknowledged. Raises BusRejected, and BusUnavailable
+        when the task is to stop and Kafka does not answer for STOP_SECONDS."""
         waited = 0.0
         while self._served(self.client.flush, SLICE_SECONDS) or self._refused:
             self._raise_failure()
@@ -175,14 +192,15 @@ class KafkaWriter(ABC, Generic[Large]):
         self._raise_failure()
 
     def waited(self, waited: float) -> float:
-        """One more slice of waiting for Kafka, counted only once the task is to stop. Raises BusUnavailable after STOP_SECONDS of them, and
-        in a transaction that is stuck."""
+        """One more slice of waiting for Kafka, counted only once the task is to stop. Raises
+        BusUnavailable after STOP_SECONDS of them, and in a transaction that is stuck."""
         self._check_moving()
         if not self._stop.is_set():
             return 0.0
         if waited >= STOP_SECONDS:
             raise BusUnavailable(
-                f"stopped while no Kafka broker at {self._config.servers} takes records; they are read again at the next start"
+                f"stopped while no Kafka broker at {self._config.servers} takes records; they are "
+                "read again at the next start"
             )
         return waited + SLICE_SECONDS
 
@@ -193,7 +211,10 @@ class KafkaWriter(ABC, Generic[Large]):
         self._waited_at = now
         if self._config.transactional_id and queued and now - self._moved_at > STUCK_SECONDS:
             self.is_stuck = True
-            raise BusUnavailable(f"Kafka at {self._config.servers} has acknowledged none of {queued} records for {STUCK_SECONDS:g} s")
+            raise BusUnavailable(
+                f"Kafka at {self._config.servers} has acknowledged none of {queued} records for "
+                f"{STUCK_SECONDS:g} s"
+            )
 
     def _produce(self, topic: str, records: list[Record]) -> None:
         """Queues the records in order; those that have more than key and value one by one."""
@@ -210,7 +231,8 @@ class KafkaWriter(ABC, Generic[Large]):
         self._raise_failure()
 
     def _produce_batch(self, topic: str, records: list[Record]) -> None:
-        """When the queue is full in the midst of them, all that follow are left for the next try: none overtakes."""
+        """When the queue is full in the midst of them, all that follow are left for the next
+        try: none overtakes."""
         waited = 0.0
         while records:
             try:
@@ -240,7 +262,8 @@ class KafkaWriter(ABC, Generic[Large]):
                 return self._raise_failure()
 
     def _served(self, serve: Callable[[float], int], seconds: float) -> int:
-        """Lets the client call back, and waits. What is final for it is raised then, possibly after a callback has stumbled on that."""
+        """Lets the client call back, and waits. What is final for it is raised then, possibly
+        after a callback has stumbled on that."""
         try:
             return serve(seconds)
         except (KafkaException, SystemError) as error:
@@ -249,8 +272,13 @@ class KafkaWriter(ABC, Generic[Large]):
                 raise self._error(final.args[0], self._config.topic) from error
             if not self._config.transactional_id:
                 raise
-            self.is_fenced = True  # the client has lost its reason; this is the one that ends a transaction without another word
-            raise BusUnavailable(f"a Kafka transaction at {self._config.servers} has failed, and is begun anew by a new client") from error
+            # the client has lost its reason; this is the one that ends a transaction without
+            # another word
+            self.is_fenced = True
+            raise BusUnavailable(
+                f"a Kafka transaction at {self._config.servers} has failed, and is begun anew by "
+                "a new client"
+            ) from error
 
     def _room(self, waited: float) -> float:
         """Waits a slice for room in the queue."""
@@ -263,7 +291,8 @@ class KafkaWriter(ABC, Generic[Large]):
             self._failure = self._failure or self._error(error, message.topic() or "")
 
     def _watch(self, record: Record, large: Large) -> None:
-        """Makes `_bury` be called with `large` if the record turns out to be too large: wanted of those above `_batch_bytes`."""
+        """Makes `_bury` be called with `large` if the record turns out to be too large: wanted
+        of those above `_batch_bytes`."""
         record["on_delivery"] = partial(self._on_failed_large, large)
 
     def _on_failed_large(self, large: Large, error: KafkaError, message: Message) -> None:
@@ -277,7 +306,11 @@ class KafkaWriter(ABC, Generic[Large]):
         self._refusals(error)
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             reason = self._refusals.reason or error.str()
-            LOG.warning("no Kafka broker answers at %s (%s); records wait and are sent when one does", self._config.servers, reason)
+            LOG.warning(
+                "no Kafka broker answers at %s (%s); records wait and are sent when one does",
+                self._config.servers,
+                reason,
+            )
 
     def failure(self, error: KafkaError, topic: str = "") -> BusError:
         """What to raise for an error: that of a record that has failed before, if there is one."""
@@ -289,22 +322,38 @@ class KafkaWriter(ABC, Generic[Large]):
         servers, code = self._config.servers, error.code()
         if self._config.transactional_id and (error.fatal() or code in _FENCED):
             self.is_fenced = True
-            if self.sent_since is not None and time.monotonic() - self.sent_since > self._transaction_seconds:
-                return BusUnavailable(f"a Kafka transaction took longer than transaction.timeout.ms ({self._transaction_seconds:g} s)")
+            if (
+                self.sent_since is not None
+                and time.monotonic() - self.sent_since > self._transaction_seconds
+            ):
+                return BusUnavailable(
+                    "a Kafka transaction took longer than transaction.timeout.ms "
+                    f"({self._transaction_seconds:g} s)"
+                )
             return self.fenced()
-        if self._config.transactional_id and (error.txn_requires_abort() or code == KafkaError._STATE):
-            return BusUnavailable(f"a Kafka transaction at {servers} has failed and is begun anew: {error.str()}")
+        if self._config.transactional_id and (
+            error.txn_requires_abort() or code == KafkaError._STATE
+        ):
+            return BusUnavailable(
+                f"a Kafka transaction at {servers} has failed and is begun anew: {error.str()}"
+            )
         if code in _GONE:
             return missing(topic, self._config, error.str())
         remedy = ""
         if code in _TOO_LARGE:
-            remedy = f"; its max.message.bytes is less than kafka.batch.size ({self._batch_bytes}): raise the one, or lower the other"
-        return BusRejected(f"Kafka topic {topic} at {servers} does not take a record: {error.str()}{remedy}")
+            remedy = (
+                "; its max.message.bytes is less than kafka.batch.size "
+                f"({self._batch_bytes}): raise the one, or lower the other"
+            )
+        return BusRejected(
+            f"Kafka topic {topic} at {servers} does not take a record: {error.str()}{remedy}"
+        )
 
     def fenced(self) -> BusError:
         """What to raise when another process has taken over the name of the transactions."""
         return BusRejected(
-            f"another process has taken over the Kafka transactions {self._config.transactional_id} at {self._config.servers}: "
+            "another process has taken over the Kafka transactions "
+            f"{self._config.transactional_id} at {self._config.servers}: "
             "it runs this task as well; stop one of the two"
         )
 
@@ -315,17 +364,26 @@ class KafkaWriter(ABC, Generic[Large]):
             raise self._failure
 
     def _refusal(self, topic: str, size_bytes: int, what: str) -> str:
-        return refusal(topic, self._config.servers, size_bytes, self._topics.largest_batch(topic), what)
+        return refusal(
+            topic, self._config.servers, size_bytes, self._topics.largest_batch(topic), what
+        )
 
     @abstractmethod
     def _bury(self, refused: Large) -> None:
-        """Deals with a record that was too large; what is to be raised for it becomes the failure."""
+        """Deals with a record that was too large; what is to be raised for it becomes the
+        failure."""
 
 
-LARGE_CURE = "raise the topic's limit (kafka-configs --alter --add-config max.message.bytes=N), or set loader.onError=deadletter"
+LARGE_CURE = (
+    "raise the topic's limit (kafka-configs --alter --add-config max.message.bytes=N), "
+    "or set loader.onError=deadletter"
+)
 
 
 def refusal(topic: str, servers: str, size_bytes: int, limit_bytes: int | None, what: str) -> str:
     """Why a record is not taken, in a sentence without a value."""
     limit = f"of {limit_bytes} bytes (max.message.bytes)" if limit_bytes else "(max.message.bytes)"
-    return f"Kafka topic {topic} at {servers} does not take a record of {size_bytes} bytes, more than its limit {limit}: {what}"
+    return (
+        f"Kafka topic {topic} at {servers} does not take a record of {size_bytes} bytes, more "
+        f"than its limit {limit}: {what}"
+    )

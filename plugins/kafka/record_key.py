@@ -11,14 +11,16 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.rowchange import Op, Row, RowChange, Table
 
 Record = dict[str, Any]
-"""`key` and `value` of a record to be sent, as bytes; `headers` where it has some, and `on_delivery` where its failure is of interest."""
+"""`key` and `value` of a record to be sent, as bytes; `headers` where it has some, and
+`on_delivery` where its failure is of interest."""
 NEW_KEY, OLD_KEY = "cdcbus-new-key", "cdcbus-old-key"
 """Headers of a delete and an insert that were one update: each has the record key of the other."""
 
 
 def key_columns(table: Table, config: PublishConfig) -> tuple[str, ...]:
-    """The columns whose values make the record key, by upper-case name as in porter; the primary key unless `partitionKey` names others.
-    Raises ConfigError for a name that the table does not have."""
+    """The columns whose values make the record key, by upper-case name as in porter; the primary
+    key unless `partitionKey` names others. Raises ConfigError for a name that the table does not
+    have."""
     wanted = config.partition_keys.get(str(table.id).upper())
     if wanted is None:
         return tuple(sorted(table.key, key=str.upper))
@@ -26,23 +28,31 @@ def key_columns(table: Table, config: PublishConfig) -> tuple[str, ...]:
     unknown = [name for name in wanted if name.upper() not in names]
     if unknown:
         raise ConfigError(
-            f"loader.source.partitionKey.{table.id}: the table has no column {', '.join(unknown)}; it has {', '.join(names.values())}"
+            f"loader.source.partitionKey.{table.id}: the table has no column "
+            f"{', '.join(unknown)}; it has {', '.join(names.values())}"
         )
     return tuple(names[name] for name in sorted(map(str.upper, wanted)))
 
 
 def key_text(change: RowChange, columns: tuple[str, ...]) -> bytes:
-    """porter's record key: each value followed by `_`, columns by name; NULL is `null`. Empty for a table without key columns.
-    Raises UnreadableEvent where the row images lack one of them."""
-    row: Row = {**(change.before or {}), **(change.after or {})}  # the after image of an update may lack the key
+    """porter's record key: each value followed by `_`, columns by name; NULL is `null`. Empty
+    for a table without key columns. Raises UnreadableEvent where the row images lack one of
+    them."""
+    # the after image of an update may lack the key
+    row: Row = {**(change.before or {}), **(change.after or {})}
     lacking = [name for name in columns if name not in row]
     if lacking and change.op is not Op.TRUNCATE:
-        raise _partial(change, f"the record key needs column {', '.join(lacking)}, which the row image lacks")
-    return "".join(f"{'null' if (value := row.get(name)) is None else value}_" for name in columns).encode()
+        raise _partial(
+            change, f"the record key needs column {', '.join(lacking)}, which the row image lacks"
+        )
+    return "".join(
+        f"{'null' if (value := row.get(name)) is None else value}_" for name in columns
+    ).encode()
 
 
 def marked_pair(records: list[Record]) -> list[Record]:
-    """The records of one row change; the two of a key change with the headers that say that they belong together."""
+    """The records of one row change; the two of a key change with the headers that say that they
+    belong together."""
     if len(records) == 2:
         delete, insert = records
         delete["headers"], insert["headers"] = {NEW_KEY: insert["key"]}, {OLD_KEY: delete["key"]}
@@ -50,16 +60,25 @@ def marked_pair(records: list[Record]) -> list[Record]:
 
 
 def split_key_change(change: RowChange, partition_key: tuple[str, ...]) -> Iterator[RowChange]:
-    """The change itself; or, for an update that changes primary key or partition key, a delete of the old row and an insert of the new one,
-    so that each key's history stays in one partition. Raises UnreadableEvent where the row images do not hold the whole new row."""
+    """The change itself; or, for an update that changes primary key or partition key, a delete
+    of the old row and an insert of the new one, so that each key's history stays in one
+    partition. Raises UnreadableEvent where the row images do not hold the whole new row."""
     before, after = change.before, change.after
     if change.op is Op.UPDATE and before is not None and after is not None:
         names = (*change.table.key, *partition_key)
-        if any(before.get(name) != after.get(name) for name in names if name in before and name in after):
+        if any(
+            before.get(name) != after.get(name)
+            for name in names
+            if name in before and name in after
+        ):
             whole: Row = {**before, **after}
             lacking = [column.name for column in change.table.columns if column.name not in whole]
             if lacking:
-                raise _partial(change, f"a row's key changes, and its images lack column {', '.join(lacking)}: it cannot be sent whole")
+                raise _partial(
+                    change,
+                    f"a row's key changes, and its images lack column {', '.join(lacking)}: it "
+                    "cannot be sent whole",
+                )
             yield replace(change, op=Op.DELETE, after=None, is_last=False)
             yield replace(change, op=Op.INSERT, before=None, after=whole)
             return
@@ -68,4 +87,7 @@ def split_key_change(change: RowChange, partition_key: tuple[str, ...]) -> Itera
 
 def _partial(change: RowChange, what: str) -> UnreadableEvent:
     origin = change.origin
-    return UnreadableEvent(f"{origin.file}:{origin.pos}: table {change.table.id}: {what}. Set binlog_row_image=FULL at the source")
+    return UnreadableEvent(
+        f"{origin.file}:{origin.pos}: table {change.table.id}: {what}. Set binlog_row_image=FULL "
+        "at the source"
+    )

@@ -13,8 +13,9 @@ LEGAL = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 
 def topic_of(table: TableId, config: PublishConfig) -> str:
-    """The topic of the first rule for tables that fits, else of the first for schemas, else the task's own, as in canal.
-    Raises ConfigError when a name made of the table's is none for a topic."""
+    """The topic of the first rule for tables that fits, else of the first for schemas, else the
+    task's own, as in canal. Raises ConfigError when a name made of the table's is none for a
+    topic."""
     for names_tables, name in ((True, str(table)), (False, table.schema)):
         for rule in config.topic_rules:
             if rule.names_tables is names_tables and re.fullmatch(rule.regex, name, re.IGNORECASE):
@@ -26,7 +27,8 @@ def _named_after(name: str) -> str:
     topic = name.lower().replace(".", "_")
     if not LEGAL.fullmatch(topic):
         raise ConfigError(
-            f"loader.source.dynamicTopic: {name} would go to a topic of its own name, and {topic} is no name for a Kafka topic; "
+            f"loader.source.dynamicTopic: {name} would go to a topic of its own name, and {topic} "
+            "is no name for a Kafka topic; "
             "name one in front of it: TOPIC:REGEX"
         )
     return topic

@@ -18,23 +18,31 @@ ANSWER_SECONDS = 10.0
 
 
 def named_topics(config: PublishConfig) -> list[str]:
-    """The topics that the task file names, each once: where rows go, and where records go that are too large."""
+    """The topics that the task file names, each once: where rows go, and where records go that
+    are too large."""
     topics = [config.topic, *(rule.topic for rule in config.topic_rules), config.dead_letter_topic]
     return [*dict.fromkeys(filter(None, topics))]
 
 
 class Topics:
-    """The topics that are known to be there. Made where they are missing if the task file says so, and never otherwise.
+    """The topics that are known to be there. Made where they are missing if the task file says so,
+    and never otherwise.
 
     `metadata` asks the brokers about a topic and raises BusError where none answers.
     """
 
-    def __init__(self, config: PublishConfig, connecting: dict[str, str], metadata: Callable[[str], ClusterMetadata]) -> None:
+    def __init__(
+        self,
+        config: PublishConfig,
+        connecting: dict[str, str],
+        metadata: Callable[[str], ClusterMetadata],
+    ) -> None:
         self._config, self._connecting, self._metadata = config, connecting, metadata
         self._known: set[str] = set()
 
     def need(self, topics: Iterable[str]) -> None:
-        """Raises BusUnavailable when no broker answers, BusRejected when a topic does not exist and is not to be made, or cannot be."""
+        """Raises BusUnavailable when no broker answers, BusRejected when a topic does not exist
+        and is not to be made, or cannot be."""
         for topic in topics:
             if topic not in self._known:
                 self._look(topic)
@@ -53,16 +61,21 @@ class Topics:
         assert new is not None
         try:
             admin = AdminClient({**self._connecting, "bootstrap.servers": servers})
-            admin.create_topics([NewTopic(topic, new.partitions, new.replicas)])[topic].result(timeout=ANSWER_SECONDS)
+            admin.create_topics([NewTopic(topic, new.partitions, new.replicas)])[topic].result(
+                timeout=ANSWER_SECONDS
+            )
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise BusRejected(
-                    f"Kafka at {servers} does not make topic {topic} (loader.source.createTopic): {error.args[0].str()}"
+                    f"Kafka at {servers} does not make topic {topic} (loader.source.createTopic): "
+                    f"{error.args[0].str()}"
                 ) from error
         deadline = time.monotonic() + ANSWER_SECONDS
         while self._metadata(topic).topics[topic].error is not None:  # until all brokers know of it
             if time.monotonic() > deadline:
-                raise BusUnavailable(f"Kafka topic {topic} at {servers} was made and is not there yet")
+                raise BusUnavailable(
+                    f"Kafka topic {topic} at {servers} was made and is not there yet"
+                )
             time.sleep(0.05)
 
     def largest_batch(self, topic: str) -> int | None:
@@ -80,5 +93,6 @@ def missing(topic: str, config: PublishConfig, reason: str) -> BusRejected:
     """What to raise for a topic that is not there."""
     return BusRejected(
         f"Kafka topic {topic} at {config.servers}: {reason}; "
-        f"create it: kafka-topics --create --topic {topic} --partitions N --bootstrap-server {config.servers}"
+        f"create it: kafka-topics --create --topic {topic} --partitions N --bootstrap-server "
+        f"{config.servers}"
     )

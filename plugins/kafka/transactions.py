@@ -1,4 +1,5 @@
-"""Kafka transactions of one name: records and how far their source has been read become visible together."""
+"""Kafka transactions of one name: records and how far their source has been read become visible
+together."""
 
 from __future__ import annotations
 
@@ -26,12 +27,20 @@ _REFUSALS = {
 
 
 class Transaction:
-    """What a writer sends between two commits. Once the name has been taken over one is always open.
+    """What a writer sends between two commits. Once the name has been taken over one is always
+    open.
 
     A commit keeps an offset and a text as what `group` has committed at `topic` and `partition`.
     """
 
-    def __init__(self, writer: KafkaWriter[Any], config: PublishConfig, group: str, topic: str, partition: int) -> None:
+    def __init__(
+        self,
+        writer: KafkaWriter[Any],
+        config: PublishConfig,
+        group: str,
+        topic: str,
+        partition: int,
+    ) -> None:
         self._writer, self._config = writer, config
         options = {"bootstrap.servers": config.servers, "group.id": group, "logger": LIBRARY_LOG}
         self._group = Consumer({**writer.connecting, **options})
@@ -39,15 +48,17 @@ class Transaction:
         self._is_open = False
 
     def take_over(self) -> None:
-        """Ends the transaction of whoever had this name before, also of a process that still runs: it is fenced. What was sent and is not
-        committed is undone. Raises BusRejected, also when another process has the name by now; BusUnavailable."""
+        """Ends the transaction of whoever had this name before, also of a process that still
+        runs: it is fenced. What was sent and is not committed is undone. Raises BusRejected,
+        also when another process has the name by now; BusUnavailable."""
         writer = self._writer
         writer.start()
         if writer.is_fenced or writer.is_stuck:
             writer.renew()
             self._is_open = False
         if self._is_open:
-            # Asks the brokers whether the name is still this process's: it must not be taken back from another one.
+            # Asks the brokers whether the name is still this process's: it must not be taken back
+            # from another one.
             self._call(lambda seconds: writer.client.abort_transaction(seconds))
             writer.client.begin_transaction()
             self._send_offset(0, "")
@@ -65,7 +76,8 @@ class Transaction:
         self._begin()
 
     def committed(self) -> tuple[int, str]:
-        """The offset, negative without one, and the text of the last commit. Raises BusRejected, BusUnavailable."""
+        """The offset, negative without one, and the text of the last commit. Raises BusRejected,
+        BusUnavailable."""
         deadline = time.monotonic() + writers.CONNECT_SECONDS
         while True:
             try:
@@ -76,7 +88,8 @@ class Transaction:
                     raise self._refused(error.args[0]) from error
                 if time.monotonic() > deadline:
                     raise BusUnavailable(
-                        f"Kafka at {self._config.servers} does not say what was committed: {error.args[0].str()}"
+                        f"Kafka at {self._config.servers} does not say what was committed: "
+                        f"{error.args[0].str()}"
                     ) from error
                 time.sleep(0.05)  # a coordinator that starts
 
@@ -87,11 +100,16 @@ class Transaction:
     def _send_offset(self, offset: int, text: str) -> None:
         place = TopicPartition(self._place.topic, self._place.partition, offset, text)
         group, client = self._group.consumer_group_metadata(), self._writer.client
-        self._call(lambda _: self._in_time(lambda: client.send_offsets_to_transaction([place], group, OFFSETS_SECONDS)))
+        self._call(
+            lambda _: self._in_time(
+                lambda: client.send_offsets_to_transaction([place], group, OFFSETS_SECONDS)
+            )
+        )
 
     def _in_time(self, request: Callable[[], object]) -> None:
-        """librdkafka does not keep to the time limit of this request: after a restart of the group's coordinator it may take for ever
-        (librdkafka issue 5456). Then the client is left alone with it, and another one goes on."""
+        """librdkafka does not keep to the time limit of this request: after a restart of the
+        group's coordinator it may take for ever (librdkafka issue 5456). Then the client is left
+        alone with it, and another one goes on."""
         failed: list[Exception] = []
 
         def run() -> None:
@@ -105,7 +123,10 @@ class Transaction:
         thread.join(OFFSETS_SECONDS + SLICE_SECONDS)
         if thread.is_alive():
             self._writer.is_stuck = True
-            raise BusUnavailable(f"Kafka at {self._config.servers} has not taken the position within {OFFSETS_SECONDS:g} s")
+            raise BusUnavailable(
+                f"Kafka at {self._config.servers} has not taken the position within "
+                f"{OFFSETS_SECONDS:g} s"
+            )
         if failed:
             raise failed[0]
 
@@ -124,7 +145,9 @@ class Transaction:
     def _refused(self, error: KafkaError) -> BusError:
         if error.code() in _REFUSALS:
             return BusRejected(
-                f"Kafka at {self._config.servers} refuses transactions {self._config.transactional_id}: {error.str()}; "
-                "the user needs the rights to write to this transactional id and to read as the group of this name"
+                f"Kafka at {self._config.servers} refuses transactions "
+                f"{self._config.transactional_id}: {error.str()}; "
+                "the user needs the rights to write to this transactional id and to read as the "
+                "group of this name"
             )
         return self._writer.failure(error)

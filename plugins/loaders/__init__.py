@@ -1,4 +1,5 @@
-"""Batches of row changes into targets: loaders by the name a task file uses, the target's kind by its address."""
+"""Batches of row changes into targets: loaders by the name a task file uses, the target's kind
+by its address."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ LOADERS: Final[dict[str, Callable[[Database, str], Loader]]] = {
 
 
 def make_loader(name: str, target: JdbcTarget) -> Loader:
-    """A loader by name; it connects at first use. Raises ConfigError for a name or an address that it does not know."""
+    """A loader by name; it connects at first use. Raises ConfigError for a name or an address
+    that it does not know."""
     if name not in LOADERS:
         raise ConfigError(f"no loader is called {name}; known are {', '.join(LOADERS)}")
     return LOADERS[name](open_target(target), target.task_id)

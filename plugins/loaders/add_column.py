@@ -10,9 +10,11 @@ from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.loaders.dialect import QUOTING
 from cdcbus.plugins.rowchange import Column
 
-# MySQL type name -> the target's; {} takes the length or precision as the source spells it, "(10,2)" or nothing.
+# MySQL type name -> the target's; {} takes the length or precision as the source spells it,
+# "(10,2)" or nothing.
 POSTGRESQL: Final = {
-    "tinyint": "smallint", "tinyint unsigned": "smallint", "smallint": "smallint", "smallint unsigned": "integer",
+    "tinyint": "smallint", "tinyint unsigned": "smallint", "smallint": "smallint", "smallint "
+                                                                                   "unsigned": "integer",
     "mediumint": "integer", "mediumint unsigned": "integer", "int": "integer", "int unsigned": "bigint",
     "bigint": "bigint", "bigint unsigned": "numeric(20)", "decimal": "numeric{}", "float": "real", "double": "double precision",
     "bit": "bit{}", "year": "smallint", "date": "date", "time": "interval", "datetime": "timestamp{}", "timestamp": "timestamptz{}",
@@ -28,8 +30,13 @@ ORACLE: Final = {
     "binary": "RAW{}", "varbinary": "RAW{}", "tinyblob": "BLOB", "blob": "BLOB", "mediumblob": "BLOB", "longblob": "BLOB",
     "geometry": "BLOB", "vector": "BLOB",
 }  # fmt: skip
-ORACLE_LONGEST: Final = {"varchar": (4000, "CLOB"), "varbinary": (2000, "BLOB"), "decimal": (38, "NUMBER")}
-"""Up to which length there is such a type, and what stands for longer ones. Characters are counted, as bytes would be too few."""
+ORACLE_LONGEST: Final = {
+    "varchar": (4000, "CLOB"),
+    "varbinary": (2000, "BLOB"),
+    "decimal": (38, "NUMBER"),
+}
+"""Up to which length there is such a type, and what stands for longer ones. Characters are
+counted, as bytes would be too few."""
 TYPE: Final = re.compile(r"(\w+)\s*(\([^)]*\))?(.*)", re.DOTALL)
 
 
@@ -39,9 +46,13 @@ def add_column(table: TargetTable, column: Column) -> str:
 
 
 def add_columns(table: TargetTable, columns: Sequence[Column]) -> str:
-    """ALTER TABLE for the target's dialect; nullable, as older rows have no value. A column whose type is not known becomes long text."""
+    """ALTER TABLE for the target's dialect; nullable, as older rows have no value. A column
+    whose type is not known becomes long text."""
     quoting = QUOTING[table.dialect]
-    added = [f"{quoting.name(column.name)} {_type(column.mysql_type, table.dialect)}" for column in columns]
+    added = [
+        f"{quoting.name(column.name)} {_type(column.mysql_type, table.dialect)}"
+        for column in columns
+    ]
     if table.dialect == "oracle":
         adds = f"ADD {added[0]}" if len(added) == 1 else f"ADD ({', '.join(added)})"
     else:

@@ -21,7 +21,8 @@ Cells = tuple[Cell, ...]
 
 
 class Quoting:
-    """Names as a dialect quotes them: always, so that reserved words, blanks and mixed case pass."""
+    """Names as a dialect quotes them: always, so that reserved words, blanks and mixed case
+    pass."""
 
     def __init__(self, dialect: Callable[..., Dialect], paramstyle: str = "named") -> None:
         """`paramstyle`: pyformat doubles percent signs, for statements that have %s parameters."""
@@ -54,14 +55,16 @@ class Diagnosis(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """A statement with `?` or the driver's own placeholders in place of cells, and how many rows it is for."""
+    """A statement with `?` or the driver's own placeholders in place of cells, and how many rows
+    it is for."""
 
     sql: str
     rows: int
 
 
 class Upserted(NamedTuple):
-    """What the target tells of an upsert. `left_out`: rows that it has neither, as a trigger of its own says."""
+    """What the target tells of an upsert. `left_out`: rows that it has neither, as a trigger of
+    its own says."""
 
     inserted: int
     left_out: int = 0
@@ -70,7 +73,8 @@ class Upserted(NamedTuple):
 class SqlDialect(Protocol):
     """How one kind of database is written to. No state: one instance serves all connections.
 
-    The methods run inside the connection's transaction, let driver errors pass, and raise TargetRejected for a cell that cannot be written.
+    The methods run inside the connection's transaction, let driver errors pass, and raise
+    TargetRejected for a cell that cannot be written.
     """
 
     @property
@@ -85,13 +89,16 @@ class SqlDialect(Protocol):
         """Deletes all rows, so that a rollback brings them back."""
         ...
 
-    def delete(self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> int:
+    def delete(
+        self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]
+    ) -> int:
         """Deletes by primary key; how many rows were there."""
         ...
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> Upserted:
-        """Updates the rows whose key exists, inserts the others; never touches a row with another key. How many were inserted, as far as
-        the target tells, counts only where rows are expected to be there."""
+        """Updates the rows whose key exists, inserts the others; never touches a row with
+        another key. How many were inserted, as far as the target tells, counts only where rows
+        are expected to be there."""
         ...
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
@@ -102,30 +109,49 @@ class SqlDialect(Protocol):
         """Adds rows to a table without a key; how many the target has taken."""
         ...
 
-    def swap(self, connection: Connection, table: TargetTable, columns: Sequence[str], old: Cells, new: Cells | None) -> int:
-        """Deletes ONE row that is equal to `old` in these columns, or makes it `new`; how many were there, 0 or 1. NULL equals NULL."""
+    def swap(
+        self,
+        connection: Connection,
+        table: TargetTable,
+        columns: Sequence[str],
+        old: Cells,
+        new: Cells | None,
+    ) -> int:
+        """Deletes ONE row that is equal to `old` in these columns, or makes it `new`; how many
+        were there, 0 or 1. NULL equals NULL."""
         ...
 
     def locked(
-        self, connection: Connection, table: TargetTable, keys: Sequence[Cells], columns: Sequence[str]
+        self,
+        connection: Connection,
+        table: TargetTable,
+        keys: Sequence[Cells],
+        columns: Sequence[str],
     ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        """Locks the rows with these keys: the place of each that is found, and its cells of the key and of these columns."""
+        """Locks the rows with these keys: the place of each that is found, and its cells of the
+        key and of these columns."""
         ...
 
     def is_coarse(self, connection: Connection, table: TargetTable) -> bool:
         """Whether the key takes different texts for one."""
         ...
 
-    def spelled(self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> list[tuple[Cell, ...]]:
+    def spelled(
+        self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]
+    ) -> list[tuple[Cell, ...]]:
         """The keys of the rows that are equal to these, as the target has them, as text."""
         ...
 
-    def is_any_alike(self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> bool:
-        """Whether two of the keys, none of which comes twice, may be equal to the key's columns. Asked where `folded` may not tell it."""
+    def is_any_alike(
+        self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]
+    ) -> bool:
+        """Whether two of the keys, none of which comes twice, may be equal to the key's columns.
+        Asked where `folded` may not tell it."""
         ...
 
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
-        """The statements that the batch comes to, where its rows are there or not. Pure; never raises for what a cell holds."""
+        """The statements that the batch comes to, where its rows are there or not. Pure; never
+        raises for what a cell holds."""
         ...
 
     def widen(self, connection: Connection, table: TargetTable, column: str, type_: str) -> None:
@@ -133,22 +159,28 @@ class SqlDialect(Protocol):
         ...
 
     def diagnose(self, error: BaseException, columns: Collection[str]) -> Diagnosis:
-        """Tells what a driver's error means. `columns`: names that may be told from the driver's text."""
+        """Tells what a driver's error means. `columns`: names that may be told from the driver's
+        text."""
         ...
 
 
 def assigned(table: TargetTable, columns: Sequence[str]) -> Sequence[str]:
-    """The columns that an UPDATE sets: all but the key and those that only an insert gives a value; the key itself where there is nothing
-    else, as SQL wants something."""
-    return [name for name in columns if name not in table.key and not table.columns[name].is_fixed] or table.key
+    """The columns that an UPDATE sets: all but the key and those that only an insert gives a
+    value; the key itself where there is nothing else, as SQL wants something."""
+    return [
+        name for name in columns if name not in table.key and not table.columns[name].is_fixed
+    ] or table.key
 
 
 def can_insert(table: TargetTable, columns: Collection[str]) -> bool:
-    """Whether an upsert may try to insert first: servers refuse an insert without a required column before they see that the row exists."""
+    """Whether an upsert may try to insert first: servers refuse an insert without a required
+    column before they see that the row exists."""
     return all(name in columns for name, column in table.columns.items() if column.is_required)
 
 
-def hexadecimal(table: TargetTable, column: TargetColumn, cells: Iterable[Cell]) -> list[str | None]:
+def hexadecimal(
+    table: TargetTable, column: TargetColumn, cells: Iterable[Cell]
+) -> list[str | None]:
     """Binary cells, one character per byte, as hexadecimal digits."""
     try:
         return [None if cell is None else cell.encode("latin-1").hex() for cell in cells]
@@ -158,20 +190,29 @@ def hexadecimal(table: TargetTable, column: TargetColumn, cells: Iterable[Cell])
 
 def unfit(table: TargetTable, column: TargetColumn, what: str) -> TargetRejected:
     """The error for a cell that cannot become what the column holds; `what` never quotes it."""
-    return TargetRejected(f"target table {table.id}, column {column.name} ({column.type}): a cell has {what}")
+    return TargetRejected(
+        f"target table {table.id}, column {column.name} ({column.type}): a cell has {what}"
+    )
 
 
 ZERO_DATE: Final = re.compile(r"0000-|[0-9]{4}-(?:00-|[0-9]{2}-00)")
 EPOCH: Final = "1970-01-01"
 
 
-def without_zero_dates(table: TargetTable, column: TargetColumn, cells: Sequence[Cell], policy: ZeroDate) -> Sequence[Cell]:
-    """Cells of a date column in a target that has neither zero dates nor a year 0. Raises TargetRejected where these are to be refused."""
+def without_zero_dates(
+    table: TargetTable, column: TargetColumn, cells: Sequence[Cell], policy: ZeroDate
+) -> Sequence[Cell]:
+    """Cells of a date column in a target that has neither zero dates nor a year 0. Raises
+    TargetRejected where these are to be refused."""
     text = "".join(filter(None, cells))
     if "-00" not in text and "0000-" not in text:
         return cells
     zeros = [cell is not None and ZERO_DATE.match(cell) is not None for cell in cells]
     if policy is ZeroDate.REJECT and any(zeros):
-        raise unfit(table, column, "a zero or partly zero date: loader.zeroDate=null or epoch says what becomes of those")
+        raise unfit(
+            table,
+            column,
+            "a zero or partly zero date: loader.zeroDate=null or epoch says what becomes of those",
+        )
     instead = EPOCH if policy is ZeroDate.EPOCH else None
     return [instead if is_zero else cell for is_zero, cell in zip(zeros, cells, strict=True)]

@@ -1,4 +1,5 @@
-"""`JdbcSqlDebug`: a dry run. It logs the statements that a batch comes to, with placeholders for cells, and runs none of them."""
+"""`JdbcSqlDebug`: a dry run. It logs the statements that a batch comes to, with placeholders for
+cells, and runs none of them."""
 
 from __future__ import annotations
 
@@ -7,7 +8,14 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 
-from cdcbus.plugins.contracts import AppliedOffset, Counts, LoadTransaction, RowVersion, TableBatch, TargetTable
+from cdcbus.plugins.contracts import (
+    AppliedOffset,
+    Counts,
+    LoadTransaction,
+    RowVersion,
+    TableBatch,
+    TargetTable,
+)
 from cdcbus.plugins.loaders.add_column import add_column
 from cdcbus.plugins.loaders.dialect import SqlDialect
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
@@ -18,7 +26,8 @@ LOG = logging.getLogger(__name__)
 
 
 class JdbcSqlDebug(JdbcBatch):
-    """A Loader that only reads the target: its tables' columns and keys, and the offsets that other runs have left there."""
+    """A Loader that only reads the target: its tables' columns and keys, and the offsets that
+    other runs have left there."""
 
     is_dry_run = True
 
@@ -49,7 +58,9 @@ class JdbcSqlDebug(JdbcBatch):
         for column in lacking(table, columns):
             LOG.info("task %s would run: %s", self._task_id, add_column(table, column))
         for name, type_ in too_narrow(table, columns).items():
-            LOG.info("task %s would make column %s of table %s %s", self._task_id, name, table.id, type_)
+            LOG.info(
+                "task %s would make column %s of table %s %s", self._task_id, name, table.id, type_
+            )
         return table
 
 
@@ -61,12 +72,22 @@ class DryTransaction:
         self._task_id = task_id
 
     def write(self, batch: TableBatch) -> Counts:
-        for sql, statements in groupby(self._dialect.preview(batch), lambda statement: statement.sql):
+        for sql, statements in groupby(
+            self._dialect.preview(batch), lambda statement: statement.sql
+        ):
             rows = sum(statement.rows for statement in statements)
-            LOG.info("task %s would run, for %s: %s", self._task_id, "all rows" if rows == 0 else f"{rows} rows", sql)
+            LOG.info(
+                "task %s would run, for %s: %s",
+                self._task_id,
+                "all rows" if rows == 0 else f"{rows} rows",
+                sql,
+            )
         pairs = [pair for swaps in batch.swaps for pair in swaps.rows]
         gone = sum(new is None for _, new in pairs)
-        return Counts(sum(len(writes.rows) for writes in batch.writes) + len(pairs) - gone, len(batch.deletes) + gone)
+        return Counts(
+            sum(len(writes.rows) for writes in batch.writes) + len(pairs) - gone,
+            len(batch.deletes) + gone,
+        )
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
@@ -78,7 +99,9 @@ class DryTransaction:
     def may_be_freed(self, tables: Collection[TableId]) -> None:
         pass
 
-    def row_versions(self, versions: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> list[tuple[str, RowVersion]]:
+    def row_versions(
+        self, versions: TargetTable, keys: Sequence[tuple[Cell, ...]]
+    ) -> list[tuple[str, RowVersion]]:
         """No row has one."""
         return [(repr(key), RowVersion()) for key in keys]
 

@@ -16,20 +16,31 @@ from sqlalchemy.exc import DBAPIError, InvalidRequestError, OperationalError, Re
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.plugins.errors import ConfigError, TargetError, TargetMisconfigured, TargetRejected, TargetUnavailable
+from cdcbus.plugins.errors import (
+    ConfigError,
+    TargetError,
+    TargetMisconfigured,
+    TargetRejected,
+    TargetUnavailable,
+)
 from cdcbus.plugins.loaders.dialect import SqlDialect
 from cdcbus.plugins.loaders.jdbc_url import JdbcUrl
 from cdcbus.plugins.loaders.sessions import end_other_sessions, set_up_mysql, set_up_postgresql
 
 LOG = logging.getLogger(__name__)
-DRIVERS: Final = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "oracle": "oracle+oracledb"}
+DRIVERS: Final = {
+    "postgresql": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "oracle": "oracle+oracledb",
+}
 CONNECT_PAUSE_SECONDS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A target's pool of connections, and how it is spoken to. `shown` is its address for messages. `own_sessions`: numbers of connections,
-    where the server has no other way to tell whose they are."""
+    """A target's pool of connections, and how it is spoken to. `shown` is its address for
+    messages. `own_sessions`: numbers of connections, where the server has no other way to tell
+    whose they are."""
 
     engine: Engine
     dialect: SqlDialect
@@ -42,35 +53,59 @@ class Database:
         return self.url.shown
 
     def open_first(self) -> None:
-        """Opens as many connections as are to be kept, at least one. Raises TargetErrors only for the first: fewer are enough to work."""
+        """Opens as many connections as are to be kept, at least one. Raises TargetErrors only
+        for the first: fewer are enough to work."""
         with ExitStack() as opened:
             with self.reported("connection"):
                 opened.enter_context(self.engine.connect())
             wanted = min(self.target.min_connections, self.target.pool_size)
             for number in range(2, wanted + 1):
                 try:
-                    with self.reported(f"connection {number} of {wanted} (loader.source.minPoolSize)"):
+                    with self.reported(
+                        f"connection {number} of {wanted} (loader.source.minPoolSize)"
+                    ):
                         opened.enter_context(self.engine.connect())
                 except TargetError as error:
-                    LOG.warning("task %s goes on with %d connections: %s", self.target.task_id, number - 1, error)
+                    LOG.warning(
+                        "task %s goes on with %d connections: %s",
+                        self.target.task_id,
+                        number - 1,
+                        error,
+                    )
                     break
 
     def end_other_sessions(self) -> None:
-        """Ends those of an earlier process of the task, which may stand still in the middle of a transaction. What hinders that is told."""
+        """Ends those of an earlier process of the task, which may stand still in the middle of a
+        transaction. What hinders that is told."""
         try:
-            with self.reported("sessions of an earlier process"), self.engine.connect() as connection:
-                count = end_other_sessions(connection, self.url, self.target.task_id, self.own_sessions)
+            with (
+                self.reported("sessions of an earlier process"),
+                self.engine.connect() as connection,
+            ):
+                count = end_other_sessions(
+                    connection, self.url, self.target.task_id, self.own_sessions
+                )
         except TargetUnavailable:
             raise
         except TargetError as error:
-            LOG.warning("task %s cannot end what an earlier process of it has open: %s", self.target.task_id, error)
+            LOG.warning(
+                "task %s cannot end what an earlier process of it has open: %s",
+                self.target.task_id,
+                error,
+            )
             return
         if count:
-            LOG.warning("task %s has ended %d sessions of an earlier process of it at %s", self.target.task_id, count, self.shown)
+            LOG.warning(
+                "task %s has ended %d sessions of an earlier process of it at %s",
+                self.target.task_id,
+                count,
+                self.shown,
+            )
 
     @contextmanager
     def reported(self, what: str, columns: Collection[str] = ()) -> Iterator[None]:
-        """Turns driver errors inside the block into TargetErrors that say where and `what`. `columns`: those of the statement, in order.
+        """Turns driver errors inside the block into TargetErrors that say where and `what`.
+        `columns`: those of the statement, in order.
 
         The driver's error is not chained: its text may hold cells.
         """
@@ -78,19 +113,34 @@ class Database:
             yield
         except (DBAPIError, self.engine.dialect.loaded_dbapi.Error) as error:
             diagnosis = self.dialect.diagnose(error, columns)
-            remedy = "; check loader.source.userName, its password and its rights" if diagnosis.error is TargetMisconfigured else ""
+            remedy = (
+                "; check loader.source.userName, its password and its rights"
+                if diagnosis.error is TargetMisconfigured
+                else ""
+            )
             raise diagnosis.error(f"{self.shown}, {what}: {diagnosis.text}{remedy}") from None
-        except (InvalidRequestError, ResourceClosedError):  # a statement after the one that has lost the connection
-            raise TargetUnavailable(f"{self.shown}, {what}: the connection is lost, and its transaction with it") from None
+        # a statement after the one that has lost the connection
+        except (InvalidRequestError, ResourceClosedError):
+            raise TargetUnavailable(
+                f"{self.shown}, {what}: the connection is lost, and its transaction with it"
+            ) from None
         except PoolTimeout:
-            busy = f"all {self.target.pool_size} connections stayed busy for {self.target.max_wait_seconds:g} s (loader.source.maxWait)"
-            raise TargetUnavailable(f"{self.shown}, {what}: {busy}; raise loader.source.maxPoolSize") from None
+            busy = (
+                f"all {self.target.pool_size} connections stayed busy for "
+                f"{self.target.max_wait_seconds:g} s (loader.source.maxWait)"
+            )
+            raise TargetUnavailable(
+                f"{self.shown}, {what}: {busy}; raise loader.source.maxPoolSize"
+            ) from None
         except UnicodeEncodeError:
-            raise TargetRejected(f"{self.shown}, {what}: a cell holds half a character (a lone surrogate)") from None
+            raise TargetRejected(
+                f"{self.shown}, {what}: a cell holds half a character (a lone surrogate)"
+            ) from None
 
 
 def open_database(target: JdbcTarget, url: JdbcUrl, dialect: SqlDialect) -> Database:
-    """Connects at first use; a server that cannot be reached is tried again `connect_retries` times, half a second apart.
+    """Connects at first use; a server that cannot be reached is tried again `connect_retries`
+    times, half a second apart.
 
     A refused login is not tried again: servers lock accounts for that.
     """
@@ -99,12 +149,17 @@ def open_database(target: JdbcTarget, url: JdbcUrl, dialect: SqlDialect) -> Data
         own = set_up_mysql(engine, url, target.task_id)
 
     @event.listens_for(engine, "do_connect")
-    def connect(sql: Dialect, _: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> DBAPIConnection:
+    def connect(
+        sql: Dialect, _: Any, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> DBAPIConnection:
         for _ in range(target.connect_retries):
             try:
                 return sql.connect(*arguments, **options)
             except sql.loaded_dbapi.OperationalError as cause:
-                if dialect.diagnose(OperationalError(None, None, cause), ()).error is not TargetUnavailable:
+                if (
+                    dialect.diagnose(OperationalError(None, None, cause), ()).error
+                    is not TargetUnavailable
+                ):
                     raise
             sleep(CONNECT_PAUSE_SECONDS)
         return sql.connect(*arguments, **options)
@@ -113,9 +168,11 @@ def open_database(target: JdbcTarget, url: JdbcUrl, dialect: SqlDialect) -> Data
 
 
 def open_engine(target: JdbcTarget, url: JdbcUrl) -> Engine:
-    """An address as SQLAlchemy's engine; READ COMMITTED, as gap locks would make lanes wait for each other.
+    """An address as SQLAlchemy's engine; READ COMMITTED, as gap locks would make lanes wait for
+    each other.
 
-    Oracle is reached with oracledb in its thin mode, else with cx_Oracle. Raises ConfigError for what only the first can do.
+    Oracle is reached with oracledb in its thin mode, else with cx_Oracle. Raises ConfigError for
+    what only the first can do.
     """
     driver, arguments = DRIVERS[url.dialect], url.connect_arguments()
     if url.dialect == "oracle" and find_spec("oracledb") is None:
@@ -148,13 +205,20 @@ def _set_up_oracle(engine: Engine, url: JdbcUrl) -> None:
             cursor.execute("ALTER SESSION SET TIME_ZONE = '+00:00'")
 
     @event.listens_for(engine, "before_cursor_execute")
-    def declare(_: Any, cursor: Any, statement: str, parameters: Any, context: Any, is_many: bool) -> None:
+    def declare(
+        _: Any, cursor: Any, statement: str, parameters: Any, context: Any, is_many: bool
+    ) -> None:
         if sizes := context.execution_options.get("input_sizes"):
             cursor.setinputsizes(*sizes)
 
 
 def _cx_oracle(url: JdbcUrl) -> dict[str, Any]:
     """Oracle's client library takes the rest from its own files, which TNS_ADMIN names."""
-    if other := sorted(url.arguments.keys() - {"user", "password", "dsn", "tcp_connect_timeout", "program"}):
-        raise ConfigError(f"{url.shown}: cx_Oracle cannot be given {', '.join(other)}; install oracledb, or leave the parameters out")
+    if other := sorted(
+        url.arguments.keys() - {"user", "password", "dsn", "tcp_connect_timeout", "program"}
+    ):
+        raise ConfigError(
+            f"{url.shown}: cx_Oracle cannot be given {', '.join(other)}; install oracledb, or "
+            "leave the parameters out"
+        )
     return {name: url.arguments[name] for name in ("user", "password", "dsn")}

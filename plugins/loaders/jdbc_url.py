@@ -18,9 +18,12 @@ Arguments = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class JdbcUrl:
-    """A target's address. `dialect`: postgresql, mysql (MariaDB too) or oracle. `shown` is for messages: no user, no password.
-    `arguments` are those of the driver's connect function, without `mysql_tls`; not shown by repr, as they hold the password.
-        `call_timeout_milliseconds`: how long Oracle may take to answer, 0 = for ever. `settings`: of PostgreSQL, for each transaction."""
+    """A target's address. `dialect`: postgresql, mysql (MariaDB too) or oracle. `shown` is for
+    messages: no user, no password.
+    `arguments` are those of the driver's connect function, without `mysql_tls`; not shown by repr,
+    as they hold the password.
+        `call_timeout_milliseconds`: how long Oracle may take to answer, 0 = for ever. `settings`:
+        of PostgreSQL, for each transaction."""
 
     dialect: str
     shown: str
@@ -30,21 +33,27 @@ class JdbcUrl:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def connect_arguments(self) -> Arguments:
-        """All arguments. Reads the certificates that they name; raises ConfigError for a file that cannot be used."""
+        """All arguments. Reads the certificates that they name; raises ConfigError for a file
+        that cannot be used."""
         return {**self.arguments, **self.mysql_tls.driver_arguments()}
 
 
 def read_url(target: JdbcTarget) -> JdbcUrl:
-    """The target's address; its user and password win over those in the address. Raises ConfigError naming what it cannot read."""
+    """The target's address; its user and password win over those in the address. Raises
+    ConfigError naming what it cannot read."""
     for prefix, read in _READERS.items():
         if target.url.startswith(prefix):
             return read(target.url[len(prefix) :], target)
-    raise ConfigError(f"JDBC address {_without_parameters(target.url)} is none of {', '.join(_READERS)}")
+    raise ConfigError(
+        f"JDBC address {_without_parameters(target.url)} is none of {', '.join(_READERS)}"
+    )
 
 
 def _without_parameters(url: str) -> str:
     """Parameters may hold a password, and so may what stands before an @."""
-    return re.sub(r"^((?:\w+:)*(?://)?).*@", r"\1", re.split("[?;]", url, maxsplit=1)[0], flags=re.DOTALL)
+    return re.sub(
+        r"^((?:\w+:)*(?://)?).*@", r"\1", re.split("[?;]", url, maxsplit=1)[0], flags=re.DOTALL
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +86,13 @@ def _parts(rest: str, target: JdbcTarget, default_port: int) -> _Parts:
     password = target.password or parameters.pop("password", unquote(login_password))
     parameters.pop("user", None)
     parameters.pop("password", None)
-    return _Parts([_host(text, default_port, target) for text in hosts.split(",")], unquote(database), parameters, user, password)
+    return _Parts(
+        [_host(text, default_port, target) for text in hosts.split(",")],
+        unquote(database),
+        parameters,
+        user,
+        password,
+    )
 
 
 def _parameters(query: str) -> dict[str, str]:
@@ -87,7 +102,9 @@ def _parameters(query: str) -> dict[str, str]:
 def _host(text: str, default_port: int, target: JdbcTarget) -> tuple[str, int]:
     match = HOST.fullmatch(text)
     if match is None:
-        raise ConfigError(f"JDBC address {_without_parameters(target.url)}: {text} is not HOST or HOST:PORT")
+        raise ConfigError(
+            f"JDBC address {_without_parameters(target.url)}: {text} is not HOST or HOST:PORT"
+        )
     return match[1].strip("[]") or "localhost", int(match[2] or default_port)
 
 
@@ -111,23 +128,36 @@ def _is_true(value: str) -> bool:
     return value.lower() in ("true", "1", "yes", "")
 
 
-def _apply(parameters: Mapping[str, str], known: Mapping[str, Setting], arguments: Arguments, target: JdbcTarget) -> None:
+def _apply(
+    parameters: Mapping[str, str],
+    known: Mapping[str, Setting],
+    arguments: Arguments,
+    target: JdbcTarget,
+) -> None:
     for name, value in parameters.items():
         if name not in known:
-            raise ConfigError(f"JDBC address {_without_parameters(target.url)}: parameter {name} is not known; leave it out")
+            raise ConfigError(
+                f"JDBC address {_without_parameters(target.url)}: parameter {name} is not known; "
+                "leave it out"
+            )
         try:
             known[name](value, arguments)
         except (ValueError, KeyError):
-            raise ConfigError(f"JDBC address {_without_parameters(target.url)}: parameter {name} cannot be {value}") from None
+            raise ConfigError(
+                f"JDBC address {_without_parameters(target.url)}: parameter {name} cannot be "
+                f"{value}"
+            ) from None
 
 
 # PostgreSQL
 
 
 SETTINGS: Final = "settings"
-"""Where server settings are put among the arguments: they are set after connecting, as poolers drop those that a session starts with."""
+"""Where server settings are put among the arguments: they are set after connecting, as poolers
+drop those that a session starts with."""
 LOCK_SECONDS: Final = 20
-"""How long a statement waits for a lock, unless the address says otherwise: then the log says why, and the batch comes again."""
+"""How long a statement waits for a lock, unless the address says otherwise: then the log says
+why, and the batch comes again."""
 IDLE_SECONDS: Final = 60
 """After so long without a statement the server undoes a transaction: its process stands still."""
 GONE_SECONDS: Final = 6
@@ -136,8 +166,14 @@ POSTGRESQL_DEFAULTS: Final = {
     "lock_timeout": f"{LOCK_SECONDS}s", "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
     "tcp_keepalives_idle": "3", "tcp_keepalives_interval": "1", "tcp_keepalives_count": "3",
 }  # fmt: skip
-"""What the address may change. Keep-alive is the server's end: it undoes the transaction of a machine that is gone."""
-POSTGRESQL_FIXED: Final = {"TimeZone": "UTC", "standard_conforming_strings": "on", "client_encoding": "UTF8", "IntervalStyle": "postgres"}
+"""What the address may change. Keep-alive is the server's end: it undoes the transaction of a
+machine that is gone."""
+POSTGRESQL_FIXED: Final = {
+    "TimeZone": "UTC",
+    "standard_conforming_strings": "on",
+    "client_encoding": "UTF8",
+    "IntervalStyle": "postgres",
+}
 """What cells are written for."""
 
 
@@ -176,7 +212,8 @@ def _pg_ssl_key(value: str, arguments: Arguments) -> None:
 
 
 def _pg_socket_timeout(value: str, arguments: Arguments) -> None:
-    """A server that is gone is noticed after so long, whether data is under way to it or awaited."""
+    """A server that is gone is noticed after so long, whether data is under way to it or
+    awaited."""
     if seconds := int(value):
         arguments.update(tcp_user_timeout=seconds * 1000, keepalives_idle=seconds)
 
@@ -185,8 +222,12 @@ PG_OPTION: Final = re.compile(r"(?:-c\s*|--)([\w.-]+)=(.*)", re.DOTALL)
 
 
 def _pg_options(value: str, arguments: Arguments) -> None:
-    """`-c NAME=VALUE` or `--NAME=VALUE`, any number of them, with blanks and backslashes escaped."""
-    words = [re.sub(r"\\(.)", r"\1", word) for word in re.findall(r"(?:\\.|\S)+", re.sub(r"-c\s+", "-c", value))]
+    """`-c NAME=VALUE` or `--NAME=VALUE`, any number of them, with blanks and backslashes
+    escaped."""
+    words = [
+        re.sub(r"\\(.)", r"\1", word)
+        for word in re.findall(r"(?:\\.|\S)+", re.sub(r"-c\s+", "-c", value))
+    ]
     for word in words:
         match = PG_OPTION.fullmatch(word)
         if match is None:
@@ -241,13 +282,17 @@ def _postgresql(rest: str, target: JdbcTarget) -> JdbcUrl:
 
 # MySQL and MariaDB
 
-# Zero dates, zero ids and backslashes pass as the source wrote them; what does not fit is an error, never cut.
+# Zero dates, zero ids and backslashes pass as the source wrote them; what does not fit is an error,
+# never cut.
 MYSQL_MODE: Final = "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_BACKSLASH_ESCAPES"
-# MariaDB cuts digits of seconds that a column has no room for where MySQL rounds them, which has no such mode: to it this is a remark.
+# MariaDB cuts digits of seconds that a column has no room for where MySQL rounds them, which has no
+# such mode: to it this is a remark.
 MARIADB_MODE: Final = "/*M!100401 ',TIME_ROUND_FRACTIONAL'*/"
 MYSQL_SESSION: Final = f"time_zone='+00:00', sql_mode='{MYSQL_MODE}'{MARIADB_MODE}"
 MARIADB_IDLE: Final = f"/*M!100300 idle_transaction_timeout={IDLE_SECONDS},*/"
-MYSQL_DEFAULTS: Final = f"innodb_lock_wait_timeout={LOCK_SECONDS}, lock_wait_timeout={LOCK_SECONDS}, {MARIADB_IDLE}"
+MYSQL_DEFAULTS: Final = (
+    f"innodb_lock_wait_timeout={LOCK_SECONDS}, lock_wait_timeout={LOCK_SECONDS}, {MARIADB_IDLE}"
+)
 """What the address may change."""
 
 
@@ -262,7 +307,8 @@ STORE_CURES: Final = {
 
 
 def _mysql_tls(parameters: Mapping[str, str], is_mariadb: bool, target: JdbcTarget) -> MysqlTls:
-    """What the TLS parameters come to, those of MySQL's and MariaDB's drivers alike; a mode wins over the older switches."""
+    """What the TLS parameters come to, those of MySQL's and MariaDB's drivers alike; a mode wins
+    over the older switches."""
     mode = _mysql_tls_mode(parameters, is_mariadb, target)
     files = {"ca": parameters.get("serversslcert", "").removeprefix("file:"), "certificate": ""}
     for name, use in JAVA_STORES:
@@ -271,7 +317,8 @@ def _mysql_tls(parameters: Mapping[str, str], is_mariadb: bool, target: JdbcTarg
             continue
         if not file.lower().endswith(".pem"):
             raise ConfigError(
-                f"JDBC address {_without_parameters(target.url)}: parameter {name} names a store that only Java reads; {STORE_CURES[use]}"
+                f"JDBC address {_without_parameters(target.url)}: parameter {name} names a store "
+                f"that only Java reads; {STORE_CURES[use]}"
             )
         files[use] = files[use] or file
     if mode is TlsMode.DISABLED:
@@ -291,7 +338,8 @@ def _mysql_tls_mode(parameters: Mapping[str, str], is_mariadb: bool, target: Jdb
             return MYSQL_TLS_MODES[name]
         except KeyError:
             raise ConfigError(
-                f"JDBC address {_without_parameters(target.url)}: parameter sslmode cannot be {parameters['sslmode']}; "
+                f"JDBC address {_without_parameters(target.url)}: parameter sslmode cannot be "
+                f"{parameters['sslmode']}; "
                 f"expected one of {', '.join(MYSQL_TLS_MODES)}"
             ) from None
     if not is_set("usessl", default=True):
@@ -299,7 +347,11 @@ def _mysql_tls_mode(parameters: Mapping[str, str], is_mariadb: bool, target: Jdb
     if is_set("trustservercertificate"):
         return TlsMode.REQUIRED
     if is_mariadb and is_set("usessl"):
-        return TlsMode.VERIFY_CA if is_set("disablesslhostnameverification") else TlsMode.VERIFY_IDENTITY
+        return (
+            TlsMode.VERIFY_CA
+            if is_set("disablesslhostnameverification")
+            else TlsMode.VERIFY_IDENTITY
+        )
     if is_set("verifyservercertificate") or parameters.get("serversslcert"):
         return TlsMode.VERIFY_CA
     return TlsMode.REQUIRED if is_set("requiressl") else TlsMode.PREFERRED
@@ -350,7 +402,10 @@ MYSQL_PARAMETERS: Final[Mapping[str, Setting]] = {
 def _mysql(rest: str, target: JdbcTarget) -> JdbcUrl:
     parts = _parts(rest, target, 3306)
     if len(parts.hosts) > 1:
-        raise ConfigError(f"JDBC address {_without_parameters(target.url)}: several hosts are not supported for MySQL; name one or a proxy")
+        raise ConfigError(
+            f"JDBC address {_without_parameters(target.url)}: several hosts are not supported for "
+            "MySQL; name one or a proxy"
+        )
     [(host, port)] = parts.hosts
     arguments: Arguments = {
         "host": host,
@@ -370,10 +425,13 @@ def _mysql(rest: str, target: JdbcTarget) -> JdbcUrl:
 # Oracle
 
 ORACLE_FORMS: Final = (
-    "jdbc:oracle:thin:@HOST:PORT:SID, jdbc:oracle:thin:@//HOST:PORT/SERVICE, jdbc:oracle:thin:@(DESCRIPTION=...) "
+    "jdbc:oracle:thin:@HOST:PORT:SID, jdbc:oracle:thin:@//HOST:PORT/SERVICE, "
+    "jdbc:oracle:thin:@(DESCRIPTION=...) "
     "or jdbc:oracle:thin:@TNSNAME, with USER/PASSWORD before the @ or without"
 )
-ORACLE_ADDRESS: Final = re.compile(r"(?:(?P<user>[^/@()]*)/(?P<password>.*))?@(?P<dsn>[^@?]+)(?:\?(?P<query>.*))?", re.DOTALL)
+ORACLE_ADDRESS: Final = re.compile(
+    r"(?:(?P<user>[^/@()]*)/(?P<password>.*))?@(?P<dsn>[^@?]+)(?:\?(?P<query>.*))?", re.DOTALL
+)
 ORACLE_HOST: Final = r"(?:\[[^\]\s]+\]|[^:/\[\]()=,\s]+)"
 ORACLE_SID: Final = re.compile(rf"(?://)?(?P<host>{ORACLE_HOST}):(?P<port>\d+):(?P<sid>[^:/()\s]+)")
 ORACLE_SERVICE: Final = re.compile(
@@ -408,22 +466,32 @@ ORACLE_PARAMETERS: Final[Mapping[str, Setting]] = {
 
 
 def _oracle(rest: str, target: JdbcTarget) -> JdbcUrl:
-    """The arguments are oracledb's, in its thin mode. A TNSNAME is looked up in tnsnames.ora in the folder TNS_ADMIN."""
+    """The arguments are oracledb's, in its thin mode. A TNSNAME is looked up in tnsnames.ora in
+    the folder TNS_ADMIN."""
     address = ORACLE_ADDRESS.fullmatch(rest)
     dsn = _oracle_dsn(address["dsn"].strip()) if address else None
     if address is None or dsn is None:
         raise ConfigError(f"JDBC address of Oracle: use {ORACLE_FORMS}")
     parameters = _parameters(address["query"] or "")
-    user, password = parameters.pop("user", address["user"] or ""), parameters.pop("password", address["password"] or "")
+    user, password = (
+        parameters.pop("user", address["user"] or ""),
+        parameters.pop("password", address["password"] or ""),
+    )
     arguments: Arguments = {
         "user": target.user or _unquoted(user),
         "password": target.password or _unquoted(password),
         "dsn": dsn,
         "tcp_connect_timeout": math.ceil(target.max_wait_seconds),
-        "program": re.sub(r"[^A-Za-z0-9.-]+", "-", f"cdcbus {target.task_id}".strip()),  # the driver refuses blanks and signs
+        # the driver refuses blanks and signs
+        "program": re.sub(r"[^A-Za-z0-9.-]+", "-", f"cdcbus {target.task_id}".strip()),
     }
     _apply(parameters, ORACLE_PARAMETERS, arguments, target)
-    return JdbcUrl("oracle", f"oracle:{dsn}", arguments, call_timeout_milliseconds=arguments.pop("call_timeout", 0))
+    return JdbcUrl(
+        "oracle",
+        f"oracle:{dsn}",
+        arguments,
+        call_timeout_milliseconds=arguments.pop("call_timeout", 0),
+    )
 
 
 def _unquoted(text: str) -> str:
@@ -432,7 +500,8 @@ def _unquoted(text: str) -> str:
 
 
 def _oracle_dsn(text: str) -> str | None:
-    """As the driver reads it: a descriptor, [PROTOCOL://]HOSTS:PORT/SERVICE, or a name in tnsnames.ora. None for anything else."""
+    """As the driver reads it: a descriptor, [PROTOCOL://]HOSTS:PORT/SERVICE, or a name in
+    tnsnames.ora. None for anything else."""
     if text.startswith("("):
         return text
     if match := ORACLE_SID.fullmatch(text):

@@ -1,10 +1,25 @@
-"""The table `cdcbus_position` in a target: how far each Kafka partition has been applied there, in the same transaction as the rows."""
+"""The table `cdcbus_position` in a target: how far each Kafka partition has been applied there,
+in the same transaction as the rows."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, ColumnElement, Connection, Integer, MetaData, String, Table, and_, func, null, select, text
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    and_,
+    func,
+    null,
+    select,
+    text,
+)
 from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateColumn
@@ -21,7 +36,9 @@ TABLE: Final = "cdcbus_position"
 
 def _text(length: int) -> String:
     """Case counts in task and topic names, also where the database's default says otherwise."""
-    return String(length).with_variant(mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb")
+    return String(length).with_variant(
+        mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb"
+    )
 
 
 SHAPE: Final = Table(
@@ -47,8 +64,9 @@ class OldOffsetTable(TargetMisconfigured):
 
 
 def open_table(database: Database) -> TargetTable | None:
-    """The table in the connection's default schema, made if it is not there, and completed. Raises OldOffsetTable, TargetMisconfigured
-    without such a schema, DBAPIError where the table cannot be made."""
+    """The table in the connection's default schema, made if it is not there, and completed.
+    Raises OldOffsetTable, TargetMisconfigured without such a schema, DBAPIError where the table
+    cannot be made."""
     table = find_table(database)
     if table is not None:
         if table.unsafe:
@@ -64,23 +82,29 @@ def open_table(database: Database) -> TargetTable | None:
 
 
 def find_table(database: Database) -> TargetTable | None:
-    """The table if it is there. Raises TargetMisconfigured where the address names no place for it, DBAPIError."""
+    """The table if it is there. Raises TargetMisconfigured where the address names no place for
+    it, DBAPIError."""
     with database.engine.connect() as connection:
         schema = database.engine.dialect.default_schema_name  # known from the first connection on
         if not schema:
-            raise TargetMisconfigured(f"{database.shown}: table {TABLE} has no place, as the address names no database")
-        return reflect(connection, database.dialect.catalog, database.dialect.name, TableId(schema, TABLE))
+            raise TargetMisconfigured(
+                f"{database.shown}: table {TABLE} has no place, as the address names no database"
+            )
+        return reflect(
+            connection, database.dialect.catalog, database.dialect.name, TableId(schema, TABLE)
+        )
 
 
 def may_create(connection: Connection, dialect: SqlDialect) -> bool | None:
-    """Whether the user may make tables in the default schema; None where that cannot be asked. Rights by way of a role may be missed."""
+    """Whether the user may make tables in the default schema; None where that cannot be asked.
+    Rights by way of a role may be missed."""
     sql = dialect.catalog.may_create
     return bool(connection.execute(text(sql)).scalar_one()) if sql else None
 
 
 def complete(database: Database, table: TargetTable) -> TargetTable:
-    """The table with the columns that earlier versions did not have. Raises TargetMisconfigured with the statement that adds them where the
-    user may not, DBAPIError when the target is away."""
+    """The table with the columns that earlier versions did not have. Raises TargetMisconfigured
+    with the statement that adds them where the user may not, DBAPIError when the target is away."""
     missing = [column for column in ADDED if column.name not in _names(table)]
     for column in missing:
         definition = CreateColumn(column).compile(dialect=database.engine.dialect)
@@ -96,8 +120,10 @@ def complete(database: Database, table: TargetTable) -> TargetTable:
             if diagnosis.error is TargetUnavailable:
                 raise
             raise OldOffsetTable(
-                f"{database.shown}: table {TABLE} lacks column {column.name}, by which one that has lost its task is kept from writing, "
-                f"and it cannot be added ({diagnosis.text}): run {sql} as its owner, then start the task again"
+                f"{database.shown}: table {TABLE} lacks column {column.name}, by which one that "
+                "has lost its task is kept from writing, "
+                f"and it cannot be added ({diagnosis.text}): run {sql} as its owner, then start "
+                "the task again"
             ) from None
     return (find_table(database) or table) if missing else table
 
@@ -106,18 +132,36 @@ def _names(table: TargetTable) -> set[str]:
     return {name.lower() for name in table.columns}
 
 
-def store(connection: Connection, task_id: str, offset: AppliedOffset, seen: AppliedOffset | None) -> bool:
-    """Whether the offset stands there now in place of the one that was seen. Raises DBAPIError for a first one that is not the first."""
+def store(
+    connection: Connection, task_id: str, offset: AppliedOffset, seen: AppliedOffset | None
+) -> bool:
+    """Whether the offset stands there now in place of the one that was seen. Raises DBAPIError
+    for a first one that is not the first."""
     progress = {"next_offset": offset.next_offset, "mzxid": offset.mzxid}
     if seen is None:
-        row = {"task": task_id, "topic": offset.topic, "partition": offset.partition, "epoch": offset.epoch, **progress}
+        row = {
+            "task": task_id,
+            "topic": offset.topic,
+            "partition": offset.partition,
+            "epoch": offset.epoch,
+            **progress,
+        }
         connection.execute(SHAPE.insert().values(**row, **_details(offset)))
         return True
     columns = SHAPE.c
-    lane = and_(columns.task == task_id, columns.topic == offset.topic, columns.partition == offset.partition)
-    is_seen = and_(columns.next_offset == seen.next_offset, columns.mzxid == seen.mzxid, _epoch() == seen.epoch)
+    lane = and_(
+        columns.task == task_id,
+        columns.topic == offset.topic,
+        columns.partition == offset.partition,
+    )
+    is_seen = and_(
+        columns.next_offset == seen.next_offset, columns.mzxid == seen.mzxid, _epoch() == seen.epoch
+    )
     told = {} if offset.details == seen.details else _details(offset)
-    return connection.execute(SHAPE.update().where(lane, is_seen).values(**progress, **told)).rowcount == 1
+    return (
+        connection.execute(SHAPE.update().where(lane, is_seen).values(**progress, **told)).rowcount
+        == 1
+    )
 
 
 def _epoch() -> ColumnElement[int]:
@@ -129,10 +173,15 @@ def _details(offset: AppliedOffset) -> dict[str, str]:
 
 
 def fence(connection: Connection, task_id: str) -> None:
-    """Takes a task's lanes over for a new epoch, as soon as commits under way are done: unconditionally, so that none that follows one
-    after the other can be in the way."""
+    """Takes a task's lanes over for a new epoch, as soon as commits under way are done:
+    unconditionally, so that none that follows one after the other can be in the way."""
     columns = SHAPE.c
-    rows = select(columns.topic).where(columns.task == task_id).order_by(columns.topic, columns.partition)  # locked in order: no deadlock
+    # locked in order: no deadlock
+    rows = (
+        select(columns.topic)
+        .where(columns.task == task_id)
+        .order_by(columns.topic, columns.partition)
+    )
     connection.execute(rows.with_for_update()).all()
     connection.execute(SHAPE.update().where(columns.task == task_id).values(epoch=_epoch() + 1))
 
@@ -140,8 +189,12 @@ def fence(connection: Connection, task_id: str) -> None:
 def load(connection: Connection, task_id: str, table: TargetTable) -> list[AppliedOffset]:
     """`table`: as found, which may be of an earlier version."""
     columns, names = SHAPE.c, _names(table)
-    added = [column if column.name in names else null() for column in (columns.epoch, columns.details)]
-    query = select(columns.topic, columns.partition, columns.next_offset, columns.mzxid, *added).where(columns.task == task_id)
+    added = [
+        column if column.name in names else null() for column in (columns.epoch, columns.details)
+    ]
+    query = select(
+        columns.topic, columns.partition, columns.next_offset, columns.mzxid, *added
+    ).where(columns.task == task_id)
     return [
         AppliedOffset(topic, partition, next_offset, mzxid, epoch or 0, Details.from_json(details))
         for topic, partition, next_offset, mzxid, epoch, details in connection.execute(query)

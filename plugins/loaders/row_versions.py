@@ -1,6 +1,8 @@
-"""The tables `cdcbus_row_...` in a target: of a table whose rows have changes in several Kafka partitions, the version of each row.
+"""The tables `cdcbus_row_...` in a target: of a table whose rows have changes in several Kafka
+partitions, the version of each row.
 
-Their key is the table's own, of the same types and collations, so that the target itself says which texts are one row.
+Their key is the table's own, of the same types and collations, so that the target itself says which
+texts are one row.
 """
 
 from __future__ import annotations
@@ -25,12 +27,16 @@ NO_PLACE: Final = "-"
 
 
 EVERY: Final = "every"
-"""In place of a table's part of a name: there is such a table where each of the task's tables is to have one."""
+"""In place of a table's part of a name: there is such a table where each of the task's tables is
+to have one."""
 
 
 def name_of(task_id: str, table: TargetTable) -> str:
     """Another one once the key's columns are others, or of other types."""
-    columns = [(name, its.type, its.length, its.scale, its.declared) for name, its in ((each, table.columns[each]) for each in table.key)]
+    columns = [
+        (name, its.type, its.length, its.scale, its.declared)
+        for name, its in ((each, table.columns[each]) for each in table.key)
+    ]
     return _names_begin(task_id) + _short((*table.id, columns))
 
 
@@ -45,7 +51,12 @@ def _short(what: object) -> str:
 def find(database: Database, task_id: str, table: TargetTable) -> TargetTable | None:
     """Raises TargetMisconfigured where the address names no place for it, DBAPIError."""
     with database.engine.connect() as connection:
-        return reflect(connection, database.dialect.catalog, database.dialect.name, place_of(database, task_id, table))
+        return reflect(
+            connection,
+            database.dialect.catalog,
+            database.dialect.name,
+            place_of(database, task_id, table),
+        )
 
 
 def make(database: Database, task_id: str, table: TargetTable) -> TargetTable | None:
@@ -65,7 +76,10 @@ def place_of(database: Database, task_id: str, table: TargetTable | None) -> Tab
     """Of the table; None: of `EVERY`."""
     schema = database.engine.dialect.default_schema_name  # known from the first connection on
     if not schema:
-        raise TargetMisconfigured(f"{database.shown}: the versions of rows have no place, as the address names no database")
+        raise TargetMisconfigured(
+            f"{database.shown}: the versions of rows have no place, as the address names no "
+            "database"
+        )
     return TableId(schema, name_of(task_id, table) if table else _names_begin(task_id) + EVERY)
 
 
@@ -76,10 +90,17 @@ def create_sqls(dialect: str, name: TableId, table: TargetTable) -> list[str]:
     came, place = map(quoted.name, VERSION)
     query = f"SELECT {key} FROM {quoted.table(table.id)} WHERE 1 = 0"
     if dialect == "mysql":
-        columns = f"{came} BIGINT NOT NULL DEFAULT 0, {place} VARCHAR(60) NOT NULL DEFAULT '{NO_PLACE}'"
+        columns = (
+            f"{came} BIGINT NOT NULL DEFAULT 0, {place} VARCHAR(60) NOT NULL DEFAULT '{NO_PLACE}'"
+        )
         return [f"CREATE TABLE {made} ({columns}, PRIMARY KEY ({key})) ENGINE=InnoDB AS {query}"]
-    number, characters = ("NUMBER(19)", "VARCHAR2(60)") if dialect == "oracle" else ("BIGINT", "VARCHAR(60)")
-    added = (f"{came} {number} DEFAULT 0 NOT NULL", f"{place} {characters} DEFAULT '{NO_PLACE}' NOT NULL")
+    number, characters = (
+        ("NUMBER(19)", "VARCHAR2(60)") if dialect == "oracle" else ("BIGINT", "VARCHAR(60)")
+    )
+    added = (
+        f"{came} {number} DEFAULT 0 NOT NULL",
+        f"{place} {characters} DEFAULT '{NO_PLACE}' NOT NULL",
+    )
     return [
         f"CREATE TABLE {made} AS {query}",
         *(f"ALTER TABLE {made} ADD {column}" for column in added),
@@ -87,11 +108,15 @@ def create_sqls(dialect: str, name: TableId, table: TargetTable) -> list[str]:
     ]
 
 
-def is_any_there(connection: Connection, database: Database, task_id: str, tables: Sequence[TargetTable | None]) -> bool:
+def is_any_there(
+    connection: Connection, database: Database, task_id: str, tables: Sequence[TargetTable | None]
+) -> bool:
     """None: that of `EVERY`."""
     dialect = database.dialect.name
     for name in (place_of(database, task_id, table) for table in tables):
-        parameters = {"name": QUOTING[dialect].table(name)} if dialect == "postgresql" else name._asdict()
+        parameters = (
+            {"name": QUOTING[dialect].table(name)} if dialect == "postgresql" else name._asdict()
+        )
         if connection.execute(text(IS_THERE[dialect]), parameters).scalar():
             return True
     return False
@@ -102,7 +127,9 @@ def make_every(database: Database, task_id: str) -> bool:
     place = place_of(database, task_id, None)
     try:
         with database.engine.begin() as connection:
-            connection.exec_driver_sql(f"CREATE TABLE {QUOTING[database.dialect.name].table(place)} (cdcbus_ms INTEGER)")
+            connection.exec_driver_sql(
+                f"CREATE TABLE {QUOTING[database.dialect.name].table(place)} (cdcbus_ms INTEGER)"
+            )
     except DBAPIError:
         with database.engine.connect() as connection:
             if not is_any_there(connection, database, task_id, [None]):
@@ -115,10 +142,15 @@ def prune(database: Database, task_id: str, before_ms: int) -> None:
     """In all tables of the task: rows whose last change came before that time."""
     quoted, schema = QUOTING[database.dialect.name], place_of(database, task_id, None).schema
     with database.engine.begin() as connection:
-        for (name,) in connection.execute(text(NAMES[database.dialect.name]), {"schema": schema}).all():
+        for (name,) in connection.execute(
+            text(NAMES[database.dialect.name]), {"schema": schema}
+        ).all():
             if name.startswith(_names_begin(task_id)) and not name.endswith(EVERY):
                 table = quoted.table(TableId(schema, name))
-                connection.execute(text(f"DELETE FROM {table} WHERE {quoted.name(VERSION[0])} < :before_ms"), {"before_ms": before_ms})
+                connection.execute(
+                    text(f"DELETE FROM {table} WHERE {quoted.name(VERSION[0])} < :before_ms"),
+                    {"before_ms": before_ms},
+                )
 
 
 _IN_SCHEMA: Final = "information_schema.tables WHERE table_schema = :schema"

@@ -1,7 +1,9 @@
-"""What `loader.schemaChange=evolve` does to a target table: columns it lacks, and types too narrow for the source's. Pure.
+"""What `loader.schemaChange=evolve` does to a target table: columns it lacks, and types too narrow
+for the source's. Pure.
 
-A type is made wider only within its family, where every value that is there keeps its meaning: whole numbers, decimals, FLOAT to DOUBLE,
-texts, bytes and bits by length, times by the digits of their seconds, a day to a moment, ENUM and SET by labels behind the others.
+A type is made wider only within its family, where every value that is there keeps its meaning:
+whole numbers, decimals, FLOAT to DOUBLE, texts, bytes and bits by length, times by the digits of
+their seconds, a day to a moment, ENUM and SET by labels behind the others.
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ from typing import Final
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.rowchange import Column
 
-TYPE: Final = re.compile(r"(?P<name>\w+)(?:\s*\((?P<length>[0-9]+)(?:\s*,\s*(?P<scale>[0-9]+))?\))?(?P<rest>.*)", re.DOTALL)
+TYPE: Final = re.compile(
+    r"(?P<name>\w+)(?:\s*\((?P<length>[0-9]+)(?:\s*,\s*(?P<scale>[0-9]+))?\))?(?P<rest>.*)",
+    re.DOTALL,
+)
 WHOLE: Final = ("tinyint", "smallint", "mediumint", "int", "bigint")
 DIGITS: Final = {"tinyint": 3, "smallint": 5, "mediumint": 8, "int": 10, "bigint": 19}
 LENGTHS: Final = {"tinytext": 255, "text": 65_535, "mediumtext": 2**24 - 1, "longtext": 2**32 - 1}
@@ -23,7 +28,9 @@ BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint
 FLOATS: Final = ("float", "double")
 MOMENTS: Final = ("datetime", "timestamp")
 ORACLE_CHARACTERS, ORACLE_BYTES, ORACLE_DIGITS = 4000, 2000, 38
-ORACLE_TIME: Final = re.compile(r"(?P<kind>TIMESTAMP|INTERVAL DAY\([0-9]\) TO SECOND)\((?P<digits>[0-9])\)(?P<rest>.*)")
+ORACLE_TIME: Final = re.compile(
+    r"(?P<kind>TIMESTAMP|INTERVAL DAY\([0-9]\) TO SECOND)\((?P<digits>[0-9])\)(?P<rest>.*)"
+)
 MYSQL_DIGITS, MYSQL_MEMBERS = 65, 64
 PG_LABEL_BYTES: Final = 63
 LABELS: Final = re.compile(r"(?:enum|set)\((.*)\)", re.DOTALL | re.IGNORECASE)
@@ -37,8 +44,11 @@ def lacking(table: TargetTable, columns: Sequence[Column]) -> list[Column]:
 
 
 def too_narrow(table: TargetTable, columns: Sequence[Column]) -> dict[str, str]:
-    """The table's columns that are too narrow for the source's, each with the type that is wide enough."""
-    spelled = {name.lower(): name for name in table.columns} | {name: name for name in table.columns}
+    """The table's columns that are too narrow for the source's, each with the type that is wide
+    enough."""
+    spelled = {name.lower(): name for name in table.columns} | {
+        name: name for name in table.columns
+    }
     found: dict[str, str] = {}
     for column in columns:
         name = spelled.get(column.name) or spelled.get(column.name.lower())
@@ -63,7 +73,9 @@ class _Type:
         self.name = match["name"] if match else ""
         self.spelled = text
         self.text = text.lower()
-        self.length = int((match and match["length"]) or 0) or {**LENGTHS, **BYTES, "bit": 1}.get(self.name, 0)
+        self.length = int((match and match["length"]) or 0) or {**LENGTHS, **BYTES, "bit": 1}.get(
+            self.name, 0
+        )
         self.scale = int((match and match["scale"]) or 0)
         self.is_unsigned = match is not None and "unsigned" in match["rest"]
         self.counts_up = self.text.endswith("auto_increment")
@@ -87,7 +99,11 @@ class _Type:
             return DIGITS[self.name] + (self.name == "bigint" and self.is_unsigned), 0
         if self.name in ("bit", "year"):
             return len(str(2**self.length - 1)) if self.name == "bit" else 4, 0
-        return (self.length - self.scale, self.scale) if self.name == "decimal" and self.length else None
+        return (
+            (self.length - self.scale, self.scale)
+            if self.name == "decimal" and self.length
+            else None
+        )
 
     def is_finer(self, column: TargetColumn) -> bool:
         """Whether its seconds have more digits than a column's of times."""
@@ -101,14 +117,22 @@ def _decimal(column: TargetColumn, source: _Type) -> tuple[int, int] | None:
         return None
     scale = max(column.scale or 0, wanted[1])
     before = max(column.length - (column.scale or 0), wanted[0])
-    return None if (before + scale, scale) == (column.length, column.scale or 0) else (before + scale, scale)
+    return (
+        None
+        if (before + scale, scale) == (column.length, column.scale or 0)
+        else (before + scale, scale)
+    )
 
 
 def _labels(column: TargetColumn, source: _Type, same: Callable[[str], str]) -> list[str]:
-    """All labels of an ENUM or SET, those that the column lacks behind the others; none where it lacks none. `same`: alike for labels that
-    are one to the column. They are left alone where a catalog may have spelled one otherwise than it is: MySQL's print `?` for what is
-    beyond U+FFFF, and escapes for some characters."""
-    if column.declared.partition("(")[0] != source.name or {"?", "\\"} & {*column.declared, *source.spelled}:
+    """All labels of an ENUM or SET, those that the column lacks behind the others; none where it
+    lacks none. `same`: alike for labels that are one to the column. They are left alone where a
+    catalog may have spelled one otherwise than it is: MySQL's print `?` for what is beyond
+    U+FFFF, and escapes for some characters."""
+    if column.declared.partition("(")[0] != source.name or {"?", "\\"} & {
+        *column.declared,
+        *source.spelled,
+    }:
         return []
     known = labels_of(column.declared)
     lacking = [label for label in labels_of(source.spelled) if same(label) not in map(same, known)]
@@ -122,19 +146,31 @@ def _with_labels(name: str, labels: Sequence[str]) -> str:
 
 def _postgresql(column: TargetColumn, source: _Type) -> str | None:
     if labels := _labels(column, source, str):
-        return _with_labels("enum", labels) if all(len(label.encode()) <= PG_LABEL_BYTES for label in labels) else None
+        return (
+            _with_labels("enum", labels)
+            if all(len(label.encode()) <= PG_LABEL_BYTES for label in labels)
+            else None
+        )
     kind, _, zone = column.type.partition(" ")
     match column.type:
-        case "smallint" | "integer" | "bigint" if source.name in WHOLE and source.bits > PG_BITS[column.type]:
-            return "integer" if source.bits <= 32 else "bigint" if source.bits <= 64 else "numeric(20)"
+        case "smallint" | "integer" | "bigint" if (
+            source.name in WHOLE and source.bits > PG_BITS[column.type]
+        ):
+            return (
+                "integer" if source.bits <= 32 else "bigint" if source.bits <= 64 else "numeric(20)"
+            )
         case "numeric" if wider := _decimal(column, source):
             return f"numeric({wider[0]},{wider[1]})"
         case "real" if source.name == "double":
             return "double precision"
-        case "character varying" | "bpchar" if source.is_text and column.length and source.length > column.length:
+        case "character varying" | "bpchar" if (
+            source.is_text and column.length and source.length > column.length
+        ):
             kind = "char" if column.type == "bpchar" else "varchar"
             return "text" if source.name in LENGTHS else f"{kind}({source.length})"
-        case '"bit"' | "bit varying" if source.name == "bit" and column.length and source.length > column.length:
+        case '"bit"' | "bit varying" if (
+            source.name == "bit" and column.length and source.length > column.length
+        ):
             return f"{'bit' if column.type != 'bit varying' else 'varbit'}({source.length})"
         case "date" if source.name in MOMENTS:
             return f"timestamp({source.length})"
@@ -152,19 +188,36 @@ def _mysql(column: TargetColumn, source: _Type) -> str | None:
     if column.type == "decimal":
         return _mysql_decimal(column, target, source)
     if column.type in FLOATS and source.name in FLOATS:
-        wider, is_unsigned = max(column.type, source.name, key=FLOATS.index), target.is_unsigned and source.is_unsigned
-        return wider + " unsigned" * is_unsigned if (wider, is_unsigned) != (column.type, target.is_unsigned) else None
+        wider, is_unsigned = (
+            max(column.type, source.name, key=FLOATS.index),
+            target.is_unsigned and source.is_unsigned,
+        )
+        return (
+            wider + " unsigned" * is_unsigned
+            if (wider, is_unsigned) != (column.type, target.is_unsigned)
+            else None
+        )
     if column.type == "date" and source.name in MOMENTS:
         return f"datetime({source.length})" if source.length else "datetime"
-    if (column.type in MOMENTS and source.name in MOMENTS) or (column.type == source.name == "time"):
+    if (column.type in MOMENTS and source.name in MOMENTS) or (
+        column.type == source.name == "time"
+    ):
         return f"{column.type}({source.length})" if source.is_finer(column) else None
     if labels := _labels(column, source, str.casefold):
-        return _with_labels(column.type, labels) if column.type == "enum" or len(labels) <= MYSQL_MEMBERS else None
+        return (
+            _with_labels(column.type, labels)
+            if column.type == "enum" or len(labels) <= MYSQL_MEMBERS
+            else None
+        )
     is_bits = column.type == source.name == "bit"
     is_text = column.type in ("char", "varchar") or column.type in LENGTHS
     is_bytes = column.type in ("binary", "varbinary") or column.type in BYTES
     fits_kind = (is_text and source.is_text) or (is_bytes and source.is_bytes) or is_bits
-    return source.text if fits_kind and column.length is not None and source.length > column.length else None
+    return (
+        source.text
+        if fits_kind and column.length is not None and source.length > column.length
+        else None
+    )
 
 
 def _mysql_whole(target: _Type, source: _Type) -> str | None:
@@ -183,10 +236,18 @@ def _mysql_whole(target: _Type, source: _Type) -> str | None:
 def _mysql_decimal(column: TargetColumn, target: _Type, source: _Type) -> str | None:
     """UNSIGNED stays where both have it."""
     wider = _decimal(column, source)
-    if wider is None and source.decimals() and target.is_unsigned and not source.is_unsigned and source.name not in ("bit", "year"):
+    if (
+        wider is None
+        and source.decimals()
+        and target.is_unsigned
+        and not source.is_unsigned
+        and source.name not in ("bit", "year")
+    ):
         wider = column.length or 0, column.scale or 0
     unsigned = " unsigned" * (target.is_unsigned and source.is_unsigned)
-    return f"decimal({wider[0]},{wider[1]}){unsigned}" if wider and wider[0] <= MYSQL_DIGITS else None
+    return (
+        f"decimal({wider[0]},{wider[1]}){unsigned}" if wider and wider[0] <= MYSQL_DIGITS else None
+    )
 
 
 def _oracle(column: TargetColumn, source: _Type) -> str | None:
@@ -197,14 +258,20 @@ def _oracle(column: TargetColumn, source: _Type) -> str | None:
             return f"NUMBER({wider[0]},{wider[1]})" if wider[0] <= ORACLE_DIGITS else None
         case "BINARY_FLOAT" if source.name == "double":
             return "BINARY_DOUBLE"
-        case "VARCHAR2" | "CHAR" if source.is_text and longer and source.length <= ORACLE_CHARACTERS:
+        case "VARCHAR2" | "CHAR" if (
+            source.is_text and longer and source.length <= ORACLE_CHARACTERS
+        ):
             return f"{column.type}({source.length} CHAR)"
         case "RAW" if source.is_bytes and longer and source.length <= ORACLE_BYTES:
             return f"RAW({source.length})"
         case "DATE" if source.name in MOMENTS and source.length:
             return f"TIMESTAMP({source.length})"
     time = ORACLE_TIME.fullmatch(column.type)
-    if time and source.name in (MOMENTS if time["kind"] == "TIMESTAMP" else ("time",)) and source.length > int(time["digits"]):
+    if (
+        time
+        and source.name in (MOMENTS if time["kind"] == "TIMESTAMP" else ("time",))
+        and source.length > int(time["digits"])
+    ):
         return f"{time['kind']}({source.length}){time['rest']}"
     return None
 

@@ -1,7 +1,9 @@
-"""What each session of a task with a target is like: set once it is there and compared, as poolers drop what it starts with.
+"""What each session of a task with a target is like: set once it is there and compared, as poolers
+drop what it starts with.
 
-Behind a pooler that gives each transaction another connection (PgBouncer in transaction mode) settings would go astray, so they are
-part of each transaction, and nothing is prepared at the server.
+Behind a pooler that gives each transaction another connection (PgBouncer in transaction mode)
+settings would go astray, so they are part of each transaction, and nothing is prepared at the
+server.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from cdcbus.plugins.errors import TargetMisconfigured
 from cdcbus.plugins.loaders.jdbc_url import GONE_SECONDS, MYSQL_MODE, JdbcUrl
 
 POOLED: Final = "begin"
-"""In a connection's info: the statement that begins its transactions, where it is one of a pooler's."""
+"""In a connection's info: the statement that begins its transactions, where it is one of a
+pooler's."""
 MAX_PACKET: Final = "max_allowed_packet"
 SLOTS: Final = 64
 """So many sessions of a task are known to others, on all machines together."""
@@ -27,7 +30,8 @@ APPLICATION_NAME_BYTES: Final = 63
 
 
 def set_up_postgresql(engine: Engine, url: JdbcUrl) -> None:
-    """A pooler is told by the number of the server's process: it is not the one that the driver was given."""
+    """A pooler is told by the number of the server's process: it is not the one that the driver
+    was given."""
 
     @event.listens_for(engine, "connect", insert=True)
     def settle(connection: Any, record: Any) -> None:
@@ -38,14 +42,19 @@ def set_up_postgresql(engine: Engine, url: JdbcUrl) -> None:
             connection.autocommit = False
         else:
             connection.prepare_threshold = None
-            record.info[POOLED] = f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT {_set_configs(url.settings, is_local=True)}"
+            record.info[POOLED] = (
+                "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT "
+                f"{_set_configs(url.settings, is_local=True)}"
+            )
 
     @event.listens_for(engine, "connect")
     def find_schema(connection: Any, record: Any) -> None:
         """SQLAlchemy has looked for it outside of a transaction."""
         if POOLED in record.info:
             connection.execute(record.info[POOLED])
-            [engine.dialect.default_schema_name] = connection.execute("SELECT current_schema()").fetchone()
+            [engine.dialect.default_schema_name] = connection.execute(
+                "SELECT current_schema()"
+            ).fetchone()
             connection.rollback()
 
     @event.listens_for(engine, "begin")
@@ -55,7 +64,10 @@ def set_up_postgresql(engine: Engine, url: JdbcUrl) -> None:
 
 
 def _set_configs(settings: Mapping[str, str], *, is_local: bool) -> str:
-    return ", ".join(f"set_config({_literal(name)}, {_literal(value)}, {str(is_local).lower()})" for name, value in settings.items())
+    return ", ".join(
+        f"set_config({_literal(name)}, {_literal(value)}, {str(is_local).lower()})"
+        for name, value in settings.items()
+    )
 
 
 def _literal(text: str) -> str:
@@ -63,8 +75,8 @@ def _literal(text: str) -> str:
 
 
 def set_up_mysql(engine: Engine, url: JdbcUrl, task_id: str) -> set[int]:
-    """The numbers of the engine's own connections, of which there will be more. Raises TargetMisconfigured, when one is opened, for a
-    session that is not what it was set to."""
+    """The numbers of the engine's own connections, of which there will be more. Raises
+    TargetMisconfigured, when one is opened, for a session that is not what it was set to."""
     own: set[int] = set()
 
     @event.listens_for(engine, "connect")
@@ -75,12 +87,15 @@ def set_up_mysql(engine: Engine, url: JdbcUrl, task_id: str) -> set[int]:
             zone, modes, record.info[MAX_PACKET], number = cursor.fetchone()
             if zone != "+00:00" or not is_mode(str(modes)):
                 raise TargetMisconfigured(
-                    f"{url.shown}: the session has time_zone {zone} and sql_mode {modes or '(none)'} though it was set to +00:00 and "
+                    f"{url.shown}: the session has time_zone {zone} and sql_mode "
+                    f"{modes or '(none)'} though it was set to +00:00 and "
                     f"{MYSQL_MODE}: whatever stands before the server must pass on SET"
                 )
             own.add(number)
-            with suppress(connection.Error):  # a cluster may not have such locks: then others cannot tell whose session it is
-                cursor.execute(f"SELECT CASE {' '.join(f'WHEN GET_LOCK({name}, 0) THEN 1' for name in _slots(url, task_id))} END")
+            # a cluster may not have such locks: then others cannot tell whose session it is
+            with suppress(connection.Error):
+                slots = (f"WHEN GET_LOCK({name}, 0) THEN 1" for name in _slots(url, task_id))
+                cursor.execute(f"SELECT CASE {' '.join(slots)} END")
 
     return own
 
@@ -88,7 +103,11 @@ def set_up_mysql(engine: Engine, url: JdbcUrl, task_id: str) -> set[int]:
 def is_mode(modes: str) -> bool:
     """Whether these SQL modes are what cells are written for."""
     found = set(modes.split(","))
-    return found >= set(MYSQL_MODE.split(",")) and not found & {"ANSI_QUOTES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE"}
+    return found >= set(MYSQL_MODE.split(",")) and not found & {
+        "ANSI_QUOTES",
+        "NO_ZERO_DATE",
+        "NO_ZERO_IN_DATE",
+    }
 
 
 def _bound_silence(sock: socket.socket | None) -> None:
@@ -105,7 +124,8 @@ def _bound_silence(sock: socket.socket | None) -> None:
 
 
 def _slots(url: JdbcUrl, task_id: str) -> list[str]:
-    """Names of locks, as literals. A session holds one of them, by which others of the task know its number: those need no rights."""
+    """Names of locks, as literals. A session holds one of them, by which others of the task know
+    its number: those need no rights."""
     key = sha256(f"{url.arguments['database']}\n{task_id}".encode()).hexdigest()[:32]
     return [f"'cdcbus/{key}/{slot}'" for slot in range(SLOTS)]
 
@@ -114,7 +134,8 @@ def _slots(url: JdbcUrl, task_id: str) -> list[str]:
 
 OTHER_POSTGRESQL: Final = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-    WHERE application_name = %s AND usename = current_user AND datname = current_database() AND pid <> pg_backend_pid()
+    WHERE application_name = %s AND usename = current_user AND datname = current_database()
+        AND pid <> pg_backend_pid()
         AND backend_xid IS NOT NULL"""
 """Only those that have written something and hold it."""
 
@@ -133,15 +154,22 @@ def _is_killed(connection: Connection, number: int) -> bool:
 
 
 def end_other_sessions(connection: Connection, url: JdbcUrl, task_id: str, own: set[int]) -> int:
-    """Ends what other processes of the task have open there, as far as they can be told; how many. Raises driver errors."""
+    """Ends what other processes of the task have open there, as far as they can be told; how
+    many. Raises driver errors."""
     match url.dialect:
         case "postgresql":
             name = f"cdcbus {task_id}".strip()
-            if not task_id or url.arguments["application_name"] != name or len(name.encode()) > APPLICATION_NAME_BYTES:
+            if (
+                not task_id
+                or url.arguments["application_name"] != name
+                or len(name.encode()) > APPLICATION_NAME_BYTES
+            ):
                 return 0
             return len(connection.exec_driver_sql(OTHER_POSTGRESQL, (name,)).all())
         case "mysql":
-            used = connection.exec_driver_sql(f"SELECT {', '.join(f'IS_USED_LOCK({name})' for name in _slots(url, task_id))}").one()
+            used = connection.exec_driver_sql(
+                f"SELECT {', '.join(f'IS_USED_LOCK({name})' for name in _slots(url, task_id))}"
+            ).one()
             others = {int(number) for number in used if number is not None} - own
             return sum(_is_killed(connection, number) for number in others)
     return 0

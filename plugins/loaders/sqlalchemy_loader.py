@@ -1,4 +1,5 @@
-"""`JdbcBatch` and `JdbcSingle`: rows into a SQL database, each batch in one transaction with the offset it ends at."""
+"""`JdbcBatch` and `JdbcSingle`: rows into a SQL database, each batch in one transaction with the
+offset it ends at."""
 
 from __future__ import annotations
 
@@ -34,7 +35,14 @@ from cdcbus.plugins.errors import (
 from cdcbus.plugins.loaders import offset_table, row_versions
 from cdcbus.plugins.loaders.add_column import add_column
 from cdcbus.plugins.loaders.catalog import reflect
-from cdcbus.plugins.loaders.cells.equal_keys import are_plain, as_spelled, folds, refuse_alike, refuse_others, refuse_rounded
+from cdcbus.plugins.loaders.cells.equal_keys import (
+    are_plain,
+    as_spelled,
+    folds,
+    refuse_alike,
+    refuse_others,
+    refuse_rounded,
+)
 from cdcbus.plugins.loaders.dialect import QUOTING, Cells
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
@@ -98,7 +106,8 @@ class JdbcBatch:
                 except (TargetRejected, TargetTableUnfit) as refused:
                     error = refused
                 table = self._fresh(table)
-                if table == before:  # nobody else has changed it meanwhile, so it will not be better the next time
+                # nobody else has changed it meanwhile, so it will not be better the next time
+                if table == before:
                     if error:
                         raise error
                     break
@@ -114,28 +123,59 @@ class JdbcBatch:
     def _alter(self, table: TargetTable, columns: Sequence[Column]) -> None:
         database = self._database
         for column in lacking(table, columns):
-            with database.reported(f"new column {column.name} of table {table.id}"), database.engine.begin() as connection:
-                connection.exec_driver_sql(sql := add_column(table, column), execution_options={"no_parameters": True})
-            LOG.warning("task %s: loader.schemaChange=evolve has changed the target: %s", self._task_id, sql)
+            with (
+                database.reported(f"new column {column.name} of table {table.id}"),
+                database.engine.begin() as connection,
+            ):
+                connection.exec_driver_sql(
+                    sql := add_column(table, column), execution_options={"no_parameters": True}
+                )
+            LOG.warning(
+                "task %s: loader.schemaChange=evolve has changed the target: %s", self._task_id, sql
+            )
             self._tell_old_rows(table, column.name)
         for name, type_ in too_narrow(table, columns).items():
-            with database.reported(f"column {name} of table {table.id}"), database.engine.begin() as connection:
+            with (
+                database.reported(f"column {name} of table {table.id}"),
+                database.engine.begin() as connection,
+            ):
                 database.dialect.widen(connection, table, name, type_)
             LOG.warning(
-                "task %s: loader.schemaChange=evolve has made column %s of target table %s %s", self._task_id, name, table.id, type_
+                "task %s: loader.schemaChange=evolve has made column %s of target table %s %s",
+                self._task_id,
+                name,
+                table.id,
+                type_,
             )
 
     def _tell_old_rows(self, table: TargetTable, column: str) -> None:
         """What the source gave its older rows by the column's DEFAULT is in no record."""
         quoting = QUOTING[table.dialect]
-        name, first = quoting.table(table.id), "FETCH FIRST 1 ROWS ONLY" if table.dialect == "oracle" else "LIMIT 1"
-        with self._database.reported(f"table {table.id}"), self._database.engine.connect() as connection:
-            found = connection.exec_driver_sql(f"SELECT 1 FROM {name} {first}", execution_options={"no_parameters": True}).first()
+        name, first = (
+            quoting.table(table.id),
+            "FETCH FIRST 1 ROWS ONLY" if table.dialect == "oracle" else "LIMIT 1",
+        )
+        with (
+            self._database.reported(f"table {table.id}"),
+            self._database.engine.connect() as connection,
+        ):
+            found = connection.exec_driver_sql(
+                f"SELECT 1 FROM {name} {first}", execution_options={"no_parameters": True}
+            ).first()
         if found:
             LOG.warning(
-                "task %s: rows that target table %s had before hold NULL in its new column %s. Where the source's column has a DEFAULT, "
-                "they hold it there: run at the target UPDATE %s SET %s = (that default) WHERE %s IS NULL",
-                *(self._task_id, table.id, column, name, quoting.name(column), quoting.name(column)),
+                "task %s: rows that target table %s had before hold NULL in its new column %s. "
+                "Where the source's column has a DEFAULT, "
+                "they hold it there: run at the target UPDATE %s SET %s = (that default) WHERE %s "
+                "IS NULL",
+                *(
+                    self._task_id,
+                    table.id,
+                    column,
+                    name,
+                    quoting.name(column),
+                    quoting.name(column),
+                ),
             )
 
     def is_coarse(self, table: TargetTable) -> bool:
@@ -143,7 +183,9 @@ class JdbcBatch:
             return known
         database = self._database
         with database.reported(f"table {table.id}"), database.engine.connect() as connection:
-            found = self._coarse[table.id] = bool(table.key) and database.dialect.is_coarse(connection, table)
+            found = self._coarse[table.id] = bool(table.key) and database.dialect.is_coarse(
+                connection, table
+            )
         return found
 
     def version_table(self, table: TargetTable, *, make: bool) -> TargetTable | None:
@@ -155,7 +197,8 @@ class JdbcBatch:
             if found is None and make:
                 found = row_versions.make(self._database, self._task_id, table)
                 LOG.warning(
-                    "task %s: changes of one row of target table %s come in several Kafka partitions: table %s keeps which is the newest",
+                    "task %s: changes of one row of target table %s come in several Kafka "
+                    "partitions: table %s keeps which is the newest",
                     *(self._task_id, table.id, name),
                 )
         if found is not None:
@@ -168,7 +211,10 @@ class JdbcBatch:
             return row_versions.make_every(self._database, self._task_id)
 
     def is_scattered(self) -> bool:
-        with self._database.reported("versions of rows"), self._database.engine.connect() as connection:
+        with (
+            self._database.reported("versions of rows"),
+            self._database.engine.connect() as connection,
+        ):
             return row_versions.is_any_there(connection, self._database, self._task_id, [None])
 
     def forget_versions(self, before_ms: int) -> None:
@@ -179,18 +225,26 @@ class JdbcBatch:
     def transaction(self) -> Iterator[LoadTransaction]:
         offset_table = self._open_offset_table()
         with self._database.reported("transaction"), self._database.engine.begin() as connection:
-            yield JdbcTransaction(self._database, connection, self._task_id, offset_table, self.refresh)
+            yield JdbcTransaction(
+                self._database, connection, self._task_id, offset_table, self.refresh
+            )
 
     def applied_offsets(self) -> list[AppliedOffset]:
         if (table := self._open_offset_table()) is None:
             return []
-        with self._database.reported(f"table {offset_table.TABLE}"), self._database.engine.connect() as connection:
+        with (
+            self._database.reported(f"table {offset_table.TABLE}"),
+            self._database.engine.connect() as connection,
+        ):
             return offset_table.load(connection, self._task_id, table)
 
     def fence(self) -> list[AppliedOffset] | None:
         if (table := self._open_offset_table()) is None:
             return None
-        with self._database.reported(f"table {offset_table.TABLE}"), self._database.engine.begin() as connection:
+        with (
+            self._database.reported(f"table {offset_table.TABLE}"),
+            self._database.engine.begin() as connection,
+        ):
             offset_table.fence(connection, self._task_id)
             return offset_table.load(connection, self._task_id, table)
 
@@ -204,8 +258,12 @@ class JdbcBatch:
                 return OffsetTable(False, False)  # it has no place: a start goes on without it, too
             with self._database.engine.connect() as connection:
                 if table:
-                    return OffsetTable(True, True, offset_table.load(connection, self._task_id, table))
-                return OffsetTable(False, offset_table.may_create(connection, self._database.dialect))
+                    return OffsetTable(
+                        True, True, offset_table.load(connection, self._task_id, table)
+                    )
+                return OffsetTable(
+                    False, offset_table.may_create(connection, self._database.dialect)
+                )
 
     def end_other_sessions(self) -> None:
         self._database.end_other_sessions()
@@ -214,7 +272,8 @@ class JdbcBatch:
         self._database.engine.dispose()
 
     def _open_offset_table(self) -> TargetTable | None:
-        """Tried once, unless the target is away. None where it cannot be had: batches that come twice are harmless, being upserts."""
+        """Tried once, unless the target is away. None where it cannot be had: batches that come
+        twice are harmless, being upserts."""
         with self._offset_table_lock:
             if not self._is_offset_table_open:
                 self._database.open_first()  # a login that is refused is not about this table
@@ -261,13 +320,15 @@ class JdbcTransaction:
         with self._reported(table, table.key):
             if batch.truncate:
                 dialect.truncate(connection, table)
-            if batch.fresh:  # before one that the batch has inserted and deleted takes another row with it
+            # before one that the batch has inserted and deleted takes another row with it
+            if batch.fresh:
                 refuse_rounded(table, dialect.spelled(connection, table, batch.fresh), taken)
             if batch.deletes:
                 keys = batch.deletes
                 if folds(table):
                     found = dialect.spelled(connection, table, keys)
-                    if table.id in self._freed:  # its own delete may come, and would be the older one
+                    # its own delete may come, and would be the older one
+                    if table.id in self._freed:
                         refuse_others(table, keys, found, taken)
                     keys = as_spelled(table, keys, found)
                 counts.deleted = dialect.delete(connection, table, keys) if keys else 0
@@ -275,13 +336,25 @@ class JdbcTransaction:
         for writes in batch.writes:
             with self._reported(table, writes.columns):
                 if folds(table) and not batch.respells:
-                    keys = [tuple(row[writes.columns.index(name)] for name in table.key) for row in writes.rows]
+                    keys = [
+                        tuple(row[writes.columns.index(name)] for name in table.key)
+                        for row in writes.rows
+                    ]
                     refuse_others(table, keys, dialect.spelled(connection, table, keys), taken)
-                    if len(keys) > 1 and not are_plain(table, keys) and dialect.is_any_alike(connection, table, keys):
+                    if (
+                        len(keys) > 1
+                        and not are_plain(table, keys)
+                        and dialect.is_any_alike(connection, table, keys)
+                    ):
                         refuse_alike(table)
                 if writes.may_insert:
                     inserted, left_out = dialect.upsert(connection, table, writes)
-                    counts.add(Counts(written=len(writes.rows) - left_out, missed=writes.missed(inserted) + left_out))
+                    counts.add(
+                        Counts(
+                            written=len(writes.rows) - left_out,
+                            missed=writes.missed(inserted) + left_out,
+                        )
+                    )
                 else:
                     hit = dialect.update(connection, table, writes)
                     counts.add(Counts(written=hit, missed=len(writes.rows) - hit))
@@ -292,7 +365,8 @@ class JdbcTransaction:
 
     @contextmanager
     def _reported(self, table: TargetTable, columns: Sequence[str]) -> Iterator[None]:
-        """A table that could not be written just now may have been altered: the next attempt looks at it again."""
+        """A table that could not be written just now may have been altered: the next attempt
+        looks at it again."""
         try:
             with self._database.reported(f"table {table.id}", columns):
                 yield
@@ -304,25 +378,32 @@ class JdbcTransaction:
         """What goes, row by row, then all that comes."""
         if self._offset_table is None:
             raise TargetMisconfigured(
-                f"target table {table.id} has no key, and table {offset_table.TABLE} could not be made, so a batch that comes twice would "
-                "repeat rows: give the table a primary key, or grant CREATE in the schema that the address names"
+                f"target table {table.id} has no key, and table {offset_table.TABLE} could not be "
+                "made, so a batch that comes twice would "
+                "repeat rows: give the table a primary key, or grant CREATE in the schema that "
+                "the address names"
             )
         counts, coming = Counts(), list[Cells]()
         for old, new in swaps.rows:
-            if old is not None and self._database.dialect.swap(self._connection, table, swaps.columns, old, new):
+            if old is not None and self._database.dialect.swap(
+                self._connection, table, swaps.columns, old, new
+            ):
                 counts.add(Counts(deleted=1) if new is None else Counts(written=1))
                 continue
             counts.missed += old is not None
             if new is not None and (old is None or swaps.may_insert):
                 coming.append(new)
         if coming:
-            taken = self._database.dialect.insert(self._connection, table, Writes(swaps.columns, coming))
+            taken = self._database.dialect.insert(
+                self._connection, table, Writes(swaps.columns, coming)
+            )
             counts.add(Counts(written=taken, missed=len(coming) - taken))
         return counts
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """By plain statements: SQLAlchemy's own take longer than the row that is often all that stands inside."""
+        """By plain statements: SQLAlchemy's own take longer than the row that is often all that
+        stands inside."""
         self._depth += 1
         name = f"cdcbus_{self._depth}"
         try:
@@ -331,7 +412,9 @@ class JdbcTransaction:
                 try:
                     yield
                 except TargetUnavailable:
-                    raise  # the whole transaction is lost: after a deadlock there is no savepoint left to go back to
+                    # the whole transaction is lost: after a deadlock there is no savepoint left to
+                    # go back to
+                    raise
                 except BaseException:
                     self._run(f"ROLLBACK TO SAVEPOINT {name}")
                     self._release(name)
@@ -356,18 +439,25 @@ class JdbcTransaction:
     def may_be_freed(self, tables: Collection[TableId]) -> None:
         self._freed = tables
 
-    def row_versions(self, versions: TargetTable, keys: Sequence[Cells]) -> list[tuple[str, RowVersion]]:
-        """Rows that are not there are made first: others wait for them then, too. One that is not found by its key is a row of its own."""
+    def row_versions(
+        self, versions: TargetTable, keys: Sequence[Cells]
+    ) -> list[tuple[str, RowVersion]]:
+        """Rows that are not there are made first: others wait for them then, too. One that is
+        not found by its key is a row of its own."""
         dialect, connection = self._database.dialect, self._connection
         with self._reported(versions, versions.key):
             dialect.upsert(connection, versions, Writes(versions.key, keys))
             locked = dict(dialect.locked(connection, versions, keys, VERSION))
-        rows = (locked.get(place, (*key, 0, row_versions.NO_PLACE)) for place, key in enumerate(keys))
+        rows = (
+            locked.get(place, (*key, 0, row_versions.NO_PLACE)) for place, key in enumerate(keys)
+        )
         return [(repr(row), row_versions.version(came_ms, place)) for *row, came_ms, place in rows]
 
     def has_version_table(self, tables: Sequence[TargetTable]) -> bool:
         with self._database.reported("versions of rows"):
-            return row_versions.is_any_there(self._connection, self._database, self._task_id, [None, *tables])
+            return row_versions.is_any_there(
+                self._connection, self._database, self._task_id, [None, *tables]
+            )
 
     def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:
         if self._offset_table is None:
@@ -382,5 +472,6 @@ class JdbcTransaction:
             raise OffsetConflict(
                 f"{self._database.shown}: table {offset_table.TABLE} no longer holds {expected} of "
                 f"{offset.topic}[{offset.partition}] for task "
-                f"{self._task_id}: another process has applied records of it meanwhile; this batch was undone, going on from there"
+                f"{self._task_id}: another process has applied records of it meanwhile; this "
+                "batch was undone, going on from there"
             )

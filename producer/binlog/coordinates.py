@@ -13,7 +13,8 @@ SPAN: Final = 1 << 32
 @total_ordering
 @dataclass(frozen=True, slots=True)
 class BinlogCoordinates:
-    """A byte of a binlog file. Of two places in the files of one server the earlier one is less: files are numbered."""
+    """A byte of a binlog file. Of two places in the files of one server the earlier one is less:
+    files are numbered."""
 
     file: str
     pos: int
@@ -26,8 +27,8 @@ class BinlogCoordinates:
 
 
 def carried(before: int, told: int) -> int:
-    """The place that an event tells, `told`, in whole: the events before it end at `before`. A little back, as at a file's head, is no turn
-    of the counter."""
+    """The place that an event tells, `told`, in whole: the events before it end at `before`. A
+    little back, as at a file's head, is no turn of the counter."""
     pos = before - before % SPAN + told
     return pos + SPAN if before - pos > SPAN // 2 else pos
 

@@ -19,12 +19,15 @@ from cdcbus.producer.server.connection import Server
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
-HEARTBEAT_SECONDS = 1.0  # an idle server sends one this often, so that the reader also wakes to store positions and to stop
+# an idle server sends one this often, so that the reader also wakes to store positions and to stop
+HEARTBEAT_SECONDS = 1.0
 SILENCE_SECONDS = 15.0  # no event and no heartbeat for so long: the connection is dead
 MAX_PACKET = 0xFFFFFF
 READ_BYTES = 1 << 18
-SEND_ANNOTATIONS = 2  # MariaDB does not say where the events of a transaction are: their lengths do, if none is left out
-BOUNDED = 0  # as server id: the stream ends where the binlog does now, and takes no other reader's place
+# MariaDB does not say where the events of a transaction are: their lengths do, if none is left out
+SEND_ANNOTATIONS = 2
+# as server id: the stream ends where the binlog does now, and takes no other reader's place
+BOUNDED = 0
 _THROUGH_GTID = 4
 _OK, _ERROR = 0x00, 0xFF
 _STATUS = itemgetter(0)
@@ -32,23 +35,36 @@ _HEAD = struct.Struct("<I").unpack_from
 
 
 def open_stream(
-    connection: Connection, server: Server, start: BinlogPosition | GtidSet, server_id: int, read_bytes: int = READ_BYTES
+    connection: Connection,
+    server: Server,
+    start: BinlogPosition | GtidSet,
+    server_id: int,
+    read_bytes: int = READ_BYTES,
 ) -> Iterator[list[bytes]]:
-    """Events from a position on, or all transactions that are not in a GTID set: for ever, as many at once as have come: at least one,
-    some `read_bytes` at most. Each is header and body with its checksum. Raises pymysql errors and OSError.
+    """Events from a position on, or all transactions that are not in a GTID set: for ever, as many
+    at once as have come: at least one, some `read_bytes` at most. Each is header and body with its
+    checksum. Raises pymysql errors and OSError.
 
     `connection` serves nothing else afterwards.
     """
     heartbeat = int(HEARTBEAT_SECONDS * 1_000_000_000)
-    # What is said here holds for the first event alone, which names the file; then come the head of that file, and what it says.
+    # What is said here holds for the first event alone, which names the file; then come the head of
+    # that file, and what it says.
     checksum = "'CRC32'" if server.has_checksum else "'NONE'"
     with connection.cursor() as cursor:
         for prefix in ("master", "source"):  # MySQL 8.4 renamed them; setting both does no harm
-            cursor.execute(f"SET @{prefix}_heartbeat_period = {heartbeat}, @{prefix}_binlog_checksum = {checksum}")
+            cursor.execute(
+                f"SET @{prefix}_heartbeat_period = {heartbeat}, @{prefix}_binlog_checksum = "
+                f"{checksum}"
+            )
         # 4: understands GTID events. With less, MariaDB replaces them by others.
         cursor.execute("SET @mariadb_slave_capability = 4")
         if server.is_mariadb and not isinstance(start, BinlogPosition):
-            cursor.execute("SET @slave_connect_state = %s, @slave_gtid_strict_mode = 1, @slave_gtid_ignore_duplicates = 0", (str(start),))
+            cursor.execute(
+                "SET @slave_connect_state = %s, @slave_gtid_strict_mode = 1, "
+                "@slave_gtid_ignore_duplicates = 0",
+                (str(start),),
+            )
     raw: Any = connection  # the driver has no public way to read a stream
     raw._execute_command(*_request(start, server_id, SEND_ANNOTATIONS if server.is_mariadb else 0))
     raw._sock.settimeout(SILENCE_SECONDS)
@@ -66,17 +82,20 @@ def has_more(connection: Connection) -> bool:
 
 
 def _request(start: BinlogPosition | GtidSet, server_id: int, flags: int) -> tuple[int, bytes]:
-    """Command and arguments; MariaDB has been told its GTIDs by a variable, and takes the plain command without a file."""
+    """Command and arguments; MariaDB has been told its GTIDs by a variable, and takes the plain
+    command without a file."""
     if isinstance(start, MysqlGtids):
         executed = start.to_bytes()
-        return COMMAND.COM_BINLOG_DUMP_GTID, struct.pack("<HIIQI", _THROUGH_GTID, server_id, 0, 4, len(executed)) + executed
+        return COMMAND.COM_BINLOG_DUMP_GTID, struct.pack(
+            "<HIIQI", _THROUGH_GTID, server_id, 0, 4, len(executed)
+        ) + executed
     file, pos = (start.file, start.pos) if isinstance(start, BinlogPosition) else ("", 4)
     return COMMAND.COM_BINLOG_DUMP, struct.pack("<IHI", pos, flags, server_id) + file.encode()
 
 
 def _events(batches: Iterator[list[bytes]], *, is_bounded: bool) -> Iterator[list[bytes]]:
-    """The events in the packets. The server's error, or the end of its stream, is raised after the events before it were given out;
-    that end is no error where it `is_bounded`."""
+    """The events in the packets. The server's error, or the end of its stream, is raised after
+    the events before it were given out; that end is no error where it `is_bounded`."""
     for batch in batches:
         if not any(map(_STATUS, batch)):
             yield [packet[1:] for packet in batch]
@@ -99,8 +118,8 @@ def _events(batches: Iterator[list[bytes]], *, is_bounded: bool) -> Iterator[lis
 
 
 def packets(read: Callable[[int], bytes], read_bytes: int) -> Iterator[list[bytes]]:
-    """The protocol's packets, put together from their 16 MB parts, as many at once as have come. `read(n)` gives 1 to n bytes, none when
-    the connection is gone; then EOFError is raised."""
+    """The protocol's packets, put together from their 16 MB parts, as many at once as have come.
+    `read(n)` gives 1 to n bytes, none when the connection is gone; then EOFError is raised."""
     data = b""
     parts: list[bytes] = []  # of a packet of more than 16 MB
     while True:

@@ -1,6 +1,8 @@
-"""Binlog event headers and kinds: which carry rows, which mean nothing to them, which cannot be read.
+"""Binlog event headers and kinds: which carry rows, which mean nothing to them, which cannot be
+read.
 
-Layout: MySQL Internals "Binary Log Event"; numbers as in `binlog_event.h` of MySQL and `log_event.h` of MariaDB.
+Layout: MySQL Internals "Binary Log Event"; numbers as in `binlog_event.h` of MySQL and
+`log_event.h` of MariaDB.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ WITHOUT_EFFECT = {
     BINLOG.MARIADB_ANNOTATE_ROWS_EVENT,
     BINLOG.MARIADB_BINLOG_CHECKPOINT_EVENT,
     BINLOG.MARIADB_START_ENCRYPTION_EVENT,
-    # Pieces of a file for LOAD DATA in statement format, or that it is not loaded: EXECUTE_LOAD_QUERY says that it is.
+    # Pieces of a file for LOAD DATA in statement format, or that it is not loaded:
+    # EXECUTE_LOAD_QUERY says that it is.
     BINLOG.BEGIN_LOAD_QUERY_EVENT,
     BINLOG.APPEND_BLOCK_EVENT,
     BINLOG.DELETE_FILE_EVENT,
@@ -42,13 +45,21 @@ GTID_TAGGED = 0x2A
 EXECUTE_LOAD_QUERY = 0x12
 TRANSACTION_PAYLOAD = 0x28
 XA_PREPARE = 0x26
-# What may stand in front of a statement: comments, the marks around what only some servers run, `SET STATEMENT ... FOR`, MariaDB's prefix.
-_FRONT = rb"\s*(?:(?:/\*M?!\d*|\*/|/\*(?!M?!).*?\*/|(?:#|--\s)[^\n]*\n|SET\s+STATEMENT\s.*?\sFOR\s)\s*)*"
+# What may stand in front of a statement: comments, the marks around what only some servers run,
+# `SET STATEMENT ... FOR`, MariaDB's prefix.
+_FRONT = (
+    rb"\s*(?:(?:/\*M?!\d*|\*/|/\*(?!M?!).*?\*/|(?:#|--\s)[^\n]*\n|SET\s+STATEMENT\s.*?\sFOR\s)\s*)*"
+)
 # What changes rows where it is logged as text; SELECT and DO by the functions that they call.
 ROW_STATEMENT = re.compile(
-    _FRONT + rb"(?:ANALYZE\s+(?:FORMAT\s*=\s*\w+\s+)?)?(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH|SELECT|DO)\b", re.IGNORECASE | re.DOTALL
+    _FRONT
+    + rb"(?:ANALYZE\s+(?:FORMAT\s*=\s*\w+\s+)?)?"
+    + rb"(?:INSERT|UPDATE|DELETE|REPLACE|LOAD|WITH|SELECT|DO)\b",
+    re.IGNORECASE | re.DOTALL,
 )
-CREATE_TABLE = re.compile(_FRONT + rb"CREATE\s+(?:OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE | re.DOTALL)
+CREATE_TABLE = re.compile(
+    _FRONT + rb"CREATE\s+(?:OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE | re.DOTALL
+)
 BEGIN = re.compile(rb"BEGIN|START TRANSACTION|XA START .*", re.IGNORECASE | re.DOTALL)
 COMMIT, ROLLBACK = (re.compile(word, re.IGNORECASE) for word in (rb"COMMIT", rb"ROLLBACK"))
 ROLLBACK_TO = re.compile(rb"ROLLBACK\s+(?:WORK\s+)?TO\b.*", re.IGNORECASE | re.DOTALL)

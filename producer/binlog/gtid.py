@@ -1,7 +1,9 @@
-"""GTID sets: which transactions have been executed, as text, in the bytes of the binlog, and counted on one by one. Pure.
+"""GTID sets: which transactions have been executed, as text, in the bytes of the binlog, and
+counted on one by one. Pure.
 
-MySQL's is a set of numbers per server UUID, since 8.3 also per UUID and tag: `uuid:1-5:7:tag:1-3`. MariaDB's is the last transaction of
-each domain: `domain-server-sequence`. Layouts: `Gtid_set::encode` of MySQL, `Gtid_list_log_event` of MariaDB.
+MySQL's is a set of numbers per server UUID, since 8.3 also per UUID and tag: `uuid:1-5:7:tag:1-3`.
+MariaDB's is the last transaction of each domain: `domain-server-sequence`. Layouts:
+`Gtid_set::encode` of MySQL, `Gtid_list_log_event` of MariaDB.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ class MysqlGtids:
     """A set that grows. Its text is MySQL's, UUIDs and tags in order."""
 
     def __init__(self) -> None:
-        self._spans: dict[str, list[list[int]]] = {}  # `uuid` or `uuid:tag` -> [first, last] in order, never touching
+        # `uuid` or `uuid:tag` -> [first, last] in order, never touching
+        self._spans: dict[str, list[list[int]]] = {}
         self._texts: dict[str, str] = {}  # of those that have not grown since
 
     @classmethod
@@ -44,9 +47,13 @@ class MysqlGtids:
                 elif _TAG.fullmatch(word):
                     key = f"{uuid}:{word}"
                 else:
-                    raise PositionError(f"not a GTID set: {part[:80]!r}; expected uuid:1-5:7 or uuid:tag:1-5")
+                    raise PositionError(
+                        f"not a GTID set: {part[:80]!r}; expected uuid:1-5:7 or uuid:tag:1-5"
+                    )
             if not _UUID.fullmatch(uuid) or not rest:
-                raise PositionError(f"not a GTID set: {part[:80]!r}; expected uuid:1-5:7 or uuid:tag:1-5")
+                raise PositionError(
+                    f"not a GTID set: {part[:80]!r}; expected uuid:1-5:7 or uuid:tag:1-5"
+                )
         return found
 
     @classmethod
@@ -59,7 +66,8 @@ class MysqlGtids:
         for _ in range(count):
             key, at = str(UUID(bytes=data[at : at + 16])), at + 16
             if is_tagged:
-                length = data[at] >> 1  # a variable-length number; tags are so short that it is one byte
+                # a variable-length number; tags are so short that it is one byte
+                length = data[at] >> 1
                 tag, at = data[at + 1 : at + 1 + length].decode(), at + 1 + length
                 key = f"{key}:{tag}" if tag else key
             (spans,) = _NUMBER.unpack_from(data, at)
@@ -71,13 +79,18 @@ class MysqlGtids:
         return found
 
     def to_bytes(self) -> bytes:
-        """As in a dump request; with tags only where there are any, as servers before 8.3 know none."""
+        """As in a dump request; with tags only where there are any, as servers before 8.3 know
+        none."""
         is_tagged = any(":" in key for key in self._spans)
         count = len(self._spans)
         parts = [_NUMBER.pack(_TAGGED << 56 | count << 8 | _TAGGED if is_tagged else count)]
         for key, spans in sorted(self._spans.items()):
             uuid, _, tag = key.partition(":")
-            parts += [UUID(uuid).bytes, bytes([len(tag) << 1]) + tag.encode() if is_tagged else b"", _NUMBER.pack(len(spans))]
+            parts += [
+                UUID(uuid).bytes,
+                bytes([len(tag) << 1]) + tag.encode() if is_tagged else b"",
+                _NUMBER.pack(len(spans)),
+            ]
             parts += [struct.pack("<QQ", first, last + 1) for first, last in spans]
         return b"".join(parts)
 
@@ -94,7 +107,9 @@ class MysqlGtids:
 
     def _add(self, key: str, first: int, last: int) -> None:
         if not 0 < first <= last:
-            raise PositionError(f"not a GTID set: {key}:{first}-{last} is no range of numbers from 1 on")
+            raise PositionError(
+                f"not a GTID set: {key}:{first}-{last} is no range of numbers from 1 on"
+            )
         self._texts.pop(key, None)
         spans = self._spans.setdefault(key, [])
         low = high = bisect_left(spans, first - 1, key=lambda span: span[1])
@@ -112,7 +127,11 @@ class MysqlGtids:
 
     def covers(self, other: MysqlGtids) -> bool:
         """Whether it has all that another set has."""
-        return all(self._has(key, first, last) for key, spans in other._spans.items() for first, last in spans)
+        return all(
+            self._has(key, first, last)
+            for key, spans in other._spans.items()
+            for first, last in spans
+        )
 
     def _has(self, key: str, first: int, last: int) -> bool:
         spans = self._spans.get(key, [])
@@ -125,7 +144,9 @@ class MysqlGtids:
         for key in sorted(self._spans):
             text = self._texts.get(key)
             if text is None:
-                text = self._texts[key] = ":".join(f"{a}-{b}" if a < b else f"{a}" for a, b in self._spans[key])
+                text = self._texts[key] = ":".join(
+                    f"{a}-{b}" if a < b else f"{a}" for a, b in self._spans[key]
+                )
             uuid, _, tag = key.partition(":")
             head = f":{tag}" if uuid == before else f",{key}"
             words.append(f"{head}:{text}")
@@ -145,16 +166,22 @@ class MariadbGtids:
         found = cls()
         for part in filter(None, re.sub(r"\s", "", text).split(",")):
             if not _MARIADB.fullmatch(part):
-                raise PositionError(f"not a GTID position: {part[:80]!r}; expected domain-server-sequence, such as 0-1-100")
+                raise PositionError(
+                    f"not a GTID position: {part[:80]!r}; expected domain-server-sequence, such "
+                    "as 0-1-100"
+                )
             found.add(part)
         return found
 
     @classmethod
     def from_bytes(cls, data: bytes) -> MariadbGtids:
-        """The state in a Gtid_list event. A domain is in it once per server, the latest at the end."""
+        """The state in a Gtid_list event. A domain is in it once per server, the latest at the
+        end."""
         found = cls()
         count = int.from_bytes(data[:4], "little") & 0x0FFFFFFF
-        for domain, server, sequence in _LIST_ENTRY.iter_unpack(data[4 : 4 + count * _LIST_ENTRY.size]):
+        for domain, server, sequence in _LIST_ENTRY.iter_unpack(
+            data[4 : 4 + count * _LIST_ENTRY.size]
+        ):
             found.add(f"{domain}-{server}-{sequence}")
         return found
 
@@ -168,7 +195,10 @@ class MariadbGtids:
 
     def covers(self, other: MariadbGtids) -> bool:
         """Whether each domain of another state is here and as far."""
-        return all(_sequence(self._last.get(domain, "--0")) >= _sequence(gtid) for domain, gtid in other._last.items())
+        return all(
+            _sequence(self._last.get(domain, "--0")) >= _sequence(gtid)
+            for domain, gtid in other._last.items()
+        )
 
     def __str__(self) -> str:
         return ",".join(self._last[domain] for domain in sorted(self._last, key=int))
@@ -181,15 +211,17 @@ def _sequence(gtid: str) -> int:
 def mysql_gtid(body: bytes) -> str:
     """A transaction's, from the body of MySQL's GTID event without tags."""
     uuid = body[1:17].hex()
-    return f"{uuid[:8]}-{uuid[8:12]}-{uuid[12:16]}-{uuid[16:20]}-{uuid[20:]}:{int.from_bytes(body[17:25], 'little')}"
+    number = int.from_bytes(body[17:25], "little")
+    return f"{uuid[:8]}-{uuid[8:12]}-{uuid[12:16]}-{uuid[16:20]}-{uuid[20:]}:{number}"
 
 
 def commit_us(body: bytes) -> int:
-    """When a transaction was committed on the server it comes from, in microseconds, as MySQL's GTID events without tags say it since
-    release 8; else 0."""
+    """When a transaction was committed on the server it comes from, in microseconds, as MySQL's
+    GTID events without tags say it since release 8; else 0."""
     if len(body) < 49:
         return 0
-    here = int.from_bytes(body[42:49], "little")  # the highest bit says that the time on the first server follows
+    # the highest bit says that the time on the first server follows
+    here = int.from_bytes(body[42:49], "little")
     return int.from_bytes(body[49:56], "little") if here >> 55 else here
 
 
@@ -209,5 +241,6 @@ def parse_gtids(text: str, *, is_mariadb: bool) -> GtidSet:
 
 
 def gtids_before_file(body: bytes, *, is_mariadb: bool) -> GtidSet:
-    """What was executed before a binlog file, as its Previous_gtids or Gtid_list event says it; `body` is without header and checksum."""
+    """What was executed before a binlog file, as its Previous_gtids or Gtid_list event says it;
+    `body` is without header and checksum."""
     return MariadbGtids.from_bytes(body) if is_mariadb else MysqlGtids.from_bytes(body)

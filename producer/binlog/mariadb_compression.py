@@ -1,7 +1,8 @@
 """MariaDB's compressed events (`log_bin_compress`) as what they were before.
 
-Layout: `query_event_uncompress` and `row_log_event_uncompress` of the MariaDB sources: all up to the statement, or up to the first row, is
-as ever; then a byte 0x80 + n, n bytes with the length before compression, highest first, and zlib.
+Layout: `query_event_uncompress` and `row_log_event_uncompress` of the MariaDB sources: all up to
+the statement, or up to the first row, is as ever; then a byte 0x80 + n, n bytes with the length
+before compression, highest first, and zlib.
 """
 
 from __future__ import annotations
@@ -24,7 +25,11 @@ PLAIN_ROWS = {
 }
 """Kind of compressed row event -> kind without compression."""
 _UPDATES = {BINLOG.UPDATE_ROWS_EVENT_V1, BINLOG.UPDATE_ROWS_EVENT_V2}
-_WITH_EXTRA_DATA = {BINLOG.WRITE_ROWS_EVENT_V2, BINLOG.UPDATE_ROWS_EVENT_V2, BINLOG.DELETE_ROWS_EVENT_V2}
+_WITH_EXTRA_DATA = {
+    BINLOG.WRITE_ROWS_EVENT_V2,
+    BINLOG.UPDATE_ROWS_EVENT_V2,
+    BINLOG.DELETE_ROWS_EVENT_V2,
+}
 
 
 def plain_query(body: bytes) -> bytes:
@@ -45,7 +50,9 @@ def plain_rows(kind: int, body: bytes) -> bytes:
 def _plain(body: bytes, at: int) -> bytes:
     method = body[at] if at < len(body) else 0
     if method & 0xF0 != 0x80:
-        raise UnreadableEvent(f"an event is compressed by method {method >> 4 & 7}, unknown to this release")
+        raise UnreadableEvent(
+            f"an event is compressed by method {method >> 4 & 7}, unknown to this release"
+        )
     start = at + 1 + (method & 7)
     try:
         rest = zlib.decompress(body[start:])

@@ -1,8 +1,9 @@
 """GTID_TAGGED events: the GTIDs `uuid:tag:number` of MySQL 8.3 and newer.
 
-Layout: `mysql::serialization` and `Gtid_event::define_fields` of the MySQL sources: version, size, the last field that a reader must know,
-then fields, each a number and a value. Integers have 1 to 9 bytes: the ones at the end of the first byte count those that follow it, a
-signed one has its sign in the lowest bit.
+Layout: `mysql::serialization` and `Gtid_event::define_fields` of the MySQL sources: version, size,
+the last field that a reader must know, then fields, each a number and a value. Integers have 1 to 9
+bytes: the ones at the end of the first byte count those that follow it, a signed one has its sign
+in the lowest bit.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ _UUID, _NUMBER, _TAG, _COMMIT, _ORIGINAL_COMMIT, _LAST = 1, 2, 3, 6, 7, 11
 
 
 class Gtid(NamedTuple):
-    """A transaction's GTID as text, the uuid in it, and when it was committed on that server (microseconds since 1970)."""
+    """A transaction's GTID as text, the uuid in it, and when it was committed on that server
+    (microseconds since 1970)."""
 
     text: str
     server_uuid: str
@@ -26,10 +28,12 @@ class Gtid(NamedTuple):
 
 
 def parse(body: bytes) -> Gtid:
-    """A GTID_TAGGED event's body. Raises UnreadableEvent for what is cut off, or of a form newer than this release knows."""
+    """A GTID_TAGGED event's body. Raises UnreadableEvent for what is cut off, or of a form newer
+    than this release knows."""
     try:
         integers, uuid, tag = _fields(body)
-        server_uuid, number = str(UUID(bytes=uuid)), integers[_NUMBER] >> 1  # signed, and never negative
+        # signed, and never negative
+        server_uuid, number = str(UUID(bytes=uuid)), integers[_NUMBER] >> 1
         commit_us = integers.get(_ORIGINAL_COMMIT) or integers[_COMMIT]
     except (IndexError, KeyError, ValueError) as error:
         raise UnreadableEvent("a GTID with a tag (GTID_TAGGED) is incomplete") from error
@@ -41,7 +45,10 @@ def _fields(body: bytes) -> tuple[dict[int, int], bytes, str]:
     size, at = varying_integer(body, at)
     needed, at = varying_integer(body, at)
     if version != _VERSION or needed > _LAST:
-        raise UnreadableEvent(f"a GTID with a tag (GTID_TAGGED) of version {version} with field {needed}, unknown to this release")
+        raise UnreadableEvent(
+            f"a GTID with a tag (GTID_TAGGED) of version {version} with field {needed}, unknown "
+            "to this release"
+        )
     integers: dict[int, int] = {}
     uuid, tag = b"", ""
     while at < size:

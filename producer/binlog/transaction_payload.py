@@ -1,7 +1,8 @@
-"""TRANSACTION_PAYLOAD events: a whole transaction's events in one, compressed (MySQL 8.0.20, `binlog_transaction_compression`).
+"""TRANSACTION_PAYLOAD events: a whole transaction's events in one, compressed (MySQL 8.0.20,
+`binlog_transaction_compression`).
 
-Layout: "Transaction_payload_event" of the MySQL sources: fields of number, size and value, a 0 that ends them, then the payload: events one
-after the other, without checksums.
+Layout: "Transaction_payload_event" of the MySQL sources: fields of number, size and value, a 0 that
+ends them, then the payload: events one after the other, without checksums.
 """
 
 from __future__ import annotations
@@ -20,15 +21,21 @@ _ZSTD, _NONE = 0, 255
 
 
 def inner_events(body: bytes) -> Iterator[list[bytes]]:
-    """The events inside, in order, some PIECE_BYTES of them at once: never all that is compressed is in memory uncompressed.
-    Raises UnreadableEvent for what is damaged, or compressed in a way that this release does not know."""
+    """The events inside, in order, some PIECE_BYTES of them at once: never all that is
+    compressed is in memory uncompressed. Raises UnreadableEvent for what is damaged, or
+    compressed in a way that this release does not know."""
     try:
         fields, start = _fields(body)
     except (IndexError, KeyError) as error:
-        raise UnreadableEvent("a compressed transaction (TRANSACTION_PAYLOAD) ends within its header") from error
+        raise UnreadableEvent(
+            "a compressed transaction (TRANSACTION_PAYLOAD) ends within its header"
+        ) from error
     size = len(body) - start
     if fields.get(_PAYLOAD_SIZE, size) != size:
-        raise UnreadableEvent(f"a compressed transaction (TRANSACTION_PAYLOAD) says {fields[_PAYLOAD_SIZE]} bytes, but has {size}")
+        raise UnreadableEvent(
+            f"a compressed transaction (TRANSACTION_PAYLOAD) says {fields[_PAYLOAD_SIZE]} bytes, "
+            f"but has {size}"
+        )
     compression = fields.get(_COMPRESSION, _NONE)
     payload = memoryview(body)[start:]
     if compression == _ZSTD:
@@ -36,7 +43,10 @@ def inner_events(body: bytes) -> Iterator[list[bytes]]:
     elif compression == _NONE:
         yield from _events(io.BytesIO(payload).read, size)
     else:
-        raise UnreadableEvent(f"a compressed transaction (TRANSACTION_PAYLOAD) of compression type {compression}, unknown to this release")
+        raise UnreadableEvent(
+            f"a compressed transaction (TRANSACTION_PAYLOAD) of compression type {compression}, "
+            "unknown to this release"
+        )
 
 
 def _fields(body: bytes) -> tuple[dict[int, int], int]:
@@ -48,7 +58,10 @@ def _fields(body: bytes) -> tuple[dict[int, int], int]:
         if kind == _END:
             return fields, at
         if kind > _UNCOMPRESSED_SIZE:
-            raise UnreadableEvent(f"a compressed transaction (TRANSACTION_PAYLOAD) has field number {kind}, unknown to this release")
+            raise UnreadableEvent(
+                f"a compressed transaction (TRANSACTION_PAYLOAD) has field number {kind}, unknown "
+                "to this release"
+            )
         size, at = packed_integer(body, at)
         fields[kind], _ = packed_integer(body, at)
         at += size
@@ -61,7 +74,9 @@ def _reading(payload: memoryview) -> Callable[[int], bytes]:
         try:
             return reader.read(size)
         except ZstdError as error:
-            raise UnreadableEvent(f"a compressed transaction (TRANSACTION_PAYLOAD) is damaged ({error})") from error
+            raise UnreadableEvent(
+                f"a compressed transaction (TRANSACTION_PAYLOAD) is damaged ({error})"
+            ) from error
 
     return read
 
@@ -76,7 +91,10 @@ def _events(read: Callable[[int], bytes], left: int) -> Iterator[list[bytes]]:
         while at + HEADER.size <= len(data):
             size = int.from_bytes(data[at + 9 : at + 13], "little")
             if size < HEADER.size or size > len(data) - at + left:
-                raise UnreadableEvent("a compressed transaction (TRANSACTION_PAYLOAD) holds an event that does not fit into it")
+                raise UnreadableEvent(
+                    "a compressed transaction (TRANSACTION_PAYLOAD) holds an event that does not "
+                    "fit into it"
+                )
             lacking = at + size - len(data)
             if lacking > 0:
                 break
@@ -85,4 +103,6 @@ def _events(read: Callable[[int], bytes], left: int) -> Iterator[list[bytes]]:
         data = data[at:]
         yield events
     if data or left:
-        raise UnreadableEvent("a compressed transaction (TRANSACTION_PAYLOAD) is not as long as it says")
+        raise UnreadableEvent(
+            "a compressed transaction (TRANSACTION_PAYLOAD) is not as long as it says"
+        )

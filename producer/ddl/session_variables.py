@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-# The variables of a session that a Query event may begin with, "Query_event_codes": how many bytes each has. Behind one that is not here,
-# nothing is read.
-FLAGS, SQL_MODE, _CATALOG, _AUTO_INCREMENT, CHARSET, _TIME_ZONE, _CATALOG_NZ, _LC_TIME, _CHARSET_DATABASE, _TABLE_MAP = range(10)
+# The variables of a session that a Query event may begin with, "Query_event_codes": how many bytes
+# each has. Behind one that is not here, nothing is read.
+(
+    FLAGS,
+    SQL_MODE,
+    _CATALOG,
+    _AUTO_INCREMENT,
+    CHARSET,
+    _TIME_ZONE,
+    _CATALOG_NZ,
+    _LC_TIME,
+    _CHARSET_DATABASE,
+    _TABLE_MAP,
+) = range(10)
 _MASTER_BYTES, _INVOKER, _SCHEMAS, _MICROSECONDS = range(10, 14)
 EXPLICIT_TIMESTAMPS = 16  # MySQL's explicit_defaults_for_timestamp
 DDL_XID = 17  # MySQL's, of DDL that has changed something in tables of InnoDB

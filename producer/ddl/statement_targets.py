@@ -1,7 +1,8 @@
-"""Which tables a statement may change that was logged as text: read from its beginning, without its values. Pure.
+"""Which tables a statement may change that was logged as text: read from its beginning, without its
+values. Pure.
 
-More tables than it names may be told, never fewer. What views, triggers, foreign keys and stored functions change besides is not in its
-text.
+More tables than it names may be told, never fewer. What views, triggers, foreign keys and stored
+functions change besides is not in its text.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class Targets:
 
 
 class Session(NamedTuple):
-    """What reading a text needs to know of the session that sent it: its schema, its sql_mode, the number of its client's collation, 0
-    where it is not known."""
+    """What reading a text needs to know of the session that sent it: its schema, its sql_mode,
+    the number of its client's collation, 0 where it is not known."""
 
     schema: str = ""
     sql_mode: int = 0
@@ -48,13 +49,17 @@ def session(body: bytes) -> Session:
     end = 13 + int.from_bytes(body[11:13], "little")
     schema = body[end : end + body[8]].decode("utf-8", "replace")
     found = session_variables(body[13:end])
-    mode, collation = (int.from_bytes(found.get(code, b"")[:size], "little") for code, size in ((SQL_MODE, 8), (CHARSET, 2)))
+    mode, collation = (
+        int.from_bytes(found.get(code, b"")[:size], "little")
+        for code, size in ((SQL_MODE, 8), (CHARSET, 2))
+    )
     return Session(schema, mode, collation)
 
 
 def targets(sql: bytes, of: Session, *, is_utf8: bool = True) -> Targets:
-    """Of INSERT, REPLACE, UPDATE, DELETE, LOAD and CREATE TABLE, also behind WITH, ANALYZE and SET STATEMENT; of anything else they
-    cannot be told. `is_utf8`: what is not ASCII is UTF-8; else it is not read."""
+    """Of INSERT, REPLACE, UPDATE, DELETE, LOAD and CREATE TABLE, also behind WITH, ANALYZE and
+    SET STATEMENT; of anything else they cannot be told. `is_utf8`: what is not ASCII is UTF-8;
+    else it is not read."""
     reader = _Reader(_tokens(sql, of.sql_mode, is_utf8=is_utf8), of.schema)
     try:
         reader.front()
@@ -68,8 +73,8 @@ class _UnclearError(Exception):
 
 
 class _Token(NamedTuple):
-    """`word`: in upper case, of what is not quoted: a word, or one other character; empty at the end. `name`: as an identifier, if it may
-    be one."""
+    """`word`: in upper case, of what is not quoted: a word, or one other character; empty at the
+    end. `name`: as an identifier, if it may be one."""
 
     word: str
     name: str = ""
@@ -87,9 +92,13 @@ _ANSI = rb'"((?:[^"]|"")*)"'
 def _tokens(sql: bytes, mode: int, *, is_utf8: bool) -> Iterator[_Token]:
     single, double = _WITHOUT if mode & NO_BACKSLASH_ESCAPES else _WITH_ESCAPES
     identifier, string = (
-        (_IDENTIFIER + rb"|" + _ANSI, single) if mode & ANSI_QUOTES else (_IDENTIFIER + rb"|(?!)()", single + rb"|" + double)
+        (_IDENTIFIER + rb"|" + _ANSI, single)
+        if mode & ANSI_QUOTES
+        else (_IDENTIFIER + rb"|(?!)()", single + rb"|" + double)
     )
-    token = re.compile(_SKIPPED + rb"(?:" + identifier + rb"|(" + string + rb")|" + _PLAIN + rb"|(.)|$)", re.DOTALL)
+    token = re.compile(
+        _SKIPPED + rb"(?:" + identifier + rb"|(" + string + rb")|" + _PLAIN + rb"|(.)|$)", re.DOTALL
+    )
     at = 0
     while found := token.match(sql, at):
         at = found.end()
@@ -106,7 +115,8 @@ def _tokens(sql: bytes, mode: int, *, is_utf8: bool) -> Iterator[_Token]:
             yield _Token(word.decode().upper(), word.decode())
         elif other is None:
             return
-        elif other in b"/'\"`" and (other != b"/" or sql[at : at + 1] == b"*"):  # marks around what only some servers run, no end
+        # marks around what only some servers run, no end
+        elif other in b"/'\"`" and (other != b"/" or sql[at : at + 1] == b"*"):
             raise _UnclearError
         else:
             yield _Token(other.decode("latin-1"))
@@ -165,7 +175,16 @@ class _Reader:
                 token = self._next()
         if token.word == "WITH":
             token = self._skip_to({"INSERT", "REPLACE", "UPDATE", "DELETE", "SELECT"})
-        if token.word in ("INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "CREATE", "SELECT", "DO"):
+        if token.word in (
+            "INSERT",
+            "REPLACE",
+            "UPDATE",
+            "DELETE",
+            "LOAD",
+            "CREATE",
+            "SELECT",
+            "DO",
+        ):
             self.kind = token.word
 
     def tables(self) -> set[TableId]:
@@ -208,7 +227,8 @@ class _Reader:
         return {self._identified(names[0])}
 
     def _names(self, ends: set[str]) -> list[list[str]]:
-        """Those of a list, up to one of these words, which is not read. An alias and partitions may follow the only one."""
+        """Those of a list, up to one of these words, which is not read. An alias and partitions
+        may follow the only one."""
         found = [self._chain()]
         while self._peek().word == ",":
             self._next()
@@ -223,18 +243,25 @@ class _Reader:
             self._next()
         return found
 
-    def _resolved(self, names: list[list[str]], references: list[tuple[TableId, str]]) -> set[TableId]:
+    def _resolved(
+        self, names: list[list[str]], references: list[tuple[TableId, str]]
+    ) -> set[TableId]:
         """The tables of names that may be aliases."""
         found: set[TableId] = set()
         for name in names:
-            same = {table for table, alias in references if name[-1].lower() in (alias.lower(), table.table.lower())}
+            same = {
+                table
+                for table, alias in references
+                if name[-1].lower() in (alias.lower(), table.table.lower())
+            }
             if not same:
                 raise _UnclearError
             found |= same | ({self._identified(name)} if len(name) > 1 else set())
         return found
 
     def _references(self, ends: set[str]) -> list[tuple[TableId, str]]:
-        """The tables that are joined, each with its alias or name, up to one of these words, which is read."""
+        """The tables that are joined, each with its alias or name, up to one of these words,
+        which is read."""
         found: list[tuple[TableId, str]] = []
         is_awaited, depth = True, 0
         while True:

@@ -1,7 +1,8 @@
-"""DDL statements to what they change about tables: which tables, and how, as far as the text says it. Pure; never raises.
+"""DDL statements to what they change about tables: which tables, and how, as far as the text says
+it. Pure; never raises.
 
-Only what is understood to its last word counts as understood: anything else is `actions=None` where the table is
-known, `Unread` where it is not.
+Only what is understood to its last word counts as understood: anything else is `actions=None` where
+the table is known, `Unread` where it is not.
 """
 
 from __future__ import annotations
@@ -31,7 +32,17 @@ from cdcbus.producer.ddl.table_schema import (
     TableColumn,
     UniqueKey,
 )
-from cdcbus.producer.ddl.tokens import MAXDB, ORACLE, PLAIN, REAL_AS_FLOAT, Kind, NoTokens, Session, Token, tokens
+from cdcbus.producer.ddl.tokens import (
+    MAXDB,
+    ORACLE,
+    PLAIN,
+    REAL_AS_FLOAT,
+    Kind,
+    NoTokens,
+    Session,
+    Token,
+    tokens,
+)
 from cdcbus.producer.decoding.charsets import stored
 
 
@@ -45,8 +56,8 @@ class Altered:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """`actions` make the table from nothing; None where they are not understood. `like`: a copy of that table. `if_missing`: nothing
-    happens when it is there."""
+    """`actions` make the table from nothing; None where they are not understood. `like`: a copy
+    of that table. `if_missing`: nothing happens when it is there."""
 
     table: TableId
     actions: tuple[Action, ...] | None = None
@@ -83,7 +94,8 @@ class SchemaAltered:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A statement that may change any table that it names. `words` are all its words; None: not even these are known."""
+    """A statement that may change any table that it names. `words` are all its words; None: not
+    even these are known."""
 
     words: frozenset[str] | None
 
@@ -97,17 +109,20 @@ def _set(words: str) -> set[str]:
 
 # Statements, and objects after CREATE, ALTER, DROP and RENAME, that leave tables as they are.
 _HARMLESS = _set(
-    "GRANT REVOKE SET FLUSH ANALYZE OPTIMIZE REPAIR CHECK CALL SAVEPOINT RELEASE ROLLBACK COMMIT INSTALL UNINSTALL XA CHANGE START STOP"
+    "GRANT REVOKE SET FLUSH ANALYZE OPTIMIZE REPAIR CHECK CALL SAVEPOINT RELEASE ROLLBACK COMMIT "
+    "INSTALL UNINSTALL XA CHANGE START STOP"
     " RESET PURGE KILL USE LOCK UNLOCK TRUNCATE SHUTDOWN SIGNAL BEGIN"
 )
 _OTHER_OBJECTS = _set(
-    "USER ROLE VIEW TRIGGER PROCEDURE FUNCTION EVENT DEFINER SQL ALGORITHM SERVER AGGREGATE LOGFILE TABLESPACE UNDO RESOURCE PACKAGE"
+    "USER ROLE VIEW TRIGGER PROCEDURE FUNCTION EVENT DEFINER SQL ALGORITHM SERVER AGGREGATE "
+    "LOGFILE TABLESPACE UNDO RESOURCE PACKAGE"
     " SEQUENCE INSTANCE LIBRARY MATERIALIZED"
 )
 
 
 def changes(sql: bytes, schema: str, session: Session = PLAIN) -> list[Change]:
-    """What a statement changes, in its order; `schema` is the session's. Empty for what leaves all tables' columns and keys as they are."""
+    """What a statement changes, in its order; `schema` is the session's. Empty for what leaves
+    all tables' columns and keys as they are."""
     try:
         text = sql.decode("utf-8" if session.is_exact else "ascii")
     except UnicodeDecodeError:
@@ -132,15 +147,17 @@ def fills_table(sql: bytes, session: Session) -> bool:
     at = words.index("TABLE") + 1 if "TABLE" in words else 0
     return any(
         word in ("SELECT", "TABLE") or (word == "VALUES" and following in ("(", "ROW"))
-        for before, word, following in zip(words[at:], words[at + 1 :], [*words[at + 2 :], ""], strict=False)
+        for before, word, following in zip(
+            words[at:], words[at + 1 :], [*words[at + 2 :], ""], strict=False
+        )
         if before != "."
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A table that a statement is about, under the name that it has afterwards. `kind` is canal's word for what happens to it; `was`: its
-    name before a RENAME."""
+    """A table that a statement is about, under the name that it has afterwards. `kind` is
+    canal's word for what happens to it; `was`: its name before a RENAME."""
 
     kind: str
     table: TableId
@@ -149,10 +166,12 @@ class Named:
 
 
 def named(sql: bytes, schema: str, session: Session = PLAIN) -> list[Named] | None:
-    """The tables that a statement defines anew, or empties, in its order; `schema` is the session's. Empty for what does neither; None
-    where it is not understood."""
+    """The tables that a statement defines anew, or empties, in its order; `schema` is the
+    session's. Empty for what does neither; None where it is not understood."""
     try:
-        return _Naming(tokens(sql.decode("utf-8" if session.is_exact else "ascii"), session), schema, session).names()
+        return _Naming(
+            tokens(sql.decode("utf-8" if session.is_exact else "ascii"), session), schema, session
+        ).names()
     except (UnicodeDecodeError, NoTokens, _NotUnderstood):
         return None
 
@@ -166,7 +185,9 @@ def folded(change: Change) -> Change:
     if isinstance(change, Renamed):
         return Renamed(lower(change.table), lower(change.to))
     if isinstance(change, Created):
-        return replace(change, table=lower(change.table), like=lower(change.like) if change.like else None)
+        return replace(
+            change, table=lower(change.table), like=lower(change.like) if change.like else None
+        )
     if isinstance(change, Altered | Dropped):
         return replace(change, table=lower(change.table))
     if isinstance(change, Unread):
@@ -197,7 +218,8 @@ class _Reader:
         return self._tokens[self._at].kind if self._at < len(self._tokens) else None
 
     def word(self, ahead: int = 0) -> str:
-        """The keyword, sign or number that comes, in upper case; empty at the end, a blank for quoted names and for strings."""
+        """The keyword, sign or number that comes, in upper case; empty at the end, a blank for
+        quoted names and for strings."""
         if self._at + ahead >= len(self._tokens):
             return ""
         token = self._tokens[self._at + ahead]
@@ -330,7 +352,16 @@ class _Statement(_Reader):
             self.take()
         if not self.skip("TABLE"):
             if self.skip("DATABASE") or self.skip("SCHEMA"):
-                is_named = self.word() not in ("DEFAULT", "CHARACTER", "CHARSET", "CHAR", "COLLATE", "COMMENT", "ENCRYPTION", "READ")
+                is_named = self.word() not in (
+                    "DEFAULT",
+                    "CHARACTER",
+                    "CHARSET",
+                    "CHAR",
+                    "COLLATE",
+                    "COMMENT",
+                    "ENCRYPTION",
+                    "READ",
+                )
                 return [SchemaAltered(self.name() if is_named else self._schema)]
             if self.word() in _OTHER_OBJECTS:
                 return []
@@ -341,7 +372,14 @@ class _Statement(_Reader):
         parts = _parts(self.rest())
         renames = [part for part in parts if _is_rename(part)]
         found: list[Change] = []
-        actions = self._understood(lambda: [action for part in parts if not _is_rename(part) for action in self._alter_actions(part)])
+        actions = self._understood(
+            lambda: [
+                action
+                for part in parts
+                if not _is_rename(part)
+                for action in self._alter_actions(part)
+            ]
+        )
         if actions is None or not all(isinstance(action, AddIndex) for action in actions):
             found.append(Altered(table, actions))
         for part in renames:
@@ -385,7 +423,12 @@ class _Statement(_Reader):
         table = self._table()
         if not is_unique:
             return []
-        return [Altered(table, None if if_missing else self._understood(lambda: [self._created_unique(index)]))]
+        return [
+            Altered(
+                table,
+                None if if_missing else self._understood(lambda: [self._created_unique(index)]),
+            )
+        ]
 
     def _created_unique(self, index: str) -> Action:
         return AddUnique(*_unique(index, self.parentheses()))
@@ -393,7 +436,11 @@ class _Statement(_Reader):
     def _create_table(self, is_temporary: bool) -> list[Change]:
         if_missing = self.skip("IF", "NOT", "EXISTS") and not self._session.is_change
         table = self._table()
-        inside = _Statement(self.parentheses(), self._schema, self._session) if self.word(1) == "LIKE" else self
+        inside = (
+            _Statement(self.parentheses(), self._schema, self._session)
+            if self.word(1) == "LIKE"
+            else self
+        )
         if inside.skip("LIKE"):
             like = inside._table()
             inside.end()
@@ -404,10 +451,29 @@ class _Statement(_Reader):
         """Which is a table of one row in the binlog."""
         if_missing = self.skip("IF", "NOT", "EXISTS") and not self._session.is_change
         sequence = self._table()
-        type_ = _Action(self._tokens[self._at + 1 :], self._session)._type()[0] if self.word() == "AS" else "bigint"
-        own = {"cache_size": "bigint unsigned", "cycle_option": "tinyint unsigned", "cycle_count": "bigint"}
-        columns = (TableColumn(name, own.get(name, type_), "", is_nullable=False) for name in SEQUENCE_COLUMNS)
-        return [Created(sequence, tuple(AddColumn(ColumnText(column, None)) for column in columns), None, if_missing, is_temporary)]
+        type_ = (
+            _Action(self._tokens[self._at + 1 :], self._session)._type()[0]
+            if self.word() == "AS"
+            else "bigint"
+        )
+        own = {
+            "cache_size": "bigint unsigned",
+            "cycle_option": "tinyint unsigned",
+            "cycle_count": "bigint",
+        }
+        columns = (
+            TableColumn(name, own.get(name, type_), "", is_nullable=False)
+            for name in SEQUENCE_COLUMNS
+        )
+        return [
+            Created(
+                sequence,
+                tuple(AddColumn(ColumnText(column, None)) for column in columns),
+                None,
+                if_missing,
+                is_temporary,
+            )
+        ]
 
     def _definition(self) -> list[Action]:
         found: list[Action] = []
@@ -469,12 +535,24 @@ class _Naming(_Statement):
             return []
         self.take()
         if verb == "RENAME":
-            return [Named("RENAME", change.to, change.table) for change in self._rename() if isinstance(change, Renamed)]
+            return [
+                Named("RENAME", change.to, change.table)
+                for change in self._rename()
+                if isinstance(change, Renamed)
+            ]
         if verb == "TRUNCATE":
             return self._truncated()
         self.skip("OR", "REPLACE")
         is_temporary = self.skip("TEMPORARY")
-        while self.word() in ("ONLINE", "OFFLINE", "IGNORE", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR"):
+        while self.word() in (
+            "ONLINE",
+            "OFFLINE",
+            "IGNORE",
+            "UNIQUE",
+            "FULLTEXT",
+            "SPATIAL",
+            "VECTOR",
+        ):
             self.take()
         if self.skip("TABLE") or self.skip("TABLES"):
             self.skip("IF", "NOT", "EXISTS") or self.skip("IF", "EXISTS")
@@ -483,8 +561,13 @@ class _Naming(_Statement):
                 return self._altered(tables[0])
             while verb == "DROP" and self.skip(","):
                 tables.append(self._table())
-            return [Named("CREATE" if verb == "CREATE" else "ERASE", table, None, is_temporary) for table in tables]
-        return self._indexed("CINDEX" if verb == "CREATE" else "DINDEX") if self.skip("INDEX") else []
+            return [
+                Named("CREATE" if verb == "CREATE" else "ERASE", table, None, is_temporary)
+                for table in tables
+            ]
+        return (
+            self._indexed("CINDEX" if verb == "CREATE" else "DINDEX") if self.skip("INDEX") else []
+        )
 
     def _truncated(self) -> list[Named]:
         self.skip("TABLE")
@@ -535,7 +618,8 @@ def _unique(name: str, tokens: Sequence[Token]) -> tuple[UniqueKey, tuple[int, .
     return UniqueKey(name, tuple(columns)), tuple(prefixes)
 
 
-# What may follow a column's type and says nothing of its values' form: words, and how many names or values follow each.
+# What may follow a column's type and says nothing of its values' form: words, and how many names or
+# values follow each.
 _ATTRIBUTES = {
     ("COMMENT",): 1,
     ("VIRTUAL",): 0,
@@ -557,20 +641,40 @@ _ATTRIBUTES = {
 }
 # Table options and ALTER actions that leave columns and keys as they are, by their first word.
 _OPTIONS = _set(
-    "ENGINE AUTO_INCREMENT COMMENT ROW_FORMAT KEY_BLOCK_SIZE ALGORITHM LOCK AVG_ROW_LENGTH CHECKSUM TABLE_CHECKSUM DELAY_KEY_WRITE"
-    " INSERT_METHOD MAX_ROWS MIN_ROWS PACK_KEYS STATS_AUTO_RECALC STATS_PERSISTENT STATS_SAMPLE_PAGES COMPRESSION ENCRYPTION CONNECTION"
-    " PAGE_CHECKSUM TRANSACTIONAL AUTOEXTEND_SIZE ENCRYPTED ENCRYPTION_KEY_ID PAGE_COMPRESSED PAGE_COMPRESSION_LEVEL ENGINE_ATTRIBUTE"
+    "ENGINE AUTO_INCREMENT COMMENT ROW_FORMAT KEY_BLOCK_SIZE ALGORITHM LOCK AVG_ROW_LENGTH "
+    "CHECKSUM TABLE_CHECKSUM DELAY_KEY_WRITE"
+    " INSERT_METHOD MAX_ROWS MIN_ROWS PACK_KEYS STATS_AUTO_RECALC STATS_PERSISTENT "
+    "STATS_SAMPLE_PAGES COMPRESSION ENCRYPTION CONNECTION"
+    " PAGE_CHECKSUM TRANSACTIONAL AUTOEXTEND_SIZE ENCRYPTED ENCRYPTION_KEY_ID PAGE_COMPRESSED "
+    "PAGE_COMPRESSION_LEVEL ENGINE_ATTRIBUTE"
     " SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE TABLESPACE STORAGE IETF_QUOTES PASSWORD TYPE"
 )
 _HARMLESS_ACTIONS = _set(
-    "ENABLE DISABLE FORCE WITH WITHOUT ORDER PARTITION REMOVE REORGANIZE COALESCE TRUNCATE ANALYZE CHECK OPTIMIZE REBUILD REPAIR DISCARD"
+    "ENABLE DISABLE FORCE WITH WITHOUT ORDER PARTITION REMOVE REORGANIZE COALESCE TRUNCATE "
+    "ANALYZE CHECK OPTIMIZE REBUILD REPAIR DISCARD"
     " IMPORT NOWAIT WAIT SECONDARY_LOAD SECONDARY_UNLOAD EXCHANGE"
 )
-_GEOMETRIES = "geometry point linestring polygon multipoint multilinestring multipolygon geometrycollection geomcollection"
+_GEOMETRIES = (
+    "geometry point linestring polygon multipoint multilinestring multipolygon "
+    "geometrycollection geomcollection"
+)
 _TYPES = {
-    **{name: name for name in _set("tinyint smallint mediumint int bigint float double decimal bit year date time datetime timestamp")},
-    **{name: name for name in _set("char binary varchar varbinary enum set json uuid inet4 inet6 vector")},
-    **{prefix + kind: prefix + kind for prefix in ("tiny", "", "medium", "long") for kind in ("text", "blob")},
+    **{
+        name: name
+        for name in _set(
+            "tinyint smallint mediumint int bigint float double decimal bit year date time "
+            "datetime timestamp"
+        )
+    },
+    **{
+        name: name
+        for name in _set("char binary varchar varbinary enum set json uuid inet4 inet6 vector")
+    },
+    **{
+        prefix + kind: prefix + kind
+        for prefix in ("tiny", "", "medium", "long")
+        for kind in ("text", "blob")
+    },
     **{name: name for name in _set(_GEOMETRIES)},
     "integer": "int",
     "int1": "tinyint",
@@ -677,7 +781,9 @@ class _Action(_Reader):
 
     def _alter_part(self) -> list[Action]:
         """A default, or the visibility of a column or an index: nothing that rows show."""
-        self.skip("COLUMN") or self.skip("INDEX") or self.skip("KEY") or self.skip("CHECK") or self.skip("CONSTRAINT")
+        self.skip("COLUMN") or self.skip("INDEX") or self.skip("KEY") or self.skip(
+            "CHECK"
+        ) or self.skip("CONSTRAINT")
         self._skip_if("EXISTS")
         self.column_name()
         if self.word() not in ("SET", "DROP", "INVISIBLE", "VISIBLE", "NOT", "IGNORED", "ENFORCED"):
@@ -699,7 +805,8 @@ class _Action(_Reader):
             return []
         kind = (
             self.word()
-            if self.word() in ("INDEX", "KEY", "CONSTRAINT", "COLUMN") and self.word(1) not in ("", "RESTRICT", "CASCADE")
+            if self.word() in ("INDEX", "KEY", "CONSTRAINT", "COLUMN")
+            and self.word(1) not in ("", "RESTRICT", "CASCADE")
             else ""
         )
         if kind:
@@ -723,7 +830,8 @@ class _Action(_Reader):
         if self.skip("FOREIGN", "KEY"):
             return [self._index(name)]
         if self.word() in ("INDEX", "KEY") or (
-            self.word() in ("FULLTEXT", "SPATIAL", "VECTOR") and self.word(1) in ("INDEX", "KEY", " ", "(")
+            self.word() in ("FULLTEXT", "SPATIAL", "VECTOR")
+            and self.word(1) in ("INDEX", "KEY", " ", "(")
         ):
             self.skip("FULLTEXT") or self.skip("SPATIAL") or self.skip("VECTOR")
             self.skip("INDEX") or self.skip("KEY")
@@ -738,12 +846,15 @@ class _Action(_Reader):
         return None
 
     def _index(self, constraint: str = "") -> Action:
-        """One that is not unique: only the names matter that it may have, as no other index has them then."""
+        """One that is not unique: only the names matter that it may have, as no other index has
+        them then."""
         self._skip_if("NOT", "EXISTS")
         names = [constraint] * bool(constraint)
         if self.word() not in ("(", "USING", "TYPE"):
             names.append(self.name())
-        names += [token.text for token in self.rest() if token.kind in (Kind.WORD, Kind.NAME)][: not names]
+        names += [token.text for token in self.rest() if token.kind in (Kind.WORD, Kind.NAME)][
+            : not names
+        ]
         return AddIndex(tuple(names))
 
     def _unique(self, name: str) -> Action:
@@ -756,10 +867,20 @@ class _Action(_Reader):
             self.take()
         unique = AddUnique(*_unique(name, self.parentheses()))
         while not self.is_done():
-            if self.skip("USING") or self.skip("COMMENT") or self.skip("KEY_BLOCK_SIZE") or self.skip("ENGINE_ATTRIBUTE"):
+            if (
+                self.skip("USING")
+                or self.skip("COMMENT")
+                or self.skip("KEY_BLOCK_SIZE")
+                or self.skip("ENGINE_ATTRIBUTE")
+            ):
                 self.skip("=")
                 self.take()
-            elif not (self.skip("VISIBLE") or self.skip("INVISIBLE") or self.skip("IGNORED") or self.skip("NOT", "IGNORED")):
+            elif not (
+                self.skip("VISIBLE")
+                or self.skip("INVISIBLE")
+                or self.skip("IGNORED")
+                or self.skip("NOT", "IGNORED")
+            ):
                 raise _NotUnderstood
         return unique
 
@@ -799,12 +920,17 @@ class _Action(_Reader):
                 self.take()
                 self.skip("=")
                 self.take()
-            elif self._session.is_mariadb and self.kind() in (Kind.WORD, Kind.NAME) and self.word(1) == "=":
+            elif (
+                self._session.is_mariadb
+                and self.kind() in (Kind.WORD, Kind.NAME)
+                and self.word(1) == "="
+            ):
                 self.take()  # an engine's own
                 self.take()
                 self.take()
             else:
-                raise _NotUnderstood  # also CREATE TABLE ... SELECT, whose columns the text does not tell
+                # also CREATE TABLE ... SELECT, whose columns the text does not tell
+                raise _NotUnderstood
         return found
 
     def _charset(self) -> str:
@@ -840,7 +966,11 @@ class _Action(_Reader):
         name = self.column_name()
         is_serial = self.word() == "SERIAL"
         type_, charset = self._type()
-        is_nullable, place, unique = None if not is_serial else False, None, "UNIQUE" if is_serial else ""
+        is_nullable, place, unique = (
+            None if not is_serial else False,
+            None,
+            "UNIQUE" if is_serial else "",
+        )
         is_text, is_generated = charset is None, False
         while not self.is_done():
             if self.skip("NOT", "NULL") or self.skip("AUTO_INCREMENT"):
@@ -887,7 +1017,12 @@ class _Action(_Reader):
                 self._attribute()
         if is_nullable is None:
             is_nullable = self._is_nullable(type_, is_generated=is_generated)
-        return ColumnText(TableColumn(name, type_, charset or "", is_nullable and unique != PRIMARY), charset, place, unique)
+        return ColumnText(
+            TableColumn(name, type_, charset or "", is_nullable and unique != PRIMARY),
+            charset,
+            place,
+            unique,
+        )
 
     def _is_nullable(self, type_: str, *, is_generated: bool) -> bool:
         """Of a column that does not say it."""
@@ -904,8 +1039,12 @@ class _Action(_Reader):
         while True:
             if self.skip("MATCH"):
                 self.take()
-            elif self.skip("ON", "DELETE") or (self.word(2) in ("RESTRICT", "CASCADE", "SET", "NO") and self.skip("ON", "UPDATE")):
-                self.skip("RESTRICT") or self.skip("CASCADE") or self.skip("NO", "ACTION") or self.skip("SET", "NULL")
+            elif self.skip("ON", "DELETE") or (
+                self.word(2) in ("RESTRICT", "CASCADE", "SET", "NO") and self.skip("ON", "UPDATE")
+            ):
+                self.skip("RESTRICT") or self.skip("CASCADE") or self.skip(
+                    "NO", "ACTION"
+                ) or self.skip("SET", "NULL")
                 self.skip("SET", "DEFAULT")
             else:
                 return
@@ -917,14 +1056,19 @@ class _Action(_Reader):
                 for _ in range(values):
                     self.take()
                 return
-        if self._session.is_mariadb and self.kind() in (Kind.WORD, Kind.NAME) and self.word(1) == "=":
+        if (
+            self._session.is_mariadb
+            and self.kind() in (Kind.WORD, Kind.NAME)
+            and self.word(1) == "="
+        ):
             for _ in range(3):  # an engine's own
                 self.take()
             return
         raise _NotUnderstood
 
     def _value(self) -> None:
-        """A default: a literal with its sign or introducer, an expression in parentheses, or a function."""
+        """A default: a literal with its sign or introducer, an expression in parentheses, or a
+        function."""
         if self.word() == "(":
             self.parentheses()
             return
@@ -944,7 +1088,8 @@ class _Action(_Reader):
                 self.parentheses()
 
     def _type(self) -> tuple[str, str | None]:
-        """information_schema's column_type as far as rows need it, and the character set that the type itself names."""
+        """information_schema's column_type as far as rows need it, and the character set that
+        the type itself names."""
         if self.skip("MARIADB_SCHEMA", "."):
             return self._type_named(self._word(), {})
         oracle = _ORACLE_TYPES if self._session.has(ORACLE) else {}
@@ -964,14 +1109,22 @@ class _Action(_Reader):
         if word == "long":
             if self.skip("VARBINARY"):
                 return "mediumblob", charset
-            if self.skip("VARCHAR") or self.skip("VARCHARACTER") or self.skip("CHAR", "VARYING") or self.skip("CHARACTER", "VARYING"):
+            if (
+                self.skip("VARCHAR")
+                or self.skip("VARCHARACTER")
+                or self.skip("CHAR", "VARYING")
+                or self.skip("CHARACTER", "VARYING")
+            ):
                 return "mediumtext", charset
             return "mediumtext", charset
         name = others.get(word) if (word, self.word()) != ("blob", "(") else None
         name = name or _TYPES.get(word)
         if name is None:
             raise _NotUnderstood
-        if name == "char" and (self.skip("VARYING") or (charset and (self.skip("VARCHAR") or self.skip("VARCHARACTER")))):
+        if name == "char" and (
+            self.skip("VARYING")
+            or (charset and (self.skip("VARCHAR") or self.skip("VARCHARACTER")))
+        ):
             name = "varchar"
         if name == "json":
             return ("longtext", "utf8mb4") if self._session.is_mariadb else (name, None)
@@ -1000,7 +1153,9 @@ class _Action(_Reader):
             name, size = "double", ""
         if name == "decimal":
             size = size or "10"
-            size = ("10" + size[1:] if re.fullmatch(r"0(,\d+)?", size) else size) + ("" if "," in size else ",0")
+            size = ("10" + size[1:] if re.fullmatch(r"0(,\d+)?", size) else size) + (
+                "" if "," in size else ",0"
+            )
         type_ = f"{name}({size})" if size else name
         while self.word() in ("UNSIGNED", "ZEROFILL", "SIGNED"):
             if self.take().text.upper() != "SIGNED" and not type_.endswith("unsigned"):
@@ -1021,7 +1176,13 @@ class _Action(_Reader):
 
 def _escaped(label: str) -> str:
     """As the servers print it in column_type."""
-    for character, text in (("\\", "\\\\"), ("\0", "\\0"), ("\n", "\\n"), ("\r", "\\r"), ("'", "''")):
+    for character, text in (
+        ("\\", "\\\\"),
+        ("\0", "\\0"),
+        ("\n", "\\n"),
+        ("\r", "\\r"),
+        ("'", "''"),
+    ):
         label = label.replace(character, text)
     return label
 

@@ -1,4 +1,5 @@
-"""What DDL makes of tables, by what they were before it: of those that a task reads, and of those that may come to it by a RENAME. Pure."""
+"""What DDL makes of tables, by what they were before it: of those that a task reads, and of
+those that may come to it by a RENAME. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +7,15 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.ddl.statements import Altered, Change, Created, Dropped, Renamed, SchemaAltered, SchemaDropped
+from cdcbus.producer.ddl.statements import (
+    Altered,
+    Change,
+    Created,
+    Dropped,
+    Renamed,
+    SchemaAltered,
+    SchemaDropped,
+)
 from cdcbus.producer.ddl.table_schema import TableSchema, apply
 
 
@@ -27,33 +36,58 @@ def made(
     known: Callable[[TableId], TableSchema | None],
     charset: Callable[[str], str],
 ) -> dict[TableId, State | None]:
-    """The tables that a change makes other ones, as they are after it; None for what comes of a table that is not known yet.
+    """The tables that a change makes other ones, as they are after it; None for what comes of a
+    table that is not known yet.
 
-    `before`: as they were, None where that is not known yet; `there`: those that `before` knows; `known`: what else is known of a table
-    after the change; `charset`: what a schema gives its new tables, empty where that is not known. A table that is only made if it is
-    missing counts as missing."""
+    `before`: as they were, None where that is not known yet; `there`: those that `before` knows;
+    `known`: what else is known of a table after the change; `charset`: what a schema gives its
+    new tables, empty where that is not known. A table that is only made if it is missing counts
+    as missing."""
     if isinstance(change, Renamed):
         state = before(change.table)
-        state = known(change.to) or (state and Missing.UNKNOWN) if not isinstance(state, TableSchema) else state
+        state = (
+            known(change.to) or (state and Missing.UNKNOWN)
+            if not isinstance(state, TableSchema)
+            else state
+        )
         return {change.table: Missing.DROPPED, change.to: state}
     if isinstance(change, Dropped):
         return {change.table: Missing.DROPPED}
     if isinstance(change, Created) and change.like is not None:
         like = before(change.like)
-        return {change.table: like if isinstance(like, TableSchema) else known(change.table) or (like and Missing.UNKNOWN)}
+        return {
+            change.table: like
+            if isinstance(like, TableSchema)
+            else known(change.table) or (like and Missing.UNKNOWN)
+        }
     if isinstance(change, Created | Altered):
         return {change.table: known(change.table) or _by_its_text(change, before, charset)}
     if isinstance(change, SchemaAltered):
         return {}
-    changed = [table for table in there if touches(change, table) and before(table) not in (None, Missing.DROPPED)]
+    changed = [
+        table
+        for table in there
+        if touches(change, table) and before(table) not in (None, Missing.DROPPED)
+    ]
     is_dropped = isinstance(change, SchemaDropped)
-    return {table: Missing.DROPPED if is_dropped else known(table) or Missing.UNKNOWN for table in changed}
+    return {
+        table: Missing.DROPPED if is_dropped else known(table) or Missing.UNKNOWN
+        for table in changed
+    }
 
 
-def _by_its_text(change: Created | Altered, before: Callable[[TableId], State | None], charset: Callable[[str], str]) -> State | None:
+def _by_its_text(
+    change: Created | Altered,
+    before: Callable[[TableId], State | None],
+    charset: Callable[[str], str],
+) -> State | None:
     if change.actions is None:
         return Missing.UNKNOWN
-    base = before(change.table) if isinstance(change, Altered) else TableSchema((), (), charset(change.table.schema))
+    base = (
+        before(change.table)
+        if isinstance(change, Altered)
+        else TableSchema((), (), charset(change.table.schema))
+    )
     if isinstance(base, TableSchema):
         return apply(base, change.actions) or Missing.UNKNOWN
     return base and Missing.UNKNOWN

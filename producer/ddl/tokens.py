@@ -1,6 +1,8 @@
-"""SQL text to tokens, as the server that ran it read them: by its session's sql_mode, its version and its kind. Pure.
+"""SQL text to tokens, as the server that ran it read them: by its session's sql_mode, its version
+and its kind. Pure.
 
-Rules: `sql_lex.cc` and `sql/lex.h` of MySQL and MariaDB. All comments are gone, and the marks around executable ones that the server ran.
+Rules: `sql_lex.cc` and `sql/lex.h` of MySQL and MariaDB. All comments are gone, and the marks
+around executable ones that the server ran.
 """
 
 from __future__ import annotations
@@ -12,15 +14,23 @@ from enum import Enum, auto
 
 from cdcbus.producer.decoding.charsets import NAMES as CHARSETS
 
-REAL_AS_FLOAT, ANSI_QUOTES, ORACLE, MAXDB, NO_BACKSLASH_ESCAPES = 1, 1 << 2, 1 << 9, 1 << 12, 1 << 20
+REAL_AS_FLOAT, ANSI_QUOTES, ORACLE, MAXDB, NO_BACKSLASH_ESCAPES = (
+    1,
+    1 << 2,
+    1 << 9,
+    1 << 12,
+    1 << 20,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """How a statement was read. `literals`: the character set of its strings, empty where it is not known; `version`: of the server,
-    as executable comments have it (80400); `is_exact`: its text is known to the last character; `is_change`: the server says that it
-    changed something, so that what it was to make IF NOT EXISTS was not there; `explicit_timestamps`: whether a TIMESTAMP may be NULL
-    where nothing is said (explicit_defaults_for_timestamp), None where that is not known."""
+    """How a statement was read. `literals`: the character set of its strings, empty where it is
+    not known; `version`: of the server, as executable comments have it (80400); `is_exact`: its
+    text is known to the last character; `is_change`: the server says that it changed something,
+    so that what it was to make IF NOT EXISTS was not there; `explicit_timestamps`: whether a
+    TIMESTAMP may be NULL where nothing is said (explicit_defaults_for_timestamp), None where
+    that is not known."""
 
     sql_mode: int = 0
     literals: str = "utf8mb4"
@@ -31,7 +41,8 @@ class Session:
     explicit_timestamps: bool | None = True
 
     def has(self, mode: int) -> bool:
-        """Whether the sql_mode has this bit, which only MariaDB may mean by it: MySQL has given up ORACLE and MAXDB."""
+        """Whether the sql_mode has this bit, which only MariaDB may mean by it: MySQL has given
+        up ORACLE and MAXDB."""
         return bool(self.sql_mode & mode) and (self.is_mariadb or mode not in (ORACLE, MAXDB))
 
 
@@ -39,7 +50,8 @@ PLAIN = Session()
 
 
 class Kind(Enum):
-    """A bare word, a quoted name, a string, a number (also x'..' and b'..'), what says a string's character set, any other sign."""
+    """A bare word, a quoted name, a string, a number (also x'..' and b'..'), what says a
+    string's character set, any other sign."""
 
     WORD = auto()
     NAME = auto()
@@ -67,7 +79,16 @@ _WORD = re.compile(r"[0-9A-Za-z$_\x80-\uffff]+")
 _NUMBER = re.compile(r"\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+")
 _BITS = re.compile(r"[xX]'[0-9A-Fa-f]*'|[bB]'[01]*'")
 _NUMBER_WORD = re.compile(r"\d+|0x[0-9A-Fa-f]+|0b[01]+")
-_ESCAPES = {"0": "\0", "b": "\b", "t": "\t", "n": "\n", "r": "\r", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+_ESCAPES = {
+    "0": "\0",
+    "b": "\b",
+    "t": "\t",
+    "n": "\n",
+    "r": "\r",
+    "Z": "\x1a",
+    "%": "\\%",
+    "_": "\\_",
+}
 
 
 def tokens(text: str, session: Session) -> list[Token]:
@@ -121,26 +142,36 @@ def _token(text: str, at: int, session: Session, last: Token) -> tuple[Token, in
     character = text[at]
     if character in "'\"`":
         is_name = character == "`" or (character == '"' and session.has(ANSI_QUOTES))
-        value, end = _quoted(text, at, has_escapes=not is_name and not session.has(NO_BACKSLASH_ESCAPES))
+        value, end = _quoted(
+            text, at, has_escapes=not is_name and not session.has(NO_BACKSLASH_ESCAPES)
+        )
         return Token(Kind.NAME if is_name else Kind.STRING, value), end
     if found := _BITS.match(text, at):
         return Token(Kind.NUMBER, found[0]), found.end()
     follows_name = last.kind in (Kind.WORD, Kind.NAME) or last.text == "."
     if not follows_name or character != ".":
         found = _NUMBER.match(text, at)
-        if found and (last.text != "." or last.kind is not Kind.SIGN) and not _WORD.match(text, found.end()):
+        if (
+            found
+            and (last.text != "." or last.kind is not Kind.SIGN)
+            and not _WORD.match(text, found.end())
+        ):
             return Token(Kind.NUMBER, found[0]), found.end()
     if found := _WORD.match(text, at):
         if "\xa0" in found[0]:  # a blank in some character sets, a letter in others
             raise NoTokens
-        return Token(_kind_of_word(found[0], text[found.end() : found.end() + 1]), found[0]), found.end()
+        return Token(
+            _kind_of_word(found[0], text[found.end() : found.end() + 1]), found[0]
+        ), found.end()
     return Token(Kind.SIGN, character), at + 1
 
 
 def _kind_of_word(word: str, following: str) -> Kind:
     if _NUMBER_WORD.fullmatch(word):
         return Kind.NUMBER
-    if (word in ("N", "n") and following == "'") or (word[0] == "_" and word[1:].lower() in CHARSETS):
+    if (word in ("N", "n") and following == "'") or (
+        word[0] == "_" and word[1:].lower() in CHARSETS
+    ):
         return Kind.INTRODUCER
     return Kind.WORD
 

@@ -1,6 +1,8 @@
-"""The servers' character sets as text: Python's codecs where they agree with the server, its own tables where they do not.
+"""The servers' character sets as text: Python's codecs where they agree with the server, its own
+tables where they do not.
 
-What a byte is has been asked of the servers: tests/integration/producer/decoding/test_charsets.py asks them again for every character.
+What a byte is has been asked of the servers: tests/integration/producer/decoding/test_charsets.py
+asks them again for every character.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ _CODECS = {
 _ASCII = bytes(range(0x80)).decode()
 _CONTROLS = bytes(range(0x80, 0xA0)).decode("latin-1")
 
-# Sets of one byte per character that no codec has: the character of each byte; U+FFFE says that it has none.
+# Sets of one byte per character that no codec has: the character of each byte; U+FFFE says that it
+# has none.
 _NONE = "\ufffe"
 _DEC8 = (
     "\xa0¡¢£\ufffe¥\ufffe§¤©ª«\ufffe\ufffe\ufffe\ufffe°±²³\ufffeµ¶·\ufffe¹º»¼½\ufffe¿"
@@ -66,9 +69,7 @@ _GEOSTD8 = (
     "აბგდევზჱთიკლმნჲოპჟრსტჳუფქღყშჩცძწ"
     "ჭხჴჯჰჵ\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe№\ufffe\ufffe"
 )
-_KEYBCS2 = (
-    "ČüéďäĎŤčěĚĹÍľĺÄÁÉžŽôöÓůÚýÖÜŠĽÝŘťáíóúňŇŮÔšřŕŔ¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\xa0"
-)
+_KEYBCS2 = "ČüéďäĎŤčěĚĹÍľĺÄÁÉžŽôöÓůÚýÖÜŠĽÝŘťáíóúňŇŮÔšřŕŔ¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\xa0"
 _TABLES = {
     "armscii8": _ASCII + _CONTROLS + _ARMSCII8,
     "dec8": _ASCII + _CONTROLS + _DEC8,
@@ -76,7 +77,10 @@ _TABLES = {
     "hp8": _ASCII + _CONTROLS + _HP8,
     "keybcs2": _ASCII + _KEYBCS2,
     # cp1252, with its five unassigned bytes as control characters
-    "latin1": "".join(bytes((byte,)).decode("latin-1" if byte in b"\x81\x8d\x8f\x90\x9d" else "cp1252") for byte in range(256)),
+    "latin1": "".join(
+        bytes((byte,)).decode("latin-1" if byte in b"\x81\x8d\x8f\x90\x9d" else "cp1252")
+        for byte in range(256)
+    ),
     "swe7": _ASCII.translate(str.maketrans("@[\\]^`{|}~\x7f", "ÉÄÖÅÜéäöåü\ufffe")),
 }
 
@@ -93,7 +97,8 @@ _SERVER_CHARACTERS = {
     "ujis": str.maketrans("＼", "\\"),
 }
 
-# Rows of EUC-JP that the servers have beyond the codec, 94 characters in each: NEC's, and the two of IBM, which begin late.
+# Rows of EUC-JP that the servers have beyond the codec, 94 characters in each: NEC's, and the two
+# of IBM, which begin late.
 _NEC_ROW = (
     "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳ⅠⅡⅢⅣⅤⅥⅦⅧⅨⅩ\ufffe"
     "㍉㌔㌢㍍㌘㌧㌃㌶㍑㍗㌍㌦㌣㌫㍊㌻㎜㎝㎞㎎㎏㏄㎡\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe㍻〝〟№㏍℡㊤㊥㊦㊧㊨㈱㈲㈹㍾㍽㍼≒≡∫∮∑√⊥∠∟⊿∵∩∪\ufffe\ufffe"
@@ -107,18 +112,28 @@ _IBM_ROWS = (
 def _rows(first: bytes, characters: str) -> dict[bytes, str]:
     """The characters by their bytes, from the row `first` on."""
     *lead, row = first
-    return {bytes((*lead, row + i // 94, 0xA1 + i % 94)): character for i, character in enumerate(characters) if character != _NONE}
+    return {
+        bytes((*lead, row + i // 94, 0xA1 + i % 94)): character
+        for i, character in enumerate(characters)
+        if character != _NONE
+    }
 
 
-_USER_DEFINED = _rows(b"\xf5", "".join(map(chr, range(0xE000, 0xE3AC)))) | _rows(b"\x8f\xf5", "".join(map(chr, range(0xE3AC, 0xE758))))
+_USER_DEFINED = _rows(b"\xf5", "".join(map(chr, range(0xE000, 0xE3AC)))) | _rows(
+    b"\x8f\xf5", "".join(map(chr, range(0xE3AC, 0xE758)))
+)
 _BEYOND_THE_CODEC = {
     "ujis": _USER_DEFINED,
-    "eucjpms": _USER_DEFINED | _rows(b"\xad", _NEC_ROW) | _rows(b"\x8f\xf3", _IBM_ROWS.rjust(2 * 94, _NONE)),
+    "eucjpms": _USER_DEFINED
+    | _rows(b"\xad", _NEC_ROW)
+    | _rows(b"\x8f\xf3", _IBM_ROWS.rjust(2 * 94, _NONE)),
 }
-# The one character that the codec has, but not as eucjpms has it, while other bytes mean what it gives.
+# The one character that the codec has, but not as eucjpms has it, while other bytes mean what it
+# gives.
 _FULLWIDTH_TILDE = b"\x8f\xa2\xb7", b"\xa1\xc1"
 
-# How many bytes a character may take, where it is not one: turns a column's byte length into the length it was declared with.
+# How many bytes a character may take, where it is not one: turns a column's byte length into the
+# length it was declared with.
 BYTES_PER_CHARACTER = {
     "utf8mb4": 4,
     "utf8mb3": 3,
@@ -140,8 +155,9 @@ BYTES_PER_CHARACTER = {
 
 
 def decoder(charset: str, column: str) -> Callable[[bytes], str]:
-    """Bytes of a column to text, without ever failing: a byte that is no character shows as `\\xNN`; `binary` gives one character per byte.
-    Raises UnreadableEvent for a character set that this release does not know, naming the column."""
+    """Bytes of a column to text, without ever failing: a byte that is no character shows as
+    `\\xNN`; `binary` gives one character per byte. Raises UnreadableEvent for a character set
+    that this release does not know, naming the column."""
     if charset == "binary":
         return lambda raw: raw.decode("latin-1")
     table = _TABLES.get(charset)
@@ -149,10 +165,15 @@ def decoder(charset: str, column: str) -> Callable[[bytes], str]:
         return lambda raw: codecs.charmap_decode(raw, "backslashreplace", table)[0]
     codec = _CODECS.get(charset)
     if codec is None:
-        raise UnreadableEvent(f"column {column} has character set {charset or '(unknown)'}, which this release cannot decode")
+        raise UnreadableEvent(
+            f"column {column} has character set {charset or '(unknown)'}, which this release "
+            "cannot decode"
+        )
     characters = _SERVER_CHARACTERS.get(charset, {})
     if charset == "eucjpms":
-        return lambda raw: raw.replace(*_FULLWIDTH_TILDE).decode(codec, charset).translate(characters)
+        return lambda raw: (
+            raw.replace(*_FULLWIDTH_TILDE).decode(codec, charset).translate(characters)
+        )
     errors = charset if charset in _BEYOND_THE_CODEC else "backslashreplace"
     if characters:
         return lambda raw: raw.decode(codec, errors).translate(characters)
@@ -161,16 +182,18 @@ def decoder(charset: str, column: str) -> Callable[[bytes], str]:
 
 NAMES = {*_CODECS, *_TABLES, "binary"}
 _NO_SIGNS = {"swe7", "ucs2", "utf16", "utf16le", "utf32"}  # whose bytes below 0x80 are not ASCII's
-# Two bytes that the server takes for a backslash, which escapes nothing, as its bytes are not those of one.
+# Two bytes that the server takes for a backslash, which escapes nothing, as its bytes are not those
+# of one.
 _OTHER_BACKSLASH = {"sjis": b"\x81\x5f", "ujis": b"\xa1\xc0"}
 
 
-_NO_CHARACTERS = set("\uf8f0\uf8f1\uf8f2\uf8f3")  # what the codec of cp932 makes of bytes that are none
+# what the codec of cp932 makes of bytes that are none
+_NO_CHARACTERS = set("\uf8f0\uf8f1\uf8f2\uf8f3")
 
 
 def sql_text(charset: str, raw: bytes) -> str | None:
-    """The text of a statement that a client sent in a character set; None where it is not known to the last character. ASCII is the same
-    in all that clients may have, but for `swe7`."""
+    """The text of a statement that a client sent in a character set; None where it is not known
+    to the last character. ASCII is the same in all that clients may have, but for `swe7`."""
     if charset in _NO_SIGNS:
         return None
     if raw.isascii():
@@ -178,12 +201,14 @@ def sql_text(charset: str, raw: bytes) -> str | None:
     if charset not in NAMES or charset == "binary" or _OTHER_BACKSLASH.get(charset, b"\0") in raw:
         return None
     text = decoder(charset, "")(raw)
-    # What is no character was written with a backslash more; those that are second bytes of others are gone.
+    # What is no character was written with a backslash more; those that are second bytes of others
+    # are gone.
     return text if encoded(charset, text) == raw and not _NO_CHARACTERS & set(text) else None
 
 
 def encoded(charset: str, text: str) -> bytes | None:
-    """Text in a character set; None where that does not have all of its characters, as far as is known."""
+    """Text in a character set; None where that does not have all of its characters, as far as is
+    known."""
     if text.isascii() and charset not in _NO_SIGNS:
         return text.encode()
     if charset in ("utf8", "utf8mb3", "ucs2") and max(text, default="") > "\uffff":
@@ -193,7 +218,9 @@ def encoded(charset: str, text: str) -> bytes | None:
             return codecs.charmap_encode(text, "strict", codecs.charmap_build(table))[0]
         if charset not in _CODECS:
             return None
-        inverse = {own: other for other, own in _SERVER_CHARACTERS.get(charset, {}).items() if own >= 0x80}
+        inverse = {
+            own: other for other, own in _SERVER_CHARACTERS.get(charset, {}).items() if own >= 0x80
+        }
         raw = text.translate(inverse).encode(_CODECS[charset])
     except UnicodeEncodeError:
         return None
@@ -201,8 +228,9 @@ def encoded(charset: str, text: str) -> bytes | None:
 
 
 def stored(charset: str, text: str) -> str | None:
-    """Text as a server has it that converts it to a character set: `?` for each character that is not in it. None where that is not known
-    of all characters; tests/integration/producer/decoding/test_charsets.py asks the servers about each."""
+    """Text as a server has it that converts it to a character set: `?` for each character that
+    is not in it. None where that is not known of all characters;
+    tests/integration/producer/decoding/test_charsets.py asks the servers about each."""
     if text.isascii() and charset != "swe7":
         return text
     if charset not in NAMES or charset == "binary":
@@ -213,7 +241,9 @@ def stored(charset: str, text: str) -> str | None:
         except UnicodeEncodeError:
             return None
         return None if encoded(charset, text) is None or _NOT_HELD & set(text) else text
-    return "".join(character if encoded(charset, character) is not None else "?" for character in text)
+    return "".join(
+        character if encoded(charset, character) is not None else "?" for character in text
+    )
 
 
 _NOT_HELD = set("ˍ╴￣")  # by the servers' big5

@@ -1,7 +1,9 @@
-"""Binlog column values to text: one reader per column type, the plain reference of how a row image is decoded.
+"""Binlog column values to text: one reader per column type, the plain reference of how a row image
+is decoded.
 
-A reader takes a row image and the place where a value starts, and gives the text and the place after it. Layouts: MySQL Internals
-"Binary Log Event", `log_event.cc` and `my_time` of the servers. docs/values.md has the text of each type.
+A reader takes a row image and the place where a value starts, and gives the text and the place
+after it. Layouts: MySQL Internals "Binary Log Event", `log_event.cc` and `my_time` of the servers.
+docs/values.md has the text of each type.
 """
 
 from __future__ import annotations
@@ -31,9 +33,10 @@ BINARY = "binary"
 
 @dataclass(frozen=True, slots=True)
 class BinlogColumn:
-    """A column as the table map describes it: type code, its metadata bytes as a number pair, and what the optional metadata or the schema
-    adds. `charset` is the server's name (`binary` for bytes); `labels` those of ENUM or SET; `data_type` is information_schema's,
-    where the table map leaves the type open (`is_open`); or BOOL, where it is known."""
+    """A column as the table map describes it: type code, its metadata bytes as a number pair,
+    and what the optional metadata or the schema adds. `charset` is the server's name (`binary`
+    for bytes); `labels` those of ENUM or SET; `data_type` is information_schema's, where the
+    table map leaves the type open (`is_open`); or BOOL, where it is known."""
 
     name: str
     type: int
@@ -52,16 +55,24 @@ OWN_TYPES = {"uuid": 16, "inet6": 16, "inet4": 4}
 
 
 def is_open(column: BinlogColumn) -> bool:
-    """Whether a table map of MariaDB, also a full one, leaves the type open: its own types look like BINARY of their size, and times in
-    its old format do not say how many digits of a second they have."""
-    return column.type in OLD_TEMPORAL or (column.type == TYPE.STRING and column.charset == BINARY and column.meta[0] in OWN_TYPES.values())
+    """Whether a table map of MariaDB, also a full one, leaves the type open: its own types look
+    like BINARY of their size, and times in its old format do not say how many digits of a second
+    they have."""
+    return column.type in OLD_TEMPORAL or (
+        column.type == TYPE.STRING
+        and column.charset == BINARY
+        and column.meta[0] in OWN_TYPES.values()
+    )
 
 
 def reader(column: BinlogColumn) -> Reader:
-    """The reader for a column. Raises UnreadableEvent naming the column when its type is not supported."""
+    """The reader for a column. Raises UnreadableEvent naming the column when its type is not
+    supported."""
     make = _READERS.get(column.type)
     if make is None:
-        raise UnreadableEvent(f"column {column.name} has type {column.type}, which this release cannot decode")
+        raise UnreadableEvent(
+            f"column {column.name} has type {column.type}, which this release cannot decode"
+        )
     return make(column)
 
 
@@ -76,7 +87,10 @@ def _integer(signed: str, unsigned: str) -> Callable[[BinlogColumn], Reader]:
 
 def _int24(column: BinlogColumn) -> Reader:
     signed = not column.unsigned
-    return lambda image, at: (str(int.from_bytes(image[at : at + 3], "little", signed=signed)), at + 3)
+    return lambda image, at: (
+        str(int.from_bytes(image[at : at + 3], "little", signed=signed)),
+        at + 3,
+    )
 
 
 def _float(column: BinlogColumn) -> Reader:
@@ -88,8 +102,8 @@ _SMALLEST_NORMAL = 2.0**-126
 
 
 def _shortest_float(value: float) -> str:
-    """The shortest text that reads back as the same 4-byte float: nine digits always do. Six are never too many, but for numbers below the
-    smallest normal one."""
+    """The shortest text that reads back as the same 4-byte float: nine digits always do. Six are
+    never too many, but for numbers below the smallest normal one."""
     for digits in range(6 if abs(value) >= _SMALLEST_NORMAL else 1, 9):
         text = f"{value:.{digits}g}"
         if struct.pack("<f", float(text)) == struct.pack("<f", value):
@@ -130,7 +144,8 @@ def _fraction_bytes(digits: int) -> int:
 
 
 def fraction_text(raw: int, digits: int) -> str:
-    """`.` and exactly `digits` digits of a stored fraction (hundredths, ten-thousandths or millionths); empty for no digits."""
+    """`.` and exactly `digits` digits of a stored fraction (hundredths, ten-thousandths or
+    millionths); empty for no digits."""
     return "." + f"{raw:0{_fraction_bytes(digits) * 2}d}"[:digits] if digits else ""
 
 
@@ -143,7 +158,8 @@ def _time(column: BinlogColumn) -> Reader:
         packed = int.from_bytes(image[at : at + size], "big") - zero
         magnitude = abs(packed)
         clock = magnitude >> (8 * extra)
-        text = f"{clock >> 12 & 0x3FF:02d}:{clock >> 6 & 63:02d}:{clock & 63:02d}{fraction_text(magnitude & mask, digits)}"
+        fraction = fraction_text(magnitude & mask, digits)
+        text = f"{clock >> 12 & 0x3FF:02d}:{clock >> 6 & 63:02d}:{clock & 63:02d}{fraction}"
         return ("-" + text if packed < 0 else text), at + size
 
     return read
@@ -158,7 +174,10 @@ def _datetime(column: BinlogColumn) -> Reader:
         day, clock = packed >> 17, packed & 0x1FFFF
         year, month = divmod(day >> 5, 13)
         fraction = fraction_text(int.from_bytes(image[at + 5 : at + 5 + extra], "big"), digits)
-        text = f"{year:04d}-{month:02d}-{day & 31:02d} {clock >> 12:02d}:{clock >> 6 & 63:02d}:{clock & 63:02d}{fraction}"
+        text = (
+            f"{year:04d}-{month:02d}-{day & 31:02d} "
+            f"{clock >> 12:02d}:{clock >> 6 & 63:02d}:{clock & 63:02d}{fraction}"
+        )
         return text, at + 5 + extra
 
     return read
@@ -194,8 +213,10 @@ def _in_whole_seconds(make: Callable[[BinlogColumn], Reader]) -> Callable[[Binlo
     def checked(column: BinlogColumn) -> Reader:
         if column.meta[0]:
             raise UnreadableEvent(
-                f"column {column.name} has fractions of a second in MariaDB's old format (mysql56_temporal_format=OFF, or before 10.1), "
-                "which this release cannot decode; set that variable to ON and run ALTER TABLE ... FORCE on the table"
+                f"column {column.name} has fractions of a second in MariaDB's old format "
+                "(mysql56_temporal_format=OFF, or before 10.1), "
+                "which this release cannot decode; set that variable to ON and run ALTER TABLE "
+                "... FORCE on the table"
             )
         return make(column)
 
@@ -203,14 +224,19 @@ def _in_whole_seconds(make: Callable[[BinlogColumn], Reader]) -> Callable[[Binlo
 
 
 def _old_timestamp(column: BinlogColumn) -> Reader:
-    return lambda image, at: (timestamp_text(int.from_bytes(image[at : at + 4], "little"), ""), at + 4)
+    return lambda image, at: (
+        timestamp_text(int.from_bytes(image[at : at + 4], "little"), ""),
+        at + 4,
+    )
 
 
 def _old_time(column: BinlogColumn) -> Reader:
     def read(image: bytes, at: int) -> tuple[str, int]:
         value = int.from_bytes(image[at : at + 3], "little", signed=True)
         digits = abs(value)
-        return f"{'-' * (value < 0)}{digits // 10000:02d}:{digits // 100 % 100:02d}:{digits % 100:02d}", at + 3
+        sign = "-" * (value < 0)
+        hours, minutes, seconds = digits // 10000, digits // 100 % 100, digits % 100
+        return f"{sign}{hours:02d}:{minutes:02d}:{seconds:02d}", at + 3
 
     return read
 
@@ -218,7 +244,11 @@ def _old_time(column: BinlogColumn) -> Reader:
 def _old_datetime(column: BinlogColumn) -> Reader:
     def read(image: bytes, at: int) -> tuple[str, int]:
         digits = f"{int.from_bytes(image[at : at + 8], 'little'):014d}"
-        return f"{digits[:4]}-{digits[4:6]}-{digits[6:8]} {digits[8:10]}:{digits[10:12]}:{digits[12:]}", at + 8
+        return (
+            f"{digits[:4]}-{digits[4:6]}-{digits[6:8]} "
+            f"{digits[8:10]}:{digits[10:12]}:{digits[12:]}",
+            at + 8,
+        )
 
     return read
 
@@ -239,7 +269,8 @@ def _varchar(column: BinlogColumn) -> Reader:
 
 
 def _char(column: BinlogColumn) -> Reader:
-    """CHAR and BINARY; `meta` is (length in bytes, 0). The row leaves out what BINARY is padded with."""
+    """CHAR and BINARY; `meta` is (length in bytes, 0). The row leaves out what BINARY is padded
+    with."""
     size = column.meta[0]
     read = _text(column, 1 if size < 256 else 2)
     if column.charset != BINARY:
@@ -262,10 +293,15 @@ def _inet4_text(characters: str) -> str:
 
 
 def _inet6_text(characters: str) -> str:
-    """MariaDB's form: the first of the longest runs of zeros is `::`, a single zero too; IPv4-compatible and -mapped end in dots."""
+    """MariaDB's form: the first of the longest runs of zeros is `::`, a single zero too;
+    IPv4-compatible and -mapped end in dots."""
     raw = characters.encode("latin-1")
     words = [f"{raw[i] << 8 | raw[i + 1]:x}" for i in range(0, 16, 2)]
-    zeros = max(re.finditer(r"0+", "".join("0" if word == "0" else "1" for word in words)), key=lambda run: len(run[0]), default=None)
+    zeros = max(
+        re.finditer(r"0+", "".join("0" if word == "0" else "1" for word in words)),
+        key=lambda run: len(run[0]),
+        default=None,
+    )
     if zeros is None:
         return ":".join(words)
     start, end = zeros.span()
@@ -282,10 +318,13 @@ def _blob(column: BinlogColumn) -> Reader:
 
 
 def _compressed(column: BinlogColumn) -> Reader:
-    """MariaDB's COMPRESSED columns (`Field_longstr::compress`): nothing for the empty text, else a byte that says how, then the value.
-    That byte is 0 for a value as it is; 8 in its upper half is zlib, its lower half the size of the length that follows, with 8 for deflate
-    without zlib's header."""
-    length_bytes = column.meta[0] if column.type == BLOB_COMPRESSED else 1 if column.meta[0] < 256 else 2
+    """MariaDB's COMPRESSED columns (`Field_longstr::compress`): nothing for the empty text, else
+    a byte that says how, then the value. That byte is 0 for a value as it is; 8 in its upper
+    half is zlib, its lower half the size of the length that follows, with 8 for deflate without
+    zlib's header."""
+    length_bytes = (
+        column.meta[0] if column.type == BLOB_COMPRESSED else 1 if column.meta[0] < 256 else 2
+    )
     decode = decoder(column.charset, column.name)
 
     def read(image: bytes, at: int) -> tuple[str, int]:
@@ -300,16 +339,25 @@ def _decompressed(stored: bytes, column: BinlogColumn) -> bytes:
     if not stored or not stored[0]:
         return stored[1:]
     if stored[0] >> 4 != 8:
-        raise UnreadableEvent(f"column {column.name} is compressed by method {stored[0] >> 4}, which this release does not know")
+        raise UnreadableEvent(
+            f"column {column.name} is compressed by method {stored[0] >> 4}, which this release "
+            "does not know"
+        )
     try:
-        return zlib.decompress(stored[1 + (stored[0] & 7) :], -zlib.MAX_WBITS if stored[0] & 8 else zlib.MAX_WBITS)
+        return zlib.decompress(
+            stored[1 + (stored[0] & 7) :], -zlib.MAX_WBITS if stored[0] & 8 else zlib.MAX_WBITS
+        )
     except zlib.error as error:
-        raise UnreadableEvent(f"column {column.name} is compressed, but not as it says ({error})") from error
+        raise UnreadableEvent(
+            f"column {column.name} is compressed, but not as it says ({error})"
+        ) from error
 
 
 def _bytes(column: BinlogColumn) -> Reader:
     """GEOMETRY and VECTOR: bytes whatever the column says of a charset."""
-    return _text(BinlogColumn(column.name, column.type, column.meta, charset=BINARY), column.meta[0])
+    return _text(
+        BinlogColumn(column.name, column.type, column.meta, charset=BINARY), column.meta[0]
+    )
 
 
 def _json(column: BinlogColumn) -> Reader:
@@ -330,7 +378,10 @@ def _enum(column: BinlogColumn) -> Reader:
     def read(image: bytes, at: int) -> tuple[str, int]:
         index = int.from_bytes(image[at : at + size], "little")
         if index >= len(labels):
-            raise UnreadableEvent(f"enum column {column.name} has {len(labels) - 1} labels, the row holds number {index}")
+            raise UnreadableEvent(
+                f"enum column {column.name} has {len(labels) - 1} labels, the row holds number "
+                f"{index}"
+            )
         return labels[index], at + size
 
     return read
@@ -342,7 +393,9 @@ def _set(column: BinlogColumn) -> Reader:
     def read(image: bytes, at: int) -> tuple[str, int]:
         bits = int.from_bytes(image[at : at + size], "little")
         if bits >> len(labels):
-            raise UnreadableEvent(f"set column {column.name} has {len(labels)} labels, the row holds number {bits}")
+            raise UnreadableEvent(
+                f"set column {column.name} has {len(labels)} labels, the row holds number {bits}"
+            )
         return ",".join(label for i, label in enumerate(labels) if bits >> i & 1), at + size
 
     return read

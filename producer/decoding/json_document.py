@@ -1,7 +1,8 @@
 """MySQL's binary JSON to the text that MySQL itself prints, character by character.
 
-Layout: `json_binary.h` of the server: a type byte, then objects and arrays as a count, a size, entries with offsets from their own start,
-keys, values. Small documents use 2-byte offsets, large ones 4.
+Layout: `json_binary.h` of the server: a type byte, then objects and arrays as a count, a size,
+entries with offsets from their own start, keys, values. Small documents use 2-byte offsets, large
+ones 4.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _quoted = partial(json.dumps, ensure_ascii=False)
 
 
 def json_text(document: bytes) -> str:
-    """The text of a stored document, with MySQL's spacing; a zero-length document (an invalid default) is `null`, as MySQL shows it."""
+    """The text of a stored document, with MySQL's spacing; a zero-length document (an invalid
+    default) is `null`, as MySQL shows it."""
     return _value(document[0], document, 1) if document else "null"
 
 
@@ -57,13 +59,15 @@ def _value(kind: int, data: bytes, at: int) -> str:
 
 
 def double_text(value: float) -> str:
-    """The shortest digits that read back as `value`, as the server places them: plain from 1e-15 to below 1e15 and where there is a
-    fraction, else with an exponent without plus sign and zeros; always with a point or an exponent."""
+    """The shortest digits that read back as `value`, as the server places them: plain from 1e-15
+    to below 1e15 and where there is a fraction, else with an exponent without plus sign and
+    zeros; always with a point or an exponent."""
     mantissa, _, exponent = repr(value).partition("e")
     sign, mantissa = ("-", mantissa[1:]) if mantissa[0] == "-" else ("", mantissa)
     whole, _, fraction = mantissa.partition(".")
     digits = (whole + fraction).lstrip("0")
-    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))  # where the point is: 0.digits * 10 ** point
+    # where the point is: 0.digits * 10 ** point
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
     digits = digits.rstrip("0")
     if not digits:
         return sign + "0.0"
@@ -76,7 +80,9 @@ def double_text(value: float) -> str:
 
 def _container(kind: int, data: bytes, at: int) -> str:
     large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
-    offset, width, inline = (struct.Struct("<I"), 4, _INLINE_LARGE) if large else (struct.Struct("<H"), 2, _INLINE)
+    offset, width, inline = (
+        (struct.Struct("<I"), 4, _INLINE_LARGE) if large else (struct.Struct("<H"), 2, _INLINE)
+    )
     (count,) = offset.unpack_from(data, at)
     is_object = kind in (_SMALL_OBJECT, _LARGE_OBJECT)
     entry = at + 2 * width
@@ -94,7 +100,11 @@ def _container(kind: int, data: bytes, at: int) -> str:
         values.append(_value(child, data, place))
         entry += 1 + width
     if is_object:
-        return "{" + ", ".join(f"{key}: {value}" for key, value in zip(keys, values, strict=True)) + "}"
+        return (
+            "{"
+            + ", ".join(f"{key}: {value}" for key, value in zip(keys, values, strict=True))
+            + "}"
+        )
     return "[" + ", ".join(values) + "]"
 
 
@@ -114,13 +124,15 @@ def _opaque(kind: int, raw: bytes) -> str:
         return decimal_text(raw[2:], raw[0], raw[1])
     if kind in (_DATE, _TIME, _DATETIME, _TIMESTAMP):
         return _quoted(_packed_time(kind, int.from_bytes(raw, "little", signed=True)))
-    return _quoted(f"base64:type{kind}:{base64.encodebytes(raw).decode().rstrip()}")  # in lines of 76, as the server does
+    # in lines of 76, as the server does
+    return _quoted(f"base64:type{kind}:{base64.encodebytes(raw).decode().rstrip()}")
 
 
 def _packed_time(kind: int, packed: int) -> str:
     magnitude = abs(packed)
     clock, micros = magnitude >> 24, magnitude & 0xFFFFFF
-    hms = f"{clock >> 12 & (0x3FF if kind == _TIME else 0x1F):02d}:{clock >> 6 & 63:02d}:{clock & 63:02d}.{micros:06d}"
+    hours = clock >> 12 & (0x3FF if kind == _TIME else 0x1F)
+    hms = f"{hours:02d}:{clock >> 6 & 63:02d}:{clock & 63:02d}.{micros:06d}"
     if kind == _TIME:
         return "-" + hms if packed < 0 else hms
     day = clock >> 17

@@ -1,9 +1,11 @@
-"""PARTIAL_UPDATE_ROWS events (MySQL, `binlog_row_value_options=PARTIAL_JSON`) as the UPDATE_ROWS events that they stand for: the changes of
-a JSON document are applied to the document in the before image.
+"""PARTIAL_UPDATE_ROWS events (MySQL, `binlog_row_value_options=PARTIAL_JSON`) as the UPDATE_ROWS
+events that they stand for: the changes of a JSON document are applied to the document in the before
+image.
 
-Layout: "Rows_log_event" and `Json_diff` of the MySQL sources. The after image begins with options; if their lowest bit is set, a bitmap
-follows with a bit for each JSON column of the table, and where that is set the column's value is a list of changes: operation, path,
-new value. Binary JSON: see `cdcbus.producer.decoding.json_document`.
+Layout: "Rows_log_event" and `Json_diff` of the MySQL sources. The after image begins with options;
+if their lowest bit is set, a bitmap follows with a bit for each JSON column of the table, and where
+that is set the column's value is a list of changes: operation, path, new value. Binary JSON: see
+`cdcbus.producer.decoding.json_document`.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ _REPLACE, _INSERT, _REMOVE = range(3)
 
 
 def whole_updates(body: bytes, table: DecodableTable) -> bytes:
-    """The body of an UPDATE_ROWS event (version 2) with the same rows. Raises UnreadableEvent naming the table."""
+    """The body of an UPDATE_ROWS event (version 2) with the same rows. Raises UnreadableEvent
+    naming the table."""
     try:
         shape, at = layout(BINLOG.UPDATE_ROWS_EVENT_V2, body, table)
         parts = [body[:at]]
@@ -44,7 +47,8 @@ def whole_updates(body: bytes, table: DecodableTable) -> bytes:
         return b"".join(parts)
     except (UnreadableEvent, IndexError, KeyError, ValueError, struct.error) as error:
         raise UnreadableEvent(
-            f"table {table.table.id}: a row with changes of JSON documents (PARTIAL_UPDATE_ROWS) cannot be completed ({error}); "
+            f"table {table.table.id}: a row with changes of JSON documents (PARTIAL_UPDATE_ROWS) "
+            f"cannot be completed ({error}); "
             "set binlog_row_value_options='' for every session"
         ) from error
 
@@ -53,8 +57,11 @@ def _damaged() -> UnreadableEvent:
     return UnreadableEvent("a change does not fit the document in the before image")
 
 
-def _places(body: bytes, at: int, bitmap: bytes, table: DecodableTable) -> tuple[dict[int, bytes], int]:
-    """Of a whole row image: column number -> the bytes of a value that is not NULL; and where the image ends."""
+def _places(
+    body: bytes, at: int, bitmap: bytes, table: DecodableTable
+) -> tuple[dict[int, bytes], int]:
+    """Of a whole row image: column number -> the bytes of a value that is not NULL; and where
+    the image ends."""
     columns = present(bitmap, table)
     nulls = body[at : at + (len(columns) + 7) // 8]
     at += len(nulls)
@@ -67,8 +74,11 @@ def _places(body: bytes, at: int, bitmap: bytes, table: DecodableTable) -> tuple
     return values, at
 
 
-def _whole(body: bytes, at: int, shape: Layout, table: DecodableTable, before: dict[int, bytes]) -> tuple[bytes, int]:
-    """The after image that starts with its options at `at`, without these and with all documents whole; and where it ends."""
+def _whole(
+    body: bytes, at: int, shape: Layout, table: DecodableTable, before: dict[int, bytes]
+) -> tuple[bytes, int]:
+    """The after image that starts with its options at `at`, without these and with all documents
+    whole; and where it ends."""
     options, at = packed_integer(body, at)
     if options & ~_PARTIAL_JSON:
         raise UnreadableEvent(f"options {options} of a row, unknown to this release")
@@ -108,8 +118,8 @@ _Node = _Scalar | list["_Node"] | _Object
 
 
 def changed(document: bytes, changes: bytes) -> bytes:
-    """A stored document (type byte and value) after a list of changes. Raises UnreadableEvent, and IndexError or ValueError for damaged
-    bytes."""
+    """A stored document (type byte and value) after a list of changes. Raises UnreadableEvent,
+    and IndexError or ValueError for damaged bytes."""
     root: list[_Node] = [_parsed(document[0], document, 1) if document else _Scalar(4, b"\0")]
     at = 0
     while at < len(changes):
@@ -151,14 +161,22 @@ def _path(text: str) -> list[bytes | _Cell]:
             raise UnreadableEvent("a path of a form unknown to this release")
         quoted, name, cell, from_last = leg.groups()
         if cell is not None:
-            legs.append(_Cell(int(from_last or 0) + 1, True) if cell.startswith("last") else _Cell(int(cell), False))
+            legs.append(
+                _Cell(int(from_last or 0) + 1, True)
+                if cell.startswith("last")
+                else _Cell(int(cell), False)
+            )
         else:
-            legs.append((json.loads(f'"{quoted}"', strict=False) if quoted is not None else name).encode())
+            legs.append(
+                (json.loads(f'"{quoted}"', strict=False) if quoted is not None else name).encode()
+            )
         at = leg.end()
     return legs
 
 
-def _apply(root: list[_Node], operation: int, path: list[bytes | _Cell], value: _Node | None) -> None:
+def _apply(
+    root: list[_Node], operation: int, path: list[bytes | _Cell], value: _Node | None
+) -> None:
     """What `apply_json_diff` of the MySQL sources does."""
     container: _Node = root
     leg: bytes | _Cell = _Cell(0, False)
@@ -186,7 +204,11 @@ def _apply(root: list[_Node], operation: int, path: list[bytes | _Cell], value: 
 
 
 def _child(container: _Node, leg: bytes | _Cell) -> _Node:
-    if isinstance(container, list) and isinstance(leg, _Cell) and 0 <= leg.place(container) < len(container):
+    if (
+        isinstance(container, list)
+        and isinstance(leg, _Cell)
+        and 0 <= leg.place(container) < len(container)
+    ):
         return container[leg.place(container)]
     if isinstance(container, dict) and isinstance(leg, bytes) and leg in container:
         return container[leg]
@@ -227,24 +249,39 @@ def _parsed(kind: int, data: bytes, at: int) -> _Node:
     values = []
     for _ in range(count):
         child = data[entry]
-        values.append(_parsed(child, data, entry + 1 if child in inline else at + number(entry + 1)))
+        values.append(
+            _parsed(child, data, entry + 1 if child in inline else at + number(entry + 1))
+        )
         entry += 1 + width
-    return dict(zip(names, values, strict=True)) if kind in (_SMALL_OBJECT, _LARGE_OBJECT) else values
+    return (
+        dict(zip(names, values, strict=True)) if kind in (_SMALL_OBJECT, _LARGE_OBJECT) else values
+    )
 
 
 def _stored(node: _Node) -> tuple[int, bytes]:
-    """Type byte and bytes; objects and arrays in their large form, names as the server sorts them: short ones first."""
+    """Type byte and bytes; objects and arrays in their large form, names as the server sorts
+    them: short ones first."""
     if isinstance(node, _Scalar):
         return node.kind, node.data
     names = sorted(node, key=lambda name: (len(name), name)) if isinstance(node, dict) else []
-    children = [_stored(node[name]) for name in names] if isinstance(node, dict) else [_stored(child) for child in node]
+    children = (
+        [_stored(node[name]) for name in names]
+        if isinstance(node, dict)
+        else [_stored(child) for child in node]
+    )
     head = 8 + 6 * len(names) + 5 * len(children)
     name_places = accumulate(map(len, names), initial=head)
     outside = [b"" if kind in _INLINE_LARGE else data for kind, data in children]
     places = accumulate(map(len, outside), initial=head + sum(map(len, names)))
-    entries = [place.to_bytes(4, "little") + len(name).to_bytes(2, "little") for name, place in zip(names, name_places, strict=False)]
+    entries = [
+        place.to_bytes(4, "little") + len(name).to_bytes(2, "little")
+        for name, place in zip(names, name_places, strict=False)
+    ]
     for (kind, data), place in zip(children, places, strict=False):
-        entries.append(bytes((kind,)) + (data.ljust(4, b"\0") if kind in _INLINE_LARGE else place.to_bytes(4, "little")))
+        entries.append(
+            bytes((kind,))
+            + (data.ljust(4, b"\0") if kind in _INLINE_LARGE else place.to_bytes(4, "little"))
+        )
     body = b"".join([*entries, *names, *outside])
     kind = _LARGE_OBJECT if isinstance(node, dict) else _LARGE_ARRAY
     return kind, struct.pack("<II", len(children), 8 + len(body)) + body

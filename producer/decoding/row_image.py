@@ -1,7 +1,8 @@
 """Row events to row images: the plain reference of the decoding. Pure.
 
-Layout: "Rows_log_event": table id, flags, (version 2: extra data), column count, bitmaps of the columns present (before, and for updates
-after), then row images: a null bitmap over the present columns, then their values.
+Layout: "Rows_log_event": table id, flags, (version 2: extra data), column count, bitmaps of the
+columns present (before, and for updates after), then row images: a null bitmap over the present
+columns, then their values.
 """
 
 from __future__ import annotations
@@ -25,15 +26,19 @@ OPS = {
     BINLOG.UPDATE_ROWS_EVENT_V2: Op.UPDATE,
     BINLOG.DELETE_ROWS_EVENT_V2: Op.DELETE,
 }
-_WITH_EXTRA_DATA = {BINLOG.WRITE_ROWS_EVENT_V2, BINLOG.UPDATE_ROWS_EVENT_V2, BINLOG.DELETE_ROWS_EVENT_V2}
+_WITH_EXTRA_DATA = {
+    BINLOG.WRITE_ROWS_EVENT_V2,
+    BINLOG.UPDATE_ROWS_EVENT_V2,
+    BINLOG.DELETE_ROWS_EVENT_V2,
+}
 
 Images = tuple[Row | None, Row | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the images of an event's rows are laid out: bitmaps of the columns in the first image, and in an update's second one (else
-    empty)."""
+    """How the images of an event's rows are laid out: bitmaps of the columns in the first image,
+    and in an update's second one (else empty)."""
 
     op: Op
     first: bytes
@@ -41,7 +46,8 @@ class Layout:
 
 
 def layout(event_type: int, body: bytes, table: DecodableTable) -> tuple[Layout, int]:
-    """The layout of a row event, and where in its body the first row starts. Raises UnreadableEvent when it does not fit the table."""
+    """The layout of a row event, and where in its body the first row starts. Raises
+    UnreadableEvent when it does not fit the table."""
     at = 8
     if event_type in _WITH_EXTRA_DATA:
         at += int.from_bytes(body[8:10], "little")
@@ -50,7 +56,10 @@ def layout(event_type: int, body: bytes, table: DecodableTable) -> tuple[Layout,
     except (IndexError, KeyError) as error:
         raise _no_rows(table) from error
     if count != len(table.readers):
-        raise UnreadableEvent(f"table {table.table.id}: the row event has {count} columns, the table {len(table.readers)}")
+        raise UnreadableEvent(
+            f"table {table.table.id}: the row event has {count} columns, the table "
+            f"{len(table.readers)}"
+        )
     size = (count + 7) // 8
     op = OPS[event_type]
     first, second, start = body[at : at + size], bytes(size), at + size
@@ -62,8 +71,8 @@ def layout(event_type: int, body: bytes, table: DecodableTable) -> tuple[Layout,
 
 
 def row_images(event_type: int, body: bytes, table: DecodableTable) -> Iterator[Images]:
-    """(before, after) of each row, in order. `body` is what follows the event header, without checksum.
-    Raises UnreadableEvent when a row does not fit the table."""
+    """(before, after) of each row, in order. `body` is what follows the event header, without
+    checksum. Raises UnreadableEvent when a row does not fit the table."""
     shape, at = layout(event_type, body, table)
     while at < len(body):
         images, at = images_at(body, at, shape, table)
@@ -71,7 +80,8 @@ def row_images(event_type: int, body: bytes, table: DecodableTable) -> Iterator[
 
 
 def images_at(body: bytes, at: int, shape: Layout, table: DecodableTable) -> tuple[Images, int]:
-    """(before, after) of the row that starts at `at`, and where the next one starts. Raises UnreadableEvent."""
+    """(before, after) of the row that starts at `at`, and where the next one starts. Raises
+    UnreadableEvent."""
     start = at
     try:
         image, at = _image(body, at, shape.first, table)
@@ -92,7 +102,9 @@ def _no_rows(table: DecodableTable) -> UnreadableEvent:
 
 
 def _too_long(table: DecodableTable) -> UnreadableEvent:
-    return UnreadableEvent(f"table {table.table.id}: a row is longer than its event; the columns known do not fit it")
+    return UnreadableEvent(
+        f"table {table.table.id}: a row is longer than its event; the columns known do not fit it"
+    )
 
 
 def is_set(bitmap: bytes, index: int) -> bool:

@@ -1,11 +1,18 @@
-"""A binlog column's type as CREATE TABLE spells it, and its java.sql.Types number as canal gives it."""
+"""A binlog column's type as CREATE TABLE spells it, and its java.sql.Types number as canal gives
+it."""
 
 from __future__ import annotations
 
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.producer.decoding.charsets import BYTES_PER_CHARACTER
-from cdcbus.producer.decoding.column_types import BLOB_COMPRESSED, OWN_TYPES, VARCHAR_COMPRESSED, VECTOR, BinlogColumn
+from cdcbus.producer.decoding.column_types import (
+    BLOB_COMPRESSED,
+    OWN_TYPES,
+    VARCHAR_COMPRESSED,
+    VECTOR,
+    BinlogColumn,
+)
 
 # Signed and unsigned java.sql.Types: an unsigned integer needs the next larger type.
 _INTEGERS = {
@@ -53,7 +60,8 @@ def _other(column: BinlogColumn, kind: int, first: int) -> tuple[str, int]:
     is_binary = column.charset == "binary"
     if column.data_type in OWN_TYPES:
         return column.data_type, 12
-    if kind == VARCHAR_COMPRESSED:  # as if it were not compressed: its length counts the byte that says how it is
+    # as if it were not compressed: its length counts the byte that says how it is
+    if kind == VARCHAR_COMPRESSED:
         kind, first = TYPE.VARCHAR, first - 1
     if kind in (TYPE.VARCHAR, TYPE.VAR_STRING, TYPE.STRING):
         name, number = ("char", 1) if kind == TYPE.STRING else ("varchar", 12)
@@ -68,4 +76,6 @@ def _other(column: BinlogColumn, kind: int, first: int) -> tuple[str, int]:
         return (f"enum({labels})", 4) if kind == TYPE.ENUM else (f"set({labels})", -7)
     if kind == TYPE.BIT:
         return f"bit({first})", -7
-    return {TYPE.JSON: ("json", 12), TYPE.GEOMETRY: ("geometry", 2004), VECTOR: ("vector", 2004)}[kind]
+    return {TYPE.JSON: ("json", 12), TYPE.GEOMETRY: ("geometry", 2004), VECTOR: ("vector", 2004)}[
+        kind
+    ]

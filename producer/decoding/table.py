@@ -13,8 +13,8 @@ from cdcbus.producer.decoding.table_map import TableMap
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodableTable:
-    """A table with its columns as the binlog describes them and a reader for each, in row image order. Two are never equal: what is made
-    for one is looked up by it quickly."""
+    """A table with its columns as the binlog describes them and a reader for each, in row image
+    order. Two are never equal: what is made for one is looked up by it quickly."""
 
     table: Table
     columns: tuple[BinlogColumn, ...]
@@ -32,4 +32,6 @@ def decodable(table_map: TableMap) -> DecodableTable:
             readers.append(reader(column))
         except UnreadableEvent as error:
             raise UnreadableEvent(f"table {table_map.table}: {error}") from error
-    return DecodableTable(Table(table_map.table, tuple(columns), table_map.key), table_map.columns, tuple(readers))
+    return DecodableTable(
+        Table(table_map.table, tuple(columns), table_map.key), table_map.columns, tuple(readers)
+    )

@@ -1,7 +1,8 @@
 """TABLE_MAP events: what a row image's columns are, as far as the server says it.
 
-Layout: "Table_map_log_event" of the MySQL and MariaDB sources: column types and type metadata always; with binlog_row_metadata=FULL also
-names, key, labels; signedness and character sets with MINIMAL as well (MySQL).
+Layout: "Table_map_log_event" of the MySQL and MariaDB sources: column types and type metadata
+always; with binlog_row_metadata=FULL also names, key, labels; signedness and character sets with
+MINIMAL as well (MySQL).
 """
 
 from __future__ import annotations
@@ -15,18 +16,56 @@ from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.event_types import packed_integer
 from cdcbus.producer.decoding.charsets import decoder
-from cdcbus.producer.decoding.column_types import BLOB_COMPRESSED, VARCHAR_COMPRESSED, VECTOR, BinlogColumn
+from cdcbus.producer.decoding.column_types import (
+    BLOB_COMPRESSED,
+    VARCHAR_COMPRESSED,
+    VECTOR,
+    BinlogColumn,
+)
 
 # Kinds of optional metadata, one byte each.
-_SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _COLUMN_NAME, _SET_LABELS, _ENUM_LABELS = 1, 2, 3, 4, 5, 6
+_SIGNEDNESS, _DEFAULT_CHARSET, _COLUMN_CHARSET, _COLUMN_NAME, _SET_LABELS, _ENUM_LABELS = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+)
 _SIMPLE_KEY, _PREFIX_KEY, _LABEL_DEFAULT_CHARSET, _LABEL_COLUMN_CHARSET = 8, 9, 10, 11
 
-_NUMERIC = {TYPE.YEAR, TYPE.TINY, TYPE.SHORT, TYPE.INT24, TYPE.LONG, TYPE.LONGLONG, TYPE.FLOAT, TYPE.DOUBLE, TYPE.NEWDECIMAL}
-# Types that the character set lists count: MySQL's VECTOR and MariaDB's GEOMETRY among them, although they hold bytes.
-_CHARACTER = {TYPE.VARCHAR, TYPE.VAR_STRING, TYPE.STRING, TYPE.BLOB, VECTOR, BLOB_COMPRESSED, VARCHAR_COMPRESSED}
+_NUMERIC = {
+    TYPE.YEAR,
+    TYPE.TINY,
+    TYPE.SHORT,
+    TYPE.INT24,
+    TYPE.LONG,
+    TYPE.LONGLONG,
+    TYPE.FLOAT,
+    TYPE.DOUBLE,
+    TYPE.NEWDECIMAL,
+}
+# Types that the character set lists count: MySQL's VECTOR and MariaDB's GEOMETRY among them,
+# although they hold bytes.
+_CHARACTER = {
+    TYPE.VARCHAR,
+    TYPE.VAR_STRING,
+    TYPE.STRING,
+    TYPE.BLOB,
+    VECTOR,
+    BLOB_COMPRESSED,
+    VARCHAR_COMPRESSED,
+}
 _CHARACTER_MARIADB = _CHARACTER | {TYPE.GEOMETRY}
 _LABELLED = {TYPE.ENUM, TYPE.SET}
-_TWO_META_BYTES = {TYPE.VARCHAR, TYPE.VAR_STRING, VARCHAR_COMPRESSED, TYPE.STRING, TYPE.NEWDECIMAL, TYPE.BIT}
+_TWO_META_BYTES = {
+    TYPE.VARCHAR,
+    TYPE.VAR_STRING,
+    VARCHAR_COMPRESSED,
+    TYPE.STRING,
+    TYPE.NEWDECIMAL,
+    TYPE.BIT,
+}
 _ONE_META_BYTE = {
     *(TYPE.FLOAT, TYPE.DOUBLE, TYPE.BLOB, BLOB_COMPRESSED, TYPE.GEOMETRY, VECTOR, TYPE.JSON),
     *(TYPE.TIME2, TYPE.DATETIME2, TYPE.TIMESTAMP2),
@@ -35,8 +74,8 @@ _ONE_META_BYTE = {
 
 @dataclass(frozen=True, slots=True)
 class TableMap:
-    """A table map. Column names are empty and `is_complete` is false unless the server sends full metadata; charset ids are resolved with
-    the server's own list."""
+    """A table map. Column names are empty and `is_complete` is false unless the server sends
+    full metadata; charset ids are resolved with the server's own list."""
 
     table: TableId
     columns: tuple[BinlogColumn, ...]
@@ -71,7 +110,8 @@ def table_id(body: bytes) -> int:
 
 
 def parse(body: bytes, charsets: Mapping[int, str], *, is_mariadb: bool) -> TableMap:
-    """A TABLE_MAP event's body; `charsets` is collation id -> character set name. Raises UnreadableEvent."""
+    """A TABLE_MAP event's body; `charsets` is collation id -> character set name. Raises
+    UnreadableEvent."""
     name = table_name(body)
     at = 8 + 1 + len(name.schema.encode()) + 1 + 1 + len(name.table.encode()) + 1
     count, at = packed_integer(body, at)
@@ -80,7 +120,9 @@ def parse(body: bytes, charsets: Mapping[int, str], *, is_mariadb: bool) -> Tabl
     columns = _columns(name, types, body[at : at + size])
     at += size + (count + 7) // 8
     metadata = _metadata(body, at)
-    return _complete(name, columns, metadata, charsets, _CHARACTER_MARIADB if is_mariadb else _CHARACTER)
+    return _complete(
+        name, columns, metadata, charsets, _CHARACTER_MARIADB if is_mariadb else _CHARACTER
+    )
 
 
 def _columns(name: TableId, types: bytes, meta: bytes) -> list[BinlogColumn]:
@@ -93,12 +135,16 @@ def _columns(name: TableId, types: bytes, meta: bytes) -> list[BinlogColumn]:
             first, at = meta[at], at + 1
         columns.append(_column(kind, first, second))
     if at != len(meta):
-        raise UnreadableEvent(f"table {name}: the table map's types {types.hex()} do not fit its metadata {meta.hex()}")
+        raise UnreadableEvent(
+            f"table {name}: the table map's types {types.hex()} do not fit its metadata "
+            f"{meta.hex()}"
+        )
     return columns
 
 
 def _column(kind: int, first: int, second: int) -> BinlogColumn:
-    """Normalises metadata: (max bytes, 0) for strings, (precision, scale), (bits, 0), (label bytes, 0), else the byte itself."""
+    """Normalises metadata: (max bytes, 0) for strings, (precision, scale), (bits, 0), (label
+    bytes, 0), else the byte itself."""
     if kind == TYPE.STRING:
         if first in (TYPE.ENUM, TYPE.SET):
             return BinlogColumn("", first, (second, 0))
@@ -123,7 +169,9 @@ def _metadata(body: bytes, at: int) -> _Metadata:
         elif kind in (_DEFAULT_CHARSET, _COLUMN_CHARSET):
             metadata.charsets = _charset_lookup(value, has_default=kind == _DEFAULT_CHARSET)
         elif kind in (_LABEL_DEFAULT_CHARSET, _LABEL_COLUMN_CHARSET):
-            metadata.label_charsets = _charset_lookup(value, has_default=kind == _LABEL_DEFAULT_CHARSET)
+            metadata.label_charsets = _charset_lookup(
+                value, has_default=kind == _LABEL_DEFAULT_CHARSET
+            )
         elif kind == _COLUMN_NAME:
             metadata.names = [name.decode() for name in _strings(value)]
         elif kind == _SET_LABELS:
@@ -146,7 +194,8 @@ def _integers(value: bytes) -> list[int]:
 
 
 def _charset_lookup(value: bytes, *, has_default: bool) -> Callable[[int], int]:
-    """From the n-th character column to its collation id: a default with exceptions, or one id for each."""
+    """From the n-th character column to its collation id: a default with exceptions, or one id
+    for each."""
     ids = _integers(value)
     if not has_default:
         return lambda n: ids[n]
@@ -177,9 +226,14 @@ def _string_lists(value: bytes) -> list[list[bytes]]:
 
 
 def _complete(
-    name: TableId, columns: Sequence[BinlogColumn], metadata: _Metadata, charsets: Mapping[int, str], character_types: Set[int]
+    name: TableId,
+    columns: Sequence[BinlogColumn],
+    metadata: _Metadata,
+    charsets: Mapping[int, str],
+    character_types: Set[int],
 ) -> TableMap:
-    """Each column with what the optional metadata says of it. The n-th bit, charset or label list counts only the columns of its class."""
+    """Each column with what the optional metadata says of it. The n-th bit, charset or label
+    list counts only the columns of its class."""
     numeric = character = labelled = 0
     enums, sets = iter(metadata.enum_labels), iter(metadata.set_labels)
     completed = []
@@ -188,11 +242,15 @@ def _complete(
             column = replace(column, name=metadata.names[index])
         if column.type in _NUMERIC:
             if metadata.signedness is not None:
-                column = replace(column, unsigned=bool(metadata.signedness[numeric // 8] & 0x80 >> numeric % 8))
+                column = replace(
+                    column, unsigned=bool(metadata.signedness[numeric // 8] & 0x80 >> numeric % 8)
+                )
             numeric += 1
         elif column.type in character_types:
             if metadata.charsets is not None:
-                column = replace(column, charset=_charset(metadata.charsets(character), charsets, name))
+                column = replace(
+                    column, charset=_charset(metadata.charsets(character), charsets, name)
+                )
             character += 1
         elif column.type in _LABELLED:
             labels = next(enums if column.type == TYPE.ENUM else sets, [])
@@ -209,5 +267,8 @@ def _complete(
 def _charset(collation: int, charsets: Mapping[int, str], name: TableId) -> str:
     charset = charsets.get(collation)
     if charset is None:
-        raise UnreadableEvent(f"table {name}: the server does not list the collation number {collation} that its table map names")
+        raise UnreadableEvent(
+            f"table {name}: the server does not list the collation number {collation} that its "
+            "table map names"
+        )
     return charset

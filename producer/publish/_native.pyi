@@ -31,4 +31,13 @@ class Plan:
         slots: tuple[int, ...],
         /,
     ) -> None: ...
-    def write(self, body: bytes, at: int, row: int, is_last: bool, texts: tuple[str, ...], records: list[Record], /) -> tuple[int, int]: ...
+    def write(
+        self,
+        body: bytes,
+        at: int,
+        row: int,
+        is_last: bool,
+        texts: tuple[str, ...],
+        records: list[Record],
+        /,
+    ) -> tuple[int, int]: ...

@@ -1,8 +1,9 @@
 """Functions written for one table: from row images straight to Kafka records.
 
-`Rows.changes`, `record_key` and the converter's `to_bytes` say what must come out; this is the same, faster. A function is made for each
-operation, set of columns present and pattern of NULLs, and runs over the rows of an event for as long as they have that pattern. What is
-rare takes the plain way, row by row: key changes, patterns beyond `PATTERNS`, and whatever a function stumbles on.
+`Rows.changes`, `record_key` and the converter's `to_bytes` say what must come out; this is the
+same, faster. A function is made for each operation, set of columns present and pattern of NULLs,
+and runs over the rows of an event for as long as they have that pattern. What is rare takes the
+plain way, row by row: key changes, patterns beyond `PATTERNS`, and whatever a function stumbles on.
 
 Where the compiled part is there (`native.py`), it takes the functions' place.
 """
@@ -28,18 +29,20 @@ from cdcbus.producer.publish.native import MakePlan, Plan
 from cdcbus.producer.source.row_events import Rows
 
 PATTERNS = 64
-"""Patterns of NULLs of a table's rows for which code is written; a wide table may have any number."""
+"""Patterns of NULLs of a table's rows for which code is written; a wide table may have any
+number."""
 
 Plain = Callable[[RowChange], list[Record]]
-# body, place of a row, end, row number, rows, records, frame texts -> place and number of the next row, and where this row's second image
-# starts if that has other NULLs than the function is for (else -1)
+# body, place of a row, end, row number, rows, records, frame texts -> place and number of the next
+# row, and where this row's second image starts if that has other NULLs than the function is for
+# (else -1)
 _Function = Callable[..., tuple[int, int, int]]
 
 
 @dataclass(slots=True)
 class _Shape:
-    """An operation with the columns present in its images. `plan`: of the compiled part, which then writes the records. `latest`: by the
-    first image's NULLs, the function that last fitted."""
+    """An operation with the columns present in its images. `plan`: of the compiled part, which
+    then writes the records. `latest`: by the first image's NULLs, the function that last fitted."""
 
     layout: Layout
     frame: Frame
@@ -51,9 +54,10 @@ class _Shape:
 
 
 class TableWriter:
-    """Records from the rows of one table. `key` names the record key's columns; `plain` makes the records of one row change;
-    `takes_partial` says whether row images may lack columns; `on_code` is told when code or a plan is made, for how many columns;
-    `make_plan` is the compiled part, None = without it."""
+    """Records from the rows of one table. `key` names the record key's columns; `plain` makes
+    the records of one row change; `takes_partial` says whether row images may lack columns;
+    `on_code` is told when code or a plan is made, for how many columns; `make_plan` is the
+    compiled part, None = without it."""
 
     def __init__(
         self,
@@ -70,15 +74,19 @@ class TableWriter:
         self._takes_partial, self._on_code = takes_partial, on_code
         self._make_plan = make_plan
         self._cells = tuple(map(native.cell, table.columns, table.readers)) if make_plan else ()
-        self._codes = [cell_code(*column) for column in zip(table.columns, range(len(table.columns)), table.readers, strict=True)]
+        self._codes = [
+            cell_code(*column)
+            for column in zip(table.columns, range(len(table.columns)), table.readers, strict=True)
+        ]
         self._shapes: dict[Layout, _Shape | None] = {}
-        # What stands before the rows is nearly always the same: by kind its length, and by its bytes the shape.
+        # What stands before the rows is nearly always the same: by kind its length, and by its
+        # bytes the shape.
         self._head_bytes: dict[int, int] = {}
         self._by_head: dict[tuple[int, bytes], _Shape | None] = {}
 
     def records(self, rows: Rows, first_row: int) -> tuple[list[Record], int]:
-        """The records of an event, in order, and the number of its row changes. Raises UnreadableEvent, also for a partial image that is
-        not to be taken."""
+        """The records of an event, in order, and the number of its row changes. Raises
+        UnreadableEvent, also for a partial image that is not to be taken."""
         at = self._head_bytes.get(rows.kind, 0)
         head = (rows.kind, rows.body[8:at])
         if head in self._by_head:
@@ -101,9 +109,15 @@ class TableWriter:
         if not self._takes_partial:
             self._check_whole(found, origin)
         converter, shape = self._converter, None
-        frame = converter.frame(self._table.table, found.op) if isinstance(converter, FramedConverter) else None
+        frame = (
+            converter.frame(self._table.table, found.op)
+            if isinstance(converter, FramedConverter)
+            else None
+        )
         if frame is not None:
-            shape = _Shape(found, frame, present(found.first, self._table), present(found.second, self._table))
+            shape = _Shape(
+                found, frame, present(found.first, self._table), present(found.second, self._table)
+            )
             shape.plan = self._plan(shape)
             if shape.plan is not None:
                 self._on_code(len(shape.first) + len(shape.second))
@@ -120,22 +134,38 @@ class TableWriter:
         same = tuple(sorted(both & {*key, *map(names.index, self._table.table.key)}))
         slots = native.slots(shape.frame.slots, op)
         try:
-            return self._make_plan(self._cells, tuple(shape.first), tuple(shape.second), op is Op.UPDATE, same, key, slots)
+            return self._make_plan(
+                self._cells,
+                tuple(shape.first),
+                tuple(shape.second),
+                op is Op.UPDATE,
+                same,
+                key,
+                slots,
+            )
         except ValueError:  # a column as no server has it
             return None
 
     def _check_whole(self, found: Layout, origin: Origin) -> None:
         images = [found.first, found.second] if found.op is Op.UPDATE else [found.first]
         columns = self._table.table.columns
-        lacking = [column.name for i, column in enumerate(columns) if not all(is_set(image, i) for image in images)]
+        lacking = [
+            column.name
+            for i, column in enumerate(columns)
+            if not all(is_set(image, i) for image in images)
+        ]
         if lacking:
             raise UnreadableEvent(
-                f"{origin.file}:{origin.pos}: table {self._table.table.id}: {found.op} without column {', '.join(lacking)}, as "
-                "binlog_row_image was not FULL in the session that wrote it. Set it to FULL for every session; "
+                f"{origin.file}:{origin.pos}: table {self._table.table.id}: {found.op} without "
+                f"column {', '.join(lacking)}, as "
+                "binlog_row_image was not FULL in the session that wrote it. Set it to FULL for "
+                "every session; "
                 "consumer.source.rowImage=any sends such rows as they are"
             )
 
-    def _generated(self, shape: _Shape, rows: Rows, at: int, first_row: int) -> tuple[list[Record], int]:
+    def _generated(
+        self, shape: _Shape, rows: Rows, at: int, first_row: int
+    ) -> tuple[list[Record], int]:
         body = rows.body
         texts = shape.frame.texts(rows.origin)
         records: list[Record] = []
@@ -149,7 +179,9 @@ class TableWriter:
         size, second_size = (len(shape.first) + 7) // 8, (len(shape.second) + 7) // 8
         while at < end:
             nulls = body[at : at + size]
-            function = shape.latest.get(nulls) or self._fitting(shape, nulls, nulls if size == second_size else bytes(second_size))
+            function = shape.latest.get(nulls) or self._fitting(
+                shape, nulls, nulls if size == second_size else bytes(second_size)
+            )
             at, row, second_at = function(body, at, end, row, rows, records, *texts)
             if second_at >= 0:
                 function = self._fitting(shape, nulls, body[second_at : second_at + second_size])
@@ -161,7 +193,9 @@ class TableWriter:
         function = shape.functions.get((first, second))
         if function is None:
             if len(shape.functions) < PATTERNS:
-                function = _Writing(self._table, self._codes, self._key, shape, first, second, self._plain_row).function()
+                function = _Writing(
+                    self._table, self._codes, self._key, shape, first, second, self._plain_row
+                ).function()
                 shape.functions[first, second] = function
                 self._on_code(len(shape.first) + len(shape.second))
             else:
@@ -169,17 +203,22 @@ class TableWriter:
         shape.latest[first] = function
         return function
 
-    def _plain_row(self, body: bytes, at: int, end: int, row: int, rows: Rows, records: list[Record], *_: str) -> tuple[int, int, int]:
+    def _plain_row(
+        self, body: bytes, at: int, end: int, row: int, rows: Rows, records: list[Record], *_: str
+    ) -> tuple[int, int, int]:
         """One row the plain way."""
         found, _start = rows.layout()
         (before, after), next_at = images_at(body, at, found, self._table)
         is_last = rows.is_last and next_at >= end
-        records += self._plain(RowChange(self._table.table, found.op, before, after, rows.origin, row, is_last))
+        records += self._plain(
+            RowChange(self._table.table, found.op, before, after, rows.origin, row, is_last)
+        )
         return next_at, row + 1, -1
 
 
 class _Writing:
-    """The source text of one function. `v3_0` is the first variable of column 3 in the first image, `w3_0` in the second."""
+    """The source text of one function. `v3_0` is the first variable of column 3 in the first
+    image, `w3_0` in the second."""
 
     def __init__(
         self,
@@ -196,21 +235,35 @@ class _Writing:
         self._table_key = table.table.key
         self._nulls = {"v": first_nulls, "w": second_nulls}
         self._present = {"v": shape.first, "w": shape.second}
-        self._null = {side: {c for i, c in enumerate(self._present[side]) if is_set(self._nulls[side], i)} for side in "vw"}
-        self._globals: dict[str, Any] = {"json_string": json_string, "from_bytes": int.from_bytes, "plain_row": plain_row}
+        self._null = {
+            side: {c for i, c in enumerate(self._present[side]) if is_set(self._nulls[side], i)}
+            for side in "vw"
+        }
+        self._globals: dict[str, Any] = {
+            "json_string": json_string,
+            "from_bytes": int.from_bytes,
+            "plain_row": plain_row,
+        }
         for code in codes:
             self._globals |= code.names
         self._lines: list[str] = []
 
     def function(self) -> _Function:
         is_update = self._shape.layout.op is Op.UPDATE
-        has_key = all(any(self._names.index(name) in self._present[side] for side in "vw") for name in self._key)
+        has_key = all(
+            any(self._names.index(name) in self._present[side] for side in "vw")
+            for name in self._key
+        )
         has_columns = any(self._present.values())
         if not has_key or not has_columns or (is_update and self._key_changes() is None):
             function: _Function = self._globals["plain_row"]
             return function
         texts = "".join(f", t{i}" for i in range(len(self._shape.frame.slots) + 1))
-        self._lines = [f"def write(body, at, end, row, rows, records{texts}):", "    is_last = rows.is_last", "    while at < end:"]
+        self._lines = [
+            f"def write(body, at, end, row, rows, records{texts}):",
+            "    is_last = rows.is_last",
+            "    while at < end:",
+        ]
         self._image("v", "at", "-1")
         if is_update:
             self._image("w", "p", "p")
@@ -221,7 +274,10 @@ class _Writing:
             self._line("    continue")
         if Slot.OLD in self._shape.frame.slots:
             self._old()
-        self._line(f'records.append({{"key": {self._key_text()}.encode(), "value": {self._value()}.encode()}})')
+        self._line(
+            f'records.append({{"key": {self._key_text()}.encode(), "value": '
+            f"{self._value()}.encode()}})"
+        )
         self._line("row += 1")
         self._line("at = p")
         self._lines.append("    return at, row, -1")
@@ -233,10 +289,13 @@ class _Writing:
         self._lines.append("        " + text)
 
     def _image(self, side: str, at: str, second_at: str) -> None:
-        """Reads an image that starts at `at`, leaving `p` behind it, unless its NULLs are others."""
+        """Reads an image that starts at `at`, leaving `p` behind it, unless its NULLs are
+        others."""
         size = len(self._nulls[side])
         if size:
-            self._line(f"if body[{at}:{at} + {size}] != {self._nulls[side]!r}: return at, row, {second_at}")
+            self._line(
+                f"if body[{at}:{at} + {size}] != {self._nulls[side]!r}: return at, row, {second_at}"
+            )
         self._line(f"p = {at} + {size}")
         fields: list[tuple[str, str]] = []
         for column in self._present[side]:
@@ -280,13 +339,18 @@ class _Writing:
 
     def _is_key(self, column: int) -> bool:
         """Whether a change of the column is a change of the key: both images must have it."""
-        return self._names[column] in (*self._table_key, *self._key) and all(column in self._present[side] for side in "vw")
+        return self._names[column] in (*self._table_key, *self._key) and all(
+            column in self._present[side] for side in "vw"
+        )
 
     def _differs(self, column: int) -> str:
-        return " or ".join(f"v{column}_{i} != w{column}_{i}" for i in range(self._codes[column].variables))
+        return " or ".join(
+            f"v{column}_{i} != w{column}_{i}" for i in range(self._codes[column].variables)
+        )
 
     def _old(self) -> None:
-        """Fills `old` with the members of the first image that the second lacks or has changed; key columns have not changed."""
+        """Fills `old` with the members of the first image that the second lacks or has changed;
+        key columns have not changed."""
         self._line("old = []")
         for column in self._present["v"]:
             if self._is_key(column):
@@ -302,7 +366,8 @@ class _Writing:
 
     def _member(self, side: str, column: int) -> str:
         """`"name":value` of a JSON object, as part of an f-string."""
-        return f"{_literal(json_string(self._names[column]))}:{self._cell(side, column, self._codes[column].json)}"
+        cell = self._cell(side, column, self._codes[column].json)
+        return f"{_literal(json_string(self._names[column]))}:{cell}"
 
     def _cell(self, side: str, column: int, text: str) -> str:
         if column in self._null[side]:
@@ -312,7 +377,8 @@ class _Writing:
         return text
 
     def _key_text(self) -> str:
-        """The record key's text, as an f-string: of an update that changes no key, either image has it."""
+        """The record key's text, as an f-string: of an update that changes no key, either image
+        has it."""
         parts = []
         for name in self._key:
             column = self._names.index(name)
@@ -331,7 +397,9 @@ class _Writing:
             Slot.ROW: "{row}",
             Slot.IS_LAST: "{'true' if is_last and p >= end else 'false'}",
         }
-        filled = "".join(f"{slots[slot]}{{t{i}}}" for i, slot in enumerate(self._shape.frame.slots, 1))
+        filled = "".join(
+            f"{slots[slot]}{{t{i}}}" for i, slot in enumerate(self._shape.frame.slots, 1)
+        )
         return f"f'''{{t0}}{filled}'''"
 
     def _object(self, side: str) -> str:

@@ -1,6 +1,8 @@
-"""How generated code reads a column and writes its value: for the types that rows are mostly made of.
+"""How generated code reads a column and writes its value: for the types that rows are mostly made
+of.
 
-Each has the same text as its reader in `cdcbus.producer.decoding.column_types`; a column without such code is read by that reader.
+Each has the same text as its reader in `cdcbus.producer.decoding.column_types`; a column without
+such code is read by that reader.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ _MEMO_SIZE = 1 << 16
 
 
 class Memo(dict[Any, str]):
-    """Texts by what they were made of: rows that come together share most of their dates. Forgets everything when it is full."""
+    """Texts by what they were made of: rows that come together share most of their dates.
+    Forgets everything when it is full."""
 
     def __init__(self, make: Callable[[Any], str]) -> None:
         super().__init__()
@@ -39,9 +42,11 @@ class Memo(dict[Any, str]):
 class CellCode:
     """Source text that reads and writes one column.
 
-    `fields`: struct codes of the value, or of its length when `has_length`, each a variable; empty when a reader reads it. `text` and
-    `json` are parts of an f-string: the value as plain text and as JSON, `$0` and `$1` its variables. Equal variables mean equal texts.
-    Where different ones may do so too, `decode` names the function that tells. `names` are the objects that all these refer to.
+    `fields`: struct codes of the value, or of its length when `has_length`, each a variable; empty
+    when a reader reads it. `text` and `json` are parts of an f-string: the value as plain text and
+    as JSON, `$0` and `$1` its variables. Equal variables mean equal texts. Where different ones may
+    do so too, `decode` names the function that tells. `names` are the objects that all these refer
+    to.
     """
 
     fields: tuple[str, ...]
@@ -58,7 +63,8 @@ class CellCode:
 
 
 def cell_code(column: BinlogColumn, number: int, read: Reader) -> CellCode:
-    """The code for the column with this number in its table; names that it brings end in the number."""
+    """The code for the column with this number in its table; names that it brings end in the
+    number."""
     make = _CODES.get(column.type)
     code = make(column, number) if make is not None else None
     return code or CellCode((), "{$0}", "{json_string($0)}", names={f"read{number}": read})
@@ -98,9 +104,12 @@ def _with_fraction(size: int) -> Callable[[BinlogColumn, int], CellCode | None]:
         seconds = _read_by(BinlogColumn(column.name, column.type, (0, 0)))
         if not digits:
             return _memo(f"{size}s", number, seconds)
-        fraction = f"{{from_bytes($1, 'big'){'//10' if digits % 2 else ''}:0{digits}d}}"  # stored in an even number of digits
+        # stored in an even number of digits
+        fraction = f"{{from_bytes($1, 'big'){'//10' if digits % 2 else ''}:0{digits}d}}"
         fields = (f"{size}s", f"{(digits + 1) // 2}s")
-        return _digits(fields, f"{{memo{number}[$0]}}.{fraction}", **{f"memo{number}": Memo(seconds)})
+        return _digits(
+            fields, f"{{memo{number}[$0]}}.{fraction}", **{f"memo{number}": Memo(seconds)}
+        )
 
     return make
 
@@ -113,11 +122,16 @@ def _double(column: BinlogColumn, number: int) -> CellCode | None:
 def _decimal(column: BinlogColumn, number: int) -> CellCode | None:
     precision, scale = column.meta
     name = f"decimal{number}"
-    return _digits((f"{decimal_size(precision, scale)}s",), f"{{{name}($0)}}", **{name: _decimal_text(precision, scale)})
+    return _digits(
+        (f"{decimal_size(precision, scale)}s",),
+        f"{{{name}($0)}}",
+        **{name: _decimal_text(precision, scale)},
+    )
 
 
 def _decimal_text(precision: int, scale: int) -> Callable[[bytes], str]:
-    """`decimal_text`, faster for positive values with at most 18 digits before the point and 9 behind it."""
+    """`decimal_text`, faster for positive values with at most 18 digits before the point and 9
+    behind it."""
     whole_bytes, fraction_bytes = decimal_size(precision - scale, 0), decimal_size(scale, scale)
     if whole_bytes == 0 or whole_bytes > 8 or scale > 9:
         return lambda raw: decimal_text(raw, precision, scale)
@@ -141,9 +155,19 @@ def _enum(column: BinlogColumn, number: int) -> CellCode | None:
     """An index beyond the labels raises IndexError: the reader then says what is wrong."""
     labels = ["", *column.labels]
     decode = f"label{number}"  # a label may be empty, as what is not valid
-    names = {f"labels{number}": labels, f"json_labels{number}": [json_string(label) for label in labels], decode: labels.__getitem__}
+    names = {
+        f"labels{number}": labels,
+        f"json_labels{number}": [json_string(label) for label in labels],
+        decode: labels.__getitem__,
+    }
     code = {1: "B", 2: "H"}[column.meta[0]]
-    return CellCode((code,), f"{{labels{number}[$0]}}", f"{{json_labels{number}[$0]}}", decode=decode, names=names)
+    return CellCode(
+        (code,),
+        f"{{labels{number}[$0]}}",
+        f"{{json_labels{number}[$0]}}",
+        decode=decode,
+        names=names,
+    )
 
 
 def _text(column: BinlogColumn, number: int, length_bytes: int) -> CellCode | None:
@@ -154,7 +178,14 @@ def _text(column: BinlogColumn, number: int, length_bytes: int) -> CellCode | No
         return CellCode((length,), "{$0.decode()}", "{json_string($0.decode())}", has_length=True)
     name = f"decode{number}"
     names = {name: decoder(column.charset, column.name)}
-    return CellCode((length,), f"{{{name}($0)}}", f"{{json_string({name}($0))}}", has_length=True, decode=name, names=names)
+    return CellCode(
+        (length,),
+        f"{{{name}($0)}}",
+        f"{{json_string({name}($0))}}",
+        has_length=True,
+        decode=name,
+        names=names,
+    )
 
 
 def _varchar(column: BinlogColumn, number: int) -> CellCode | None:

@@ -1,8 +1,11 @@
-"""When what was sent counts as published: once Kafka has acknowledged it, or, in transactions, once they are committed.
+"""When what was sent counts as published: once Kafka has acknowledged it, or, in transactions, once
+they are committed.
 
-In a transaction the rows and the transaction edge behind them become visible together. The edge is the metadata of a group offset, beside
-the change number (mzxid) that the ZooKeeper position had then. A start goes on from it only if ZooKeeper's node is still that one: then
-the task died between the commit and the write to ZooKeeper. Else somebody has set the node, or it was written later, and it holds.
+In a transaction the rows and the transaction edge behind them become visible together. The edge is
+the metadata of a group offset, beside the change number (mzxid) that the ZooKeeper position had
+then. A start goes on from it only if ZooKeeper's node is still that one: then the task died between
+the commit and the write to ZooKeeper. Else somebody has set the node, or it was written later, and
+it holds.
 """
 
 from __future__ import annotations
@@ -32,23 +35,31 @@ class Deliveries(Protocol):
     """What was published, in the eyes of the checkpoint."""
 
     def take_over(self) -> None:
-        """At the beginning of an attempt, before the stored position is read: what was sent and is not published yet comes again.
-        Raises BusRejected, BusUnavailable, and as a position store does."""
+        """At the beginning of an attempt, before the stored position is read: what was sent and
+        is not published yet comes again. Raises BusRejected, BusUnavailable, and as a position
+        store does."""
         ...
 
     def reached(self, edge: BinlogPosition, has_more: Callable[[], bool]) -> None:
-        """Everything before `edge` has been sent, and nothing behind it. `has_more`: whether more has come from the source already."""
+        """Everything before `edge` has been sent, and nothing behind it. `has_more`: whether
+        more has come from the source already."""
         ...
 
     def published(self) -> BinlogPosition | None:
-        """The last edge before which all is published, after waiting for what can be waited for; None before the first.
-        Raises BusRejected, BusUnavailable."""
+        """The last edge before which all is published, after waiting for what can be waited for;
+        None before the first. Raises BusRejected, BusUnavailable."""
         ...
 
 
-def deliveries(publisher: KafkaPublisher, config: PublishConfig, positions: PositionStore) -> Deliveries:
+def deliveries(
+    publisher: KafkaPublisher, config: PublishConfig, positions: PositionStore
+) -> Deliveries:
     """With transactions where the task file wants them."""
-    return Transactions(publisher, config, positions) if config.transactional_id else Acknowledgements(publisher)
+    return (
+        Transactions(publisher, config, positions)
+        if config.transactional_id
+        else Acknowledgements(publisher)
+    )
 
 
 class Acknowledgements:
@@ -76,7 +87,9 @@ class Acknowledgements:
 class Transactions:
     """Rows are published by the commit of their Kafka transaction, with the edge behind them."""
 
-    def __init__(self, publisher: KafkaPublisher, config: PublishConfig, positions: PositionStore) -> None:
+    def __init__(
+        self, publisher: KafkaPublisher, config: PublishConfig, positions: PositionStore
+    ) -> None:
         self._publisher, self._positions = publisher, positions
         self._transaction = Transaction(publisher, config, config.transactional_id, config.topic, 0)
         self._committed_at, self._interval_seconds = -math.inf, COMMIT_SECONDS
@@ -96,7 +109,8 @@ class Transactions:
         self._settle()
 
     def _settle(self) -> None:
-        """Brings ZooKeeper's node up to what Kafka has. Writes it in any case: a process that was fenced can do so no longer."""
+        """Brings ZooKeeper's node up to what Kafka has. Writes it in any case: a process that
+        was fenced can do so no longer."""
         stored = self._positions.load()
         if stored is None:
             self._recover()
@@ -104,26 +118,36 @@ class Transactions:
         committed = position_in(self._transaction.committed()[1], self._positions.mzxid)
         if committed is not None:
             was = BinlogPosition.from_json(stored)
-            LOG.info("going on at %s, which Kafka has with the rows before it, not at %s", committed, was)
+            LOG.info(
+                "going on at %s, which Kafka has with the rows before it, not at %s", committed, was
+            )
             stored = replace(committed, batch_id=was.batch_id + 1).to_json()
         self._positions.save(stored)
 
     def _recover(self) -> None:
-        """Without a node, as one that was deleted, what Kafka has is the position: the start rule is for the first start only."""
+        """Without a node, as one that was deleted, what Kafka has is the position: the start
+        rule is for the first start only."""
         _, _, position = self._transaction.committed()[1].partition(" ")
         if position:
-            LOG.warning("%s is gone; going on at %s, which Kafka has with the rows before it", self._positions.path, position)
+            LOG.warning(
+                "%s is gone; going on at %s, which Kafka has with the rows before it",
+                self._positions.path,
+                position,
+            )
             self._positions.save(BinlogPosition.from_json(position).to_json())
 
     def reached(self, edge: BinlogPosition, has_more: Callable[[], bool]) -> None:
         sent = self._publisher.sent
         are_many = sent - self._edge_records >= BUSY_RECORDS
         self._edge, self._edge_records = edge, sent
-        if time.monotonic() - self._committed_at >= self._interval_seconds or not (are_many or has_more()):
+        if time.monotonic() - self._committed_at >= self._interval_seconds or not (
+            are_many or has_more()
+        ):
             self._commit()
 
     def published(self) -> BinlogPosition | None:
-        if self._edge_records == self._publisher.sent:  # else rows behind the edge are in its transaction
+        # else rows behind the edge are in its transaction
+        if self._edge_records == self._publisher.sent:
             self._commit()
         return self._published
 
@@ -141,7 +165,8 @@ class Transactions:
 
 
 def metadata(edge: BinlogPosition, mzxid: int) -> str:
-    """`mzxid`, a blank, and the position's JSON; without its GTIDs where it would be longer than brokers take."""
+    """`mzxid`, a blank, and the position's JSON; without its GTIDs where it would be longer than
+    brokers take."""
     text = f"{mzxid} {edge.to_json()}"
     if len(text.encode()) <= METADATA_BYTES:
         return text
@@ -150,6 +175,7 @@ def metadata(edge: BinlogPosition, mzxid: int) -> str:
 
 
 def position_in(text: str, mzxid: int) -> BinlogPosition | None:
-    """The position in a text that `metadata` has made beside this change number; None for any other text. Raises PositionError."""
+    """The position in a text that `metadata` has made beside this change number; None for any
+    other text. Raises PositionError."""
     noted, _, position = text.partition(" ")
     return BinlogPosition.from_json(position) if position and noted == str(mzxid) else None

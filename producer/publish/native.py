@@ -1,6 +1,7 @@
 """The compiled writer of records (`native.c`): whether it is there, and how it is told of a table.
 
-It takes no part where it is not built or `CDCBUS_PURE_PYTHON` is set; then all is done by `generate.py`, slower.
+It takes no part where it is not built or `CDCBUS_PURE_PYTHON` is set; then all is done by
+`generate.py`, slower.
 """
 
 from __future__ import annotations
@@ -46,9 +47,18 @@ class CellPlan(NamedTuple):
 class Plan(Protocol):
     """How the rows of one table and operation become records."""
 
-    def write(self, body: bytes, at: int, row: int, is_last: bool, texts: tuple[str, ...], records: list[Record], /) -> tuple[int, int]:
-        """Appends the records of the rows from `at` on, up to the first one that is to go the plain way. Gives place and number of the
-        row after the last. Raises what a reader raises."""
+    def write(
+        self,
+        body: bytes,
+        at: int,
+        row: int,
+        is_last: bool,
+        texts: tuple[str, ...],
+        records: list[Record],
+        /,
+    ) -> tuple[int, int]:
+        """Appends the records of the rows from `at` on, up to the first one that is to go the
+        plain way. Gives place and number of the row after the last. Raises what a reader raises."""
         ...
 
 
@@ -66,11 +76,14 @@ class MakePlan(Protocol):
         slots: tuple[int, ...],
         /,
     ) -> Plan:
-        """`first`, `second`: the columns in the images. `same`: those whose change is one of the key. `key`: those of the record key."""
+        """`first`, `second`: the columns in the images. `same`: those whose change is one of the
+        key. `key`: those of the record key."""
         ...
 
 
-compiled: MakePlan | None = built.Plan if built is not None and built.INTERFACE == INTERFACE else None
+compiled: MakePlan | None = (
+    built.Plan if built is not None and built.INTERFACE == INTERFACE else None
+)
 """None where it is not built, or was built from another version."""
 _IS_WANTED = not os.environ.get("CDCBUS_PURE_PYTHON")
 make_plan = compiled if _IS_WANTED else None
@@ -102,7 +115,9 @@ def cell(column: BinlogColumn, read: Reader) -> CellPlan:
     """What is told of a column."""
     make = _CELLS.get(column.type)
     made = make(column) if make is not None else None
-    return (made or CellPlan(built.READ, read=read))._replace(member=f"{json_string(column.name)}:".encode())
+    return (made or CellPlan(built.READ, read=read))._replace(
+        member=f"{json_string(column.name)}:".encode()
+    )
 
 
 def _integer(size: int) -> Callable[[BinlogColumn], CellPlan | None]:
@@ -114,7 +129,9 @@ def _fixed(kind: str, size: int) -> Callable[[BinlogColumn], CellPlan | None]:
 
 
 def _with_fraction(kind: str, size: int) -> Callable[[BinlogColumn], CellPlan | None]:
-    return lambda column: CellPlan(getattr(built, kind), size + (column.meta[0] + 1) // 2, column.meta[0])
+    return lambda column: CellPlan(
+        getattr(built, kind), size + (column.meta[0] + 1) // 2, column.meta[0]
+    )
 
 
 def _decimal(column: BinlogColumn) -> CellPlan | None:
@@ -143,7 +160,8 @@ def _text(column: BinlogColumn, length_bytes: int) -> CellPlan | None:
 
 @lru_cache
 def _characters(charset: str) -> tuple[bytes, bytes]:
-    """What each byte is in a character set of one byte per character, as JSON and as it is: 256 times its length and up to 7 bytes."""
+    """What each byte is in a character set of one byte per character, as JSON and as it is: 256
+    times its length and up to 7 bytes."""
     decode = decoder(charset, "")
     texts = [decode(bytes((byte,))) for byte in range(256)]
     return b"".join(_entry(json_string(text)[1:-1]) for text in texts), b"".join(map(_entry, texts))

@@ -12,7 +12,13 @@ from cdcbus.plugins.contracts import Converter, DdlConverter, JoiningConverter
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, UnreadableEvent
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.producer import CONNECT_SECONDS, LARGE_CURE, KafkaWriter
-from cdcbus.plugins.kafka.record_key import Record, key_columns, key_text, marked_pair, split_key_change
+from cdcbus.plugins.kafka.record_key import (
+    Record,
+    key_columns,
+    key_text,
+    marked_pair,
+    split_key_change,
+)
 from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.rowchange import Op, RowChange, Table, TableDdl, TableId
 from cdcbus.producer.decoding.row_image import OPS
@@ -25,11 +31,13 @@ from cdcbus.producer.source.row_events import Part
 
 LOG = logging.getLogger(__name__)
 BATCH_RECORDS = 1000
-CODE_COLUMNS = 50_000  # of tables for which code is kept: about 100 MB, 10,000 small tables or 500 wide ones
+# of tables for which code is kept: about 100 MB, 10,000 small tables or 500 wide ones
+CODE_COLUMNS = 50_000
 
 
 class _Lane(NamedTuple):
-    """What is kept for a table: how its records are made, and where they go; `partitions` where records hold many rows."""
+    """What is kept for a table: how its records are made, and where they go; `partitions` where
+    records hold many rows."""
 
     writer: TableWriter
     topic: str
@@ -45,7 +53,8 @@ class _Large(NamedTuple):
 
 
 class KafkaPublisher(KafkaWriter[_Large]):
-    """Sends row changes to the topics of a task. A context manager; entering checks that those are there which the task names.
+    """Sends row changes to the topics of a task. A context manager; entering checks that those are
+    there which the task names.
 
     `tables`: how many row changes of each table were queued, by operation.
     """
@@ -61,24 +70,27 @@ class KafkaPublisher(KafkaWriter[_Large]):
         rows_per_record: int = 1,
         on_queued: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """`task_id` is part of the keys of dead letters. `takes_partial`: rows whose images lack columns are sent, too. `rows_per_record`
-        is how many at most. `on_queued` is told about once a second how many bytes of records wait for Kafka, of `config.queue_bytes`."""
+        """`task_id` is part of the keys of dead letters. `takes_partial`: rows whose images lack
+        columns are sent, too. `rows_per_record` is how many at most. `on_queued` is told about
+        once a second how many bytes of records wait for Kafka, of `config.queue_bytes`."""
         super().__init__(config, stop, on_queued)
         self._task_id = task_id
         self._takes_partial = takes_partial
         self._rows_per_record = rows_per_record
         self._converter = converter
-        self._dead: set[LargeRecord] = set()  # these go to the dead-letter topic when they come again
+        # these go to the dead-letter topic when they come again
+        self._dead: set[LargeRecord] = set()
         self._lanes: dict[DecodableTable, _Lane] = {}
         self._code = 0  # columns for which they have code
         self.tables: dict[TableId, Counter[Op]] = {}
         self._row = 0  # the next row's number in its transaction
 
     def send(self, parts: Iterable[Part]) -> int:
-        """Queues rows and DDL in order; waits while the queue is full. Gives the number of row changes.
+        """Queues rows and DDL in order; waits while the queue is full. Gives the number of row
+        changes.
 
-        Raises UnreadableEvent, BusRejected for a record that Kafka does not take, BusUnavailable when the task is to stop while it waits,
-        ConfigError for a table that has no topic.
+        Raises UnreadableEvent, BusRejected for a record that Kafka does not take, BusUnavailable
+        when the task is to stop while it waits, ConfigError for a table that has no topic.
         """
         if self._code > CODE_COLUMNS:
             self._lanes.clear()
@@ -97,18 +109,39 @@ class KafkaPublisher(KafkaWriter[_Large]):
                     self._row = 0
                 lane = self._lanes.get(rows.table) or self._new_lane(rows.table)
                 made, count = lane.writer.records(rows, self._row)
-                for number in [number for number, record in enumerate(made) if len(record["value"]) > self._batch_bytes][::-1]:
+                for number in [
+                    number
+                    for number, record in enumerate(made)
+                    if len(record["value"]) > self._batch_bytes
+                ][::-1]:
                     origin, record = rows.origin, made[number]
-                    which = LargeRecord(lane.topic, str(rows.table.table.id), lane.key, origin.file, origin.pos, self._row, number)
+                    which = LargeRecord(
+                        lane.topic,
+                        str(rows.table.table.id),
+                        lane.key,
+                        origin.file,
+                        origin.pos,
+                        self._row,
+                        number,
+                    )
                     large = _Large(which, record["key"], len(record["value"]))
                     if which in self._dead:
-                        waiting.setdefault(self._config.dead_letter_topic, []).append(dead_letter(self._task_id, *large))
+                        waiting.setdefault(self._config.dead_letter_topic, []).append(
+                            dead_letter(self._task_id, *large)
+                        )
                         del made[number]
                     else:
                         self._watch(record, large)
                 if self._rows_per_record > 1:
-                    assert isinstance(self._converter, JoiningConverter)  # which the task file is checked for
-                    made = many_rows(made, lane.partitions, self._rows_per_record, self._batch_bytes, self._converter.joined)
+                    # which the task file is checked for
+                    assert isinstance(self._converter, JoiningConverter)
+                    made = many_rows(
+                        made,
+                        lane.partitions,
+                        self._rows_per_record,
+                        self._batch_bytes,
+                        self._converter.joined,
+                    )
                 records = waiting.setdefault(lane.topic, [])
                 records += made
                 self._row += count
@@ -123,9 +156,10 @@ class KafkaPublisher(KafkaWriter[_Large]):
         return sent
 
     def _of_ddl(self, ddl: TableDdl) -> tuple[str, list[Record]]:
-        """The topic, and a record for each of its partitions: in each, rows follow that the statement may matter to. A TRUNCATE is for one
-        partition only: readers of others may be ahead, and would lose rows that were written after it.
-        Raises UnreadableEvent where there are others."""
+        """The topic, and a record for each of its partitions: in each, rows follow that the
+        statement may matter to. A TRUNCATE is for one partition only: readers of others may be
+        ahead, and would lose rows that were written after it. Raises UnreadableEvent where there
+        are others."""
         topic = topic_of(ddl.table, self._config)
         self._topics.need([topic])
         partitions = self._partitions(topic)
@@ -133,11 +167,15 @@ class KafkaPublisher(KafkaWriter[_Large]):
             if partitions > 1:
                 raise UnreadableEvent(_truncate_refused(ddl, topic, partitions))
             self.tables.setdefault(ddl.table, Counter())[Op.TRUNCATE] += 1
-            change = RowChange(Table(ddl.table, (), ()), Op.TRUNCATE, None, None, ddl.origin, is_last=True)
+            change = RowChange(
+                Table(ddl.table, (), ()), Op.TRUNCATE, None, None, ddl.origin, is_last=True
+            )
             return topic, [{"key": b"", "value": self._converter.to_bytes(change)}]
         assert isinstance(self._converter, DdlConverter)  # which the task file is checked for
         value = self._converter.ddl_to_bytes(ddl)
-        return topic, [{"key": None, "value": value, "partition": number} for number in range(partitions)]
+        return topic, [
+            {"key": None, "value": value, "partition": number} for number in range(partitions)
+        ]
 
     def _produce_all(self, waiting: dict[str, list[Record]]) -> None:
         for topic, records in waiting.items():
@@ -159,9 +197,18 @@ class KafkaPublisher(KafkaWriter[_Large]):
     def _new_lane(self, table: DecodableTable) -> _Lane:
         topic, key = topic_of(table.table.id, self._config), key_columns(table.table, self._config)
         self._topics.need([topic])
-        writer = TableWriter(table, self._converter, key, self._plain, takes_partial=self._takes_partial, on_code=self._add_code)
+        writer = TableWriter(
+            table,
+            self._converter,
+            key,
+            self._plain,
+            takes_partial=self._takes_partial,
+            on_code=self._add_code,
+        )
         partitions = self._partitions(topic) if self._rows_per_record > 1 else 0
-        lane = self._lanes[table] = _Lane(writer, topic, key, self.tables.setdefault(table.table.id, Counter()), partitions)
+        lane = self._lanes[table] = _Lane(
+            writer, topic, key, self.tables.setdefault(table.table.id, Counter()), partitions
+        )
         return lane
 
     def _add_code(self, columns: int) -> None:
@@ -173,13 +220,19 @@ class KafkaPublisher(KafkaWriter[_Large]):
     def _plain(self, change: RowChange) -> list[Record]:
         key = key_columns(change.table, self._config)
         return marked_pair(
-            [{"key": key_text(part, key), "value": self._converter.to_bytes(part)} for part in split_key_change(change, key)]
+            [
+                {"key": key_text(part, key), "value": self._converter.to_bytes(part)}
+                for part in split_key_change(change, key)
+            ]
         )
 
 
 def _truncate_refused(ddl: TableDdl, topic: str, partitions: int) -> str:
     return (
-        f"{ddl.origin.file}:{ddl.origin.pos}: TRUNCATE of {ddl.table}, whose rows are spread over {partitions} partitions of topic "
-        f"{topic}: no order holds between them, so that targets would keep rows from before it or lose rows from after it. Once all before "
-        "it is applied, empty the table at the targets, and go on with loader.source.truncate=false; a topic with one partition carries it"
+        f"{ddl.origin.file}:{ddl.origin.pos}: TRUNCATE of {ddl.table}, whose rows are spread over "
+        f"{partitions} partitions of topic "
+        f"{topic}: no order holds between them, so that targets would keep rows from before it or "
+        "lose rows from after it. Once all before "
+        "it is applied, empty the table at the targets, and go on with "
+        "loader.source.truncate=false; a topic with one partition carries it"
     )

@@ -18,12 +18,18 @@ class _Open:
 
 
 def many_rows(
-    records: Sequence[Record], partitions: int, most_rows: int, most_bytes: int, join: Callable[[Sequence[bytes]], bytes]
+    records: Sequence[Record],
+    partitions: int,
+    most_rows: int,
+    most_bytes: int,
+    join: Callable[[Sequence[bytes]], bytes],
 ) -> list[Record]:
-    """The records of an event, joined to records of at most so many rows and bytes; in each partition the rows keep their order.
+    """The records of an event, joined to records of at most so many rows and bytes; in each
+    partition the rows keep their order.
 
-    Joined records have no key. Those with headers, as of a changed key, and larger ones stay as they are. Each names the partition of its
-    keys: the client is not to choose, as it may learn of new partitions between two records.
+    Joined records have no key. Those with headers, as of a changed key, and larger ones stay as
+    they are. Each names the partition of its keys: the client is not to choose, as it may learn of
+    new partitions between two records.
     """
     made: list[Record] = []
     waiting: dict[int, _Open] = {}
@@ -31,7 +37,13 @@ def many_rows(
     def close(partition: int) -> None:
         some = waiting.pop(partition, _Open()).records
         if len(some) > 1:
-            made.append({"key": None, "value": join([record["value"] for record in some]), "partition": partition})
+            made.append(
+                {
+                    "key": None,
+                    "value": join([record["value"] for record in some]),
+                    "partition": partition,
+                }
+            )
         else:
             made.extend({**record, "partition": partition} for record in some)
 
@@ -39,7 +51,11 @@ def many_rows(
         partition, size_bytes = partition_of(record["key"], partitions), len(record["value"])
         current = waiting.get(partition)
         is_alone = len(record) > 2 or size_bytes > most_bytes
-        if current and (is_alone or len(current.records) == most_rows or current.size_bytes + size_bytes > most_bytes):
+        if current and (
+            is_alone
+            or len(current.records) == most_rows
+            or current.size_bytes + size_bytes > most_bytes
+        ):
             close(partition)
         if is_alone:
             made.append({**record, "partition": partition})

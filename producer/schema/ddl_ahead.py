@@ -1,4 +1,5 @@
-"""The DDL ahead of the reader: each statement is parsed once, and found by the tables that it names."""
+"""The DDL ahead of the reader: each statement is parsed once, and found by the tables that it
+names."""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ from cdcbus.producer.schema.ddl_scanner import DdlScan, Statement
 class DdlAhead:
     """`changes`: what a statement changes.
 
-    However many statements are ahead, to ask for a table costs what is about it. What lies before the place that was asked for last is
-    forgotten: whoever goes back has all statements parsed again.
+    However many statements are ahead, to ask for a table costs what is about it. What lies before
+    the place that was asked for last is forgotten: whoever goes back has all statements parsed
+    again.
     """
 
     def __init__(self, scan: DdlScan, changes: Callable[[Statement], list[Change]]) -> None:
@@ -24,17 +26,21 @@ class DdlAhead:
         self._from: BinlogCoordinates | None = None
         self._to: BinlogCoordinates | None = None
         self._all: deque[tuple[Statement, set[TableId | None]]] = deque()
-        self._of: defaultdict[TableId | None, deque[Statement]] = defaultdict(deque)  # None: of changes that name no table
+        # None: of changes that name no table
+        self._of: defaultdict[TableId | None, deque[Statement]] = defaultdict(deque)
 
     def between(self, after: BinlogCoordinates, until: BinlogCoordinates) -> Iterator[Statement]:
-        """The statements that end behind `after` and not behind `until`, in order. Raises what `DdlScan.between` raises."""
+        """The statements that end behind `after` and not behind `until`, in order. Raises what
+        `DdlScan.between` raises."""
         self._look(after, until)
         for statement, _ in self._all:
             if until < statement.end:
                 break
             yield statement
 
-    def about(self, table: TableId | None, after: BinlogCoordinates, until: BinlogCoordinates) -> Iterator[Statement]:
+    def about(
+        self, table: TableId | None, after: BinlogCoordinates, until: BinlogCoordinates
+    ) -> Iterator[Statement]:
         """Of the statements `between`, those with changes that name the table or none at all."""
         self._look(after, until)
         last = None

@@ -1,4 +1,5 @@
-"""The DDL between two places of the binlog, by a look ahead in a stream of its own: whether a table was altered, and is still to be met."""
+"""The DDL between two places of the binlog, by a look ahead in a stream of its own: whether a
+table was altered, and is still to be met."""
 
 from __future__ import annotations
 
@@ -32,8 +33,9 @@ _SAID_BYTES = 1 << 26  # a look ahead of so much takes seconds: the log says so
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement as the binlog has it. `end` is the place behind it; `thread` the session's number, `schema` its schema. `sql` is UTF-8,
-    or, where the session's character set is not known to the last character, as it was sent."""
+    """A statement as the binlog has it. `end` is the place behind it; `thread` the session's
+    number, `schema` its schema. `sql` is UTF-8, or, where the session's character set is not
+    known to the last character, as it was sent."""
 
     end: BinlogCoordinates
     thread: int
@@ -42,14 +44,20 @@ class Statement:
     session: Session = PLAIN
 
 
-def statement(body: bytes, end: BinlogCoordinates, charsets: Mapping[int, str], version: str) -> Statement:
-    """From a Query event's body. `charsets`: collation id -> character set; `version`: as the server names its own. Layout:
-    "Query_log_event": thread, time, length of the schema's name, error, length of the variables, variables, schema, 0, text."""
+def statement(
+    body: bytes, end: BinlogCoordinates, charsets: Mapping[int, str], version: str
+) -> Statement:
+    """From a Query event's body. `charsets`: collation id -> character set; `version`: as the
+    server names its own. Layout: "Query_log_event": thread, time, length of the schema's name,
+    error, length of the variables, variables, schema, 0, text."""
     start = 13 + int.from_bytes(body[11:13], "little")
     schema = body[start : start + body[8]]
     sql = body[start + body[8] + 1 :]
     variables = session_variables(body[13:start])
-    charset, literals, _ = (charsets.get(int.from_bytes(variables.get(CHARSET, b"")[i : i + 2], "little"), "") for i in (0, 2, 4))
+    charset, literals, _ = (
+        charsets.get(int.from_bytes(variables.get(CHARSET, b"")[i : i + 2], "little"), "")
+        for i in (0, 2, 4)
+    )
     text = sql_text(charset, sql)
     number, is_mariadb = version_number(version), "mariadb" in version.lower()
     session = Session(
@@ -59,10 +67,18 @@ def statement(body: bytes, end: BinlogCoordinates, charsets: Mapping[int, str], 
         is_mariadb,
         text is not None,
         DDL_XID in variables or XID in variables,
-        _explicit_timestamps(variables, number) if is_mariadb else _flag(variables.get(EXPLICIT_TIMESTAMPS)),
+        _explicit_timestamps(variables, number)
+        if is_mariadb
+        else _flag(variables.get(EXPLICIT_TIMESTAMPS)),
     )
     thread = int.from_bytes(body[:4], "little")
-    return Statement(end, thread, schema.decode("utf-8", "replace"), sql if text is None else text.encode(), session)
+    return Statement(
+        end,
+        thread,
+        schema.decode("utf-8", "replace"),
+        sql if text is None else text.encode(),
+        session,
+    )
 
 
 def _flag(value: bytes | None) -> bool | None:
@@ -70,7 +86,8 @@ def _flag(value: bytes | None) -> bool | None:
 
 
 def _explicit_timestamps(variables: Mapping[int, bytes], version: int) -> bool | None:
-    """MariaDB's explicit_defaults_for_timestamp: releases before those that let a session choose it do not tell."""
+    """MariaDB's explicit_defaults_for_timestamp: releases before those that let a session choose
+    it do not tell."""
     if int.from_bytes(variables.get(FLAGS, b""), "little") & MARIADB_EXPLICIT_TIMESTAMPS:
         return True
     tells = 100_517 if version < 100_600 else 100_609 if version < 101_000 else 101_000
@@ -89,28 +106,45 @@ def version_of(format_description: bytes) -> str:
 
 
 def is_ddl(sql: bytes) -> bool:
-    """Whether it may be: it neither begins a transaction nor ends one, nor stands in one, nor changes rows."""
-    return not (BEGIN.fullmatch(sql) or sql.upper() in (b"COMMIT", b"ROLLBACK") or INSIDE.fullmatch(sql) or ROW_STATEMENT.match(sql))
+    """Whether it may be: it neither begins a transaction nor ends one, nor stands in one, nor
+    changes rows."""
+    return not (
+        BEGIN.fullmatch(sql)
+        or sql.upper() in (b"COMMIT", b"ROLLBACK")
+        or INSIDE.fullmatch(sql)
+        or ROW_STATEMENT.match(sql)
+    )
 
 
 class DdlScan:
-    """`events` opens the binlog at a place and gives its events, with `checksum_bytes` at the end of each, until the binlog's end.
-    `charsets`: collation id -> character set; `version`: the server's, where the binlog does not say another one.
+    """`events` opens the binlog at a place and gives its events, with `checksum_bytes` at the end
+    of each, until the binlog's end. `charsets`: collation id -> character set; `version`: the
+    server's, where the binlog does not say another one.
 
     What was found is kept, so that each byte is read about once.
     """
 
     def __init__(
-        self, events: Callable[[BinlogCoordinates], Iterator[list[bytes]]], checksum_bytes: int, charsets: Mapping[int, str], version: str
+        self,
+        events: Callable[[BinlogCoordinates], Iterator[list[bytes]]],
+        checksum_bytes: int,
+        charsets: Mapping[int, str],
+        version: str,
     ) -> None:
-        self._events, self._checksum_bytes, self._charsets, self._version = events, checksum_bytes, charsets, version
+        self._events, self._checksum_bytes, self._charsets, self._version = (
+            events,
+            checksum_bytes,
+            charsets,
+            version,
+        )
         self._from: BinlogCoordinates | None = None
         self._to: BinlogCoordinates | None = None
         self._found: list[Statement] = []
 
     def between(self, after: BinlogCoordinates, until: BinlogCoordinates) -> list[Statement]:
-        """The statements that end behind `after` and not behind `until`, which the server must have written already.
-        Raises PositionLost when it does not hold all between the two, and what `events` raises."""
+        """The statements that end behind `after` and not behind `until`, which the server must
+        have written already. Raises PositionLost when it does not hold all between the two, and
+        what `events` raises."""
         if not after < until:
             return []
         if self._from is None or self._to is None or after > self._to:
@@ -125,7 +159,9 @@ class DdlScan:
             self._found += found
         return [one for one in self._found if after < one.end <= until]
 
-    def _read(self, start: BinlogCoordinates, until: BinlogCoordinates) -> tuple[list[Statement], BinlogCoordinates]:
+    def _read(
+        self, start: BinlogCoordinates, until: BinlogCoordinates
+    ) -> tuple[list[Statement], BinlogCoordinates]:
         """The statements from `start` to `until`, or to a place behind it, and that place."""
         if start.file != until.file or until.pos - start.pos > _SAID_BYTES:
             LOG.info("looking for DDL in the binlog from %s to %s", start, until)
@@ -142,7 +178,10 @@ class DdlScan:
                 if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
                     checksum_bytes = 4 if event[-5] == 1 else 0
                     version = version_of(body)
-                end = max(end, BinlogCoordinates(file, carried(end.pos if end.file == file else 0, end_pos)))
+                end = max(
+                    end,
+                    BinlogCoordinates(file, carried(end.pos if end.file == file else 0, end_pos)),
+                )
                 if kind in (BINLOG.QUERY_EVENT, QUERY_COMPRESSED):
                     query = body if kind == BINLOG.QUERY_EVENT else plain_query(body)
                     if is_ddl(query[13 + int.from_bytes(query[11:13], "little") + query[8] + 1 :]):
@@ -150,5 +189,7 @@ class DdlScan:
             if until <= end:
                 break
         if end < until:
-            raise PositionLost(f"the binlog ends at {end} where it was to be read from {start} to {until}")
+            raise PositionLost(
+                f"the binlog ends at {end} where it was to be read from {start} to {until}"
+            )
         return found, end

@@ -1,14 +1,19 @@
-"""The tables as they were at each place of the binlog, for rows whose table maps do not name their columns.
+"""The tables as they were at each place of the binlog, for rows whose table maps do not name their
+columns.
 
-    table map without names -> the version of its table at that place -> completed table map, if the shapes fit
-    DDL in the stream       -> a new version of each table that it changes, stored before the position moves past it
+    table map without names -> the version of its table at that place -> completed table map, if the
+    shapes fit
+    DDL in the stream       -> a new version of each table that it changes, stored before the
+                            position moves past it
 
-A version comes, best first, from the server (the table as it is now, or as the next version has it, when no DDL of it lies between: the
-binlog is searched for that), from the DDL's own text, or is `UNKNOWN`. Rows met where a table is UNKNOWN stop the task, unless DDL in the
-binlog before them tells what it was: of tables that are renamed into the filter nothing is kept. DDL never stops the task.
+A version comes, best first, from the server (the table as it is now, or as the next version has it,
+when no DDL of it lies between: the binlog is searched for that), from the DDL's own text, or is
+`UNKNOWN`. Rows met where a table is UNKNOWN stop the task, unless DDL in the binlog before them
+tells what it was: of tables that are renamed into the filter nothing is kept. DDL never stops the
+task.
 
-While the server sends full row metadata and no history is stored, nothing is read and nothing is kept; on MariaDB, only tables with types
-that even full table maps leave open (`is_open`).
+While the server sends full row metadata and no history is stored, nothing is read and nothing is
+kept; on MariaDB, only tables with types that even full table maps leave open (`is_open`).
 """
 
 from __future__ import annotations
@@ -30,7 +35,17 @@ from cdcbus.plugins.contracts import SchemaStore
 from cdcbus.plugins.errors import PositionLost, UnreadableEvent, UnusableHistory
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
-from cdcbus.producer.ddl.statements import Altered, Change, Created, Dropped, Renamed, SchemaAltered, SchemaDropped, changes, folded
+from cdcbus.producer.ddl.statements import (
+    Altered,
+    Change,
+    Created,
+    Dropped,
+    Renamed,
+    SchemaAltered,
+    SchemaDropped,
+    changes,
+    folded,
+)
 from cdcbus.producer.ddl.table_schema import TableSchema, leaves
 from cdcbus.producer.ddl.table_states import Missing, State, TemporaryTables, made, touches
 from cdcbus.producer.ddl.tokens import Session
@@ -44,9 +59,11 @@ LOG = logging.getLogger(__name__)
 FOLLOWED = "followed"  # the entry that says up to where DDL was followed, on which server
 FOLLOWED_SECONDS = 60.0  # how often that is stored: a start looks through what was written since
 ENTRY_BYTES = 900_000  # of the million that a ZooKeeper node can hold
-# So many tables are read, and locked against DDL meanwhile; more of many, as MariaDB looks through all of a schema for each question.
+# So many tables are read, and locked against DDL meanwhile; more of many, as MariaDB looks through
+# all of a schema for each question.
 TABLES_AT_ONCE, PARTS = 50, 40
-# What gh-ost and pt-online-schema-change call the table that they build and then rename to the one they alter.
+# What gh-ost and pt-online-schema-change call the table that they build and then rename to the one
+# they alter.
 _BUILT = re.compile(r"_+(.+?)_(?:gho|new)")
 
 
@@ -69,12 +86,19 @@ class Version:
 class SchemaHistory:
     """The history of one task on one server, read from its store when it is first needed.
 
-    `accepts` tells the tables of the task; `identity` names the server, whose binlog the places are in; `is_needed`: its table maps are
-    not complete now.
+    `accepts` tells the tables of the task; `identity` names the server, whose binlog the places are
+    in; `is_needed`: its table maps are not complete now.
     """
 
     def __init__(
-        self, store: SchemaStore, reader: SchemaReader, scan: DdlScan, accepts: Callable[[TableId], bool], identity: str, *, is_needed: bool
+        self,
+        store: SchemaStore,
+        reader: SchemaReader,
+        scan: DdlScan,
+        accepts: Callable[[TableId], bool],
+        identity: str,
+        *,
+        is_needed: bool,
     ) -> None:
         self._store, self._reader, self._scan = store, reader, scan
         self._ahead = DdlAhead(scan, self._changes)
@@ -89,16 +113,22 @@ class SchemaHistory:
         self._temporary = TemporaryTables()
 
     def begin(self, place: BinlogCoordinates) -> Iterator[None]:
-        """Reading begins at `place`: takes the tables that are not known yet, as they were there. Later calls do nothing.
+        """Reading begins at `place`: takes the tables that are not known yet, as they were there.
+        Later calls do nothing.
 
-        Of many tables that takes a while: it gives control back in between, and whoever does not go on leaves nothing behind."""
+        Of many tables that takes a while: it gives control back in between, and whoever does not
+        go on leaves nothing behind."""
         if self._is_loaded and (self._followed or not self._scope):
             return
         if not self._is_loaded:
             self._load()
         if not self._scope:
             return
-        if self._followed is None or self._reader.end() < self._followed or not self._caught_up(place):
+        if (
+            self._followed is None
+            or self._reader.end() < self._followed
+            or not self._caught_up(place)
+        ):
             self._forget()
         self._prune()
         if self._scope is Scope.ALL:
@@ -106,18 +136,36 @@ class SchemaHistory:
         self._store_followed(place)
 
     def move(self, old: BinlogCoordinates, server: str, place: BinlogCoordinates) -> Iterator[None]:
-        """Reading goes on at `place`, by GTIDs: what the tables were at `old`, in the files of the server that was read before, they are
-        there. `server`: that one's name, empty where the position does not tell it. Where the history is not of that server, this does
+        """Reading goes on at `place`, by GTIDs: what the tables were at `old`, in the files of
+        the server that was read before, they are there. `server`: that one's name, empty where
+        the position does not tell it. Where the history is not of that server, this does
         nothing. Like `begin`, it gives control back in between."""
         self._load()
-        if self._followed is not None or not self._tables or (server and server != self._followed_on):
+        if (
+            self._followed is not None
+            or not self._tables
+            or (server and server != self._followed_on)
+        ):
             self._is_loaded = False  # `begin` has its own look at it
             self._tables.clear()
             return
         states = {table: self._state(table, old) for table in self._tables}
-        LOG.info("the schema history of %d tables goes on at %s, as they were at %s of %s", len(states), place, old, self._followed_on)
-        self._tables = {table: [Version(place, state)] for table, state in states.items() if state is not None}
-        self._store.save({_entry(table): self._text(table) if table in self._tables else None for table in states})
+        LOG.info(
+            "the schema history of %d tables goes on at %s, as they were at %s of %s",
+            len(states),
+            place,
+            old,
+            self._followed_on,
+        )
+        self._tables = {
+            table: [Version(place, state)] for table, state in states.items() if state is not None
+        }
+        self._store.save(
+            {
+                _entry(table): self._text(table) if table in self._tables else None
+                for table in states
+            }
+        )
         self._followed = None
         if self._scope is Scope.ALL:
             yield from self._take(place)
@@ -145,11 +193,14 @@ class SchemaHistory:
         try:
             return completed(table_map, state)
         except UnreadableEvent as error:
-            raise UnreadableEvent(f"{error}. {REMEDY}, or, if it was altered with sql_log_bin=0, delete {self._path(table)}") from error
+            raise UnreadableEvent(
+                f"{error}. {REMEDY}, or, if it was altered with sql_log_bin=0, delete "
+                f"{self._path(table)}"
+            ) from error
 
     def typed(self, table_map: TableMap, place: BinlogCoordinates) -> TableMap:
-        """A complete table map, which stands at `place`, with what it leaves open of its columns' types.
-        Raises UnreadableEvent, naming the columns, where that is not known."""
+        """A complete table map, which stands at `place`, with what it leaves open of its
+        columns' types. Raises UnreadableEvent, naming the columns, where that is not known."""
         self._need(Scope.OPEN_TYPES, place)
         table = self._folded(table_map.table)
         state = self._state(table, place)
@@ -160,19 +211,27 @@ class SchemaHistory:
                 found = with_open_types(table_map, known)
                 if not changes_of_others:
                     self._keep({table: known}, place)
-        if found is None and (told := self._told(table, place)) and (found := with_open_types(table_map, told)):
+        if (
+            found is None
+            and (told := self._told(table, place))
+            and (found := with_open_types(table_map, told))
+        ):
             self._keep({table: told}, place)
         if found is None:
             raise UnreadableEvent(
-                f"table {table_map.table}: the types of {', '.join(columns)} at {place} are not known. MariaDB does not send them with its "
-                "rows (UUID, INET6 and INET4 look like BINARY, old times do not say how many digits they have), and the table is not there "
-                "as it was then: altered in these columns, renamed, dropped, or the user may not SELECT from it. "
+                f"table {table_map.table}: the types of {', '.join(columns)} at {place} are not "
+                "known. MariaDB does not send them with its "
+                "rows (UUID, INET6 and INET4 look like BINARY, old times do not say how many "
+                "digits they have), and the table is not there "
+                "as it was then: altered in these columns, renamed, dropped, or the user may not "
+                "SELECT from it. "
                 "GRANT SELECT, or start behind the last DDL of the table"
             )
         return found
 
     def follow(self, statement: Statement, start: BinlogCoordinates) -> None:
-        """A statement that may be DDL, which starts at `start`: the new versions of the tables that it changes are stored."""
+        """A statement that may be DDL, which starts at `start`: the new versions of the tables
+        that it changes are stored."""
         _finish(self.begin(start))
         if self._scope:
             self._follow(statement)
@@ -197,13 +256,16 @@ class SchemaHistory:
                         self._followed = _place(fields)
                     continue
                 schema, table = fields["table"]
-                versions = sorted((_version(one) for one in fields["versions"]), key=lambda version: version.place)
+                versions = sorted(
+                    (_version(one) for one in fields["versions"]), key=lambda version: version.place
+                )
                 if _entry(TableId(schema, table)) != name or not versions:
                     raise ValueError("not its table")
                 self._tables[TableId(schema, table)] = versions
             except (ValueError, TypeError, KeyError, AttributeError) as error:
                 raise UnusableHistory(
-                    f"{self._store.path}/{name} is not the schema history of a table ({type(error).__name__}: {error}); "
+                    f"{self._store.path}/{name} is not the schema history of a table "
+                    f"({type(error).__name__}: {error}); "
                     "delete this node and start the task again: the table is then read anew"
                 ) from error
         self._is_loaded = True
@@ -213,7 +275,8 @@ class SchemaHistory:
             self._followed = None
 
     def _caught_up(self, place: BinlogCoordinates) -> bool:
-        """Follows the DDL that was passed over since the history was stored; whether the binlog still has it."""
+        """Follows the DDL that was passed over since the history was stored; whether the binlog
+        still has it."""
         assert self._followed is not None
         try:
             for statement in self._scan.between(self._followed, place):
@@ -223,21 +286,30 @@ class SchemaHistory:
         return True
 
     def _forget(self) -> None:
-        """Leaves out what is known of another server, or of a binlog that is no more: it says nothing of the tables here."""
+        """Leaves out what is known of another server, or of a binlog that is no more: it says
+        nothing of the tables here."""
         if self._tables:
-            LOG.warning("%s is of another binlog than the one that is read: the tables are read anew", self._store.path)
+            LOG.warning(
+                "%s is of another binlog than the one that is read: the tables are read anew",
+                self._store.path,
+            )
         self._store.save({_entry(table): None for table in self._tables})
         self._tables.clear()
         self._followed = None
 
     def _prune(self) -> None:
-        """Leaves out tables that the task does not read, and versions that only rows in purged files could need."""
+        """Leaves out tables that the task does not read, and versions that only rows in purged
+        files could need."""
         oldest = self._reader.start()
         entries: dict[str, str | None] = {}
         for table, versions in list(self._tables.items()):
-            first = max((i for i, version in enumerate(versions) if version.place <= oldest), default=0)
+            first = max(
+                (i for i, version in enumerate(versions) if version.place <= oldest), default=0
+            )
             kept = versions[first:]
-            if not self._is_tracked(table) or (len(kept) == 1 and kept[0].state is Missing.DROPPED and kept[0].place <= oldest):
+            if not self._is_tracked(table) or (
+                len(kept) == 1 and kept[0].state is Missing.DROPPED and kept[0].place <= oldest
+            ):
                 del self._tables[table]
                 entries[_entry(table)] = None
             elif first:
@@ -248,7 +320,11 @@ class SchemaHistory:
     def _take(self, place: BinlogCoordinates) -> Iterator[None]:
         """The tables of the task that have no version yet, as they were at `place`."""
         found: dict[TableId, State] = {}
-        new = [table for table in map(self._folded, self._reader.tables()) if self._is_tracked(table) and table not in self._tables]
+        new = [
+            table
+            for table in map(self._folded, self._reader.tables())
+            if self._is_tracked(table) and table not in self._tables
+        ]
         if new:
             LOG.info("the schema history begins with %d tables as they are at %s", len(new), place)
         read: dict[TableId, tuple[TableSchema | None, BinlogCoordinates]] = {}
@@ -261,14 +337,21 @@ class SchemaHistory:
         last = max((end for _, end in read.values()), default=self._reader.end())
         for table, (schema, end) in read.items():
             about = self._ahead.about(table, place, end)
-            if schema is not None and not any(touches(change, table) for one in about for change in self._changes(one)):
+            if schema is not None and not any(
+                touches(change, table) for one in about for change in self._changes(one)
+            ):
                 found[table] = schema
-        # What DDL ahead makes of a table was not always there; what else it changes, was, in a way that cannot be known.
+        # What DDL ahead makes of a table was not always there; what else it changes, was, in a way
+        # that cannot be known.
         seen = set(self._tables)
-        for change in (change for one in self._ahead.between(place, last) for change in self._changes(one)):
+        for change in (
+            change for one in self._ahead.between(place, last) for change in self._changes(one)
+        ):
             if isinstance(change, Renamed):
                 before, after = [change.table], [change.to]
-            elif isinstance(change, Altered | Dropped) or (isinstance(change, Created) and change.if_missing):
+            elif isinstance(change, Altered | Dropped) or (
+                isinstance(change, Created) and change.if_missing
+            ):
                 before, after = [change.table], []
             else:
                 before, after = [], [change.table] if isinstance(change, Created) else []
@@ -289,7 +372,10 @@ class SchemaHistory:
             at = next((version for version in versions if version.place == place), None)
             if at is not None and (at.state is not Missing.UNKNOWN or state is Missing.UNKNOWN):
                 continue
-            versions[:] = sorted([*(one for one in versions if one is not at), Version(place, state)], key=lambda version: version.place)
+            versions[:] = sorted(
+                [*(one for one in versions if one is not at), Version(place, state)],
+                key=lambda version: version.place,
+            )
             changed.append(table)
         self._store.save({_entry(table): self._text(table) for table in changed})
 
@@ -306,7 +392,12 @@ class SchemaHistory:
         self._due = time.monotonic() + FOLLOWED_SECONDS
         if self._followed is None or self._followed < place:
             self._followed = place
-            fields = {"logfileName": place.file, "offset": place.pos, "server": self._identity, "isWhole": self._scope is Scope.ALL}
+            fields = {
+                "logfileName": place.file,
+                "offset": place.pos,
+                "server": self._identity,
+                "isWhole": self._scope is Scope.ALL,
+            }
             self._store.save({FOLLOWED: orjson.dumps(fields).decode()})
 
     # What DDL makes of tables
@@ -318,7 +409,9 @@ class SchemaHistory:
         def before(table: TableId) -> State | None:
             if table in found:
                 return found[table]
-            earlier = [version.state for version in self._tables.get(table, ()) if version.place < place]
+            earlier = [
+                version.state for version in self._tables.get(table, ()) if version.place < place
+            ]
             return earlier[-1] if earlier else None
 
         def known(table: TableId) -> TableSchema | None:
@@ -327,11 +420,23 @@ class SchemaHistory:
         for change in self._changes(statement):
             if self._temporary.takes(change, statement.thread):
                 continue
-            if self._scope < Scope.ALL and not any(touches(change, table) for table in self._tables):
+            if self._scope < Scope.ALL and not any(
+                touches(change, table) for table in self._tables
+            ):
                 continue
-            if isinstance(change, Created) and change.if_missing and self._is_there(change.table, before):
+            if (
+                isinstance(change, Created)
+                and change.if_missing
+                and self._is_there(change.table, before)
+            ):
                 continue
-            for table, state in made(change, before, self._tables, known, lambda schema: self._charset(schema, place, self._ahead)).items():
+            for table, state in made(
+                change,
+                before,
+                self._tables,
+                known,
+                lambda schema: self._charset(schema, place, self._ahead),
+            ).items():
                 if self._is_tracked(table):
                     found[table] = state or Missing.UNKNOWN
         self._keep(found, place)
@@ -340,10 +445,15 @@ class SchemaHistory:
         state = before(table)
         return state is not Missing.DROPPED and (state is not None or table in self._tables)
 
-    def _known(self, table: TableId, place: BinlogCoordinates, columns: Collection[str] = ()) -> TableSchema | None:
-        """The table at `place` as a later version has it, else as it is now, if no DDL of it lies between, or none of these columns of it;
-        else None. It may have been renamed: then it is looked for by its other names."""
-        later = next((version for version in self._tables.get(table, ()) if version.place > place), None)
+    def _known(
+        self, table: TableId, place: BinlogCoordinates, columns: Collection[str] = ()
+    ) -> TableSchema | None:
+        """The table at `place` as a later version has it, else as it is now, if no DDL of it
+        lies between, or none of these columns of it; else None. It may have been renamed: then
+        it is looked for by its other names."""
+        later = next(
+            (version for version in self._tables.get(table, ()) if version.place > place), None
+        )
         name, at, until = table, place, later.place if later else self._reader.end()
         while True:
             for statement in self._ahead.about(name, at, until):
@@ -362,13 +472,20 @@ class SchemaHistory:
                     return now
                 at, until = max(at, until), end
 
-    def _version(self, table: TableId, place: BinlogCoordinates, until: BinlogCoordinates) -> TableSchema | None:
+    def _version(
+        self, table: TableId, place: BinlogCoordinates, until: BinlogCoordinates
+    ) -> TableSchema | None:
         """The first version from `place` on, before `until`."""
-        found = next((one for one in self._tables.get(table, ()) if place <= one.place < until), None)
+        found = next(
+            (one for one in self._tables.get(table, ()) if place <= one.place < until), None
+        )
         return found.state if found and isinstance(found.state, TableSchema) else None
 
-    def _name_after(self, statement: Statement, table: TableId, columns: Collection[str]) -> TableId | None:
-        """The table's name after a statement; None if that may change more of it than its name, and than others of its columns."""
+    def _name_after(
+        self, statement: Statement, table: TableId, columns: Collection[str]
+    ) -> TableId | None:
+        """The table's name after a statement; None if that may change more of it than its name,
+        and than others of its columns."""
         for change in self._changes(statement):
             if isinstance(change, Renamed) and change.table == table:
                 table = change.to
@@ -383,8 +500,8 @@ class SchemaHistory:
                 yield found
 
     def _told(self, table: TableId, place: BinlogCoordinates) -> TableSchema | None:
-        """The table at `place` by all DDL that the binlog still has from before it. Most tables that are renamed were made not long before:
-        the last files are searched first."""
+        """The table at `place` by all DDL that the binlog still has from before it. Most tables
+        that are renamed were made not long before: the last files are searched first."""
         files = [file for file in self._reader.files() if file <= place]
         state: State | None = None
         for count in (1 << i for i in range(len(files).bit_length() + 1)):
@@ -396,9 +513,16 @@ class SchemaHistory:
                 break
         return state if isinstance(state, TableSchema) else None
 
-    def _replayed(self, table: TableId, start: BinlogCoordinates, place: BinlogCoordinates) -> State | None:
-        """The table as DDL from `start` on made it until `place`, in whatever schema; None where it is older than that."""
-        told = [(statement, change) for statement in self._scan.between(start, place) for change in self._changes(statement)]
+    def _replayed(
+        self, table: TableId, start: BinlogCoordinates, place: BinlogCoordinates
+    ) -> State | None:
+        """The table as DDL from `start` on made it until `place`, in whatever schema; None where
+        it is older than that."""
+        told = [
+            (statement, change)
+            for statement in self._scan.between(start, place)
+            for change in self._changes(statement)
+        ]
         names = {table}  # that it had, and those of tables that it comes of
         for _, change in reversed(told):
             if isinstance(change, Renamed) and change.to in names:
@@ -409,23 +533,40 @@ class SchemaHistory:
         temporary, end = TemporaryTables(), start
 
         def before(table: TableId) -> State | None:
-            kept = next((one.state for one in reversed(self._tables.get(table, ())) if one.place < end), None)
+            kept = next(
+                (one.state for one in reversed(self._tables.get(table, ())) if one.place < end),
+                None,
+            )
             return kept if kept not in (None, Missing.UNKNOWN) else states.get(table)
 
         for statement, change in told:
             end = statement.end
-            if not any(_is_about(change, name) for name in names) or temporary.takes(change, statement.thread):
+            if not any(_is_about(change, name) for name in names) or temporary.takes(
+                change, statement.thread
+            ):
                 continue
-            if isinstance(change, Created) and change.if_missing and before(change.table) is not Missing.DROPPED:
+            if (
+                isinstance(change, Created)
+                and change.if_missing
+                and before(change.table) is not Missing.DROPPED
+            ):
                 continue
-            states |= made(change, before, names, _nothing, partial(self._charset, place=end, ahead=self._replays))
+            states |= made(
+                change,
+                before,
+                names,
+                _nothing,
+                partial(self._charset, place=end, ahead=self._replays),
+            )
         return states.get(table)
 
     def _charset(self, schema: str, place: BinlogCoordinates, ahead: DdlAhead) -> str:
         """What a schema gave its tables at `place`; empty where that cannot be known."""
         about = ahead.about(None, place, self._reader.end())
         if any(
-            isinstance(change, SchemaAltered | SchemaDropped) and change.schema == schema for one in about for change in self._changes(one)
+            isinstance(change, SchemaAltered | SchemaDropped) and change.schema == schema
+            for one in about
+            for change in self._changes(one)
         ):
             return ""
         return self._reader.default_charset(schema)
@@ -438,13 +579,17 @@ class SchemaHistory:
 
     def _is_tracked(self, table: TableId) -> bool:
         built = _BUILT.fullmatch(table.table)
-        return self._accepts(table) or (built is not None and self._accepts(TableId(table.schema, built[1])))
+        return self._accepts(table) or (
+            built is not None and self._accepts(TableId(table.schema, built[1]))
+        )
 
     def _folded(self, table: TableId) -> TableId:
         return TableId(table.schema.lower(), table.table.lower()) if self._folds else table
 
     def _state(self, table: TableId, place: BinlogCoordinates) -> State | None:
-        earlier = [version.state for version in self._tables.get(table, ()) if version.place <= place]
+        earlier = [
+            version.state for version in self._tables.get(table, ()) if version.place <= place
+        ]
         return earlier[-1] if earlier else None
 
     def _path(self, table: TableId) -> str:
@@ -452,9 +597,14 @@ class SchemaHistory:
 
     def _unknown(self, table_map: TableMap, place: BinlogCoordinates) -> str:
         now, _ = self._reader.read(self._folded(table_map.table))
-        is_now = f"has {len(now.columns)}: {now}" if now else "is not there, or the user may not SELECT from it"
+        is_now = (
+            f"has {len(now.columns)}: {now}"
+            if now
+            else "is not there, or the user may not SELECT from it"
+        )
         return (
-            f"{shape(table_map)}, the table now {is_now}. It was altered after the row was written, in a way that does not tell the "
+            f"{shape(table_map)}, the table now {is_now}. It was altered after the row was "
+            "written, in a way that does not tell the "
             f"columns at {place}. {REMEDY}, or start behind the last DDL of the table"
         )
 
@@ -467,7 +617,9 @@ def _parsed(sql: bytes, schema: str, session: Session) -> list[Change]:
 
 def _is_about(change: Change, table: TableId) -> bool:
     """Whether it says anything of the table."""
-    return touches(change, table) or (isinstance(change, Created | Dropped) and change.table == table)
+    return touches(change, table) or (
+        isinstance(change, Created | Dropped) and change.table == table
+    )
 
 
 def _nothing(_: TableId) -> None:
@@ -480,7 +632,12 @@ def _finish(steps: Iterator[None]) -> None:
 
 def _spares(change: Change, columns: Collection[str]) -> bool:
     """Whether it surely leaves these columns of its table as they are."""
-    return bool(columns) and isinstance(change, Altered) and change.actions is not None and leaves(change.actions, columns)
+    return (
+        bool(columns)
+        and isinstance(change, Altered)
+        and change.actions is not None
+        and leaves(change.actions, columns)
+    )
 
 
 REMEDY = "Set binlog_row_metadata=FULL on the server, so that rows carry their columns"
@@ -492,12 +649,18 @@ def _entry(table: TableId) -> str:
 
 
 def _fields(version: Version) -> dict[str, Any]:
-    state = {"state": str(version.state)} if isinstance(version.state, Missing) else version.state.to_fields()
+    state = (
+        {"state": str(version.state)}
+        if isinstance(version.state, Missing)
+        else version.state.to_fields()
+    )
     return {"logfileName": version.place.file, "offset": version.place.pos, **state}
 
 
 def _version(fields: Any) -> Version:
-    state: State = Missing(fields["state"]) if "state" in fields else TableSchema.from_fields(fields)
+    state: State = (
+        Missing(fields["state"]) if "state" in fields else TableSchema.from_fields(fields)
+    )
     return Version(_place(fields), state)
 
 
@@ -509,7 +672,8 @@ def _place(fields: Any) -> BinlogCoordinates:
 
 
 class MemorySchemas:
-    """A history that is gone with the process, for dry runs and tests. Stores made with one mapping share it."""
+    """A history that is gone with the process, for dry runs and tests. Stores made with one
+    mapping share it."""
 
     def __init__(self, entries: dict[str, str] | None = None) -> None:
         self._entries = {} if entries is None else entries

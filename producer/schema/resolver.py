@@ -1,4 +1,5 @@
-"""Tables as the binlog's rows need them: from the table map alone where it is complete, else completed by what is known of the table."""
+"""Tables as the binlog's rows need them: from the table map alone where it is complete, else
+completed by what is known of the table."""
 
 from __future__ import annotations
 
@@ -14,7 +15,16 @@ from pymysqlreplication.constants import FIELD_TYPE as TYPE
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
-from cdcbus.producer.ddl.table_schema import GEOMETRIES, NAMED, PRIMARY, ROW_TIMES, TableColumn, TableSchema, UniqueKey, with_row_times
+from cdcbus.producer.ddl.table_schema import (
+    GEOMETRIES,
+    NAMED,
+    PRIMARY,
+    ROW_TIMES,
+    TableColumn,
+    TableSchema,
+    UniqueKey,
+    with_row_times,
+)
 from cdcbus.producer.decoding.column_types import (
     BINARY,
     BLOB_COMPRESSED,
@@ -58,7 +68,11 @@ _CODES: dict[str, set[int]] = {
     "set": {TYPE.SET},
     "vector": {VECTOR},
     **{kind: {TYPE.STRING} for kind in OWN_TYPES},
-    **{prefix + kind: {TYPE.BLOB, BLOB_COMPRESSED} for prefix in ("tiny", "", "medium", "long") for kind in ("text", "blob")},
+    **{
+        prefix + kind: {TYPE.BLOB, BLOB_COMPRESSED}
+        for prefix in ("tiny", "", "medium", "long")
+        for kind in ("text", "blob")
+    },
     **{kind: {TYPE.GEOMETRY} for kind in GEOMETRIES},
 }
 _NAMES = {code: kind for kind, codes in reversed(_CODES.items()) for code in codes}
@@ -68,14 +82,15 @@ _SHOWS_HIDDEN_KEYS = "show_gipk_in_create_table_and_information_schema"
 
 
 class SchemaReader:
-    """The tables of a server as they are, through a connection that serves one question at a time. `folds_names`: the server takes table
-    names in any case."""
+    """The tables of a server as they are, through a connection that serves one question at a
+    time. `folds_names`: the server takes table names in any case."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         # With the default level, a transaction would see the tables as they were when it began.
         self._ask("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        # MySQL may hide the key that it made for a table without one, which is in the rows all the same.
+        # MySQL may hide the key that it made for a table without one, which is in the rows all the
+        # same.
         if self._ask("SHOW VARIABLES LIKE %s", _SHOWS_HIDDEN_KEYS):
             self._ask(f"SET SESSION {_SHOWS_HIDDEN_KEYS} = ON")
         self.folds_names = bool(self._ask("SELECT @@lower_case_table_names")[0][0])
@@ -96,7 +111,8 @@ class SchemaReader:
     def tables(self) -> list[TableId]:
         """All tables that the user may see, but for the server's own."""
         rows = self._ask(
-            "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')"
+            "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type IN "
+            "('BASE TABLE', 'SYSTEM VERSIONED')"
             " AND table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys')"
         )
         return [TableId(*row) for row in rows]
@@ -106,12 +122,15 @@ class SchemaReader:
         found, place = self.read_all([table])
         return found.get(table), place
 
-    def read_all(self, tables: Sequence[TableId]) -> tuple[dict[TableId, TableSchema], BinlogCoordinates]:
-        """Those of the tables that are there and that the user may read, and a place in the binlog where they are as they were read: no DDL
-        of them is under way then."""
+    def read_all(
+        self, tables: Sequence[TableId]
+    ) -> tuple[dict[TableId, TableSchema], BinlogCoordinates]:
+        """Those of the tables that are there and that the user may read, and a place in the
+        binlog where they are as they were read: no DDL of them is under way then."""
         self._ask("BEGIN")
         try:
-            there = [table for table in tables if self._selects("1", table, _NOT_THERE)]  # takes locks that DDL waits for
+            # takes locks that DDL waits for
+            there = [table for table in tables if self._selects("1", table, _NOT_THERE)]
             found = self._schemas(there) if there else {}
         finally:
             end = self.end()
@@ -120,7 +139,11 @@ class SchemaReader:
 
     def default_charset(self, schema: str) -> str:
         """What a schema's new tables have; empty where it is not known."""
-        rows = self._ask("SELECT default_character_set_name FROM information_schema.schemata WHERE schema_name = %s", schema)
+        rows = self._ask(
+            "SELECT default_character_set_name FROM information_schema.schemata WHERE schema_name "
+            "= %s",
+            schema,
+        )
         return str(rows[0][0]) if rows else ""
 
     def _ask(self, query: str, *arguments: object) -> Sequence[Sequence[Any]]:
@@ -129,9 +152,12 @@ class SchemaReader:
             return cursor.fetchall()
 
     def _selects(self, columns: str, table: TableId, refusals: Set[int]) -> bool:
-        """Whether they may be read from the table; no, if the server says so by one of these error numbers."""
+        """Whether they may be read from the table; no, if the server says so by one of these
+        error numbers."""
         try:
-            self._ask(f"SELECT {columns} FROM {_quoted(table.schema)}.{_quoted(table.table)} LIMIT 0")
+            self._ask(
+                f"SELECT {columns} FROM {_quoted(table.schema)}.{_quoted(table.table)} LIMIT 0"
+            )
         except pymysql.Error as error:
             if error.args[0] not in refusals:
                 raise
@@ -142,12 +168,20 @@ class SchemaReader:
         """Of tables that are locked; three questions, however many they are."""
         columns, uniques = self._columns(tables), self._uniques(tables)
         found = {}
-        for table, collation, kind in self._rows_of(tables, "table_collation, table_type", "tables"):
+        for table, collation, kind in self._rows_of(
+            tables, "table_collation, table_type", "tables"
+        ):
             if columns[table]:
-                schema = TableSchema(tuple(columns[table]), tuple(uniques[table].values()), (collation or "").partition("_")[0])
+                schema = TableSchema(
+                    tuple(columns[table]),
+                    tuple(uniques[table].values()),
+                    (collation or "").partition("_")[0],
+                )
                 if kind == "SYSTEM VERSIONED":
                     names_them = {*ROW_TIMES} & {column.name for column in schema.columns}
-                    hides_them = not names_them and self._selects(", ".join(ROW_TIMES), table, {_NO_SUCH_COLUMN})
+                    hides_them = not names_them and self._selects(
+                        ", ".join(ROW_TIMES), table, {_NO_SUCH_COLUMN}
+                    )
                     schema = with_row_times(schema) if hides_them else replace(schema, times=NAMED)
                 found[table] = schema
         return found
@@ -155,31 +189,50 @@ class SchemaReader:
     def _columns(self, tables: Sequence[TableId]) -> defaultdict[TableId, list[TableColumn]]:
         found = defaultdict[TableId, list[TableColumn]](list)
         wanted = "column_name, column_type, character_set_name, is_nullable"
-        for table, name, type_, charset, nullable in self._rows_of(tables, wanted, "columns", "ORDER BY ordinal_position"):
+        for table, name, type_, charset, nullable in self._rows_of(
+            tables, wanted, "columns", "ORDER BY ordinal_position"
+        ):
             found[table].append(TableColumn(name, type_, charset or "", nullable == "YES"))
         return found
 
     def _uniques(self, tables: Sequence[TableId]) -> defaultdict[TableId, dict[str, UniqueKey]]:
-        """In the server's own order, primary key first, which it tells only of one table at a time."""
+        """In the server's own order, primary key first, which it tells only of one table at a
+        time."""
         found = defaultdict[TableId, dict[str, UniqueKey]](dict)
-        rows = self._rows_of(tables, "index_name, column_name, sub_part", "statistics", "AND non_unique = 0 ORDER BY seq_in_index")
+        rows = self._rows_of(
+            tables,
+            "index_name, column_name, sub_part",
+            "statistics",
+            "AND non_unique = 0 ORDER BY seq_in_index",
+        )
         for table, index, column, prefix in rows:
             key = found[table].get(index, UniqueKey(index, ()))
             names = (*key.columns, column) if column else key.columns
-            found[table][index] = UniqueKey(index, names, key.is_whole and prefix is None and column is not None)
+            found[table][index] = UniqueKey(
+                index, names, key.is_whole and prefix is None and column is not None
+            )
         for table, keys in found.items():
             order = sorted(keys, key=lambda name: name != PRIMARY)
             if len(keys.keys() - {PRIMARY}) > 1:
-                order = [row[2] for row in self._ask(f"SHOW INDEX FROM {_quoted(table.table)} FROM {_quoted(table.schema)}")]
+                order = [
+                    row[2]
+                    for row in self._ask(
+                        f"SHOW INDEX FROM {_quoted(table.table)} FROM {_quoted(table.schema)}"
+                    )
+                ]
             found[table] = {name: keys[name] for name in order if name in keys}
         return found
 
-    def _rows_of(self, tables: Sequence[TableId], columns: str, view: str, rest: str = "") -> Iterator[tuple[Any, ...]]:
+    def _rows_of(
+        self, tables: Sequence[TableId], columns: str, view: str, rest: str = ""
+    ) -> Iterator[tuple[Any, ...]]:
         """What information_schema says of the tables: (table, columns...)."""
         asked = {self._folded(table): table for table in tables}
         where = f"WHERE table_schema IN %s AND table_name IN %s {rest}"
         query = f"SELECT table_schema, table_name, {columns} FROM information_schema.{view} {where}"
-        for schema, name, *row in self._ask(query, {table.schema for table in tables}, {table.table for table in tables}):
+        for schema, name, *row in self._ask(
+            query, {table.schema for table in tables}, {table.table for table in tables}
+        ):
             if table := asked.get(self._folded(TableId(schema, name))):
                 yield table, *row
 
@@ -196,33 +249,51 @@ def _quoted(name: str) -> str:
 
 
 def completed(table_map: TableMap, schema: TableSchema) -> TableMap:
-    """The table map with names, key, signedness, character sets and labels. Raises UnreadableEvent with both shapes when they do not
-    fit."""
+    """The table map with names, key, signedness, character sets and labels. Raises
+    UnreadableEvent with both shapes when they do not fit."""
     if not fits(table_map, schema):
-        raise UnreadableEvent(f"{shape(table_map)}, but the table, as far as is known, has {len(schema.columns)}: {schema}")
-    columns = tuple(_completed(column, known) for column, known in zip(table_map.columns, schema.columns, strict=True))
+        raise UnreadableEvent(
+            f"{shape(table_map)}, but the table, as far as is known, has {len(schema.columns)}: "
+            f"{schema}"
+        )
+    columns = tuple(
+        _completed(column, known)
+        for column, known in zip(table_map.columns, schema.columns, strict=True)
+    )
     return replace(table_map, columns=columns, key=schema.key, is_complete=True)
 
 
 def fits(table_map: TableMap, schema: TableSchema) -> bool:
-    """Whether columns may be those that a table map describes: as many, of types that it may show so, unsigned where it says so."""
-    return len(schema.columns) == len(table_map.columns) and all(map(_fits, table_map.columns, schema.columns))
+    """Whether columns may be those that a table map describes: as many, of types that it may
+    show so, unsigned where it says so."""
+    return len(schema.columns) == len(table_map.columns) and all(
+        map(_fits, table_map.columns, schema.columns)
+    )
 
 
 def _fits(column: BinlogColumn, known: TableColumn) -> bool:
     return (
         column.type in _CODES.get(known.data_type, ())
         and OWN_TYPES.get(known.data_type, column.meta[0]) == column.meta[0]
-        and (not column.unsigned or "unsigned" in known.type or known.data_type == "year")  # which MySQL counts as unsigned
+        # which MySQL counts as unsigned
+        and (not column.unsigned or "unsigned" in known.type or known.data_type == "year")
     )
 
 
 def with_open_types(table_map: TableMap, schema: TableSchema) -> TableMap | None:
-    """A complete table map with what it leaves open of its columns' types (`is_open`); None where the columns known do not tell."""
+    """A complete table map with what it leaves open of its columns' types (`is_open`); None
+    where the columns known do not tell."""
     known = {column.name: column for column in schema.columns}
-    if not all(column.name in known and _fits(column, known[column.name]) for column in table_map.columns if is_open(column)):
+    if not all(
+        column.name in known and _fits(column, known[column.name])
+        for column in table_map.columns
+        if is_open(column)
+    ):
         return None
-    return replace(table_map, columns=tuple(_closed(c, known[c.name]) if is_open(c) else c for c in table_map.columns))
+    return replace(
+        table_map,
+        columns=tuple(_closed(c, known[c.name]) if is_open(c) else c for c in table_map.columns),
+    )
 
 
 def _closed(column: BinlogColumn, known: TableColumn) -> BinlogColumn:
@@ -238,12 +309,15 @@ def shape(table_map: TableMap) -> str:
 
 
 def _type_name(column: BinlogColumn) -> str:
-    """As far as a table map alone tells it: a TEXT and a BLOB are one type there, and some types of MariaDB are a CHAR."""
+    """As far as a table map alone tells it: a TEXT and a BLOB are one type there, and some types
+    of MariaDB are a CHAR."""
     if column.type in (TYPE.BLOB, BLOB_COMPRESSED):
         prefix = BLOB_PREFIX[column.meta[0]]
         return f"{prefix}text or {prefix}blob"
     if column.type == TYPE.STRING:
-        return " or ".join(("char", *(kind for kind, size in OWN_TYPES.items() if size == column.meta[0])))
+        return " or ".join(
+            ("char", *(kind for kind, size in OWN_TYPES.items() if size == column.meta[0]))
+        )
     return _NAMES.get(column.type, str(column.type))
 
 
@@ -254,13 +328,18 @@ _CHARACTERS = {"''": "'", r"\0": "\0", r"\n": "\n", r"\r": "\r"}
 
 
 def _labels(column_type: str) -> tuple[str, ...]:
-    return tuple(_ESCAPED.sub(lambda found: _CHARACTERS.get(found[0], found[0][1]), label) for label in _LABEL.findall(column_type))
+    return tuple(
+        _ESCAPED.sub(lambda found: _CHARACTERS.get(found[0], found[0][1]), label)
+        for label in _LABEL.findall(column_type)
+    )
 
 
 def _completed(column: BinlogColumn, known: TableColumn) -> BinlogColumn:
     labels = _labels(known.type) if column.type in (TYPE.ENUM, TYPE.SET) else ()
     charset = column.charset or known.charset or BINARY
-    column = replace(column, name=known.name, unsigned="unsigned" in known.type, charset=charset, labels=labels)
+    column = replace(
+        column, name=known.name, unsigned="unsigned" in known.type, charset=charset, labels=labels
+    )
     if known.type.startswith(BOOL):
         return replace(column, data_type=BOOL)
     return _closed(column, known) if is_open(column) else column

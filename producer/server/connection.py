@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pymysql
 
-from cdcbus.plugins.errors import PositionLost, SourceError, SourceMisconfigured, SourceRefused, SourceUnavailable
+from cdcbus.plugins.errors import (
+    PositionLost,
+    SourceError,
+    SourceMisconfigured,
+    SourceRefused,
+    SourceUnavailable,
+)
 from cdcbus.plugins.mysql_tls import TLS_ERRORS, is_tls_refusal
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.config import SourceConfig
@@ -31,15 +37,24 @@ REQUIRED: Final = {"log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": 
 
 
 def source_error(error: Exception, config: SourceConfig) -> SourceError:
-    """A driver's error as ours: what failed, where, what to do. Server texts of these kinds hold no cell values."""
+    """A driver's error as ours: what failed, where, what to do. Server texts of these kinds hold
+    no cell values."""
     host, port = config.addresses[0]
     where = f"{host}:{port}"
-    code, text = (error.args[0], str(error.args[-1])) if isinstance(error, pymysql.Error) and error.args else (0, str(error))
+    code, text = (
+        (error.args[0], str(error.args[-1]))
+        if isinstance(error, pymysql.Error) and error.args
+        else (0, str(error))
+    )
     if code in _ACCESS_DENIED:
-        return SourceRefused(f"source {where} refuses user {config.user} ({code}): check consumer.source.username and password")
+        return SourceRefused(
+            f"source {where} refuses user {config.user} ({code}): check consumer.source.username "
+            "and password"
+        )
     if code in TLS_ERRORS or is_tls_refusal(error):
         return SourceRefused(
-            f"source {where}: no TLS connection with consumer.source.sslMode={config.tls.mode} ({text}); check it, sslCa, sslCert, sslKey"
+            f"source {where}: no TLS connection with consumer.source.sslMode={config.tls.mode} "
+            f"({text}); check it, sslCa, sslCert, sslKey"
         )
     if code in _NO_PRIVILEGE:
         return SourceRefused(
@@ -48,12 +63,17 @@ def source_error(error: Exception, config: SourceConfig) -> SourceError:
         )
     if code == _SAME_SERVER_ID or (code == _LOG_LOST and "same server_uuid/server_id" in text):
         return SourceMisconfigured(
-            f"source {where} has let another reader with the same server id in and ended this one ({code}): "
+            f"source {where} has let another reader with the same server id in and ended this one "
+            f"({code}): "
             "give each task a consumer.source.slaveId of its own, and run none twice"
         )
     if code == _LOG_LOST:
-        return PositionLost(f"source {where} cannot send the binlog from the wanted position ({code} {text})")
-    if isinstance(error, pymysql.err.OperationalError | pymysql.err.InterfaceError | OSError | EOFError):
+        return PositionLost(
+            f"source {where} cannot send the binlog from the wanted position ({code} {text})"
+        )
+    if isinstance(
+        error, pymysql.err.OperationalError | pymysql.err.InterfaceError | OSError | EOFError
+    ):
         return SourceUnavailable(f"source {where} cannot be reached: {text}")
     return SourceMisconfigured(f"source {where} answers with an error ({code} {text})")
 
@@ -68,7 +88,8 @@ def reported(config: SourceConfig) -> Iterator[None]:
 
 
 def connect(config: SourceConfig, read_timeout_seconds: float = 30.0) -> Connection:
-    """A connection with UTC time zone and utf8mb4. Raises SourceUnavailable, SourceMisconfigured, and ConfigError for an unusable file."""
+    """A connection with UTC time zone and utf8mb4. Raises SourceUnavailable,
+    SourceMisconfigured, and ConfigError for an unusable file."""
     host, port = config.addresses[0]
     try:
         return pymysql.connect(
@@ -89,9 +110,10 @@ def connect(config: SourceConfig, read_timeout_seconds: float = 30.0) -> Connect
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What reading needs to know of a server. `server_uuid`: MariaDB has none; `has_checksum`: its events may end with one, which each
-    file's head says, as that can be switched at any time; `has_gtids`: all transactions have one; `charsets`: collation id -> character
-    set name; `folds_names`: it takes names of tables in any case."""
+    """What reading needs to know of a server. `server_uuid`: MariaDB has none; `has_checksum`:
+    its events may end with one, which each file's head says, as that can be switched at any
+    time; `has_gtids`: all transactions have one; `charsets`: collation id -> character set name;
+    `folds_names`: it takes names of tables in any case."""
 
     version: str
     server_uuid: str
@@ -107,11 +129,13 @@ class Server:
 
     @property
     def identity(self) -> str:
-        """What a position calls the server: its UUID; where it has none, `server-id-` and that id."""
+        """What a position calls the server: its UUID; where it has none, `server-id-` and that
+        id."""
         return identity_of(self.server_uuid, self.server_id)
 
     def has_files_of(self, position: BinlogPosition) -> bool:
-        """Whether file and place of a position are this server's, as far as is known; else its GTIDs count."""
+        """Whether file and place of a position are this server's, as far as is known; else its
+        GTIDs count."""
         return position.server_uuid == self.identity or not (position.gtid and self.has_gtids)
 
 
@@ -127,9 +151,16 @@ def identity(connection: Connection) -> str:
 
 
 def inspect(connection: Connection, config: SourceConfig) -> Server:
-    """Asks the server for what reading needs. Raises SourceRefused naming all settings and grants without which its binlog cannot be
-    read, or does not hold whole rows."""
-    others = ("binlog_row_metadata", "binlog_checksum", "server_uuid", "server_id", "gtid_mode", "lower_case_table_names")
+    """Asks the server for what reading needs. Raises SourceRefused naming all settings and
+    grants without which its binlog cannot be read, or does not hold whole rows."""
+    others = (
+        "binlog_row_metadata",
+        "binlog_checksum",
+        "server_uuid",
+        "server_id",
+        "gtid_mode",
+        "lower_case_table_names",
+    )
     names = ("version", *REQUIRED, *others)
     variables = global_variables(connection, names)
     wrong = [
@@ -147,13 +178,17 @@ def inspect(connection: Connection, config: SourceConfig) -> Server:
         remedy.append("GRANT SELECT on the tables that are read, or set binlog_row_metadata=FULL")
     if wrong:
         host, port = config.addresses[0]
-        raise SourceRefused(f"source {host}:{port} cannot be read completely: {'; '.join(wrong)}. {'; '.join(remedy)}")
+        raise SourceRefused(
+            f"source {host}:{port} cannot be read completely: {'; '.join(wrong)}. "
+            f"{'; '.join(remedy)}"
+        )
     return Server(
         version=variables["version"],
         server_uuid=variables.get("server_uuid", ""),
         server_id=int(variables["server_id"]),
         has_checksum="binlog_checksum" in variables,
-        has_gtids=variables.get("gtid_mode", "ON").upper() == "ON",  # MariaDB has them always, and no such variable
+        # MariaDB has them always, and no such variable
+        has_gtids=variables.get("gtid_mode", "ON").upper() == "ON",
         charsets=_charsets(connection, variables["version"]),
         folds_names=variables.get("lower_case_table_names", "0") != "0",
     )
@@ -161,12 +196,16 @@ def inspect(connection: Connection, config: SourceConfig) -> Server:
 
 def required_settings(config: SourceConfig) -> dict[str, str]:
     """Those of REQUIRED that a task's source must have."""
-    return {name: value for name, value in REQUIRED.items() if not (config.takes_partial and name == "binlog_row_image")}
+    return {
+        name: value
+        for name, value in REQUIRED.items()
+        if not (config.takes_partial and name == "binlog_row_image")
+    }
 
 
 def _lacking_grants(connection: Connection) -> tuple[list[str], bool]:
-    """What is surely missing for reading, and whether no table can be looked at. Where the server does not tell, or a role may give it,
-    reading will show it."""
+    """What is surely missing for reading, and whether no table can be looked at. Where the
+    server does not tell, or a role may give it, reading will show it."""
     try:
         held = read_grants(grants(connection))
     except pymysql.OperationalError:  # a server without grant tables
@@ -182,18 +221,26 @@ def global_variables(connection: Connection, names: Iterable[str]) -> dict[str, 
 
 
 def _charsets(connection: Connection, version: str) -> dict[int, str]:
-    """MariaDB lists its newer collations, whose names depend on the character set, only in the second view."""
-    query = "SELECT id, character_set_name FROM information_schema.collations WHERE id IS NOT NULL AND character_set_name IS NOT NULL"
+    """MariaDB lists its newer collations, whose names depend on the character set, only in the
+    second view."""
+    query = (
+        "SELECT id, character_set_name FROM information_schema.collations WHERE id IS NOT "
+        "NULL AND character_set_name IS NOT NULL"
+    )
     with connection.cursor() as cursor:
         cursor.execute(query)
         rows = list(cursor.fetchall())
         if "mariadb" in version.lower():
             cursor.execute(
-                "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = 'information_schema'"
+                "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = "
+                "'information_schema'"
                 " AND table_name = 'COLLATION_CHARACTER_SET_APPLICABILITY' AND column_name = 'ID'"
             )
             if cursor.fetchall()[0][0]:
-                cursor.execute("SELECT id, character_set_name FROM information_schema.collation_character_set_applicability")
+                cursor.execute(
+                    "SELECT id, character_set_name FROM "
+                    "information_schema.collation_character_set_applicability"
+                )
                 rows += cursor.fetchall()
     return dict(rows)
 
@@ -207,13 +254,20 @@ def binlog_files(connection: Connection) -> list[tuple[str, int]]:
 
 def latest_position(connection: Connection) -> BinlogPosition:
     """The end of the binlog now: always a transaction edge."""
-    row = _either(connection, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")[0]  # the latter before MySQL 8.2, and MariaDB
-    return BinlogPosition(row[0], int(row[1]), gtid=re.sub(r"\s", "", row[4]) if len(row) > 4 else "")  # MariaDB does not say it
+    # the latter before MySQL 8.2, and MariaDB
+    row = _either(connection, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")[0]
+    # MariaDB does not say it
+    return BinlogPosition(
+        row[0], int(row[1]), gtid=re.sub(r"\s", "", row[4]) if len(row) > 4 else ""
+    )
 
 
 def gtids_at(connection: Connection, position: BinlogPosition) -> str:
     """What MariaDB has executed at a place in its binlog; empty where no event ends."""
-    return query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (position.file, position.pos))[0][0] or ""
+    return (
+        query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (position.file, position.pos))[0][0]
+        or ""
+    )
 
 
 def now_ms(connection: Connection) -> int:
@@ -223,16 +277,25 @@ def now_ms(connection: Connection) -> int:
 
 def missing_gtids(connection: Connection, gtid: str) -> str:
     """Of a MySQL GTID set, what the server has not executed."""
-    return re.sub(r"\s", "", query(connection, "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)", (gtid,))[0][0])
+    return re.sub(
+        r"\s",
+        "",
+        query(connection, "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)", (gtid,))[0][0],
+    )
 
 
 def purged_gtids(connection: Connection, gtid: str) -> str:
     """What is not in a MySQL GTID set, and no longer in the server's binlog."""
-    return re.sub(r"\s", "", query(connection, "SELECT GTID_SUBTRACT(@@GLOBAL.gtid_purged, %s)", (gtid,))[0][0])
+    return re.sub(
+        r"\s",
+        "",
+        query(connection, "SELECT GTID_SUBTRACT(@@GLOBAL.gtid_purged, %s)", (gtid,))[0][0],
+    )
 
 
 def replica_ids(connection: Connection) -> list[int]:
-    """The server ids of the replicas that have registered. MariaDB wants REPLICATION MASTER ADMIN for this, MySQL REPLICATION SLAVE."""
+    """The server ids of the replicas that have registered. MariaDB wants REPLICATION MASTER
+    ADMIN for this, MySQL REPLICATION SLAVE."""
     return [int(row[0]) for row in _either(connection, "SHOW REPLICAS", "SHOW SLAVE HOSTS")]
 
 
@@ -241,7 +304,9 @@ def grants(connection: Connection) -> list[str]:
     return [row[0] for row in query(connection, "SHOW GRANTS")]
 
 
-def query(connection: Connection, sql: str, parameters: Sequence[object] = ()) -> Sequence[Sequence[Any]]:
+def query(
+    connection: Connection, sql: str, parameters: Sequence[object] = ()
+) -> Sequence[Sequence[Any]]:
     """All rows of a query."""
     with connection.cursor() as cursor:
         cursor.execute(sql, tuple(parameters) or None)

@@ -1,4 +1,5 @@
-"""The addresses of a source, of which one is read: the next one's turn comes when this one has failed too often, or refuses."""
+"""The addresses of a source, of which one is read: the next one's turn comes when this one has
+failed too often, or refuses."""
 
 from __future__ import annotations
 
@@ -16,13 +17,14 @@ PAUSE_SECONDS = 2.0  # after the first of them; ten times as long after ten
 
 
 def pause_seconds(failures: int) -> float:
-    """How long to wait before the next attempt, by the number of failures in a row before this one: longer and longer, then from the
-    beginning again."""
+    """How long to wait before the next attempt, by the number of failures in a row before this
+    one: longer and longer, then from the beginning again."""
     return (failures % 10 + 1) * PAUSE_SECONDS
 
 
 class Addresses:
-    """Which address is tried, one after the other, round and round. `done` counts work: a failure after some is the first again."""
+    """Which address is tried, one after the other, round and round. `done` counts work: a
+    failure after some is the first again."""
 
     def __init__(self, task: FetchTask, done: Callable[[], int]) -> None:
         self._task, self.done = task, done
@@ -31,8 +33,9 @@ class Addresses:
 
     @contextmanager
     def trying(self) -> Iterator[FetchTask]:
-        """The task with one address, the one whose turn it is; counts when what is done with it ends because the source is away. One that
-        refuses the task is as good as away, until all do: raises SourceUnavailable."""
+        """The task with one address, the one whose turn it is; counts when what is done with it
+        ends because the source is away. One that refuses the task is as good as away, until all
+        do: raises SourceUnavailable."""
         before = self.done()
         source = self._task.source
         try:
@@ -53,7 +56,8 @@ class Addresses:
             raise
 
     def first(self, attempt: Callable[[FetchTask], None]) -> None:
-        """Does something at the first address where it can be done; raises what it raises at the last one when it can be done at none."""
+        """Does something at the first address where it can be done; raises what it raises at the
+        last one when it can be done at none."""
         for left in reversed(range(len(self._task.source.addresses))):
             try:
                 with self.trying() as task:
@@ -70,5 +74,12 @@ class Addresses:
         self._failures = 0
         here, *others = self._task.source.addresses
         if others:
-            self._task = replace(self._task, source=replace(self._task.source, addresses=(*others, here)))
-            LOG.warning("task %s: trying source %s:%d in place of %s:%d", self._task.task_id, *others[0], *here)
+            self._task = replace(
+                self._task, source=replace(self._task.source, addresses=(*others, here))
+            )
+            LOG.warning(
+                "task %s: trying source %s:%d in place of %s:%d",
+                self._task.task_id,
+                *others[0],
+                *here,
+            )

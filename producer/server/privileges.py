@@ -9,7 +9,8 @@ from typing import Final
 
 NEEDED: Final = {
     "REPLICATION SLAVE": {"REPLICATION SLAVE", "REPLICATION REPLICA"},
-    "REPLICATION CLIENT": {"REPLICATION CLIENT", "BINLOG MONITOR", "SUPER"},  # the second is MariaDB's name since 10.5
+    # the second is MariaDB's name since 10.5
+    "REPLICATION CLIENT": {"REPLICATION CLIENT", "BINLOG MONITOR", "SUPER"},
 }
 """What reading a binlog takes, and the names under which it may have been granted."""
 _GRANT = re.compile(r"GRANT (?P<what>.+?) ON (?P<where>.+?) TO ", re.IGNORECASE)
@@ -20,7 +21,8 @@ _EVERYWHERE = "*.*"
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """`held`: where -> privileges. `has_roles`: the user has a role, and what that gives is in `held` only while it is active."""
+    """`held`: where -> privileges. `has_roles`: the user has a role, and what that gives is in
+    `held` only while it is active."""
 
     held: Mapping[str, set[str]]
     has_roles: bool
@@ -34,7 +36,9 @@ class Grants:
     @property
     def readable(self) -> list[str]:
         """Where tables may be looked at."""
-        return sorted(where for where, privileges in self.held.items() if privileges & ({"SELECT"} | _ALL))
+        return sorted(
+            where for where, privileges in self.held.items() if privileges & ({"SELECT"} | _ALL)
+        )
 
 
 def read_grants(lines: Iterable[str]) -> Grants:
@@ -44,6 +48,9 @@ def read_grants(lines: Iterable[str]) -> Grants:
     for line in lines:
         has_roles |= bool(_ROLE.match(line))
         if found := _GRANT.match(line):
-            names = (re.sub(r"\s*\(.*", "", name).strip().upper() for name in re.split(r",(?![^(]*\))", found["what"]))
+            names = (
+                re.sub(r"\s*\(.*", "", name).strip().upper()
+                for name in re.split(r",(?![^(]*\))", found["what"])
+            )
             held.setdefault(found["where"].replace("`", ""), set()).update(names)
     return Grants(held, has_roles)

@@ -1,4 +1,5 @@
-"""The binlog source: a server's binlog from a position on, as batches of rows and transaction edges."""
+"""The binlog source: a server's binlog from a position on, as batches of rows and transaction
+edges."""
 
 from __future__ import annotations
 
@@ -28,17 +29,24 @@ from cdcbus.producer.source.row_events import Batch
 from cdcbus.producer.table_filter import TableFilter
 
 LOG = logging.getLogger(__name__)
-OVERLAP_MS = 60_000  # read again where only the time says where to go on: clocks differ, and so does the order of commits
-BROKEN_OFF = "truncated in the middle of event"  # both servers' words, under the number of a lost log
+# read again where only the time says where to go on: clocks differ, and so does the order of
+# commits
+OVERLAP_MS = 60_000
+# both servers' words, under the number of a lost log
+BROKEN_OFF = "truncated in the middle of event"
 
 
 class BinlogSource:
-    """Reads one server's binlog from a position. A context manager: leaving it closes the connections.
+    """Reads one server's binlog from a position. A context manager: leaving it closes the
+    connections.
 
-    Without a store for it, the schema history lasts as long as the source. `epoch`: what rows say of who sends them.
+    Without a store for it, the schema history lasts as long as the source. `epoch`: what rows say
+    of who sends them.
     """
 
-    def __init__(self, task: FetchTask, schemas: SchemaStore | None = None, epoch: str = "") -> None:
+    def __init__(
+        self, task: FetchTask, schemas: SchemaStore | None = None, epoch: str = ""
+    ) -> None:
         self._epoch = epoch
         self._schemas = MemorySchemas() if schemas is None else schemas
         self._config = task.source
@@ -46,7 +54,8 @@ class BinlogSource:
         self._ddl = task.ddl
         self._server_id = server_id(task)
         self._on_position_lost = task.on_position_lost
-        self._read_before: BinlogPosition | None = None  # where the task has stopped, maybe on another server
+        # where the task has stopped, maybe on another server
+        self._read_before: BinlogPosition | None = None
         self._skips_statements = task.skips_statements
         self._stream: servers.Connection | None = None
         self._open = ExitStack()
@@ -71,10 +80,11 @@ class BinlogSource:
         self._open.close()
 
     def locate(self, start: BinlogStart, *, is_own: bool = False) -> BinlogPosition:
-        """Where a start rule, or a stored position, is in this server's binlog: its own file and place where the position is this
-        server's or of a server not known, else by GTIDs, else by time. `is_own`: the task itself has stored it, so that its schema history
-        reaches up to it, and is carried over where reading goes on by GTIDs. Raises PositionLost naming the gap, PositionError,
-        ConfigError, SourceUnavailable, SourceMisconfigured."""
+        """Where a start rule, or a stored position, is in this server's binlog: its own file and
+        place where the position is this server's or of a server not known, else by GTIDs, else
+        by time. `is_own`: the task itself has stored it, so that its schema history reaches up
+        to it, and is carried over where reading goes on by GTIDs. Raises PositionLost naming the
+        gap, PositionError, ConfigError, SourceUnavailable, SourceMisconfigured."""
         self._read_before = start if is_own and isinstance(start, BinlogPosition) else None
         match start:
             case Edge.LATEST:
@@ -93,40 +103,55 @@ class BinlogSource:
 
     def _by_gtids(self, position: BinlogPosition) -> BinlogPosition:
         if not self._server.has_gtids:
-            raise SourceMisconfigured(f"source {self.where} has no GTIDs (gtid_mode is not ON): start at a file, file:pos or time instead")
+            raise SourceMisconfigured(
+                f"source {self.where} has no GTIDs (gtid_mode is not ON): start at a file, "
+                "file:pos or time instead"
+            )
         found = self._binlog.after_gtids(position)
-        LOG.info("source %s: what is not in GTID set %s begins at %s", self.where, position.gtid, found)
+        LOG.info(
+            "source %s: what is not in GTID set %s begins at %s", self.where, position.gtid, found
+        )
         return found
 
     def _by_time(self, position: BinlogPosition) -> BinlogPosition:
-        known = f"{position} was read from server {position.server_uuid}, source {self.where} is {self._server.identity}"
+        known = (
+            f"{position} was read from server {position.server_uuid}, source {self.where} is "
+            f"{self._server.identity}"
+        )
         if not position.timestamp_ms:
             raise PositionLost(f"{known}, and neither GTIDs nor a commit time say where to go on")
-        oldest_ms = self._binlog.earliest().file_created_ms  # no gap, as long as it is before the position
+        # no gap, as long as it is before the position
+        oldest_ms = self._binlog.earliest().file_created_ms
         begin_ms = max(position.timestamp_ms - OVERLAP_MS, min(position.timestamp_ms, oldest_ms))
         found = self._binlog.at_time(begin_ms)
         LOG.warning(
-            "%s, and there are no GTIDs: going on by time at %s; what was committed from %s to %s is sent once more",
+            "%s, and there are no GTIDs: going on by time at %s; what was committed from %s to %s "
+            "is sent once more",
             *(known, found, when(begin_ms), when(position.timestamp_ms)),
         )
         return replace(found, batch_id=position.batch_id)
 
     def instead(self, lost: PositionLost) -> BinlogPosition:
-        """Where to go on without a position that is lost, as the task file says it, with a line in the log; raises the loss where it does
-        not."""
+        """Where to go on without a position that is lost, as the task file says it, with a line
+        in the log; raises the loss where it does not."""
         if self._on_position_lost is None:
             raise lost
         position = self.locate(self._on_position_lost)
         LOG.warning(
-            "%s. consumer.source.onPositionLost=%s: going on at %s without what lies between", lost, self._on_position_lost, position
+            "%s. consumer.source.onPositionLost=%s: going on at %s without what lies between",
+            lost,
+            self._on_position_lost,
+            position,
         )
         return position
 
     def batches(self, position: BinlogPosition, read_bytes: int = READ_BYTES) -> Iterator[Batch]:
-        """Rows and transaction edges from `position` on, for ever, in binlog order; by its GTIDs where it is of another server.
+        """Rows and transaction edges from `position` on, for ever, in binlog order; by its GTIDs
+        where it is of another server.
 
-        A file that breaks off, as after a power loss, is left behind for the next one with a line in the log. Raises UnreadableEvent naming
-        event and position, UnusableHistory, PositionLost, SourceUnavailable, SourceMisconfigured; what was read before is given out first.
+        A file that breaks off, as after a power loss, is left behind for the next one with a line
+        in the log. Raises UnreadableEvent naming event and position, UnusableHistory, PositionLost,
+        SourceUnavailable, SourceMisconfigured; what was read before is given out first.
         """
         position = askable(position, self._server)
         history = self._history()
@@ -134,7 +159,15 @@ class BinlogSource:
             yield Batch([], None, [])  # so that it can be stopped
         ddl = DdlReader(self._filter, self._ddl, folds_names=self._server.folds_names)
         while True:
-            reading = Reading(position, self._server, self._filter, history, ddl, self._epoch, skips_statements=self._skips_statements)
+            reading = Reading(
+                position,
+                self._server,
+                self._filter,
+                history,
+                ddl,
+                self._epoch,
+                skips_statements=self._skips_statements,
+            )
             try:
                 yield from self._read(reading, position, read_bytes)
             except PositionLost as lost:
@@ -142,13 +175,18 @@ class BinlogSource:
                 if BROKEN_OFF not in str(lost) or not following:
                     raise self._binlog.lost(position, str(lost)) from lost
                 LOG.warning(
-                    "%s: %s breaks off, as after a power loss; going on with %s. %s", lost, reading.file, following, reading.left_over
+                    "%s: %s breaks off, as after a power loss; going on with %s. %s",
+                    lost,
+                    reading.file,
+                    following,
+                    reading.left_over,
                 )
                 position = self._binlog.start_of(following)
 
     def prepare(self, position: BinlogPosition) -> Iterator[None]:
-        """Stores what reading from `position` on has to know of the tables. Gives control back in between; who does not go on leaves
-        nothing behind that harms a later start. Raises UnusableHistory, SourceUnavailable, SourceMisconfigured."""
+        """Stores what reading from `position` on has to know of the tables. Gives control back
+        in between; who does not go on leaves nothing behind that harms a later start. Raises
+        UnusableHistory, SourceUnavailable, SourceMisconfigured."""
         yield from self._begin(self._history(), askable(position, self._server))
 
     def _begin(self, history: SchemaHistory, position: BinlogPosition) -> Iterator[None]:
@@ -157,26 +195,47 @@ class BinlogSource:
             if self._server.has_files_of(position):
                 yield from history.begin(here)
             elif before is not None and before.file:
-                yield from history.move(BinlogCoordinates(before.file, before.pos), before.server_uuid, here)
+                yield from history.move(
+                    BinlogCoordinates(before.file, before.pos), before.server_uuid, here
+                )
 
     def _history(self) -> SchemaHistory:
         server = self._server
         with servers.reported(self._config):
-            row_metadata = servers.global_variables(self._connection, ("binlog_row_metadata",)).get("binlog_row_metadata", "")
+            row_metadata = servers.global_variables(self._connection, ("binlog_row_metadata",)).get(
+                "binlog_row_metadata", ""
+            )
             reader = SchemaReader(self._connection)
-        scan = DdlScan(self._events_until_now, 4 if server.has_checksum else 0, server.charsets, server.version)
-        return SchemaHistory(self._schemas, reader, scan, self._filter.accepts, server.identity, is_needed=row_metadata.upper() != "FULL")
+        scan = DdlScan(
+            self._events_until_now, 4 if server.has_checksum else 0, server.charsets, server.version
+        )
+        return SchemaHistory(
+            self._schemas,
+            reader,
+            scan,
+            self._filter.accepts,
+            server.identity,
+            is_needed=row_metadata.upper() != "FULL",
+        )
 
     def _events_until_now(self, place: BinlogCoordinates) -> Iterator[list[bytes]]:
         with servers.reported(self._config), closing(servers.connect(self._config)) as stream:
-            yield from open_stream(stream, self._server, BinlogPosition(place.file, place.pos), BOUNDED)
+            yield from open_stream(
+                stream, self._server, BinlogPosition(place.file, place.pos), BOUNDED
+            )
 
     def _read(self, reading: Reading, position: BinlogPosition, read_bytes: int) -> Iterator[Batch]:
         server = self._server
-        start = position if server.has_files_of(position) else parse_gtids(position.gtid, is_mariadb=server.is_mariadb)
+        start = (
+            position
+            if server.has_files_of(position)
+            else parse_gtids(position.gtid, is_mariadb=server.is_mariadb)
+        )
         with servers.reported(self._config), closing(servers.connect(self._config)) as stream:
             watch, self._stream = EndWatch(self._config, server), stream
-            for batch in reading.batches(open_stream(stream, server, start, self._server_id, read_bytes)):
+            for batch in reading.batches(
+                open_stream(stream, server, start, self._server_id, read_bytes)
+            ):
                 watch.see(batch, reading.sent)
                 yield batch
 
@@ -186,14 +245,20 @@ class BinlogSource:
 
 
 def askable(position: BinlogPosition, server: servers.Server) -> BinlogPosition:
-    """A server is asked for a place by 32 bits: one that lies beyond these is read up to from its file's head, and nothing of that is sent
-    again. A position in another server's files stays as it is: there reading goes by its GTIDs."""
+    """A server is asked for a place by 32 bits: one that lies beyond these is read up to from
+    its file's head, and nothing of that is sent again. A position in another server's files
+    stays as it is: there reading goes by its GTIDs."""
     if position.pos < SPAN or not server.has_files_of(position):
         return position
-    return replace(position, pos=4, gtid="", published=position.published or Published(position.file, position.pos, position.gtid))
+    return replace(
+        position,
+        pos=4,
+        gtid="",
+        published=position.published or Published(position.file, position.pos, position.gtid),
+    )
 
 
 def server_id(task: FetchTask) -> int:
-    """The task's replica id: as configured, else one that is stable for the task and unlikely to meet another, above the range that people
-    give by hand."""
+    """The task's replica id: as configured, else one that is stable for the task and unlikely to
+    meet another, above the range that people give by hand."""
     return task.source.server_id or 0x40000000 | zlib.crc32(task.task_id.encode()) & 0x3FFFFFFF

@@ -1,4 +1,5 @@
-"""The DDL that is published: which statements of the binlog are about tables that the task reads."""
+"""The DDL that is published: which statements of the binlog are about tables that the task
+reads."""
 
 from __future__ import annotations
 
@@ -19,15 +20,19 @@ _TRUNCATES = re.compile(rb"\s*(?:/\*.*?\*/\s*)*TRUNCATE\b", re.IGNORECASE | re.D
 
 
 class DdlReader:
-    """Reads statements in the order of the binlog. `folds_names`: the server takes names of tables in any case, and keeps them in lower
-    case."""
+    """Reads statements in the order of the binlog. `folds_names`: the server takes names of
+    tables in any case, and keeps them in lower case."""
 
-    def __init__(self, tables: TableFilter, config: DdlConfig, *, folds_names: bool = False) -> None:
+    def __init__(
+        self, tables: TableFilter, config: DdlConfig, *, folds_names: bool = False
+    ) -> None:
         self._tables, self._config, self._folds_names = tables, config, folds_names
-        self._temporary: set[tuple[int, TableId]] = set()  # tables of sessions, each of which hides the real one of its name
+        # tables of sessions, each of which hides the real one of its name
+        self._temporary: set[tuple[int, TableId]] = set()
 
     def read(self, statement: Statement, origin: Origin) -> Iterator[TableDdl]:
-        """One for each table that the task reads. Raises UnreadableEvent for a TRUNCATE that is not understood."""
+        """One for each table that the task reads. Raises UnreadableEvent for a TRUNCATE that is
+        not understood."""
         found = named(statement.sql, statement.schema, statement.session)
         if found is None:
             self._refuse(statement, origin)
@@ -45,19 +50,29 @@ class DdlReader:
     def _folded(self, one: Named) -> Named:
         if not self._folds_names:
             return one
-        table, was = (TableId(name.schema.lower(), name.table.lower()) if name else None for name in (one.table, one.was))
+        table, was = (
+            TableId(name.schema.lower(), name.table.lower()) if name else None
+            for name in (one.table, one.was)
+        )
         return Named(one.kind, table or one.table, was, one.is_temporary)
 
     def _wanted(self, one: Named) -> TableId | None:
         if not (self._config.truncates if one.kind == TRUNCATE else self._config.definitions):
             return None
-        return next((name for name in (one.table, one.was) if name and self._tables.accepts(name)), None)
+        return next(
+            (name for name in (one.table, one.was) if name and self._tables.accepts(name)), None
+        )
 
     def _refuse(self, statement: Statement, origin: Origin) -> None:
         if self._config.truncates and _TRUNCATES.match(statement.sql):
             raise UnreadableEvent(
-                "a TRUNCATE whose table's name is not understood. If the task reads the table, empty it at the targets; "
+                "a TRUNCATE whose table's name is not understood. If the task reads the table, "
+                "empty it at the targets; "
                 "loader.source.truncate=false goes on without it"
             )
         if self._config.definitions:
-            LOG.warning("%s:%d: a statement is not understood, and not published as DDL", origin.file, origin.pos)
+            LOG.warning(
+                "%s:%d: a statement is not understood, and not published as DDL",
+                origin.file,
+                origin.pos,
+            )

@@ -1,7 +1,8 @@
-"""Whether a stream that brings heartbeats only is at the end of the server's binlog, which a connection of its own asks each minute.
+"""Whether a stream that brings heartbeats only is at the end of the server's binlog, which a
+connection of its own asks each minute.
 
-A server whose binlog was reset, and another server behind the same address, do not end the stream: its thread waits at the end of a file
-that is gone, and sends heartbeats for ever.
+A server whose binlog was reset, and another server behind the same address, do not end the stream:
+its thread waits at the end of a file that is gone, and sends heartbeats for ever.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _PLACE_BITS = 0xFFFFFFFF  # heartbeats tell no more of a place
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Up to where the server has sent its binlog, as its last heartbeat says: file, place modulo 4 GB, and when that file was begun."""
+    """Up to where the server has sent its binlog, as its last heartbeat says: file, place modulo
+    4 GB, and when that file was begun."""
 
     file: str
     pos: int
@@ -42,7 +44,8 @@ class EndWatch:
     def __init__(self, config: SourceConfig, server: Server) -> None:
         self._config, self._server = config, server
         self._look_at = time.monotonic() + QUIET_SECONDS
-        self._doubt: Sent | None = None  # up to where the stream had been sent when the server's end was another place
+        # up to where the stream had been sent when the server's end was another place
+        self._doubt: Sent | None = None
 
     def see(self, batch: Batch, sent: Sent | None) -> None:
         """`sent`: None before the first heartbeat. Raises SourceUnavailable when the stream stands
@@ -57,16 +60,29 @@ class EndWatch:
         """Whether to look again soon."""
         host, port = self._config.addresses[0]
         try:
-            with servers.reported(self._config), closing(servers.connect(self._config)) as connection:
+            with (
+                servers.reported(self._config),
+                closing(servers.connect(self._config)) as connection,
+            ):
                 identity = servers.identity(connection)
                 end = servers.latest_position(connection)
-                created_ms = Binlog(connection, self._server, self._config).start_of(end.file).file_created_ms
+                created_ms = (
+                    Binlog(connection, self._server, self._config)
+                    .start_of(end.file)
+                    .file_created_ms
+                )
         except (SourceUnavailable, SourceMisconfigured, PositionLost) as error:
-            LOG.warning("source %s:%d sends no rows, and whether there are any cannot be asked: %s", host, port, error)
+            LOG.warning(
+                "source %s:%d sends no rows, and whether there are any cannot be asked: %s",
+                host,
+                port,
+                error,
+            )
             return False
         if identity != self._server.identity:
             raise SourceUnavailable(
-                f"source {host}:{port} is another server now: {identity}, not {self._server.identity}; it is looked at again where to go on"
+                f"source {host}:{port} is another server now: {identity}, not "
+                f"{self._server.identity}; it is looked at again where to go on"
             )
         if sent == Sent(end.file, end.pos & _PLACE_BITS, created_ms):
             self._doubt = None
@@ -75,6 +91,8 @@ class EndWatch:
             self._doubt = sent
             return True
         raise SourceUnavailable(
-            f"source {host}:{port} has sent its binlog up to {sent} and nothing since, but its end is {end}, in a file of "
-            f"{when(created_ms)}, as after RESET BINARY LOGS AND GTIDS (RESET MASTER); it is looked at again where to go on"
+            f"source {host}:{port} has sent its binlog up to {sent} and nothing since, but its "
+            f"end is {end}, in a file of "
+            f"{when(created_ms)}, as after RESET BINARY LOGS AND GTIDS (RESET MASTER); it is "
+            "looked at again where to go on"
         )

@@ -1,4 +1,5 @@
-"""Events in, batches of rows and transaction edges out: where in the binlog we are, in which transaction, which tables its numbers mean."""
+"""Events in, batches of rows and transaction edges out: where in the binlog we are, in which
+transaction, which tables its numbers mean."""
 
 from __future__ import annotations
 
@@ -17,7 +18,12 @@ from cdcbus.producer.binlog import tagged_gtid
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates, carried
 from cdcbus.producer.binlog.event_types import HEADER, HEARTBEATS
 from cdcbus.producer.binlog.gtid import commit_us, gtids_before_file, mysql_gtid, parse_gtids
-from cdcbus.producer.binlog.mariadb_compression import PLAIN_ROWS, QUERY_COMPRESSED, plain_query, plain_rows
+from cdcbus.producer.binlog.mariadb_compression import (
+    PLAIN_ROWS,
+    QUERY_COMPRESSED,
+    plain_query,
+    plain_rows,
+)
 from cdcbus.producer.binlog.transaction_payload import inner_events
 from cdcbus.producer.ddl.statement_targets import Session, Targets, session, targets
 from cdcbus.producer.ddl.statements import fills_table
@@ -38,7 +44,8 @@ from cdcbus.producer.table_filter import TableFilter
 
 LOG = logging.getLogger(__name__)
 _STANDALONE, _PREPARED_XA = 1, 64  # flags of MariaDB's GTID events
-_NUMBERS_KEPT = 1_000  # of tables: each transaction tells again which it means; of many tables they are others each time
+# of tables: each transaction tells again which it means; of many tables they are others each time
+_NUMBERS_KEPT = 1_000
 _PASSED_OVER = 100  # so many kinds of statements are said in the log, and no more
 
 
@@ -58,14 +65,22 @@ class Reading:
     ) -> None:
         self.file, self._pos, self._created_ms = position.file, position.pos, 0
         # The GTIDs of all transactions that have ended, None until a file's head says them.
-        self._executed = parse_gtids(position.gtid, is_mariadb=server.is_mariadb) if position.gtid and server.has_gtids else None
-        # What is out already of what follows: up to a place of this server's, or, of another one's, by its GTIDs.
+        self._executed = (
+            parse_gtids(position.gtid, is_mariadb=server.is_mariadb)
+            if position.gtid and server.has_gtids
+            else None
+        )
+        # What is out already of what follows: up to a place of this server's, or, of another one's,
+        # by its GTIDs.
         self._published = position.published
         self._published_gtids = None
         if position.published and not server.has_files_of(position):
-            self._published_gtids = parse_gtids(position.published.gtid, is_mariadb=server.is_mariadb)
-        # A server that picks by GTIDs what it sends may leave out transactions behind a place that it sends from. Until it says that all of
-        # them are in earlier files, edges do not name the server, so that a restart goes by GTIDs as well.
+            self._published_gtids = parse_gtids(
+                position.published.gtid, is_mariadb=server.is_mariadb
+            )
+        # A server that picks by GTIDs what it sends may leave out transactions behind a place that
+        # it sends from. Until it says that all of them are in earlier files, edges do not name the
+        # server, so that a restart goes by GTIDs as well.
         self._files_of = server.identity if server.has_files_of(position) else ""
         self._server = server
         self._filter = tables
@@ -73,7 +88,8 @@ class Reading:
         self._ddl = ddl
         self._epoch = epoch
         self._skips_statements = skips_statements
-        self._passed_over: set[Targets] = set()  # of tables that the task does not read, as the log has said
+        # of tables that the task does not read, as the log has said
+        self._passed_over: set[Targets] = set()
         self._checksum_bytes = 4 if server.has_checksum else 0
         self._version = server.version
         self._tables: dict[int, DecodableTable | None] = {}
@@ -87,16 +103,24 @@ class Reading:
         self._is_xa = False
         self._is_given_out = False  # whether some of its rows are no longer in the batch
         self._is_first = True
-        self._held: Rows | None = None  # its last row event: only what follows tells whether it ends the transaction
-        self._payload: Iterator[list[bytes]] | None = None  # its events, where they are compressed into one
+        # its last row event: only what follows tells whether it ends the transaction
+        self._held: Rows | None = None
+        # its events, where they are compressed into one
+        self._payload: Iterator[list[bytes]] | None = None
         # Before it:
         self._prepared = xa.Prepared()
-        self._ended_at = (position.file, position.pos, position.timestamp_ms, position.file_created_ms)
+        self._ended_at = (
+            position.file,
+            position.pos,
+            position.timestamp_ms,
+            position.file_created_ms,
+        )
         self.sent: Sent | None = None
         # Of the batch that is being filled:
         self._parts: list[Part] = []
         self._closed = 0  # how many of these belong to transactions that have ended
-        self._edge: tuple[str, int, int, int] | None = None  # file, place, commit time, time of the file
+        # file, place, commit time, time of the file
+        self._edge: tuple[str, int, int, int] | None = None
         self._skipped = 0  # statements
         self._handlers: dict[int, Callable[[bytes, bytes, int], None]] = {
             **dict.fromkeys(OPS, self._row_event),
@@ -122,8 +146,9 @@ class Reading:
         }
 
     def batches(self, stream: Iterator[list[bytes]]) -> Iterator[Batch]:
-        """A batch for each list of events, several for compressed transactions.
-        Raises UnreadableEvent naming the place, after the transactions that end before it were given out."""
+        """A batch for each list of events, several for compressed transactions. Raises
+        UnreadableEvent naming the place, after the transactions that end before it were given
+        out."""
         for events in stream:
             start = self._pos
             try:
@@ -143,7 +168,8 @@ class Reading:
             yield self._batch()
 
     def _inner_batches(self, pieces: Iterator[list[bytes]]) -> Iterator[Batch]:
-        """A batch for each piece of a compressed transaction. For all of its events the place is that of the event that holds them."""
+        """A batch for each piece of a compressed transaction. For all of its events the place is
+        that of the event that holds them."""
         for events in pieces:
             for event in events:
                 handle = self._handlers.get(event[4]) or self._unknown(event)
@@ -162,32 +188,55 @@ class Reading:
         if edge := self._edge:
             position = self._position(edge)
             self._schema.passed(BinlogCoordinates(position.file, position.pos))
-        closed, opened, kept = self._parts[: self._closed], self._parts[self._closed :], list[Part]()
+        closed, opened, kept = (
+            self._parts[: self._closed],
+            self._parts[self._closed :],
+            list[Part](),
+        )
         if self._is_xa:
             opened, kept = kept, opened
         self._is_given_out |= bool(opened)
         self._parts, self._closed, self._edge = kept, 0, None
         skipped, self._skipped = self._skipped, 0
         oldest = self._prepared.oldest
-        return Batch(closed, position, opened, (oldest.xid.decode(), oldest.prepared_s) if oldest else None, skipped)
+        return Batch(
+            closed,
+            position,
+            opened,
+            (oldest.xid.decode(), oldest.prepared_s) if oldest else None,
+            skipped,
+        )
 
     def _position(self, edge: tuple[str, int, int, int]) -> BinlogPosition:
-        """Where reading may go on once all before the edge is out: there, or before the oldest transaction that is prepared still."""
+        """Where reading may go on once all before the edge is out: there, or before the oldest
+        transaction that is prepared still."""
         here, oldest = self._at(edge), self._prepared.oldest
         if oldest is None:
             return here
-        return replace(oldest.before, published=self._published or Published(here.file, here.pos, here.gtid))
+        return replace(
+            oldest.before, published=self._published or Published(here.file, here.pos, here.gtid)
+        )
 
     def _at(self, edge: tuple[str, int, int, int]) -> BinlogPosition:
         file, pos, commit_ms, created_ms = edge
-        return BinlogPosition(file, pos, -1, str(self._executed or ""), commit_ms, self._files_of, created_ms, self._published)
+        return BinlogPosition(
+            file,
+            pos,
+            -1,
+            str(self._executed or ""),
+            commit_ms,
+            self._files_of,
+            created_ms,
+            self._published,
+        )
 
     def _event(self, event: bytes) -> None:
         timestamp, kind, _, _, end_pos, _ = HEADER.unpack_from(event)
         handle = self._handlers.get(kind) or self._unknown(event)
         start = self._start = self._pos
         if end_pos and kind not in HEARTBEATS:
-            is_head = kind == BINLOG.FORMAT_DESCRIPTION_EVENT  # which may come again, with its own place, before a later one
+            # which may come again, with its own place, before a later one
+            is_head = kind == BINLOG.FORMAT_DESCRIPTION_EVENT
             self._pos = end_pos if start <= end_pos or is_head else carried(start, end_pos)
         elif self._in_transaction:  # where MariaDB leaves the place of events open
             self._pos += len(event)
@@ -198,7 +247,9 @@ class Reading:
         if flags & kinds.IGNORABLE_FLAG:
             return self._nothing
         name = kinds.UNREADABLE.get(kind, f"number {kind}, unknown to this release")
-        raise UnreadableEvent(f"cannot read binlog event {name}; the task stops rather than skip it")
+        raise UnreadableEvent(
+            f"cannot read binlog event {name}; the task stops rather than skip it"
+        )
 
     def _nothing(self, event: bytes, body: bytes, timestamp: int) -> None:
         """For events that change no row and end no transaction."""
@@ -210,7 +261,9 @@ class Reading:
         try:
             table = self._tables[table_id(body)]
         except KeyError:
-            raise UnreadableEvent("rows of a table that no table map names; the position is not a transaction edge") from None
+            raise UnreadableEvent(
+                "rows of a table that no table map names; the position is not a transaction edge"
+            ) from None
         if table is None or (self._published and self._is_out() and not self._is_xa):
             return
         if self._held is not None:
@@ -221,7 +274,13 @@ class Reading:
     def _origin(self, event: bytes, timestamp: int) -> Origin:
         server_id = int.from_bytes(event[5:9], "little")
         return Origin(
-            self.file, self._start, self._gtid, server_id, self._commit_us or timestamp * 1_000_000, self._server_uuid, self._epoch
+            self.file,
+            self._start,
+            self._gtid,
+            server_id,
+            self._commit_us or timestamp * 1_000_000,
+            self._server_uuid,
+            self._epoch,
         )
 
     def _compressed_rows(self, event: bytes, body: bytes, timestamp: int) -> None:
@@ -243,14 +302,23 @@ class Reading:
             if not self._filter.accepts(table_name(body)):
                 self._tables[number] = None
                 return
-            table_map = self._described(parse(body, self._server.charsets, is_mariadb=self._server.is_mariadb))
-            self._by_definition[definition] = None if self._is_sequence(table_map) else decodable(table_map)
+            table_map = self._described(
+                parse(body, self._server.charsets, is_mariadb=self._server.is_mariadb)
+            )
+            self._by_definition[definition] = (
+                None if self._is_sequence(table_map) else decodable(table_map)
+            )
         self._tables[number] = self._by_definition[definition]
 
     def _is_sequence(self, table_map: TableMap) -> bool:
-        """Whether it is a SEQUENCE of MariaDB, whose state is in the binlog as a row: no table, which the log says once."""
+        """Whether it is a SEQUENCE of MariaDB, whose state is in the binlog as a row: no table,
+        which the log says once."""
         table = table_map.table
-        if not self._server.is_mariadb or table_map.key or tuple(column.name for column in table_map.columns) != SEQUENCE_COLUMNS:
+        if (
+            not self._server.is_mariadb
+            or table_map.key
+            or tuple(column.name for column in table_map.columns) != SEQUENCE_COLUMNS
+        ):
             return False
         if table not in self._sequences:
             self._sequences.add(table)
@@ -292,21 +360,25 @@ class Reading:
             parts = list(self._ddl.read(ddl, self._origin(event, timestamp)))
             if not (self._published and self._is_out()):
                 self._parts += parts
-            if sql.endswith(b"START TRANSACTION"):  # CREATE TABLE ... SELECT, of which the rows follow
+            # CREATE TABLE ... SELECT, of which the rows follow
+            if sql.endswith(b"START TRANSACTION"):
                 self._in_transaction = True
             elif not self._in_transaction:
                 self._end(timestamp)
 
     def _row_statement(self, sql: bytes, of: Session) -> None:
-        """One that changes rows. Of other tables it is nothing to the task; of its own, or where that is not sure, it stops."""
+        """One that changes rows. Of other tables it is nothing to the task; of its own, or where
+        that is not sure, it stops."""
         charset = self._server.charsets.get(of.collation, "")
         found = targets(sql, of, is_utf8=charset.startswith("utf8"))
         if found.tables is not None and not any(map(self._filter.accepts, found.tables)):
             if found not in self._passed_over and len(self._passed_over) < _PASSED_OVER:
                 self._passed_over.add(found)
                 LOG.warning(
-                    "%s: %s was logged as text and is passed over, as all like it: the task does not read that. What views, triggers, "
-                    "foreign keys and functions change by it in tables of the task would be missed; binlog_format=ROW for every session "
+                    "%s: %s was logged as text and is passed over, as all like it: the task does "
+                    "not read that. What views, triggers, "
+                    "foreign keys and functions change by it in tables of the task would be "
+                    "missed; binlog_format=ROW for every session "
                     "shows it",
                     *(self._place(), found),
                 )
@@ -314,23 +386,29 @@ class Reading:
             if not (self._published and self._is_out()):
                 self._skipped += 1
                 LOG.warning(
-                    "%s: %s was logged as text and is skipped (consumer.onStatement=skip): what it changed is not in Kafka; compare "
+                    "%s: %s was logged as text and is skipped (consumer.onStatement=skip): what "
+                    "it changed is not in Kafka; compare "
                     "the table with its targets, and set binlog_format=ROW for every session",
                     *(self._place(), found),
                 )
         else:
             raise UnreadableEvent(
-                f"a statement that changes rows was logged as text (binlog_format STATEMENT or MIXED), {found}; "
-                "rows cannot be taken from it. Set binlog_format=ROW for every session; consumer.onStatement=skip goes on without what "
+                "a statement that changes rows was logged as text (binlog_format STATEMENT or "
+                f"MIXED), {found}; "
+                "rows cannot be taken from it. Set binlog_format=ROW for every session; "
+                "consumer.onStatement=skip goes on without what "
                 "such statements change"
             )
 
     def _load_query(self, event: bytes, body: bytes, timestamp: int) -> None:
-        """LOAD DATA in statement format: a Query event with numbers of the file behind its fixed part."""
+        """LOAD DATA in statement format: a Query event with numbers of the file behind its fixed
+        part."""
         self._query(event, body[:13] + body[26:], timestamp)
 
     def _statement(self, body: bytes) -> Statement:
-        return statement(body, BinlogCoordinates(self.file, self._pos), self._server.charsets, self._version)
+        return statement(
+            body, BinlogCoordinates(self.file, self._pos), self._server.charsets, self._version
+        )
 
     def _fills_table(self, body: bytes) -> bool:
         created = self._statement(body)
@@ -363,9 +441,12 @@ class Reading:
         self._end(timestamp)
 
     def _is_out(self) -> bool:
-        """Whether the transaction that is being read is published already. Asked only while there is something of that kind."""
+        """Whether the transaction that is being read is published already. Asked only while
+        there is something of that kind."""
         if self._published_gtids is not None:
-            return bool(self._gtid) and self._published_gtids.covers(parse_gtids(self._gtid, is_mariadb=self._server.is_mariadb))
+            return bool(self._gtid) and self._published_gtids.covers(
+                parse_gtids(self._gtid, is_mariadb=self._server.is_mariadb)
+            )
         return self._is_before_published(self._place())
 
     def _is_before_published(self, place: BinlogCoordinates) -> bool:
@@ -390,10 +471,12 @@ class Reading:
         return rows
 
     def _rolled_back(self) -> None:
-        """A transaction that made or dropped temporary tables is in the binlog also when it was rolled back."""
+        """A transaction that made or dropped temporary tables is in the binlog also when it was
+        rolled back."""
         if self._is_given_out:
             raise UnreadableEvent(
-                "ROLLBACK of a transaction of which row changes have been sent, as it was too large to be kept until its end; "
+                "ROLLBACK of a transaction of which row changes have been sent, as it was too "
+                "large to be kept until its end; "
                 "check the rows that it changed, then set the position past it"
             )
         self._taken()
@@ -401,8 +484,10 @@ class Reading:
     def _rolled_back_to_savepoint(self) -> None:
         if not self._is_first:
             raise UnreadableEvent(
-                "ROLLBACK TO SAVEPOINT in a transaction that also made or dropped temporary tables: which of its row changes hold is not "
-                "known to this release; check the rows that it changed, then set the position past it"
+                "ROLLBACK TO SAVEPOINT in a transaction that also made or dropped temporary "
+                "tables: which of its row changes hold is not "
+                "known to this release; check the rows that it changed, then set the position "
+                "past it"
             )
 
     def _end(self, timestamp: int) -> None:
@@ -416,11 +501,23 @@ class Reading:
             self._tables.clear()
         if self._gtid and self._executed is not None:
             self._executed.add(self._gtid)
-        self._edge = self._ended_at = (self.file, self._pos, (self._commit_us or timestamp * 1_000_000) // 1000, self._created_ms)
-        if self._published and not self._is_before_published(BinlogCoordinates(self.file, self._pos)):
+        self._edge = self._ended_at = (
+            self.file,
+            self._pos,
+            (self._commit_us or timestamp * 1_000_000) // 1000,
+            self._created_ms,
+        )
+        if self._published and not self._is_before_published(
+            BinlogCoordinates(self.file, self._pos)
+        ):
             self._published = self._published_gtids = None
         self._gtid, self._server_uuid, self._commit_us = "", self._server.server_uuid, 0
-        self._in_transaction, self._is_xa, self._is_first, self._is_given_out = False, False, True, False
+        self._in_transaction, self._is_xa, self._is_first, self._is_given_out = (
+            False,
+            False,
+            True,
+            False,
+        )
 
     def _mysql_gtid(self, event: bytes, body: bytes, timestamp: int) -> None:
         self._gtid = mysql_gtid(body)
@@ -452,8 +549,12 @@ class Reading:
 
     def _rotate(self, event: bytes, body: bytes, timestamp: int) -> None:
         if self._in_transaction or self._gtid:
-            if timestamp:  # written by the server at the end of a file; without, told by the dump at the start of the next one
-                raise UnreadableEvent("the binlog file ends within a transaction whose end this release does not see")
+            # written by the server at the end of a file; without, told by the dump at the start of
+            # the next one
+            if timestamp:
+                raise UnreadableEvent(
+                    "the binlog file ends within a transaction whose end this release does not see"
+                )
             self._drop_transaction()
         self.file, self._pos = body[8:].decode(), int.from_bytes(body[:8], "little")
         self._tables.clear()  # numbers start anew when the server does
@@ -465,17 +566,29 @@ class Reading:
 
     @property
     def left_over(self) -> str:
-        """A sentence on the rows of the transaction that is being read, for when its end does not come."""
+        """A sentence on the rows of the transaction that is being read, for when its end does
+        not come."""
         if self._is_given_out:
-            return f"Rows of transaction {self._gtid}, which is not at the source, are in Kafka: compare its tables"
+            return (
+                f"Rows of transaction {self._gtid}, which is not at the source, are in Kafka: "
+                "compare its tables"
+            )
         return "No row of a transaction that is not at the source was sent"
 
     def _drop_transaction(self) -> None:
-        sentence = "%s ends at %d within a transaction, as after a power loss; going on with the next file. %s"
+        sentence = (
+            "%s ends at %d within a transaction, as after a power loss; going on with the "
+            "next file. %s"
+        )
         LOG.warning(sentence, self.file, self._pos, self.left_over)
         self._taken()
         self._gtid, self._server_uuid, self._commit_us = "", self._server.server_uuid, 0
-        self._in_transaction, self._is_xa, self._is_first, self._is_given_out = False, False, True, False
+        self._in_transaction, self._is_xa, self._is_first, self._is_given_out = (
+            False,
+            False,
+            True,
+            False,
+        )
 
 
 def _as_kind(event: bytes, kind: int) -> bytes:

@@ -1,7 +1,8 @@
-"""Heartbeats: a row at the source, written again and again, so that its way to the end of the bus can be timed.
+"""Heartbeats: a row at the source, written again and again, so that its way to the end of the bus
+can be timed.
 
-A row per source server, whichever task has written it last: tasks that share a source share its row too. A source that refuses the row is
-told of in the log, and is read all the same.
+A row per source server, whichever task has written it last: tasks that share a source share its row
+too. A source that refuses the row is told of in the log, and is read all the same.
 """
 
 from __future__ import annotations
@@ -32,21 +33,28 @@ def create_table(table: TableId) -> str:
     """The statement that makes the table of heartbeats; `beat_at` is UTC by the source's clock."""
     return (
         f"CREATE TABLE IF NOT EXISTS {_quoted(table)} ("
-        "server_id INT UNSIGNED NOT NULL PRIMARY KEY, task_id VARCHAR(255) NOT NULL, beat_at DATETIME(6) NOT NULL)"
+        "server_id INT UNSIGNED NOT NULL PRIMARY KEY, task_id VARCHAR(255) NOT NULL, beat_at "
+        "DATETIME(6) NOT NULL)"
     )
 
 
 def needed(table: TableId) -> str:
     """What an operator has to see to."""
-    return f"The user needs SELECT, INSERT, UPDATE on {table}, and CREATE where that is not there yet: {create_table(table)}"
+    return (
+        f"The user needs SELECT, INSERT, UPDATE on {table}, and CREATE where that is not there "
+        f"yet: {create_table(table)}"
+    )
 
 
 @contextmanager
 def beating(task: FetchTask) -> Iterator[None]:
-    """Writes the task's heartbeats, if it has any, as long as the block lasts; never waits for the source, and never fails."""
+    """Writes the task's heartbeats, if it has any, as long as the block lasts; never waits for
+    the source, and never fails."""
     over = Event()
     if task.heartbeat is not None:
-        Thread(target=_beats, args=(task, task.heartbeat, over), name="heartbeats", daemon=True).start()
+        Thread(
+            target=_beats, args=(task, task.heartbeat, over), name="heartbeats", daemon=True
+        ).start()
     try:
         yield
     finally:
@@ -59,7 +67,11 @@ def _beats(task: FetchTask, config: HeartbeatConfig, over: Event) -> None:
     while not over.is_set():
         failure = beat(task, config)
         if failure and failure != told:
-            LOG.warning("%s. The binlog is read all the same; the next heartbeat is tried in %g s", failure, config.interval_seconds)
+            LOG.warning(
+                "%s. The binlog is read all the same; the next heartbeat is tried in %g s",
+                failure,
+                config.interval_seconds,
+            )
         elif told and not failure:
             LOG.info("task %s: heartbeats are written to %s again", task.task_id, config.table)
         told = failure
@@ -67,7 +79,8 @@ def _beats(task: FetchTask, config: HeartbeatConfig, over: Event) -> None:
 
 
 def beat(task: FetchTask, config: HeartbeatConfig) -> str:
-    """Writes one heartbeat, and its table where that is lacking; a sentence on why it could not be written, else empty."""
+    """Writes one heartbeat, and its table where that is lacking; a sentence on why it could not
+    be written, else empty."""
     host, port = task.source.addresses[0]
     try:
         with closing(servers.connect(task.source, ANSWER_SECONDS)) as connection:
@@ -82,14 +95,16 @@ def beat(task: FetchTask, config: HeartbeatConfig) -> str:
         return f"no heartbeat of task {task.task_id}: {error}"
     except (pymysql.Error, OSError, EOFError) as error:
         return (
-            f"source {host}:{port} does not take the heartbeat of task {task.task_id} ({' '.join(map(str, error.args))}). "
+            f"source {host}:{port} does not take the heartbeat of task {task.task_id} "
+            f"({' '.join(map(str, error.args))}). "
             f"{needed(config.table)}"
         )
     return ""
 
 
 def probe(task: FetchTask, config: HeartbeatConfig, connection: Connection) -> bool:
-    """Whether the table is there. Changes nothing; raises pymysql errors where a heartbeat would not be taken."""
+    """Whether the table is there. Changes nothing; raises pymysql errors where a heartbeat would
+    not be taken."""
     try:
         _write(task, config, connection, "EXPLAIN ")
     except pymysql.ProgrammingError as error:
@@ -104,9 +119,12 @@ def _write(task: FetchTask, config: HeartbeatConfig, connection: Connection, how
     is_stale = f"beat_at <= UTC_TIMESTAMP(6) - INTERVAL {stale_us} MICROSECOND"
     servers.query(
         connection,
-        f"{how}INSERT INTO {_quoted(config.table)} (server_id, task_id, beat_at) VALUES (@@global.server_id, %s, UTC_TIMESTAMP(6)) "
-        # Columns are assigned in this order: the time last, as the condition for the other one asks for the time before.
-        f"ON DUPLICATE KEY UPDATE task_id = IF({is_stale}, VALUES(task_id), task_id), beat_at = IF({is_stale}, VALUES(beat_at), beat_at)",
+        f"{how}INSERT INTO {_quoted(config.table)} (server_id, task_id, beat_at) VALUES "
+        "(@@global.server_id, %s, UTC_TIMESTAMP(6)) "
+        # Columns are assigned in this order: the time last, as the condition for the other one asks
+        # for the time before.
+        f"ON DUPLICATE KEY UPDATE task_id = IF({is_stale}, VALUES(task_id), task_id), beat_at = "
+        f"IF({is_stale}, VALUES(beat_at), beat_at)",
         (task.task_id,),
     )
 

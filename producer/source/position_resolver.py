@@ -1,4 +1,5 @@
-"""Places in a server's binlog: found by time, by GTIDs or by name, and compared with what is stored. Decodes no rows."""
+"""Places in a server's binlog: found by time, by GTIDs or by name, and compared with what is
+stored. Decodes no rows."""
 
 from __future__ import annotations
 
@@ -18,7 +19,13 @@ from cdcbus.producer.binlog import tagged_gtid
 from cdcbus.producer.binlog.coordinates import SPAN
 from cdcbus.producer.binlog.dump_stream import BOUNDED, open_stream
 from cdcbus.producer.binlog.event_types import GTID_TAGGED, HEADER
-from cdcbus.producer.binlog.gtid import GtidSet, commit_us, gtids_before_file, mysql_gtid, parse_gtids
+from cdcbus.producer.binlog.gtid import (
+    GtidSet,
+    commit_us,
+    gtids_before_file,
+    mysql_gtid,
+    parse_gtids,
+)
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import Server
@@ -29,11 +36,17 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 _SAID_BYTES = 1 << 26  # reading so much takes seconds: the log says so
 FIRST_EVENT = 4  # behind the four magic bytes that open a binlog file
-_BEGINS = {BINLOG.GTID_LOG_EVENT, BINLOG.ANONYMOUS_GTID_LOG_EVENT, GTID_TAGGED, BINLOG.MARIADB_GTID_EVENT}
+_BEGINS = {
+    BINLOG.GTID_LOG_EVENT,
+    BINLOG.ANONYMOUS_GTID_LOG_EVENT,
+    GTID_TAGGED,
+    BINLOG.MARIADB_GTID_EVENT,
+}
 
 
 class Begin(NamedTuple):
-    """Where a transaction begins, and when it was committed: to the second where the server does not say more."""
+    """Where a transaction begins, and when it was committed: to the second where the server does
+    not say more."""
 
     file: str
     pos: int
@@ -41,7 +54,8 @@ class Begin(NamedTuple):
 
 
 class Binlog:
-    """One server's binlog, as it is now. `connection` is for questions; each look into a file has a connection of its own.
+    """One server's binlog, as it is now. `connection` is for questions; each look into a file has a
+    connection of its own.
 
     All raise SourceUnavailable, SourceMisconfigured.
     """
@@ -64,54 +78,67 @@ class Binlog:
         return self._named(end.file, end.pos, end.gtid)
 
     def at_time(self, epoch_ms: int) -> BinlogPosition:
-        """The place before the first transaction of this time or later; a commit time in whole seconds may be anywhere in that second.
-        Raises PositionLost for a time before the oldest file, ConfigError for one to come."""
+        """The place before the first transaction of this time or later; a commit time in whole
+        seconds may be anywhere in that second. Raises PositionLost for a time before the oldest
+        file, ConfigError for one to come."""
         with servers.reported(self._config):
             now_ms = servers.now_ms(self._connection)
         if epoch_ms > now_ms:
             raise ConfigError(
-                f"{when(epoch_ms)} has not come yet at source {self._where()}, where it is {when(now_ms)}; give a time before"
+                f"{when(epoch_ms)} has not come yet at source {self._where()}, where it is "
+                f"{when(now_ms)}; give a time before"
             )
         names = [name for name, _ in self._files()]
-        # What is in files before the chosen one was committed before the end of the second in which that was made.
+        # What is in files before the chosen one was committed before the end of the second in which
+        # that was made.
         number = bisect_left(names, epoch_ms - epoch_ms % 1000, key=self._created_ms)
         if not number and (begin_ms := self._created_ms(names[0])) > epoch_ms:
             raise PositionLost(
-                f"the binlog of source {self._where()} begins with {names[0]} at {when(begin_ms)}, after the wanted {when(epoch_ms)}: "
+                f"the binlog of source {self._where()} begins with {names[0]} at "
+                f"{when(begin_ms)}, after the wanted {when(epoch_ms)}: "
                 "what was committed between the two is not in it"
             )
         for begin in self._begins(BinlogPosition(names[max(0, number - 1)], FIRST_EVENT)):
-            if begin.commit_ms >= (epoch_ms if begin.commit_ms % 1000 else epoch_ms - epoch_ms % 1000):
+            if begin.commit_ms >= (
+                epoch_ms if begin.commit_ms % 1000 else epoch_ms - epoch_ms % 1000
+            ):
                 return self._named(begin.file, begin.pos)
         return self.latest()
 
     def after_gtids(self, position: BinlogPosition) -> BinlogPosition:
-        """The position with the place of the first transaction that is not in its GTID set, and no server: reading goes by the set.
-        Raises PositionLost when the server lacks some of the set, or no longer has all that follows."""
+        """The position with the place of the first transaction that is not in its GTID set, and
+        no server: reading goes by the set. Raises PositionLost when the server lacks some of the
+        set, or no longer has all that follows."""
         with servers.reported(self._config):
             if not self._server.is_mariadb:  # which checks them itself, and has no functions for it
                 self._check_executed(position)
                 self._check_purged(position)
-            begin = next(self._begins(parse_gtids(position.gtid, is_mariadb=self._server.is_mariadb)), None)
+            begin = next(
+                self._begins(parse_gtids(position.gtid, is_mariadb=self._server.is_mariadb)), None
+            )
         file, pos = (begin.file, begin.pos) if begin else (self.latest().file, self.latest().pos)
         return replace(position, file=file, pos=pos, server_uuid="", file_created_ms=0)
 
     def _check_executed(self, position: BinlogPosition) -> None:
         if missing := servers.missing_gtids(self._connection, position.gtid):
             raise PositionLost(
-                f"source {self._where()} has not executed {missing}, which the task has read{_committed(position)}: it is behind, "
+                f"source {self._where()} has not executed {missing}, which the task has "
+                f"read{_committed(position)}: it is behind, "
                 "it has lost them, or its binlog was reset"
             )
 
     def _check_purged(self, position: BinlogPosition) -> None:
         if purged := servers.purged_gtids(self._connection, position.gtid):
             raise PositionLost(
-                f"source {self._where()} has purged {purged}, which the task has not read{_committed(position)}; {self._begin()}"
+                f"source {self._where()} has purged {purged}, which the task has not "
+                f"read{_committed(position)}; {self._begin()}"
             )
 
     def check(self, position: BinlogPosition) -> BinlogPosition:
-        """The position, of this server's own files, with all that the server knows of it; the beginning of the next file where the server
-        has lost the end of this one. Raises PositionLost, naming the gap, when its file is gone, shorter, or another one of that name."""
+        """The position, of this server's own files, with all that the server knows of it; the
+        beginning of the next file where the server has lost the end of this one. Raises
+        PositionLost, naming the gap, when its file is gone, shorter, or another one of that
+        name."""
         files = self._files()
         size = dict(files).get(position.file)
         if size is None:
@@ -120,16 +147,20 @@ class Binlog:
         if position.file_created_ms not in (0, created_ms):
             raise self.lost(
                 position,
-                f"its {position.file} is of {when(created_ms)}, the one that was read of {when(position.file_created_ms)}, so "
-                "the binlog was reset or is another server's (a position set by hand needs no fileTimestamp)",
+                f"its {position.file} is of {when(created_ms)}, the one that was read of "
+                f"{when(position.file_created_ms)}, so "
+                "the binlog was reset or is another server's (a position set by hand needs no "
+                "fileTimestamp)",
             )
         if position.pos > size:
             following = self.file_after(position.file)
             if not following or not position.file_created_ms:
                 raise self.lost(position, f"{position.file} is {size} bytes long")
             LOG.warning(
-                "source %s has lost the end of %s behind %d, which the task has read up to %d: the server went down before it was on disk. "
-                "Going on with %s; what was committed in between is in Kafka, but not at the source",
+                "source %s has lost the end of %s behind %d, which the task has read up to %d: "
+                "the server went down before it was on disk. "
+                "Going on with %s; what was committed in between is in Kafka, but not at the "
+                "source",
                 *(self._where(), position.file, size, position.pos, following),
             )
             return replace(self.start_of(following), batch_id=position.batch_id)
@@ -137,12 +168,21 @@ class Binlog:
             with servers.reported(self._config):
                 self._check_executed(position)
         known = self._named(position.file, position.pos, position.gtid)
-        return replace(known, batch_id=position.batch_id, timestamp_ms=position.timestamp_ms, published=position.published)
+        return replace(
+            known,
+            batch_id=position.batch_id,
+            timestamp_ms=position.timestamp_ms,
+            published=position.published,
+        )
 
     def lost(self, position: BinlogPosition, reason: str = "") -> PositionLost:
-        """The error for a position that is not there: what is wanted and what is there, in files and time."""
+        """The error for a position that is not there: what is wanted and what is there, in files
+        and time."""
         names = [name for name, _ in self._files()]
-        text = f"source {self._where()} does not hold {position}{_committed(position)}: it has {names[0]} to {names[-1]}; {self._begin()}"
+        text = (
+            f"source {self._where()} does not hold {position}{_committed(position)}: it has "
+            f"{names[0]} to {names[-1]}; {self._begin()}"
+        )
         return PositionLost(f"{text}; {reason}" if reason else text)
 
     def file_after(self, file: str) -> str:
@@ -155,19 +195,28 @@ class Binlog:
         return f"{name} begins at {when(self._created_ms(name))}"
 
     def _named(self, file: str, pos: int, gtid: str = "") -> BinlogPosition:
-        position = BinlogPosition(file, pos, gtid=gtid, server_uuid=self._server.identity, file_created_ms=self._created_ms(file))
+        position = BinlogPosition(
+            file,
+            pos,
+            gtid=gtid,
+            server_uuid=self._server.identity,
+            file_created_ms=self._created_ms(file),
+        )
         if not self._server.is_mariadb:
             return replace(position, gtid=gtid or self._gtids_before(file, pos))
         with servers.reported(self._config):
             return replace(position, gtid=servers.gtids_at(self._connection, position))
 
     def _gtids_before(self, file: str, pos: int) -> str:
-        """What MySQL had executed at a transaction edge: what the file's head says, and what came since. Empty where its events tell no
-        place, behind 4 GB, or its transactions have no GTIDs."""
+        """What MySQL had executed at a transaction edge: what the file's head says, and what
+        came since. Empty where its events tell no place, behind 4 GB, or its transactions have
+        no GTIDs."""
         if not self._server.has_gtids or pos >= SPAN:
             return ""
         if pos > _SAID_BYTES:
-            LOG.info("source %s: reading %s up to %d for the GTIDs before it", self._where(), file, pos)
+            LOG.info(
+                "source %s: reading %s up to %d for the GTIDs before it", self._where(), file, pos
+            )
         found: GtidSet | None = None
         checksum_bytes = 4 if self._server.has_checksum else 0
         with self._events(BinlogPosition(file, FIRST_EVENT)) as events:
@@ -181,8 +230,14 @@ class Binlog:
                         break
                 elif kind == BINLOG.PREVIOUS_GTIDS_LOG_EVENT:
                     found = gtids_before_file(body, is_mariadb=False)
-                elif found is not None and end <= pos and kind in (BINLOG.GTID_LOG_EVENT, GTID_TAGGED):
-                    found.add(tagged_gtid.parse(body).text if kind == GTID_TAGGED else mysql_gtid(body))
+                elif (
+                    found is not None
+                    and end <= pos
+                    and kind in (BINLOG.GTID_LOG_EVENT, GTID_TAGGED)
+                ):
+                    found.add(
+                        tagged_gtid.parse(body).text if kind == GTID_TAGGED else mysql_gtid(body)
+                    )
                 if found is not None and end >= pos:
                     break
         return str(found or "")
@@ -215,7 +270,11 @@ class Binlog:
     @contextmanager
     def _events(self, start: BinlogPosition | GtidSet) -> Iterator[Iterator[bytes]]:
         with servers.reported(self._config), closing(servers.connect(self._config)) as connection:
-            yield (event for events in open_stream(connection, self._server, start, BOUNDED) for event in events)
+            yield (
+                event
+                for events in open_stream(connection, self._server, start, BOUNDED)
+                for event in events
+            )
 
     def _where(self) -> str:
         host, port = self._config.addresses[0]

@@ -1,4 +1,5 @@
-"""Row events as the binlog source gives them out: still bytes, with all that is needed to decode them."""
+"""Row events as the binlog source gives them out: still bytes, with all that is needed to decode
+them."""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ from cdcbus.producer.decoding.table import DecodableTable
 
 @dataclass(slots=True)
 class Rows:
-    """The rows of one binlog event. `body` is what follows the event's header, without checksum; `is_first` and `is_last` say whether the
-    event is the first, or the last, of its transaction's row events that the filter lets through."""
+    """The rows of one binlog event. `body` is what follows the event's header, without checksum;
+    `is_first` and `is_last` say whether the event is the first, or the last, of its
+    transaction's row events that the filter lets through."""
 
     table: DecodableTable
     kind: int
@@ -26,7 +28,8 @@ class Rows:
     is_last: bool = False
 
     def layout(self) -> tuple[Layout, int]:
-        """How the rows are laid out, and where in the body the first one starts. Raises UnreadableEvent."""
+        """How the rows are laid out, and where in the body the first one starts. Raises
+        UnreadableEvent."""
         with self._placed():
             return layout(self.kind, self.body, self.table)
 
@@ -38,12 +41,14 @@ class Rows:
             raise UnreadableEvent(f"{self.origin.file}:{self.origin.pos}: {error}") from error
 
     def changes(self, first_row: int = 0) -> list[RowChange]:
-        """The row changes, in order: the plain reference of what is sent. `first_row` is the number in the transaction of the first.
-        Raises UnreadableEvent."""
+        """The row changes, in order: the plain reference of what is sent. `first_row` is the
+        number in the transaction of the first. Raises UnreadableEvent."""
         op, table, origin = OPS[self.kind], self.table.table, self.origin
         images = enumerate(row_images(self.kind, self.body, self.table), first_row)
         with self._placed():
-            changes = [RowChange(table, op, before, after, origin, row) for row, (before, after) in images]
+            changes = [
+                RowChange(table, op, before, after, origin, row) for row, (before, after) in images
+            ]
         if changes:
             changes[-1].is_last = self.is_last
         return changes
@@ -55,11 +60,13 @@ Part = Rows | TableDdl
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one read of the stream has brought, in binlog order: parts of transactions that end in it (`closed`), then the position after
-    the last of these ends, then parts of a transaction that goes on (`opened`). `edge` is None when no transaction ended; while an XA
-    transaction is prepared it is the one before it, with what is `published` since. Without parts and edge the server is alive and has
-    nothing new. `open_xa`: the xid of the oldest transaction that is prepared, and when it was, in epoch seconds. `skipped`:
-    how many statements were, that changed rows of the task's tables."""
+    """What one read of the stream has brought, in binlog order: parts of transactions that end
+    in it (`closed`), then the position after the last of these ends, then parts of a transaction
+    that goes on (`opened`). `edge` is None when no transaction ended; while an XA transaction is
+    prepared it is the one before it, with what is `published` since. Without parts and edge the
+    server is alive and has nothing new. `open_xa`: the xid of the oldest transaction that is
+    prepared, and when it was, in epoch seconds. `skipped`: how many statements were, that
+    changed rows of the task's tables."""
 
     closed: list[Part]
     edge: BinlogPosition | None

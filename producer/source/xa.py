@@ -1,6 +1,8 @@
-"""XA transactions: their rows stand in the binlog where they are prepared, and count only from their XA COMMIT on, which stands elsewhere.
+"""XA transactions: their rows stand in the binlog where they are prepared, and count only from
+their XA COMMIT on, which stands elsewhere.
 
-Layout: "XA_prepare_event" of the MySQL sources: one phase or two, then the xid's format number, the sizes of its two parts, and these.
+Layout: "XA_prepare_event" of the MySQL sources: one phase or two, then the xid's format number, the
+sizes of its two parts, and these.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ _PREPARE = struct.Struct("<BIII")
 
 
 def prepared_xid(body: bytes) -> bytes | None:
-    """The xid that an XA_PREPARE event's body names, as it stands in the text of XA COMMIT; None when the transaction is committed with it
-    (ONE PHASE)."""
+    """The xid that an XA_PREPARE event's body names, as it stands in the text of XA COMMIT; None
+    when the transaction is committed with it (ONE PHASE)."""
     is_one_phase, form, first, second = _PREPARE.unpack_from(body)
     if is_one_phase:
         return None
@@ -31,7 +33,8 @@ def prepared_xid(body: bytes) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A transaction that is prepared and not finished: its rows, the transaction edge before it, and when it was prepared."""
+    """A transaction that is prepared and not finished: its rows, the transaction edge before it,
+    and when it was prepared."""
 
     xid: bytes
     rows: list[Rows]
@@ -40,7 +43,8 @@ class Open:
 
 
 class Prepared:
-    """The transactions that are prepared and neither committed nor rolled back, MAX_BYTES of rows at most."""
+    """The transactions that are prepared and neither committed nor rolled back, MAX_BYTES of
+    rows at most."""
 
     def __init__(self) -> None:
         self._open: dict[bytes, Open] = {}
@@ -55,8 +59,10 @@ class Prepared:
         held = (*(each.rows for each in self._open.values()), more)
         if sum(len(rows.body) for kept in held for rows in kept) > MAX_BYTES:
             raise UnreadableEvent(
-                f"XA transactions that are prepared and not committed hold more than {MAX_BYTES >> 20} MB of rows, too many to keep until "
-                "then; finish them on the server (XA RECOVER lists them), or set the position past them and copy their rows by hand"
+                "XA transactions that are prepared and not committed hold more than "
+                f"{MAX_BYTES >> 20} MB of rows, too many to keep until "
+                "then; finish them on the server (XA RECOVER lists them), or set the position "
+                "past them and copy their rows by hand"
             )
 
     def hold(self, transaction: Open) -> None:
@@ -69,11 +75,13 @@ class Prepared:
         self._open.pop(xid, None)
 
     def take(self, xid: bytes) -> list[Rows]:
-        """The rows of a transaction that is committed. Raises UnreadableEvent when reading began after it was prepared."""
+        """The rows of a transaction that is committed. Raises UnreadableEvent when reading began
+        after it was prepared."""
         try:
             return self._open.pop(xid).rows
         except KeyError:
             raise UnreadableEvent(
-                "the commit of an XA transaction that was prepared before the position where reading began; set the position to a place "
+                "the commit of an XA transaction that was prepared before the position where "
+                "reading began; set the position to a place "
                 "before its XA PREPARE, or, to go on without its rows, past this event"
             ) from None

@@ -7,7 +7,8 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """ERROR: the task cannot run. WARNING: it runs, but not as the file reads. NOTE: a key that this release answers otherwise."""
+    """ERROR: the task cannot run. WARNING: it runs, but not as the file reads. NOTE: a key that
+    this release answers otherwise."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -16,7 +17,8 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One sentence about one key. `line` counts from 1; 0 where it is about the file as a whole (a key that is missing)."""
+    """One sentence about one key. `line` counts from 1; 0 where it is about the file as a whole
+    (a key that is missing)."""
 
     severity: Severity
     line: int
@@ -49,9 +51,13 @@ class Diagnostics:
 
     def of(self, severity: Severity) -> list[Diagnostic]:
         """The findings of one severity, by line."""
-        return sorted((f for f in self.found if f.severity is severity), key=lambda f: (f.line, f.key))
+        return sorted(
+            (f for f in self.found if f.severity is severity), key=lambda f: (f.line, f.key)
+        )
 
 
 def printable(text: str) -> str:
     """Text for one line of a terminal: a file must not be able to steer it."""
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+    return "".join(
+        character if character.isprintable() else repr(character)[1:-1] for character in text
+    )

@@ -15,7 +15,8 @@ EXPECTED_KEY = "32 random bytes in base64; example: openssl rand -base64 32 > FI
 
 
 def encrypt(text: str, environ: Mapping[str, str]) -> str:
-    """The token of a text, by the key in the file that $CDCBUS_SECRET_KEYFILE names. Raises ValueError with a sentence."""
+    """The token of a text, by the key in the file that $CDCBUS_SECRET_KEYFILE names. Raises
+    ValueError with a sentence."""
     return _cipher(environ).encrypt(text.encode()).decode()
 
 
@@ -27,7 +28,10 @@ def decrypt(token: str, environ: Mapping[str, str]) -> str:
         return _cipher(environ).decrypt(token.encode()).decode()
     except InvalidToken as error:
         place = environ[KEY_FILE_VARIABLE]
-        raise ValueError(f"the encrypted value does not open with the key in {place!r}; expected the key it was made with") from error
+        raise ValueError(
+            f"the encrypted value does not open with the key in {place!r}; expected the key it "
+            "was made with"
+        ) from error
 
 
 def _cipher(environ: Mapping[str, str]) -> Fernet:
@@ -35,10 +39,17 @@ def _cipher(environ: Mapping[str, str]) -> Fernet:
 
     path = environ.get(KEY_FILE_VARIABLE)
     if not path:
-        raise ValueError(f"an encrypted value needs its key; expected {KEY_FILE} in cdcbus.properties, or ${KEY_FILE_VARIABLE}")
+        raise ValueError(
+            f"an encrypted value needs its key; expected {KEY_FILE} in cdcbus.properties, or "
+            f"${KEY_FILE_VARIABLE}"
+        )
     try:
         return Fernet(Path(path).read_bytes().strip().replace(b"+", b"-").replace(b"/", b"_"))
     except OSError as error:
-        raise ValueError(f"key file {path!r} cannot be read: {error.strerror}; expected a file that the task's user can read") from error
+        raise ValueError(
+            f"key file {path!r} cannot be read: {error.strerror}; expected a file that the task's "
+            "user can read"
+        ) from error
     except ValueError:
-        raise ValueError(f"key file {path!r} holds no key; expected {EXPECTED_KEY}") from None  # the cause may quote the file
+        # the cause may quote the file
+        raise ValueError(f"key file {path!r} holds no key; expected {EXPECTED_KEY}") from None

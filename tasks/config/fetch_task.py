@@ -36,10 +36,13 @@ def fetch_task(task_id: str, settings: Settings) -> FetchTask:
         task_id=task_id,
         swimlane=settings.get("consumer.source.database", PATH_NAME) or "",
         source=source_config(settings),
-        tables=FilterConfig(settings.get("consumer.source.filter", REGEXES) or (), includes, excludes),
+        tables=FilterConfig(
+            settings.get("consumer.source.filter", REGEXES) or (), includes, excludes
+        ),
         publish=_publish(task_id, settings),
         start=settings.get("consumer.offset", BINLOG_START),
-        position_interval_seconds=settings.get("consumer.source.positionIntervalSeconds", SECONDS) or 0.0,
+        position_interval_seconds=settings.get("consumer.source.positionIntervalSeconds", SECONDS)
+        or 0.0,
         ddl=_ddl(settings),
         rows_per_record=_rows_per_record(settings),
         on_position_lost=settings.get("consumer.source.onPositionLost", ON_POSITION_LOST),
@@ -62,7 +65,13 @@ def source_config(settings: Settings) -> SourceConfig:
 
 def _heartbeat(settings: Settings) -> HeartbeatConfig | None:
     table = settings.get("consumer.source.heartbeatTable", TABLE)
-    return HeartbeatConfig(table, settings.get("consumer.source.heartbeatIntervalSeconds", SECONDS) or 0.0) if table else None
+    return (
+        HeartbeatConfig(
+            table, settings.get("consumer.source.heartbeatIntervalSeconds", SECONDS) or 0.0
+        )
+        if table
+        else None
+    )
 
 
 def _publish(task_id: str, settings: Settings) -> PublishConfig:
@@ -72,7 +81,9 @@ def _publish(task_id: str, settings: Settings) -> PublishConfig:
 
 
 def _ddl(settings: Settings) -> DdlConfig:
-    truncates, definitions = (settings.get(f"loader.source.{name}", FLAG) or False for name in ("truncate", "ddl"))
+    truncates, definitions = (
+        settings.get(f"loader.source.{name}", FLAG) or False for name in ("truncate", "ddl")
+    )
     if definitions:
         _need_canal_row(settings, "loader.source.ddl", "DDL")
     return DdlConfig(truncates, definitions)
@@ -87,7 +98,11 @@ def _rows_per_record(settings: Settings) -> int:
 
 def _need_canal_row(settings: Settings, key: str, what: str) -> None:
     if settings.get("loader.source.oggJson", FLAG):
-        settings.reject(key, f"oggJson has no form for {what}: set loader.source.oggJson=false, which writes canalRow, or remove the line")
+        settings.reject(
+            key,
+            f"oggJson has no form for {what}: set loader.source.oggJson=false, which writes "
+            "canalRow, or remove the line",
+        )
 
 
 def _dead_letter_topic(settings: Settings) -> str:

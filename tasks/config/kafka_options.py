@@ -1,4 +1,5 @@
-"""A task's `kafka.*` settings: which of them are ignored, as rows would be at risk, and the others in each client's words."""
+"""A task's `kafka.*` settings: which of them are ignored, as rows would be at risk, and the
+others in each client's words."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from cdcbus.plugins.kafka.client_options import Client, client_options
 from cdcbus.tasks.config.settings import Settings
 
 Fixed = Mapping[str, tuple[frozenset[str], str]]
-"""An option that a task file cannot change: the values that say what is done anyway, and what that is."""
+"""An option that a task file cannot change: the values that say what is done anyway, and what
+that is."""
 
 
 def _fixed(names: str, reason: str, same: str = "") -> dict[str, tuple[frozenset[str], str]]:
@@ -20,21 +22,40 @@ def _fixed(names: str, reason: str, same: str = "") -> dict[str, tuple[frozenset
 PRODUCER_FIXED: Final[Fixed] = {
     **_fixed("acks request.required.acks", "all replicas acknowledge each record", "all -1"),
     **_fixed("enable.idempotence", "records are written idempotently", "true"),
-    **_fixed("message.timeout.ms delivery.timeout.ms retries message.send.max.retries", "a record is sent again until it is acknowledged"),
-    **_fixed("partitioner partitioner.class partitioner.ignore.keys", "a record's key decides its partition, as in the Java client"),
+    **_fixed(
+        "message.timeout.ms delivery.timeout.ms retries message.send.max.retries",
+        "a record is sent again until it is acknowledged",
+    ),
+    **_fixed(
+        "partitioner partitioner.class partitioner.ignore.keys",
+        "a record's key decides its partition, as in the Java client",
+    ),
     **_fixed("delivery.report.only.error dr_cb dr_msg_cb", "only failed deliveries are reported"),
     **_fixed("transactional.id", "loader.source.transaction=true makes one of the task's id"),
-    **_fixed("allow.auto.create.topics", "loader.source.createTopic says which topics are made", "false"),
+    **_fixed(
+        "allow.auto.create.topics", "loader.source.createTopic says which topics are made", "false"
+    ),
     **_fixed("key.serializer value.serializer", "records are written as bytes"),
     **_fixed("bootstrap.servers metadata.broker.list", "loader.source.servers names the brokers"),
-    **_fixed("queue.buffering.max.kbytes buffer.memory", "loader.source.queueBytes says how many bytes may wait"),
+    **_fixed(
+        "queue.buffering.max.kbytes buffer.memory",
+        "loader.source.queueBytes says how many bytes may wait",
+    ),
 }
 CONSUMER_FIXED: Final[Fixed] = {
     **_fixed("isolation.level", "only committed records are read", "read_committed"),
-    **_fixed("enable.auto.commit auto.commit.interval.ms", "the position is kept in ZooKeeper", "false"),
-    **_fixed("auto.offset.reset", "consumer.offset and consumer.source.firstConsumeFrom say where to start"),
+    **_fixed(
+        "enable.auto.commit auto.commit.interval.ms", "the position is kept in ZooKeeper", "false"
+    ),
+    **_fixed(
+        "auto.offset.reset",
+        "consumer.offset and consumer.source.firstConsumeFrom say where to start",
+    ),
     **_fixed("group.id", "consumer.source.group names the group"),
-    **_fixed("key.deserializer value.deserializer interceptor.classes", "Spark reads records as bytes and allows no other way"),
+    **_fixed(
+        "key.deserializer value.deserializer interceptor.classes",
+        "Spark reads records as bytes and allows no other way",
+    ),
     **_fixed("bootstrap.servers metadata.broker.list", "consumer.source.servers names the brokers"),
 }
 
@@ -49,15 +70,27 @@ class KafkaOptions:
 
     def of(self, client: Client) -> dict[str, str]:
         """In a client's words; what it cannot use is reported as an error at its key."""
-        return client_options(self.options, client, lambda option, sentence: self.settings.reject(self.keys[option], sentence))
+        return client_options(
+            self.options,
+            client,
+            lambda option, sentence: self.settings.reject(self.keys[option], sentence),
+        )
 
 
 def kafka_options(settings: Settings, fixed: Fixed, *prefixes: str) -> KafkaOptions:
-    """The settings behind the prefixes, a later one winning, without those that are fixed: these get a warning."""
+    """The settings behind the prefixes, a later one winning, without those that are fixed: these
+    get a warning."""
     options = settings.below(*prefixes)
-    keys = {option: prefix + option for prefix in prefixes for option in options if prefix + option in settings.entries}
+    keys = {
+        option: prefix + option
+        for prefix in prefixes
+        for option in options
+        if prefix + option in settings.entries
+    }
     for option in (option for option in options if option in fixed):
         same, reason = fixed[option]
         if options[option] and options[option].strip().lower() not in same:
             settings.warn(keys[option], f"ignored: {reason}; remove the line")
-    return KafkaOptions({option: value for option, value in options.items() if option not in fixed}, keys, settings)
+    return KafkaOptions(
+        {option: value for option, value in options.items() if option not in fixed}, keys, settings
+    )

@@ -48,7 +48,9 @@ def load_task(task_id: str, settings: Settings) -> LoadTask:
         source=source,
         converter=settings.get("consumer.converter", word(*converter_names())) or "oggJson",
         loader=loader,
-        target=_publish(task_id, settings) if loader == "KAFKA_SYNC" else jdbc_target(task_id, settings),
+        target=_publish(task_id, settings)
+        if loader == "KAFKA_SYNC"
+        else jdbc_target(task_id, settings),
         includes=includes,
         excludes=excludes,
         rules=mapper_rules(settings),
@@ -56,10 +58,13 @@ def load_task(task_id: str, settings: Settings) -> LoadTask:
         insert_on_update_error=bool(settings.get("loader.insertOnUpdateError", FLAG)),
         merge=bool(settings.get("loader.merge", FLAG)),
         weights=_weights(settings),
-        schema_change=SchemaChange(settings.get("loader.schemaChange", SCHEMA_CHANGE) or SchemaChange.STOP),
+        schema_change=SchemaChange(
+            settings.get("loader.schemaChange", SCHEMA_CHANGE) or SchemaChange.STOP
+        ),
         on_error=OnError(settings.get("loader.onError", ON_ERROR) or OnError.STOP),
         dead_letters=DeadLetterConfig(
-            settings.get("loader.deadletterTopic", TEXT) or "", settings.get("loader.deadletterLimit", POSITIVE) or 0
+            settings.get("loader.deadletterTopic", TEXT) or "",
+            settings.get("loader.deadletterLimit", POSITIVE) or 0,
         ),
         start=_start(settings, source.topics),
         first_consume_from=Edge(first_consume_from) if first_consume_from else None,
@@ -94,7 +99,11 @@ def _source(settings: Settings) -> TopicConfig:
 def _publish(task_id: str, settings: Settings) -> PublishConfig:
     """What `kafka.*` says of reading is not for the client that writes."""
     given = kafka_options(settings, PRODUCER_FIXED, "kafka.", "loader.source.kafka.")
-    own = {name: value for name, value in given.options.items() if given.keys[name] != f"kafka.{name}" or CONNECTING.match(name)}
+    own = {
+        name: value
+        for name, value in given.options.items()
+        if given.keys[name] != f"kafka.{name}" or CONNECTING.match(name)
+    }
     return publish_config(settings, replace(given, options=own), f"cdcbus-{task_id}")
 
 
@@ -106,9 +115,17 @@ def _partitions(settings: Settings, topics: tuple[str, ...]) -> tuple[int, ...]:
             settings.note(name, "only partition 0 is read; remove the line to read all")
         return partitions
     if partitions != (0,):
-        settings.reject(name, f"partition {partitions[0]} of {len(topics)} topics; expected one topic; example: topics={topics[0]}")
+        settings.reject(
+            name,
+            f"partition {partitions[0]} of {len(topics)} topics; expected one topic; example: "
+            f"topics={topics[0]}",
+        )
     else:
-        settings.warn(name, "0 beside several topics is read as in porter: all partitions of all topics; remove the line")
+        settings.warn(
+            name,
+            "0 beside several topics is read as in porter: all partitions of all topics; remove "
+            "the line",
+        )
     return ()
 
 
@@ -116,7 +133,11 @@ def _start(settings: Settings, topics: tuple[str, ...]) -> KafkaStart | None:
     name = "consumer.offset"
     start = settings.get(name, KAFKA_START)
     if isinstance(start, AfterOffset | Replay) and len(topics) > 1:
-        settings.reject(name, f"one offset for {len(topics)} topics; expected one topic, or a time; example: {name}=2024-05-01T03:04:05Z")
+        settings.reject(
+            name,
+            f"one offset for {len(topics)} topics; expected one topic, or a time; example: "
+            f"{name}=2024-05-01T03:04:05Z",
+        )
     return start
 
 
@@ -129,7 +150,10 @@ def jdbc_target(task_id: str, settings: Settings) -> JdbcTarget:
         password=settings.get("loader.source.password", SECRET) or "",
         task_id=task_id,
         pool_size=size,
-        min_connections=max(_connections(settings, name, size) for name in ("loader.source.minPoolSize", "loader.source.initialPoolSize")),
+        min_connections=max(
+            _connections(settings, name, size)
+            for name in ("loader.source.minPoolSize", "loader.source.initialPoolSize")
+        ),
         max_wait_seconds=(settings.get("loader.source.maxWait", POSITIVE) or 0) / 1000,
         connect_retries=settings.get("loader.source.connectionErrorRetryAttempts", NUMBER) or 0,
         is_tested=bool(settings.get("loader.source.testOnBorrow", FLAG)),
@@ -140,7 +164,10 @@ def jdbc_target(task_id: str, settings: Settings) -> JdbcTarget:
 def _connections(settings: Settings, name: str, most: int) -> int:
     wanted = settings.get(name, NATURAL) or 0
     if wanted > most:
-        settings.warn(name, f"{wanted} connections are more than maxPoolSize, which is {most}: {most} are opened")
+        settings.warn(
+            name,
+            f"{wanted} connections are more than maxPoolSize, which is {most}: {most} are opened",
+        )
     return min(wanted, most)
 
 
@@ -148,7 +175,11 @@ def _spark_options(settings: Settings) -> dict[str, str]:
     rests = settings.below("spark.", "consumer.source.spark.", "loader.source.spark.")
     options = {f"spark.{rest}": value for rest, value in rests.items()}
     if options.get("spark.speculation", "").strip().lower() == "true":
-        settings.reject("spark.speculation", "true has Spark apply one lane twice at the same time, which no order survives: leave it out")
+        settings.reject(
+            "spark.speculation",
+            "true has Spark apply one lane twice at the same time, which no order survives: leave "
+            "it out",
+        )
     settings.get(ISOLATED, FLAG)  # nodes read it; here it is checked
     return {name: value for name, value in options.items() if name != ISOLATED}
 
@@ -158,7 +189,9 @@ def _processor(settings: Settings) -> str:
     if not name or is_python(name):
         return name
     settings.note(
-        PROCESSOR_KEY, "Java classes are not run, rows pass unchanged: check that the target can do without, or name a Python function"
+        PROCESSOR_KEY,
+        "Java classes are not run, rows pass unchanged: check that the target can do without, or "
+        "name a Python function",
     )
     return ""
 

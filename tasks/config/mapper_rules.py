@@ -13,7 +13,8 @@ from cdcbus.tasks.config.keys.types import FLAG, NAMES, PAIR, TEXT
 from cdcbus.tasks.config.settings import Settings
 
 MAPPER_KEY = re.compile(
-    r"mapper\[([0-9]+)\]\.((schema|table|include|ignore|forceMatched)|(column|constant|expression|mask)\.(.+))", re.DOTALL
+    r"mapper\[([0-9]+)\]\.((schema|table|include|ignore|forceMatched)|(column|constant|expression|mask)\.(.+))",
+    re.DOTALL,
 )
 
 
@@ -25,7 +26,9 @@ def mapper_rules(settings: Settings) -> tuple[MapperRule, ...]:
         if found is None:
             continue
         if found[1] != str(int(found[1])):
-            settings.reject(name, f"a number with zeros before it; expected mapper[{int(found[1])}].{found[2]}")
+            settings.reject(
+                name, f"a number with zeros before it; expected mapper[{int(found[1])}].{found[2]}"
+            )
         elif settings.has(name):
             numbers.add(int(found[1]))
         else:
@@ -39,7 +42,10 @@ def _rule(settings: Settings, name: str) -> MapperRule:
     return MapperRule(
         schema=_pair(settings, f"{name}.schema"),
         table=_pair(settings, f"{name}.table"),
-        columns={column: settings.get(key, TEXT) or "" for column, key in _named(settings, f"{name}.column.")},
+        columns={
+            column: settings.get(key, TEXT) or ""
+            for column, key in _named(settings, f"{name}.column.")
+        },
         included=_lowered(settings, f"{name}.include"),
         ignored=_lowered(settings, f"{name}.ignore"),
         computed=_computed(settings, name),
@@ -54,14 +60,22 @@ def _pair(settings: Settings, name: str) -> tuple[str, str] | None:
         try:
             re.compile(pair[0])
         except (re.error, RecursionError, OverflowError) as error:
-            settings.reject(name, f"{pair[0]!r} is not a regular expression: {error}; expected a name, or one such as orders_[0-9]+")
+            settings.reject(
+                name,
+                f"{pair[0]!r} is not a regular expression: {error}; expected a name, or one such "
+                "as orders_[0-9]+",
+            )
             return None
     return pair
 
 
 def _named(settings: Settings, prefix: str) -> list[tuple[str, str]]:
     """Column and key of each line that begins so and has a value."""
-    return [(name.removeprefix(prefix), name) for name in settings.entries if name.startswith(prefix) and settings.has(name)]
+    return [
+        (name.removeprefix(prefix), name)
+        for name in settings.entries
+        if name.startswith(prefix) and settings.has(name)
+    ]
 
 
 def _lowered(settings: Settings, name: str) -> frozenset[str]:
@@ -69,7 +83,10 @@ def _lowered(settings: Settings, name: str) -> frozenset[str]:
 
 
 def _computed(settings: Settings, name: str) -> dict[str, Expression]:
-    computed = {column: constant(settings.get(key, TEXT) or "") for column, key in _named(settings, f"{name}.constant.")}
+    computed = {
+        column: constant(settings.get(key, TEXT) or "")
+        for column, key in _named(settings, f"{name}.constant.")
+    }
     for column, key in _named(settings, f"{name}.expression."):
         if column in computed:
             settings.reject(key, f"column {column} has a constant too; remove one of the two lines")
@@ -79,7 +96,9 @@ def _computed(settings: Settings, name: str) -> dict[str, Expression]:
 
 
 def _masks(settings: Settings, name: str) -> dict[str, Mask]:
-    masks = {column.lower(): settings.get(key, MASK) for column, key in _named(settings, f"{name}.mask.")}
+    masks = {
+        column.lower(): settings.get(key, MASK) for column, key in _named(settings, f"{name}.mask.")
+    }
     return {column: mask for column, mask in masks.items() if mask is not None}
 
 
@@ -87,7 +106,9 @@ def _report_repeated(settings: Settings, rules: dict[int, MapperRule]) -> None:
     seen: dict[tuple[object, ...], int] = {}
     for number, rule in rules.items():
         if (first := seen.setdefault((*selector(rule), *targets(rule)), number)) != number:
+            key = "table" if rule.table else "schema" if rule.schema else "forceMatched"
             settings.warn(
-                f"mapper[{number}].{'table' if rule.table else 'schema' if rule.schema else 'forceMatched'}",
-                f"without effect: mapper[{first}] is for the same tables and the same target; put its lines there",
+                f"mapper[{number}].{key}",
+                f"without effect: mapper[{first}] is for the same tables and the same target; put "
+                "its lines there",
             )

@@ -1,4 +1,5 @@
-"""Named sources: keys that several task files share. Their files, and how their keys come into a task."""
+"""Named sources: keys that several task files share. Their files, and how their keys come into a
+task."""
 
 from __future__ import annotations
 
@@ -14,7 +15,16 @@ from cdcbus.tasks.config.diagnostics import Diagnostic, Diagnostics, Severity
 from cdcbus.tasks.config.keys.definition import Key
 from cdcbus.tasks.config.keys.task import find_key, nearest_key
 from cdcbus.tasks.config.keys.types import PATH_NAME
-from cdcbus.tasks.config.parser import Entry, Vocabulary, filled, for_zookeeper, is_inline_secret, is_secret, read_text, written_entries
+from cdcbus.tasks.config.parser import (
+    Entry,
+    Vocabulary,
+    filled,
+    for_zookeeper,
+    is_inline_secret,
+    is_secret,
+    read_text,
+    written_entries,
+)
 from cdcbus.tasks.config.placeholders import has_placeholder, masked
 from cdcbus.tasks.process_identity import NODE_VARIABLE
 
@@ -26,8 +36,9 @@ IN_ZOOKEEPER = "/datas/datesource"
 
 @dataclass(frozen=True, slots=True)
 class NamedSource:
-    """A source as it is kept. `entries`: by key without `consumer.source.` or `loader.source.`, placeholders not filled; their line is 0
-    where there are none. `where` names its file or ZooKeeper node."""
+    """A source as it is kept. `entries`: by key without `consumer.source.` or `loader.source.`,
+    placeholders not filled; their line is 0 where there are none. `where` names its file or
+    ZooKeeper node."""
 
     name: str
     where: str
@@ -37,7 +48,14 @@ class NamedSource:
     @property
     def kind(self) -> str:
         """What it is, by the keys it has; empty when it cannot be told."""
-        return next((kind for key, kind in (("url", "JDBC"), ("address", "CANAL"), ("servers", "KAFKA")) if key in self.entries), "")
+        return next(
+            (
+                kind
+                for key, kind in (("url", "JDBC"), ("address", "CANAL"), ("servers", "KAFKA"))
+                if key in self.entries
+            ),
+            "",
+        )
 
     def shown(self) -> dict[str, str]:
         """Its keys with their values as anybody may see them."""
@@ -67,7 +85,11 @@ VOCABULARY = Vocabulary(find_source_key, nearest_source_key)
 
 def _shown(key: str, written: str) -> str:
     known = find_source_key(key)
-    return masked(written) if is_secret(key, known) or is_inline_secret(key, known, written) else written
+    return (
+        masked(written)
+        if is_secret(key, known) or is_inline_secret(key, known, written)
+        else written
+    )
 
 
 def source_folders(directory: str, task_file: Path | None = None) -> tuple[Path, ...]:
@@ -85,7 +107,9 @@ def source_file(folder: Path, name: str) -> Path:
 def read_source_file(name: str, file: Path) -> NamedSource:
     """Raises ConfigError when the file cannot be read; what is odd in it becomes findings."""
     diagnostics = Diagnostics()
-    entries = written_entries(read_text(file, diagnostics, "file of the source"), diagnostics, VOCABULARY)
+    entries = written_entries(
+        read_text(file, diagnostics, "file of the source"), diagnostics, VOCABULARY
+    )
     return NamedSource(name, str(file), entries, tuple(diagnostics.found))
 
 
@@ -93,7 +117,9 @@ def in_folders(folders: tuple[Path, ...]) -> Lookup:
     """A lookup in files: the first folder that has one of the name."""
 
     def look(name: str) -> NamedSource | None:
-        file = next((file for folder in folders if (file := source_file(folder, name)).is_file()), None)
+        file = next(
+            (file for folder in folders if (file := source_file(folder, name)).is_file()), None
+        )
         return read_source_file(name, file) if file else None
 
     return look
@@ -114,9 +140,14 @@ def names_in(folders: tuple[Path, ...]) -> list[str]:
 
 
 def add_sources(
-    entries: Mapping[str, Entry], lookup: Lookup, environ: Mapping[str, str], unfilled: Severity, diagnostics: Diagnostics
+    entries: Mapping[str, Entry],
+    lookup: Lookup,
+    environ: Mapping[str, str],
+    unfilled: Severity,
+    diagnostics: Diagnostics,
 ) -> dict[str, Entry] | None:
-    """The entries of a task with those of the sources it names; the task's own win. None when one cannot be had: that is reported."""
+    """The entries of a task with those of the sources it names; the task's own win. None when
+    one cannot be had: that is reported."""
     merged, is_whole = dict(entries), True
     for prefix in (CONSUMER, LOADER):
         naming = entries.get(prefix + NAME_KEY)
@@ -151,20 +182,34 @@ def _looked_up(naming: Entry, lookup: Lookup, diagnostics: Diagnostics) -> Named
         diagnostics.error(naming.line, naming.key, str(error))
         return None
     if source is None:
-        sentence = f"no source is called {name!r}; expected {name}.properties in a folder of sources, or {IN_ZOOKEEPER}/{name} in ZooKeeper"
-        diagnostics.error(naming.line, naming.key, f"{sentence}; example: cdcbus source add {name} KEY=VALUE")
+        sentence = (
+            f"no source is called {name!r}; expected {name}.properties in a folder of "
+            f"sources, or {IN_ZOOKEEPER}/{name} in ZooKeeper"
+        )
+        diagnostics.error(
+            naming.line, naming.key, f"{sentence}; example: cdcbus source add {name} KEY=VALUE"
+        )
     return source
 
 
 def _report(source: NamedSource, naming: Entry, prefix: str, diagnostics: Diagnostics) -> None:
     for diagnostic in source.diagnostics:
         key = prefix + diagnostic.key if diagnostic.key else naming.key
-        diagnostics.add(diagnostic.severity, naming.line, key, diagnostic.sentence + source.place(diagnostic.line))
+        diagnostics.add(
+            diagnostic.severity,
+            naming.line,
+            key,
+            diagnostic.sentence + source.place(diagnostic.line),
+        )
     for key, entry in source.entries.items():
         if find_source_key(key) is not None and find_key(prefix + key) is None:
             near = nearest_key(prefix + key)
             hint = f"; did you mean {near.removeprefix(prefix)}?" if near else ""
-            diagnostics.warning(naming.line, prefix + key, f"no key of {prefix}, without effect here{hint}{source.place(entry.line)}")
+            diagnostics.warning(
+                naming.line,
+                prefix + key,
+                f"no key of {prefix}, without effect here{hint}{source.place(entry.line)}",
+            )
 
 
 def _placed(source: NamedSource, naming: Entry, prefix: str) -> list[Entry]:
@@ -177,21 +222,29 @@ def _placed(source: NamedSource, naming: Entry, prefix: str) -> list[Entry]:
 
 
 def check_pairs(pairs: Mapping[str, str]) -> None:
-    """Raises ConfigError for the first key that no source has, or a value that is not of its form."""
+    """Raises ConfigError for the first key that no source has, or a value that is not of its
+    form."""
     for name, written in pairs.items():
         key = find_source_key(name)
         if key is None or name == NAME_KEY:
             near = nearest_source_key(name)
-            raise ConfigError(f"{name}: no key of a source; {f'did you mean {near}?' if near else 'docs/configuration.md lists all keys'}")
+            raise ConfigError(
+                f"{name}: no key of a source; "
+                f"{f'did you mean {near}?' if near else 'docs/configuration.md lists all keys'}"
+            )
         try:
             if not has_placeholder(written):
                 key.kind.read(written)
         except ValueError as error:
-            raise ConfigError(f"{name}: wrong value; expected {key.kind.expected}; example: {name}={key.kind.example}") from error
+            raise ConfigError(
+                f"{name}: wrong value; expected {key.kind.expected}; example: "
+                f"{name}={key.kind.example}"
+            ) from error
 
 
 def pairs_for_zookeeper(pairs: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """The pairs as ZooKeeper may keep them: a secret that is written out is encrypted. Raises ConfigError where it cannot be."""
+    """The pairs as ZooKeeper may keep them: a secret that is written out is encrypted. Raises
+    ConfigError where it cannot be."""
     kept = {}
     for name, written in pairs.items():
         try:
@@ -202,7 +255,8 @@ def pairs_for_zookeeper(pairs: Mapping[str, str], environ: Mapping[str, str]) ->
 
 
 def write_source_file(file: Path, pairs: Mapping[str, str], is_replacing: bool) -> None:
-    """Writes the file, readable for its owner only. Raises ConfigError when it is there already and not to be replaced."""
+    """Writes the file, readable for its owner only. Raises ConfigError when it is there already
+    and not to be replaced."""
     text = javaproperties.dumps(pairs, timestamp=False)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,5 @@
-"""A `.properties` text as entries with lines: java.util.Properties syntax, porter's prefix, and what people's editors leave behind."""
+"""A `.properties` text as entries with lines: java.util.Properties syntax, porter's prefix, and
+what people's editors leave behind."""
 
 from __future__ import annotations
 
@@ -18,18 +19,24 @@ from cdcbus.tasks.config.placeholders import has_placeholder, interpolate, seale
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 PREFIX = re.compile(r"porter\.task\[([0-9]+)\]\.")
 REMARK = re.compile(r"[ \t]+#.*", re.DOTALL)
-SECRET_NAME = re.compile(r"passw|passphrase|pwd|secret|jaas|credential|token$|key\.pem$|keystore\.key$", re.IGNORECASE)
+SECRET_NAME = re.compile(
+    r"passw|passphrase|pwd|secret|jaas|credential|token$|key\.pem$|keystore\.key$", re.IGNORECASE
+)
 SECRET_INSIDE = re.compile(
     r"[?&;][A-Za-z]*(?i:password|pwd)=(?!\$\{)[^&;]|^jdbc:oracle:thin:[^@/]+/(?!\$\{)[^@]+@|^jdbc:[a-z]+://[^/@:]*:(?!\$\{)[^/@]+@"
     r'|(?i:password)\s*=\s*"(?!\$\{)[^"]'
 )
-SAFE_FORM = "anyone who can read this file can read it; write ${env:NAME}, ${file:/path} or ${file:/path:key} instead"
+SAFE_FORM = (
+    "anyone who can read this file can read it; write ${env:NAME}, ${file:/path} or "
+    "${file:/path:key} instead"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One key as the task has it. `written` is the value before its placeholders were filled: the form that may be shown. `origin`: the
-    named source it comes from; then `line` is that of the source's name."""
+    """One key as the task has it. `written` is the value before its placeholders were filled:
+    the form that may be shown. `origin`: the named source it comes from; then `line` is that of
+    the source's name."""
 
     key: str
     value: str
@@ -40,7 +47,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Which keys a kind of file may have. `nearest` gives a known key that looks like an unknown one."""
+    """Which keys a kind of file may have. `nearest` gives a known key that looks like an unknown
+    one."""
 
     find: Callable[[str], Key | None]
     nearest: Callable[[str], str | None]
@@ -50,27 +58,37 @@ TASK_FILE = Vocabulary(find_key, nearest_key)
 
 
 def read_text(path: Path, diagnostics: Diagnostics, what: str = "task file") -> str:
-    """The file's text: UTF-8, else Latin-1 with a warning. Raises ConfigError when it cannot be read."""
+    """The file's text: UTF-8, else Latin-1 with a warning. Raises ConfigError when it cannot be
+    read."""
     try:
         content = path.read_bytes()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"{path}: the {what} cannot be read: {reason}; check its name and rights") from error
+        raise ConfigError(
+            f"{path}: the {what} cannot be read: {reason}; check its name and rights"
+        ) from error
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        diagnostics.warning(line, "", "not UTF-8, so the file is read as ISO-8859-1; save it as UTF-8")
+        diagnostics.warning(
+            line, "", "not UTF-8, so the file is read as ISO-8859-1; save it as UTF-8"
+        )
         return content.decode("iso-8859-1")
 
 
-def read_entries(text: str, environ: Mapping[str, str], diagnostics: Diagnostics, unfilled: Severity) -> dict[str, Entry]:
-    """The entries of a task file, filled. Whatever is odd goes to `diagnostics`, a placeholder that cannot be filled as `unfilled`."""
+def read_entries(
+    text: str, environ: Mapping[str, str], diagnostics: Diagnostics, unfilled: Severity
+) -> dict[str, Entry]:
+    """The entries of a task file, filled. Whatever is odd goes to `diagnostics`, a placeholder
+    that cannot be filled as `unfilled`."""
     entries = written_entries(text, diagnostics, TASK_FILE)
     return {key: filled(entry, environ, diagnostics, unfilled) for key, entry in entries.items()}
 
 
-def filled(entry: Entry, environ: Mapping[str, str], diagnostics: Diagnostics, unfilled: Severity) -> Entry:
+def filled(
+    entry: Entry, environ: Mapping[str, str], diagnostics: Diagnostics, unfilled: Severity
+) -> Entry:
     """The entry with its placeholders filled; one that cannot be is reported as `unfilled`."""
     try:
         return replace(entry, value=interpolate(entry.written, environ))
@@ -79,8 +97,11 @@ def filled(entry: Entry, environ: Mapping[str, str], diagnostics: Diagnostics, u
         return entry
 
 
-def written_entries(text: str, diagnostics: Diagnostics, vocabulary: Vocabulary) -> dict[str, Entry]:
-    """The entries by key without porter's prefix, their placeholders not yet filled; the last one of a key counts."""
+def written_entries(
+    text: str, diagnostics: Diagnostics, vocabulary: Vocabulary
+) -> dict[str, Entry]:
+    """The entries by key without porter's prefix, their placeholders not yet filled; the last
+    one of a key counts."""
     entries: dict[str, Entry] = {}
     prefixes: set[str] = set()
     for line, written_key, written in _pairs(text, diagnostics):
@@ -89,11 +110,20 @@ def written_entries(text: str, diagnostics: Diagnostics, vocabulary: Vocabulary)
         key = written_key[prefix.end() :] if prefix else written_key
         entry = _entry(key, written, line, diagnostics, vocabulary)
         if key in entries:
-            diagnostics.warning(line, key, f"written again; this one counts, not line {entries[key].line}; keep one of them")
+            diagnostics.warning(
+                line,
+                key,
+                f"written again; this one counts, not line {entries[key].line}; keep one of them",
+            )
         entries[key] = entry
     if len(prefixes - {""}) > 1:
         tasks = ", ".join(f"porter.task[{number}]" for number in sorted(prefixes - {""}))
-        diagnostics.error(0, "", f"holds several tasks ({tasks}); expected one task per file; example: one file for each number")
+        diagnostics.error(
+            0,
+            "",
+            f"holds several tasks ({tasks}); expected one task per file; example: one file for "
+            "each number",
+        )
     return entries
 
 
@@ -108,18 +138,29 @@ def _pairs(text: str, diagnostics: Diagnostics) -> Iterator[tuple[int, str, str]
                     if _is_whole(element.key + element.value):
                         yield here, element.key, element.value
                     else:
-                        diagnostics.error(here, element.key, r"half a character; expected both halves; example: \uD83D\uDE00")
+                        diagnostics.error(
+                            here,
+                            element.key,
+                            r"half a character; expected both halves; example: \uD83D\uDE00",
+                        )
         except javaproperties.InvalidUEscapeError as error:
             # The parser ends here; go on behind the line, so that one run finds everything.
             at += 1
-            diagnostics.error(at, "", rf"broken escape {error.escape}; expected \u and four hexadecimal digits; example: \u00FC")
+            diagnostics.error(
+                at,
+                "",
+                rf"broken escape {error.escape}; expected \u and four hexadecimal digits; "
+                r"example: \u00FC",
+            )
 
 
 def _is_whole(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _entry(key: str, value: str, line: int, diagnostics: Diagnostics, vocabulary: Vocabulary) -> Entry:
+def _entry(
+    key: str, value: str, line: int, diagnostics: Diagnostics, vocabulary: Vocabulary
+) -> Entry:
     """The entry with its placeholders still empty."""
     known = vocabulary.find(key)
     if known is None:
@@ -144,16 +185,32 @@ def is_secret(key: str, known: Key | None) -> bool:
 
 
 def _cleaned(key: str, known: Key | None, value: str, line: int, diagnostics: Diagnostics) -> str:
-    """The value as it was meant: without a remark and the blanks at its end. Secrets and program text are taken as they stand."""
+    """The value as it was meant: without a remark and the blanks at its end. Secrets and program
+    text are taken as they stand."""
     if is_secret(key, known) or key == "consumer.eventProcessor.content":
         if value != value.rstrip():
-            diagnostics.warning(line, key, "blanks at the end of a secret belong to it, as in porter; remove them if they are not meant")
+            diagnostics.warning(
+                line,
+                key,
+                "blanks at the end of a secret belong to it, as in porter; remove them if they "
+                "are not meant",
+            )
         return value
     if remark := REMARK.search(value):
-        diagnostics.warning(line, key, "a remark after a value belongs to the value in this format; left out: give it a line of its own")
+        diagnostics.warning(
+            line,
+            key,
+            "a remark after a value belongs to the value in this format; left out: give it a line "
+            "of its own",
+        )
         value = value[: remark.start()]
     elif value.rstrip() != value:
-        diagnostics.warning(line, key, "blanks at the end of a value belong to it in this format; they were left out: remove them")
+        diagnostics.warning(
+            line,
+            key,
+            "blanks at the end of a value belong to it in this format; they were left out: remove "
+            "them",
+        )
     return value.rstrip()
 
 
@@ -165,12 +222,19 @@ def is_inline_secret(key: str, known: Key | None, written: str) -> bool:
 
 
 def for_zookeeper(key: str, known: Key | None, written: str, environ: Mapping[str, str]) -> str:
-    """The text as ZooKeeper may keep it: a secret that is written out is encrypted. Raises ValueError where it cannot be."""
+    """The text as ZooKeeper may keep it: a secret that is written out is encrypted. Raises
+    ValueError where it cannot be."""
     if not is_inline_secret(key, known, written):
         return written
     try:
         return sealed(written, environ)
     except ValueError as error:
-        refusal = "a secret is not stored in ZooKeeper as it is written, where whoever reads the node sees it"
-        remedy = "write ${env:NAME}, ${file:/path} or ${file:/path:key} in its place, or have it encrypted"
+        refusal = (
+            "a secret is not stored in ZooKeeper as it is written, where whoever reads the "
+            "node sees it"
+        )
+        remedy = (
+            "write ${env:NAME}, ${file:/path} or ${file:/path:key} in its place, or have it "
+            "encrypted"
+        )
         raise ValueError(f"{refusal}; {remedy}: {error}") from error

@@ -1,5 +1,5 @@
-"""Secrets that are not written in the task file: `${env:NAME}`, `${file:/path}`, `${file:/path:key}`, `${encrypted:TOKEN}` anywhere in a
-value."""
+"""Secrets that are not written in the task file: `${env:NAME}`, `${file:/path}`,
+`${file:/path:key}`, `${encrypted:TOKEN}` anywhere in a value."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def masked(secret: str) -> str:
 
 
 def sealed(secret: str, environ: Mapping[str, str]) -> str:
-    """A secret as ZooKeeper may keep it: its placeholders; whatever stands between them is encrypted. Raises ValueError with a sentence."""
+    """A secret as ZooKeeper may keep it: its placeholders; whatever stands between them is
+    encrypted. Raises ValueError with a sentence."""
     return _with_text(secret, lambda text: f"${{encrypted:{encrypt(text, environ)}}}")
 
 
@@ -39,7 +40,8 @@ def _with_text(secret: str, change: Callable[[str], str]) -> str:
 
 
 def interpolate(text: str, environ: Mapping[str, str]) -> str:
-    """The text with its placeholders filled; what comes in is not looked at again. Raises ValueError with a sentence without the secret."""
+    """The text with its placeholders filled; what comes in is not looked at again. Raises
+    ValueError with a sentence without the secret."""
     return PLACEHOLDER.sub(lambda found: _filled(found[1], found[2], environ), text)
 
 
@@ -50,7 +52,10 @@ def _filled(source: str, name: str, environ: Mapping[str, str]) -> str:
         path, _, key = name.partition(":")
         return _from_file(path, key)
     if name not in environ:
-        raise ValueError(f"environment variable {name!r} is not set; expected it where the task runs; example: export {name}=...")
+        raise ValueError(
+            f"environment variable {name!r} is not set; expected it where the task runs; example: "
+            f"export {name}=..."
+        )
     return environ[name]
 
 
@@ -61,10 +66,16 @@ def _from_file(path: str, key: str) -> str:
             return text.rstrip("\r\n")
         pairs = javaproperties.loads(text)
     except OSError as error:
-        raise ValueError(f"file {path!r} cannot be read: {error.strerror}; expected a text file that the task's user can read") from error
+        raise ValueError(
+            f"file {path!r} cannot be read: {error.strerror}; expected a text file that the "
+            "task's user can read"
+        ) from error
     except ValueError as error:
         # Not chained in words: the text of a decoding error quotes the file.
-        raise ValueError(f"file {path!r} is not what was expected: UTF-8 text, with key=value lines where a key is named") from error
+        raise ValueError(
+            f"file {path!r} is not what was expected: UTF-8 text, with key=value lines where a "
+            "key is named"
+        ) from error
     if key not in pairs:
         raise ValueError(f"file {path!r} has no key {key!r}; expected a line {key}=...")
     return pairs[key]

@@ -1,4 +1,5 @@
-"""Settings -> what a task that writes to Kafka is told of it: CanalFetch and KafkaFetch -> KAFKA_SYNC."""
+"""Settings -> what a task that writes to Kafka is told of it: CanalFetch and KafkaFetch ->
+KAFKA_SYNC."""
 
 from __future__ import annotations
 
@@ -12,10 +13,16 @@ from cdcbus.tasks.config.settings import Settings
 PARTITION_KEY = "loader.source.partitionKey."
 
 
-def publish_config(settings: Settings, given: KafkaOptions, transactional_id: str, dead_letter_topic: str = "") -> PublishConfig:
-    """`transactional_id`: stable, and the task's alone, as whoever uses it next ends the transactions of the one before; used where the
-    file wants transactions."""
-    form, compat = ("oggJson", "porterCompat") if settings.get("loader.source.oggJson", FLAG) else ("canalRow", "canalCompat")
+def publish_config(
+    settings: Settings, given: KafkaOptions, transactional_id: str, dead_letter_topic: str = ""
+) -> PublishConfig:
+    """`transactional_id`: stable, and the task's alone, as whoever uses it next ends the
+    transactions of the one before; used where the file wants transactions."""
+    form, compat = (
+        ("oggJson", "porterCompat")
+        if settings.get("loader.source.oggJson", FLAG)
+        else ("canalRow", "canalCompat")
+    )
     client_id = settings.get("loader.source.group", TEXT)
     options = {"client.id": client_id} if client_id else {}
     return PublishConfig(
@@ -28,7 +35,9 @@ def publish_config(settings: Settings, given: KafkaOptions, transactional_id: st
         topic_rules=settings.get("loader.source.dynamicTopic", TOPIC_RULES) or (),
         new_topics=settings.get("loader.source.createTopic", NEW_TOPICS),
         dead_letter_topic=dead_letter_topic,
-        transactional_id=transactional_id if settings.get("loader.source.transaction", FLAG) else "",
+        transactional_id=transactional_id
+        if settings.get("loader.source.transaction", FLAG)
+        else "",
     )
 
 

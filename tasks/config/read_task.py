@@ -42,32 +42,46 @@ class ReadTask:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """All findings of a task's text; `task` is None when there are errors among them. `entries`: what the text itself says, by key, without
-    what it takes from named sources."""
+    """All findings of a task's text; `task` is None when there are errors among them. `entries`:
+    what the text itself says, by key, without what it takes from named sources."""
 
     task: FetchTask | LoadTask | None
     diagnostics: Diagnostics
     entries: Mapping[str, Entry]
 
     def ready(self, place: str) -> ReadTask:
-        """The task to run. Raises ConfigError whose text lists everything that is wrong, one line each, beginning with the place."""
+        """The task to run. Raises ConfigError whose text lists everything that is wrong, one
+        line each, beginning with the place."""
         if self.task is None:
-            raise ConfigError("\n".join(diagnostic.located(place) for diagnostic in self.diagnostics.of(Severity.ERROR)))
-        return ReadTask(self.task, self.diagnostics.of(Severity.WARNING), self.diagnostics.of(Severity.NOTE))
+            raise ConfigError(
+                "\n".join(
+                    diagnostic.located(place) for diagnostic in self.diagnostics.of(Severity.ERROR)
+                )
+            )
+        return ReadTask(
+            self.task, self.diagnostics.of(Severity.WARNING), self.diagnostics.of(Severity.NOTE)
+        )
 
 
-def read_task(path: Path, environ: Mapping[str, str] = os.environ, sources: Lookup | None = None) -> ReadTask:
-    """The task of a file. `sources` finds the sources that it names; None: files alone. Raises ConfigError whose text lists everything that
-    is wrong with the file, one line each."""
+def read_task(
+    path: Path, environ: Mapping[str, str] = os.environ, sources: Lookup | None = None
+) -> ReadTask:
+    """The task of a file. `sources` finds the sources that it names; None: files alone. Raises
+    ConfigError whose text lists everything that is wrong with the file, one line each."""
     return inspect_task(path, environ, Severity.ERROR, sources).ready(str(path))
 
 
 def inspect_task(
-    path: Path, environ: Mapping[str, str] = os.environ, unfilled: Severity = Severity.NOTE, sources: Lookup | None = None
+    path: Path,
+    environ: Mapping[str, str] = os.environ,
+    unfilled: Severity = Severity.NOTE,
+    sources: Lookup | None = None,
 ) -> Inspection:
-    """What a file says, wrong or right: a task file, or porter's JSON. Raises ConfigError only for a file that cannot be read at all.
+    """What a file says, wrong or right: a task file, or porter's JSON. Raises ConfigError only for
+    a file that cannot be read at all.
 
-    A secret that cannot be had here is only a note, as the task may run elsewhere; `unfilled` makes it more.
+    A secret that cannot be had here is only a note, as the task may run elsewhere; `unfilled` makes
+    it more.
     """
     diagnostics = Diagnostics()
     text = read_text(path, diagnostics)
@@ -78,20 +92,39 @@ def inspect_task(
 
 
 def inspect_text(
-    text: str, environ: Mapping[str, str] = os.environ, unfilled: Severity = Severity.NOTE, sources: Lookup | None = None
+    text: str,
+    environ: Mapping[str, str] = os.environ,
+    unfilled: Severity = Severity.NOTE,
+    sources: Lookup | None = None,
 ) -> Inspection:
     """The same for a text that is in no file yet."""
-    return _inspect(text, environ, unfilled, Diagnostics(), sources or in_folders(source_folders("")))
+    return _inspect(
+        text, environ, unfilled, Diagnostics(), sources or in_folders(source_folders(""))
+    )
 
 
-def inspect_dist(config: Mapping[str, Any], environ: Mapping[str, str], unfilled: Severity, sources: Lookup) -> Inspection:
+def inspect_dist(
+    config: Mapping[str, Any], environ: Mapping[str, str], unfilled: Severity, sources: Lookup
+) -> Inspection:
     """The same for porter's dist object, which has no lines to name."""
     inspection = inspect_text(properties_text(config), environ, unfilled, sources)
-    diagnostics = Diagnostics([replace(diagnostic, line=0) for diagnostic in inspection.diagnostics.found])
-    return replace(inspection, diagnostics=diagnostics, entries={key: replace(entry, line=0) for key, entry in inspection.entries.items()})
+    diagnostics = Diagnostics(
+        [replace(diagnostic, line=0) for diagnostic in inspection.diagnostics.found]
+    )
+    return replace(
+        inspection,
+        diagnostics=diagnostics,
+        entries={key: replace(entry, line=0) for key, entry in inspection.entries.items()},
+    )
 
 
-def _inspect(text: str, environ: Mapping[str, str], unfilled: Severity, diagnostics: Diagnostics, sources: Lookup) -> Inspection:
+def _inspect(
+    text: str,
+    environ: Mapping[str, str],
+    unfilled: Severity,
+    diagnostics: Diagnostics,
+    sources: Lookup,
+) -> Inspection:
     own = read_entries(text, environ, diagnostics, unfilled)
     entries = add_sources(own, sources, environ, unfilled, diagnostics)
     settings = Settings(own if entries is None else entries, diagnostics)
@@ -113,8 +146,12 @@ def _task(settings: Settings) -> FetchTask | LoadTask | None:
 
 
 def _report_route(settings: Settings, consumer: str, loader: str) -> None:
-    """Two right names that do not go together; a missing or unknown one has been reported already."""
+    """Two right names that do not go together; a missing or unknown one has been reported
+    already."""
     if {consumer, loader} <= {name for route in ROUTES for name in route}:
         wanted = sorted(to for of, to in ROUTES if of == consumer)
-        sentence = f"{consumer} does not go with {loader}; expected one of {', '.join(wanted)}; example: loader.loaderName={wanted[0]}"
+        sentence = (
+            f"{consumer} does not go with {loader}; expected one of {', '.join(wanted)}; "
+            f"example: loader.loaderName={wanted[0]}"
+        )
         settings.reject("loader.loaderName", sentence)

@@ -16,7 +16,8 @@ SHOWN_CHARACTERS = 60
 
 
 class Settings:
-    """Typed access to entries. An empty value is an absent one. What is wrong with a value is reported once, when this is made."""
+    """Typed access to entries. An empty value is an absent one. What is wrong with a value is
+    reported once, when this is made."""
 
     def __init__(self, entries: Mapping[str, Entry], diagnostics: Diagnostics) -> None:
         self.entries = entries
@@ -32,13 +33,16 @@ class Settings:
         if not entry.value.strip():
             return
         try:
-            self._values[entry.key] = kind.read(entry.value if kind.is_secret else entry.value.strip())
+            self._values[entry.key] = kind.read(
+                entry.value if kind.is_secret else entry.value.strip()
+            )
         except (ValueError, OverflowError):
             shown = f" {_short(entry.written)}" if kind.is_shown else ""
             self.error(entry.key, f"wrong value{shown}", kind)
 
     def get(self, name: str, kind: Kind[T]) -> T | None:
-        """The value of a key, else its default, else None. `kind` is the table's, or a narrower reading of its text."""
+        """The value of a key, else its default, else None. `kind` is the table's, or a narrower
+        reading of its text."""
         key = find_key(name)
         assert key is not None, name
         if kind is not key.kind and name in self.entries:
@@ -49,7 +53,8 @@ class Settings:
         return kind.read(key.default) if key.default else None
 
     def need(self, name: str, kind: Kind[T], otherwise: T) -> T:
-        """The value of a key that must be there; else an error is reported and `otherwise` stands in."""
+        """The value of a key that must be there; else an error is reported and `otherwise`
+        stands in."""
         value = self.get(name, kind)
         if value is not None:
             return value
@@ -60,7 +65,9 @@ class Settings:
     def servers(self, name: str) -> str:
         """The brokers as Kafka's clients want them."""
         addresses = self.need(name, ADDRESSES, ())
-        return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses)
+        return ",".join(
+            f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses
+        )
 
     def has(self, name: str) -> bool:
         """Whether the file gives the key a value, right or wrong."""
@@ -77,7 +84,11 @@ class Settings:
 
     def error(self, name: str, what: str, kind: Kind[Any]) -> None:
         """Reports an error at a key: what is wrong, the expected form, an example."""
-        self._report(Severity.ERROR, name, f"{what}; expected {kind.expected}; example: {name}={kind.example}")
+        self._report(
+            Severity.ERROR,
+            name,
+            f"{what}; expected {kind.expected}; example: {name}={kind.example}",
+        )
 
     def reject(self, name: str, sentence: str) -> None:
         """Reports an error that lies in how keys go together."""
@@ -107,7 +118,11 @@ class Settings:
             elif key.answer and (key.route == Route.ANY or not key.is_for(route)):
                 self.note(entry.key, key.answer)
             elif not key.is_for(route):
-                self.warn(entry.key, f"without effect in {task}; remove the line or check consumer.consumerName and loader.loaderName")
+                self.warn(
+                    entry.key,
+                    f"without effect in {task}; remove the line or check consumer.consumerName "
+                    "and loader.loaderName",
+                )
 
 
 def tables(settings: Settings) -> tuple[frozenset[str], frozenset[str]]:

@@ -1,4 +1,5 @@
-"""The keys `consumer.source.ssl*`: how the connection to the source is encrypted, and whether the keys go together."""
+"""The keys `consumer.source.ssl*`: how the connection to the source is encrypted, and whether
+the keys go together."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ from cdcbus.plugins.mysql_tls import MysqlTls, TlsMode
 from cdcbus.tasks.config.keys.types import TEXT, TLS_MODE
 from cdcbus.tasks.config.settings import Settings
 
-MODE, CA, CERTIFICATE, KEY = (f"consumer.source.{name}" for name in ("sslMode", "sslCa", "sslCert", "sslKey"))
+MODE, CA, CERTIFICATE, KEY = (
+    f"consumer.source.{name}" for name in ("sslMode", "sslCa", "sslCert", "sslKey")
+)
 
 
 def source_tls(settings: Settings) -> MysqlTls:
@@ -17,13 +20,31 @@ def source_tls(settings: Settings) -> MysqlTls:
     otherwise = TlsMode.VERIFY_CA if ca else TlsMode.REQUIRED if certificate else TlsMode.PREFERRED
     mode = settings.get(MODE, TLS_MODE) or otherwise
     if ca and not mode.is_verifying:
-        settings.reject(CA, f"without effect with sslMode={mode}, which looks at no certificate; expected verify-ca or verify-identity")
+        settings.reject(
+            CA,
+            f"without effect with sslMode={mode}, which looks at no certificate; expected "
+            "verify-ca or verify-identity",
+        )
     if certificate and mode in (TlsMode.DISABLED, TlsMode.PREFERRED):
-        settings.reject(CERTIFICATE, f"needs TLS, which sslMode={mode} does not promise; expected required, verify-ca or verify-identity")
-    for name, other, is_alone in ((CERTIFICATE, KEY, certificate and not key), (KEY, CERTIFICATE, key and not certificate)):
+        settings.reject(
+            CERTIFICATE,
+            f"needs TLS, which sslMode={mode} does not promise; expected required, verify-ca or "
+            "verify-identity",
+        )
+    for name, other, is_alone in (
+        (CERTIFICATE, KEY, certificate and not key),
+        (KEY, CERTIFICATE, key and not certificate),
+    ):
         if is_alone:
-            settings.reject(name, f"without {other}; expected both, as PEM files; example: {other}=/etc/cdcbus/client.pem")
+            settings.reject(
+                name,
+                f"without {other}; expected both, as PEM files; example: "
+                f"{other}=/etc/cdcbus/client.pem",
+            )
     for name, file in ((CA, ca), (CERTIFICATE, certificate), (KEY, key)):
         if file and not Path(file).is_file():
-            settings.warn(name, "there is no such file on this machine; the task stops where it is run without it")
+            settings.warn(
+                name,
+                "there is no such file on this machine; the task stops where it is run without it",
+            )
     return MysqlTls(mode, ca, certificate, key)

@@ -1,4 +1,5 @@
-"""A new task file: one of the examples with other values, so that there is one text for both. Pure but for reading the example."""
+"""A new task file: one of the examples with other values, so that there is one text for both.
+Pure but for reading the example."""
 
 from __future__ import annotations
 
@@ -11,13 +12,20 @@ LINE = re.compile(r"#?(?P<key>[^#!=\s]+)=(?P<value>.*)")
 
 def example_text(route: str) -> str:
     """The example of a route such as `mysql-to-kafka`."""
-    return resources.files("cdcbus.tasks").joinpath("examples", f"{route}.properties").read_text(encoding="utf-8")
+    return (
+        resources.files("cdcbus.tasks")
+        .joinpath("examples", f"{route}.properties")
+        .read_text(encoding="utf-8")
+    )
 
 
 def task_text(example: str, values: Mapping[str, str]) -> str:
-    """The example with other values: a line `key=...` gets its value, also where it is a remark; an empty value makes it one, so that the
-    line shows what could be there. Raises KeyError for a key that the example lacks, as it would get lost."""
-    missing = values.keys() - {found["key"] for line in example.splitlines() if (found := LINE.fullmatch(line))}
+    """The example with other values: a line `key=...` gets its value, also where it is a remark;
+    an empty value makes it one, so that the line shows what could be there. Raises KeyError for
+    a key that the example lacks, as it would get lost."""
+    missing = values.keys() - {
+        found["key"] for line in example.splitlines() if (found := LINE.fullmatch(line))
+    }
     if missing:
         raise KeyError(*sorted(missing))
     return "".join(f"{_line(line, values)}\n" for line in example.splitlines())

@@ -1,4 +1,5 @@
-"""The settings that all tasks and commands share: command line > environment > `cdcbus.properties` > default."""
+"""The settings that all tasks and commands share: command line > environment >
+`cdcbus.properties` > default."""
 
 from __future__ import annotations
 
@@ -17,7 +18,15 @@ from cdcbus.tasks.config.diagnostics import Diagnostic, Diagnostics, Severity
 from cdcbus.tasks.config.encryption import KEY_FILE, KEY_FILE_VARIABLE
 from cdcbus.tasks.config.keys.bus import ALARM_KEYS, BUS_KEYS, SPARK_KEY, nearest_bus_key
 from cdcbus.tasks.config.keys.definition import Key
-from cdcbus.tasks.config.named_sources import Lookup, NamedSource, find_source_key, first_of, in_folders, nearest_source_key, source_folders
+from cdcbus.tasks.config.named_sources import (
+    Lookup,
+    NamedSource,
+    find_source_key,
+    first_of,
+    in_folders,
+    nearest_source_key,
+    source_folders,
+)
 from cdcbus.tasks.config.parser import Entry, Vocabulary, read_text, written_entries
 from cdcbus.tasks.config.placeholders import interpolate, masked
 from cdcbus.tasks.zookeeper.source_registry import source_nodes
@@ -30,7 +39,11 @@ SOURCE_KEY = re.compile(r"porter\.source\.([^.]+)\.(.+)", re.DOTALL)
 
 def _find_key(written: str) -> Key | None:
     found = SOURCE_KEY.fullmatch(written)
-    return find_source_key(found[2]) if found else BUS_KEYS.get(written) or (SPARK_KEY if SPARK_KEY.matches(written) else None)
+    return (
+        find_source_key(found[2])
+        if found
+        else BUS_KEYS.get(written) or (SPARK_KEY if SPARK_KEY.matches(written) else None)
+    )
 
 
 def _nearest_key(written: str) -> str | None:
@@ -43,7 +56,8 @@ VOCABULARY = Vocabulary(_find_key, _nearest_key)
 
 @dataclass(frozen=True, slots=True)
 class BusSetting:
-    """One setting. `written` is its text before placeholders are filled; `origin` says where it comes from."""
+    """One setting. `written` is its text before placeholders are filled; `origin` says where it
+    comes from."""
 
     key: Key
     written: str = field(repr=False)
@@ -55,7 +69,8 @@ class BusSetting:
         return masked(self.written) if self.key.kind.is_secret else self.written
 
     def value(self, environ: Mapping[str, str]) -> Any:
-        """The typed value; None when there is no text. Raises ConfigError that says where the text stands."""
+        """The typed value; None when there is no text. Raises ConfigError that says where the
+        text stands."""
         if not self.written:
             return None
         place = f"{self.origin}: {self.key.name}"
@@ -67,13 +82,17 @@ class BusSetting:
             return self.key.kind.read(text)
         except ValueError as error:
             kind = self.key.kind
-            raise ConfigError(f"{place}: wrong value; expected {kind.expected}; example: {self.key.name}={kind.example}") from error
+            raise ConfigError(
+                f"{place}: wrong value; expected {kind.expected}; example: "
+                f"{self.key.name}={kind.example}"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class BusSettings:
-    """All settings by key, the named sources of their file, and what is odd in it. Values are filled when they are asked for, so that a
-    command which does not need a secret does not need to have it."""
+    """All settings by key, the named sources of their file, and what is odd in it. Values are
+    filled when they are asked for, so that a command which does not need a secret does not need
+    to have it."""
 
     settings: Mapping[str, BusSetting]
     environ: Mapping[str, str] = field(repr=False)
@@ -127,23 +146,28 @@ class BusSettings:
 
     @property
     def child_environment(self) -> dict[str, str]:
-        """The environment in which a `cdcbus` command has these settings, but for a password that was given to this one only."""
+        """The environment in which a `cdcbus` command has these settings, but for a password
+        that was given to this one only."""
         named = {} if self.file is None else {FILE_VARIABLE: str(self.file.absolute())}
         return {**self.environ, **named, variable_of("zookeeper"): self.zookeeper}
 
     @property
     def filling(self) -> Mapping[str, str]:
-        """What placeholders in tasks and sources are filled from: the environment, and in it the key file that these settings name."""
+        """What placeholders in tasks and sources are filled from: the environment, and in it the
+        key file that these settings name."""
         key_file = self._value(KEY_FILE)
         return {**self.environ, KEY_FILE_VARIABLE: key_file} if key_file else self.environ
 
     def source_lookup(self, task_file: Path | None = None) -> Lookup:
-        """Finds named sources: in files, then in the settings' own file, then in ZooKeeper, which is not asked before."""
+        """Finds named sources: in files, then in the settings' own file, then in ZooKeeper,
+        which is not asked before."""
         return first_of(self.local_source_lookup(task_file), self._in_zookeeper)
 
     def local_source_lookup(self, task_file: Path | None = None) -> Lookup:
         """The same without ZooKeeper."""
-        return first_of(in_folders(source_folders(self.sources_directory, task_file)), self.sources.get)
+        return first_of(
+            in_folders(source_folders(self.sources_directory, task_file)), self.sources.get
+        )
 
     def _in_zookeeper(self, name: str) -> NamedSource | None:
         with source_nodes(self.zookeeper, self.zookeeper_auth) as nodes:
@@ -152,7 +176,11 @@ class BusSettings:
     @property
     def spark_options(self) -> dict[str, str]:
         """Settings of Spark, by their own names."""
-        options = {name: setting.value(self.environ) for name, setting in self.settings.items() if name.startswith("spark.")}
+        options = {
+            name: setting.value(self.environ)
+            for name, setting in self.settings.items()
+            if name.startswith("spark.")
+        }
         return {name: value for name, value in options.items() if value is not None}
 
     def applied_to(self, task: FetchTask | LoadTask) -> FetchTask | LoadTask:
@@ -181,17 +209,28 @@ def variable_of(name: str) -> str:
 
 
 def read_bus_settings(
-    options: Mapping[str, str], config: Path | None = None, environ: Mapping[str, str] = os.environ, folder: Path | None = None
+    options: Mapping[str, str],
+    config: Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+    folder: Path | None = None,
 ) -> BusSettings:
-    """The settings. `options`: those given on the command line, by key. The file is `config`, else $CDCBUS_CONFIG, else the one in
-    `folder` (the current one) if it is there. Raises ConfigError when the file cannot be read or is broken."""
+    """The settings. `options`: those given on the command line, by key. The file is `config`,
+    else $CDCBUS_CONFIG, else the one in `folder` (the current one) if it is there. Raises
+    ConfigError when the file cannot be read or is broken."""
     diagnostics = Diagnostics()
     file = _file(config, environ, folder or Path())
-    entries = written_entries(read_text(file, diagnostics, "settings file"), diagnostics, VOCABULARY) if file else {}
+    entries = (
+        written_entries(read_text(file, diagnostics, "settings file"), diagnostics, VOCABULARY)
+        if file
+        else {}
+    )
     errors = diagnostics.of(Severity.ERROR)
     if errors:
         raise ConfigError("\n".join(_located(diagnostic, file) for diagnostic in errors))
-    keys = {**BUS_KEYS, **{name: replace(SPARK_KEY, name=name) for name in entries if SPARK_KEY.matches(name)}}
+    keys = {
+        **BUS_KEYS,
+        **{name: replace(SPARK_KEY, name=name) for name in entries if SPARK_KEY.matches(name)},
+    }
     settings = {name: _setting(key, options, environ, entries, file) for name, key in keys.items()}
     warnings = tuple(_located(diagnostic, file) for diagnostic in diagnostics.of(Severity.WARNING))
     return BusSettings(settings, environ, warnings, _sources(entries, str(file)), file)
@@ -199,9 +238,18 @@ def read_bus_settings(
 
 def _sources(entries: Mapping[str, Entry], file: str) -> dict[str, NamedSource]:
     """porter's `porter.source.<name>.<key>` as sources."""
-    found = [(match[1], match[2], entry) for key, entry in entries.items() if (match := SOURCE_KEY.fullmatch(key))]
+    found = [
+        (match[1], match[2], entry)
+        for key, entry in entries.items()
+        if (match := SOURCE_KEY.fullmatch(key))
+    ]
     names = dict.fromkeys(name for name, _, _ in found)
-    return {name: NamedSource(name, file, {key: replace(entry, key=key) for of, key, entry in found if of == name}) for name in names}
+    return {
+        name: NamedSource(
+            name, file, {key: replace(entry, key=key) for of, key, entry in found if of == name}
+        )
+        for name in names
+    }
 
 
 def _file(config: Path | None, environ: Mapping[str, str], folder: Path) -> Path | None:
@@ -213,7 +261,11 @@ def _file(config: Path | None, environ: Mapping[str, str], folder: Path) -> Path
 
 
 def _setting(
-    key: Key, options: Mapping[str, str], environ: Mapping[str, str], entries: Mapping[str, Entry], file: Path | None
+    key: Key,
+    options: Mapping[str, str],
+    environ: Mapping[str, str],
+    entries: Mapping[str, Entry],
+    file: Path | None,
 ) -> BusSetting:
     """An empty environment variable or line is as good as none."""
     variable = variable_of(key.name)

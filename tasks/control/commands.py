@@ -1,4 +1,5 @@
-"""What operators order of tasks and nodes, wherever they do: by a command or on a page. Every order is in the audit."""
+"""What operators order of tasks and nodes, wherever they do: by a command or on a page. Every
+order is in the audit."""
 
 from __future__ import annotations
 
@@ -13,10 +14,14 @@ from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes
 
 
 def order_start(nodes: TaskNodes, status: Status, by: str, is_anew: bool = False) -> int:
-    """Has a task run by nodes; `is_anew`: also one that runs already, which is stopped first. Gives the number of the order. Raises
-    ConfigError for one that somebody runs by hand."""
+    """Has a task run by nodes; `is_anew`: also one that runs already, which is stopped first.
+    Gives the number of the order. Raises ConfigError for one that somebody runs by hand."""
     refuse_by_hand(status)
-    if is_anew or not _is_wanted(nodes, status.task_id) or status.state not in (State.STARTING, State.WORKING):
+    if (
+        is_anew
+        or not _is_wanted(nodes, status.task_id)
+        or status.state not in (State.STARTING, State.WORKING)
+    ):
         nodes.want(status.task_id, is_working=True, by=by, what="task restart" if is_anew else "")
     wanted = nodes.wanted(status.task_id)
     return wanted.order if wanted else 0
@@ -31,18 +36,31 @@ def refuse_running(client: KazooClient, task_id: str, is_live: bool) -> None:
     """Raises PositionConflict for a task whose position is not to be changed as it runs."""
     locks = TaskNodes(client).locks(task_id)
     if locks and not is_live:
-        who = next(f"process {lock.text('processId')} on {lock.text('hostName')}" for lock in locks.values())
-        raise PositionConflict(f"task {task_id} is running ({who}): stop it first, cdcbus task stop {task_id}, or say --live")
+        who = next(
+            f"process {lock.text('processId')} on {lock.text('hostName')}"
+            for lock in locks.values()
+        )
+        raise PositionConflict(
+            f"task {task_id} is running ({who}): stop it first, cdcbus task stop {task_id}, or "
+            "say --live"
+        )
 
 
 def order_taking(nodes: BusNodes, node_id: str, is_taking: bool, by: str) -> None:
     """Lets a node take tasks, or give up those that it has."""
-    nodes.put_wish(node_id, replace(nodes.wish(node_id), is_taking=is_taking), by, "node resume" if is_taking else "node drain")
+    nodes.put_wish(
+        node_id,
+        replace(nodes.wish(node_id), is_taking=is_taking),
+        by,
+        "node resume" if is_taking else "node drain",
+    )
 
 
 def order_limit(nodes: BusNodes, node_id: str, swimlanes: int, by: str) -> None:
     """Lets a node run so many swimlanes at most."""
-    nodes.put_wish(node_id, replace(nodes.wish(node_id), work_limit=swimlanes), by, f"node limit {swimlanes}")
+    nodes.put_wish(
+        node_id, replace(nodes.wish(node_id), work_limit=swimlanes), by, f"node limit {swimlanes}"
+    )
 
 
 def _is_wanted(nodes: TaskNodes, task_id: str) -> bool:

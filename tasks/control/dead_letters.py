@@ -1,4 +1,5 @@
-"""The open dead letters of a task: which of them are meant, and their replay or drop, which the audit tells of."""
+"""The open dead letters of a task: which of them are meant, and their replay or drop, which the
+audit tells of."""
 
 from __future__ import annotations
 
@@ -42,13 +43,17 @@ class LetterBox(Protocol[L]):
 
 
 def chosen_letters(topic: LetterBox[L], records: Collection[str] | None) -> list[L]:
-    """The letters of these records, in order; None: all. Raises ConfigError for one that is not open, and BusError."""
+    """The letters of these records, in order; None: all. Raises ConfigError for one that is not
+    open, and BusError."""
     dead_letters = topic.dead_letters()
     if records is None:
         return dead_letters
     unknown = set(records) - {each.dead_letter.record for each in dead_letters}
     if unknown:
-        raise ConfigError(f"no open dead letter: {', '.join(sorted(unknown))}; `cdcbus dlq list` prints those that are")
+        raise ConfigError(
+            f"no open dead letter: {', '.join(sorted(unknown))}; `cdcbus dlq list` prints those "
+            "that are"
+        )
     return [each for each in dead_letters if each.dead_letter.record in records]
 
 
@@ -61,8 +66,8 @@ def replay_letters(
     force: bool = False,
     tell: Callable[[str], None] = LOG.info,
 ) -> None:
-    """Puts the original records to the ends of their partitions, and settles the letters. Raises ConfigError, with nothing done, where a
-    row would go back in time, unless it is to be forced."""
+    """Puts the original records to the ends of their partitions, and settles the letters. Raises
+    ConfigError, with nothing done, where a row would go back in time, unless it is to be forced."""
     if dead_letters:
         with audited(client, by, _what("dlq replay", dead_letters), f"task {task_id}"):
             if not force:
@@ -77,12 +82,15 @@ def _refuse_outdated(outdated: dict[str, str]) -> None:
     named = [f"{record} ({reason})" for record, reason in list(outdated.items())[:REFUSED]]
     more = f" and {len(outdated) - REFUSED} more" if len(outdated) > REFUSED else ""
     raise ConfigError(
-        f"a replay would take rows back in time, and nothing is replayed: {', '.join(named)}{more}; drop these letters, or replay them "
+        "a replay would take rows back in time, and nothing is replayed: "
+        f"{', '.join(named)}{more}; drop these letters, or replay them "
         "with --force where the older state is wanted"
     )
 
 
-def drop_letters(client: KazooClient, topic: LetterBox[L], task_id: str, dead_letters: list[L], by: str) -> None:
+def drop_letters(
+    client: KazooClient, topic: LetterBox[L], task_id: str, dead_letters: list[L], by: str
+) -> None:
     """Settles the letters; their changes are not applied."""
     if dead_letters:
         with audited(client, by, _what("dlq drop", dead_letters), f"task {task_id}"):

@@ -1,4 +1,5 @@
-"""Which topics the rows of a task that writes to Kafka go to, as far as the task itself says it. Pure."""
+"""Which topics the rows of a task that writes to Kafka go to, as far as the task itself says it.
+Pure."""
 
 from __future__ import annotations
 
@@ -27,12 +28,17 @@ def table_of(regex: str) -> TableId:
 
 def ruled_tables(config: PublishConfig) -> set[TableId]:
     """The tables that have a rule of their own."""
-    return {table for rule in config.topic_rules if rule.names_tables and ANY not in (table := table_of(rule.regex))}
+    return {
+        table
+        for rule in config.topic_rules
+        if rule.names_tables and ANY not in (table := table_of(rule.regex))
+    }
 
 
 def topics_of(table: TableId, config: PublishConfig) -> set[str]:
-    """The topic of a table; where `*` stands in it all that its tables without a rule of their own may go to, `shop_*` for topics named
-    after tables. Empty for a table that would have to stop the task."""
+    """The topic of a table; where `*` stands in it all that its tables without a rule of their
+    own may go to, `shop_*` for topics named after tables. Empty for a table that would have to
+    stop the task."""
     if ANY not in table:
         try:
             return {topic_of(table, config)}
@@ -53,7 +59,9 @@ def _may_be_for(rule: TopicRule, table: TableId) -> bool:
     if not rule.names_tables:
         return table.schema == ANY
     ruled = table_of(rule.regex)
-    return ruled.table == ANY and (ANY in (ruled.schema, table.schema) or ruled.schema.casefold() == table.schema.casefold())
+    return ruled.table == ANY and (
+        ANY in (ruled.schema, table.schema) or ruled.schema.casefold() == table.schema.casefold()
+    )
 
 
 def _own_name(rule: TopicRule) -> str:
@@ -65,4 +73,11 @@ def table_in(topic: str, schema: str, config: PublishConfig) -> TableId | None:
     """The table of a schema that a topic is named after, if there is such a rule."""
     prefix = f"{schema.lower()}_"
     table = TableId(schema, topic.removeprefix(prefix))
-    return table if schema != ANY and topic.startswith(prefix) and topic != config.topic and topic in topics_of(table, config) else None
+    return (
+        table
+        if schema != ANY
+        and topic.startswith(prefix)
+        and topic != config.topic
+        and topic in topics_of(table, config)
+        else None
+    )

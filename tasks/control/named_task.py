@@ -31,30 +31,44 @@ def place_of(word: str) -> str:
 
 
 def inspect_named(word: str, bus: BusSettings, unfilled: Severity) -> Inspection:
-    """What the task says, wrong or right. Raises CdcError when it cannot be read at all, and ConfigError when there is none."""
+    """What the task says, wrong or right. Raises CdcError when it cannot be read at all, and
+    ConfigError when there is none."""
     if is_file(word):
-        return read_task.inspect_task(Path(word), bus.filling, unfilled, bus.source_lookup(Path(word)))
+        return read_task.inspect_task(
+            Path(word), bus.filling, unfilled, bus.source_lookup(Path(word))
+        )
     return inspect_stored(word, bus, unfilled)
 
 
 def inspect_stored(task_id: str, bus: BusSettings, unfilled: Severity) -> Inspection:
     """The same of a task in ZooKeeper, never of a file."""
-    inspection = read_task.inspect_dist(stored_task(task_id, bus), bus.filling, unfilled, bus.source_lookup())
+    inspection = read_task.inspect_dist(
+        stored_task(task_id, bus), bus.filling, unfilled, bus.source_lookup()
+    )
     if inspection.task is not None and inspection.task.task_id != task_id:
         # Its position would be the other task's.
-        raise ConfigError(f"{dist_path(task_id)} holds taskId={inspection.task.task_id}; expected taskId={task_id}; import the task again")
+        raise ConfigError(
+            f"{dist_path(task_id)} holds taskId={inspection.task.task_id}; expected "
+            f"taskId={task_id}; import the task again"
+        )
     return inspection
 
 
 def stored_task(task_id: str, bus: BusSettings) -> Dist:
     """The task in ZooKeeper. Raises ConfigError when there is none."""
     if not _is_id(task_id):
-        raise ConfigError(f"{task_id!r} is neither a file nor a task's id; expected a file, or {PATH_NAME.expected}")
+        raise ConfigError(
+            f"{task_id!r} is neither a file nor a task's id; expected a file, or "
+            f"{PATH_NAME.expected}"
+        )
     with dist_nodes(bus.zookeeper, bus.zookeeper_auth) as nodes:
         found = nodes.get(task_id)
     if found is None:
         where = f"{dist_path(task_id)} at {bus.zookeeper}"
-        raise ConfigError(f"there is no file and no task called {task_id}: nothing is below {where}; check the name and the address")
+        raise ConfigError(
+            f"there is no file and no task called {task_id}: nothing is below {where}; check the "
+            "name and the address"
+        )
     return found
 
 
@@ -66,7 +80,8 @@ def _is_id(word: str) -> bool:
 
 
 def ready_task(word: str, bus: BusSettings, inspection: Inspection) -> FetchTask | LoadTask:
-    """The task, to be run; what is odd in it goes to the log. Raises ConfigError that names all that is wrong."""
+    """The task, to be run; what is odd in it goes to the log. Raises ConfigError that names all
+    that is wrong."""
     place = place_of(word)
     read = inspection.ready(place)
     for level, diagnostics in ((logging.WARNING, read.warnings), (logging.INFO, read.notes)):

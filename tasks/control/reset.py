@@ -1,4 +1,5 @@
-"""Where a task would go on by a word such as `earliest`, `-500` or `mysql-bin.000501:4`, and what that would repeat or leave out."""
+"""Where a task would go on by a word such as `earliest`, `-500` or `mysql-bin.000501:4`, and
+what that would repeat or leave out."""
 
 from __future__ import annotations
 
@@ -12,7 +13,12 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs, lanes_of
 from cdcbus.plugins.errors import ConfigError, PositionError, PositionLost
-from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
+from cdcbus.plugins.positions import (
+    BinlogPosition,
+    KafkaPosition,
+    kafka_positions_from_json,
+    kafka_positions_to_json,
+)
 from cdcbus.plugins.start import AfterOffset, AtTime, Edge, Replay
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import FetchTask
@@ -35,38 +41,79 @@ class Target:
 
 
 def find_targets(
-    task: FetchTask | LoadTask, word: str, stored: Mapping[str, str | None], topic: str | None = None, partition: int | None = None
+    task: FetchTask | LoadTask,
+    word: str,
+    stored: Mapping[str, str | None],
+    topic: str | None = None,
+    partition: int | None = None,
 ) -> dict[str, Target]:
-    """By swimlane. `topic` and `partition`: only these change. Raises ConfigError for a word that is no place, PositionLost for one that is
-    not held, and what asking Kafka or the source raises. Writes nothing."""
+    """By swimlane. `topic` and `partition`: only these change. Raises ConfigError for a word
+    that is no place, PositionLost for one that is not held, and what asking Kafka or the source
+    raises. Writes nothing."""
     if isinstance(task, FetchTask):
         if topic is not None or partition is not None:
-            raise ConfigError(f"task {task.task_id} reads a binlog, which has no topics and partitions")
+            raise ConfigError(
+                f"task {task.task_id} reads a binlog, which has no topics and partitions"
+            )
         return {task.swimlane: _in_binlog(task, word, (stored.get(task.swimlane) or "").strip())}
     if topic is not None and topic not in task.source.topics:
-        raise ConfigError(f"task {task.task_id} does not read topic {topic}; it reads {', '.join(task.source.topics)}")
+        raise ConfigError(
+            f"task {task.task_id} does not read topic {topic}; it reads "
+            f"{', '.join(task.source.topics)}"
+        )
     with TopicLogs(task, ASK_SECONDS) as logs:
-        lanes = {each: lanes_of(task, logs, each) for each in task.source.topics if topic in (None, each)}
+        lanes = {
+            each: lanes_of(task, logs, each) for each in task.source.topics if topic in (None, each)
+        }
         chosen = [lane for each in lanes.values() for lane in each if partition in (None, lane[1])]
         if not chosen:
             raise ConfigError(f"task {task.task_id} reads no partition {partition}")
         if len(chosen) > 1 and re.fullmatch(r"[0-9]+", word):
-            raise ConfigError(f"one offset cannot be meant for {len(chosen)} partitions; choose one by --topic and --partition")
+            raise ConfigError(
+                f"one offset cannot be meant for {len(chosen)} partitions; choose one by --topic "
+                "and --partition"
+            )
         there = target_offsets(task)
-        return {each: _in_topic(task, logs, each, lanes[each], chosen, word, (stored.get(each) or "").strip(), there) for each in lanes}
+        return {
+            each: _in_topic(
+                task, logs, each, lanes[each], chosen, word, (stored.get(each) or "").strip(), there
+            )
+            for each in lanes
+        }
 
 
 def _in_topic(
-    task: LoadTask, logs: TopicLogs, topic: str, lanes: list[Lane], chosen: list[Lane], word: str, stored: str, there: TargetOffsets
+    task: LoadTask,
+    logs: TopicLogs,
+    topic: str,
+    lanes: list[Lane],
+    chosen: list[Lane],
+    word: str,
+    stored: str,
+    there: TargetOffsets,
 ) -> Target:
-    known = {position.partition: position.next_offset for position in kafka_positions_from_json(stored)} if stored else {}
+    known = (
+        {position.partition: position.next_offset for position in kafka_positions_from_json(stored)}
+        if stored
+        else {}
+    )
     read = {partition for _, partition in lanes}
-    positions, means = [KafkaPosition(topic, partition, offset - 1) for partition, offset in known.items() if partition not in read], []
+    positions, means = (
+        [
+            KafkaPosition(topic, partition, offset - 1)
+            for partition, offset in known.items()
+            if partition not in read
+        ],
+        [],
+    )
     for lane in lanes:
         before = known.get(lane[1])
         if lane in chosen:
             after = _offset(task, logs, lane, word, before)
-            means.append(f"{lane[0]}[{lane[1]}]: {_difference(task, lane, before, after)}{there.beside(lane)}")
+            means.append(
+                f"{lane[0]}[{lane[1]}]: "
+                f"{_difference(task, lane, before, after)}{there.beside(lane)}"
+            )
         elif before is None:
             continue  # it stays where the target is
         else:
@@ -80,12 +127,18 @@ def _offset(task: LoadTask, logs: TopicLogs, lane: Lane, word: str, before: int 
     low, high = logs.bounds(lane)
     if BACK.fullmatch(word):
         if before is None:
-            raise ConfigError(f"{word} counts back from the stored position, and {lane[0]}[{lane[1]}] has none; give another place")
+            raise ConfigError(
+                f"{word} counts back from the stored position, and {lane[0]}[{lane[1]}] has none; "
+                "give another place"
+            )
         return _held(lane, before + int(word), low, high)
     try:
         start = KAFKA_START.read(word)
     except ValueError as error:
-        raise ConfigError(f"{word!r} is no place in a topic; expected {KAFKA_START.expected}, or -N for N records back") from error
+        raise ConfigError(
+            f"{word!r} is no place in a topic; expected {KAFKA_START.expected}, or -N for N "
+            "records back"
+        ) from error
     match start:
         case Edge.EARLIEST:
             return low
@@ -97,12 +150,17 @@ def _offset(task: LoadTask, logs: TopicLogs, lane: Lane, word: str, before: int 
         case AfterOffset():
             return _held(lane, start.offset + 1, low, high)
         case Replay():
-            raise ConfigError(f"{word} is a replay, not a place; give it to the task as consumer.offset")
+            raise ConfigError(
+                f"{word} is a replay, not a place; give it to the task as consumer.offset"
+            )
 
 
 def _held(lane: Lane, offset: int, low: int, high: int) -> int:
     if not low <= offset <= high:
-        raise PositionLost(f"reading {lane[0]}[{lane[1]}] cannot go on at offset {offset}: Kafka holds {low} to {high}")
+        raise PositionLost(
+            f"reading {lane[0]}[{lane[1]}] cannot go on at offset {offset}: Kafka holds {low} to "
+            f"{high}"
+        )
     return offset
 
 
@@ -111,17 +169,27 @@ def _difference(task: LoadTask, lane: Lane, before: int | None, after: int) -> s
         return f"goes on at offset {after}; nothing was stored"
     if before == after:
         return f"stays at offset {after}"
-    first, last, verb = (after, before - 1, "repeats") if after < before else (before, after - 1, "leaves out")
+    first, last, verb = (
+        (after, before - 1, "repeats") if after < before else (before, after - 1, "leaves out")
+    )
     times = [_record_time(task, lane, offset) for offset in (first, last)]
     of = f" of {times[0]} to {times[1]}" if all(times) else ""
     count = last - first + 1
-    return f"from offset {before} to {after}: {verb} {count:,} {'record' if count == 1 else 'records'}{of}"
+    return (
+        f"from offset {before} to {after}: {verb} {count:,} "
+        f"{'record' if count == 1 else 'records'}{of}"
+    )
 
 
 def _record_time(task: LoadTask, lane: Lane, offset: int) -> str:
     """When Kafka got the record, or its producer made it; empty where that cannot be had."""
     group = task.source.group or f"cdcbus-{task.task_id}"
-    settings = {"bootstrap.servers": task.source.servers, "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "error"}
+    settings = {
+        "bootstrap.servers": task.source.servers,
+        "group.id": group,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+    }
     consumer = Consumer({**task.source.look_up_options, **settings})
     try:
         consumer.assign([TopicPartition(*lane, offset)])
@@ -139,7 +207,9 @@ def _in_binlog(task: FetchTask, word: str, stored: str) -> Target:
     try:
         start = BINLOG_START.read(word)
     except ValueError as error:
-        raise ConfigError(f"{word!r} is no place in a binlog; expected {BINLOG_START.expected}") from error
+        raise ConfigError(
+            f"{word!r} is no place in a binlog; expected {BINLOG_START.expected}"
+        ) from error
     short = replace(task, source=replace(task.source, connect_timeout_seconds=ASK_SECONDS))
     with BinlogSource(short) as source:
         after = source.locate(start)
@@ -148,7 +218,9 @@ def _in_binlog(task: FetchTask, word: str, stored: str) -> Target:
     try:
         before = BinlogPosition.from_json(stored)
     except PositionError:
-        return Target(after.to_json(), (f"goes on at {_described(after)}; what is stored cannot be read",))
+        return Target(
+            after.to_json(), (f"goes on at {_described(after)}; what is stored cannot be read",)
+        )
     after = replace(after, batch_id=before.batch_id)
     return Target(after.to_json(), (f"{task.swimlane}: {_bytes_between(short, before, after)}",))
 
@@ -157,7 +229,10 @@ def _bytes_between(task: FetchTask, before: BinlogPosition, after: BinlogPositio
     places = [BinlogCoordinates(position.file, position.pos) for position in (before, after)]
     if places[0] == places[1]:
         return f"stays at {_described(after)}"
-    with closing(servers.connect(task.source, ASK_SECONDS)) as connection, servers.reported(task.source):
+    with (
+        closing(servers.connect(task.source, ASK_SECONDS)) as connection,
+        servers.reported(task.source),
+    ):
         files = servers.binlog_files(connection)
     way = f"from {_described(before)} to {_described(after)}"
     first, last = sorted(places)
@@ -173,4 +248,8 @@ def _bytes_between(task: FetchTask, before: BinlogPosition, after: BinlogPositio
 def _described(position: BinlogPosition) -> str:
     if position.timestamp_ms:
         return f"{position} (committed {when(position.timestamp_ms)})"
-    return f"{position} (the file begins {when(position.file_created_ms)})" if position.file_created_ms else str(position)
+    return (
+        f"{position} (the file begins {when(position.file_created_ms)})"
+        if position.file_created_ms
+        else str(position)
+    )

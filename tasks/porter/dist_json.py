@@ -1,4 +1,5 @@
-"""porter's `dist` JSON, the whole TaskConfig that it keeps in ZooKeeper, as the lines of a task file with the same meaning, and back."""
+"""porter's `dist` JSON, the whole TaskConfig that it keeps in ZooKeeper, as the lines of a task
+file with the same meaning, and back."""
 
 from __future__ import annotations
 
@@ -35,10 +36,15 @@ SECTIONS = tuple(HEADINGS)
 HEADING_WIDTH = 119
 ORDER = {name: number for number, name in enumerate(KEYS)}
 NUMBER = re.compile(r"\[([0-9]+)\]")
-# A key of a task file: the object that holds it, the element where that is one of a list, what that element holds, the field.
+# A key of a task file: the object that holds it, the element where that is one of a list, what that
+# element holds, the field.
 IN_LIST = re.compile(r"(mapper|receiver)\[([0-9]+)\](\.column)?\.(.+)", re.DOTALL)
-IN_OBJECT = re.compile(r"(?:(consumer)(?:\.(source|eventProcessor|metaSource))?|(loader)(?:\.(source))?)\.(.+)", re.DOTALL)
-STRING_MAPS = ("source", "metaSource", "column")  # whose fields are strings in porter, whatever they mean
+IN_OBJECT = re.compile(
+    r"(?:(consumer)(?:\.(source|eventProcessor|metaSource))?|(loader)(?:\.(source))?)\.(.+)",
+    re.DOTALL,
+)
+# whose fields are strings in porter, whatever they mean
+STRING_MAPS = ("source", "metaSource", "column")
 
 
 def is_dist(file: Path, text: str) -> bool:
@@ -51,24 +57,36 @@ def read_dist(file: Path) -> dict[str, Any]:
     try:
         return parse_dist(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise ConfigError(f"{file}: cannot be read: {error.strerror}; check its name and rights") from error
+        raise ConfigError(
+            f"{file}: cannot be read: {error.strerror}; check its name and rights"
+        ) from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{file}: not UTF-8 text; expected what porter's dist node holds") from error
+        raise ConfigError(
+            f"{file}: not UTF-8 text; expected what porter's dist node holds"
+        ) from error
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from error
 
 
 def parse_dist(text: str) -> dict[str, Any]:
-    """The object that a JSON text holds; numbers stay as they are written. Raises ConfigError for anything else, and for a field that is
-    given twice, as one of its values would get lost."""
+    """The object that a JSON text holds; numbers stay as they are written. Raises ConfigError
+    for anything else, and for a field that is given twice, as one of its values would get lost."""
     try:
-        config = json.loads(text, object_pairs_hook=_once, parse_int=str, parse_float=str, parse_constant=str)
+        config = json.loads(
+            text, object_pairs_hook=_once, parse_int=str, parse_float=str, parse_constant=str
+        )
     except json.JSONDecodeError as error:
-        raise ConfigError(f"line {error.lineno}, column {error.colno}: not JSON; expected what porter's dist node holds") from error
+        raise ConfigError(
+            f"line {error.lineno}, column {error.colno}: not JSON; expected what porter's dist "
+            "node holds"
+        ) from error
     except RecursionError as error:
         raise ConfigError("nested too deeply; expected what porter's dist node holds") from error
     if not isinstance(config, dict):
-        raise ConfigError('not a task; expected one JSON object, as porter\'s dist node holds it; example: {"taskId":"1084", ...}')
+        raise ConfigError(
+            "not a task; expected one JSON object, as porter's dist node holds it; example: "
+            '{"taskId":"1084", ...}'
+        )
     return config
 
 
@@ -76,7 +94,10 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name, value in pairs:
         if name in fields:
-            raise ConfigError(f"field {name!r} is given twice in one object; expected it once; remove the wrong one")
+            raise ConfigError(
+                f"field {name!r} is given twice in one object; expected it once; remove the wrong "
+                "one"
+            )
         fields[name] = value
     return fields
 
@@ -84,10 +105,13 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def properties_lines(config: Mapping[str, Any]) -> list[str]:
     """The lines of the task file, by section, each section in the order of the table of keys.
 
-    Each field becomes a line, also an unknown one, so that reading the file reports it. Only known fields that are null or empty are left
-    out: in a task file that is the same as no line.
+    Each field becomes a line, also an unknown one, so that reading the file reports it. Only known
+    fields that are null or empty are left out: in a task file that is the same as no line.
     """
-    pairs = sorted((pair for name, value in config.items() for pair in _flat(name, value)), key=lambda pair: _rank(pair[0]))
+    pairs = sorted(
+        (pair for name, value in config.items() for pair in _flat(name, value)),
+        key=lambda pair: _rank(pair[0]),
+    )
     lines: list[str] = []
     heading = ""
     for key, value in pairs:
@@ -95,7 +119,9 @@ def properties_lines(config: Mapping[str, Any]) -> list[str]:
         if found != heading:
             heading = found
             lines += [*[""][: len(lines)], f"# ---- {heading} ".ljust(HEADING_WIDTH, "-")]
-        lines.append(javaproperties.join_key_value(key, value, ensure_ascii=not _is_whole(key + value)))
+        lines.append(
+            javaproperties.join_key_value(key, value, ensure_ascii=not _is_whole(key + value))
+        )
     return lines
 
 
@@ -105,8 +131,9 @@ def properties_text(config: Mapping[str, Any]) -> str:
 
 
 def dist_object(pairs: Mapping[str, str]) -> dict[str, Any]:
-    """The dist object of a task file's known and unknown keys with their texts, all right: numbers, flags and pairs as porter has them,
-    placeholders as they are written. The elements of a list keep their order, not their numbers."""
+    """The dist object of a task file's known and unknown keys with their texts, all right:
+    numbers, flags and pairs as porter has them, placeholders as they are written. The elements
+    of a list keep their order, not their numbers."""
     config: dict[str, Any] = {}
     lists: dict[str, dict[int, dict[str, Any]]] = {}
     for name, text in pairs.items():
@@ -120,7 +147,9 @@ def dist_object(pairs: Mapping[str, str]) -> dict[str, Any]:
             _put(config, list(filter(None, found.groups()[:-1])), found[5], key, text)
         elif text.strip():
             _put(config, [], name, key, text)
-    return config | {name: [elements[number] for number in sorted(elements)] for name, elements in lists.items()}
+    return config | {
+        name: [elements[number] for number in sorted(elements)] for name, elements in lists.items()
+    }
 
 
 def _put(container: dict[str, Any], path: list[str], field: str, key: Key, text: str) -> None:
@@ -128,7 +157,11 @@ def _put(container: dict[str, Any], path: list[str], field: str, key: Key, text:
         if not isinstance(container.get(step), dict):
             container[step] = {}  # over an unknown key of that name, which has no effect
         container = container[step]
-    is_text = bool(path and path[-1] in STRING_MAPS) or has_placeholder(text) or key.kind.name not in ("number", "true/false", "pair")
+    is_text = (
+        bool(path and path[-1] in STRING_MAPS)
+        or has_placeholder(text)
+        or key.kind.name not in ("number", "true/false", "pair")
+    )
     container[field] = text if is_text else key.kind.read(text.strip())
 
 
@@ -137,9 +170,13 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
         if find_key(name) is None and NUMBER.sub("[i]", name) not in CONTAINERS:
             yield name, ""
     elif isinstance(value, dict):
-        yield from (pair for field, inner in value.items() for pair in _flat(f"{name}.{field}", inner))
+        yield from (
+            pair for field, inner in value.items() for pair in _flat(f"{name}.{field}", inner)
+        )
     elif isinstance(value, list) and any(isinstance(element, dict | list) for element in value):
-        yield from (pair for number, inner in enumerate(value) for pair in _flat(f"{name}[{number}]", inner))
+        yield from (
+            pair for number, inner in enumerate(value) for pair in _flat(f"{name}[{number}]", inner)
+        )
     elif isinstance(value, list):
         yield name, ",".join(map(_text, value))
     else:
@@ -147,8 +184,13 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _is_empty(value: Any) -> bool:
-    """Whether a task file says it best by no line; a pair of nothings, as porter's pages send it, is nothing too."""
-    return value is None or value in ("", {}) or (isinstance(value, list) and all(element is None or element == "" for element in value))
+    """Whether a task file says it best by no line; a pair of nothings, as porter's pages send
+    it, is nothing too."""
+    return (
+        value is None
+        or value in ("", {})
+        or (isinstance(value, list) and all(element is None or element == "" for element in value))
+    )
 
 
 def _text(value: Any) -> str:
@@ -165,7 +207,12 @@ def _rank(key: str) -> tuple[int, int, int, str]:
     known = find_key(key)
     number = NUMBER.search(key)
     section = SECTIONS.index(_section(key)) if _section(key) in SECTIONS else -1
-    return section, int(number[1]) if number else -1, ORDER[known.name] if known else len(ORDER), key
+    return (
+        section,
+        int(number[1]) if number else -1,
+        ORDER[known.name] if known else len(ORDER),
+        key,
+    )
 
 
 def _is_whole(text: str) -> bool:

@@ -1,4 +1,5 @@
-"""Looks at all that a task names, and changes nothing there: ZooKeeper, then what its kind of task needs."""
+"""Looks at all that a task names, and changes nothing there: ZooKeeper, then what its kind of
+task needs."""
 
 from __future__ import annotations
 
@@ -15,11 +16,19 @@ from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.preflight.fetch import check_fetch
 from cdcbus.tasks.preflight.load import check_load
 from cdcbus.tasks.preflight.result import CONNECT_SECONDS, CheckResult, Outcome, failure, ok
-from cdcbus.tasks.zookeeper.positions import MemoryPositions, ZooKeeperPositions, connect, position_path
+from cdcbus.tasks.zookeeper.positions import (
+    MemoryPositions,
+    ZooKeeperPositions,
+    connect,
+    position_path,
+)
 
 
-def check_task(task: FetchTask | LoadTask, zookeeper: str, auth: str | None = None) -> list[CheckResult]:
-    """All results of a task; never raises for what it looks at. Without ZooKeeper the task is taken to have no position."""
+def check_task(
+    task: FetchTask | LoadTask, zookeeper: str, auth: str | None = None
+) -> list[CheckResult]:
+    """All results of a task; never raises for what it looks at. Without ZooKeeper the task is
+    taken to have no position."""
     with _quiet(), _looking(zookeeper, auth) as (client, results):
         if isinstance(task, FetchTask):
             return results + check_fetch(task, _store(client, task.task_id, task.swimlane))
@@ -28,7 +37,9 @@ def check_task(task: FetchTask | LoadTask, zookeeper: str, auth: str | None = No
 
 
 @contextmanager
-def _looking(zookeeper: str, auth: str | None) -> Iterator[tuple[KazooClient | None, list[CheckResult]]]:
+def _looking(
+    zookeeper: str, auth: str | None
+) -> Iterator[tuple[KazooClient | None, list[CheckResult]]]:
     """A client that has made nothing, also not its chroot; None when there is no ZooKeeper."""
     hosts, slash, chroot = zookeeper.partition("/")
     subject = f"ZooKeeper {zookeeper}"
@@ -36,7 +47,17 @@ def _looking(zookeeper: str, auth: str | None) -> Iterator[tuple[KazooClient | N
         client = connect(hosts, CONNECT_SECONDS, auth)
     except CdcError as cause:
         unseen = failure(subject, cause, Outcome.WARNING)
-        yield None, [CheckResult(unseen.outcome, subject, f"{unseen.found}. Stored positions are not looked at", unseen.remedy)]
+        yield (
+            None,
+            [
+                CheckResult(
+                    unseen.outcome,
+                    subject,
+                    f"{unseen.found}. Stored positions are not looked at",
+                    unseen.remedy,
+                )
+            ],
+        )
         return
     try:
         if chroot:

@@ -21,8 +21,22 @@ from cdcbus.producer.run import start_position
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.tasks.preflight.privileges import describe_grants
-from cdcbus.tasks.preflight.result import ANSWER_SECONDS, CONNECT_SECONDS, CheckResult, has_failed, ok, probe, warning
-from cdcbus.tasks.preflight.server import SETTINGS, describe_heartbeats, describe_replicas, describe_settings, is_full
+from cdcbus.tasks.preflight.result import (
+    ANSWER_SECONDS,
+    CONNECT_SECONDS,
+    CheckResult,
+    has_failed,
+    ok,
+    probe,
+    warning,
+)
+from cdcbus.tasks.preflight.server import (
+    SETTINGS,
+    describe_heartbeats,
+    describe_replicas,
+    describe_settings,
+    is_full,
+)
 from cdcbus.tasks.preflight.source_tables import check_tables
 
 if TYPE_CHECKING:
@@ -38,7 +52,8 @@ def check_fetch(task: FetchTask, store: PositionStore) -> list[CheckResult]:
 
 
 def check_source(task: FetchTask, store: PositionStore) -> list[CheckResult]:
-    """What the source has. Each probe has a connection of its own; where none can be had the login alone is told."""
+    """What the source has. Each probe has a connection of its own; where none can be had the
+    login alone is told."""
     seen: list[CheckResult] = []
     usable: list[FetchTask] = []
     for address in task.source.addresses:
@@ -50,7 +65,11 @@ def check_source(task: FetchTask, store: PositionStore) -> list[CheckResult]:
         return seen
     task = usable[0]
     seen += _look(
-        task, "source settings", lambda connection: describe_settings(servers.global_variables(connection, SETTINGS), task.source)
+        task,
+        "source settings",
+        lambda connection: describe_settings(
+            servers.global_variables(connection, SETTINGS), task.source
+        ),
     )
     seen += _look(task, "source grants", _grants)
     seen += _look(task, "source server ids", lambda connection: describe_replicas(task, connection))
@@ -61,7 +80,10 @@ def check_source(task: FetchTask, store: PositionStore) -> list[CheckResult]:
 
 def _look(task: FetchTask, subject: str, look: Look) -> list[CheckResult]:
     def connected() -> Iterator[CheckResult]:
-        with closing(servers.connect(task.source, ANSWER_SECONDS)) as connection, servers.reported(task.source):
+        with (
+            closing(servers.connect(task.source, ANSWER_SECONDS)) as connection,
+            servers.reported(task.source),
+        ):
             yield from look(connection)
 
     return probe(subject, connected)
@@ -71,24 +93,40 @@ def _login(task: FetchTask, connection: Connection) -> Iterator[CheckResult]:
     host, port = task.source.addresses[0]
     ((version,),) = servers.query(connection, "SELECT VERSION()")
     ((_, cipher),) = servers.query(connection, "SHOW SESSION STATUS LIKE 'Ssl_cipher'")
-    yield ok(f"source {host}:{port}", f"{version}, user {task.source.user} can log in, {f'TLS with {cipher}' if cipher else 'without TLS'}")
+    yield ok(
+        f"source {host}:{port}",
+        f"{version}, user {task.source.user} can log in, "
+        f"{f'TLS with {cipher}' if cipher else 'without TLS'}",
+    )
 
 
 def _grants(connection: Connection) -> Iterator[CheckResult]:
-    return describe_grants(servers.grants(connection), is_full(servers.global_variables(connection, SETTINGS)))
+    return describe_grants(
+        servers.grants(connection), is_full(servers.global_variables(connection, SETTINGS))
+    )
 
 
 def _start(task: FetchTask, store: PositionStore) -> Iterator[CheckResult]:
     with BinlogSource(task) as source:
         position, is_stored = start_position(task, store, source)
-    with closing(servers.connect(task.source, ANSWER_SECONDS)) as connection, servers.reported(task.source):
+    with (
+        closing(servers.connect(task.source, ANSWER_SECONDS)) as connection,
+        servers.reported(task.source),
+    ):
         files = servers.binlog_files(connection)
     behind = describe_behind(position, files)
     if is_stored:
         rule = f"the stored position {store.path}"
     else:
-        rule = "consumer.source.onPositionLost, as the stored position is lost" if store.load() else "consumer.offset, as nothing is stored"
-    yield ok("start", f"at {position} by {rule}; {behind} behind the end of the binlog, which still holds it")
+        rule = (
+            "consumer.source.onPositionLost, as the stored position is lost"
+            if store.load()
+            else "consumer.offset, as nothing is stored"
+        )
+    yield ok(
+        "start",
+        f"at {position} by {rule}; {behind} behind the end of the binlog, which still holds it",
+    )
 
 
 def describe_behind(position: BinlogPosition, files: list[tuple[str, int]]) -> str:
@@ -99,21 +137,29 @@ def describe_behind(position: BinlogPosition, files: list[tuple[str, int]]) -> s
 
 
 def bytes_behind(position: BinlogPosition, files: list[tuple[str, int]]) -> int:
-    """The bytes of binlog from a position to the end; `files` are the server's, oldest first, with the position's among them."""
+    """The bytes of binlog from a position to the end; `files` are the server's, oldest first,
+    with the position's among them."""
     names = [name for name, _ in files]
     return sum(size for _, size in files[names.index(position.file) :]) - position.pos
 
 
 def check_written_topics(config: PublishConfig) -> list[CheckResult]:
     """The topics that a task names to write to."""
-    return [seen for name in named_topics(config) for seen in probe(f"Kafka topic {name}", partial(_topic, config, name))]
+    return [
+        seen
+        for name in named_topics(config)
+        for seen in probe(f"Kafka topic {name}", partial(_topic, config, name))
+    ]
 
 
 def _topic(config: PublishConfig, topic: str) -> Iterator[CheckResult]:
     publisher = KafkaPublisher(config, make_converter(config.converter), Event())
     shape, new = publisher.shape(topic, ANSWER_SECONDS), config.new_topics
     if shape is None and new is not None:
-        made = f"not there; a start makes it, with {new.partitions} partitions and replication factor {new.replicas}"
+        made = (
+            f"not there; a start makes it, with {new.partitions} partitions and replication "
+            f"factor {new.replicas}"
+        )
         yield ok(f"Kafka topic {topic}", made)
     elif shape is not None:
         yield describe_topic(topic, shape)
@@ -122,7 +168,14 @@ def _topic(config: PublishConfig, topic: str) -> Iterator[CheckResult]:
 def describe_topic(topic: str, shape: TopicShape) -> CheckResult:
     """Partitions and replicas; a single replica is a fault only where there are more brokers."""
     subject = f"Kafka topic {topic}"
-    found = f"{shape.partitions} {'partition' if shape.partitions == 1 else 'partitions'}, replication factor {shape.replicas}"
+    found = (
+        f"{shape.partitions} {'partition' if shape.partitions == 1 else 'partitions'}, "
+        f"replication factor {shape.replicas}"
+    )
     if shape.replicas == 1 < shape.brokers:
-        return warning(subject, f"{found}: the loss of one broker loses rows", f"Raise it; there are {shape.brokers} brokers.")
+        return warning(
+            subject,
+            f"{found}: the loss of one broker loses rows",
+            f"Raise it; there are {shape.brokers} brokers.",
+        )
     return ok(subject, found)

@@ -1,4 +1,5 @@
-"""Looks at the topics that a consumer task writes to, and at what it has committed there. Changes nothing."""
+"""Looks at the topics that a consumer task writes to, and at what it has committed there.
+Changes nothing."""
 
 from __future__ import annotations
 
@@ -24,12 +25,18 @@ def check_forward(task: LoadTask, config: PublishConfig) -> tuple[list[CheckResu
 
     def look() -> Iterator[CheckResult]:
         there = replace(config, new_topics=None)
-        with closing(Forwarder(task, there, make_converter(task.converter), None, None, Event())) as forwarder:
+        with closing(
+            Forwarder(task, there, make_converter(task.converter), None, None, Event())
+        ) as forwarder:
             forwarder.check_circle(named_topics(config))
             with suppress(BusRejected):  # topics that a start makes
                 applied.extend(forwarder.committed_offsets())
         if config.transactional_id:
-            yield ok("transactions", f"{config.transactional_id}-TOPIC-PARTITION; offsets that are committed: {len(applied)}")
+            yield ok(
+                "transactions",
+                f"{config.transactional_id}-TOPIC-PARTITION; offsets that are committed: "
+                f"{len(applied)}",
+            )
 
     seen = check_written_topics(config)
     if not has_failed(seen):

@@ -1,4 +1,5 @@
-"""Looks at what a consumer task needs: topics, target tables, and where it would start. Changes nothing."""
+"""Looks at what a consumer task needs: topics, target tables, and where it would start. Changes
+nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +22,17 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Replay
 from cdcbus.tasks.preflight.forward import check_forward
 from cdcbus.tasks.preflight.records import Sample, check_records
-from cdcbus.tasks.preflight.result import ANSWER_SECONDS, CONNECT_SECONDS, CheckResult, error, has_failed, ok, overheard, probe, warning
+from cdcbus.tasks.preflight.result import (
+    ANSWER_SECONDS,
+    CONNECT_SECONDS,
+    CheckResult,
+    error,
+    has_failed,
+    ok,
+    overheard,
+    probe,
+    warning,
+)
 from cdcbus.tasks.preflight.target_columns import describe_columns
 
 
@@ -40,12 +51,15 @@ def check_load(task: LoadTask, stores: Mapping[str, PositionStore]) -> list[Chec
     return topics + records + target + check_target_tables(task, target, samples) + start
 
 
-def _records(task: LoadTask, topic: str, starts: Mapping[Lane, int], samples: dict[TableId, Sample]) -> Iterator[CheckResult]:
+def _records(
+    task: LoadTask, topic: str, starts: Mapping[Lane, int], samples: dict[TableId, Sample]
+) -> Iterator[CheckResult]:
     return check_records(task, topic, make_converter(task.converter), starts, samples)
 
 
 def check_topics(task: LoadTask) -> list[CheckResult]:
-    """Whether the topics and the chosen partitions are there; one topic's fault hides no other's."""
+    """Whether the topics and the chosen partitions are there; one topic's fault hides no
+    other's."""
     seen: list[CheckResult] = []
     for topic in task.source.topics:
         seen += probe(f"Kafka topic {topic}", partial(_topic, task, topic))
@@ -56,9 +70,16 @@ def _topic(task: LoadTask, topic: str) -> Iterator[CheckResult]:
     with TopicLogs(task, ANSWER_SECONDS) as logs:
         partitions = logs.partitions(topic)
         read = [str(partition) for _, partition in lanes_of(task, logs, topic)]
-        only = f"only partition {read[0]} is read" if len(read) == 1 else f"only partitions {', '.join(read)} are read"
+        only = (
+            f"only partition {read[0]} is read"
+            if len(read) == 1
+            else f"only partitions {', '.join(read)} are read"
+        )
         lanes = only if task.source.partitions else "all are read"
-        yield ok(f"Kafka topic {topic}", f"{len(partitions)} {'partition' if len(partitions) == 1 else 'partitions'}, {lanes}")
+        yield ok(
+            f"Kafka topic {topic}",
+            f"{len(partitions)} {'partition' if len(partitions) == 1 else 'partitions'}, {lanes}",
+        )
 
 
 def check_target(task: LoadTask) -> tuple[list[CheckResult], OffsetTable]:
@@ -81,7 +102,10 @@ def _loader(task: LoadTask) -> Loader:
     """One that gives up soon, and opens no more connections than it needs."""
     assert isinstance(task.target, JdbcTarget)
     wait_seconds = min(task.target.max_wait_seconds, CONNECT_SECONDS)
-    return make_loader(task.loader, replace(task.target, max_wait_seconds=wait_seconds, connect_retries=0, min_connections=0))
+    return make_loader(
+        task.loader,
+        replace(task.target, max_wait_seconds=wait_seconds, connect_retries=0, min_connections=0),
+    )
 
 
 def describe_offset_table(table: OffsetTable) -> CheckResult:
@@ -93,24 +117,38 @@ def describe_offset_table(table: OffsetTable) -> CheckResult:
         return ok(subject, "not there yet; a start makes it")
     return warning(
         subject,
-        "not there, and the user cannot be seen to have the right to make it: after a kill, batches may be applied twice, as upserts",
+        "not there, and the user cannot be seen to have the right to make it: after a kill, "
+        "batches may be applied twice, as upserts",
         "Name a database in the address, and grant CREATE there.",
     )
 
 
-def check_target_tables(task: LoadTask, target: list[CheckResult], samples: Mapping[TableId, Sample]) -> list[CheckResult]:
-    """The tables that the task file includes and those of the newest records. Looked at only where the login succeeds."""
+def check_target_tables(
+    task: LoadTask, target: list[CheckResult], samples: Mapping[TableId, Sample]
+) -> list[CheckResult]:
+    """The tables that the task file includes and those of the newest records. Looked at only
+    where the login succeeds."""
     if has_failed(target) or isinstance(task.target, PublishConfig):
         return []
-    sources = {name: TableId(*name.split(".", 1)) for name in task.includes} | {str(table).upper(): table for table in samples}
+    sources = {name: TableId(*name.split(".", 1)) for name in task.includes} | {
+        str(table).upper(): table for table in samples
+    }
     if not sources:
-        return [ok("target tables", "neither consumer.includes nor a record names one, so none is looked at")]
+        return [
+            ok(
+                "target tables",
+                "neither consumer.includes nor a record names one, so none is looked at",
+            )
+        ]
     mapper = Mapper(task.rules)
     seen: list[CheckResult] = []
     with closing(_loader(task)) as loader:
         for _, source in sorted(sources.items()):
             for route in mapper.routes(source):
-                seen += probe(f"target table {route.target}", partial(_table, route, samples.get(source), loader))
+                seen += probe(
+                    f"target table {route.target}",
+                    partial(_table, route, samples.get(source), loader),
+                )
     return seen
 
 
@@ -118,7 +156,11 @@ def _table(route: Route, sample: Sample | None, loader: Loader) -> list[CheckRes
     table = loader.table(route.target)
     if table is None:
         remedy = "Create it, or map it with mapper[i].schema and mapper[i].table."
-        return [error(f"target table {route.target}", f"missing; rows of {route.source} go there", remedy)]
+        return [
+            error(
+                f"target table {route.target}", f"missing; rows of {route.source} go there", remedy
+            )
+        ]
     return [*describe_table(str(route.source), table), *describe_columns(route, sample, table)]
 
 
@@ -127,18 +169,37 @@ def describe_table(source: str, table: TargetTable) -> list[CheckResult]:
     subject = f"target table {table.id}"
     if table.unsafe:
         return [error(subject, table.unsafe, "Until then the task does not write to it.")]
-    remarks = [warning(subject, remark, "Check that this is meant for the rows that the task writes.") for remark in table.remarks]
+    remarks = [
+        warning(subject, remark, "Check that this is meant for the rows that the task writes.")
+        for remark in table.remarks
+    ]
     if not table.key:
-        found = f"no key; a row of {source} that goes is looked for by all its columns, which takes long in a large table"
-        return [warning(subject, found, "Give it a primary key, or a unique key without nullable columns."), *remarks]
+        found = (
+            f"no key; a row of {source} that goes is looked for by all its columns, which "
+            "takes long in a large table"
+        )
+        return [
+            warning(
+                subject, found, "Give it a primary key, or a unique key without nullable columns."
+            ),
+            *remarks,
+        ]
     found = f"for {source}: {len(table.columns)} columns, key {', '.join(table.key)}"
     if table.unique_keys:
-        keys = ", ".join(f"({', '.join(key) or 'an expression, a prefix or a condition'})" for key in table.unique_keys)
-        found += f"; further unique keys: {keys}; rows that exchange such a value wait for each other where they are in several partitions"
+        keys = ", ".join(
+            f"({', '.join(key) or 'an expression, a prefix or a condition'})"
+            for key in table.unique_keys
+        )
+        found += (
+            f"; further unique keys: {keys}; rows that exchange such a value wait for each "
+            "other where they are in several partitions"
+        )
     return [ok(subject, found), *remarks]
 
 
-def _start(task: LoadTask, stores: Mapping[str, PositionStore], table: OffsetTable, found: dict[Lane, int]) -> Sequence[CheckResult]:
+def _start(
+    task: LoadTask, stores: Mapping[str, PositionStore], table: OffsetTable, found: dict[Lane, int]
+) -> Sequence[CheckResult]:
     """`found` takes the offsets that a start would begin at."""
     with TopicLogs(task, ANSWER_SECONDS) as logs, overheard(start_offsets.__name__) as heard:
         begin = starting_offsets(task, logs, stores, table.applied, topic_ids(task.source))
@@ -146,11 +207,20 @@ def _start(task: LoadTask, stores: Mapping[str, PositionStore], table: OffsetTab
         starts = begin.offsets
         found |= starts
         stored = {topic for topic, store in stores.items() if store.load() is not None}
-        seen = [warning("start", sentence, "Check that this is what you want before the start.") for sentence in heard]
+        seen = [
+            warning("start", sentence, "Check that this is what you want before the start.")
+            for sentence in heard
+        ]
         for lane, offset in sorted(starts.items()):
             first, end = logs.bounds(lane)
             last = min(end, task.start.last + 1) if isinstance(task.start, Replay) else end
-            rule = "the stored position" if lane[0] in stored else "the start rule, as nothing is stored"
+            rule = (
+                "the stored position"
+                if lane[0] in stored
+                else "the start rule, as nothing is stored"
+            )
             behind = f"{max(0, last - offset):,} records behind (held: {first} to {end})"
-            seen.append(ok(f"start {lane[0]}[{lane[1]}]", f"at offset {offset} by {rule}, {behind}"))
+            seen.append(
+                ok(f"start {lane[0]}[{lane[1]}]", f"at offset {offset} by {rule}, {behind}")
+            )
     return seen

@@ -24,17 +24,30 @@ ANSWER_SECONDS = 10.0
 
 
 def check_source(source: NamedSource, environ: Mapping[str, str]) -> None:
-    """Connects as a task would, and disconnects. Raises a CdcError that says what is wrong, without secrets."""
+    """Connects as a task would, and disconnects. Raises a CdcError that says what is wrong,
+    without secrets."""
     if not source.kind:
-        raise ConfigError(f"source {source.name} leads nowhere: expected url (JDBC), address (CANAL) or servers (Kafka) in {source.where}")
+        raise ConfigError(
+            f"source {source.name} leads nowhere: expected url (JDBC), address (CANAL) or servers "
+            f"(Kafka) in {source.where}"
+        )
     diagnostics = Diagnostics()
-    settings = _settings(source, CONSUMER if source.kind == "CANAL" else LOADER, environ, diagnostics)
-    {"JDBC": _check_jdbc, "CANAL": _check_canal, "KAFKA": _check_kafka}[source.kind](source, settings, diagnostics)
+    settings = _settings(
+        source, CONSUMER if source.kind == "CANAL" else LOADER, environ, diagnostics
+    )
+    {"JDBC": _check_jdbc, "CANAL": _check_canal, "KAFKA": _check_kafka}[source.kind](
+        source, settings, diagnostics
+    )
 
 
-def _settings(source: NamedSource, prefix: str, environ: Mapping[str, str], diagnostics: Diagnostics) -> Settings:
+def _settings(
+    source: NamedSource, prefix: str, environ: Mapping[str, str], diagnostics: Diagnostics
+) -> Settings:
     entries = [replace(entry, key=prefix + key) for key, entry in source.entries.items()]
-    return Settings({entry.key: filled(entry, environ, diagnostics, Severity.ERROR) for entry in entries}, diagnostics)
+    return Settings(
+        {entry.key: filled(entry, environ, diagnostics, Severity.ERROR) for entry in entries},
+        diagnostics,
+    )
 
 
 def _check_jdbc(source: NamedSource, settings: Settings, diagnostics: Diagnostics) -> None:
@@ -60,13 +73,18 @@ def _check_canal(source: NamedSource, settings: Settings, diagnostics: Diagnosti
 
 def _check_kafka(source: NamedSource, settings: Settings, diagnostics: Diagnostics) -> None:
     servers = settings.servers(f"{LOADER}servers")
-    options, refusals = kafka_options(settings, {}, f"{LOADER}kafka.").of(Client.LOOK_UP), Refusals()
+    options, refusals = (
+        kafka_options(settings, {}, f"{LOADER}kafka.").of(Client.LOOK_UP),
+        Refusals(),
+    )
     _refuse_errors(source, diagnostics)
     own: dict[str, Any] = {"bootstrap.servers": servers, "log_level": 0, "error_cb": refusals}
     try:
         client = AdminClient({**options, **own})
     except KafkaException as error:
-        raise ConfigError(f"source {source.name}: settings of the Kafka client: {error.args[0].str()}") from error
+        raise ConfigError(
+            f"source {source.name}: settings of the Kafka client: {error.args[0].str()}"
+        ) from error
     try:
         client.list_topics(timeout=ANSWER_SECONDS)
     except KafkaException as error:

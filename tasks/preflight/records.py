@@ -26,7 +26,8 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True)
 class Sample:
-    """A source table as the newest records have it: columns by name, those of the newest one's key, and whether a row was inserted."""
+    """A source table as the newest records have it: columns by name, those of the newest one's
+    key, and whether a row was inserted."""
 
     columns: dict[str, Seen] = field(default_factory=dict)
     key: tuple[str, ...] = ()
@@ -35,18 +36,29 @@ class Sample:
     def add(self, change: RowChange, record: str, is_ahead: bool) -> None:
         """A column counts where a row has it: a record may describe more columns than it sends."""
         self.columns |= {
-            column.name: Seen(column, record, is_ahead or (column.name in self.columns and self.columns[column.name].is_ahead))
+            column.name: Seen(
+                column,
+                record,
+                is_ahead or (column.name in self.columns and self.columns[column.name].is_ahead),
+            )
             for column in change.table.columns
-            if any(column.name in image for image in (change.before, change.after) if image is not None)
+            if any(
+                column.name in image for image in (change.before, change.after) if image is not None
+            )
         }
         self.key = change.table.key
         self.has_insert |= change.op is Op.INSERT
 
 
 def check_records(
-    task: LoadTask, topic: str, converter: Converter, starts: Mapping[Lane, int], samples: dict[TableId, Sample]
+    task: LoadTask,
+    topic: str,
+    converter: Converter,
+    starts: Mapping[Lane, int],
+    samples: dict[TableId, Sample],
 ) -> Iterator[CheckResult]:
-    """Reads the newest records of a topic into `samples`. `starts`: where the task would begin; a lane without one counts as unread."""
+    """Reads the newest records of a topic into `samples`. `starts`: where the task would begin;
+    a lane without one counts as unread."""
     subject, count, unreadable = f"records of {topic}", 0, False
     with TopicLogs(task, ANSWER_SECONDS) as logs:
         lanes = lanes_of(task, logs, topic)
@@ -70,9 +82,14 @@ def check_records(
         yield ok(subject, f"the newest {count} can be read" if count else "none yet")
 
 
-def describe_unreadable(subject: str, record: str, is_ahead: bool, cause: ConversionError) -> CheckResult:
+def describe_unreadable(
+    subject: str, record: str, is_ahead: bool, cause: ConversionError
+) -> CheckResult:
     """A record that the task has left behind stops it no more."""
-    found, remedy = f"record {record}: {cause}", "Check that consumer.converter names the form of the topic's records."
+    found, remedy = (
+        f"record {record}: {cause}",
+        "Check that consumer.converter names the form of the topic's records.",
+    )
     if is_ahead:
         return error(subject, found, remedy)
     return warning(subject, f"{found}; it is before the start", remedy)

@@ -1,4 +1,5 @@
-"""What a look at the systems of a task shows: results, and probes that make them without hiding each other."""
+"""What a look at the systems of a task shows: results, and probes that make them without hiding
+each other."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ UNREACHED = "Check that it runs, that its address is right, and that it can be r
 
 
 class Outcome(StrEnum):
-    """ERROR: a start would fail, or the task would stop. WARNING: it runs, but look at this first."""
+    """ERROR: a start would fail, or the task would stop. WARNING: it runs, but look at this
+    first."""
 
     OK = "ok"
     WARNING = "warning"
@@ -49,22 +51,30 @@ def error(subject: str, found: str, remedy: str) -> CheckResult:
 
 
 def failure(subject: str, cause: BaseException, outcome: Outcome = Outcome.ERROR) -> CheckResult:
-    """An error as an result: its sentence, and the policy's advice. The text of an error that is not ours may hold anything, so only
-    its kind is told."""
-    found = str(cause) if isinstance(cause, CdcError) else f"cannot be looked at: unexpected {type(cause).__name__}"
+    """An error as an result: its sentence, and the policy's advice. The text of an error that is
+    not ours may hold anything, so only its kind is told."""
+    found = (
+        str(cause)
+        if isinstance(cause, CdcError)
+        else f"cannot be looked at: unexpected {type(cause).__name__}"
+    )
     return _result(outcome, subject, found, _cure(cause))
 
 
 def _cure(cause: BaseException) -> str:
-    """The policy's advice is for a task that runs: what it would wait for is to be looked into before a start."""
+    """The policy's advice is for a task that runs: what it would wait for is to be looked into
+    before a start."""
     if isinstance(cause, ConfigError):
         return "Correct the task file."
     policy = policy_of(cause)
     return UNREACHED if policy.action is Action.RETRY else policy.advice
 
 
-def probe(subject: str, look: Callable[[], Iterable[CheckResult]], seconds: float = PROBE_SECONDS) -> list[CheckResult]:
-    """What `look` shows; never raises: an error, or no end within `seconds`, is an result about `subject`."""
+def probe(
+    subject: str, look: Callable[[], Iterable[CheckResult]], seconds: float = PROBE_SECONDS
+) -> list[CheckResult]:
+    """What `look` shows; never raises: an error, or no end within `seconds`, is an result about
+    `subject`."""
     seen: list[CheckResult] = []
     ended: list[CheckResult] = []  # why the look ended early
 

@@ -37,9 +37,18 @@ def describe_settings(settings: Mapping[str, str], config: SourceConfig) -> Iter
             yield ok(name, value)
         elif name not in required:
             remedy = "Nothing to do, as consumer.source.rowImage=any."
-            yield warning(name, f"{value}: rows are sent without columns that did not change or had no value of their own", remedy)
+            yield warning(
+                name,
+                f"{value}: rows are sent without columns that did not change or had no value of "
+                "their own",
+                remedy,
+            )
         else:
-            yield error(name, f"{value}, must be {wanted}", f"Set {name}={wanted} in the server's [mysqld] section.")
+            yield error(
+                name,
+                f"{value}, must be {wanted}",
+                f"Set {name}={wanted} in the server's [mysqld] section.",
+            )
     yield _metadata(settings)
     yield _gtid(settings)
     yield _retention(settings)
@@ -50,13 +59,21 @@ def _metadata(settings: Mapping[str, str]) -> CheckResult:
     value = settings.get(name) or "not there"
     if is_full(settings):
         return ok(name, value)
-    found = f"{value}: columns come from a schema history that follows DDL, and a table whose DDL it cannot follow stops the task"
+    found = (
+        f"{value}: columns come from a schema history that follows DDL, and a table whose DDL "
+        "it cannot follow stops the task"
+    )
     return warning(name, found, f"SET GLOBAL {name} = FULL, and in the server's [mysqld] section.")
 
 
 def _gtid(settings: Mapping[str, str]) -> CheckResult:
     mode = settings.get("gtid_mode")
-    return ok("GTID mode", mode if mode is not None else f"MariaDB: always on, strict mode {settings.get('gtid_strict_mode', 'unknown')}")
+    return ok(
+        "GTID mode",
+        mode
+        if mode is not None
+        else f"MariaDB: always on, strict mode {settings.get('gtid_strict_mode', 'unknown')}",
+    )
 
 
 def _retention(settings: Mapping[str, str]) -> CheckResult:
@@ -66,7 +83,11 @@ def _retention(settings: Mapping[str, str]) -> CheckResult:
         return ok(subject, "files are kept until somebody removes them")
     hours = f"files are kept for {seconds / 3600:.1f} hours"
     if seconds < DAY_SECONDS:
-        return warning(subject, f"{hours}: a task that stands still for longer loses its position", f"SET GLOBAL {RETENTION[0]} = 604800")
+        return warning(
+            subject,
+            f"{hours}: a task that stands still for longer loses its position",
+            f"SET GLOBAL {RETENTION[0]} = 604800",
+        )
     return ok(subject, hours)
 
 
@@ -83,17 +104,34 @@ def describe_replicas(task: FetchTask, connection: Connection) -> Iterator[Check
     remedy = "Give the task a consumer.source.slaveId of its own."
     ((theirs,),) = servers.query(connection, "SELECT @@global.server_id")
     if ours == theirs:
-        yield warning(subject, "the source itself has this id: rows come all the same, but an id is to name one server only", remedy)
+        yield warning(
+            subject,
+            "the source itself has this id: rows come all the same, but an id is to name one "
+            "server only",
+            remedy,
+        )
         return
     try:
         others = servers.replica_ids(connection)
     except pymysql.err.OperationalError as refusal:
-        yield ok(subject, f"the source is {theirs}; its replicas are not for this user to see ({refusal.args[0]})")
+        yield ok(
+            subject,
+            f"the source is {theirs}; its replicas are not for this user to see "
+            f"({refusal.args[0]})",
+        )
         return
     if ours in others:
-        yield error(subject, "another replica of the source has this id: the two would end each other", remedy)
+        yield error(
+            subject,
+            "another replica of the source has this id: the two would end each other",
+            remedy,
+        )
     else:
-        yield ok(subject, f"the source is {theirs}, its registered replicas: {', '.join(map(str, sorted(others))) or 'none'}")
+        yield ok(
+            subject,
+            f"the source is {theirs}, its registered replicas: "
+            f"{', '.join(map(str, sorted(others))) or 'none'}",
+        )
 
 
 def describe_heartbeats(task: FetchTask, connection: Connection) -> Iterator[CheckResult]:
@@ -105,6 +143,15 @@ def describe_heartbeats(task: FetchTask, connection: Connection) -> Iterator[Che
     try:
         is_there = heartbeat.probe(task, config, connection)
     except pymysql.Error as refusal:
-        yield warning(subject, f"the source does not take them ({' '.join(map(str, refusal.args))})", heartbeat.needed(config.table))
+        yield warning(
+            subject,
+            f"the source does not take them ({' '.join(map(str, refusal.args))})",
+            heartbeat.needed(config.table),
+        )
         return
-    yield ok(subject, f"one every {config.interval_seconds:g} s" if is_there else "the table is not there yet; a start makes it")
+    yield ok(
+        subject,
+        f"one every {config.interval_seconds:g} s"
+        if is_there
+        else "the table is not there yet; a start makes it",
+    )

@@ -1,4 +1,5 @@
-"""Which tables of the source a fetch task would read, and whether they have the columns that it needs."""
+"""Which tables of the source a fetch task would read, and whether they have the columns that it
+needs."""
 
 from __future__ import annotations
 
@@ -24,50 +25,84 @@ FILTER = "source tables"
 
 def check_tables(task: FetchTask, connection: Connection) -> list[CheckResult]:
     """What the task's filter lets in, and the columns that its partition keys name."""
-    query = "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' AND table_schema NOT IN %s"
+    query = (
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = "
+        "'BASE TABLE' AND table_schema NOT IN %s"
+    )
     accepts = TableFilter(task.tables).accepts
-    read = [each for row in servers.query(connection, query, (SYSTEM,)) if accepts(each := TableId(*row))]
+    read = [
+        each
+        for row in servers.query(connection, query, (SYSTEM,))
+        if accepts(each := TableId(*row))
+    ]
     seen = list(describe_filter(task, read, _keyed(connection, {table.schema for table in read})))
     by_name = {str(table).upper(): table for table in read}
     for name in sorted(task.publish.partition_keys):
         table = by_name.get(name)
-        columns, key = (_columns(connection, table), _primary_key(connection, table)) if table else ([], [])
+        columns, key = (
+            (_columns(connection, table), _primary_key(connection, table)) if table else ([], [])
+        )
         seen.append(describe_partition_key(name, table, columns, task.publish, key))
     return seen
 
 
-def describe_filter(task: FetchTask, read: list[TableId], keyed: set[TableId]) -> Iterator[CheckResult]:
+def describe_filter(
+    task: FetchTask, read: list[TableId], keyed: set[TableId]
+) -> Iterator[CheckResult]:
     """`read`: the tables that the filter lets in. `keyed`: those that have a key."""
     if not read:
         found = "none that this user can see matches consumer.source.filter, includes and excludes"
-        yield warning(FILTER, found, "Correct them, or GRANT SELECT on the tables; tables that are made later are read as well.")
+        yield warning(
+            FILTER,
+            found,
+            "Correct them, or GRANT SELECT on the tables; tables that are made later are read as "
+            "well.",
+        )
     else:
         yield ok(FILTER, f"{len(read)} read: {_listed(read)}")
     names = {str(table).upper() for table in read}
     if absent := sorted(task.tables.includes - names):
-        yield warning(FILTER, f"in consumer.includes, but not there or filtered out: {', '.join(absent)}", "Correct the names.")
+        yield warning(
+            FILTER,
+            f"in consumer.includes, but not there or filtered out: {', '.join(absent)}",
+            "Correct the names.",
+        )
     if bare := [table for table in read if table not in keyed]:
-        found = f"without primary key: {_listed(bare)}; their records have no key, and targets cannot merge them"
-        yield warning(FILTER, found, "Give them a primary key, or leave them out by consumer.excludes.")
+        found = (
+            f"without primary key: {_listed(bare)}; their records have no key, and targets "
+            "cannot merge them"
+        )
+        yield warning(
+            FILTER, found, "Give them a primary key, or leave them out by consumer.excludes."
+        )
 
 
 def describe_partition_key(
-    name: str, table: TableId | None, columns: list[str], config: PublishConfig, primary_key: Sequence[str] = ()
+    name: str,
+    table: TableId | None,
+    columns: list[str],
+    config: PublishConfig,
+    primary_key: Sequence[str] = (),
 ) -> CheckResult:
-    """Whether the columns of one `partitionKey` line are there, and in the primary key: else a row may change its partition."""
+    """Whether the columns of one `partitionKey` line are there, and in the primary key: else a
+    row may change its partition."""
     subject = f"partitionKey {name}"
     if table is None:
-        return warning(subject, "the task reads no such table", "Correct the name, or remove the line.")
+        return warning(
+            subject, "the task reads no such table", "Correct the name, or remove the line."
+        )
     try:
         names = key_columns(Table(table, tuple(map(Column, columns)), ()), config)
     except ConfigError as cause:
         return error(subject, str(cause), "Correct the column's name in the task file.")
     if outside := [column for column in names if primary_key and column not in primary_key]:
         found = (
-            f"columns {', '.join(names)}, of which {', '.join(outside)} not in the primary key: changes of one row may be in two partitions"
+            f"columns {', '.join(names)}, of which {', '.join(outside)} not in the primary "
+            "key: changes of one row may be in two partitions"
         )
         remedy = (
-            "Readers other than cdcbus may apply them in the wrong order; consumer tasks of cdcbus keep a version of each row beside the "
+            "Readers other than cdcbus may apply them in the wrong order; consumer tasks of "
+            "cdcbus keep a version of each row beside the "
             "target table, which takes time: take columns of the primary key if you can."
         )
         return warning(subject, found, remedy)
@@ -75,12 +110,14 @@ def describe_partition_key(
 
 
 def _keyed(connection: Connection, schemas: Iterable[str]) -> set[TableId]:
-    """The tables with a primary key, or a unique key whose columns are whole and never NULL: what the binlog takes for it."""
+    """The tables with a primary key, or a unique key whose columns are whole and never NULL:
+    what the binlog takes for it."""
     wanted = tuple(schemas)
     if not wanted:
         return set()
     query = (
-        "SELECT table_schema, table_name, index_name, MAX(nullable = 'YES' OR sub_part IS NOT NULL) FROM information_schema.statistics"
+        "SELECT table_schema, table_name, index_name, MAX(nullable = 'YES' OR sub_part IS NOT "
+        "NULL) FROM information_schema.statistics"
         " WHERE non_unique = 0 AND table_schema IN %s GROUP BY table_schema, table_name, index_name"
     )
     return {
@@ -91,14 +128,18 @@ def _keyed(connection: Connection, schemas: Iterable[str]) -> set[TableId]:
 
 
 def _columns(connection: Connection, table: TableId) -> list[str]:
-    query = "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position"
+    query = (
+        "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND "
+        "table_name = %s ORDER BY ordinal_position"
+    )
     return [name for (name,) in servers.query(connection, query, table)]
 
 
 def _primary_key(connection: Connection, table: TableId) -> list[str]:
     query = (
         "SELECT column_name FROM information_schema.statistics"
-        " WHERE table_schema = %s AND table_name = %s AND index_name = 'PRIMARY' ORDER BY seq_in_index"
+        " WHERE table_schema = %s AND table_name = %s AND index_name = 'PRIMARY' ORDER BY "
+        "seq_in_index"
     )
     return [name for (name,) in servers.query(connection, query, table)]
 

@@ -13,15 +13,17 @@ MEASUREMENTS = 20_000
 
 
 class Delays:
-    """Measurements of the last WINDOW_SECONDS, each for so many rows. May be added to on one thread and asked on another.
+    """Measurements of the last WINDOW_SECONDS, each for so many rows. May be added to on one thread
+    and asked on another.
 
-    Start and end may be told by two clocks. What seems to have taken less than nothing shows that they differ, by that much at least: it is
-    taken out of all measurements.
+    Start and end may be told by two clocks. What seems to have taken less than nothing shows that
+    they differ, by that much at least: it is taken out of all measurements.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._seen: deque[tuple[float, float, float]] = deque(maxlen=MEASUREMENTS)  # when, seconds, rows
+        # when, seconds, rows
+        self._seen: deque[tuple[float, float, float]] = deque(maxlen=MEASUREMENTS)
 
     def add(self, seconds: float, rows: float) -> None:
         """So many rows took so long."""
@@ -31,14 +33,20 @@ class Delays:
             self._seen.popleft()
 
     def percentiles(self, skew_seconds: float | None = None) -> Percentiles | None:
-        """None where nothing was measured. `skew_seconds`: by how much the first clock is ahead, where that is known."""
+        """None where nothing was measured. `skew_seconds`: by how much the first clock is ahead,
+        where that is known."""
         seen = self._recent()
         skew = self.skew_seconds if skew_seconds is None else skew_seconds
-        return percentiles((max(0.0, seconds + skew), rows) for _, seconds, rows in seen) if seen else None
+        return (
+            percentiles((max(0.0, seconds + skew), rows) for _, seconds, rows in seen)
+            if seen
+            else None
+        )
 
     @property
     def skew_seconds(self) -> float:
-        """By how much the first clock is ahead of the second, as far as can be seen; 0 where it cannot."""
+        """By how much the first clock is ahead of the second, as far as can be seen; 0 where it
+        cannot."""
         return max((-seconds for _, seconds, _ in self._recent() if seconds < 0), default=0.0)
 
     def _recent(self) -> list[tuple[float, float, float]]:
@@ -47,7 +55,8 @@ class Delays:
 
 
 def percentiles(measured: Iterable[tuple[float, float]]) -> Percentiles:
-    """Of (seconds, rows), at least one: the least of the measured times that such a share of the rows did not exceed."""
+    """Of (seconds, rows), at least one: the least of the measured times that such a share of the
+    rows did not exceed."""
     ordered = sorted(measured)
     total = sum(rows for _, rows in ordered)
     return Percentiles(*(_at(ordered, percent * total) for percent in (50, 95, 99)))

@@ -1,4 +1,5 @@
-"""How far a running task is behind: asked of Kafka and of the source while it runs, on connections of its own."""
+"""How far a running task is behind: asked of Kafka and of the source while it runs, on
+connections of its own."""
 
 from __future__ import annotations
 
@@ -33,11 +34,12 @@ _ONE_RECORD = {"queued.min.messages": "1", "fetch.message.max.bytes": "65536"}
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """None: not known. `seconds`: since the oldest row that is not done was committed at the source, by the source's clock. `bytes`: of a
-    binlog. `last_row_ms`: when the newest row that is done was committed there, 0 before the first. `skew_seconds`: by how much the
-    source's clock is ahead of this machine's. `retention_seconds`: how long topics or binlog are kept. `kept_unread`: where so many bytes
-    are kept, how much of these is still to be read; 1: all, so that what is deleted next is not read yet. `kept_place`: the same in
-    words."""
+    """None: not known. `seconds`: since the oldest row that is not done was committed at the
+    source, by the source's clock. `bytes`: of a binlog. `last_row_ms`: when the newest row that
+    is done was committed there, 0 before the first. `skew_seconds`: by how much the source's
+    clock is ahead of this machine's. `retention_seconds`: how long topics or binlog are kept.
+    `kept_unread`: where so many bytes are kept, how much of these is still to be read; 1: all,
+    so that what is deleted next is not read yet. `kept_place`: the same in words."""
 
     records: int | None = None
     seconds: float | None = None
@@ -55,15 +57,22 @@ class Lag:
 
 
 def lag_meter(task: FetchTask | LoadTask) -> Callable[[Any], Lag]:
-    """What measures a task's lag, of its progress, at each call; keeps its connection. Never raises a CdcError."""
+    """What measures a task's lag, of its progress, at each call; keeps its connection. Never
+    raises a CdcError."""
     return _FetchLag(task) if isinstance(task, FetchTask) else _LoadLag(task)
 
 
 class _LoadLag:
-    """Records between what is applied and the end of the topics. Seconds by the first of them; at the end by the last heartbeat."""
+    """Records between what is applied and the end of the topics. Seconds by the first of them;
+    at the end by the last heartbeat."""
 
     def __init__(self, task: LoadTask) -> None:
-        self._task = replace(task, source=replace(task.source, look_up_options={**task.source.look_up_options, **_ONE_RECORD}))
+        self._task = replace(
+            task,
+            source=replace(
+                task.source, look_up_options={**task.source.look_up_options, **_ONE_RECORD}
+            ),
+        )
         self._converter = make_converter(task.converter)
         self._logs: TopicLogs | None = None
         self._retention = Retention()
@@ -76,17 +85,39 @@ class _LoadLag:
         with suppress(CdcError):
             self._logs = logs = self._logs or TopicLogs(self._task, ASK_SECONDS)
             bounds = {lane: logs.bounds(lane) for lane in offsets}
-            behind = {lane: records for lane, offset in offsets.items() if (records := bounds[lane][1] - offset) > 0}
-            seconds = self._seconds(logs, {lane: offsets[lane] for lane in behind}, last_row_ms) if behind else progress.lag_seconds or 0.0
+            behind = {
+                lane: records
+                for lane, offset in offsets.items()
+                if (records := bounds[lane][1] - offset) > 0
+            }
+            seconds = (
+                self._seconds(logs, {lane: offsets[lane] for lane in behind}, last_row_ms)
+                if behind
+                else progress.lag_seconds or 0.0
+            )
             retention = self._kept()
             unread, place = self._unread(retention.bytes, offsets, bounds)
-            return Lag(sum(behind.values()), seconds, last_row_ms, None, None, retention.seconds, unread, place)
+            return Lag(
+                sum(behind.values()),
+                seconds,
+                last_row_ms,
+                None,
+                None,
+                retention.seconds,
+                unread,
+                place,
+            )
         return Lag(last_row_ms=last_row_ms)
 
     def _seconds(self, logs: TopicLogs, offsets: dict[Lane, int], last_row_ms: int) -> float | None:
-        """By the first rows that are not applied; where these do not come in time, by the last one that is."""
+        """By the first rows that are not applied; where these do not come in time, by the last
+        one that is."""
         deadline = time.monotonic() + ASK_SECONDS
-        found = [record for lane, offset in offsets.items() if time.monotonic() < deadline and (record := logs.first(lane, offset))]
+        found = [
+            record
+            for lane, offset in offsets.items()
+            if time.monotonic() < deadline and (record := logs.first(lane, offset))
+        ]
         self._looked_at += len(found)
         self._looked_at_bytes += sum(len(value or b"") for _, value in found)
         oldest_ms = min((self._commit_ms(*record) for record in found), default=last_row_ms)
@@ -100,7 +131,10 @@ class _LoadLag:
         return kafka_ms
 
     def _unread(
-        self, kept_bytes: Mapping[str, int], offsets: Mapping[Lane, int], bounds: Mapping[Lane, tuple[int, int]]
+        self,
+        kept_bytes: Mapping[str, int],
+        offsets: Mapping[Lane, int],
+        bounds: Mapping[Lane, tuple[int, int]],
     ) -> tuple[float | None, str]:
         """Of the lane of which most is unread."""
         record_bytes = self._looked_at_bytes / self._looked_at if self._looked_at else 0.0
@@ -114,8 +148,10 @@ class _LoadLag:
         share, lane, offset = max(found)
         first, end = bounds[lane]
         return share, (
-            f"topic {lane[0]}, partition {lane[1]}: {end - offset:,} of the {end - first:,} records that are there are still to be read, "
-            f"the next one is {max(0, offset - first):,} after the first, and the topic keeps {kept_bytes[lane[0]]:,} bytes of a partition"
+            f"topic {lane[0]}, partition {lane[1]}: {end - offset:,} of the {end - first:,} "
+            "records that are there are still to be read, "
+            f"the next one is {max(0, offset - first):,} after the first, and the topic keeps "
+            f"{kept_bytes[lane[0]]:,} bytes of a partition"
         )
 
     def _kept(self) -> Retention:
@@ -128,17 +164,20 @@ class _LoadLag:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What topics keep. `seconds`: the shortest; None: for ever, or this user may not ask. `bytes`: of each partition, by topic; those that
-    keep any number are not among them."""
+    """What topics keep. `seconds`: the shortest; None: for ever, or this user may not ask.
+    `bytes`: of each partition, by topic; those that keep any number are not among them."""
 
     seconds: float | None = None
     bytes: Mapping[str, int] = field(default_factory=dict)
 
 
-def unread_share(offset: int, bounds: tuple[int, int], record_bytes: float, kept_bytes: int) -> float:
-    """How much is still to be read of what a partition keeps by bytes, 0 to 1. Kafka tells the size of a log to nobody but its own tools:
-    what is to be read is estimated by the mean size of records, which is too much where they are compressed, and is never more than its
-    part of the records that are there."""
+def unread_share(
+    offset: int, bounds: tuple[int, int], record_bytes: float, kept_bytes: int
+) -> float:
+    """How much is still to be read of what a partition keeps by bytes, 0 to 1. Kafka tells the
+    size of a log to nobody but its own tools: what is to be read is estimated by the mean size
+    of records, which is too much where they are compressed, and is never more than its part of
+    the records that are there."""
     first, end = bounds
     unread = max(0, end - offset)
     return min(1.0, unread / max(1, end - first), unread * record_bytes / kept_bytes)
@@ -146,22 +185,31 @@ def unread_share(offset: int, bounds: tuple[int, int], record_bytes: float, kept
 
 def topics_retention(task: LoadTask) -> Retention:
     """As the broker says, its own defaults included. Raises KafkaException, TimeoutError."""
-    options: dict[str, Any] = {**task.source.look_up_options, "bootstrap.servers": task.source.servers, "logger": LIBRARY_LOG}
+    options: dict[str, Any] = {
+        **task.source.look_up_options,
+        "bootstrap.servers": task.source.servers,
+        "logger": LIBRARY_LOG,
+    }
     admin = AdminClient(options)  # which must live until it has answered
     topics = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in task.source.topics]
     asked = admin.describe_configs(topics, request_timeout=ASK_SECONDS)
     configs = {resource.name: future.result(ASK_SECONDS) for resource, future in asked.items()}
-    deleted = {topic: config for topic, config in configs.items() if "delete" in config["cleanup.policy"].value}
+    deleted = {
+        topic: config
+        for topic, config in configs.items()
+        if "delete" in config["cleanup.policy"].value
+    }
     kept_ms = [int(config["retention.ms"].value) for config in deleted.values()]
     kept_bytes = {topic: int(config["retention.bytes"].value) for topic, config in deleted.items()}
     return Retention(
-        min((ms / 1000 for ms in kept_ms if ms > 0), default=None), {topic: most for topic, most in kept_bytes.items() if most > 0}
+        min((ms / 1000 for ms in kept_ms if ms > 0), default=None),
+        {topic: most for topic, most in kept_bytes.items() if most > 0},
     )
 
 
 class _FetchLag:
-    """Seconds since the last transaction that is in Kafka was committed, 0 at the end of the binlog. Records in a binlog cannot be
-    counted, its bytes can."""
+    """Seconds since the last transaction that is in Kafka was committed, 0 at the end of the
+    binlog. Records in a binlog cannot be counted, its bytes can."""
 
     def __init__(self, task: FetchTask) -> None:
         self._source = task.source
@@ -175,23 +223,51 @@ class _FetchLag:
         try:
             if self._connection is None:
                 self._connection = servers.connect(self._source, ASK_SECONDS)
-                self._variables = servers.global_variables(self._connection, (*_EXPIRY, _MOST_BYTES))
+                self._variables = servers.global_variables(
+                    self._connection, (*_EXPIRY, _MOST_BYTES)
+                )
             end = servers.latest_position(self._connection)
-            is_at_end = BinlogCoordinates(position.file, position.pos) >= BinlogCoordinates(end.file, end.pos)
+            is_at_end = BinlogCoordinates(position.file, position.pos) >= BinlogCoordinates(
+                end.file, end.pos
+            )
             files = [] if position.file == end.file else servers.binlog_files(self._connection)
             skew_seconds = self._skew_seconds()
         except (CdcError, pymysql.Error, OSError):
             self._connection = None
             return Lag(last_row_ms=position.timestamp_ms)
-        kept_seconds, kept_bytes = binlog_retention(self._variables), int(self._variables.get(_MOST_BYTES) or 0)
+        kept_seconds, kept_bytes = (
+            binlog_retention(self._variables),
+            int(self._variables.get(_MOST_BYTES) or 0),
+        )
         if is_at_end:
-            return Lag(None, 0.0, position.timestamp_ms, 0, skew_seconds, kept_seconds, *binlog_unread(0, kept_bytes))
+            return Lag(
+                None,
+                0.0,
+                position.timestamp_ms,
+                0,
+                skew_seconds,
+                kept_seconds,
+                *binlog_unread(0, kept_bytes),
+            )
         behind = bytes_between(files, (position.file, position.pos), (end.file, end.pos))
-        seconds = max(0.0, time.time() + skew_seconds - position.timestamp_ms / 1000) if position.timestamp_ms else None
-        return Lag(None, seconds, position.timestamp_ms, behind, skew_seconds, kept_seconds, *binlog_unread(behind, kept_bytes))
+        seconds = (
+            max(0.0, time.time() + skew_seconds - position.timestamp_ms / 1000)
+            if position.timestamp_ms
+            else None
+        )
+        return Lag(
+            None,
+            seconds,
+            position.timestamp_ms,
+            behind,
+            skew_seconds,
+            kept_seconds,
+            *binlog_unread(behind, kept_bytes),
+        )
 
     def _skew_seconds(self) -> float:
-        """The server's clock is asked for; its answer is of the middle between question and answer."""
+        """The server's clock is asked for; its answer is of the middle between question and
+        answer."""
         asked = time.time()
         theirs = servers.now_ms(self._connection) / 1000
         return theirs - (asked + time.time()) / 2
@@ -208,21 +284,30 @@ def binlog_retention(variables: dict[str, str]) -> float | None:
 
 
 def binlog_unread(behind_bytes: int | None, kept_bytes: int) -> tuple[float | None, str]:
-    """How much of what a server keeps of its binlog is still to be read, 0 to 1, and that in words; None where it keeps any number of
-    bytes, or that is not known."""
+    """How much of what a server keeps of its binlog is still to be read, 0 to 1, and that in
+    words; None where it keeps any number of bytes, or that is not known."""
     if not kept_bytes or behind_bytes is None:
         return None, ""
-    words = f"{behind_bytes:,} bytes of the binlog are still to be read, and the server keeps {kept_bytes:,} ({_MOST_BYTES})"
+    words = (
+        f"{behind_bytes:,} bytes of the binlog are still to be read, and the server keeps "
+        f"{kept_bytes:,} ({_MOST_BYTES})"
+    )
     return min(1.0, behind_bytes / kept_bytes), words
 
 
-def bytes_between(files: Sequence[tuple[str, int]], start: tuple[str, int], end: tuple[str, int]) -> int | None:
-    """Of the binlog from one place to another. `files`: (name, size), oldest first, needed where the places are in two; None where one of
-    these is not among them."""
+def bytes_between(
+    files: Sequence[tuple[str, int]], start: tuple[str, int], end: tuple[str, int]
+) -> int | None:
+    """Of the binlog from one place to another. `files`: (name, size), oldest first, needed where
+    the places are in two; None where one of these is not among them."""
     if start[0] == end[0]:
         return max(0, end[1] - start[1])
     names = [name for name, _ in files]
     if start[0] not in names or end[0] not in names:
         return None
     first, last = names.index(start[0]), names.index(end[0])
-    return max(0, files[first][1] - start[1]) + sum(size for _, size in files[first + 1 : last]) + end[1]
+    return (
+        max(0, files[first][1] - start[1])
+        + sum(size for _, size in files[first + 1 : last])
+        + end[1]
+    )

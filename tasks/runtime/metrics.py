@@ -1,8 +1,10 @@
-"""What the progress of a running task says, whichever kind of task it is: places, counters, and how long rows take.
+"""What the progress of a running task says, whichever kind of task it is: places, counters, and how
+long rows take.
 
-Stages: a row is committed at the source, comes into Kafka, is applied to a target; each tells its time by its own clock. Of a batch the
-first and the last row are timed, and count for half of its rows each. Rows that came before its first batch was done are not timed: they
-waited for its start, which tells nothing of now.
+Stages: a row is committed at the source, comes into Kafka, is applied to a target; each tells its
+time by its own clock. Of a batch the first and the last row are timed, and count for half of its
+rows each. Rows that came before its first batch was done are not timed: they waited for its start,
+which tells nothing of now.
 """
 
 from __future__ import annotations
@@ -27,11 +29,16 @@ if TYPE_CHECKING:
 
 BATCHES_KEPT = 10
 TOLD_SECONDS = 3600.0  # a task that reads again what a target has lost may be done within a second
-STAGES = SOURCE_TO_KAFKA, KAFKA_TO_TARGET, SOURCE_TO_TARGET = "source_to_kafka", "kafka_to_target", "source_to_target"
+STAGES = SOURCE_TO_KAFKA, KAFKA_TO_TARGET, SOURCE_TO_TARGET = (
+    "source_to_kafka",
+    "kafka_to_target",
+    "source_to_target",
+)
 
 
 class LoadMeasures:
-    """Of a consumer task. `see` is called with each progress, on the thread that makes it; the rest may be asked on another thread."""
+    """Of a consumer task. `see` is called with each progress, on the thread that makes it; the
+    rest may be asked on another thread."""
 
     queued_bytes: int | None = None
     skipped = ""
@@ -52,7 +59,10 @@ class LoadMeasures:
         self._begun_ms = self._begun_ms or applied_ms
         stages = round(batch.decode_ms, 1), round(batch.apply_ms, 1), round(batch.commit_ms, 1)
         self._batches.append(Batch(now(), batch.records, *stages))
-        times = (batch.first_commit_ms, batch.first_kafka_ms), (batch.last_commit_ms, batch.last_kafka_ms)
+        times = (
+            (batch.first_commit_ms, batch.first_kafka_ms),
+            (batch.last_commit_ms, batch.last_kafka_ms),
+        )
         for commit_ms, kafka_ms in times:
             if (kafka_ms or commit_ms) < self._begun_ms:
                 continue
@@ -73,11 +83,16 @@ class LoadMeasures:
     def target_lost(self) -> str:
         """What the target was found to have lost within the last TOLD_SECONDS."""
         progress = self._progress
-        return progress.lost if progress is not None and self._clock() - progress.lost_at < TOLD_SECONDS else ""
+        return (
+            progress.lost
+            if progress is not None and self._clock() - progress.lost_at < TOLD_SECONDS
+            else ""
+        )
 
     @property
     def late_records(self) -> int:
-        """How many were left out since the start, as they were sent by a process that had lost its fetch task's lock."""
+        """How many were left out since the start, as they were sent by a process that had lost
+        its fetch task's lock."""
         return 0 if self._progress is None else self._progress.total.late
 
     @property
@@ -106,7 +121,11 @@ class LoadMeasures:
         batch = self._batch
         if batch is None:
             return {}
-        return {"decode": round(batch.decode_ms, 1), "apply": round(batch.apply_ms, 1), "commit": round(batch.commit_ms, 1)}
+        return {
+            "decode": round(batch.decode_ms, 1),
+            "apply": round(batch.apply_ms, 1),
+            "commit": round(batch.commit_ms, 1),
+        }
 
     @property
     def batches(self) -> tuple[Batch, ...]:
@@ -119,12 +138,14 @@ class LoadMeasures:
 
     @property
     def skew_seconds(self) -> float | None:
-        """By how much the source's clock is ahead of this machine's, as far as rows show that they came from the future."""
+        """By how much the source's clock is ahead of this machine's, as far as rows show that
+        they came from the future."""
         return round(self._stages[SOURCE_TO_TARGET].skew_seconds, 3) or None
 
 
 class FetchMeasures:
-    """Of a fetch task. Rows count as in Kafka when the position behind them is stored, a second later by default."""
+    """Of a fetch task. Rows count as in Kafka when the position behind them is stored, a second
+    later by default."""
 
     batch_seconds = 0.0
     beats: Mapping[str, float] = {}
@@ -141,7 +162,11 @@ class FetchMeasures:
 
     def see(self, progress: FetchProgress) -> None:
         self._progress = progress
-        position, rows, now_ms = progress.position, progress.done - self._done, int(self._clock() * 1000)
+        position, rows, now_ms = (
+            progress.position,
+            progress.done - self._done,
+            int(self._clock() * 1000),
+        )
         self._begun_ms = self._begun_ms or now_ms
         if position is not None and position.timestamp_ms and rows > 0:
             if position.timestamp_ms >= self._begun_ms:
@@ -164,7 +189,8 @@ class FetchMeasures:
         if progress is None or self._clock() - progress.skipped_at >= TOLD_SECONDS:
             return ""
         return (
-            f"{progress.skipped:,} statements that change its tables were logged as text and skipped since its process started "
+            f"{progress.skipped:,} statements that change its tables were logged as text and "
+            "skipped since its process started "
             "(consumer.onStatement=skip): compare the tables that the log names with their targets"
         )
 

@@ -1,6 +1,8 @@
-"""Runs one task in this process until it is told to stop, ends by itself, or meets an error that needs a person.
+"""Runs one task in this process until it is told to stop, ends by itself, or meets an error that
+needs a person.
 
-It runs only while this process holds the locks of the task's swimlanes: wherever else it is started, it waits there.
+It runs only while this process holds the locks of the task's swimlanes: wherever else it is
+started, it waits there.
 """
 
 from __future__ import annotations
@@ -24,7 +26,14 @@ from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.process_identity import NODE_VARIABLE, end_with_node
 from cdcbus.tasks.runtime.status_reporter import StatusReporter, both
 from cdcbus.tasks.zookeeper.epochs import next_epoch
-from cdcbus.tasks.zookeeper.lock import ANEW_VARIABLE, SESSION_SECONDS, Guard, end_leftovers, guarded, start_anew
+from cdcbus.tasks.zookeeper.lock import (
+    ANEW_VARIABLE,
+    SESSION_SECONDS,
+    Guard,
+    end_leftovers,
+    guarded,
+    start_anew,
+)
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
 from cdcbus.tasks.zookeeper.schema_history import ZooKeeperSchemas
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
@@ -44,9 +53,11 @@ class _Progress(Protocol):
 
 
 def run_task(task: FetchTask | LoadTask, zookeeper: str, auth: str | None = None) -> None:
-    """Returns after SIGTERM or SIGINT, with the position stored, or at the end of a bounded replay. Raises CdcError.
+    """Returns after SIGTERM or SIGINT, with the position stored, or at the end of a bounded replay.
+    Raises CdcError.
 
-    `auth` is ZooKeeper's `user:password`. Where the locks may be lost, the process starts its command line again, and waits.
+    `auth` is ZooKeeper's `user:password`. Where the locks may be lost, the process starts its
+    command line again, and waits.
     """
     end_leftovers()
     end_with_node()
@@ -64,24 +75,40 @@ def run_task(task: FetchTask | LoadTask, zookeeper: str, auth: str | None = None
 
 
 def run_guarded(
-    task: FetchTask | LoadTask, client: KazooClient, guard: Guard, node_id: str, stop: Event, open_spark: OpenSpark | None = None
+    task: FetchTask | LoadTask,
+    client: KazooClient,
+    guard: Guard,
+    node_id: str,
+    stop: Event,
+    open_spark: OpenSpark | None = None,
 ) -> None:
-    """The same as one of several tasks of a process, which share client, guard and Spark. `open_spark` None: Spark of its own."""
+    """The same as one of several tasks of a process, which share client, guard and Spark.
+    `open_spark` None: Spark of its own."""
     with guard.held(task.task_id, _swimlanes(task), node_id, stop) as is_held:
         if is_held:
-            _run(task, client, stop, StatusReporter(task, TaskNodes(client), node_id), open_spark, is_attended=not node_id)
+            _run(
+                task,
+                client,
+                stop,
+                StatusReporter(task, TaskNodes(client), node_id),
+                open_spark,
+                is_attended=not node_id,
+            )
     LOG.info("task %s has stopped", task.task_id)
 
 
 def _connect(zookeeper: str, auth: str | None, stop: Event) -> KazooClient | None:
-    """The first time ZooKeeper must answer whoever has started the task by hand; a node's task waits for it, and so does one after a start
-    anew. None when `stop` was set meanwhile."""
+    """The first time ZooKeeper must answer whoever has started the task by hand; a node's task
+    waits for it, and so does one after a start anew. None when `stop` was set meanwhile."""
     while not stop.is_set():
         try:
             return connect(zookeeper, auth=auth, session_seconds=SESSION_SECONDS)
         except PositionUnavailable as error:
             if ANEW_VARIABLE in os.environ:
-                LOG.warning("%s; the task has stopped, as another process may have its locks, and waits", error)
+                LOG.warning(
+                    "%s; the task has stopped, as another process may have its locks, and waits",
+                    error,
+                )
             elif NODE_VARIABLE in os.environ:
                 LOG.warning("%s; the task waits for it", error)
             else:
@@ -103,23 +130,39 @@ def _run(
     *,
     is_attended: bool,
 ) -> None:
-    """What is away at the start is told to whoever has started it by hand (`is_attended`); a node's task waits for it, as it does later."""
+    """What is away at the start is told to whoever has started it by hand (`is_attended`); a
+    node's task waits for it, as it does later."""
     report = both(_Reporter(task.task_id), reporter)
 
     def attempt() -> None:
         if isinstance(task, FetchTask):
             from cdcbus.producer import run as producer
 
-            epoch = epoch_text(next_epoch(client, task.task_id, task.swimlane), task.task_id, task.swimlane)
+            epoch = epoch_text(
+                next_epoch(client, task.task_id, task.swimlane), task.task_id, task.swimlane
+            )
             with closing(ZooKeeperPositions(client, task.task_id, task.swimlane)) as positions:
-                producer.run(task, positions, ZooKeeperSchemas(client, task.task_id, task.swimlane), stop, reporter.status, report, epoch)
+                producer.run(
+                    task,
+                    positions,
+                    ZooKeeperSchemas(client, task.task_id, task.swimlane),
+                    stop,
+                    reporter.status,
+                    report,
+                    epoch,
+                )
         else:
             from cdcbus.consumer import run as consumer  # starts slowly: it brings pyspark
             from cdcbus.consumer.spark.session import spark_session
 
-            stores = {topic: ZooKeeperPositions(client, task.task_id, topic) for topic in task.source.topics}
+            stores = {
+                topic: ZooKeeperPositions(client, task.task_id, topic)
+                for topic in task.source.topics
+            }
             try:
-                consumer.run(task, stores, stop, reporter.status, report, open_spark or spark_session)
+                consumer.run(
+                    task, stores, stop, reporter.status, report, open_spark or spark_session
+                )
             finally:
                 for store in stores.values():
                     store.close()  # the client may live on, for other tasks
@@ -133,8 +176,8 @@ def _run(
 
 @contextmanager
 def stop_signals() -> Iterator[Event]:
-    """An event that SIGTERM or SIGINT sets. A second Ctrl-C ends the process as usual; a second SIGTERM does not: who signals a process and
-    its group, as `timeout` does, sends two."""
+    """An event that SIGTERM or SIGINT sets. A second Ctrl-C ends the process as usual; a second
+    SIGTERM does not: who signals a process and its group, as `timeout` does, sends two."""
     stop = Event()
     before: dict[int, Callable[..., object] | int | None] = {}
 

@@ -1,5 +1,5 @@
-"""A running task tells ZooKeeper how far it is: its `stat` node, every few seconds and when its state changes; once a minute its history
-and porter's nodes of its tables."""
+"""A running task tells ZooKeeper how far it is: its `stat` node, every few seconds and when its
+state changes; once a minute its history and porter's nodes of its tables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ LOG = logging.getLogger(__name__)
 
 
 class _Moves:
-    """When something last happened, in epoch seconds: `rows_at` that rows came, `moved_at` that the position moved or had not to."""
+    """When something last happened, in epoch seconds: `rows_at` that rows came, `moved_at` that
+    the position moved or had not to."""
 
     def __init__(self) -> None:
         self.rows_at = self.moved_at = time.time()
@@ -47,7 +48,8 @@ class _Moves:
 
 
 class StatusReporter:
-    """Called with a task's progress; tells ZooKeeper of it, and of its `status`, on a thread of its own, which never holds the task up."""
+    """Called with a task's progress; tells ZooKeeper of it, and of its `status`, on a thread of
+    its own, which never holds the task up."""
 
     def __init__(self, task: FetchTask | LoadTask, nodes: TaskNodes, node_id: str) -> None:
         self._task, self._nodes, self._node_id = task, nodes, node_id
@@ -66,7 +68,8 @@ class StatusReporter:
 
     @contextmanager
     def reporting(self, stop: Event) -> Iterator[None]:
-        """As long as the block lasts; at its end the task is STOPPED if `stop` is set, else DONE, or ERROR if it raises."""
+        """As long as the block lasts; at its end the task is STOPPED if `stop` is set, else
+        DONE, or ERROR if it raises."""
         thread = Thread(target=self._report_until_over, name="status", daemon=True)
         thread.start()
         last, reason = State.STOPPED, ""
@@ -113,20 +116,38 @@ class StatusReporter:
     def _report_failure(self) -> None:
         state, reason = self.status.now
         if (state, reason) != self._failed and state in (State.RETRYING, State.ERROR):
-            place = f"node {self._node_id}" if self._node_id else f"process {os.getpid()} on {socket.gethostname()}"
+            place = (
+                f"node {self._node_id}"
+                if self._node_id
+                else f"process {os.getpid()} on {socket.gethostname()}"
+            )
             self._try(lambda: self._nodes.add_failure(self._task.task_id, place, reason))
         self._failed = state, reason
 
     def _report_minute(self, lag: Lag) -> None:
-        self._try(lambda: self._minutes.write(self._done(), lag.records, _rounded(lag.seconds), self.status.now[0]))
+        self._try(
+            lambda: self._minutes.write(
+                self._done(), lag.records, _rounded(lag.seconds), self.status.now[0]
+            )
+        )
         self._try(self._report_tables)
 
     def _report_tables(self) -> None:
         counts = {(each.swimlane, each.table): each for each in self._measures.counts}
-        changed = {each: self._tables.get(key) for key, each in counts.items() if each != self._tables.get(key)}
+        changed = {
+            each: self._tables.get(key)
+            for key, each in counts.items()
+            if each != self._tables.get(key)
+        }
         for some in groups(changed):
-            add_to_porters_nodes(self._nodes.client, self._task.task_id, self._node_id, {each: changed[each] for each in some})
-            self._tables |= {(each.swimlane, each.table): each for each in some}  # what comes to nothing later is told again
+            add_to_porters_nodes(
+                self._nodes.client,
+                self._task.task_id,
+                self._node_id,
+                {each: changed[each] for each in some},
+            )
+            # what comes to nothing later is told again
+            self._tables |= {(each.swimlane, each.table): each for each in some}
 
     def _try(self, tell: Callable[[], None]) -> None:
         try:
@@ -148,7 +169,9 @@ class StatusReporter:
             round(rows_per_second, 1),
             lag.records,
             _rounded(lag.seconds),
-            f"{datetime.fromtimestamp(lag.last_row_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}" if lag.last_row_ms else "",
+            f"{datetime.fromtimestamp(lag.last_row_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+            if lag.last_row_ms
+            else "",
             lag.bytes,
             _rounded(time.time() - self._moves.rows_at),
             round(time.time() - self._moves.moved_at, 1) if lag.is_behind else 0.0,

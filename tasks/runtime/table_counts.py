@@ -1,6 +1,7 @@
 """What a task has done with each table, and porter's nodes of that.
 
-/datas/task/<id>/stat/<swimlane>/<SCHEMA.TABLE>   porter's object, counted since the node was made; written once a minute
+/datas/task/<id>/stat/<swimlane>/<SCHEMA.TABLE>   porter's object, counted since the node was made;
+                                                  written once a minute
 """
 
 from __future__ import annotations
@@ -34,16 +35,29 @@ def counts_of_load(progress: LoadProgress) -> list[TableCounts]:
 def counts_of_fetch(progress: FetchProgress, swimlane: str) -> list[TableCounts]:
     """Of a fetch task, by source table."""
     return [
-        TableCounts(swimlane, str(table), sum(ops.values()), *(ops.get(op, 0) for op in (Op.INSERT, Op.UPDATE, Op.DELETE, Op.TRUNCATE)))
+        TableCounts(
+            swimlane,
+            str(table),
+            sum(ops.values()),
+            *(ops.get(op, 0) for op in (Op.INSERT, Op.UPDATE, Op.DELETE, Op.TRUNCATE)),
+        )
         for table, ops in list(progress.tables.items())
     ]
 
 
-def add_to_porters_nodes(client: KazooClient, task_id: str, node_id: str, counts: Mapping[TableCounts, TableCounts | None]) -> None:
-    """Adds what was done with each of some tables since what it is mapped to, None for the start. Raises PositionUnavailable and
-    PositionError."""
+def add_to_porters_nodes(
+    client: KazooClient,
+    task_id: str,
+    node_id: str,
+    counts: Mapping[TableCounts, TableCounts | None],
+) -> None:
+    """Adds what was done with each of some tables since what it is mapped to, None for the
+    start. Raises PositionUnavailable and PositionError."""
     directory = f"{ROOT}/task/{task_id}/stat"
-    paths = {after: f"{directory}/{after.swimlane}/{after.table.upper().replace('/', '_')}" for after in counts}
+    paths = {
+        after: f"{directory}/{after.swimlane}/{after.table.upper().replace('/', '_')}"
+        for after in counts
+    }
     stored = get_nodes(client, paths.values())
     put_nodes(
         client,
@@ -62,10 +76,15 @@ def add_to_porters_nodes(client: KazooClient, task_id: str, node_id: str, counts
 
 
 def porters_object(
-    task_id: str, node_id: str, stored: Mapping[str, Any], before: TableCounts, after: TableCounts, at: str
+    task_id: str,
+    node_id: str,
+    stored: Mapping[str, Any],
+    before: TableCounts,
+    after: TableCounts,
+    at: str,
 ) -> dict[str, Any]:
-    """porter's object of a table, with the difference of two counts added to what is stored. It knows errors by operation, here they are
-    not told apart: they count as failed updates."""
+    """porter's object of a table, with the difference of two counts added to what is stored. It
+    knows errors by operation, here they are not told apart: they count as failed updates."""
     schema, _, table = after.table.upper().partition(".")
     counters = {
         "insertRow": after.inserted - before.inserted,

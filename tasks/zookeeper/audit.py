@@ -1,7 +1,8 @@
-"""What operators did: the newest KEPT actions, in ZooKeeper, one node each: `/datas/audit/<number>` holds
-`{"at","by","what","on","failed"}`.
+"""What operators did: the newest KEPT actions, in ZooKeeper, one node each: `/datas/audit/<number>`
+holds `{"at","by","what","on","failed"}`.
 
-An action is noted before it is done, so that none is without a note; if it then fails, its note says how.
+An action is noted before it is done, so that none is without a note; if it then fails, its note
+says how.
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import CdcError
 from cdcbus.tasks.zookeeper.positions import ROOT
-from cdcbus.tasks.zookeeper.znode import answer, drop_node, get_children, get_node, now, put_node, reported
+from cdcbus.tasks.zookeeper.znode import (
+    answer,
+    drop_node,
+    get_children,
+    get_node,
+    now,
+    put_node,
+    reported,
+)
 
 AUDIT = f"{ROOT}/audit"
 KEPT = 1000
@@ -23,8 +32,9 @@ KEPT = 1000
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """When (UTC), who and from where, what was done, and on what: `task shop`. `failed`: why it was not done after all. A node that was
-    damaged by hand is an action of nobody, whose `failed` says so."""
+    """When (UTC), who and from where, what was done, and on what: `task shop`. `failed`: why it
+    was not done after all. A node that was damaged by hand is an action of nobody, whose
+    `failed` says so."""
 
     at: str
     by: str
@@ -35,11 +45,15 @@ class Action:
 
 @contextmanager
 def audited(client: KazooClient, by: str, what: str, on: str) -> Iterator[None]:
-    """Notes what is done inside the block; an error that the block raises is noted too. Raises PositionUnavailable and PositionError when
-    it cannot be noted, before anything is done."""
+    """Notes what is done inside the block; an error that the block raises is noted too. Raises
+    PositionUnavailable and PositionError when it cannot be noted, before anything is done."""
     action = Action(now(), by, what, on)
     with reported(AUDIT):
-        path: str = answer(client.create_async(f"{AUDIT}/", orjson.dumps(asdict(action)), sequence=True, makepath=True))
+        path: str = answer(
+            client.create_async(
+                f"{AUDIT}/", orjson.dumps(asdict(action)), sequence=True, makepath=True
+            )
+        )
     for name in get_children(client, AUDIT)[:-KEPT]:
         drop_node(client, f"{AUDIT}/{name}")
     try:
@@ -61,4 +75,10 @@ def _read(client: KazooClient, path: str) -> Action | None:
     node = get_node(client, path)
     if node is None:
         return None
-    return Action(node.text("at"), node.text("by"), node.text("what"), node.text("on"), node.damage or node.text("failed"))
+    return Action(
+        node.text("at"),
+        node.text("by"),
+        node.text("what"),
+        node.text("on"),
+        node.damage or node.text("failed"),
+    )

@@ -24,7 +24,8 @@ def dist_path(task_id: str, swimlane: str = "") -> str:
 
 
 class DistNodes:
-    """The tasks that ZooKeeper keeps. Lives as long as its client. All calls raise PositionUnavailable or PositionError."""
+    """The tasks that ZooKeeper keeps. Lives as long as its client. All calls raise
+    PositionUnavailable or PositionError."""
 
     def __init__(self, client: KazooClient) -> None:
         self._client = client
@@ -40,9 +41,11 @@ class DistNodes:
             raise ConfigError(f"{directory}: {error}") from error
 
     def put(self, tasks: Mapping[str, Mapping[str, Dist]], is_replacing: bool) -> None:
-        """Stores the nodes of tasks, by id and swimlane, all or none, and removes those that a task no longer has.
+        """Stores the nodes of tasks, by id and swimlane, all or none, and removes those that a task
+        no longer has.
 
-        Raises ConfigError when a task is there already and not to be replaced, PositionConflict when somebody else writes one meanwhile.
+        Raises ConfigError when a task is there already and not to be replaced, PositionConflict
+        when somebody else writes one meanwhile.
         """
         with reported(TASKS):
             transaction = self._client.transaction()
@@ -50,7 +53,10 @@ class DistNodes:
                 self._client.ensure_path(dist_path(task_id))
                 before = set(_children(self._client, dist_path(task_id)))
                 if before and not is_replacing:
-                    raise ConfigError(f"task {task_id} is in ZooKeeper already, at {dist_path(task_id)}; --force writes it anew")
+                    raise ConfigError(
+                        f"task {task_id} is in ZooKeeper already, at {dist_path(task_id)}; "
+                        "--force writes it anew"
+                    )
                 for swimlane in before - dists.keys():
                     transaction.delete(dist_path(task_id, swimlane))
                 for swimlane, dist in dists.items():
@@ -58,9 +64,19 @@ class DistNodes:
                     write(dist_path(task_id, swimlane), orjson.dumps(dist))
             failures = [result for result in transaction.commit() if isinstance(result, Exception)]
         # All parts of a failed transaction have failed: one says why, the others say so.
-        reason = next((failure for failure in failures if not isinstance(failure, RolledBackError | RuntimeInconsistency)), None)
+        reason = next(
+            (
+                failure
+                for failure in failures
+                if not isinstance(failure, RolledBackError | RuntimeInconsistency)
+            ),
+            None,
+        )
         if isinstance(reason, NodeExistsError | NoNodeError):
-            raise PositionConflict(f"one of the tasks below {TASKS} was written by somebody else at the same time; look at it, try again")
+            raise PositionConflict(
+                f"one of the tasks below {TASKS} was written by somebody else at the same time; "
+                "look at it, try again"
+            )
         if reason is not None:
             with reported(TASKS):
                 raise reason
@@ -81,7 +97,11 @@ def stored_dists(client: KazooClient) -> dict[str, str]:
     """The text of each dist node of all tasks, by its path; read only."""
     with reported(TASKS):
         folders = [dist_path(task_id) for task_id in _children(client, TASKS)]
-        return {path: data.decode("utf-8", "replace") for folder in folders for path, data in _below(client, folder).items()}
+        return {
+            path: data.decode("utf-8", "replace")
+            for folder in folders
+            for path, data in _below(client, folder).items()
+        }
 
 
 def _below(client: KazooClient, folder: str) -> dict[str, bytes]:
@@ -101,6 +121,8 @@ def _parsed(path: str, data: bytes) -> Dist:
     try:
         return parse_dist(data.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{swimlane}: not UTF-8 text; expected what porter's dist node holds") from error
+        raise ConfigError(
+            f"{swimlane}: not UTF-8 text; expected what porter's dist node holds"
+        ) from error
     except ConfigError as error:
         raise ConfigError(f"{swimlane}: {error}") from error

@@ -1,6 +1,8 @@
-"""The epoch of a fetch task's swimlane: a number in `/datas/task/<id>/epoch/<swimlane>` that grows with each holder of its lock.
+"""The epoch of a fetch task's swimlane: a number in `/datas/task/<id>/epoch/<swimlane>` that grows
+with each holder of its lock.
 
-Each is the time in milliseconds at least, so that it goes on growing where the node is lost, or the task moves to another ZooKeeper.
+Each is the time in milliseconds at least, so that it goes on growing where the node is lost, or the
+task moves to another ZooKeeper.
 """
 
 from __future__ import annotations
@@ -8,7 +10,13 @@ from __future__ import annotations
 import time
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import BadVersionError, KazooException, NoNodeError, RolledBackError, RuntimeInconsistency
+from kazoo.exceptions import (
+    BadVersionError,
+    KazooException,
+    NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
 from kazoo.protocol.states import ZnodeStat
 
 from cdcbus.plugins.errors import PositionConflict
@@ -26,11 +34,12 @@ def epoch_path(task_id: str, swimlane: str) -> str:
 
 
 def next_epoch(client: KazooClient, task_id: str, swimlane: str) -> int:
-    """A new epoch for the holder of the lock, which this client must be: higher than that of all holders before. Raises PositionConflict
-    where the lock is another's, PositionUnavailable.
+    """A new epoch for the holder of the lock, which this client must be: higher than that of all
+    holders before. Raises PositionConflict where the lock is another's, PositionUnavailable.
 
-    The lock's node is written with it in one transaction that names its version. So whoever has lost the lock meanwhile gets no epoch that
-    is higher than that of its successor: he is refused, or the successor asks again.
+    The lock's node is written with it in one transaction that names its version. So whoever has
+    lost the lock meanwhile gets no epoch that is higher than that of its successor: he is refused,
+    or the successor asks again.
     """
     path, lock = epoch_path(task_id, swimlane), lock_path(task_id, swimlane)
     while True:
@@ -44,7 +53,9 @@ def next_epoch(client: KazooClient, task_id: str, swimlane: str) -> int:
                 return epoch
 
 
-def _advanced(client: KazooClient, lock: tuple[str, int], epoch: tuple[str, ZnodeStat], data: bytes) -> int | None:
+def _advanced(
+    client: KazooClient, lock: tuple[str, int], epoch: tuple[str, ZnodeStat], data: bytes
+) -> int | None:
     """The new epoch; None where one of the nodes is another one meanwhile."""
     last = int(data) if data.strip().isdigit() else 0
     number = max(last + 1, time.time_ns() // 1_000_000)
@@ -55,7 +66,11 @@ def _advanced(client: KazooClient, lock: tuple[str, int], epoch: tuple[str, Znod
     results = answer(transaction.commit_async())
     if all(isinstance(result, ZnodeStat) for result in results):
         return number
-    refused = [result for result in results if isinstance(result, KazooException) and not isinstance(result, OF_OTHERS)]
+    refused = [
+        result
+        for result in results
+        if isinstance(result, KazooException) and not isinstance(result, OF_OTHERS)
+    ]
     if refused:
         raise refused[0]
     return None

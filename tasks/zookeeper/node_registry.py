@@ -2,7 +2,8 @@
 
 /datas/node/<id>/lock     the process that is this node; ephemeral
 /datas/node/<id>/stat     how it is, told every few seconds
-/datas/node/<id>/wanted   what operators want of it: to take tasks (WORKING) or not (SUSPEND), and how many swimlanes at most
+/datas/node/<id>/wanted   what operators want of it: to take tasks (WORKING) or not (SUSPEND), and
+                          how many swimlanes at most
 """
 
 from __future__ import annotations
@@ -17,7 +18,18 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.process_identity import identity, is_gone
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.positions import ROOT
-from cdcbus.tasks.zookeeper.znode import JsonNode, Watch, age_seconds, drop_node, get_children, get_node, is_own, now, put_node, take_node
+from cdcbus.tasks.zookeeper.znode import (
+    JsonNode,
+    Watch,
+    age_seconds,
+    drop_node,
+    get_children,
+    get_node,
+    is_own,
+    now,
+    put_node,
+    take_node,
+)
 
 NODES = f"{ROOT}/node"
 TAKING, DRAINED = "WORKING", "SUSPEND"
@@ -33,8 +45,8 @@ class NodeWish:
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:
-    """A node as it tells of itself. `tasks`: swimlanes by task. `is_there`: whether its process lives; `silent_seconds`: since it
-    last told."""
+    """A node as it tells of itself. `tasks`: swimlanes by task. `is_there`: whether its process
+    lives; `silent_seconds`: since it last told."""
 
     node_id: str
     is_there: bool
@@ -62,8 +74,8 @@ class NodeInfo:
 
 
 class BusNodes:
-    """Lives as long as its client. All calls raise PositionUnavailable, PositionError, and ConfigError for a node that holds something
-    else."""
+    """Lives as long as its client. All calls raise PositionUnavailable, PositionError, and
+    ConfigError for a node that holds something else."""
 
     def __init__(self, client: KazooClient) -> None:
         self.client = client
@@ -73,7 +85,14 @@ class BusNodes:
 
     def is_first(self, node_id: str) -> bool:
         """Of the nodes that are there, by name: who does what one alone is to do."""
-        return node_id == next((each for each in self.ids() if get_node(self.client, f"{NODES}/{each}/lock") is not None), None)
+        return node_id == next(
+            (
+                each
+                for each in self.ids()
+                if get_node(self.client, f"{NODES}/{each}/lock") is not None
+            ),
+            None,
+        )
 
     def register(self, node_id: str) -> JsonNode | None:
         """Makes this process the node; who it is already, or None."""
@@ -96,22 +115,35 @@ class BusNodes:
         if node is None:
             return NodeWish()
         status, limit = node.usable().text("status") or TAKING, node.fields.get("workLimit")
-        if status not in (TAKING, DRAINED) or not (limit is None or (isinstance(limit, int) and limit >= 0)):
+        if status not in (TAKING, DRAINED) or not (
+            limit is None or (isinstance(limit, int) and limit >= 0)
+        ):
             raise ConfigError(
-                f'{NODES}/{node_id}/wanted is not of the form {{"status":"WORKING","workLimit":10}}; drain or resume it again'
+                f"{NODES}/{node_id}/wanted is not of the form "
+                f'{{"status":"WORKING","workLimit":10}}; drain or resume it again'
             )
         return NodeWish(status == TAKING, limit)
 
     def put_wish(self, node_id: str, wish: NodeWish, by: str, what: str) -> None:
         """`what`: the command that asks for it, for the audit."""
         status = TAKING if wish.is_taking else DRAINED
-        fields = {"nodeId": node_id, "status": status, "workLimit": wish.work_limit, "by": by, "at": now()}
+        fields = {
+            "nodeId": node_id,
+            "status": status,
+            "workLimit": wish.work_limit,
+            "by": by,
+            "at": now(),
+        }
         with audited(self.client, by, what, f"node {node_id}"):
             put_node(self.client, f"{NODES}/{node_id}/wanted", fields)
 
     def put_stat(self, node_id: str, fields: Mapping[str, Any]) -> None:
         """`fields` beside porter's own of the process and the time."""
-        put_node(self.client, f"{NODES}/{node_id}/stat", {"nodeId": node_id, "heartbeat": now(), **identity(), **fields})
+        put_node(
+            self.client,
+            f"{NODES}/{node_id}/stat",
+            {"nodeId": node_id, "heartbeat": now(), **identity(), **fields},
+        )
 
     def seen(self, node_id: str) -> NodeInfo | None:
         """The same as `info`, and one whose ZooKeeper nodes are damaged as a node that is RED."""
@@ -142,6 +174,12 @@ class BusNodes:
             told.number("workLimit"),
             told.text("healthLevel"),
             told.text("healthLevelDesc"),
-            {task: tuple(map(str, lanes)) for task, lanes in tasks.items() if isinstance(lanes, list)} if isinstance(tasks, dict) else {},
+            {
+                task: tuple(map(str, lanes))
+                for task, lanes in tasks.items()
+                if isinstance(lanes, list)
+            }
+            if isinstance(tasks, dict)
+            else {},
             age_seconds(told.text("heartbeat")),
         )

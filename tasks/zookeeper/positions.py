@@ -1,8 +1,9 @@
 """Where a task's position is kept: one ZooKeeper node per swimlane, and its in-memory twin.
 
-`/datas/task/<id>/position/<swimlane>` under the chroot of the connection string. Each write names the version it expects, so an
-operator's `set` is never overwritten. A write whose answer got lost is settled by reading the node back: it was ours if the node
-holds exactly our bytens one version further.
+`/datas/task/<id>/position/<swimlane>` under the chroot of the connection string. Each write names
+the version it expects, so an operator's `set` is never overwritten. A write whose answer got lost
+is settled by reading the node back: it was ours if the node holds exactly our bytens one version
+further.
 """
 
 from __future__ import annotations
@@ -38,9 +39,16 @@ from cdcbus.plugins.errors import ConfigError, PositionConflict, PositionError, 
 
 _Answer = TypeVar("_Answer")
 ROOT = "/datas"
-LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, OperationTimeoutError, KazooTimeoutError)
+LOST = (
+    ConnectionLoss,
+    ConnectionClosedError,
+    SessionExpiredError,
+    OperationTimeoutError,
+    KazooTimeoutError,
+)
 RETRY_SECONDS = 0.1
-COME_BACK = {"max_tries": -1, "max_delay": 2.0}  # kazoo's own pauses grow to a minute and more: a server that is back would not be seen
+# kazoo's own pauses grow to a minute and more: a server that is back would not be seen
+COME_BACK = {"max_tries": -1, "max_delay": 2.0}
 ASK_SECONDS = 5.0  # without a limit a question asked while disconnected would wait for ever
 
 
@@ -50,23 +58,40 @@ def position_path(task_id: str, swimlane: str = "") -> str:
     return f"{directory}/{swimlane}" if swimlane else directory
 
 
-def connect(connection_string: str, timeout_seconds: float = 4.0, auth: str | None = None, session_seconds: float = 10.0) -> KazooClient:
-    """A started client; its chroot is made when it is missing. `auth` is `user:password` (digest): nodes then belong to that user.
-    `session_seconds`: how long ZooKeeper keeps ephemeral nodes of a client that it no longer hears of.
+def connect(
+    connection_string: str,
+    timeout_seconds: float = 4.0,
+    auth: str | None = None,
+    session_seconds: float = 10.0,
+) -> KazooClient:
+    """A started client; its chroot is made when it is missing. `auth` is `user:password` (digest):
+    nodes then belong to that user. `session_seconds`: how long ZooKeeper keeps ephemeral nodes of a
+    client that it no longer hears of.
 
-    Raises ConfigError for text that is no address, PositionUnavailable when nothing answers in time. Give it back by `stop` and `close`.
+    Raises ConfigError for text that is no address, PositionUnavailable when nothing answers in
+    time. Give it back by `stop` and `close`.
     """
     try:
         _, chroot = collect_hosts(connection_string)
     except ValueError as error:
-        raise ConfigError(f"not a ZooKeeper address: {connection_string!r}; expected host:port[,host:port][/chroot]") from error
+        raise ConfigError(
+            f"not a ZooKeeper address: {connection_string!r}; expected "
+            "host:port[,host:port][/chroot]"
+        ) from error
     digest = {"auth_data": [("digest", auth)], "default_acl": CREATOR_ALL_ACL} if auth else {}
-    client = KazooClient(connection_string.partition("/")[0], timeout=session_seconds, connection_retry=COME_BACK, **digest)
+    client = KazooClient(
+        connection_string.partition("/")[0],
+        timeout=session_seconds,
+        connection_retry=COME_BACK,
+        **digest,
+    )
     try:
         _start(client, chroot, timeout_seconds)
     except LOST as error:
         sentence = f"ZooKeeper at {connection_string} did not answer within {timeout_seconds:g} s"
-        raise PositionUnavailable(f"{sentence}; check the address and that the server runs") from error
+        raise PositionUnavailable(
+            f"{sentence}; check the address and that the server runs"
+        ) from error
     except (AuthFailedError, NoAuthError) as error:
         sentence = f"ZooKeeper at {connection_string} refuses this user"
         raise PositionError(f"{sentence}; check user, password and the ACL of its nodes") from error
@@ -86,11 +111,15 @@ def _start(client: KazooClient, chroot: str | None, timeout_seconds: float) -> N
 
 
 def has_moved(history: bytes) -> bool:
-    """Whether a history of positions (see `position_history`) tells of one that no command had set: the task itself had got there."""
+    """Whether a history of positions (see `position_history`) tells of one that no command had
+    set: the task itself had got there."""
     try:
         changes = orjson.loads(history or b"{}").get("changes") or []
         set_before = ["", None, *(change["after"] for change in changes)]
-        return any(change["before"] not in set_before[: number + 2] for number, change in enumerate(changes))
+        return any(
+            change["before"] not in set_before[: number + 2]
+            for number, change in enumerate(changes)
+        )
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError):
         return True  # damaged: somebody was there
 
@@ -99,14 +128,24 @@ def stored_positions(client: KazooClient, task_id: str) -> dict[str, str]:
     """The stored text of each swimlane of a task, by its path; read only."""
     directory = position_path(task_id)
     try:
-        paths = sorted(f"{directory}/{lane}" for lane in client.get_children_async(directory).get(timeout=ASK_SECONDS))
-        return {path: client.get_async(path).get(timeout=ASK_SECONDS)[0].decode("utf-8", "replace") for path in paths}
+        paths = sorted(
+            f"{directory}/{lane}"
+            for lane in client.get_children_async(directory).get(timeout=ASK_SECONDS)
+        )
+        return {
+            path: client.get_async(path).get(timeout=ASK_SECONDS)[0].decode("utf-8", "replace")
+            for path in paths
+        }
     except NoNodeError:
         return {}
     except NoAuthError as error:
-        raise PositionError(f"ZooKeeper does not let this user read {directory}; check its ACL") from error
+        raise PositionError(
+            f"ZooKeeper does not let this user read {directory}; check its ACL"
+        ) from error
     except LOST as error:
-        raise PositionUnavailable(f"ZooKeeper does not answer for {directory}; check that the server runs") from error
+        raise PositionUnavailable(
+            f"ZooKeeper does not answer for {directory}; check that the server runs"
+        ) from error
 
 
 def written_path(task_id: str, swimlane: str = "") -> str:
@@ -116,18 +155,33 @@ def written_path(task_id: str, swimlane: str = "") -> str:
 
 def written_to_json(written: Written) -> bytes:
     mark = written.mark
-    last = {"last": {str(partition): landmark.kept for partition, landmark in mark.last.items()}} if mark.last else {}
-    return orjson.dumps({"position": written.position, "isKept": mark.is_kept, "topicId": mark.topic_id, **last})
+    last = (
+        {"last": {str(partition): landmark.kept for partition, landmark in mark.last.items()}}
+        if mark.last
+        else {}
+    )
+    return orjson.dumps(
+        {"position": written.position, "isKept": mark.is_kept, "topicId": mark.topic_id, **last}
+    )
 
 
 def written_from_json(data: bytes, path: str) -> Written:
     """Raises PositionError."""
     try:
         fields = orjson.loads(data)
-        last = {int(name): landmark for name, kept in fields.get("last", {}).items() if (landmark := Landmark.of(kept))}
-        return Written(str(fields["position"]), Mark(bool(fields["isKept"]), str(fields["topicId"]), last))
+        last = {
+            int(name): landmark
+            for name, kept in fields.get("last", {}).items()
+            if (landmark := Landmark.of(kept))
+        }
+        return Written(
+            str(fields["position"]), Mark(bool(fields["isKept"]), str(fields["topicId"]), last)
+        )
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise PositionError(f"{path} does not say what was written; delete it with zkCli, then the position counts as set") from error
+        raise PositionError(
+            f"{path} does not say what was written; delete it with zkCli, then the position "
+            "counts as set"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,28 +197,39 @@ ABSENT = Node()
 
 
 class _Anew(Exception):
-    """What the task has written was itself made or deleted by somebody: the write is tried again."""
+    """What the task has written was itself made or deleted by somebody: the write is tried
+    again."""
 
 
 def is_own(position: Node, written: Node) -> bool:
-    """Whether the position is as the task wrote it: in one transaction with what it noted of it, or a copy of both, each just made."""
-    return written.version >= 0 and (position.mzxid == written.mzxid or position.version == written.version == 0)
+    """Whether the position is as the task wrote it: in one transaction with what it noted of it,
+    or a copy of both, each just made."""
+    return written.version >= 0 and (
+        position.mzxid == written.mzxid or position.version == written.version == 0
+    )
 
 
 class ZooKeeperPositions:
     """The position of one swimlane in ZooKeeper. Thread-safe; lives as long as its client.
 
-    Each is written together with what it says, once more, into the node of `written_path`: so what was set by somebody else is known.
-    A lost connection is waited for, about `patience_seconds`, then PositionUnavailable is raised. The call may be repeated, also a `save`:
-    it first finds out what became of the write before.
+    Each is written together with what it says, once more, into the node of `written_path`: so what
+    was set by somebody else is known. A lost connection is waited for, about `patience_seconds`,
+    then PositionUnavailable is raised. The call may be repeated, also a `save`: it first finds out
+    what became of the write before.
     """
 
-    def __init__(self, client: KazooClient, task_id: str, swimlane: str, patience_seconds: float = 15.0) -> None:
+    def __init__(
+        self, client: KazooClient, task_id: str, swimlane: str, patience_seconds: float = 15.0
+    ) -> None:
         self._client = client
         self._task_id, self._swimlane = task_id, swimlane
-        self._path, self._written_path = position_path(task_id, swimlane), written_path(task_id, swimlane)
+        self._path, self._written_path = (
+            position_path(task_id, swimlane),
+            written_path(task_id, swimlane),
+        )
         self._patience_seconds = patience_seconds
-        # Held during a save, so that the watch compares the node with what the save has made of it, never with the state before.
+        # Held during a save, so that the watch compares the node with what the save has made of it,
+        # never with the state before.
         self._lock = threading.Lock()
         self._node = self._written_node = ABSENT
         self._trace = ""
@@ -214,7 +279,9 @@ class ZooKeeperPositions:
         try:
             return self._node.data.decode().strip() or None
         except UnicodeDecodeError as error:
-            raise PositionError(f"{self._path} does not hold UTF-8 text; set it to a position again") from error
+            raise PositionError(
+                f"{self._path} does not hold UTF-8 text; set it to a position again"
+            ) from error
 
     def save(self, text: str, mark: Mark = NO_MARK) -> None:
         with self._lock:
@@ -236,14 +303,17 @@ class ZooKeeperPositions:
                 self._is_edited = True
                 raise self._conflict() from error
             except NoAuthError as error:
-                raise PositionError(f"ZooKeeper does not let this user write {self._path}; check its ACL") from error
+                raise PositionError(
+                    f"ZooKeeper does not let this user write {self._path}; check its ACL"
+                ) from error
             except LOST:
                 self._compare(self._read())
                 if self._is_edited:
                     raise self._conflict() from None
 
     def _put(self, data: bytes, written: bytes) -> Node:
-        """Both nodes in one transaction. Raises what the position's own write has met; _Anew when it was only the other node's."""
+        """Both nodes in one transaction. Raises what the position's own write has met; _Anew
+        when it was only the other node's."""
         transaction, is_new = self._client.transaction(), self._node.version < 0
         if is_new:
             self._answer(self._client.ensure_path_async(self._path.rpartition("/")[0]))
@@ -257,7 +327,9 @@ class ZooKeeperPositions:
             transaction.set_data(self._written_path, written)
         results = self._answer(transaction.commit_async())
         for result in results:
-            if isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency):
+            if isinstance(result, Exception) and not isinstance(
+                result, RolledBackError | RuntimeInconsistency
+            ):
                 if result is results[0] or not isinstance(result, NoNodeError | NodeExistsError):
                     raise result
                 self._written_node = self._read_written()
@@ -285,13 +357,20 @@ class ZooKeeperPositions:
         """See `trace`."""
         if self._written_node.version >= 0:
             return self._written_path
-        history, schema = (f"{ROOT}/task/{self._task_id}/{kind}/{self._swimlane}" for kind in ("history", "schema"))
+        history, schema = (
+            f"{ROOT}/task/{self._task_id}/{kind}/{self._swimlane}" for kind in ("history", "schema")
+        )
         if has_moved(self._patiently(lambda: self._get(history), history).data):
             return history
-        return schema if self._patiently(lambda: self._answer(self._client.exists_async(schema)), schema) else ""
+        return (
+            schema
+            if self._patiently(lambda: self._answer(self._client.exists_async(schema)), schema)
+            else ""
+        )
 
     def _compare(self, node: Node) -> None:
-        """Tells what the node's state means: nothing new, the late success of an unanswered write, or somebody's edit."""
+        """Tells what the node's state means: nothing new, the late success of an unanswered
+        write, or somebody's edit."""
         if node.mzxid == self._node.mzxid:
             return
         if node.data == self._unanswered and node.version == self._node.version + 1:
@@ -312,10 +391,14 @@ class ZooKeeperPositions:
                 return ask()
             except LOST as error:
                 if time.monotonic() > deadline or self._client.client_state == "CLOSED":
-                    raise PositionUnavailable(f"ZooKeeper does not answer for {path}; check that the server runs") from error
+                    raise PositionUnavailable(
+                        f"ZooKeeper does not answer for {path}; check that the server runs"
+                    ) from error
                 time.sleep(RETRY_SECONDS)
             except NoAuthError as error:
-                raise PositionError(f"ZooKeeper does not let this user read {path}; check its ACL") from error
+                raise PositionError(
+                    f"ZooKeeper does not let this user read {path}; check its ACL"
+                ) from error
 
     def _read_once(self) -> Node:
         while True:
@@ -324,7 +407,10 @@ class ZooKeeperPositions:
                 return Node(data, stat.version, stat.mzxid)
             except NoNodeError:
                 # Asks again when it was made between the two questions.
-                if self._answer(self._client.exists_async(self._path, watch=self._on_change)) is None:
+                if (
+                    self._answer(self._client.exists_async(self._path, watch=self._on_change))
+                    is None
+                ):
                     return ABSENT
 
     def _answer(self, request: Any) -> Any:
@@ -345,14 +431,19 @@ class ZooKeeperPositions:
             try:
                 self._compare(self._read_once())
             except (*LOST, NoAuthError):
-                return  # the session listener comes back here; a withdrawn right shows at the next load or save
+                # the session listener comes back here; a withdrawn right shows at the next load or
+                # save
+                return
 
     def _conflict(self) -> PositionConflict:
-        return PositionConflict(f"{self._path} was set by somebody else meanwhile; their position holds")
+        return PositionConflict(
+            f"{self._path} was set by somebody else meanwhile; their position holds"
+        )
 
 
 class MemoryNode:
-    """What ZooKeeper is to `ZooKeeperPositions`: one node that several hands can set and delete, and what the task has written."""
+    """What ZooKeeper is to `ZooKeeperPositions`: one node that several hands can set and delete,
+    and what the task has written."""
 
     def __init__(self) -> None:
         self.node = self.written_node = ABSENT
@@ -366,7 +457,10 @@ class MemoryNode:
     def write(self, written: Written) -> None:
         """By the task itself."""
         self.set(written.position.encode())
-        self.written, self.written_node = written, Node(b"", self.written_node.version + 1, self._changes)
+        self.written, self.written_node = (
+            written,
+            Node(b"", self.written_node.version + 1, self._changes),
+        )
 
     def delete(self) -> None:
         self._changes += 1
@@ -374,7 +468,8 @@ class MemoryNode:
 
 
 class MemoryPositions:
-    """The in-memory twin of `ZooKeeperPositions`, for tests and dry runs: the same promises, gone with the process."""
+    """The in-memory twin of `ZooKeeperPositions`, for tests and dry runs: the same promises,
+    gone with the process."""
 
     def __init__(self, node: MemoryNode | None = None, path: str = "memory") -> None:
         self._shared = node or MemoryNode()
@@ -391,7 +486,11 @@ class MemoryPositions:
         return self._node.mzxid
 
     def load(self) -> str | None:
-        self._node, self._written_node, self._written = self._shared.node, self._shared.written_node, self._shared.written
+        self._node, self._written_node, self._written = (
+            self._shared.node,
+            self._shared.written_node,
+            self._shared.written,
+        )
         return self._node.data.decode().strip() or None
 
     @property
@@ -408,9 +507,15 @@ class MemoryPositions:
 
     def save(self, text: str, mark: Mark = NO_MARK) -> None:
         if self.is_edited():
-            raise PositionConflict(f"{self._path} was set by somebody else meanwhile; their position holds")
+            raise PositionConflict(
+                f"{self._path} was set by somebody else meanwhile; their position holds"
+            )
         self._shared.write(Written(text, mark))
-        self._node, self._written_node, self._written = self._shared.node, self._shared.written_node, self._shared.written
+        self._node, self._written_node, self._written = (
+            self._shared.node,
+            self._shared.written_node,
+            self._shared.written,
+        )
 
     def is_edited(self) -> bool:
         return self._node != self._shared.node

@@ -1,4 +1,5 @@
-"""Where a fetch task's schema history is kept: a ZooKeeper node per table below `/datas/task/<id>/schema/<swimlane>`."""
+"""Where a fetch task's schema history is kept: a ZooKeeper node per table below
+`/datas/task/<id>/schema/<swimlane>`."""
 
 from __future__ import annotations
 
@@ -26,10 +27,13 @@ def schema_path(task_id: str, swimlane: str) -> str:
 class ZooKeeperSchemas:
     """The schema history of one swimlane in ZooKeeper. Lives as long as its client.
 
-    A lost connection is waited for, about `patience_seconds`, then PositionUnavailable is raised; the call may be repeated.
+    A lost connection is waited for, about `patience_seconds`, then PositionUnavailable is raised;
+    the call may be repeated.
     """
 
-    def __init__(self, client: KazooClient, task_id: str, swimlane: str, patience_seconds: float = 15.0) -> None:
+    def __init__(
+        self, client: KazooClient, task_id: str, swimlane: str, patience_seconds: float = 15.0
+    ) -> None:
         self._client = client
         self._path = schema_path(task_id, swimlane)
         self._patience_seconds = patience_seconds
@@ -40,7 +44,9 @@ class ZooKeeperSchemas:
 
     def load(self) -> dict[str, str]:
         try:
-            names = self._patiently(lambda: self._answer(self._client.get_children_async(self._path)))
+            names = self._patiently(
+                lambda: self._answer(self._client.get_children_async(self._path))
+            )
         except NoNodeError:
             return {}
         found: dict[str, str] = {}
@@ -50,7 +56,10 @@ class ZooKeeperSchemas:
 
     def _read(self, names: Sequence[str]) -> dict[str, str]:
         requests = {name: self._client.get_async(f"{self._path}/{name}") for name in names}
-        return {name: self._answer(request)[0].decode("utf-8", "replace") for name, request in requests.items()}
+        return {
+            name: self._answer(request)[0].decode("utf-8", "replace")
+            for name, request in requests.items()
+        }
 
     def save(self, entries: Mapping[str, str | None]) -> None:
         for some in groups(entries):
@@ -60,7 +69,11 @@ class ZooKeeperSchemas:
         requests: dict[str, Any] = {}
         for name, text in entries.items():
             path = f"{self._path}/{name}"
-            requests[name] = self._client.delete_async(path) if text is None else self._client.set_async(path, text.encode())
+            requests[name] = (
+                self._client.delete_async(path)
+                if text is None
+                else self._client.set_async(path, text.encode())
+            )
         missing = []
         for name, request in requests.items():
             try:
@@ -68,7 +81,10 @@ class ZooKeeperSchemas:
             except NoNodeError:
                 missing.append(name)
         texts = [(name, text) for name in missing if (text := entries[name]) is not None]
-        for request in [self._client.create_async(f"{self._path}/{name}", text.encode(), makepath=True) for name, text in texts]:
+        for request in [
+            self._client.create_async(f"{self._path}/{name}", text.encode(), makepath=True)
+            for name, text in texts
+        ]:
             with suppress(NodeExistsError):  # of an attempt whose answer was lost
                 self._answer(request)
 
@@ -82,7 +98,11 @@ class ZooKeeperSchemas:
                 return ask()
             except LOST as error:
                 if time.monotonic() > deadline or self._client.client_state == "CLOSED":
-                    raise PositionUnavailable(f"ZooKeeper does not answer for {self._path}; check that the server runs") from error
+                    raise PositionUnavailable(
+                        f"ZooKeeper does not answer for {self._path}; check that the server runs"
+                    ) from error
                 time.sleep(RETRY_SECONDS)
             except NoAuthError as error:
-                raise PositionError(f"ZooKeeper does not let this user read or write {self._path}; check its ACL") from error
+                raise PositionError(
+                    f"ZooKeeper does not let this user read or write {self._path}; check its ACL"
+                ) from error

@@ -1,4 +1,5 @@
-"""Named sources in ZooKeeper: `/datas/datesource/<code>`, spelled as porter spells it, with porter's JSON {code, nodeId, using, source}."""
+"""Named sources in ZooKeeper: `/datas/datesource/<code>`, spelled as porter spells it, with
+porter's JSON {code, nodeId, using, source}."""
 
 from __future__ import annotations
 
@@ -12,7 +13,12 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.diagnostics import Diagnostic, Severity, printable
-from cdcbus.tasks.config.named_sources import IN_ZOOKEEPER, NamedSource, find_source_key, nearest_source_key
+from cdcbus.tasks.config.named_sources import (
+    IN_ZOOKEEPER,
+    NamedSource,
+    find_source_key,
+    nearest_source_key,
+)
 from cdcbus.tasks.config.parser import Entry, is_inline_secret
 from cdcbus.tasks.zookeeper.positions import connect
 from cdcbus.tasks.zookeeper.znode import reported
@@ -23,7 +29,8 @@ def source_path(name: str) -> str:
 
 
 class SourceNodes:
-    """The sources that ZooKeeper keeps. Lives as long as its client. All calls raise PositionUnavailable or PositionError."""
+    """The sources that ZooKeeper keeps. Lives as long as its client. All calls raise
+    PositionUnavailable or PositionError."""
 
     def __init__(self, client: KazooClient) -> None:
         self._client = client
@@ -37,7 +44,8 @@ class SourceNodes:
                 return []
 
     def get(self, name: str) -> NamedSource | None:
-        """The source, or None. Raises ConfigError when its node does not hold one, or it is switched off."""
+        """The source, or None. Raises ConfigError when its node does not hold one, or it is
+        switched off."""
         path = source_path(name)
         with reported(path):
             try:
@@ -55,7 +63,9 @@ class SourceNodes:
                 self._client.create(path, data, makepath=True)
             except NodeExistsError as error:
                 if not is_replacing:
-                    raise ConfigError(f"{path} is there already; --replace writes it anew") from error
+                    raise ConfigError(
+                        f"{path} is there already; --replace writes it anew"
+                    ) from error
                 self._client.set(path, data)
 
 
@@ -77,10 +87,17 @@ def _source(name: str, data: bytes) -> NamedSource:
     except orjson.JSONDecodeError:
         read = None  # not chained: the error's text may quote the node
     if not isinstance(read, dict) or not isinstance(read.get("source"), dict):
-        raise ConfigError(f'{path} holds no source; expected JSON; example: {{"code":"{name}","source":{{"url":"jdbc:mysql://h/db"}}}}')
+        raise ConfigError(
+            f"{path} holds no source; expected JSON; example: "
+            f'{{"code":"{name}","source":{{"url":"jdbc:mysql://h/db"}}}}'
+        )
     if read.get("using") is False:
         raise ConfigError(f"source {name} is switched off: {path} says using=false")
-    entries = {key: Entry(key, "", _text(value), 0) for key, value in read["source"].items() if value is not None}
+    entries = {
+        key: Entry(key, "", _text(value), 0)
+        for key, value in read["source"].items()
+        if value is not None
+    }
     return NamedSource(name, f"ZooKeeper {path}", entries, tuple(_diagnostics(entries)))
 
 
@@ -94,7 +111,12 @@ def _diagnostics(entries: Mapping[str, Entry]) -> Iterator[Diagnostic]:
         if known is None:
             near = nearest_source_key(key)
             hint = f"did you mean {near}?" if near else "docs/configuration.md lists all keys"
-            yield Diagnostic(Severity.WARNING, 0, printable(key), f"unknown key, without effect; {hint}")
+            yield Diagnostic(
+                Severity.WARNING, 0, printable(key), f"unknown key, without effect; {hint}"
+            )
         if is_inline_secret(key, known, entry.written):
-            sentence = "the secret stands in ZooKeeper, where whoever reads the node sees it; store a ${env:NAME} or ${file:/path} there"
+            sentence = (
+                "the secret stands in ZooKeeper, where whoever reads the node sees it; "
+                "store a ${env:NAME} or ${file:/path} there"
+            )
             yield Diagnostic(Severity.WARNING, 0, printable(key), sentence)

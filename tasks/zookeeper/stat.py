@@ -20,9 +20,11 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class TableCounts:
-    """Row changes of a table since the task was started. `rows`: all; `inserted`, `updated`, `deleted`, `truncated`: by what happened at
-    the source. At a target also `failed`: went to dead letters; `missed`: updates and deletes that hit no row; `dropped`: lack a column;
-    `superseded`: another row forbade them, and a later change of the same row has made them void."""
+    """Row changes of a table since the task was started. `rows`: all; `inserted`, `updated`,
+    `deleted`, `truncated`: by what happened at the source. At a target also `failed`: went to
+    dead letters; `missed`: updates and deletes that hit no row; `dropped`: lack a column;
+    `superseded`: another row forbade them, and a later change of the same row has made them
+    void."""
 
     swimlane: str
     table: str
@@ -39,7 +41,10 @@ class TableCounts:
 
 def to_json(counts: Iterable[TableCounts]) -> list[list[Any]]:
     """Short: the values in their order, of the TABLES_TOLD tables that have most rows."""
-    return [list(astuple(each)) for each in sorted(counts, key=lambda each: -each.rows)[:TABLES_REPORTED]]
+    return [
+        list(astuple(each))
+        for each in sorted(counts, key=lambda each: -each.rows)[:TABLES_REPORTED]
+    ]
 
 
 def from_json(value: Any) -> tuple[TableCounts, ...]:

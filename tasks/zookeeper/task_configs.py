@@ -1,4 +1,5 @@
-"""A task as ZooKeeper keeps it: one dist object for each swimlane, as porter does, without a secret that could be read there."""
+"""A task as ZooKeeper keeps it: one dist object for each swimlane, as porter does, without a
+secret that could be read there."""
 
 from __future__ import annotations
 
@@ -20,12 +21,16 @@ TOPICS = "topics"
 
 def has_inline_secret(entries: Mapping[str, Entry]) -> bool:
     """Whether a secret is written out in one of the texts."""
-    return any(is_inline_secret(key, find_key(key), entry.written) for key, entry in entries.items())
+    return any(
+        is_inline_secret(key, find_key(key), entry.written) for key, entry in entries.items()
+    )
 
 
-def texts_of(entries: Mapping[str, Entry], place: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """The texts by key, as ZooKeeper may keep them: a secret that is written out is encrypted. Raises ConfigError that names all that
-    cannot be, each with its place."""
+def texts_of(
+    entries: Mapping[str, Entry], place: str, environ: Mapping[str, str]
+) -> dict[str, str]:
+    """The texts by key, as ZooKeeper may keep them: a secret that is written out is encrypted.
+    Raises ConfigError that names all that cannot be, each with its place."""
     texts, refused = {}, []
     for key, entry in entries.items():
         try:
@@ -38,7 +43,8 @@ def texts_of(entries: Mapping[str, Entry], place: str, environ: Mapping[str, str
 
 
 def dists_of(task: FetchTask | LoadTask, texts: Mapping[str, str]) -> dict[str, Dist]:
-    """The dist object of each swimlane. Of several topics each has its own object with this topic alone."""
+    """The dist object of each swimlane. Of several topics each has its own object with this
+    topic alone."""
     config = dist_object(texts)
     if isinstance(task, FetchTask):
         return {task.swimlane: config}
@@ -48,13 +54,17 @@ def dists_of(task: FetchTask | LoadTask, texts: Mapping[str, str]) -> dict[str, 
 
 
 def merged(dists: Sequence[Dist]) -> Dist:
-    """The one task of all its dist objects. Raises ConfigError when they differ in more than their topics."""
+    """The one task of all its dist objects. Raises ConfigError when they differ in more than
+    their topics."""
     first = dists[0]
     for other in dists[1:]:
         differing = _lines(_with_topics(first, "")) ^ _lines(_with_topics(other, ""))
         if differing:
             keys = sorted({line.partition("=")[0] for line in differing})
-            raise ConfigError(f"its nodes differ in {', '.join(keys)}; expected the same in each; import the task again with --force")
+            raise ConfigError(
+                f"its nodes differ in {', '.join(keys)}; expected the same in each; import the "
+                "task again with --force"
+            )
     topics = dict.fromkeys(topic for dist in dists for topic in _topics(dist))
     return _with_topics(first, ",".join(topics)) if len(dists) > 1 else first
 
@@ -69,7 +79,11 @@ def _topics(dist: Dist) -> tuple[str, ...]:
 
 
 def _with_topics(dist: Dist, topics: str) -> Dist:
-    source = {**_source(dist), TOPICS: topics} if topics else {key: value for key, value in _source(dist).items() if key != TOPICS}
+    source = (
+        {**_source(dist), TOPICS: topics}
+        if topics
+        else {key: value for key, value in _source(dist).items() if key != TOPICS}
+    )
     return {**dist, "consumer": {**_object(dist, "consumer"), "source": source}}
 
 

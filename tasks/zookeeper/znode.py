@@ -1,4 +1,5 @@
-"""JSON objects in ZooKeeper: what tasks and nodes tell each other and operators. Every call answers within ANSWER_SECONDS."""
+"""JSON objects in ZooKeeper: what tasks and nodes tell each other and operators. Every call
+answers within ANSWER_SECONDS."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ Watch = Callable[[object], None]
 
 
 class JsonNode:
-    """A node as read. `fields` is empty where `damage` says, in a sentence, why it holds no object."""
+    """A node as read. `fields` is empty where `damage` says, in a sentence, why it holds no
+    object."""
 
     __slots__ = ("damage", "fields", "mzxid", "owner", "version")
 
@@ -38,7 +40,9 @@ class JsonNode:
             read = None
         self.fields: dict[str, Any] = read if isinstance(read, dict) else {}
         if not isinstance(read, dict):
-            self.damage = f"{path} does not hold a JSON object; delete it with zkCli, or write it again"
+            self.damage = (
+                f"{path} does not hold a JSON object; delete it with zkCli, or write it again"
+            )
 
     def usable(self) -> JsonNode:
         """Itself. Raises ConfigError when it is damaged."""
@@ -49,7 +53,13 @@ class JsonNode:
     def text(self, name: str) -> str:
         """A field as text; empty where it is missing or null."""
         value = self.fields.get(name)
-        return "" if value is None else value if isinstance(value, str) else orjson.dumps(value).decode()
+        return (
+            ""
+            if value is None
+            else value
+            if isinstance(value, str)
+            else orjson.dumps(value).decode()
+        )
 
     def number(self, name: str, otherwise: int = 0) -> int:
         """A field as a whole number; `otherwise` where it is none."""
@@ -59,27 +69,36 @@ class JsonNode:
     def real(self, name: str) -> float | None:
         """A field as a number, or None."""
         value = self.fields.get(name)
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        return (
+            float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        )
 
 
 @contextmanager
 def reported(path: str) -> Iterator[None]:
-    """Inside the block what kazoo raises becomes PositionUnavailable or PositionError, which name the path."""
+    """Inside the block what kazoo raises becomes PositionUnavailable or PositionError, which
+    name the path."""
     try:
         yield
     except NoAuthError as error:
-        raise PositionError(f"ZooKeeper does not let this user use {path}; check zookeeper.auth and the node's ACL") from error
+        raise PositionError(
+            f"ZooKeeper does not let this user use {path}; check zookeeper.auth and the node's ACL"
+        ) from error
     except LOST as error:
-        raise PositionUnavailable(f"ZooKeeper does not answer for {path}; check that the server runs") from error
+        raise PositionUnavailable(
+            f"ZooKeeper does not answer for {path}; check that the server runs"
+        ) from error
 
 
 def answer(request: Any, seconds: float = ANSWER_SECONDS) -> Any:
-    """What ZooKeeper answers to a request of kazoo; without a limit one made while disconnected would wait for ever."""
+    """What ZooKeeper answers to a request of kazoo; without a limit one made while disconnected
+    would wait for ever."""
     return request.get(timeout=seconds)
 
 
 def get_node(client: KazooClient, path: str, watch: Watch | None = None) -> JsonNode | None:
-    """The node, or None. `watch` is told once of the next change, also of a node that is not there yet."""
+    """The node, or None. `watch` is told once of the next change, also of a node that is not
+    there yet."""
     with reported(path):
         try:
             return JsonNode(path, *answer(client.get_async(path, watch=watch)))
@@ -132,7 +151,9 @@ def put_nodes(client: KazooClient, nodes: Mapping[str, Mapping[str, Any]]) -> No
                     answer(request)
                 except NoNodeError:
                     missing.append(path)
-        for path, request in [(path, client.create_async(path, data[path], makepath=True)) for path in missing]:
+        for path, request in [
+            (path, client.create_async(path, data[path], makepath=True)) for path in missing
+        ]:
             with reported(path):
                 try:
                     answer(request)
@@ -141,14 +162,16 @@ def put_nodes(client: KazooClient, nodes: Mapping[str, Mapping[str, Any]]) -> No
 
 
 def groups(names: Iterable[_T]) -> Iterator[list[_T]]:
-    """So many at once as may be asked of ZooKeeper without waiting for each answer: more would make the last wait for too long."""
+    """So many at once as may be asked of ZooKeeper without waiting for each answer: more would
+    make the last wait for too long."""
     rest = iter(names)
     while some := list(islice(rest, AT_ONCE)):
         yield some
 
 
 def take_node(client: KazooClient, path: str, fields: Mapping[str, Any]) -> bool:
-    """Makes the node, which lives as long as the client's session; False when it is there already."""
+    """Makes the node, which lives as long as the client's session; False when it is there
+    already."""
     with reported(path):
         try:
             answer(client.create_async(path, orjson.dumps(fields), ephemeral=True, makepath=True))
@@ -179,6 +202,9 @@ def now() -> str:
 def age_seconds(stamp: str) -> float | None:
     """How long ago a time was that `now` has told; None for anything else."""
     try:
-        return time.time() - datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+        return (
+            time.time()
+            - datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+        )
     except ValueError:
         return None

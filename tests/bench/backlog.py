@@ -1,4 +1,5 @@
-"""The backlog that the benchmarks work through: inserts, updates and deletes of an orders table, in a real binlog."""
+"""The backlog that the benchmarks work through: inserts, updates and deletes of an orders table,
+in a real binlog."""
 
 from __future__ import annotations
 
@@ -21,7 +22,10 @@ _INSERT = f"""
     SELECT i, MOD(i * 7919, 50000), MOD(i * 104729, 9000), ELT(1 + MOD(i, 4), 'new', 'paid', 'packed', 'sent'),
     MOD(i * 31, 100000) / 100, 1 + MOD(i, 9), IF(MOD(i, 5) = 0, NULL, CONCAT('please ring twice, order ', i)),
     CONCAT(MOD(i, 200), ' Long Street, Überlingen ', MOD(i, 90000)), NOW(3), NOW() FROM n"""
-_UPDATE = f"UPDATE {TABLE} SET state = 'sent', amount = amount + 1, updated = NOW() WHERE id BETWEEN first AND last"
+_UPDATE = (
+    f"UPDATE {TABLE} SET state = 'sent', amount = amount + 1, updated = NOW() WHERE id "
+    "BETWEEN first AND last"
+)
 _DELETE = f"DELETE FROM {TABLE} WHERE id BETWEEN first AND last"
 
 
@@ -41,10 +45,16 @@ class Backlog:
 
 
 def write(source: Database, inserts: int, per_transaction: int) -> Backlog:
-    """Inserts, half as many updates and a tenth as many deletes, in transactions of one statement that changes `per_transaction` rows. Made
-    on the server itself, without waiting for its disk."""
+    """Inserts, half as many updates and a tenth as many deletes, in transactions of one
+    statement that changes `per_transaction` rows. Made on the server itself, without waiting for
+    its disk."""
     connection = pymysql.connect(
-        host=source.host, port=source.port, user=source.user, password=source.password, charset="utf8mb4", autocommit=True
+        host=source.host,
+        port=source.port,
+        user=source.user,
+        password=source.password,
+        charset="utf8mb4",
+        autocommit=True,
     )
     with connection, connection.cursor() as cursor:
         cursor.execute("SET GLOBAL sync_binlog = 0")
@@ -58,8 +68,10 @@ def write(source: Database, inserts: int, per_transaction: int) -> Backlog:
         for count, statement in ((inserts, _INSERT), (updates, _UPDATE), (deletes, _DELETE)):
             cursor.execute(f"DROP PROCEDURE IF EXISTS {SCHEMA}.fill")
             cursor.execute(
-                f"CREATE PROCEDURE {SCHEMA}.fill() BEGIN DECLARE first, last INT DEFAULT 0; WHILE first < {count} DO"
-                f" SET last = first + {per_transaction} - 1; {statement}; SET first = last + 1; END WHILE; END"
+                f"CREATE PROCEDURE {SCHEMA}.fill() BEGIN DECLARE first, last INT DEFAULT 0; WHILE "
+                f"first < {count} DO"
+                f" SET last = first + {per_transaction} - 1; {statement}; SET first = last + 1; "
+                "END WHILE; END"
             )
             cursor.execute(f"CALL {SCHEMA}.fill()")
         return Backlog(inserts, updates, deletes, start, latest_position(connection))

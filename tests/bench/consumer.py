@@ -1,12 +1,16 @@
-"""How fast a topic gets into tables, beside what the bare database driver needs for the same net rows: in one run, as ratios.
+"""How fast a topic gets into tables, beside what the bare database driver needs for the same net
+rows: in one run, as ratios.
 
-    .venv/bin/python -m tests.bench.consumer [--inserts 400000] [--home STACK] [--partitions 1] [--spark-master 'local[*]']
+    .venv/bin/python -m tests.bench.consumer [--inserts 400000] [--home STACK] [--partitions 1]
+    [--spark-master 'local[*]']
 
-The topic holds the producer benchmark's backlog as canalRow. A task's rate is taken from where it begins to read, with Spark running, to
-the end of its last batch: the start of the query, of a Python worker and of Java's compiler is part of it. A second rate is taken from the
-first transaction that the target holds to the last one, by its offsets, which are looked at ten times a second. Beside them stands the
-bare driver: per 50,000 changes, the net rows written with COPY and a merge (PostgreSQL) or with multi-row REPLACE (MariaDB), and
-deletes by key. Each task runs in a process of its own.
+The topic holds the producer benchmark's backlog as canalRow. A task's rate is taken from where it
+begins to read, with Spark running, to the end of its last batch: the start of the query, of a
+Python worker and of Java's compiler is part of it. A second rate is taken from the first
+transaction that the target holds to the last one, by its offsets, which are looked at ten times a
+second. Beside them stands the bare driver: per 50,000 changes, the net rows written with COPY and a
+merge (PostgreSQL) or with multi-row REPLACE (MariaDB), and deletes by key. Each task runs in a
+process of its own.
 """
 
 from __future__ import annotations
@@ -60,12 +64,24 @@ Row = dict[str, str | None]
 
 def _postgresql(addresses: Addresses) -> Any:
     target = addresses.postgresql
-    return psycopg.connect(host=target.host, port=target.port, user=target.user, password=target.password, dbname=target.database)
+    return psycopg.connect(
+        host=target.host,
+        port=target.port,
+        user=target.user,
+        password=target.password,
+        dbname=target.database,
+    )
 
 
 def _mariadb(addresses: Addresses) -> Any:
     target = addresses.mariadb
-    return pymysql.connect(host=target.host, port=target.port, user=target.user, password=target.password, charset="utf8mb4")
+    return pymysql.connect(
+        host=target.host,
+        port=target.port,
+        user=target.user,
+        password=target.password,
+        charset="utf8mb4",
+    )
 
 
 def _empty(addresses: Addresses, target: str) -> None:
@@ -79,7 +95,9 @@ def _empty(addresses: Addresses, target: str) -> None:
         else:
             cursor.execute(f"CREATE DATABASE IF NOT EXISTS {backlogs.SCHEMA}")
             cursor.execute(f"DROP TABLE IF EXISTS {backlogs.TABLE}")
-            cursor.execute(f"CREATE TABLE {backlogs.TABLE} ({backlogs.COLUMNS}) CHARACTER SET utf8mb4")
+            cursor.execute(
+                f"CREATE TABLE {backlogs.TABLE} ({backlogs.COLUMNS}) CHARACTER SET utf8mb4"
+            )
         connection.commit()
         if target == "postgresql":
             connection.autocommit = True
@@ -87,9 +105,13 @@ def _empty(addresses: Addresses, target: str) -> None:
     os.sync()
 
 
-def _net_batches(kafka: str, topic: str, partitions: int) -> Iterator[tuple[int, dict[str, Row | None]]]:
+def _net_batches(
+    kafka: str, topic: str, partitions: int
+) -> Iterator[tuple[int, dict[str, Row | None]]]:
     """Per BATCH records: how many, and the last row of each key, None for a deleted one."""
-    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "bench", "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": kafka, "group.id": "bench", "enable.auto.commit": False}
+    )
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
     rows: dict[str, Row | None] = {}
     count = 0
@@ -113,14 +135,22 @@ def _bare_postgresql(connection: Any, rows: dict[str, Row | None]) -> None:
     names = list(kept[0]) if kept else []
     text = io.StringIO()
     for row in kept:
-        text.write("\t".join("\\N" if cell is None else cell.replace("\\", "\\\\") for cell in row.values()) + "\n")
+        text.write(
+            "\t".join(
+                "\\N" if cell is None else cell.replace("\\", "\\\\") for cell in row.values()
+            )
+            + "\n"
+        )
     with connection.cursor() as cursor:
         if kept:
             cursor.execute(f"CREATE TEMP TABLE stage (LIKE {backlogs.TABLE}) ON COMMIT DROP")
             with cursor.copy("COPY stage FROM STDIN") as copy:
                 copy.write(text.getvalue())
             changes = ", ".join(f"{name} = EXCLUDED.{name}" for name in names[1:])
-            cursor.execute(f"INSERT INTO {backlogs.TABLE} SELECT * FROM stage ON CONFLICT (id) DO UPDATE SET {changes}")
+            cursor.execute(
+                f"INSERT INTO {backlogs.TABLE} SELECT * FROM stage ON CONFLICT (id) DO UPDATE SET "
+                f"{changes}"
+            )
         if gone:
             cursor.execute(f"DELETE FROM {backlogs.TABLE} WHERE id = ANY(%s::bigint[])", (gone,))
     connection.commit()
@@ -132,19 +162,28 @@ def _bare_mariadb(connection: Any, rows: dict[str, Row | None]) -> None:
     with connection.cursor() as cursor:
         for start in range(0, len(kept), 1000):
             values = ",".join(
-                "(" + ",".join("NULL" if cell is None else "'" + cell.replace("'", "''") + "'" for cell in row.values()) + ")"
+                "("
+                + ",".join(
+                    "NULL" if cell is None else "'" + cell.replace("'", "''") + "'"
+                    for cell in row.values()
+                )
+                + ")"
                 for row in kept[start : start + 1000]
             )
             cursor.execute(f"REPLACE INTO {backlogs.TABLE} VALUES {values}")
         for start in range(0, len(gone), 500):
-            cursor.execute(f"DELETE FROM {backlogs.TABLE} WHERE id IN ({','.join(gone[start : start + 500])})")
+            cursor.execute(
+                f"DELETE FROM {backlogs.TABLE} WHERE id IN ({','.join(gone[start : start + 500])})"
+            )
     connection.commit()
 
 
 def _bare(addresses: Addresses, target: str, topic: str, partitions: int) -> float:
     """Changes per second of the bare driver; what makes the net rows is no part of it."""
     _empty(addresses, target)
-    connect, write = (_postgresql, _bare_postgresql) if target == "postgresql" else (_mariadb, _bare_mariadb)
+    connect, write = (
+        (_postgresql, _bare_postgresql) if target == "postgresql" else (_mariadb, _bare_mariadb)
+    )
     changes, seconds = 0, 0.0
     with connect(addresses) as connection:
         for count, rows in _net_batches(addresses.kafka, topic, partitions):
@@ -155,9 +194,13 @@ def _bare(addresses: Addresses, target: str, topic: str, partitions: int) -> flo
     return changes / seconds
 
 
-def _load_task(addresses: Addresses, target: str, topic: str, folder: Path, master: str) -> LoadTask:
+def _load_task(
+    addresses: Addresses, target: str, topic: str, folder: Path, master: str
+) -> LoadTask:
     database = getattr(addresses, target)
-    kind, name = ("postgresql", database.database) if target == "postgresql" else ("mysql", backlogs.SCHEMA)
+    kind, name = (
+        ("postgresql", database.database) if target == "postgresql" else ("mysql", backlogs.SCHEMA)
+    )
     file = folder / f"{target}.properties"
     keys = {
         "taskId": f"bench-{target}-{topic}",
@@ -189,7 +232,13 @@ def _measured(task: LoadTask, changes: int) -> dict[str, float]:
         if progress.done >= changes:
             stop.set()
 
-    run(task, {topic: MemoryPositions() for topic in task.source.topics}, stop, TaskStatus(task.task_id), note)
+    run(
+        task,
+        {topic: MemoryPositions() for topic in task.source.topics},
+        stop,
+        TaskStatus(task.task_id),
+        note,
+    )
     begun = reports[0][0]
     last, done = reports[-1]
     return {
@@ -201,21 +250,36 @@ def _measured(task: LoadTask, changes: int) -> dict[str, float]:
 
 def _in_a_process(file: Path, changes: int, target: JdbcTarget) -> dict[str, float]:
     """What `_measured` gives, and the rate `later` of what the target's offsets tell."""
-    command = [sys.executable, "-m", "tests.bench.consumer", "--measure", json.dumps([str(file), changes])]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.bench.consumer",
+        "--measure",
+        json.dumps([str(file), changes]),
+    ]
     curve: list[tuple[float, int]] = []
-    with closing(make_loader("JdbcBatch", target)) as loader, subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with (
+        closing(make_loader("JdbcBatch", target)) as loader,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
+    ):
         is_over = False
         while not is_over:
             time.sleep(0.1)
             is_over = process.poll() is not None  # before the look: the last one sees all
-            curve.append((time.perf_counter(), sum(offset.next_offset for offset in loader.applied_offsets())))
+            curve.append(
+                (
+                    time.perf_counter(),
+                    sum(offset.next_offset for offset in loader.applied_offsets()),
+                )
+            )
         output = process.communicate()[0]
     if process.returncode:
         raise click.ClickException(f"the task has ended with exit code {process.returncode}")
     found: dict[str, float] = json.loads(output.splitlines()[-1])
     first, before = next(look for look in curve if look[1])
     last, after = next(look for look in curve if look[1] == curve[-1][1])
-    return {**found, "later": (after - before) / (last - first) if last > first else math.nan}  # so few changes were there at once
+    # so few changes were there at once
+    return {**found, "later": (after - before) / (last - first) if last > first else math.nan}
 
 
 def _checked(addresses: Addresses, target: str) -> None:
@@ -224,7 +288,9 @@ def _checked(addresses: Addresses, target: str) -> None:
     found = []
     source = addresses.source
     connections = (
-        pymysql.connect(host=source.host, port=source.port, user=source.user, password=source.password),
+        pymysql.connect(
+            host=source.host, port=source.port, user=source.user, password=source.password
+        ),
         _postgresql(addresses) if target == "postgresql" else _mariadb(addresses),
     )
     for connection in connections:
@@ -235,8 +301,24 @@ def _checked(addresses: Addresses, target: str) -> None:
         raise click.ClickException(f"{target} differs from the source: {found[1]}, not {found[0]}")
 
 
-def _bench(addresses: Addresses, changes: int, topic: str, partitions: int, folder: Path, master: str, console: Console) -> None:
-    columns = ("what", "changes/s", "ratio to bare", "after the first rows", "ratio", "batches", "RSS MB")
+def _bench(
+    addresses: Addresses,
+    changes: int,
+    topic: str,
+    partitions: int,
+    folder: Path,
+    master: str,
+    console: Console,
+) -> None:
+    columns = (
+        "what",
+        "changes/s",
+        "ratio to bare",
+        "after the first rows",
+        "ratio",
+        "batches",
+        "RSS MB",
+    )
     table = Table(*columns, title=f"{changes:,} canalRow records, {partitions} partition(s)")
     for target in ("postgresql", "mariadb"):
         bare = _bare(addresses, target, topic, partitions)
@@ -247,8 +329,14 @@ def _bench(addresses: Addresses, changes: int, topic: str, partitions: int, fold
         assert isinstance(task.target, JdbcTarget)
         found = _in_a_process(file, changes, task.target)
         _checked(addresses, target)
-        rates = [text for rate in (found["rate"], found["later"]) for text in (f"{rate:,.0f}", f"{rate / bare:.2f}")]
-        table.add_row(f"cdcbus into {target}", *rates, f"{found['batches']:.0f}", f"{found['rss_mb']:.0f}")
+        rates = [
+            text
+            for rate in (found["rate"], found["later"])
+            for text in (f"{rate:,.0f}", f"{rate / bare:.2f}")
+        ]
+        table.add_row(
+            f"cdcbus into {target}", *rates, f"{found['batches']:.0f}", f"{found['rss_mb']:.0f}"
+        )
     console.print(table)
 
 
@@ -258,7 +346,9 @@ def _bench(addresses: Addresses, changes: int, topic: str, partitions: int, fold
 @click.option("--partitions", default=1, show_default=True)
 @click.option("--spark-master", "master", default="local[*]", show_default=True)
 @click.option("--measure", hidden=True)
-def main(inserts: int, home: Path | None, partitions: int, master: str, measure: str | None) -> None:
+def main(
+    inserts: int, home: Path | None, partitions: int, master: str, measure: str | None
+) -> None:
     """Prints rates and ratios."""
     if measure is not None:
         file, changes = json.loads(measure)
@@ -278,7 +368,15 @@ def main(inserts: int, home: Path | None, partitions: int, master: str, measure:
             future.result()
         publish(fetch_task(addresses.source, addresses.kafka, topic, "canalRow"), backlog)
         with tempfile.TemporaryDirectory() as folder:
-            _bench(addresses, backlog.changes, topic, partitions, Path(folder), master, Console(width=120))
+            _bench(
+                addresses,
+                backlog.changes,
+                topic,
+                partitions,
+                Path(folder),
+                master,
+                Console(width=120),
+            )
         with suppress(Exception):
             admin.delete_topics([topic])
     finally:

@@ -1,9 +1,11 @@
-"""Where the processor time of a row change goes, from the server's bytes to the Kafka client's queue: step by step, in one thread.
+"""Where the processor time of a row change goes, from the server's bytes to the Kafka client's
+queue: step by step, in one thread.
 
     .venv/bin/python -m tests.bench.decoding [--inserts 60000] [--home STACK] [--rounds 5]
 
-The backlog is that of tests.bench.producer, read once from the stack's MariaDB and worked through from memory, so that no other process
-counts. What there is in Python and compiled is measured in turn; the least time of all rounds, and the median of the ratios.
+The backlog is that of tests.bench.producer, read once from the stack's MariaDB and worked through
+from memory, so that no other process counts. What there is in Python and compiled is measured in
+turn; the least time of all rounds, and the median of the ratios.
 """
 
 from __future__ import annotations
@@ -52,12 +54,26 @@ class Recorded:
     """The events of a backlog, as they came from the server."""
 
     def __init__(self, addresses: Addresses, backlog: Backlog) -> None:
-        self._task, self._backlog = fetch_task(addresses.source, addresses.kafka, "", FORMATS[0]), backlog
+        self._task, self._backlog = (
+            fetch_task(addresses.source, addresses.kafka, "", FORMATS[0]),
+            backlog,
+        )
         self.events: list[list[bytes]] = []
-        with patch.object(binlog_source, "open_stream", self._recording), BinlogSource(self._task) as opened:
-            parts = [part for batch in until_the_end(opened, backlog) for part in (*batch.closed, *batch.opened)]
+        with (
+            patch.object(binlog_source, "open_stream", self._recording),
+            BinlogSource(self._task) as opened,
+        ):
+            parts = [
+                part
+                for batch in until_the_end(opened, backlog)
+                for part in (*batch.closed, *batch.opened)
+            ]
         self.rows = [part for part in parts if isinstance(part, Rows)]
-        self.bytes = b"".join((len(event) + 1).to_bytes(3, "little") + b"\0\0" + event for events in self.events for event in events)
+        self.bytes = b"".join(
+            (len(event) + 1).to_bytes(3, "little") + b"\0\0" + event
+            for events in self.events
+            for event in events
+        )
 
     def _recording(self, *arguments: Any) -> Iterator[list[bytes]]:
         for events in dump_stream.open_stream(*arguments):
@@ -66,13 +82,19 @@ class Recorded:
 
     def packets(self) -> Iterator[object]:
         """The bytes from the socket to packets."""
-        chunks = (self.bytes[at : at + dump_stream.READ_BYTES] for at in range(0, len(self.bytes), dump_stream.READ_BYTES))
+        chunks = (
+            self.bytes[at : at + dump_stream.READ_BYTES]
+            for at in range(0, len(self.bytes), dump_stream.READ_BYTES)
+        )
         with suppress(EOFError):
             yield from dump_stream.packets(lambda _: next(chunks, b""), dump_stream.READ_BYTES)
 
     def read_seconds(self) -> float:
         """Packets to row events and transaction edges."""
-        with patch.object(binlog_source, "open_stream", lambda *_: iter(self.events)), BinlogSource(self._task) as opened:
+        with (
+            patch.object(binlog_source, "open_stream", lambda *_: iter(self.events)),
+            BinlogSource(self._task) as opened,
+        ):
             batches = until_the_end(opened, self._backlog)
             next(batches)  # once all is asked of the server
             return seconds(batches)
@@ -80,38 +102,70 @@ class Recorded:
     def records(self, name: str, make_plan: MakePlan | None) -> Iterator[list[Record]]:
         """Row events to records."""
         table, converter = self.rows[0].table, make_converter(name)
-        writer = TableWriter(table, converter, key_columns(table.table, self._task.publish), lambda change: [], make_plan=make_plan)
+        writer = TableWriter(
+            table,
+            converter,
+            key_columns(table.table, self._task.publish),
+            lambda change: [],
+            make_plan=make_plan,
+        )
         return (writer.records(rows, 0)[0] for rows in self.rows)
 
 
 def queue_seconds(records: list[Record]) -> float:
     """Records to the Kafka client's queue, which nobody empties."""
-    options = {"queue.buffering.max.messages": 10_000_000, "queue.buffering.max.kbytes": 2_000_000, "delivery.report.only.error": True}
+    options = {
+        "queue.buffering.max.messages": 10_000_000,
+        "queue.buffering.max.kbytes": 2_000_000,
+        "delivery.report.only.error": True,
+    }
     quiet = logging.getLogger("cdcbus.bench")
     quiet.setLevel(logging.CRITICAL)
-    client = Producer({"bootstrap.servers": "127.0.0.1:1", "on_delivery": lambda *_: None, "logger": quiet, **options})
+    client = Producer(
+        {
+            "bootstrap.servers": "127.0.0.1:1",
+            "on_delivery": lambda *_: None,
+            "logger": quiet,
+            **options,
+        }
+    )
     batches = [records[at : at + BATCH_RECORDS] for at in range(0, len(records), BATCH_RECORDS)]
     used = seconds(client.produce_batch("bench", batch) for batch in batches)
     client.purge()
     return used
 
 
-def _bench(addresses: Addresses, backlog: Backlog, title: str, rounds: int, console: Console) -> None:
+def _bench(
+    addresses: Addresses, backlog: Backlog, title: str, rounds: int, console: Console
+) -> None:
     recorded = Recorded(addresses, backlog)
     table = Table("step", "µs a change in Python", "compiled", "ratio", title=title)
 
     def add(step: str, in_python: float, compiled: float = 0.0, ratio: float = 0.0) -> None:
-        shown = [f"{used / backlog.changes * 1e6:.2f}" if used else "" for used in (in_python, compiled)]
+        shown = [
+            f"{used / backlog.changes * 1e6:.2f}" if used else "" for used in (in_python, compiled)
+        ]
         table.add_row(step, *shown, f"{ratio:.2f}" if ratio else "")
 
     add("socket's bytes to packets", min(seconds(recorded.packets()) for _ in range(rounds)))
     add("packets to row events", min(recorded.read_seconds() for _ in range(rounds)))
     for name in FORMATS:
-        pairs = [[seconds(recorded.records(name, way)) for way in (None, native.compiled)] for _ in range(rounds)]
+        pairs = [
+            [seconds(recorded.records(name, way)) for way in (None, native.compiled)]
+            for _ in range(rounds)
+        ]
         in_python, compiled = (min(pair[way] for pair in pairs) for way in (0, 1))
-        add(f"row events to records, {name}", in_python, compiled, median(pair[0] / pair[1] for pair in pairs))
+        add(
+            f"row events to records, {name}",
+            in_python,
+            compiled,
+            median(pair[0] / pair[1] for pair in pairs),
+        )
         records = [record for made in recorded.records(name, native.compiled) for record in made]
-        add(f"records to the Kafka client's queue, {name}", min(queue_seconds(records) for _ in range(rounds)))
+        add(
+            f"records to the Kafka client's queue, {name}",
+            min(queue_seconds(records) for _ in range(rounds)),
+        )
     console.print(table)
 
 
@@ -128,7 +182,13 @@ def main(inserts: int, home: Path | None, rounds: int) -> None:
         addresses = up(place, Console(quiet=True))
         for per_transaction in (500, 1):
             backlog = write(addresses.source, inserts, per_transaction)
-            _bench(addresses, backlog, f"{backlog.changes:,} row changes in transactions of {per_transaction}", rounds, console)
+            _bench(
+                addresses,
+                backlog,
+                f"{backlog.changes:,} row changes in transactions of {per_transaction}",
+                rounds,
+                console,
+            )
     finally:
         if home is None:
             down(place, purge=True, console=Console(quiet=True))

@@ -1,10 +1,12 @@
-"""How long a row takes from its commit at the source until the target shows it: the whole way, one row after the other.
+"""How long a row takes from its commit at the source until the target shows it: the whole way, one
+row after the other.
 
-    .venv/bin/python -m tests.bench.delay [--target postgresql] [--rows 600] [--pause-ms 50] [--home STACK]
+    .venv/bin/python -m tests.bench.delay [--target postgresql] [--rows 600] [--pause-ms 50] [--home
+    STACK]
 
-A fetch task and a consumer task run as they do for users, with their defaults. Delay is from the return of the INSERT at the source to the
-first look at the target that finds the row; one looks all the time. The first third of the rows lets Java's compiler learn, and does not
-count.
+A fetch task and a consumer task run as they do for users, with their defaults. Delay is from the
+return of the INSERT at the source to the first look at the target that finds the row; one looks all
+the time. The first third of the rows lets Java's compiler learn, and does not count.
 """
 
 from __future__ import annotations
@@ -34,9 +36,19 @@ PATIENCE_SECONDS = 240.0
 def _seen(shop: Shop, target: str, rows: int) -> list[float]:
     """When each row was first seen there."""
     at, seen = getattr(shop.addresses, target), list[float]()
-    login = {"host": at.host, "port": at.port, "user": at.user, "password": at.password, "autocommit": True}
+    login = {
+        "host": at.host,
+        "port": at.port,
+        "user": at.user,
+        "password": at.password,
+        "autocommit": True,
+    }
     give_up = time.monotonic() + PATIENCE_SECONDS + rows
-    with closing(psycopg.connect(dbname=at.database, **login) if target == "postgresql" else pymysql.connect(**login)) as connection:
+    with closing(
+        psycopg.connect(dbname=at.database, **login)
+        if target == "postgresql"
+        else pymysql.connect(**login)
+    ) as connection:
         cursor: Any = connection.cursor()
         while len(seen) < rows and time.monotonic() < give_up:
             cursor.execute(f"SELECT max(id) FROM {shop.name}.orders")
@@ -52,7 +64,9 @@ def _delays(shop: Shop, target: str, rows: int, pause_seconds: float) -> list[fl
     looking.start()
     committed = []
     for number in range(1, rows + 1):
-        shop.cursor.execute("INSERT INTO orders VALUES (%s, %s, %s)", (number, f"name {number}", number * 3))
+        shop.cursor.execute(
+            "INSERT INTO orders VALUES (%s, %s, %s)", (number, f"name {number}", number * 3)
+        )
         committed.append(time.perf_counter())
         time.sleep(pause_seconds)
     looking.join()
@@ -62,7 +76,12 @@ def _delays(shop: Shop, target: str, rows: int, pause_seconds: float) -> list[fl
 
 
 @click.command()
-@click.option("--target", type=click.Choice(["postgresql", "mariadb"]), default="postgresql", show_default=True)
+@click.option(
+    "--target",
+    type=click.Choice(["postgresql", "mariadb"]),
+    default="postgresql",
+    show_default=True,
+)
 @click.option("--rows", default=600, show_default=True)
 @click.option("--pause-ms", default=50.0, show_default=True)
 @click.option("--home", type=click.Path(path_type=Path), help="Use the stack in this folder.")
@@ -78,7 +97,13 @@ def main(target: str, rows: int, pause_ms: float, home: Path | None) -> None:
         for future in admin.create_topics([NewTopic(name, 1, 1)]).values():
             future.result(60)
         with (
-            pymysql.connect(host=source.host, port=source.port, user=source.user, password=source.password, autocommit=True) as connection,
+            pymysql.connect(
+                host=source.host,
+                port=source.port,
+                user=source.user,
+                password=source.password,
+                autocommit=True,
+            ) as connection,
             connection.cursor() as cursor,
             tempfile.TemporaryDirectory() as folder,
             open_shop(name, addresses, cursor, Path(folder)) as shop,
@@ -88,14 +113,23 @@ def main(target: str, rows: int, pause_ms: float, home: Path | None) -> None:
             shop.create("orders", "id INT PRIMARY KEY, name VARCHAR(40), amount INT")
             fetch = shop.fetch(source)
             fetch.start()
-            wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position", PATIENCE_SECONDS)
+            wait_until(
+                lambda: shop.position(fetch) is not None,
+                "the fetch task's first position",
+                PATIENCE_SECONDS,
+            )
             load = shop.load(target)
             load.start()
-            wait_until(lambda: shop.position(load) is not None, "the consumer task's first position", PATIENCE_SECONDS)
+            wait_until(
+                lambda: shop.position(load) is not None,
+                "the consumer task's first position",
+                PATIENCE_SECONDS,
+            )
             delays = _delays(shop, target, rows, pause_ms / 1000)[rows // 3 :]
             cuts = [cut * 1000 for cut in quantiles(delays, n=100)]
             click.echo(
-                f"{target}, {len(delays)} rows, one each {pause_ms:g} ms: p50 {cuts[49]:.0f}, p95 {cuts[94]:.0f}, p99 {cuts[98]:.0f}, "
+                f"{target}, {len(delays)} rows, one each {pause_ms:g} ms: p50 {cuts[49]:.0f}, p95 "
+                f"{cuts[94]:.0f}, p99 {cuts[98]:.0f}, "
                 f"most {max(delays) * 1000:.0f} ms"
             )
             cursor.execute(f"DROP DATABASE {name}")

@@ -1,7 +1,8 @@
-"""How long rows take that exchange unique values across partitions: `python -m tests.bench.exchanges ADDRESS...`
+"""How long rows take that exchange unique values across partitions: `python -m
+tests.bench.exchanges ADDRESS...`
 
-Each ADDRESS is a target: `postgresql://user:password@host:port/database` or `mysql://...`. Lanes are applied as the driver does, without
-Kafka and Spark.
+Each ADDRESS is a target: `postgresql://user:password@host:port/database` or `mysql://...`. Lanes
+are applied as the driver does, without Kafka and Spark.
 """
 
 from __future__ import annotations
@@ -24,23 +25,39 @@ COUNTS = (90, 1000)
 def main() -> None:
     for address in sys.argv[1:]:
         url = urlsplit(address)
-        at = Database(url.hostname or "", url.port or 0, url.username or "", url.password or "", url.path[1:])
+        at = Database(
+            url.hostname or "", url.port or 0, url.username or "", url.password or "", url.path[1:]
+        )
         name = "x" + uuid.uuid4().hex[:10]
         server = PostgresqlServer(at, name) if url.scheme == "postgresql" else MysqlServer(at, name)
         server.execute("CREATE SCHEMA {schema}")
         try:
             for count in COUNTS:
                 for rows in (2, 3):
-                    sys.stdout.write(f"{url.scheme}: {count} exchanges of {rows} rows: {seconds(server, count, rows):.2f} s\n")
+                    sys.stdout.write(
+                        f"{url.scheme}: {count} exchanges of {rows} rows: "
+                        f"{seconds(server, count, rows):.2f} s\n"
+                    )
         finally:
-            server.execute("DROP SCHEMA {schema}" + (" CASCADE" if url.scheme == "postgresql" else ""))
+            server.execute(
+                "DROP SCHEMA {schema}" + (" CASCADE" if url.scheme == "postgresql" else "")
+            )
 
 
 def seconds(server: TargetServer, count: int, rows: int) -> float:
     server.execute("DROP TABLE IF EXISTS {schema}.users")
-    server.execute("CREATE TABLE {schema}.users (id INT PRIMARY KEY, name VARCHAR(40) NOT NULL UNIQUE)")
+    server.execute(
+        "CREATE TABLE {schema}.users (id INT PRIMARY KEY, name VARCHAR(40) NOT NULL UNIQUE)"
+    )
     rules = (MapperRule(schema=("shop", server.schema)),)
-    task = LoadTask(uuid.uuid4().hex[:8], TopicConfig("", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget(""), rules=rules)
+    task = LoadTask(
+        uuid.uuid4().hex[:8],
+        TopicConfig("", ("shop",)),
+        "canalRow",
+        "JdbcBatch",
+        JdbcTarget(""),
+        rules=rules,
+    )
     source = Source()
     for key in range(count * rows):
         source.put(key, f"name {key}")

@@ -1,8 +1,10 @@
-"""How fast records become columns, beside `orjson.loads` of each: in one process, on one thread, as ratios.
+"""How fast records become columns, beside `orjson.loads` of each: in one process, on one thread, as
+ratios.
 
     .venv/bin/python -m tests.bench.formats [--records 100000] [--rounds 5]
 
-Inserts, half as many updates, a tenth as many deletes of a ten-column table. Processor time, the best of all rounds.
+Inserts, half as many updates, a tenth as many deletes of a ten-column table. Processor time, the
+best of all rounds.
 """
 
 from __future__ import annotations
@@ -32,7 +34,11 @@ TYPES = {
     "created": "datetime(3)",
     "updated": "timestamp",
 }
-TABLE = Table(TableId("bench", "orders"), tuple(Column(name, mysql_type) for name, mysql_type in TYPES.items()), ("id",))
+TABLE = Table(
+    TableId("bench", "orders"),
+    tuple(Column(name, mysql_type) for name, mysql_type in TYPES.items()),
+    ("id",),
+)
 
 
 def row(i: int, state: str) -> dict[str, str | None]:
@@ -54,7 +60,9 @@ def row(i: int, state: str) -> dict[str, str | None]:
 def changes(count: int) -> Iterator[RowChange]:
     """Row changes in transactions of 500."""
     for i in range(count):
-        origin = Origin("mysql-bin.000003", 4 + i * 100, f"0-1-{i // 500}", 1, 1_700_000_000_000_000 + i * 1000)
+        origin = Origin(
+            "mysql-bin.000003", 4 + i * 100, f"0-1-{i // 500}", 1, 1_700_000_000_000_000 + i * 1000
+        )
         op = Op.INSERT if i % 16 < 10 else Op.UPDATE if i % 16 < 15 else Op.DELETE
         before = None if op is Op.INSERT else row(i, "new")
         after = None if op is Op.DELETE else row(i, "sent")
@@ -82,14 +90,27 @@ def main(records: int, rounds: int) -> None:
         converter = make_converter(name)
         values = [converter.to_bytes(change) for change in changes(records)]
         batch = pa.array(values, pa.binary())
-        if len(read_columns(batch, converter).rest) > records / 100:  # the last rows of transactions are few, and so left
+        # the last rows of transactions are few, and so left
+        if len(read_columns(batch, converter).rest) > records / 100:
             raise click.ClickException(f"{name}: not all records fit into columns")
         base = seconds(lambda values=values: [orjson.loads(value) for value in values], rounds)  # type: ignore[misc]
-        columns = seconds(lambda batch=batch, converter=converter: read_columns(batch, converter), rounds)  # type: ignore[misc]
-        plain = seconds(lambda values=values, converter=converter: [converter.from_bytes(value) for value in values], 1)  # type: ignore[misc]
+        columns = seconds(
+            lambda batch=batch, converter=converter: read_columns(batch, converter),  # type: ignore[misc]
+            rounds,
+        )
+        plain = seconds(
+            lambda values=values, converter=converter: [  # type: ignore[misc]
+                converter.from_bytes(value) for value in values
+            ],
+            1,
+        )
         size = sum(map(len, values)) / records
         grid.add_row(
-            name, f"{size:.0f}", *(f"{records / s:,.0f}" for s in (base, columns)), f"{base / columns:.2f}", f"{records / plain:,.0f}"
+            name,
+            f"{size:.0f}",
+            *(f"{records / s:,.0f}" for s in (base, columns)),
+            f"{base / columns:.2f}",
+            f"{records / plain:,.0f}",
         )
     Console().print(grid)
 

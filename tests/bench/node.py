@@ -1,10 +1,13 @@
-"""What one node costs with many consumer tasks, and how fast they are: memory and CPU of idle tasks, delay of rows that come slowly.
+"""What one node costs with many consumer tasks, and how fast they are: memory and CPU of idle
+tasks, delay of rows that come slowly.
 
-    .venv/bin/python -m tests.bench.node [--idle 50] [--active 20] [--rows 5] [--seconds 30] [--home STACK]
+    .venv/bin/python -m tests.bench.node [--idle 50] [--active 20] [--rows 5] [--seconds 30] [--home
+    STACK]
 
-First `--idle` tasks that have nothing to do: memory of the node's processes, and their CPU time beside what the broker and ZooKeeper
-use more than without them. Then `--rows` rows a second for each of `--active` of them, for a minute and `--seconds`: the time from the
-sending of a row of those `--seconds` to Kafka until its insert into PostgreSQL, by the clock of this machine.
+First `--idle` tasks that have nothing to do: memory of the node's processes, and their CPU time
+beside what the broker and ZooKeeper use more than without them. Then `--rows` rows a second for
+each of `--active` of them, for a minute and `--seconds`: the time from the sending of a row of
+those `--seconds` to Kafka until its insert into PostgreSQL, by the clock of this machine.
 """
 
 from __future__ import annotations
@@ -41,13 +44,18 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def _children(pid: int) -> list[int]:
-    found = [int(child) for thread in Path(f"/proc/{pid}/task").iterdir() for child in (thread / "children").read_text().split()]
+    found = [
+        int(child)
+        for thread in Path(f"/proc/{pid}/task").iterdir()
+        for child in (thread / "children").read_text().split()
+    ]
     return [pid, *(grandchild for child in found for grandchild in _children(child))]
 
 
 def _cpu_seconds(pids: list[int]) -> float:
     fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
-    return sum(int(ticks) for each in fields for ticks in each[11:15]) / TICKS  # user and system, with those of children that have ended
+    # user and system, with those of children that have ended
+    return sum(int(ticks) for each in fields for ticks in each[11:15]) / TICKS
 
 
 def _rss_mb(pids: list[int]) -> float:
@@ -63,16 +71,28 @@ def _cores(pids: dict[str, list[int]], seconds: float) -> dict[str, float]:
     return {name: (_cpu_seconds(group) - before[name]) / elapsed for name, group in pids.items()}
 
 
-def _send(producer: Producer, schema: str, tasks: list[str], rows: float, seconds: float, first: int) -> int:
+def _send(
+    producer: Producer, schema: str, tasks: list[str], rows: float, seconds: float, first: int
+) -> int:
     """Rows for all tasks by turns, with ids from `first` on; the next id."""
     count, begun = 0, time.monotonic()
     while (due := time.monotonic() - begun) < seconds:
         while count < due * rows * len(tasks):
             task = tasks[count % len(tasks)]
-            record = {"database": schema, "table": task, "type": "INSERT", "isDdl": False, "es": 1, "ts": 1, "pkNames": ["id"]}
+            record = {
+                "database": schema,
+                "table": task,
+                "type": "INSERT",
+                "isDdl": False,
+                "es": 1,
+                "ts": 1,
+                "pkNames": ["id"],
+            }
             row = {"id": str(first + count), "sent": repr(time.time())}
             types = {"mysqlType": {"id": "int", "sent": "double"}, "sqlType": {"id": 4, "sent": 8}}
-            producer.produce(f"{schema}-{task}", json.dumps({**record, **types, "data": [row]}).encode())
+            producer.produce(
+                f"{schema}-{task}", json.dumps({**record, **types, "data": [row]}).encode()
+            )
             count += 1
         producer.poll(0)
         time.sleep(0.002)
@@ -80,25 +100,50 @@ def _send(producer: Producer, schema: str, tasks: list[str], rows: float, second
     return first + count
 
 
-def _delays(run: Callable[[str], Any], schema: str, tasks: list[str], first: int, count: int) -> list[float]:
+def _delays(
+    run: Callable[[str], Any], schema: str, tasks: list[str], first: int, count: int
+) -> list[float]:
     """Of the rows from id `first` on, once all `count` are there."""
-    all_rows = " UNION ALL ".join(f"SELECT id, sent, arrived FROM {schema}.{task}" for task in tasks)
-    wait_until(lambda: run(f"SELECT count(*) FROM ({all_rows}) r").fetchone()[0] == count, "all rows", PATIENCE_SECONDS)
-    return [row[0] for row in run(f"SELECT extract(epoch FROM arrived)::float8 - sent FROM ({all_rows}) r WHERE id >= {first}").fetchall()]
+    all_rows = " UNION ALL ".join(
+        f"SELECT id, sent, arrived FROM {schema}.{task}" for task in tasks
+    )
+    wait_until(
+        lambda: run(f"SELECT count(*) FROM ({all_rows}) r").fetchone()[0] == count,
+        "all rows",
+        PATIENCE_SECONDS,
+    )
+    return [
+        row[0]
+        for row in run(
+            f"SELECT extract(epoch FROM arrived)::float8 - sent FROM ({all_rows}) r WHERE id >= "
+            f"{first}"
+        ).fetchall()
+    ]
 
 
-def _start(bus: Bus, addresses: Addresses, run: Callable[[str], Any], schema: str, tasks: list[str]) -> None:
+def _start(
+    bus: Bus, addresses: Addresses, run: Callable[[str], Any], schema: str, tasks: list[str]
+) -> None:
     """Tasks with a topic and a table each, all at work on one node."""
     admin = AdminClient({"bootstrap.servers": addresses.kafka})
-    for future in admin.create_topics([NewTopic(f"{schema}-{task}", 1, 1) for task in tasks]).values():
+    for future in admin.create_topics(
+        [NewTopic(f"{schema}-{task}", 1, 1) for task in tasks]
+    ).values():
         future.result(60)
     for task in tasks:
-        run(f"CREATE TABLE {schema}.{task} (id INT PRIMARY KEY, sent FLOAT8, arrived TIMESTAMPTZ DEFAULT clock_timestamp())")
+        run(
+            f"CREATE TABLE {schema}.{task} (id INT PRIMARY KEY, sent FLOAT8, arrived TIMESTAMPTZ "
+            "DEFAULT clock_timestamp())"
+        )
         bus.load(load_text(task, addresses, f"{schema}-{task}"))
     bus.node("n1", CDCBUS_NODE_WORKLIMIT="1000")
     for task in tasks:
         bus.tasks.want(task, True, "bench")
-    wait_until(lambda: all(bus.status(task).state is State.WORKING for task in tasks), "all tasks", PATIENCE_SECONDS)
+    wait_until(
+        lambda: all(bus.status(task).state is State.WORKING for task in tasks),
+        "all tasks",
+        PATIENCE_SECONDS,
+    )
 
 
 @click.command()
@@ -119,13 +164,24 @@ def main(idle: int, active: int, rows: float, seconds: float, home: Path | None)
         pg = addresses.postgresql
         tasks = [f"t{number}" for number in range(max(idle, active))]
         with (
-            psycopg.connect(host=pg.host, port=pg.port, user=pg.user, password=pg.password, dbname=pg.database, autocommit=True) as target,
+            psycopg.connect(
+                host=pg.host,
+                port=pg.port,
+                user=pg.user,
+                password=pg.password,
+                dbname=pg.database,
+                autocommit=True,
+            ) as target,
             tempfile.TemporaryDirectory() as folder,
             open_bus(addresses.zookeeper, schema, Path(folder), TARGET_PASSWORD=pg.password) as bus,
         ):
             run: Callable[[str], Any] = lambda sql: target.execute(sql.encode())  # noqa: E731
             run(f"CREATE SCHEMA {schema}")
-            servers = {name: [pid] for name in ("kafka", "zookeeper") if (pid := processes.pid(place / name)) is not None}
+            servers = {
+                name: [pid]
+                for name in ("kafka", "zookeeper")
+                if (pid := processes.pid(place / name)) is not None
+            }
             before = _cores(servers, seconds)
             begun = time.monotonic()
             _start(bus, addresses, run, schema, tasks)
@@ -136,7 +192,9 @@ def main(idle: int, active: int, rows: float, seconds: float, home: Path | None)
             cores = _cores(ours | servers, seconds)
             table = Table("process", "MB", "cores", title=f"{len(tasks)} idle tasks")
             for name, pids in (ours | servers).items():
-                table.add_row(name, f"{_rss_mb(pids):.0f}", f"{cores[name] - before.get(name, 0.0):.3f}")
+                table.add_row(
+                    name, f"{_rss_mb(pids):.0f}", f"{cores[name] - before.get(name, 0.0):.3f}"
+                )
             all_ours = [pid for pids in ours.values() for pid in pids]
             used = sum(cores[name] - before.get(name, 0.0) for name in cores)
             table.add_row("node and broker", f"{_rss_mb(all_ours):.0f}", f"{used:.3f}")
@@ -146,15 +204,19 @@ def main(idle: int, active: int, rows: float, seconds: float, home: Path | None)
             first = _send(producer, schema, busy, rows, WARM_SECONDS, 0)  # wakes them
             _delays(run, schema, busy, 0, first)
             result: list[int] = []
-            thread = threading.Thread(target=lambda: result.append(_send(producer, schema, busy, rows, seconds, first)))
+            thread = threading.Thread(
+                target=lambda: result.append(_send(producer, schema, busy, rows, seconds, first))
+            )
             thread.start()
             cores = _cores(ours | servers, seconds)
             thread.join()
             late = _delays(run, schema, busy, first, result[0])
             cuts = quantiles(late, n=100)
             console.print(
-                f"{active} tasks with {rows:g} rows/s each: delay p50 {cuts[49]:.3f}, p95 {cuts[94]:.3f}, p99 {cuts[98]:.3f} s; "
-                f"{sum(cores[name] for name in ours):.2f} cores, broker {cores.get('kafka', 0.0):.2f}"
+                f"{active} tasks with {rows:g} rows/s each: delay p50 {cuts[49]:.3f}, p95 "
+                f"{cuts[94]:.3f}, p99 {cuts[98]:.3f} s; "
+                f"{sum(cores[name] for name in ours):.2f} cores, broker "
+                f"{cores.get('kafka', 0.0):.2f}"
             )
             run(f"DROP SCHEMA {schema} CASCADE")
     finally:

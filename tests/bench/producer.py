@@ -1,10 +1,12 @@
-"""How fast a binlog gets to Kafka, beside what python-mysql-replication needs only to decode it: all in one run, as ratios.
+"""How fast a binlog gets to Kafka, beside what python-mysql-replication needs only to decode it:
+all in one run, as ratios.
 
     .venv/bin/python -m tests.bench.producer [--inserts 400000] [--home STACK] [--rounds 1]
 
-The backlog is read from the stack's MariaDB: inserts, half as many updates, a tenth as many deletes of a ten-column table, once in
-transactions of 500 row changes and once of 1. Each measurement runs in a process of its own, without the compiled part and with it in
-turn. `own thread` is the part of the processor time that decodes and queues; the rest is the Kafka client's.
+The backlog is read from the stack's MariaDB: inserts, half as many updates, a tenth as many deletes
+of a ten-column table, once in transactions of 500 row changes and once of 1. Each measurement runs
+in a process of its own, without the compiled part and with it in turn. `own thread` is the part of
+the processor time that decodes and queues; the rest is the Kafka client's.
 """
 
 from __future__ import annotations
@@ -50,21 +52,35 @@ PEER = "python-mysql-replication, decoding"
 
 def fetch_task(source: Database, kafka: str, topic: str, converter: str) -> FetchTask:
     config = SourceConfig(((source.host, source.port),), source.user, source.password)
-    return FetchTask(topic, topic, config, FilterConfig(regexes=(rf"{SCHEMA}\..*",)), PublishConfig(kafka, topic, converter))
+    return FetchTask(
+        topic,
+        topic,
+        config,
+        FilterConfig(regexes=(rf"{SCHEMA}\..*",)),
+        PublishConfig(kafka, topic, converter),
+    )
 
 
 def until_the_end(source: BinlogSource, backlog: Backlog) -> Iterator[Batch]:
     """What the source gives out up to the backlog's end."""
     for batch in source.batches(backlog.start):
         yield batch
-        if batch.edge is not None and (batch.edge.file, batch.edge.pos) >= (backlog.end.file, backlog.end.pos):
+        if batch.edge is not None and (batch.edge.file, batch.edge.pos) >= (
+            backlog.end.file,
+            backlog.end.pos,
+        ):
             return
 
 
 def peer(source: Database, backlog: Backlog) -> int:
     """Row changes that python-mysql-replication decodes."""
     reader = BinLogStreamReader(
-        connection_settings={"host": source.host, "port": source.port, "user": source.user, "passwd": source.password},
+        connection_settings={
+            "host": source.host,
+            "port": source.port,
+            "user": source.user,
+            "passwd": source.password,
+        },
         server_id=90_001,
         blocking=False,
         only_events=[WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent],
@@ -92,7 +108,9 @@ def decode(task: FetchTask, backlog: Backlog) -> int:
                 writer = writers.get(rows.table)
                 if writer is None:
                     key = key_columns(rows.table.table, task.publish)
-                    writer = writers[rows.table] = TableWriter(rows.table, converter, key, lambda change: [])
+                    writer = writers[rows.table] = TableWriter(
+                        rows.table, converter, key, lambda change: []
+                    )
                 count += writer.records(rows, 0)[1]
     return count
 
@@ -100,23 +118,38 @@ def decode(task: FetchTask, backlog: Backlog) -> int:
 def publish(task: FetchTask, backlog: Backlog) -> int:
     """Row changes decoded, written, sent, and acknowledged."""
     count = 0
-    with BinlogSource(task) as source, KafkaPublisher(task.publish, make_converter(task.publish.converter), Event()) as publisher:
+    with (
+        BinlogSource(task) as source,
+        KafkaPublisher(task.publish, make_converter(task.publish.converter), Event()) as publisher,
+    ):
         for batch in until_the_end(source, backlog):
             count += publisher.send(batch.closed) + publisher.send(batch.opened)
         publisher.flush()
     return count
 
 
-def _measured(what: str, source: Database, kafka: str, topic: str, converter: str, backlog: Backlog) -> dict[str, float]:
+def _measured(
+    what: str, source: Database, kafka: str, topic: str, converter: str, backlog: Backlog
+) -> dict[str, float]:
     """Runs one measurement in this process."""
     task = fetch_task(source, kafka, topic, converter)
     before = resource.getrusage(resource.RUSAGE_SELF)
     start, own = time.perf_counter(), time.thread_time()
-    count = peer(source, backlog) if what == "peer" else {"decode": decode, "publish": publish}[what](task, backlog)
+    count = (
+        peer(source, backlog)
+        if what == "peer"
+        else {"decode": decode, "publish": publish}[what](task, backlog)
+    )
     seconds, own_seconds = time.perf_counter() - start, time.thread_time() - own
     after = resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"count": count, "seconds": seconds, "cpu_seconds": cpu, "own_seconds": own_seconds, "rss_mb": after.ru_maxrss / 1024}
+    return {
+        "count": count,
+        "seconds": seconds,
+        "cpu_seconds": cpu,
+        "own_seconds": own_seconds,
+        "rss_mb": after.ru_maxrss / 1024,
+    }
 
 
 def _in_a_process(*arguments: Any, is_compiled: bool) -> dict[str, float]:
@@ -132,7 +165,9 @@ def _in_a_process(*arguments: Any, is_compiled: bool) -> dict[str, float]:
 def _measure(text: str) -> None:
     what, source, kafka, topic, converter, backlog = json.loads(text)
     backlog |= {name: BinlogPosition(**backlog[name]) for name in ("start", "end")}
-    click.echo(json.dumps(_measured(what, Database(**source), kafka, topic, converter, Backlog(**backlog))))
+    click.echo(
+        json.dumps(_measured(what, Database(**source), kafka, topic, converter, Backlog(**backlog)))
+    )
 
 
 def _bench(addresses: Addresses, backlog: Backlog, title: str, console: Console) -> None:
@@ -140,18 +175,44 @@ def _bench(addresses: Addresses, backlog: Backlog, title: str, console: Console)
     cases = [(PEER, "peer", "", True)]
     for words, what in (("decoding", "decode"), ("into Kafka", "publish")):
         for name, is_compiled in product(FORMATS, (False, True)):
-            cases.append((f"cdcbus, {words}, {name}{', compiled' if is_compiled else ''}", what, name, is_compiled))
-    table = Table("what", "changes/s", "ratio", "CPU s per s", "changes per CPU s", "in own thread", "RSS MB", title=title)
+            cases.append(
+                (
+                    f"cdcbus, {words}, {name}{', compiled' if is_compiled else ''}",
+                    what,
+                    name,
+                    is_compiled,
+                )
+            )
+    table = Table(
+        "what",
+        "changes/s",
+        "ratio",
+        "CPU s per s",
+        "changes per CPU s",
+        "in own thread",
+        "RSS MB",
+        title=title,
+    )
     base = 0.0
     for label, what, converter, is_compiled in cases:
         topic = f"bench-{time.time_ns()}"
         for future in admin.create_topics([NewTopic(topic, 1, 1)]).values():
             future.result()
-        found = _in_a_process(what, addresses.source, addresses.kafka, topic, converter, backlog, is_compiled=is_compiled)
+        found = _in_a_process(
+            what,
+            addresses.source,
+            addresses.kafka,
+            topic,
+            converter,
+            backlog,
+            is_compiled=is_compiled,
+        )
         for future in admin.delete_topics([topic]).values():
             future.result()
         if found["count"] != backlog.changes:
-            raise click.ClickException(f"{label}: {found['count']} of {backlog.changes} row changes")
+            raise click.ClickException(
+                f"{label}: {found['count']} of {backlog.changes} row changes"
+            )
         rate = found["count"] / found["seconds"]
         base = base or rate
         table.add_row(
@@ -185,7 +246,12 @@ def main(inserts: int, home: Path | None, rounds: int, measure: str | None) -> N
         for per_transaction in (500, 1):
             backlog = write(addresses.source, inserts, per_transaction)
             for _ in range(rounds):
-                _bench(addresses, replace(backlog), f"{backlog.changes:,} row changes in transactions of {per_transaction}", console)
+                _bench(
+                    addresses,
+                    replace(backlog),
+                    f"{backlog.changes:,} row changes in transactions of {per_transaction}",
+                    console,
+                )
     finally:
         if own:
             down(place, purge=True, console=Console(quiet=True))

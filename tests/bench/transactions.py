@@ -1,4 +1,5 @@
-"""What Kafka transactions cost a fetch task: wide rows, each its own transaction at the source, with and without, in one run.
+"""What Kafka transactions cost a fetch task: wide rows, each its own transaction at the source,
+with and without, in one run.
 
     .venv/bin/python -m tests.bench.transactions [--rows 50000] [--width 2000] [--home STACK]
 
@@ -33,7 +34,13 @@ from tests.bench.producer import fetch_task
 
 def write(source: Database, rows: int, width: int) -> tuple[BinlogPosition, BinlogPosition]:
     """The places before and behind the rows."""
-    connection = pymysql.connect(host=source.host, port=source.port, user=source.user, password=source.password, autocommit=True)
+    connection = pymysql.connect(
+        host=source.host,
+        port=source.port,
+        user=source.user,
+        password=source.password,
+        autocommit=True,
+    )
     with connection, connection.cursor() as cursor:
         cursor.execute("SET GLOBAL sync_binlog = 0")
         cursor.execute("SET GLOBAL innodb_flush_log_at_trx_commit = 0")
@@ -43,13 +50,23 @@ def write(source: Database, rows: int, width: int) -> tuple[BinlogPosition, Binl
         cursor.execute("FLUSH BINARY LOGS")
         start = latest_position(connection)
         cursor.execute(f"DROP PROCEDURE IF EXISTS {SCHEMA}.widen")
-        loop = f"FOR i IN 1..{rows} DO INSERT INTO {SCHEMA}.wide VALUES (i, REPEAT(CHAR(97 + MOD(i, 26)), {width})); END FOR"
+        loop = (
+            f"FOR i IN 1..{rows} DO INSERT INTO {SCHEMA}.wide VALUES (i, REPEAT(CHAR(97 + "
+            f"MOD(i, 26)), {width})); END FOR"
+        )
         cursor.execute(f"CREATE PROCEDURE {SCHEMA}.widen() BEGIN {loop}; END")
         cursor.execute(f"CALL {SCHEMA}.widen()")
         return start, latest_position(connection)
 
 
-def rate(addresses: Addresses, start: BinlogPosition, end: BinlogPosition, rows: int, *, transactional: bool) -> float:
+def rate(
+    addresses: Addresses,
+    start: BinlogPosition,
+    end: BinlogPosition,
+    rows: int,
+    *,
+    transactional: bool,
+) -> float:
     """Rows per second until the position behind them is stored."""
     topic = f"bench-{time.time_ns()}"
     admin = AdminClient({"bootstrap.servers": addresses.kafka})
@@ -90,8 +107,14 @@ def main(rows: int, width: int, home: Path | None) -> None:
         start, end = write(addresses.source, rows, width)
         for number in range(3):
             order = (True, False) if number % 2 else (False, True)
-            found = {transactional: rate(addresses, start, end, rows, transactional=transactional) for transactional in order}
-            click.echo(f"{found[False]:,.0f} rows/s without, {found[True]:,.0f} with transactions: {found[True] / found[False]:.2f}")
+            found = {
+                transactional: rate(addresses, start, end, rows, transactional=transactional)
+                for transactional in order
+            }
+            click.echo(
+                f"{found[False]:,.0f} rows/s without, {found[True]:,.0f} with transactions: "
+                f"{found[True] / found[False]:.2f}"
+            )
     finally:
         if home is None:
             down(place, purge=True, console=Console(quiet=True))

@@ -1,4 +1,5 @@
-"""The broker killed, and stopped, for half a minute under load: nothing is lost, nothing is repeated, nothing changes places."""
+"""The broker killed, and stopped, for half a minute under load: nothing is lost, nothing is
+repeated, nothing changes places."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def broker() -> Iterator[PrivateBroker]:
 
 
 @pytest.mark.usefixtures("source_cursor")
-@pytest.mark.parametrize("transactional_id", ["", "cdcbus-outages"], ids=["idempotent", "transactional"])
+@pytest.mark.parametrize(
+    "transactional_id", ["", "cdcbus-outages"], ids=["idempotent", "transactional"]
+)
 def test_a_broker_that_is_stopped_and_one_that_is_killed_for_half_a_minute(
     source: Database, name: str, broker: PrivateBroker, transactional_id: str
 ) -> None:
@@ -76,7 +79,10 @@ def insert(source: Database, name: str, inserted: Counted, stop: Event) -> None:
     with connect(source) as connection, connection.cursor() as cursor:
         while not stop.wait(0.005):
             first = inserted.number
-            cursor.execute(f"INSERT INTO {name}.t VALUES {', '.join(f'({number})' for number in range(first, first + 10))}")
+            cursor.execute(
+                f"INSERT INTO {name}.t VALUES "
+                f"{', '.join(f'({number})' for number in range(first, first + 10))}"
+            )
             inserted.number += 10
 
 

@@ -1,5 +1,5 @@
-"""A consumer task under load; its process, Python workers, database, Kafka and ZooKeeper are killed at random moments: the copy is equal
-in the end.
+"""A consumer task under load; its process, Python workers, database, Kafka and ZooKeeper are killed
+at random moments: the copy is equal in the end.
 
 CDCBUS_TEST_KILLS says how often each; the default is what has time in every run.
 """
@@ -25,7 +25,13 @@ from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.ops.stack.stack import kill, up
 from cdcbus.plugins.positions import BinlogPosition
-from tests.support.entangled_load import TABLES, EntangledLoad, create_tables, fetch_keys, scratch_topic
+from tests.support.entangled_load import (
+    TABLES,
+    EntangledLoad,
+    create_tables,
+    fetch_keys,
+    scratch_topic,
+)
 from tests.support.python_workers import python_workers
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
@@ -39,14 +45,23 @@ QUIET = Console(quiet=True)
 
 
 def connect(source: Database, schema: str | None = None) -> pymysql.Connection[Cursor]:
-    return pymysql.connect(host=source.host, port=source.port, user=source.user, password=source.password, database=schema, autocommit=True)
+    return pymysql.connect(
+        host=source.host,
+        port=source.port,
+        user=source.user,
+        password=source.password,
+        database=schema,
+        autocommit=True,
+    )
 
 
 @pytest.fixture
 def shop(killable_home: Path, name: str, tmp_path: Path) -> Iterator[Shop]:
     addresses = up(killable_home, QUIET)
     admin = AdminClient({"bootstrap.servers": addresses.kafka})
-    for created in admin.create_topics([NewTopic(name, 2, 1), NewTopic(scratch_topic(name), 1, 1)]).values():
+    for created in admin.create_topics(
+        [NewTopic(name, 2, 1), NewTopic(scratch_topic(name), 1, 1)]
+    ).values():
         created.result(60)
     with connect(addresses.source) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {name}")
@@ -57,18 +72,30 @@ def shop(killable_home: Path, name: str, tmp_path: Path) -> Iterator[Shop]:
 
 
 @pytest.mark.parametrize("target", ["postgresql", "mariadb"])
-def test_source_and_target_are_equal_after_task_and_servers_were_killed(shop: Shop, killable_home: Path, target: str) -> None:
+def test_source_and_target_are_equal_after_task_and_servers_were_killed(
+    shop: Shop, killable_home: Path, target: str
+) -> None:
     seed = int(os.environ.get("CDCBUS_TEST_SEED", time.time_ns() % 2**32))
-    print(f"CDCBUS_TEST_SEED={seed}")  # noqa: T201, shown by pytest when the test fails
+    print(f"CDCBUS_TEST_SEED={seed}")
     choose = random.Random(seed)
     create_tables(shop)
     topics = (shop.name, scratch_topic(shop.name))
-    # A fetch task that loses ZooKeeper for too long starts anew: only in transactions it then repeats no row, and one table has no key.
-    fetch = shop.fetch(shop.addresses.source, loader__source__transaction="true", **fetch_keys(shop.name))
+    # A fetch task that loses ZooKeeper for too long starts anew: only in transactions it then
+    # repeats no row, and one table has no key.
+    fetch = shop.fetch(
+        shop.addresses.source, loader__source__transaction="true", **fetch_keys(shop.name)
+    )
     fetch.start()
-    wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position", PATIENCE_SECONDS)
+    wait_until(
+        lambda: shop.position(fetch) is not None,
+        "the fetch task's first position",
+        PATIENCE_SECONDS,
+    )
     load = shop.load(
-        target, consumer__source__topics=",".join(topics), consumer__source__maxRecordsPerBatch="200", spark__master="local[2]"
+        target,
+        consumer__source__topics=",".join(topics),
+        consumer__source__maxRecordsPerBatch="200",
+        spark__master="local[2]",
     )
     load.start()
 
@@ -101,7 +128,7 @@ def test_source_and_target_are_equal_after_task_and_servers_were_killed(shop: Sh
     changes.start()
     for victim in victims:
         before = shop.position(load)
-        await_from_load(lambda: shop.position(load) != before, "get on")  # noqa: B023
+        await_from_load(lambda: shop.position(load) != before, "get on")
         time.sleep(choose.uniform(0, MOST_SECONDS_BEFORE_A_KILL))  # the random moment itself
         load.check()
         victim()
@@ -111,12 +138,16 @@ def test_source_and_target_are_equal_after_task_and_servers_were_killed(shop: Sh
     [(file, end, *_)] = shop.cursor.fetchall()
     written = BinlogPosition(file, end)
     wait_until(
-        lambda: is_at_least(BinlogPosition.from_json(shop.position(fetch) or ""), written), "the fetch task to read all", PATIENCE_SECONDS
+        lambda: is_at_least(BinlogPosition.from_json(shop.position(fetch) or ""), written),
+        "the fetch task to read all",
+        PATIENCE_SECONDS,
     )
     for topic in topics:
-        await_from_load(lambda: shop.is_applied(load, topic), "apply everything")  # noqa: B023
+        await_from_load(lambda: shop.is_applied(load, topic), "apply everything")
     load.check()
     rows = {table: shop.rows(table) for table in TABLES}
-    assert {table: found[target] for table, found in rows.items()} == {table: found["source"] for table, found in rows.items()}
+    assert {table: found[target] for table, found in rows.items()} == {
+        table: found["source"] for table, found in rows.items()
+    }
     assert min(len(rows[table]["source"]) for table in ("orders", "log")) > 100
     assert all(rows[table]["source"] for table in TABLES)

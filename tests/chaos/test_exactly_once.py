@@ -1,4 +1,5 @@
-"""SIGKILL fifty times at random moments: a reader of committed records sees each row change exactly once, in order."""
+"""SIGKILL fifty times at random moments: a reader of committed records sees each row change
+exactly once, in order."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ Change = tuple[str, str, int, int]
 
 
 class Load:
-    """Transactions on two tables, one of them without a key and with equal rows, and what must come of them."""
+    """Transactions on two tables, one of them without a key and with equal rows, and what must
+    come of them."""
 
     def __init__(self, cursor: Cursor, seed: int) -> None:
         self._cursor, self._choose = cursor, random.Random(seed)
@@ -68,17 +70,30 @@ class Load:
     def _transaction(self, n: int) -> None:
         self._cursor.execute("BEGIN")
         self._do(f"INSERT INTO keyed VALUES ({n}, {n})", ("keyed", "INSERT", n, n))
-        self._do(f"INSERT INTO keyless VALUES ({n}, 0, ''), ({n}, 0, '')", *[("keyless", "INSERT", n, 0)] * 2)
+        self._do(
+            f"INSERT INTO keyless VALUES ({n}, 0, ''), ({n}, 0, '')",
+            *[("keyless", "INSERT", n, 0)] * 2,
+        )
         if n % 3 == 0:
             self._do(f"UPDATE keyed SET v = {-n} WHERE id = {n}", ("keyed", "UPDATE", n, -n))
             self._do(f"UPDATE keyless SET v = 1 WHERE id = {n}", *[("keyless", "UPDATE", n, 1)] * 2)
         if n % 5 == 0:  # a changed key is a delete and an insert
-            self._do(f"UPDATE keyed SET id = {-n} WHERE id = {n - 1}", self._deleted(n - 1), ("keyed", "INSERT", -n, self._v(n - 1)))
+            self._do(
+                f"UPDATE keyed SET id = {-n} WHERE id = {n - 1}",
+                self._deleted(n - 1),
+                ("keyed", "INSERT", -n, self._v(n - 1)),
+            )
         if n % 7 == 0:
-            self._do(f"DELETE FROM keyless WHERE id = {n} LIMIT 1", ("keyless", "DELETE", n, 1 if n % 3 == 0 else 0))
+            self._do(
+                f"DELETE FROM keyless WHERE id = {n} LIMIT 1",
+                ("keyless", "DELETE", n, 1 if n % 3 == 0 else 0),
+            )
         if n % 100 == 0:
             rows = f"SELECT -{n}, seq, REPEAT('x', 40) FROM seq_1_to_{LARGE_ROWS}"
-            self._do(f"INSERT INTO keyless {rows}", *(("keyless", "INSERT", -n, seq) for seq in range(1, LARGE_ROWS + 1)))
+            self._do(
+                f"INSERT INTO keyless {rows}",
+                *(("keyless", "INSERT", -n, seq) for seq in range(1, LARGE_ROWS + 1)),
+            )
         self._cursor.execute("COMMIT")
 
     def _do(self, statement: str, *changes: Change) -> None:
@@ -98,9 +113,11 @@ def shop(name: str, stack: Addresses, source_cursor: Cursor, tmp_path: Path) -> 
         yield shop
 
 
-def test_each_row_change_is_committed_exactly_once_through_fifty_kills(shop: Shop, source: Database, make_topic: Any) -> None:
+def test_each_row_change_is_committed_exactly_once_through_fifty_kills(
+    shop: Shop, source: Database, make_topic: Any
+) -> None:
     seed = int(os.environ.get("CDCBUS_TEST_SEED", time.time_ns() % 2**32))
-    print(f"CDCBUS_TEST_SEED={seed}")  # noqa: T201, shown by pytest when the test fails
+    print(f"CDCBUS_TEST_SEED={seed}")
     choose = random.Random(seed)
     make_topic(shop.name, 3)
     for statement in SCHEMA:
@@ -116,8 +133,12 @@ def test_each_row_change_is_committed_exactly_once_through_fifty_kills(shop: Sho
                 starts = count_starts(task)
                 task.start()
                 if choose.random() > KILLED_AS_THEY_START:
-                    wait_until(lambda: count_starts(task) > starts, f"the task to read the binlog: {task.log}")  # noqa: B023
-                time.sleep(choose.uniform(0, MOST_SECONDS_BEFORE_A_KILL))  # the random moment itself
+                    wait_until(
+                        lambda: count_starts(task) > starts,
+                        f"the task to read the binlog: {task.log}",
+                    )
+                # the random moment itself
+                time.sleep(choose.uniform(0, MOST_SECONDS_BEFORE_A_KILL))
                 task.check()
                 task.kill()
         assert count_starts(task) > KILLS / 2
@@ -137,12 +158,22 @@ def test_each_row_change_is_committed_exactly_once_through_fifty_kills(shop: Sho
 
 def count_starts(task: TaskProcess) -> int:
     """How often it has begun to read."""
-    return task.log.read_text(errors="replace").count("reads the binlog from") if task.log.exists() else 0
+    return (
+        task.log.read_text(errors="replace").count("reads the binlog from")
+        if task.log.exists()
+        else 0
+    )
 
 
 @contextmanager
 def connected(source: Database, schema: str) -> Iterator[Cursor]:
-    connection = pymysql.connect(host=source.host, port=source.port, user=source.user, password=source.password, database=schema)
+    connection = pymysql.connect(
+        host=source.host,
+        port=source.port,
+        user=source.user,
+        password=source.password,
+        database=schema,
+    )
     with connection, connection.cursor() as cursor:
         yield cursor
 

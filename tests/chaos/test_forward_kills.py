@@ -1,4 +1,5 @@
-"""SIGKILL at random moments to a task from Kafka to Kafka: a reader of committed records sees each change exactly once, in order."""
+"""SIGKILL at random moments to a task from Kafka to Kafka: a reader of committed records sees
+each change exactly once, in order."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ PATIENCE_SECONDS = 400
 
 
 @pytest.fixture
-def forward(name: str, kafka: str, zookeeper: str, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Forward]:
+def forward(
+    name: str, kafka: str, zookeeper: str, make_topic: Callable[..., str], tmp_path: Path
+) -> Iterator[Forward]:
     make_topic(name, 2)
     make_topic(f"{name}-out", 3)
     with open_forward(name, kafka, zookeeper, tmp_path) as forward:
@@ -33,7 +36,7 @@ def forward(name: str, kafka: str, zookeeper: str, make_topic: Callable[..., str
 
 def test_each_change_is_committed_exactly_once_through_four_kills(forward: Forward) -> None:
     seed = int(os.environ.get("CDCBUS_TEST_SEED", time.time_ns() % 2**32))
-    print(f"CDCBUS_TEST_SEED={seed}")  # noqa: T201, shown by pytest when the test fails
+    print(f"CDCBUS_TEST_SEED={seed}")
     choose = random.Random(seed)
     forward.put(range(RECORDS), partitions=2)
     keys = {
@@ -45,29 +48,47 @@ def test_each_change_is_committed_exactly_once_through_four_kills(forward: Forwa
     for _ in range(KILLS):
         starts, before = count_starts(task), position(forward)
         task.start()
-        wait_until(lambda: count_starts(task) > starts, f"the task to begin: {task.log}", PATIENCE_SECONDS)  # noqa: B023
+        wait_until(
+            lambda: count_starts(task) > starts, f"the task to begin: {task.log}", PATIENCE_SECONDS
+        )
         if choose.random() > KILLED_AS_THEY_START:
-            wait_until(lambda: position(forward) != before, f"the task to send something: {task.log}", PATIENCE_SECONDS)  # noqa: B023
+            wait_until(
+                lambda: position(forward) != before,
+                f"the task to send something: {task.log}",
+                PATIENCE_SECONDS,
+            )
         time.sleep(choose.uniform(0, MOST_SECONDS_BEFORE_A_KILL))  # the random moment itself
         task.check()
         task.kill()
     task = forward.task(**keys)
     task.start()
-    wait_until(lambda: forward.is_at_end(task), f"the task to reach the end: {task.log}", PATIENCE_SECONDS)
+    wait_until(
+        lambda: forward.is_at_end(task), f"the task to reach the end: {task.log}", PATIENCE_SECONDS
+    )
     wait_until(lambda: len(forward.sent()) >= RECORDS, "what was committed to be visible")
     task.ask_to_stop()
     assert task.await_stop() == 0
     found = [(key, int(value["data"][0]["id"])) for _, key, value in forward.sent()]
     assert sorted(number for _, number in found) == [*range(RECORDS)]
     for customer in range(10):
-        assert [number for key, number in found if key == f"c{customer}_".encode()] == [*range(customer, RECORDS, 10)]
+        assert [number for key, number in found if key == f"c{customer}_".encode()] == [
+            *range(customer, RECORDS, 10)
+        ]
 
 
 def count_starts(task: TaskProcess) -> int:
     """How often it has begun to read."""
-    return task.log.read_text(errors="replace").count(f"task {task.task_id} reads ") if task.log.exists() else 0
+    return (
+        task.log.read_text(errors="replace").count(f"task {task.task_id} reads ")
+        if task.log.exists()
+        else 0
+    )
 
 
 def position(forward: Forward) -> bytes:
     """As it is stored."""
-    return bytes(forward.zookeeper.get(forward.path)[0]) if forward.zookeeper.exists(forward.path) else b""
+    return (
+        bytes(forward.zookeeper.get(forward.path)[0])
+        if forward.zookeeper.exists(forward.path)
+        else b""
+    )

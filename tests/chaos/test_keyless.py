@@ -1,4 +1,5 @@
-"""Tables without a key, where nothing but the offset beside the rows tells one row from its copy: SIGKILL of consumer tasks at work."""
+"""Tables without a key, where nothing but the offset beside the rows tells one row from its
+copy: SIGKILL of consumer tasks at work."""
 
 from __future__ import annotations
 
@@ -20,7 +21,13 @@ KILLS = 2
 
 
 @pytest.fixture
-def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Shop]:
+def shop(
+    name: str,
+    stack: Addresses,
+    source_cursor: Cursor,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
+) -> Iterator[Shop]:
     make_topic(name, 2)
     with open_shop(name, stack, source_cursor, tmp_path) as shop:
         yield shop
@@ -37,7 +44,9 @@ def change_rows(cursor: Cursor, seed: int) -> None:
 
 
 @pytest.mark.parametrize("target", ["mariadb"])
-def test_rows_without_a_key_are_there_as_often_as_at_the_source_after_kills(shop: Shop, target: str) -> None:
+def test_rows_without_a_key_are_there_as_often_as_at_the_source_after_kills(
+    shop: Shop, target: str
+) -> None:
     shop.create("log", "level INT, word VARCHAR(9)")
     fetch = shop.fetch(shop.addresses.source)
     fetch.start()
@@ -46,19 +55,27 @@ def test_rows_without_a_key_are_there_as_often_as_at_the_source_after_kills(shop
     shop.cursor.execute("SHOW MASTER STATUS")
     [(file, end, *_)] = shop.cursor.fetchall()
     written = BinlogPosition(file, end)
-    wait_until(lambda: is_at_least(BinlogPosition.from_json(shop.position(fetch) or ""), written), "the fetch task to read all")
+    wait_until(
+        lambda: is_at_least(BinlogPosition.from_json(shop.position(fetch) or ""), written),
+        "the fetch task to read all",
+    )
     load = shop.load(target, consumer__source__maxRecordsPerBatch="100")
 
     def is_ahead() -> bool:
         """Whether the target has committed rows behind the stored position."""
         [(applied,)] = shop.mariadb(f"SELECT SUM(next_offset) FROM {shop.name}.cdcbus_position")
-        return int(applied or 0) > sum(position.next_offset for position in kafka_positions_from_json(shop.position(load) or ""))
+        return int(applied or 0) > sum(
+            position.next_offset
+            for position in kafka_positions_from_json(shop.position(load) or "")
+        )
 
     for _ in range(KILLS):
         before = shop.position(load)
         load.start()
-        wait_until(lambda: shop.position(load) != before or shop.is_applied(load), "it to begin")  # noqa: B023
-        wait_until(lambda: is_ahead() or shop.is_applied(load), "rows that only the target knows of")
+        wait_until(lambda: shop.position(load) != before or shop.is_applied(load), "it to begin")
+        wait_until(
+            lambda: is_ahead() or shop.is_applied(load), "rows that only the target knows of"
+        )
         load.kill()
     load.start()
     wait_until(lambda: shop.is_applied(load), "the consumer task to apply everything")

@@ -25,12 +25,15 @@ pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
 KILLS_PER_TASK = 3
 MOST_SECONDS_BEFORE_A_KILL = 3.0
-PATIENCE_SECONDS = 400  # a start of Spark has taken 130 s on a machine with twenty times as much to do as it could
+# a start of Spark has taken 130 s on a machine with twenty times as much to do as it could
+PATIENCE_SECONDS = 400
 
 
-def test_source_and_targets_are_equal_after_each_task_was_killed_three_times(stack: Addresses, tmp_path: Path) -> None:
+def test_source_and_targets_are_equal_after_each_task_was_killed_three_times(
+    stack: Addresses, tmp_path: Path
+) -> None:
     seed = int(os.environ.get("CDCBUS_TEST_SEED", time.time_ns() % 2**32))
-    print(f"CDCBUS_TEST_SEED={seed}")  # noqa: T201, shown by pytest when the test fails
+    print(f"CDCBUS_TEST_SEED={seed}")
     choose = random.Random(seed)
     client = connect(stack.zookeeper)
     tasks = prepare(Options(tmp_path, 0, TARGETS, seed), stack, client, Console(quiet=True))
@@ -44,16 +47,25 @@ def test_source_and_targets_are_equal_after_each_task_was_killed_three_times(sta
             choose.shuffle(victims)
             for task in victims:
                 await_progress(meter, task)
-                time.sleep(choose.uniform(0, MOST_SECONDS_BEFORE_A_KILL))  # the random moment itself
+                # the random moment itself
+                time.sleep(choose.uniform(0, MOST_SECONDS_BEFORE_A_KILL))
                 load.check()
                 task.check()
                 kill(task, choose.choice(("process", "group")))
                 task.start()
             load.stop_changes()
             load.stop()
-            wait_until(lambda: meter.sample().is_fetched, "the fetch task to reach the end of the binlog", PATIENCE_SECONDS)
+            wait_until(
+                lambda: meter.sample().is_fetched,
+                "the fetch task to reach the end of the binlog",
+                PATIENCE_SECONDS,
+            )
             for target in TARGETS:
-                wait_until(lambda: meter.sample().is_done(target.task_id), f"{target.task_id} to apply everything", PATIENCE_SECONDS)  # noqa: B023
+                wait_until(
+                    lambda: meter.sample().is_done(target.task_id),
+                    f"{target.task_id} to apply everything",
+                    PATIENCE_SECONDS,
+                )
         assert stop_tasks(list(tasks.values())) == []
     finally:
         for task in tasks.values():
@@ -69,14 +81,21 @@ def test_source_and_targets_are_equal_after_each_task_was_killed_three_times(sta
 def await_progress(meter: Meter, task: TaskProcess) -> None:
     """Until the task's position has moved since now: it works."""
     before = meter.sample().position_of(task.task_id)
-    wait_until(lambda: meter.sample().position_of(task.task_id) != before, f"{task.task_id} to get on: {task.log}", PATIENCE_SECONDS)
+    wait_until(
+        lambda: meter.sample().position_of(task.task_id) != before,
+        f"{task.task_id} to get on: {task.log}",
+        PATIENCE_SECONDS,
+    )
 
 
 def kill(task: TaskProcess, how: str) -> None:
     """The process alone, whose JVM must then end by itself, or its whole group at once."""
     if how == "process":
         os.kill(task.pid, signal.SIGKILL)
-        wait_until(lambda: not is_group_alive(task.pid), f"the children of {task.task_id} to end by themselves")
+        wait_until(
+            lambda: not is_group_alive(task.pid),
+            f"the children of {task.task_id} to end by themselves",
+        )
     task.kill()
 
 

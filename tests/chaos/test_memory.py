@@ -1,4 +1,5 @@
-"""One transaction of two million rows, and a broker that takes none of them: the fetch task needs no more memory than at any other time."""
+"""One transaction of two million rows, and a broker that takes none of them: the fetch task
+needs no more memory than at any other time."""
 
 from __future__ import annotations
 
@@ -28,7 +29,13 @@ SECONDS = 400.0
 
 
 @pytest.fixture
-def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Shop]:
+def shop(
+    name: str,
+    stack: Addresses,
+    source_cursor: Cursor,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
+) -> Iterator[Shop]:
     make_topic(name, 2)
     with open_shop(name, stack, source_cursor, tmp_path) as shop:
         yield shop
@@ -53,7 +60,10 @@ def started(shop: Shop) -> TaskProcess:
     task.start()
     wait_until(lambda: shop.position(task) is not None, "the task's first position")
     shop.cursor.execute("SET SESSION max_recursive_iterations = 4294967295")
-    fill = f"INSERT INTO numbers WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {ROWS}) SELECT n FROM n"
+    fill = (
+        "INSERT INTO numbers WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n "
+        f"WHERE n < {ROWS}) SELECT n FROM n"
+    )
     shop.cursor.execute(fill)
     return task
 
@@ -61,7 +71,11 @@ def started(shop: Shop) -> TaskProcess:
 def await_all(shop: Shop, task: TaskProcess) -> None:
     """Kafka has each row once, and the position is behind the transaction."""
     end = position(shop.cursor)
-    wait_until(lambda: is_at_least(BinlogPosition.from_json(shop.position(task) or ""), end), "the task to read everything", SECONDS)
+    wait_until(
+        lambda: is_at_least(BinlogPosition.from_json(shop.position(task) or ""), end),
+        "the task to read everything",
+        SECONDS,
+    )
     assert records(shop) == ROWS
 
 
@@ -71,7 +85,9 @@ def test_a_transaction_of_two_million_rows_streams_through(shop: Shop) -> None:
     assert memory_megabytes(task, "VmHWM") < MOST_MEGABYTES
 
 
-def test_a_broker_that_hangs_makes_the_task_stop_reading_not_grow(shop: Shop, stack_home: Path) -> None:
+def test_a_broker_that_hangs_makes_the_task_stop_reading_not_grow(
+    shop: Shop, stack_home: Path
+) -> None:
     broker = processes.pid(stack_home / "kafka")
     assert broker is not None
     task = started(shop)
@@ -87,8 +103,12 @@ def test_a_broker_that_hangs_makes_the_task_stop_reading_not_grow(shop: Shop, st
 
 
 def is_blocked(cursor: Cursor, states: list[bool]) -> bool:
-    """Whether the source has waited, for twenty looks in a row, for the reader to take what it sends."""
-    cursor.execute("SELECT COUNT(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%' AND state = 'Writing to net'")
+    """Whether the source has waited, for twenty looks in a row, for the reader to take what it
+    sends."""
+    cursor.execute(
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%' "
+        "AND state = 'Writing to net'"
+    )
     ((count,),) = cursor.fetchall()
     states.append(count > 0)
     return len(states) > 20 and all(states[-20:])

@@ -28,12 +28,16 @@ PARTS = ("15242-0", "15242-1", "15242-2")
 
 def zk(bus: Bus, *words: str) -> str:
     """What zkCli prints."""
-    return subprocess.run(zkcli(bus.address, words), capture_output=True, text=True, check=True, timeout=120).stdout
+    return subprocess.run(
+        zkcli(bus.address, words), capture_output=True, text=True, check=True, timeout=120
+    ).stdout
 
 
 def zk_position(bus: Bus, task_id: str, topic: str) -> dict[str, Any]:
     said = zk(bus, "get", f"/datas/task/{task_id}/position/{topic}")
-    found: dict[str, Any] = json.loads(next(line for line in said.splitlines() if line.startswith("{")))
+    found: dict[str, Any] = json.loads(
+        next(line for line in said.splitlines() if line.startswith("{"))
+    )
     return found
 
 
@@ -44,14 +48,25 @@ def lag(bus: Bus, task_id: str) -> int | None:
 
 
 def test_a_task_is_cloned_moved_taken_over_and_split_and_the_tables_are_equal(
-    stack: Addresses, source: Database, source_cursor: Cursor, name: str, make_topic: Callable[..., str], tmp_path: Path
+    stack: Addresses,
+    source: Database,
+    source_cursor: Cursor,
+    name: str,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
 ) -> None:
     pg = stack.postgresql
     make_topic(name)
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
     with (
         postgresql_schema(stack, name) as run,
-        open_bus(stack.zookeeper, name, tmp_path, SOURCE_PASSWORD=source.password, TARGET_PASSWORD=pg.password) as bus,
+        open_bus(
+            stack.zookeeper,
+            name,
+            tmp_path,
+            SOURCE_PASSWORD=source.password,
+            TARGET_PASSWORD=pg.password,
+        ) as bus,
     ):
         rows = f"SELECT id, n FROM {name}.t ORDER BY id"
         run(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, n INT)")
@@ -67,7 +82,12 @@ def test_a_task_is_cloned_moved_taken_over_and_split_and_the_tables_are_equal(
             bus("task", "stop", "242")
             stopped = zk_position(bus, "242", name)
             assert cloned["offset"] <= stopped["offset"]
-            zk(bus, "set", f"/datas/task/15242/position/{name}", json.dumps(stopped, separators=(",", ":")))
+            zk(
+                bus,
+                "set",
+                f"/datas/task/15242/position/{name}",
+                json.dumps(stopped, separators=(",", ":")),
+            )
             assert zk_position(bus, "15242", name) == stopped
             bus("task", "start", "15242", "--timeout", PATIENCE_SECONDS)
             assert bus.status("15242").node_id == "a"
@@ -77,7 +97,10 @@ def test_a_task_is_cloned_moved_taken_over_and_split_and_the_tables_are_equal(
             node_a.wait()
             for task_id in ("fetch", "15242"):
                 wait_until(
-                    lambda: bus.status(task_id).node_id == "b" and bus.status(task_id).state is State.WORKING,  # noqa: B023
+                    lambda: (
+                        bus.status(task_id).node_id == "b"
+                        and bus.status(task_id).state is State.WORKING
+                    ),
                     f"node b to run {task_id}",
                     PATIENCE_SECONDS,
                 )
@@ -94,14 +117,16 @@ def test_a_task_is_cloned_moved_taken_over_and_split_and_the_tables_are_equal(
         with changing(source, name):
             for task_id in PARTS:
                 wait_until(
-                    lambda: bus.json("task", "status", task_id)["progress"]["rows"] > 0,  # noqa: B023
+                    lambda: bus.json("task", "status", task_id)["progress"]["rows"] > 0,
                     f"rows of {task_id}",
                     PATIENCE_SECONDS,
                 )
         source_cursor.execute("SELECT id, n FROM t ORDER BY id")
         wanted = list(source_cursor.fetchall())
         assert len(wanted) > KEYS // 4
-        wait_until(lambda: run(rows).fetchall() == wanted, "the target to be equal", PATIENCE_SECONDS)
+        wait_until(
+            lambda: run(rows).fetchall() == wanted, "the target to be equal", PATIENCE_SECONDS
+        )
         bus("task", "stop", "fetch", *PARTS)
         assert run(rows).fetchall() == wanted
         assert [zk_position(bus, task_id, name)["partition"] for task_id in PARTS] == [0, 1, 2]

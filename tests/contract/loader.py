@@ -12,7 +12,17 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from cdcbus.plugins.contracts import AppliedOffset, Counts, Details, Loader, OffsetTable, Swaps, TableBatch, TargetTable, Writes
+from cdcbus.plugins.contracts import (
+    AppliedOffset,
+    Counts,
+    Details,
+    Loader,
+    OffsetTable,
+    Swaps,
+    TableBatch,
+    TargetTable,
+    Writes,
+)
 from cdcbus.plugins.errors import (
     ConfigError,
     OffsetConflict,
@@ -32,7 +42,21 @@ Cells = tuple[Cell, ...]
 ALL_BYTES = "".join(map(chr, range(256)))
 NAME = 'se"lect `%s` %d Größe'
 VALUES: list[tuple[str, list[Cell]]] = [
-    ("text", ["", "null", "NULL", "\\N", "\\", "'\"`\\'", "{1,NULL}", "a\tb\r\nc", " %s %(a)s :a %% ", "x" * 100_000]),
+    (
+        "text",
+        [
+            "",
+            "null",
+            "NULL",
+            "\\N",
+            "\\",
+            "'\"`\\'",
+            "{1,NULL}",
+            "a\tb\r\nc",
+            " %s %(a)s :a %% ",
+            "x" * 100_000,
+        ],
+    ),
     ("text", ["😀 漢字 é", "\u2028\ufeff\x7f\x01"]),
     ("whole", ["0", "-9223372036854775808", "9223372036854775807"]),
     ("unsigned", ["18446744073709551615", "0"]),
@@ -47,7 +71,9 @@ VALUES: list[tuple[str, list[Cell]]] = [
     ("document", ['{"a": [1, "é😀", null]}', "[]"]),
     ("label", ["small", "it's"]),
 ]
-SIGNS: list[tuple[str, list[Cell]]] = [("text", [sign]) for sign in ("", "\t", "\n", "\r", "\\", "\\N", '"', "'", ",", " ", "a b, 'c'")]
+SIGNS: list[tuple[str, list[Cell]]] = [
+    ("text", [sign]) for sign in ("", "\t", "\n", "\r", "\\", "\\N", '"', "'", ",", " ", "a b, 'c'")
+]
 """Each of which may stand for something, where many rows are written as text."""
 
 
@@ -66,14 +92,27 @@ class LoaderContract:
         return table
 
     @staticmethod
-    def write(loader: Loader, table: TargetTable, *writes: Writes, deletes: Sequence[Cells] = (), truncate: bool = False) -> Counts:
+    def write(
+        loader: Loader,
+        table: TargetTable,
+        *writes: Writes,
+        deletes: Sequence[Cells] = (),
+        truncate: bool = False,
+    ) -> Counts:
         with loader.transaction() as transaction:
             return transaction.write(TableBatch(table, truncate, deletes, writes))
 
     @staticmethod
-    def swap(loader: Loader, table: TargetTable, *pairs: tuple[Cells | None, Cells | None], may_insert: bool = True) -> Counts:
+    def swap(
+        loader: Loader,
+        table: TargetTable,
+        *pairs: tuple[Cells | None, Cells | None],
+        may_insert: bool = True,
+    ) -> Counts:
         with loader.transaction() as transaction:
-            return transaction.write(TableBatch(table, swaps=[Swaps(tuple(table.columns), pairs, may_insert)]))
+            return transaction.write(
+                TableBatch(table, swaps=[Swaps(tuple(table.columns), pairs, may_insert)])
+            )
 
     @staticmethod
     def rows(server: TargetServer, columns: str = "id, v") -> list[tuple[object, ...]]:
@@ -81,7 +120,9 @@ class LoaderContract:
 
     # Tables
 
-    def test_a_table_is_found_in_exact_spelling_then_in_any_case(self, server: TargetServer, loader: Loader) -> None:
+    def test_a_table_is_found_in_exact_spelling_then_in_any_case(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         assert loader.table(TableId(server.schema, "orders")) is None
         found = self.table(server, loader, "id bigint primary key", name="Orders")
         assert loader.table(TableId(server.schema.upper(), "ORDERS")) == found
@@ -94,8 +135,12 @@ class LoaderContract:
         assert again is not None
         assert again.id.table == "ORDERS"
 
-    def test_a_table_tells_columns_key_and_other_unique_keys(self, server: TargetServer, loader: Loader) -> None:
-        table = self.table(server, loader, "v int not null, b int, a varchar(7), primary key (a, b)")
+    def test_a_table_tells_columns_key_and_other_unique_keys(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
+        table = self.table(
+            server, loader, "v int not null, b int, a varchar(7), primary key (a, b)"
+        )
         assert list(table.columns) == ["v", "b", "a"]
         assert table.key == ("a", "b")
         assert table.columns["a"].length == 7
@@ -108,8 +153,14 @@ class LoaderContract:
         assert changed is not None
         assert changed.unique_keys == (("v",),)
 
-    def test_a_column_that_the_target_computes_is_told_apart(self, server: TargetServer, loader: Loader) -> None:
-        table = self.table(server, loader, "id int primary key, v int, twice int generated always as (v * 2) stored")
+    def test_a_column_that_the_target_computes_is_told_apart(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
+        table = self.table(
+            server,
+            loader,
+            "id int primary key, v int, twice int generated always as (v * 2) stored",
+        )
         assert [name for name, column in table.columns.items() if column.is_generated] == ["twice"]
         self.write(loader, table, Writes(("id", "v"), [("1", "4")]))
         assert self.rows(server, "id, twice") == [(1, 8)]
@@ -117,7 +168,9 @@ class LoaderContract:
     # Values
 
     @pytest.mark.parametrize(("kind", "cells"), VALUES)
-    def test_values_arrive_as_they_were(self, server: TargetServer, loader: Loader, kind: str, cells: list[Cell]) -> None:
+    def test_values_arrive_as_they_were(
+        self, server: TargetServer, loader: Loader, kind: str, cells: list[Cell]
+    ) -> None:
         type_, read = server.types[kind]
         table = self.table(server, loader, f"id int primary key, v {type_}")
         cells = [*cells, None]
@@ -126,7 +179,10 @@ class LoaderContract:
             assert self.write(loader, table, Writes(("id", "v"), rows)) == Counts(written=len(rows))
             assert [cell for _, cell in self.rows(server, f"id, {read.format('v')}")] == cells
 
-    @pytest.mark.parametrize(("kind", "cells"), [*VALUES, *SIGNS, ("text", ["a\n\\.\nb", "\\."]), ("binary", [ALL_BYTES, "\\x00"])])
+    @pytest.mark.parametrize(
+        ("kind", "cells"),
+        [*VALUES, *SIGNS, ("text", ["a\n\\.\nb", "\\."]), ("binary", [ALL_BYTES, "\\x00"])],
+    )
     def test_many_new_rows_arrive_whether_they_are_new_or_not(
         self, server: TargetServer, loader: Loader, kind: str, cells: list[Cell]
     ) -> None:
@@ -135,16 +191,32 @@ class LoaderContract:
         cells = [*cells, None] * (1000 // (len(cells) + 1))
         rows = ColumnRows([pa.array(map(str, range(len(cells)))), pa.array(cells, pa.string())])
         for _ in range(2):
-            assert self.write(loader, table, Writes(("id", "v"), rows, are_new=True)) == Counts(written=len(rows))
+            assert self.write(loader, table, Writes(("id", "v"), rows, are_new=True)) == Counts(
+                written=len(rows)
+            )
             found = [cell for _, cell in self.rows(server, f"id, {read.format('v')}")]
-            assert found == (cells if kind != "binary" else [cell and cell.encode("latin-1").hex() for cell in cells])
+            assert found == (
+                cells
+                if kind != "binary"
+                else [cell and cell.encode("latin-1").hex() for cell in cells]
+            )
 
-    def test_digits_of_seconds_that_a_column_has_no_room_for_are_rounded(self, server: TargetServer, loader: Loader) -> None:
+    def test_digits_of_seconds_that_a_column_has_no_room_for_are_rounded(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         moment = server.types["moment"][0].replace("6", "3")
-        table = self.table(server, loader, f"id int primary key, v {moment}, t time(3), u int unique")
+        table = self.table(
+            server, loader, f"id int primary key, v {moment}, t time(3), u int unique"
+        )
         late, clock = "2024-12-31 23:59:59.999600", "22:59:59.999600"
-        rows = [(str(number), late, clock, str(number)) for number in range(20)]  # by way of a temporary table, where there is one
-        self.write(loader, table, Writes(tuple(table.columns), rows), Writes(("id", "v", "t"), [("20", late, clock)]))
+        # by way of a temporary table, where there is one
+        rows = [(str(number), late, clock, str(number)) for number in range(20)]
+        self.write(
+            loader,
+            table,
+            Writes(tuple(table.columns), rows),
+            Writes(("id", "v", "t"), [("20", late, clock)]),
+        )
         found = self.rows(server, f"id, {server.types['moment'][1].format('v')}, t")
         assert {str(moment)[:23] for _, moment, _ in found} == {"2025-01-01 00:00:00.000"}
         assert {str(clock) for _, _, clock in found} == {"23:00:00"}
@@ -153,35 +225,67 @@ class LoaderContract:
         type_, read = server.types["binary"]
         table = self.table(server, loader, f"id int primary key, v {type_}")
         cells = [ALL_BYTES, "", None, "\\x00", "'"]
-        self.write(loader, table, Writes(("id", "v"), [(str(place), cell) for place, cell in enumerate(cells)]))
+        self.write(
+            loader,
+            table,
+            Writes(("id", "v"), [(str(place), cell) for place, cell in enumerate(cells)]),
+        )
         expected = [None if cell is None else cell.encode("latin-1").hex() for cell in cells]
         assert [cell for _, cell in self.rows(server, f"id, {read.format('v')}")] == expected
 
-    def test_reserved_words_mixed_case_and_signs_are_names_like_others(self, server: TargetServer, loader: Loader) -> None:
+    def test_reserved_words_mixed_case_and_signs_are_names_like_others(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         q = server.quoted
-        table = self.table(server, loader, f"{q('Key')} int primary key, {q(NAME)} int, {q('from')} int unique", name=NAME)
+        table = self.table(
+            server,
+            loader,
+            f"{q('Key')} int primary key, {q(NAME)} int, {q('from')} int unique",
+            name=NAME,
+        )
         plain = self.table(server, loader, f"{q('Key')} int primary key, {q(NAME)} int")
         for each in (table, plain):
             columns = ("Key", NAME, *(["from"] if each is table else []))
-            self.write(loader, each, Writes(columns, [("1", "2", "3")[: len(columns)], ("4", "5", "6")[: len(columns)]]))
-            again = Writes(columns, [("1", "2", "3")[: len(columns)], ("4", "5", "6")[: len(columns)]], expected=2)
+            self.write(
+                loader,
+                each,
+                Writes(columns, [("1", "2", "3")[: len(columns)], ("4", "5", "6")[: len(columns)]]),
+            )
+            again = Writes(
+                columns,
+                [("1", "2", "3")[: len(columns)], ("4", "5", "6")[: len(columns)]],
+                expected=2,
+            )
             assert self.write(loader, each, again) == Counts(written=2)
-            counts = self.write(loader, each, Writes(("Key", NAME), [("1", "9")], may_insert=False), deletes=[("4",)])
+            counts = self.write(
+                loader,
+                each,
+                Writes(("Key", NAME), [("1", "9")], may_insert=False),
+                deletes=[("4",)],
+            )
             assert counts == Counts(written=1, deleted=1)
             assert server.rows(f"SELECT {q(NAME)} FROM {{schema}}.{q(each.id.table)}") == [(9,)]
 
     # Operations
 
     @pytest.mark.parametrize("unique", ["", " unique"])
-    def test_rows_are_inserted_updated_and_counted(self, server: TargetServer, loader: Loader, unique: str) -> None:
-        table = self.table(server, loader, f"a int, b varchar(9), v int{unique}, w int default 7, primary key (a, b)")
+    def test_rows_are_inserted_updated_and_counted(
+        self, server: TargetServer, loader: Loader, unique: str
+    ) -> None:
+        table = self.table(
+            server,
+            loader,
+            f"a int, b varchar(9), v int{unique}, w int default 7, primary key (a, b)",
+        )
         everything = Writes(("b", "a", "v"), [("x", "1", "10"), ("y", "1", "20")])
         assert self.write(loader, table, everything) == Counts(written=2)
         assert self.write(loader, table, everything) == Counts(written=2)
         missing = Writes(("a", "b", "w"), [("1", "x", "5"), ("1", "z", "6")], may_insert=False)
         assert self.write(loader, table, missing) == Counts(written=1, missed=1)
         both = Writes(("a", "b", "v"), [("1", "x", None), ("3", "x", "30")])
-        assert self.write(loader, table, both, deletes=[("1", "y"), ("1", "Q"), ("9", "y")]) == Counts(written=2, deleted=1, missed=2)
+        assert self.write(
+            loader, table, both, deletes=[("1", "y"), ("1", "Q"), ("9", "y")]
+        ) == Counts(written=2, deleted=1, missed=2)
         with loader.transaction() as transaction:
             passing = TableBatch(table, deletes=[("7", "x"), ("8", "x")], passing=1)
             assert transaction.write(passing) == Counts(missed=1)
@@ -196,40 +300,70 @@ class LoaderContract:
         names = tuple(table.columns)
 
         def rows(*, first: int, new: int) -> ColumnRows:
-            cells = [[str(first + at) for at in range(count)], *[[str(new + at) for at in range(count)]] * (len(names) - 1)]
+            cells = [
+                [str(first + at) for at in range(count)],
+                *[[str(new + at) for at in range(count)]] * (len(names) - 1),
+            ]
             return ColumnRows([pa.array(column) for column in cells])
 
-        assert self.write(loader, table, Writes(names, rows(first=0, new=0), expected=count)) == Counts(written=count, missed=count)
+        assert self.write(
+            loader, table, Writes(names, rows(first=0, new=0), expected=count)
+        ) == Counts(written=count, missed=count)
         for _ in range(2):  # the second time they are equal
-            assert self.write(loader, table, Writes(names, rows(first=0, new=count), expected=count)) == Counts(written=count)
+            assert self.write(
+                loader, table, Writes(names, rows(first=0, new=count), expected=count)
+            ) == Counts(written=count)
         if count > 1:
             half = count // 2
             late = Writes(names, rows(first=half, new=2 * count), expected=count - half + 1)
             assert self.write(loader, table, late) == Counts(written=count, missed=1)
-            everything = [row for part in (0, half) for row in rows(first=part, new=3 * count + part)]
+            everything = [
+                row for part in (0, half) for row in rows(first=part, new=3 * count + part)
+            ]
             there = {row[0]: row for row in everything}
-            assert self.write(loader, table, Writes(names, [*there.values()], expected=len(there))) == Counts(written=len(there))
+            assert self.write(
+                loader, table, Writes(names, [*there.values()], expected=len(there))
+            ) == Counts(written=len(there))
 
-    def test_an_update_that_changes_nothing_is_no_miss(self, server: TargetServer, loader: Loader) -> None:
+    def test_an_update_that_changes_nothing_is_no_miss(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         table = self.table(server, loader, "id int primary key, v int")
         rows = [("1", "1"), ("2", "2")]
         self.write(loader, table, Writes(("id", "v"), rows))
-        assert self.write(loader, table, Writes(("id", "v"), rows, may_insert=False)) == Counts(written=2)
+        assert self.write(loader, table, Writes(("id", "v"), rows, may_insert=False)) == Counts(
+            written=2
+        )
 
-    def test_columns_that_an_insert_needs_may_be_left_out_where_the_row_is_there(self, server: TargetServer, loader: Loader) -> None:
-        table = self.table(server, loader, "id int primary key, v int, needed int not null, given int not null default 7")
-        assert [name for name, column in table.columns.items() if column.is_required] == ["id", "needed"]
+    def test_columns_that_an_insert_needs_may_be_left_out_where_the_row_is_there(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
+        table = self.table(
+            server,
+            loader,
+            "id int primary key, v int, needed int not null, given int not null default 7",
+        )
+        assert [name for name, column in table.columns.items() if column.is_required] == [
+            "id",
+            "needed",
+        ]
         self.write(loader, table, Writes(("id", "v", "needed"), [("1", "1", "1"), ("2", "2", "2")]))
-        assert self.write(loader, table, Writes(("id", "v"), [("1", "5"), ("2", None)])) == Counts(written=2)
+        assert self.write(loader, table, Writes(("id", "v"), [("1", "5"), ("2", None)])) == Counts(
+            written=2
+        )
         assert self.rows(server, "id, v, needed, given") == [(1, 5, 1, 7), (2, None, 2, 7)]
         with pytest.raises(TargetRejected, match="needed"):
             self.write(loader, table, Writes(("id", "v"), [("1", "6"), ("3", "3")]))
 
     @pytest.mark.parametrize("may_insert", [True, False])
-    def test_a_table_of_key_columns_only(self, server: TargetServer, loader: Loader, may_insert: bool) -> None:
+    def test_a_table_of_key_columns_only(
+        self, server: TargetServer, loader: Loader, may_insert: bool
+    ) -> None:
         table = self.table(server, loader, "id int, v int, primary key (id, v)")
         self.write(loader, table, Writes(("id", "v"), [("1", "1")]))
-        counts = self.write(loader, table, Writes(("id", "v"), [("1", "1"), ("2", "2")], may_insert))
+        counts = self.write(
+            loader, table, Writes(("id", "v"), [("1", "1"), ("2", "2")], may_insert)
+        )
         assert counts == (Counts(written=2) if may_insert else Counts(written=1, missed=1))
         assert self.rows(server) == [(1, 1), (2, 2)][: counts.written]
 
@@ -252,7 +386,9 @@ class LoaderContract:
     ) -> None:
         table = self.table(server, loader, f"id {server.types[kind][0]} primary key, v int{unique}")
         self.write(loader, table, Writes(("id", "v"), [(one, "1"), (other, "2")]))
-        assert self.write(loader, table, Writes(("id", "v"), [(one, "3")], may_insert=False)) == Counts(written=1)
+        assert self.write(
+            loader, table, Writes(("id", "v"), [(one, "3")], may_insert=False)
+        ) == Counts(written=1)
         assert self.write(loader, table, deletes=[(other,)]) == Counts(deleted=1)
         assert self.rows(server, "v") == [(3,)]
 
@@ -260,18 +396,32 @@ class LoaderContract:
         table = self.table(server, loader, "id int primary key, v text, u int unique")
         rows = [(str(place), f"{place} " * 50, str(place)) for place in range(5_000)]
         assert self.write(loader, table, Writes(("id", "v", "u"), rows)) == Counts(written=5_000)
-        assert self.write(loader, table, Writes(("id", "v", "u"), rows, may_insert=False)) == Counts(written=5_000)
-        assert server.rows("SELECT count(*), sum(id), sum(u) FROM {schema}.t WHERE length(v) > 50") == [(5_000, 12_497_500, 12_497_500)]
-        assert self.write(loader, table, deletes=[(key,) for key, _, _ in rows[1:]]) == Counts(deleted=4_999)
+        assert self.write(
+            loader, table, Writes(("id", "v", "u"), rows, may_insert=False)
+        ) == Counts(written=5_000)
+        assert server.rows(
+            "SELECT count(*), sum(id), sum(u) FROM {schema}.t WHERE length(v) > 50"
+        ) == [(5_000, 12_497_500, 12_497_500)]
+        assert self.write(loader, table, deletes=[(key,) for key, _, _ in rows[1:]]) == Counts(
+            deleted=4_999
+        )
 
-    def test_a_target_column_widened_meanwhile_takes_wider_cells(self, server: TargetServer, loader: Loader) -> None:
-        table = self.table(server, loader, "id int primary key, v varchar(3), d decimal(5, 1), u int unique")
+    def test_a_target_column_widened_meanwhile_takes_wider_cells(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
+        table = self.table(
+            server, loader, "id int primary key, v varchar(3), d decimal(5, 1), u int unique"
+        )
         self.write(loader, table, Writes(("id", "v", "d"), [("1", "abc", "1.5")]))
-        server.execute(f"ALTER TABLE {{schema}}.t {server.types['widen v'][0]}, {server.types['widen d'][0]}")
+        server.execute(
+            f"ALTER TABLE {{schema}}.t {server.types['widen v'][0]}, {server.types['widen d'][0]}"
+        )
         self.write(loader, table, Writes(("id", "v", "d"), [("1", "abcdef", "1.2345")]))
         assert [(str(v), str(d)) for v, d in self.rows(server, "v, d")] == [("abcdef", "1.2345")]
 
-    def test_a_row_never_touches_another_by_a_second_unique_key(self, server: TargetServer, loader: Loader) -> None:
+    def test_a_row_never_touches_another_by_a_second_unique_key(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         table = self.table(server, loader, "id int primary key, v varchar(9) unique")
         self.write(loader, table, Writes(("id", "v"), [("1", "a"), ("2", "b")]))
         with pytest.raises(RowConflict, match=rf"table {server.schema}\.t: .*unique"):
@@ -282,22 +432,36 @@ class LoaderContract:
         self, server: TargetServer, loader: Loader
     ) -> None:
         for kind in ("int", server.types["short"][0], server.types["moment"][0]):
-            table = self.table(server, loader, f"id {kind} not null, k int, v varchar(9), primary key (id, k)")
-            one, other = ("2024-03-31 02:30:00.5", "2024-03-31 02:30:01") if "time" in kind else ("1", "2")
+            table = self.table(
+                server, loader, f"id {kind} not null, k int, v varchar(9), primary key (id, k)"
+            )
+            one, other = (
+                ("2024-03-31 02:30:00.5", "2024-03-31 02:30:01") if "time" in kind else ("1", "2")
+            )
             self.write(loader, table, Writes(("id", "k", "v"), [(one, "1", "a"), (one, "2", "b")]))
             server.execute("CREATE UNIQUE INDEX one ON {schema}.t (v)")
             again = Writes(("id", "k", "v"), [(one, "1", "a"), (one, "2", "c"), (one, "3", None)])
             assert self.write(loader, table, again) == Counts(written=3)
             for known in (table, loader.table(table.id)):
-                with pytest.raises(RowConflict if known is not table else (RowConflict, TargetUnavailable)):
-                    self.write(loader, known or table, Writes(("id", "k", "v"), [(one, "2", "d"), (other, "1", "a")]))
+                with pytest.raises(
+                    RowConflict if known is not table else (RowConflict, TargetUnavailable)
+                ):
+                    self.write(
+                        loader,
+                        known or table,
+                        Writes(("id", "k", "v"), [(one, "2", "d"), (other, "1", "a")]),
+                    )
                 loader.is_altered(table)
             assert self.rows(server, "k, v") == [(1, "a"), (2, "c"), (3, None)]
             server.execute("DROP TABLE {schema}.t")
             loader.refresh(table.id)
 
-    def test_a_unique_key_without_nullable_columns_is_the_key_where_there_is_no_other(self, server: TargetServer, loader: Loader) -> None:
-        table = self.table(server, loader, "v int unique, a int not null, b int not null, unique (b, a)")
+    def test_a_unique_key_without_nullable_columns_is_the_key_where_there_is_no_other(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
+        table = self.table(
+            server, loader, "v int unique, a int not null, b int not null, unique (b, a)"
+        )
         assert (table.key, table.unique_keys) == (("b", "a"), (("v",),))
         rows = Writes(("v", "a", "b"), [("1", "1", "1"), ("2", "1", "2")])
         for _ in range(2):
@@ -307,17 +471,29 @@ class LoaderContract:
 
     # Tables without a key
 
-    def test_of_equal_rows_without_a_key_one_goes_at_a_time(self, server: TargetServer, loader: Loader) -> None:
+    def test_of_equal_rows_without_a_key_one_goes_at_a_time(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         table = self.table(server, loader, "id int, v varchar(9)")
         assert (table.key, table.unique_keys) == ((), ())
         three = [(None, ("1", "a"))] * 3
         assert self.swap(loader, table, *three, (None, ("2", None))) == Counts(written=4)
-        pairs = (("1", "a"), None), (("1", "a"), ("1", "b")), (("2", None), ("2", "c")), (("9", "a"), None), (("9", "b"), ("9", "c"))
-        assert self.swap(loader, table, *pairs, may_insert=False) == Counts(written=2, deleted=1, missed=2)
+        pairs = (
+            (("1", "a"), None),
+            (("1", "a"), ("1", "b")),
+            (("2", None), ("2", "c")),
+            (("9", "a"), None),
+            (("9", "b"), ("9", "c")),
+        )
+        assert self.swap(loader, table, *pairs, may_insert=False) == Counts(
+            written=2, deleted=1, missed=2
+        )
         assert sorted(self.rows(server), key=str) == [(1, "a"), (1, "b"), (2, "c")]
         assert self.swap(loader, table, (("9", "b"), ("9", "c"))) == Counts(written=1, missed=1)
         with loader.transaction() as transaction:
-            transaction.write(TableBatch(table, truncate=True, swaps=[Swaps(("id", "v"), [(None, ("3", "x"))])]))
+            transaction.write(
+                TableBatch(table, truncate=True, swaps=[Swaps(("id", "v"), [(None, ("3", "x"))])])
+            )
         assert self.rows(server) == [(3, "x")]
 
     @pytest.mark.parametrize(
@@ -349,30 +525,53 @@ class LoaderContract:
         self, server: TargetServer, loader: Loader, kind: str, one: Cell, other: Cell
     ) -> None:
         table = self.table(server, loader, f"v {server.types[kind][0]}, id int")
-        assert self.swap(loader, table, (None, (one, "1")), (None, (other, "1"))) == Counts(written=2)
+        assert self.swap(loader, table, (None, (one, "1")), (None, (other, "1"))) == Counts(
+            written=2
+        )
         assert self.swap(loader, table, ((one, "1"), (one, "2"))) == Counts(written=1)
         assert self.swap(loader, table, ((other, "1"), (other, "3"))) == Counts(written=1)
         assert self.swap(loader, table, ((one, "2"), None)) == Counts(deleted=1)
         assert self.rows(server, "id") == [(3,)]
 
-    def test_rows_without_a_key_need_the_table_of_offsets(self, server: TargetServer, loader: Loader) -> None:
+    def test_rows_without_a_key_need_the_table_of_offsets(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         table = self.table(server, loader, "id int, v int")
         poor = make_loader("JdbcBatch", server.without_rights_to_create())
-        with pytest.raises(TargetMisconfigured, match=rf"target table {server.schema}\.t has no key, and table cdcbus_position could not"):
+        with pytest.raises(
+            TargetMisconfigured,
+            match=rf"target table {server.schema}\.t has no key, and table cdcbus_position could "
+            r"not",
+        ):
             self.swap(poor, table, (None, ("1", "1")))
         assert self.rows(server) == []
         poor.close()
 
     # Columns that come later
 
-    def test_a_table_grows_by_the_source_s_columns_and_keeps_all_else(self, server: TargetServer, loader: Loader) -> None:
+    def test_a_table_grows_by_the_source_s_columns_and_keeps_all_else(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         q = server.quoted
-        columns = f"id int primary key, v varchar(3) default 'x' not null, {q('N%')} smallint default 7, d decimal(5, 2), w varchar(99)"
+        columns = (
+            f"id int primary key, v varchar(3) default 'x' not null, {q('N%')} smallint "
+            "default 7, d decimal(5, 2), w varchar(99)"
+        )
         table = self.table(server, loader, columns)
         self.write(loader, table, Writes(("id", "v"), [("1", "abc")]))
         source = [
-            *(Column("ID", "int(11)"), Column("v", "varchar(40)"), Column("N%", "bigint(20)"), Column("d", "decimal(9,4)")),
-            *(Column("w", "varchar(9)"), Column("New %s", "varchar(5)"), Column("doc", "json"), Column("at", "datetime(6)")),
+            *(
+                Column("ID", "int(11)"),
+                Column("v", "varchar(40)"),
+                Column("N%", "bigint(20)"),
+                Column("d", "decimal(9,4)"),
+            ),
+            *(
+                Column("w", "varchar(9)"),
+                Column("New %s", "varchar(5)"),
+                Column("doc", "json"),
+                Column("at", "datetime(6)"),
+            ),
         ]
         for _ in range(2):  # the second time there is nothing left to do
             table = loader.evolve(table, source)
@@ -381,51 +580,102 @@ class LoaderContract:
         assert (table.columns["v"].length, table.columns["w"].length) == (40, 99)
         assert (table.columns["d"].length, table.columns["d"].scale) == (9, 4)
         assert (table.columns["v"].is_nullable, table.columns["v"].is_required) == (False, False)
-        row = ("2", "y" * 40, str(2**63 - 1), "12345.6789", "new", "[]", "2024-02-29 23:59:59.123456")
+        row = (
+            "2",
+            "y" * 40,
+            str(2**63 - 1),
+            "12345.6789",
+            "new",
+            "[]",
+            "2024-02-29 23:59:59.123456",
+        )
         self.write(loader, table, Writes(("id", "v", "N%", "d", "New %s", "doc", "at"), [row]))
         self.write(loader, table, Writes(("id",), [("3",)]))
-        assert self.rows(server, f"id, v, {q('N%')}") == [(1, "abc", 7), (2, "y" * 40, 2**63 - 1), (3, "x", 7)]
+        assert self.rows(server, f"id, v, {q('N%')}") == [
+            (1, "abc", 7),
+            (2, "y" * 40, 2**63 - 1),
+            (3, "x", 7),
+        ]
 
-    def test_columns_made_wider_keep_what_they_hold_and_take_what_the_source_s_do(self, server: TargetServer, loader: Loader) -> None:
+    def test_columns_made_wider_keep_what_they_hold_and_take_what_the_source_s_do(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         """Each with a default, which keeps its meaning as well."""
         rows = [
             ("whole", "int unsigned", "-5", "4294967295", "7"),
             ("large", "bigint unsigned", "-9223372036854775808", "18446744073709551615", "7"),
-            ("moment", "datetime(6)", "2024-02-29 23:59:59.000000", "2024-02-29 23:59:59.123456", "2001-01-01 00:00:00.000000"),
-            ("instant", "timestamp(6)", "2024-02-29 23:59:59.500000", "2024-02-29 23:59:59.123456", None),
+            (
+                "moment",
+                "datetime(6)",
+                "2024-02-29 23:59:59.000000",
+                "2024-02-29 23:59:59.123456",
+                "2001-01-01 00:00:00.000000",
+            ),
+            (
+                "instant",
+                "timestamp(6)",
+                "2024-02-29 23:59:59.500000",
+                "2024-02-29 23:59:59.123456",
+                None,
+            ),
             ("clock", "time(6)", "23:59:59.000000", "23:59:59.999999", "01:02:03.000000"),
-            ("day", "datetime(6)", "2024-02-29 00:00:00.000000", "2024-02-29 23:59:59.123456", "2001-01-01 00:00:00.000000"),
+            (
+                "day",
+                "datetime(6)",
+                "2024-02-29 00:00:00.000000",
+                "2024-02-29 23:59:59.123456",
+                "2001-01-01 00:00:00.000000",
+            ),
             ("bits", "bit(8)", "5", "255", "5"),
             ("more bits", "bit(64)", "3", "18446744073709551615", "3"),
         ]
         kinds, types, before, after, defaults = zip(*rows, strict=True)
         names = [f"c{number}" for number in range(len(rows))]
-        narrow, wide = ([server.types[f"{size} {kind}"] for kind in kinds] for size in ("narrow", "wide"))
-        columns = ", ".join(f"{name} {type_}" for name, (type_, _) in zip(names, narrow, strict=True))
+        narrow, wide = (
+            [server.types[f"{size} {kind}"] for kind in kinds] for size in ("narrow", "wide")
+        )
+        columns = ", ".join(
+            f"{name} {type_}" for name, (type_, _) in zip(names, narrow, strict=True)
+        )
         table = self.table(server, loader, f"id int primary key, {columns}")
-        cells = [cell.removesuffix(" 00:00:00.000000") if kind == "day" else cell for kind, cell in zip(kinds, before, strict=True)]
+        cells = [
+            cell.removesuffix(" 00:00:00.000000") if kind == "day" else cell
+            for kind, cell in zip(kinds, before, strict=True)
+        ]
         self.write(loader, table, Writes(("id", *names), [("1", *cells)]))
         source = [Column(name, type_) for name, type_ in zip(names, types, strict=True)]
         for _ in range(2):  # the second time there is nothing left to do
             table = loader.evolve(table, source)
         assert loader.table(table.id) is table
-        self.write(loader, table, Writes(("id", *names), [("2", *after)]), Writes(("id",), [("3",)]))
-        read = ", ".join(expression.format(name) for name, (_, expression) in zip(names, wide, strict=True))
+        self.write(
+            loader, table, Writes(("id", *names), [("2", *after)]), Writes(("id",), [("3",)])
+        )
+        read = ", ".join(
+            expression.format(name) for name, (_, expression) in zip(names, wide, strict=True)
+        )
         first, second, third = self.rows(server, f"id, {read}")
         assert (first[1:], second[1:]) == (before, after)
-        assert [cell for cell, default in zip(third[1:], defaults, strict=True) if default] == [cell for cell in defaults if cell]
+        assert [cell for cell, default in zip(third[1:], defaults, strict=True) if default] == [
+            cell for cell in defaults if cell
+        ]
         assert third[4] is not None
 
-    def test_a_column_that_somebody_else_adds_at_the_same_moment_is_no_error(self, server: TargetServer, loader: Loader) -> None:
+    def test_a_column_that_somebody_else_adds_at_the_same_moment_is_no_error(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         table = self.table(server, loader, "id int primary key")
-        others = [make_loader("JdbcBatch", server.target(task_id=f"task {number}")) for number in range(4)]
+        others = [
+            make_loader("JdbcBatch", server.target(task_id=f"task {number}")) for number in range(4)
+        ]
         together = threading.Barrier(4)
         grown: list[TargetTable] = []
 
         def run(other: Loader) -> None:
             other.table(table.id)
             together.wait(timeout=30)
-            grown.append(other.evolve(table, [Column("id", "int"), *(Column(name, "int") for name in "abc")]))
+            grown.append(
+                other.evolve(table, [Column("id", "int"), *(Column(name, "int") for name in "abc")])
+            )
 
         threads = [threading.Thread(target=run, args=(other,)) for other in others]
         for thread in threads:
@@ -436,7 +686,9 @@ class LoaderContract:
         for other in others:
             other.close()
 
-    def test_a_table_cannot_grow_without_the_right_to(self, server: TargetServer, loader: Loader) -> None:
+    def test_a_table_cannot_grow_without_the_right_to(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         table = self.table(server, loader, "id int primary key")
         poor = make_loader("JdbcBatch", server.without_rights_to_create())
         if server.without_rights_to_create().user == server.target().user:
@@ -455,24 +707,44 @@ class LoaderContract:
         self.write(loader, table, Writes(("id", "v"), [("1", "a")]))
         dry = make_loader("JdbcSqlDebug", server.target())
         assert (dry.is_dry_run, loader.is_dry_run) == (True, False)
-        swaps = [Swaps(("id", "v"), [(("42", "SECRET"), None), (("43", "SECRET"), ("44", "SECRET")), (None, ("45", "SECRET"))])]
+        swaps = [
+            Swaps(
+                ("id", "v"),
+                [
+                    (("42", "SECRET"), None),
+                    (("43", "SECRET"), ("44", "SECRET")),
+                    (None, ("45", "SECRET")),
+                ],
+            )
+        ]
         with caplog.at_level(logging.INFO), dry.transaction() as transaction:
-            writes = [Writes(("id", "v"), [("42", "SECRET")] * 20), Writes(("id", "v"), [("42", "SECRET")], may_insert=False)]
-            assert transaction.write(TableBatch(table, True, [("1",)], writes)) == Counts(written=21, deleted=1)
+            writes = [
+                Writes(("id", "v"), [("42", "SECRET")] * 20),
+                Writes(("id", "v"), [("42", "SECRET")], may_insert=False),
+            ]
+            assert transaction.write(TableBatch(table, True, [("1",)], writes)) == Counts(
+                written=21, deleted=1
+            )
             with transaction.savepoint():
-                assert transaction.write(TableBatch(unkeyed, swaps=swaps)) == Counts(written=2, deleted=1)
+                assert transaction.write(TableBatch(unkeyed, swaps=swaps)) == Counts(
+                    written=2, deleted=1
+                )
             transaction.store_offset(AppliedOffset("orders", 0, 5, 1), None)
         assert dry.evolve(table, [Column("new", "int")]) is table
         assert dry.applied_offsets() == loader.applied_offsets() == []
         assert self.rows(server) == [(1, "a")]
-        messages = [record.getMessage() for record in caplog.records if "would run" in record.getMessage()]
+        messages = [
+            record.getMessage() for record in caplog.records if "would run" in record.getMessage()
+        ]
         assert all(message.startswith("task contract would run") for message in messages)
         assert "for 20 rows: INSERT" in "".join(messages)
         assert "SECRET" not in caplog.text
         assert not re.search(r"\b4[2345]\b", caplog.text)
         dry.close()
 
-    def test_a_loader_tells_whether_it_takes_merged_changes(self, server: TargetServer, loader: Loader) -> None:
+    def test_a_loader_tells_whether_it_takes_merged_changes(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         single = make_loader("JdbcSingle", server.target())
         assert (loader.is_merging, single.is_merging) == (True, False)
         table = self.table(server, loader, "id int primary key, v int")
@@ -481,17 +753,23 @@ class LoaderContract:
 
     # Transactions
 
-    def test_a_truncate_is_undone_with_its_transaction(self, server: TargetServer, loader: Loader) -> None:
+    def test_a_truncate_is_undone_with_its_transaction(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         table = self.table(server, loader, "id int primary key, v int")
         self.write(loader, table, Writes(("id", "v"), [("1", "1")]))
         with pytest.raises(KeyError), loader.transaction() as transaction:
-            transaction.write(TableBatch(table, truncate=True, writes=[Writes(("id", "v"), [("2", "2")])]))
+            transaction.write(
+                TableBatch(table, truncate=True, writes=[Writes(("id", "v"), [("2", "2")])])
+            )
             raise KeyError
         assert self.rows(server) == [(1, 1)]
         self.write(loader, table, Writes(("id", "v"), [("2", "2")]), truncate=True)
         assert self.rows(server) == [(2, 2)]
 
-    def test_what_a_savepoint_held_is_undone_and_the_transaction_goes_on(self, server: TargetServer, loader: Loader) -> None:
+    def test_what_a_savepoint_held_is_undone_and_the_transaction_goes_on(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         table = self.table(server, loader, "id int primary key, v varchar(9) unique")
         self.write(loader, table, Writes(("id", "v"), [("1", "a"), ("2", "b")]))
         with loader.transaction() as transaction:
@@ -511,7 +789,11 @@ class LoaderContract:
     def test_offsets_come_and_go_with_the_rows(self, server: TargetServer, loader: Loader) -> None:
         table = self.table(server, loader, "id int primary key, v int")
         assert loader.applied_offsets() == []
-        stored = [AppliedOffset("Orders", 0, 5, 2**40), AppliedOffset("orders", 0, 2**33, 7), AppliedOffset("orders", 1, 0, 0)]
+        stored = [
+            AppliedOffset("Orders", 0, 5, 2**40),
+            AppliedOffset("orders", 0, 2**33, 7),
+            AppliedOffset("orders", 1, 0, 0),
+        ]
         with loader.transaction() as transaction:
             transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [("1", "1")])]))
             transaction.store_offset(first := AppliedOffset("Orders", 0, 4, 3), None)
@@ -538,11 +820,16 @@ class LoaderContract:
         def apply(number: int) -> bool:
             try:
                 with loader.transaction() as transaction:
-                    transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [(str(number), "1")])]))
+                    transaction.write(
+                        TableBatch(table, writes=[Writes(("id", "v"), [(str(number), "1")])])
+                    )
                     both_write.wait(timeout=60)
                     transaction.store_offset(AppliedOffset("orders", 0, 6 + number, 2), seen)
             except OffsetConflict as error:
-                assert f"{seen.next_offset if seen else 'no offset'} of orders[0] for task contract" in str(error)
+                assert (
+                    f"{seen.next_offset if seen else 'no offset'} of orders[0] for task contract"
+                    in str(error)
+                )
                 return False
             return True
 
@@ -553,16 +840,23 @@ class LoaderContract:
         assert loader.applied_offsets() == [AppliedOffset("orders", 0, 6 + winner, 2)]
         assert self.rows(server) == [(winner, 1)]
 
-    def test_a_fence_ends_what_has_seen_an_earlier_epoch_however_often_it_commits(self, server: TargetServer, loader: Loader) -> None:
+    def test_a_fence_ends_what_has_seen_an_earlier_epoch_however_often_it_commits(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         with loader.transaction() as transaction:
             for partition in (0, 1):
                 transaction.store_offset(AppliedOffset("orders", partition, 5, 1), None)
         first = loader.fence()
-        assert first is not None and first == [AppliedOffset("orders", partition, 5, 1, 1) for partition in (0, 1)]
+        assert first is not None and first == [
+            AppliedOffset("orders", partition, 5, 1, 1) for partition in (0, 1)
+        ]
         with loader.transaction() as transaction:
             transaction.store_offset(later := replace(first[0], next_offset=6), first[0])
         second = loader.fence()
-        assert second is not None and {*second} == {replace(later, epoch=2), replace(first[1], epoch=2)}
+        assert second is not None and {*second} == {
+            replace(later, epoch=2),
+            replace(first[1], epoch=2),
+        }
         for seen in (later, first[1]):  # also one that has not moved
             with pytest.raises(OffsetConflict), loader.transaction() as transaction:
                 transaction.store_offset(replace(seen, next_offset=9), seen)
@@ -570,7 +864,9 @@ class LoaderContract:
         with loader.transaction() as transaction:
             transaction.store_offset(replace(second[0], next_offset=9), second[0])
 
-    def test_a_fence_waits_for_a_transaction_under_way(self, server: TargetServer, loader: Loader) -> None:
+    def test_a_fence_waits_for_a_transaction_under_way(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         first = AppliedOffset("orders", 0, 5, 1)
         with loader.transaction() as transaction:
             transaction.store_offset(first, None)
@@ -585,10 +881,14 @@ class LoaderContract:
     def test_details_of_other_versions_are_kept(self, server: TargetServer, loader: Loader) -> None:
         details = Details.from_json('{"topicId":"a","own":{"b":[1]},"x":"é"}')
         with loader.transaction() as transaction:
-            transaction.store_offset(first := AppliedOffset("orders", 0, 5, 1, details=details), None)
+            transaction.store_offset(
+                first := AppliedOffset("orders", 0, 5, 1, details=details), None
+            )
         assert loader.applied_offsets() == [first]
         with loader.transaction() as transaction:
-            transaction.store_offset(replace(first, next_offset=6, details=replace(details, topic_id="c")), first)
+            transaction.store_offset(
+                replace(first, next_offset=6, details=replace(details, topic_id="c")), first
+            )
         [(text,)] = server.rows("SELECT details FROM {schema}.cdcbus_position")
         assert json.loads(str(text)) == {"topicId": "c", "own": {"b": [1]}, "x": "é"}
 
@@ -603,17 +903,25 @@ class LoaderContract:
 
     def test_a_table_of_earlier_versions_is_completed(self, server: TargetServer) -> None:
         self.old_offset_table(server)
-        dry, loader = make_loader("JdbcSqlDebug", server.target()), make_loader("JdbcBatch", server.target())
+        dry, loader = (
+            make_loader("JdbcSqlDebug", server.target()),
+            make_loader("JdbcBatch", server.target()),
+        )
         assert dry.fence() == dry.applied_offsets() == [AppliedOffset("orders", 0, 5, 1)]
         assert loader.fence() == [AppliedOffset("orders", 0, 5, 1, 1)]
         for each in (dry, loader):
             each.close()
 
-    def test_a_table_of_earlier_versions_that_may_not_be_altered_is_refused_with_the_statement(self, server: TargetServer) -> None:
+    def test_a_table_of_earlier_versions_that_may_not_be_altered_is_refused_with_the_statement(
+        self, server: TargetServer
+    ) -> None:
         self.old_offset_table(server)
         poor = make_loader("JdbcBatch", server.without_rights_to_create())
         for _ in range(2):
-            with pytest.raises(TargetMisconfigured, match=r"cdcbus_position lacks column epoch, .* run ALTER TABLE .* ADD "):
+            with pytest.raises(
+                TargetMisconfigured,
+                match=r"cdcbus_position lacks column epoch, .* run ALTER TABLE .* ADD ",
+            ):
                 poor.fence()
         poor.close()
 
@@ -629,8 +937,12 @@ class LoaderContract:
         assert other.applied_offsets() == []
         other.close()
 
-    def test_many_lanes_may_start_at_once_where_nothing_is_yet(self, server: TargetServer, loader: Loader) -> None:
-        others = [make_loader("JdbcBatch", server.target(task_id=f"task {number}")) for number in range(4)]
+    def test_many_lanes_may_start_at_once_where_nothing_is_yet(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
+        others = [
+            make_loader("JdbcBatch", server.target(task_id=f"task {number}")) for number in range(4)
+        ]
         everybody = threading.Barrier(8)
 
         def run(lane: int) -> None:
@@ -643,7 +955,9 @@ class LoaderContract:
             lane.start()
         for lane in lanes:
             lane.join(timeout=60)
-        assert [sorted(offset.partition for offset in other.applied_offsets()) for other in others] == [[0, 4], [1, 5], [2, 6], [3, 7]]
+        assert [
+            sorted(offset.partition for offset in other.applied_offsets()) for other in others
+        ] == [[0, 4], [1, 5], [2, 6], [3, 7]]
         for other in others:
             other.close()
 
@@ -655,7 +969,9 @@ class LoaderContract:
         with caplog.at_level(logging.WARNING):
             for number in ("1", "2"):
                 with poor.transaction() as transaction:
-                    transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [(number, number)])]))
+                    transaction.write(
+                        TableBatch(table, writes=[Writes(("id", "v"), [(number, number)])])
+                    )
                     transaction.store_offset(AppliedOffset("orders", 0, 5, 1), None)
         assert poor.applied_offsets() == []
         assert self.rows(server) == [(1, 1), (2, 2)]
@@ -663,7 +979,9 @@ class LoaderContract:
         assert message.startswith("task poor keeps no offsets in the target: ")
         poor.close()
 
-    def test_a_look_at_the_offset_table_makes_none(self, server: TargetServer, loader: Loader) -> None:
+    def test_a_look_at_the_offset_table_makes_none(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         assert loader.offset_table() == OffsetTable(False, True)
         assert loader.offset_table() == OffsetTable(False, True)
         with loader.transaction() as transaction:
@@ -677,7 +995,9 @@ class LoaderContract:
 
     # Failures
 
-    def test_a_deadlock_is_unavailable_also_inside_a_savepoint(self, server: TargetServer, loader: Loader) -> None:
+    def test_a_deadlock_is_unavailable_also_inside_a_savepoint(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         table = self.table(server, loader, "id int primary key, v int")
         self.write(loader, table, Writes(("id", "v"), [("1", "0"), ("2", "0")]))
         both_hold_one = threading.Barrier(2)
@@ -686,9 +1006,13 @@ class LoaderContract:
         def run(keys: tuple[str, str]) -> None:
             try:
                 with loader.transaction() as transaction, transaction.savepoint():
-                    transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [(keys[0], keys[0])])]))
+                    transaction.write(
+                        TableBatch(table, writes=[Writes(("id", "v"), [(keys[0], keys[0])])])
+                    )
                     both_hold_one.wait(timeout=30)
-                    transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [(keys[1], keys[0])])]))
+                    transaction.write(
+                        TableBatch(table, writes=[Writes(("id", "v"), [(keys[1], keys[0])])])
+                    )
                 outcomes.append(None)
             except Exception as error:
                 outcomes.append(type(error))
@@ -702,10 +1026,16 @@ class LoaderContract:
         [(_, one), (_, two)] = self.rows(server)
         assert (one, two) in ((1, 1), (2, 2))
 
-    def test_a_connection_lost_in_a_transaction_is_unavailable_then_all_is_well(self, server: TargetServer, loader: Loader) -> None:
+    def test_a_connection_lost_in_a_transaction_is_unavailable_then_all_is_well(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         table = self.table(server, loader, "id int primary key, v int")
         batch = TableBatch(table, writes=[Writes(("id", "v"), [("1", "1")])])
-        with pytest.raises(TargetUnavailable), loader.transaction() as transaction, transaction.savepoint():
+        with (
+            pytest.raises(TargetUnavailable),
+            loader.transaction() as transaction,
+            transaction.savepoint(),
+        ):
             transaction.write(batch)
             assert server.kill_connections() >= 1
             transaction.write(batch)
@@ -714,23 +1044,31 @@ class LoaderContract:
             transaction.write(batch)
         assert self.rows(server) == [(1, 1)]
 
-    def test_a_connection_lost_before_the_commit_is_unavailable(self, server: TargetServer, loader: Loader) -> None:
+    def test_a_connection_lost_before_the_commit_is_unavailable(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         table = self.table(server, loader, "id int primary key, v int")
         with pytest.raises(TargetUnavailable), loader.transaction() as transaction:
             transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [("1", "1")])]))
             server.kill_connections()
         assert self.rows(server) == []
 
-    def test_a_connection_lost_while_idle_is_not_noticed(self, server: TargetServer, loader: Loader) -> None:
+    def test_a_connection_lost_while_idle_is_not_noticed(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         table = self.table(server, loader, "id int primary key, v int")
         assert server.kill_connections() >= 1
         self.write(loader, table, Writes(("id", "v"), [("1", "1")]))
         assert self.rows(server) == [(1, 1)]
 
-    def test_a_row_locked_for_too_long_is_unavailable(self, server: TargetServer, loader: Loader) -> None:
+    def test_a_row_locked_for_too_long_is_unavailable(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         table = self.table(server, loader, "id int primary key, v int")
         self.write(loader, table, Writes(("id", "v"), [("1", "1")]))
-        impatient = make_loader("JdbcBatch", server.target(url=server.target().url + server.impatient))
+        impatient = make_loader(
+            "JdbcBatch", server.target(url=server.target().url + server.impatient)
+        )
         held = server.hold("UPDATE {schema}.t SET v = 2")
         next(held)
         with pytest.raises(TargetUnavailable):
@@ -741,10 +1079,19 @@ class LoaderContract:
         impatient.close()
 
     @pytest.mark.parametrize(
-        ("what", "error"), [("password", TargetMisconfigured), ("database", TargetMisconfigured), ("port", TargetUnavailable)]
+        ("what", "error"),
+        [
+            ("password", TargetMisconfigured),
+            ("database", TargetMisconfigured),
+            ("port", TargetUnavailable),
+        ],
     )
     def test_a_target_that_cannot_be_entered(
-        self, server: TargetServer, what: str, error: type[TargetError], caplog: pytest.LogCaptureFixture
+        self,
+        server: TargetServer,
+        what: str,
+        error: type[TargetError],
+        caplog: pytest.LogCaptureFixture,
     ) -> None:
         url = server.target().url
         target = {
@@ -779,10 +1126,18 @@ class LoaderContract:
     )
     @pytest.mark.parametrize("unique", [False, True])
     def test_a_cell_that_does_not_fit_is_rejected_without_being_shown(
-        self, server: TargetServer, loader: Loader, type_: str, cell: Cell, named: bool, unique: bool
+        self,
+        server: TargetServer,
+        loader: Loader,
+        type_: str,
+        cell: Cell,
+        named: bool,
+        unique: bool,
     ) -> None:
         name = server.types[type_][0] if type_ in server.types else type_
-        table = self.table(server, loader, f"id int primary key, v {name}{', u int unique' if unique else ''}")
+        table = self.table(
+            server, loader, f"id int primary key, v {name}{', u int unique' if unique else ''}"
+        )
         with pytest.raises(TargetRejected) as refused:
             self.write(loader, table, Writes(("id", "v"), [("1", cell)]))
         assert type(refused.value) is TargetRejected
@@ -790,17 +1145,22 @@ class LoaderContract:
         assert f"table {server.schema}.t" in message
         assert "SECRET" not in message
         assert "4242" not in message
-        assert not named or re.search(r"(?i)column [\"'`]?v\b|`\w+\.v`", message)  # MariaDB calls the check of a JSON column `t.v`
+        # MariaDB calls the check of a JSON column `t.v`
+        assert not named or re.search(r"(?i)column [\"'`]?v\b|`\w+\.v`", message)
         assert "SECRET" not in "".join(traceback.format_exception(refused.value))
 
-    def test_a_broken_reference_is_rejected_by_name(self, server: TargetServer, loader: Loader) -> None:
+    def test_a_broken_reference_is_rejected_by_name(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         server.execute("CREATE TABLE {schema}.parent (id int primary key)")
         constraint = "constraint has_parent foreign key (v) references {schema}.parent (id)"
         table = self.table(server, loader, f"id int primary key, v int, {constraint}")
         with pytest.raises(TargetRejected, match="has_parent"):
             self.write(loader, table, Writes(("id", "v"), [("1", "4242")]))
 
-    def test_a_table_dropped_meanwhile_is_not_the_rows_fault(self, server: TargetServer, loader: Loader) -> None:
+    def test_a_table_dropped_meanwhile_is_not_the_rows_fault(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
         table = self.table(server, loader, "id int primary key, v int")
         server.execute("DROP TABLE {schema}.t")
         with pytest.raises(TargetTableUnfit, match=r"\.t"):

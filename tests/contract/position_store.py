@@ -52,7 +52,9 @@ class PositionStoreContract:
         store.save("zweite Ü \N{GRINNING FACE}")
         assert node.store().load() == "zweite Ü \N{GRINNING FACE}"
 
-    def test_each_save_has_a_new_change_number_that_the_next_store_sees(self, node: SharedNode) -> None:
+    def test_each_save_has_a_new_change_number_that_the_next_store_sees(
+        self, node: SharedNode
+    ) -> None:
         store = node.store()
         store.load()
         numbers = []
@@ -144,7 +146,9 @@ class PositionStoreContract:
         with pytest.raises(PositionConflict):
             store.save("next")
 
-    def test_what_the_task_has_written_is_told_from_what_somebody_has_set(self, node: SharedNode) -> None:
+    def test_what_the_task_has_written_is_told_from_what_somebody_has_set(
+        self, node: SharedNode
+    ) -> None:
         store = node.store()
         store.load()
         assert (store.written, store.is_own, store.trace) == (None, False, "")
@@ -157,9 +161,15 @@ class PositionStoreContract:
             assert after.load() == text
             assert (after.written, after.is_own) == (Written("ours", Mark(True, "id")), False)
         after.save("taken over")
-        assert (node.store().load(), after.is_own, after.written) == ("taken over", True, after.written)
+        assert (node.store().load(), after.is_own, after.written) == (
+            "taken over",
+            True,
+            after.written,
+        )
 
-    def test_a_node_that_is_gone_leaves_a_trace_of_a_task_that_has_run(self, node: SharedNode) -> None:
+    def test_a_node_that_is_gone_leaves_a_trace_of_a_task_that_has_run(
+        self, node: SharedNode
+    ) -> None:
         store = node.store()
         store.load()
         store.save("ours")

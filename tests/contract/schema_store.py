@@ -1,4 +1,5 @@
-"""What every SchemaStore promises. Mix it into a test class that provides `make`, which gives stores that share their entries."""
+"""What every SchemaStore promises. Mix it into a test class that provides `make`, which gives
+stores that share their entries."""
 
 from __future__ import annotations
 

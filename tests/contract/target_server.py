@@ -24,7 +24,8 @@ class TargetServer(Protocol):
 
     @property
     def types(self) -> Mapping[str, tuple[str, str]]:
-        """Kind of type -> its name here, and the expression that reads it back as the text that was written."""
+        """Kind of type -> its name here, and the expression that reads it back as the text that
+        was written."""
         ...
 
     def target(self, **changes: str | int) -> JdbcTarget:

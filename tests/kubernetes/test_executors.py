@@ -41,12 +41,19 @@ def stop(load: TaskProcess, kubernetes: Kubernetes) -> None:
     """The task, of which nothing is left then."""
     load.ask_to_stop()
     assert load.await_stop() == 0
-    wait_until(lambda: not (kubernetes.found("pods") or kubernetes.found("configmaps")), "what it had in Kubernetes to be gone")
+    wait_until(
+        lambda: not (kubernetes.found("pods") or kubernetes.found("configmaps")),
+        "what it had in Kubernetes to be gone",
+    )
 
 
 @pytest.mark.parametrize("end", [Kubernetes.delete_pod, Kubernetes.kill_pod])
 def test_pods_apply_lanes_with_the_package_that_they_are_sent_and_one_is_lost(
-    end: Callable[[Kubernetes, str], None], kubernetes: Kubernetes, tables: TwoTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    end: Callable[[Kubernetes, str], None],
+    kubernetes: Kubernetes,
+    tables: TwoTables,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     modules = tmp_path / "modules"
     modules.mkdir()
@@ -74,21 +81,35 @@ def test_pods_apply_lanes_with_the_package_that_they_are_sent_and_one_is_lost(
     stop(load, kubernetes)
 
 
-def test_a_task_whose_pods_do_not_start_says_that_it_waits_for_them(kubernetes: Kubernetes, tables: TwoTables, tmp_path: Path) -> None:
+def test_a_task_whose_pods_do_not_start_says_that_it_waits_for_them(
+    kubernetes: Kubernetes, tables: TwoTables, tmp_path: Path
+) -> None:
     tables.change(1)
-    options = {**kubernetes.spark_options(tmp_path), **kubernetes.login(), "spark.kubernetes.container.image": "cdcbus.test/none:1"}
+    options = {
+        **kubernetes.spark_options(tmp_path),
+        **kubernetes.login(),
+        "spark.kubernetes.container.image": "cdcbus.test/none:1",
+    }
     load = tables.shop.load("postgresql", **options)
     load.start()
-    waits = re.compile(r"waits for executors: spark.master=\S+ has given application (spark-\w+) none")
+    waits = re.compile(
+        r"waits for executors: spark.master=\S+ has given application (spark-\w+) none"
+    )
     wait_until(lambda: waits.search(load.log.read_text()) is not None, "the warning")
     [application] = waits.findall(load.log.read_text())
-    assert {pod["metadata"]["labels"]["spark-app-selector"] for pod in kubernetes.found("pods").values()} == {application}
+    assert {
+        pod["metadata"]["labels"]["spark-app-selector"] for pod in kubernetes.found("pods").values()
+    } == {application}
     stop(load, kubernetes)
 
 
-def test_pods_of_a_driver_that_is_killed_end_and_the_next_one_goes_on(kubernetes: Kubernetes, tables: TwoTables, tmp_path: Path) -> None:
+def test_pods_of_a_driver_that_is_killed_end_and_the_next_one_goes_on(
+    kubernetes: Kubernetes, tables: TwoTables, tmp_path: Path
+) -> None:
     tables.change(1)
-    load = tables.shop.load("postgresql", **kubernetes.spark_options(tmp_path), **kubernetes.login())
+    load = tables.shop.load(
+        "postgresql", **kubernetes.spark_options(tmp_path), **kubernetes.login()
+    )
     load.start()
     wait_until(lambda: tables.shop.is_applied(load), "the rows", 360)
     load.kill()
@@ -99,11 +120,19 @@ def test_pods_of_a_driver_that_is_killed_end_and_the_next_one_goes_on(kubernetes
     tables.assert_arrived(load)
     load.ask_to_stop()
     assert load.await_stop() == 0
-    wait_until(lambda: [pod["status"]["phase"] for pod in kubernetes.found("pods").values()] == ["Succeeded"] * len(left), "their end")
+    wait_until(
+        lambda: (
+            [pod["status"]["phase"] for pod in kubernetes.found("pods").values()]
+            == ["Succeeded"] * len(left)
+        ),
+        "their end",
+    )
     assert kubernetes.found("pods").keys() == left
 
 
-def test_a_task_in_a_pod_owns_those_of_its_executors(kubernetes: Kubernetes, tables: TwoTables, tmp_path: Path) -> None:
+def test_a_task_in_a_pod_owns_those_of_its_executors(
+    kubernetes: Kubernetes, tables: TwoTables, tmp_path: Path
+) -> None:
     tables.change(1)
     here = {"spark.kubernetes.driver.pod.name": "task", "spark.driver.host": "127.0.0.1"}
     load = tables.shop.load("postgresql", **kubernetes.spark_options(tmp_path), **here)
@@ -111,8 +140,13 @@ def test_a_task_in_a_pod_owns_those_of_its_executors(kubernetes: Kubernetes, tab
     tables.assert_arrived(load)
     pods = kubernetes.found("pods")
     assert pods.pop("task")["status"]["phase"] == "Running"
-    owners = [[owner["name"] for owner in pod["metadata"]["ownerReferences"]] for pod in pods.values()]
+    owners = [
+        [owner["name"] for owner in pod["metadata"]["ownerReferences"]] for pod in pods.values()
+    ]
     assert owners == [["task"], ["task"]]
     kubernetes.delete_pod("task")
-    wait_until(lambda: not (kubernetes.found("pods") or kubernetes.found("configmaps")), "what it had in Kubernetes to be gone")
+    wait_until(
+        lambda: not (kubernetes.found("pods") or kubernetes.found("configmaps")),
+        "what it had in Kubernetes to be gone",
+    )
     assert "has stopped" in load.log.read_text()

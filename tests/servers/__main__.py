@@ -43,14 +43,29 @@ def outcome(kind: Kind, arguments: list[str]) -> Outcome:
         with kind.running() as server, tempfile.TemporaryDirectory() as folder:
             report = Path(folder) / "report.xml"
             address = f"mysql://{server.user}:{server.password}@{server.host}:{server.port}"
-            command = [sys.executable, "-m", "pytest", "-q", "-m", "source", f"--junitxml={report}", *arguments]
-            subprocess.run(command, env={**os.environ, SOURCE: address, OLD_SOURCE: "1" if kind.is_old else ""}, check=False)
+            command = [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-m",
+                "source",
+                f"--junitxml={report}",
+                *arguments,
+            ]
+            subprocess.run(
+                command,
+                env={**os.environ, SOURCE: address, OLD_SOURCE: "1" if kind.is_old else ""},
+                check=False,
+            )
             totals = next(ET.parse(report).getroot().iter("testsuite")).attrib
     except (NotHad, ConfigError) as error:
         return Outcome(kind, missing=str(error))
     count, failed, skipped = (int(totals[name]) for name in ("tests", "failures", "skipped"))
     failed += int(totals["errors"])
-    return Outcome(kind, count - failed - skipped, failed, skipped, round(time.monotonic() - started))
+    return Outcome(
+        kind, count - failed - skipped, failed, skipped, round(time.monotonic() - started)
+    )
 
 
 def main(arguments: list[str]) -> int:
@@ -65,7 +80,11 @@ def main(arguments: list[str]) -> int:
         console.rule(kind.name)
         found.append(outcome(kind, given))
     for one in found:
-        row = ["-"] * 4 if one.missing else [str(one.passed), str(one.failed), str(one.skipped), str(one.seconds)]
+        row = (
+            ["-"] * 4
+            if one.missing
+            else [str(one.passed), str(one.failed), str(one.skipped), str(one.seconds)]
+        )
         table.add_row(one.kind.name, *row)
     console.print(table)
     for one in found:

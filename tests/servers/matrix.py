@@ -1,4 +1,5 @@
-"""The servers that the source tests run on (`make test-servers`), and where each is had from. This is the one place that names them."""
+"""The servers that the source tests run on (`make test-servers`), and where each is had from.
+This is the one place that names them."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ SERVERS = (
     Kind("MariaDB 10.11", Maven("10.11.5")),
     Kind("MariaDB 11.4", Maven("11.4.5")),
     Kind("MariaDB 11.8", Deb(_DEBIAN, ("trixie",), "mariadb-server-core")),
-    Kind("MySQL 8.0", Deb(_UBUNTU, ("noble", "noble-updates"), "mysql-server-core-8.0"), is_old=True),
+    Kind(
+        "MySQL 8.0", Deb(_UBUNTU, ("noble", "noble-updates"), "mysql-server-core-8.0"), is_old=True
+    ),
     Kind("MySQL 8.4", Deb(_UBUNTU, ("resolute",), "mysql-server-core"), is_old=True),
     Kind("MySQL 9.7", Deb(_DEBIAN, ("sid",), "mysql-server-core")),
 )

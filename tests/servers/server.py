@@ -24,12 +24,19 @@ _COMMON = """
 """
 _MYSQL = ("gtid-mode=ON", "enforce-gtid-consistency=ON", "mysqlx=OFF", "binlog_row_metadata=FULL")
 # The scripts of its installation, whichever of them a release has, under whichever name.
-_SCRIPTS = ("system_tables", "performance_tables", "system_tables_data", "maria_add_gis_sp_bootstrap", "sys_schema")
+_SCRIPTS = (
+    "system_tables",
+    "performance_tables",
+    "system_tables_data",
+    "maria_add_gis_sp_bootstrap",
+    "sys_schema",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`name` begins with its kind, MySQL or MariaDB, and says its release. `is_old`: it does not know all statements of the tests."""
+    """`name` begins with its kind, MySQL or MariaDB, and says its release. `is_old`: it does not
+    know all statements of the tests."""
 
     name: str
     source: Maven | Deb
@@ -63,22 +70,42 @@ class Kind:
                 process.terminate()
                 process.wait(60)
 
-    def _prepare(self, programs: Programs, folder: Path, port: int, options: Sequence[str]) -> list[str]:
+    def _prepare(
+        self, programs: Programs, folder: Path, port: int, options: Sequence[str]
+    ) -> list[str]:
         """The command that starts it; its data folder is made."""
         is_mysql = self.name.startswith("MySQL")
         data = folder / "data"
-        first = [*programs.command, "--no-defaults", f"--basedir={programs.basedir}", f"--lc-messages-dir={programs.share}"]
-        first += [f"--character-sets-dir={programs.share / 'charsets'}", f"--datadir={data}", f"--tmpdir={folder}"]
+        first = [
+            *programs.command,
+            "--no-defaults",
+            f"--basedir={programs.basedir}",
+            f"--lc-messages-dir={programs.share}",
+        ]
+        first += [
+            f"--character-sets-dir={programs.share / 'charsets'}",
+            f"--datadir={data}",
+            f"--tmpdir={folder}",
+        ]
         first += ["--user=root"] if os.getuid() == 0 else []
-        grants = f"CREATE USER '{USER}'@'%' IDENTIFIED BY '{PASSWORD}';\nGRANT ALL ON *.* TO '{USER}'@'%' WITH GRANT OPTION;\n"
+        grants = (
+            f"CREATE USER '{USER}'@'%' IDENTIFIED BY '{PASSWORD}';\nGRANT ALL ON *.* TO "
+            f"'{USER}'@'%' WITH GRANT OPTION;\n"
+        )
         more = [f"--init-file={folder / 'init.sql'}"]
         if is_mysql:
             _run([*first, "--initialize-insecure"], "", folder)
         else:
             data.mkdir()
             (data / "mysql").mkdir()
-            _run([*first, "--bootstrap", "--skip-log-bin", "--log-warnings=0"], _bootstrap(programs.share), folder)
-        (folder / "init.sql").write_text(grants.replace("CREATE USER", "CREATE USER IF NOT EXISTS"), encoding="utf-8")
+            _run(
+                [*first, "--bootstrap", "--skip-log-bin", "--log-warnings=0"],
+                _bootstrap(programs.share),
+                folder,
+            )
+        (folder / "init.sql").write_text(
+            grants.replace("CREATE USER", "CREATE USER IF NOT EXISTS"), encoding="utf-8"
+        )
         own = [*_COMMON.split(), *(_MYSQL if is_mysql else ())]
         place = [
             f"--port={port}",
@@ -91,17 +118,32 @@ class Kind:
 
 
 def _bootstrap(share: Path) -> str:
-    found = [path for name in _SCRIPTS for prefix in ("mariadb_", "mysql_", "") if (path := share / f"{prefix}{name}.sql").exists()]
+    found = [
+        path
+        for name in _SCRIPTS
+        for prefix in ("mariadb_", "mysql_", "")
+        if (path := share / f"{prefix}{name}.sql").exists()
+    ]
     lines = [line for path in found for line in path.read_text(encoding="utf-8").splitlines()]
-    # Root of itself alone, and nobody without a name; old releases also make a root for the machine's name, which may be localhost.
-    users = "SET @auth_root_socket = 'root', @skip_auth_root_nopasswd = 1, @skip_auth_anonymous = 1;"
-    return "\n".join(["USE mysql;", users, *(line for line in lines if "@current_hostname" not in line), ""])
+    # Root of itself alone, and nobody without a name; old releases also make a root for the
+    # machine's name, which may be localhost.
+    users = (
+        "SET @auth_root_socket = 'root', @skip_auth_root_nopasswd = 1, @skip_auth_anonymous = 1;"
+    )
+    return "\n".join(
+        ["USE mysql;", users, *(line for line in lines if "@current_hostname" not in line), ""]
+    )
 
 
 def _run(command: Sequence[str], text: str, folder: Path) -> None:
-    done = subprocess.run(command, input=text.encode(), capture_output=True, cwd=folder, check=False)
+    done = subprocess.run(
+        command, input=text.encode(), capture_output=True, cwd=folder, check=False
+    )
     if done.returncode:
-        raise NotHad(f"a server's data cannot be made: {(done.stderr or done.stdout).decode('utf-8', 'replace')[-500:]}")
+        raise NotHad(
+            "a server's data cannot be made: "
+            f"{(done.stderr or done.stdout).decode('utf-8', 'replace')[-500:]}"
+        )
 
 
 def _last_lines(folder: Path) -> str:

@@ -1,4 +1,5 @@
-"""A bus of its own, below a chroot of the stack's ZooKeeper: nodes as processes, commands, and fetch tasks to run."""
+"""A bus of its own, below a chroot of the stack's ZooKeeper: nodes as processes, commands, and
+fetch tasks to run."""
 
 from __future__ import annotations
 
@@ -58,9 +59,17 @@ NOWHERE = "loader.source.url=jdbc:postgresql://127.0.0.1:1/none\n"
 class Bus:
     """`folder` is the current one of all nodes."""
 
-    def __init__(self, address: str, client: KazooClient, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(
+        self, address: str, client: KazooClient, folder: Path, environment: dict[str, str]
+    ) -> None:
         self.address, self.client, self.folder = address, client, folder
-        self.environment = {**os.environ, "CDCBUS_ZOOKEEPER": address, "CDCBUS_HTTP_BIND": "off", "TMPDIR": str(folder), **environment}
+        self.environment = {
+            **os.environ,
+            "CDCBUS_ZOOKEEPER": address,
+            "CDCBUS_HTTP_BIND": "off",
+            "TMPDIR": str(folder),
+            **environment,
+        }
         self.nodes: dict[str, subprocess.Popen[bytes]] = {}
         self.tasks = TaskNodes(client)
 
@@ -109,7 +118,9 @@ class Bus:
     def said(self) -> str:
         """All that nodes and tasks have logged."""
         logs = [*self.folder.glob("*.log"), *self.folder.glob("logs/*.log")]
-        return "\n".join(f"==== {log.name}\n{log.read_text(encoding='utf-8', errors='replace')}" for log in logs)
+        return "\n".join(
+            f"==== {log.name}\n{log.read_text(encoding='utf-8', errors='replace')}" for log in logs
+        )
 
 
 @contextmanager
@@ -120,7 +131,7 @@ def open_bus(zookeeper: str, name: str, folder: Path, **environment: str) -> Ite
     try:
         yield bus
     except BaseException:
-        print(bus.said())  # noqa: T201, shown by pytest when the test fails
+        print(bus.said())
         raise
     finally:
         for process in bus.nodes.values():
@@ -135,7 +146,14 @@ def open_bus(zookeeper: str, name: str, folder: Path, **environment: str) -> Ite
 def postgresql_schema(stack: Addresses, schema: str) -> Iterator[Run]:
     """Runs SQL in the stack's PostgreSQL, beside an empty schema."""
     pg = stack.postgresql
-    with psycopg.connect(host=pg.host, port=pg.port, user=pg.user, password=pg.password, dbname=pg.database, autocommit=True) as target:
+    with psycopg.connect(
+        host=pg.host,
+        port=pg.port,
+        user=pg.user,
+        password=pg.password,
+        dbname=pg.database,
+        autocommit=True,
+    ) as target:
         run: Run = lambda sql: target.execute(sql.encode())  # noqa: E731
         run(f"CREATE SCHEMA {schema}")
         try:
@@ -146,19 +164,28 @@ def postgresql_schema(stack: Addresses, schema: str) -> Iterator[Run]:
 
 def fetch_text(task_id: str, source: Database, kafka: str, name: str, **keys: str) -> str:
     """A fetch task from the schema `name` to the topic `name`."""
-    return FETCH.format(task_id=task_id, source=source, kafka=kafka, name=name, topic=name, more=_lines(keys))
+    return FETCH.format(
+        task_id=task_id, source=source, kafka=kafka, name=name, topic=name, more=_lines(keys)
+    )
 
 
 def load_text(task_id: str, stack: Addresses, topic: str, **keys: str) -> str:
     """A consumer task from a topic to the stack's PostgreSQL."""
     target = stack.postgresql
-    keys = {"loader.source.url": f"jdbc:postgresql://{target.host}:{target.port}/{target.database}", **keys}
-    return (FROM_KAFKA + LOGIN).format(task_id=task_id, kafka=stack.kafka, topic=topic, target=target, more=_lines(keys))
+    keys = {
+        "loader.source.url": f"jdbc:postgresql://{target.host}:{target.port}/{target.database}",
+        **keys,
+    }
+    return (FROM_KAFKA + LOGIN).format(
+        task_id=task_id, kafka=stack.kafka, topic=topic, target=target, more=_lines(keys)
+    )
 
 
 def resting_text(task_id: str, kafka: str, topic: str, **keys: str) -> str:
     """A consumer task that is not to run: its target is not there."""
-    return (FROM_KAFKA + NOWHERE).format(task_id=task_id, kafka=kafka, topic=topic, more=_lines(keys))
+    return (FROM_KAFKA + NOWHERE).format(
+        task_id=task_id, kafka=kafka, topic=topic, more=_lines(keys)
+    )
 
 
 def _lines(keys: dict[str, str]) -> str:
@@ -167,9 +194,17 @@ def _lines(keys: dict[str, str]) -> str:
 
 def published(kafka: str, topic: str) -> list[dict[str, Any]]:
     """All committed records that a topic with one partition has now, in order."""
-    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "look", "enable.auto.commit": False, "enable.partition.eof": True})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka,
+            "group.id": "look",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
     try:
-        end = consumer.get_watermark_offsets(TopicPartition(topic, 0))[1]  # more may come all the time
+        # more may come all the time
+        end = consumer.get_watermark_offsets(TopicPartition(topic, 0))[1]
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         found: list[dict[str, Any]] = []
         next_offset = 0
@@ -177,7 +212,8 @@ def published(kafka: str, topic: str) -> list[dict[str, Any]]:
             message = consumer.poll(10)
             assert message is not None
             if (error := message.error()) is not None:
-                assert error.code() == KafkaError._PARTITION_EOF  # behind the end there are only transaction markers
+                # behind the end there are only transaction markers
+                assert error.code() == KafkaError._PARTITION_EOF
                 break
             found.append(json.loads(message.value() or b"{}"))
             next_offset = (message.offset() or 0) + 1

@@ -9,9 +9,16 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 
 def committed(kafka: str, topic: str) -> list[Message]:
-    """All committed records that come before the end, or before an open transaction, partition by partition."""
-    options = {"isolation.level": "read_committed", "enable.partition.eof": True, "enable.auto.commit": False}
-    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "committed", "fetch.wait.max.ms": 10, **options})
+    """All committed records that come before the end, or before an open transaction, partition
+    by partition."""
+    options = {
+        "isolation.level": "read_committed",
+        "enable.partition.eof": True,
+        "enable.auto.commit": False,
+    }
+    consumer = Consumer(
+        {"bootstrap.servers": kafka, "group.id": "committed", "fetch.wait.max.ms": 10, **options}
+    )
     try:
         partitions = list(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])

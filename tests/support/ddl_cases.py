@@ -39,4 +39,8 @@ def steps(path: Path) -> tuple[str, list[DdlStep]]:
 
 def shown(table: TableSchema | None) -> str:
     """As a case says it."""
-    return "unknown" if table is None else f"{table}{' key ' + ','.join(table.key) if table.key else ''}"
+    return (
+        "unknown"
+        if table is None
+        else f"{table}{' key ' + ','.join(table.key) if table.key else ''}"
+    )

@@ -1,4 +1,5 @@
-"""Changes whose order counts: unique values move between rows, children between parents; keys change, and tables are emptied."""
+"""Changes whose order counts: unique values move between rows, children between parents; keys
+change, and tables are emptied."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ TABLES = {
     "log": "level INT, word VARCHAR(9)",
     "seats": "id INT PRIMARY KEY, hall INT NOT NULL, seat INT, UNIQUE (hall, seat)",
     "parents": "id INT PRIMARY KEY, name VARCHAR(40)",
-    "children": "parent INT, id INT, word VARCHAR(9), PRIMARY KEY (parent, id), FOREIGN KEY (parent) REFERENCES {schema}.parents (id)",
+    "children": "parent INT, id INT, word VARCHAR(9), PRIMARY KEY (parent, id), FOREIGN KEY "
+    "(parent) REFERENCES {schema}.parents (id)",
     "scratch": "id INT PRIMARY KEY, word VARCHAR(9)",
 }
 
@@ -37,7 +39,8 @@ def scratch_topic(name: str) -> str:
 
 
 def fetch_keys(name: str) -> dict[str, str]:
-    """What a fetch task needs, so that rows that forbid each other something are in one partition."""
+    """What a fetch task needs, so that rows that forbid each other something are in one
+    partition."""
     return {
         f"loader__source__partitionKey__{name.upper()}__SEATS": "HALL",
         f"loader__source__partitionKey__{name.upper()}__CHILDREN": "PARENT",
@@ -46,11 +49,17 @@ def fetch_keys(name: str) -> dict[str, str]:
 
 
 class EntangledLoad(Thread):
-    """Changes rows of `TABLES` until it is `done`, in a few hundred statements a second at most; every now and then thousands at once."""
+    """Changes rows of `TABLES` until it is `done`, in a few hundred statements a second at most;
+    every now and then thousands at once."""
 
     def __init__(self, source: Database, schema: str, seed: int) -> None:
         super().__init__(daemon=True)
-        self._source, self._schema, self._choose, self.done = source, schema, random.Random(seed), Event()
+        self._source, self._schema, self._choose, self.done = (
+            source,
+            schema,
+            random.Random(seed),
+            Event(),
+        )
         self._ids = itertools.count(1)
         self._families: set[int] = set()
 
@@ -58,7 +67,12 @@ class EntangledLoad(Thread):
         at = self._source
         with (
             pymysql.connect(
-                host=at.host, port=at.port, user=at.user, password=at.password, database=self._schema, autocommit=True
+                host=at.host,
+                port=at.port,
+                user=at.user,
+                password=at.password,
+                database=self._schema,
+                autocommit=True,
             ) as connection,
             connection.cursor() as cursor,
         ):
@@ -82,36 +96,47 @@ class EntangledLoad(Thread):
             "UPDATE orders SET name = RIGHT(CONCAT(name, %s), 40) WHERE id %% 97 = %s",
             (self._choose.choice("xyz"), self._choose.randrange(97)),
         )
-        cursor.execute("UPDATE orders SET id = -id WHERE id > 0 AND id %% 101 = %s", (self._choose.randrange(101),))
+        cursor.execute(
+            "UPDATE orders SET id = -id WHERE id > 0 AND id %% 101 = %s",
+            (self._choose.randrange(101),),
+        )
         cursor.execute("DELETE FROM orders WHERE id %% 89 = %s", (self._choose.randrange(89),))
 
     def _change_log(self, cursor: Cursor) -> None:
         """Rows that are equal to each other and have no key."""
-        cursor.executemany("INSERT INTO log VALUES (%s, %s)", [(self._choose.randrange(5), "a") for _ in range(10)])
+        cursor.executemany(
+            "INSERT INTO log VALUES (%s, %s)", [(self._choose.randrange(5), "a") for _ in range(10)]
+        )
         cursor.execute("UPDATE log SET level = level + 5 WHERE level < 5 LIMIT 6")
         cursor.execute("DELETE FROM log WHERE level >= %s LIMIT 4", (self._choose.randrange(10),))
 
     def _change_seats(self, cursor: Cursor) -> None:
-        """Unique values wander: within a statement, a transaction, or from one transaction to the next."""
+        """Unique values wander: within a statement, a transaction, or from one transaction to
+        the next."""
         hall = self._choose.choice(HALLS)
         cursor.execute("SELECT id, seat FROM seats WHERE hall = %s ORDER BY id", (hall,))
         (one, one_seat), (other, other_seat) = self._choose.sample(cursor.fetchall(), 2)
         cursor.execute(self._choose.choice(("BEGIN", "DO 0")))
         match self._choose.randrange(4):
             case 0:
-                cursor.execute("UPDATE seats SET seat = seat + 1 WHERE hall = %s ORDER BY seat DESC", (hall,))
+                cursor.execute(
+                    "UPDATE seats SET seat = seat + 1 WHERE hall = %s ORDER BY seat DESC", (hall,)
+                )
             case 1:
                 for row, seat in ((one, None), (other, one_seat), (one, other_seat)):
                     cursor.execute("UPDATE seats SET seat = %s WHERE id = %s", (seat, row))
             case 2:
                 cursor.execute("DELETE FROM seats WHERE id = %s", (one,))
-                cursor.execute("INSERT INTO seats VALUES (%s, %s, %s)", (next(self._ids), hall, one_seat))
+                cursor.execute(
+                    "INSERT INTO seats VALUES (%s, %s, %s)", (next(self._ids), hall, one_seat)
+                )
             case 3:
                 cursor.execute("UPDATE seats SET id = %s WHERE id = %s", (next(self._ids), one))
         cursor.execute("COMMIT")
 
     def _change_families(self, cursor: Cursor) -> None:
-        """Parents come with children, and go after them; children, and parents before they have any, change their keys."""
+        """Parents come with children, and go after them; children, and parents before they have
+        any, change their keys."""
         family = self._choose.randrange(FAMILIES)
         cursor.execute(self._choose.choice(("BEGIN", "DO 0")))
         if family in self._families:
@@ -120,15 +145,22 @@ class EntangledLoad(Thread):
         else:
             cursor.execute("INSERT INTO parents VALUES (%s, 'a')", (-family - 1,))
             cursor.execute("UPDATE parents SET id = %s WHERE id = %s", (family, -family - 1))
-            cursor.executemany("INSERT INTO children VALUES (%s, %s, 'a')", [(family, next(self._ids)) for _ in range(3)])
+            cursor.executemany(
+                "INSERT INTO children VALUES (%s, %s, 'a')",
+                [(family, next(self._ids)) for _ in range(3)],
+            )
         self._families ^= {family}
         if self._families:
             adopting = self._choose.choice(sorted(self._families))
-            cursor.execute("UPDATE children SET parent = %s, word = 'b' ORDER BY id LIMIT 1", (adopting,))
+            cursor.execute(
+                "UPDATE children SET parent = %s, word = 'b' ORDER BY id LIMIT 1", (adopting,)
+            )
         cursor.execute("COMMIT")
 
     def _change_scratch(self, cursor: Cursor, number: int) -> None:
         """Rows of a table that is emptied."""
         if number % 30 == 29:
             cursor.execute("TRUNCATE TABLE scratch")
-        cursor.executemany("INSERT INTO scratch VALUES (%s, 'a')", [(next(self._ids),) for _ in range(5)])
+        cursor.executemany(
+            "INSERT INTO scratch VALUES (%s, 'a')", [(next(self._ids),) for _ in range(5)]
+        )

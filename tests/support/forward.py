@@ -34,15 +34,28 @@ class Forward:
     processes: list[TaskProcess]
 
     def put(self, numbers: range, table: str = "orders", partitions: int = 1) -> None:
-        """An insert of each number into a partition of its customer's, of whom there are ten; committed at that millisecond. Odd ones are
-        in a header as well."""
+        """An insert of each number into a partition of its customer's, of whom there are ten;
+        committed at that millisecond. Odd ones are in a header as well."""
         producer = Producer({"bootstrap.servers": self.kafka})
         of = Table(TableId("shop", table), COLUMNS, ("id",))
         for number in numbers:
             row = {"id": str(number), "customer": f"c{number % 10}", "note": "é"}
-            change = RowChange(of, Op.INSERT, None, row, Origin("mysql-bin.000001", number, commit_us=number * 1000))
-            headers: dict[str, str | bytes | None] | None = {"number": str(number)} if number % 2 else None
-            producer.produce(self.name, CanalRow().to_bytes(change), partition=number % 10 % partitions, headers=headers)
+            change = RowChange(
+                of,
+                Op.INSERT,
+                None,
+                row,
+                Origin("mysql-bin.000001", number, commit_us=number * 1000),
+            )
+            headers: dict[str, str | bytes | None] | None = (
+                {"number": str(number)} if number % 2 else None
+            )
+            producer.produce(
+                self.name,
+                CanalRow().to_bytes(change),
+                partition=number % 10 % partitions,
+                headers=headers,
+            )
         assert producer.flush(30) == 0
 
     def task(self, **keys: str) -> TaskProcess:
@@ -61,7 +74,9 @@ class Forward:
         }
         file = self.folder / f"{self.name}.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-        process = TaskProcess(self.name, file, self.folder / f"{self.name}.log", self.address, self.folder)
+        process = TaskProcess(
+            self.name, file, self.folder / f"{self.name}.log", self.address, self.folder
+        )
         self.processes.append(process)
         return process
 
@@ -74,10 +89,16 @@ class Forward:
         task.check()
         if not self.zookeeper.exists(self.path):
             return False
-        stored = {p.partition: p.next_offset for p in kafka_positions_from_json(self.zookeeper.get(self.path)[0])}
+        stored = {
+            p.partition: p.next_offset
+            for p in kafka_positions_from_json(self.zookeeper.get(self.path)[0])
+        }
         consumer = Consumer({"bootstrap.servers": self.kafka, "group.id": "look"})
         try:
-            return all(consumer.get_watermark_offsets(TopicPartition(self.name, number))[1] == end for number, end in stored.items())
+            return all(
+                consumer.get_watermark_offsets(TopicPartition(self.name, number))[1] == end
+                for number, end in stored.items()
+            )
         finally:
             consumer.close()
 
@@ -89,7 +110,14 @@ class Forward:
     def sent(self) -> list[tuple[int, bytes, dict[str, Any]]]:
         """Partition, key and value of the committed records, partition by partition."""
         messages = committed(self.kafka, f"{self.name}-out")
-        return [(message.partition() or 0, bytes(message.key() or b""), json.loads(message.value() or b"")) for message in messages]
+        return [
+            (
+                message.partition() or 0,
+                bytes(message.key() or b""),
+                json.loads(message.value() or b""),
+            )
+            for message in messages
+        ]
 
 
 @contextmanager

@@ -1,6 +1,8 @@
-"""oracledb as its callers see it, with H2 in its Oracle mode behind it: what is said to the driver is recorded, the SQL really runs.
+"""oracledb as its callers see it, with H2 in its Oracle mode behind it: what is said to the driver
+is recorded, the SQL really runs.
 
-Only what the loader and SQLAlchemy use. H2 runs in a JVM of its own and is spoken to by JDBC through py4j.
+Only what the loader and SQLAlchemy use. H2 runs in a JVM of its own and is spoken to by JDBC
+through py4j.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ CATALOG = (
     """
     CREATE VIEW PUBLIC.ALL_IND_COLUMNS AS SELECT index_schema AS index_owner, index_name, column_name, ordinal_position AS column_position
     FROM information_schema.index_columns""",
-    "CREATE TABLE PUBLIC.ALL_IND_EXPRESSIONS (index_owner VARCHAR(99), index_name VARCHAR(99), column_position INT)",
+    "CREATE TABLE PUBLIC.ALL_IND_EXPRESSIONS (index_owner VARCHAR(99), index_name VARCHAR(99), "
+    "column_position INT)",
     "CREATE VIEW PUBLIC.SESSION_PRIVS AS SELECT 'CREATE TABLE' AS privilege FROM dual",
 )
 # H2 SQLSTATE -> (Oracle's number, its text with the names that H2 tells)
@@ -78,8 +81,12 @@ class Server:
     def __init__(self) -> None:
         [py4j] = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
         [h2] = resolve([H2])
-        port = launch_gateway(jarpath=str(py4j), classpath=str(h2), die_on_exit=True, java_path=str(java()))
-        self.gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
+        port = launch_gateway(
+            jarpath=str(py4j), classpath=str(h2), die_on_exit=True, java_path=str(java())
+        )
+        self.gateway = JavaGateway(
+            gateway_parameters=GatewayParameters(port=port, auto_convert=True)
+        )
         self._driver = self.gateway.jvm.org.h2.Driver()
 
     def connect(self, schema: str) -> Any:
@@ -92,7 +99,8 @@ class Server:
 
 @dataclass
 class Database:
-    """One schema, called as Oracle would: in upper case. `said`: statements with their rows, as the driver got them."""
+    """One schema, called as Oracle would: in upper case. `said`: statements with their rows, as
+    the driver got them."""
 
     server: Server
     schema: str
@@ -126,7 +134,13 @@ class Database:
 
 
 class Connection:
-    version, max_identifier_length, thin, autocommit, call_timeout = "19.3.0.0.0", 128, True, False, 0
+    version, max_identifier_length, thin, autocommit, call_timeout = (
+        "19.3.0.0.0",
+        128,
+        True,
+        False,
+        0,
+    )
     outputtypehandler: Any = None
 
     def __init__(self, database: Database, given: Mapping[str, Any]) -> None:
@@ -206,7 +220,9 @@ class Cursor:
 
     def _run_in_h2(self, sql: str, rows: list[Any]) -> None:
         names = re.findall(r':("?\w+"?)', sql)
-        statement = self.connection.jdbc.prepareStatement(re.sub(r':"?\w+"?', "?", re.sub(r":(\d+) AS", self._typed, sql)))
+        statement = self.connection.jdbc.prepareStatement(
+            re.sub(r':"?\w+"?', "?", re.sub(r":(\d+) AS", self._typed, sql))
+        )
         self.rowcount = 0
         for row in rows or [()]:
             cells = [row[name] for name in names] if isinstance(row, Mapping) else row
@@ -223,7 +239,8 @@ class Cursor:
         statement.close()
 
     def _typed(self, bind: re.Match[str]) -> str:
-        """A bind in a SELECT list has no type for H2, where Oracle's binds bring theirs with them."""
+        """A bind in a SELECT list has no type for H2, where Oracle's binds bring theirs with
+        them."""
         size = self._sizes[int(bind[1]) - 1]
         return f"CAST(? AS {H2_TYPES[size] if size else 'VARCHAR'}) AS"
 
@@ -236,7 +253,9 @@ class Cursor:
                 statement.setObject(place, jvm.java.time.LocalDateTime.parse(cell.isoformat()))
             case timedelta():
                 seconds = cell.days * 86_400 + cell.seconds
-                statement.setObject(place, jvm.java.time.Duration.ofSeconds(seconds, cell.microseconds * 1000))
+                statement.setObject(
+                    place, jvm.java.time.Duration.ofSeconds(seconds, cell.microseconds * 1000)
+                )
             case bytes():
                 statement.setBytes(place, cell)
             case _:

@@ -1,6 +1,8 @@
-"""A Kubernetes on this machine: API server, scheduler and one node, whose containers are real; etcd and containerd behind them.
+"""A Kubernetes on this machine: API server, scheduler and one node, whose containers are real; etcd
+and containerd behind them.
 
-Kubernetes and etcd are built with Go, which takes minutes, and kept in the cache; containerd and runc are the machine's. All needs root.
+Kubernetes and etcd are built with Go, which takes minutes, and kept in the cache; containerd and
+runc are the machine's. All needs root.
 """
 
 from __future__ import annotations
@@ -32,8 +34,9 @@ from tests.support.waiting import wait_until
 
 SOURCES = Path(__file__).with_name("kubernetes_server")
 SPARK_JARS = Path(pyspark.__file__).parent / "jars"
-# containerd and kubelet have namespaces of processes and of mounts of their own: nothing runs, or is mounted, when they are killed. And of
-# what others of their kind have where no option leads them away they see nothing.
+# containerd and kubelet have namespaces of processes and of mounts of their own: nothing runs, or
+# is mounted, when they are killed. And of what others of their kind have where no option leads them
+# away they see nothing.
 ALONE = ("unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
 NODE_START = """
 for hidden in /run/containerd /var/lib/kubelet /var/log/containers; do mkdir -p $hidden && mount -t tmpfs tmpfs $hidden; done
@@ -43,13 +46,23 @@ exec {program} kubelet --config={folder}/kubelet.json --kubeconfig={folder}/kube
   --root-dir={folder}/kubelet --cert-dir={folder}/kubelet-certificates
 """
 PAUSE, SPARK = "cdcbus.test/pause:1", "cdcbus.test/spark:1"  # images
-FOLDERS = {"usr": Path("/usr"), "etc": Path("/etc"), "python": Path(sys.base_prefix), "packages": Path(sys.prefix)}
+FOLDERS = {
+    "usr": Path("/usr"),
+    "etc": Path("/etc"),
+    "python": Path(sys.base_prefix),
+    "packages": Path(sys.prefix),
+}
 ACCOUNT = "cdcbus"  # of services, with the same rights
-OPERATOR, USER = "the-operator", "a-user"  # tokens: of one who may do all, and of one who has the rights that docs/loading.md names
+# tokens: of one who may do all, and of one who has the rights that docs/loading.md names
+OPERATOR, USER = "the-operator", "a-user"
 
 # What a task's Spark may do in its namespace.
 RIGHTS = [
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "get", "list", "watch", "delete", "deletecollection"]},
+    {
+        "apiGroups": [""],
+        "resources": ["pods"],
+        "verbs": ["create", "get", "list", "watch", "delete", "deletecollection"],
+    },
     {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "deletecollection"]},
 ]
 # As that of Spark's images.
@@ -84,12 +97,17 @@ class Kubernetes:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {OPERATOR}", "Content-Type": "application/json"}
         request = urllib.request.Request(self.url + path, data, headers, method=method)
-        with urllib.request.urlopen(request, timeout=60, context=ssl.create_default_context(cafile=self.ca)) as answer:
+        with urllib.request.urlopen(
+            request, timeout=60, context=ssl.create_default_context(cafile=self.ca)
+        ) as answer:
             return json.load(answer)
 
     def found(self, kind: str) -> dict[str, dict[str, Any]]:
         """All `pods`, or `configmaps`, of the default namespace, by name."""
-        return {found["metadata"]["name"]: found for found in self.ask(f"/api/v1/namespaces/default/{kind}")["items"]}
+        return {
+            found["metadata"]["name"]: found
+            for found in self.ask(f"/api/v1/namespaces/default/{kind}")["items"]
+        }
 
     def delete_pod(self, name: str) -> None:
         """As an operator does, or Kubernetes where it wants a node for others."""
@@ -99,23 +117,38 @@ class Kubernetes:
         """SIGKILL to its executor, as when it has taken too much memory."""
         for process in Path("/proc").iterdir():
             with suppress(OSError):
-                if process.name.isdigit() and (process / "cmdline").read_bytes().endswith(f"--podName\0{name}\0".encode()):
+                if process.name.isdigit() and (process / "cmdline").read_bytes().endswith(
+                    f"--podName\0{name}\0".encode()
+                ):
                     return os.kill(int(process.name), signal.SIGKILL)
         raise AssertionError(f"no executor of {name} runs")
 
     def start_task(self, name: str, task: TaskProcess, folder: Path) -> None:
-        """In a pod of this name and with its service account. It has the machine's network and programs, and may write to `folder`, where
-        all that the task needs is."""
+        """In a pod of this name and with its service account. It has the machine's network and
+        programs, and may write to `folder`, where all that the task needs is."""
         command = f"exec {sys.executable} -m cdcbus task run {task.file} > {task.log} 2>&1"
         environment = {
             **{key: value for key, value in task.environment.items() if key.startswith("CDCBUS_")},
             "TMPDIR": str(folder),
-            "KUBERNETES_SERVICE_HOST": "127.0.0.1",  # what gives it an address of its own does not run here
+            # what gives it an address of its own does not run here
+            "KUBERNETES_SERVICE_HOST": "127.0.0.1",
             "KUBERNETES_SERVICE_PORT": str(self.port),
         }
-        folders = {**FOLDERS, "cdcbus": Path(__file__).parents[2], "cache": cache_folder(), "folder": folder}
-        mounts = [{"name": name, "mountPath": str(path), "readOnly": name != "folder"} for name, path in folders.items()]
-        identity = {"name": "identity", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}
+        folders = {
+            **FOLDERS,
+            "cdcbus": Path(__file__).parents[2],
+            "cache": cache_folder(),
+            "folder": folder,
+        }
+        mounts = [
+            {"name": name, "mountPath": str(path), "readOnly": name != "folder"}
+            for name, path in folders.items()
+        ]
+        identity = {
+            "name": "identity",
+            "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
+            "readOnly": True,
+        }
         sources = [{"serviceAccountToken": {"path": "token"}}, {"secret": {"name": "ca"}}]
         container = {
             "name": "task",
@@ -130,7 +163,10 @@ class Kubernetes:
             "serviceAccountName": ACCOUNT,
             "containers": [container],
             "volumes": [
-                *({"name": name, "hostPath": {"path": str(path)}} for name, path in folders.items()),
+                *(
+                    {"name": name, "hostPath": {"path": str(path)}}
+                    for name, path in folders.items()
+                ),
                 {"name": "identity", "projected": {"sources": sources}},
             ],
         }
@@ -143,27 +179,38 @@ class Kubernetes:
         return {f"{authenticate}.caCertFile": str(self.ca), f"{authenticate}.oauthToken": USER}
 
     def spark_options(self, modules: Path) -> dict[str, str]:
-        """What a task file needs to have its executors here: they share the machine's network and programs, and may write to `modules`,
-        where further Python modules are."""
+        """What a task file needs to have its executors here: they share the machine's network
+        and programs, and may write to `modules`, where further Python modules are."""
         template = self.folder / "executor.json"
-        template.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "spec": {"hostNetwork": True}}), encoding="utf-8")
+        template.write_text(
+            json.dumps({"apiVersion": "v1", "kind": "Pod", "spec": {"hostNetwork": True}}),
+            encoding="utf-8",
+        )
         folders = {**FOLDERS, "modules": modules}
         volumes = "spark.kubernetes.executor.volumes.hostPath"
         return {
             "spark.master": f"k8s://{self.url}",
             "spark.kubernetes.container.image": SPARK,
             "spark.kubernetes.executor.podTemplateFile": str(template),
-            "spark.blockManager.port": "0",  # one for all would be the machine's: one pod could have it
+            # one for all would be the machine's: one pod could have it
+            "spark.blockManager.port": "0",
             "spark.executorEnv.PYTHONPATH": str(modules),
             **{f"{volumes}.{name}.mount.path": str(folder) for name, folder in folders.items()},
-            **{f"{volumes}.{name}.mount.readOnly": "false" if name == "modules" else "true" for name in folders},
+            **{
+                f"{volumes}.{name}.mount.readOnly": "false" if name == "modules" else "true"
+                for name in folders
+            },
             **{f"{volumes}.{name}.options.path": str(folder) for name, folder in folders.items()},
         }
 
 
 def missing() -> list[str]:
     """What this machine lacks of what it takes."""
-    programs = [name for name in ("go", "containerd", "ctr", "runc", "unshare") if shutil.which(name) is None]
+    programs = [
+        name
+        for name in ("go", "containerd", "ctr", "runc", "unshare")
+        if shutil.which(name) is None
+    ]
     return programs + ([] if os.geteuid() == 0 else ["root"])
 
 
@@ -178,18 +225,28 @@ def open_kubernetes(folder: Path) -> Iterator[Kubernetes]:
     etcd, peers, api, scheduling, node, health = ports
     kubernetes = Kubernetes(folder, api)
     key = Authority.new(folder, kubernetes.ca.stem).issue("apiserver")
-    (folder / "tokens.csv").write_text(f'{OPERATOR},operator,1,"system:masters"\n{USER},{USER},2\n', encoding="utf-8")
+    (folder / "tokens.csv").write_text(
+        f'{OPERATOR},operator,1,"system:masters"\n{USER},{USER},2\n', encoding="utf-8"
+    )
     (folder / "kubeconfig").write_text(json.dumps(_kubeconfig(kubernetes)), encoding="utf-8")
     _write_images(folder / "images.tar", pause)
     socket, group = folder / "containerd.sock", f"cdcbus-{api}"
     (folder / "containerd.toml").write_text(_containerd(folder, socket), encoding="utf-8")
-    (folder / "kubelet.json").write_text(json.dumps(_kubelet(folder, socket, node, health, group)), encoding="utf-8")
+    (folder / "kubelet.json").write_text(
+        json.dumps(_kubelet(folder, socket, node, health, group)), encoding="utf-8"
+    )
     with ExitStack() as ends:
 
         def start(name: str, *command: object) -> Path:
             log = folder / f"{name}.log"
             with log.open("wb") as output:
-                process = subprocess.Popen(list(map(str, command)), cwd=folder, stdout=output, stderr=output, start_new_session=True)
+                process = subprocess.Popen(
+                    list(map(str, command)),
+                    cwd=folder,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
             ends.callback(_end, process)
             return log
 
@@ -198,18 +255,42 @@ def open_kubernetes(folder: Path) -> Iterator[Kubernetes]:
         log = start("apiserver", program, "apiserver", *_api_options(folder, key, etcd, api))
         wait_until(lambda: _answers(kubernetes), f"the API server: {log}", 120)
         reached = f"--kubeconfig={folder}/kubeconfig"
-        start("scheduler", program, "scheduler", reached, "--leader-elect=false", "--bind-address=127.0.0.1", f"--secure-port={scheduling}")
+        start(
+            "scheduler",
+            program,
+            "scheduler",
+            reached,
+            "--leader-elect=false",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={scheduling}",
+        )
         command = NODE_START.format(folder=folder, socket=socket, program=program)
         log = start("node", *ALONE, "bash", "-c", command)
         _give_rights(kubernetes)
-        wait_until(lambda: bool(kubernetes.ask("/api/v1/nodes")["items"]), f"the node: {log}, {folder}/containerd.log", 120)
+        wait_until(
+            lambda: bool(kubernetes.ask("/api/v1/nodes")["items"]),
+            f"the node: {log}, {folder}/containerd.log",
+            120,
+        )
         yield kubernetes
 
 
 def _etcd_options(folder: Path, port: int, peers: int) -> list[str]:
-    clients = [f"--{kind}=http://127.0.0.1:{port}" for kind in ("listen-client-urls", "advertise-client-urls")]
-    others = [f"--{kind}=http://127.0.0.1:{peers}" for kind in ("listen-peer-urls", "initial-advertise-peer-urls")]
-    return [f"--data-dir={folder}/etcd", "--unsafe-no-fsync", *clients, *others, f"--initial-cluster=default=http://127.0.0.1:{peers}"]
+    clients = [
+        f"--{kind}=http://127.0.0.1:{port}"
+        for kind in ("listen-client-urls", "advertise-client-urls")
+    ]
+    others = [
+        f"--{kind}=http://127.0.0.1:{peers}"
+        for kind in ("listen-peer-urls", "initial-advertise-peer-urls")
+    ]
+    return [
+        f"--data-dir={folder}/etcd",
+        "--unsafe-no-fsync",
+        *clients,
+        *others,
+        f"--initial-cluster=default=http://127.0.0.1:{peers}",
+    ]
 
 
 def _api_options(folder: Path, key: Path, etcd: int, port: int) -> list[str]:
@@ -218,7 +299,10 @@ def _api_options(folder: Path, key: Path, etcd: int, port: int) -> list[str]:
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",
         *(f"--{option}={key}" for option in ("tls-cert-file", "tls-private-key-file")),
-        *(f"--{option}={key}" for option in ("service-account-key-file", "service-account-signing-key-file")),
+        *(
+            f"--{option}={key}"
+            for option in ("service-account-key-file", "service-account-signing-key-file")
+        ),
         "--service-account-issuer=https://cdcbus.test",
         "--service-cluster-ip-range=10.96.0.0/24",
         f"--token-auth-file={folder}/tokens.csv",
@@ -262,7 +346,12 @@ def _kubelet(folder: Path, socket: Path, port: int, health: int, group: str) -> 
         "healthzPort": health,
         "authentication": {"anonymous": {"enabled": False}, "webhook": {"enabled": False}},
         "authorization": {"mode": "AlwaysAllow"},
-        "evictionHard": {"memory.available": "1Mi", "nodefs.available": "0%", "imagefs.available": "0%", "nodefs.inodesFree": "0%"},
+        "evictionHard": {
+            "memory.available": "1Mi",
+            "nodefs.available": "0%",
+            "imagefs.available": "0%",
+            "nodefs.inodesFree": "0%",
+        },
         "imageGCHighThresholdPercent": 100,
         "podLogsDir": str(folder / "pod-logs"),
         "volumePluginDir": str(folder / "volume-plugins"),
@@ -274,7 +363,12 @@ def _kubeconfig(kubernetes: Kubernetes) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "test", "cluster": {"server": kubernetes.url, "certificate-authority": str(kubernetes.ca)}}],
+        "clusters": [
+            {
+                "name": "test",
+                "cluster": {"server": kubernetes.url, "certificate-authority": str(kubernetes.ca)},
+            }
+        ],
         "users": [{"name": "operator", "user": {"token": OPERATOR}}],
         "contexts": [{"name": "test", "context": {"cluster": "test", "user": "operator"}}],
         "current-context": "test",
@@ -284,7 +378,9 @@ def _kubeconfig(kubernetes: Kubernetes) -> dict[str, Any]:
 def _give_rights(kubernetes: Kubernetes) -> None:
     roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
     name = {"name": "spark", "namespace": "default"}
-    kubernetes.ask("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": ACCOUNT}}, method="POST")
+    kubernetes.ask(
+        "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": ACCOUNT}}, method="POST"
+    )
     ca = {"metadata": {"name": "ca"}, "stringData": {"ca.crt": kubernetes.ca.read_text()}}
     kubernetes.ask("/api/v1/namespaces/default/secrets", ca, method="POST")
     kubernetes.ask(f"{roles}/roles", {"metadata": name, "rules": RIGHTS}, method="POST")
@@ -293,7 +389,11 @@ def _give_rights(kubernetes: Kubernetes) -> None:
         {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER},
         {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": "default"},
     ]
-    kubernetes.ask(f"{roles}/rolebindings", {"metadata": name, "roleRef": role, "subjects": subjects}, method="POST")
+    kubernetes.ask(
+        f"{roles}/rolebindings",
+        {"metadata": name, "roleRef": role, "subjects": subjects},
+        method="POST",
+    )
 
 
 def _answers(kubernetes: Kubernetes) -> bool:
@@ -305,16 +405,24 @@ def _answers(kubernetes: Kubernetes) -> bool:
 def _programs() -> tuple[Path, Path]:
     """Kubernetes and the pause program, built when they are not in the cache."""
     sources = sorted([*SOURCES.glob("*.go"), *SOURCES.glob("go.*"), *SOURCES.glob("*/*.go")])
-    built = cache_folder() / "kubernetes" / hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()[:12]
+    built = (
+        cache_folder()
+        / "kubernetes"
+        / hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()[:12]
+    )
     with making(built) as part:
         if part:
-            subprocess.run(["go", "build", "-trimpath", "-ldflags=-s -w", "-o", part, ".", "./pause"], cwd=SOURCES, check=True)
+            subprocess.run(
+                ["go", "build", "-trimpath", "-ldflags=-s -w", "-o", part, ".", "./pause"],
+                cwd=SOURCES,
+                check=True,
+            )
     return built / "kubernetes", built / "pause"
 
 
 def _write_images(file: Path, pause: Path) -> None:
-    """Two images of one layer, in the form of `docker save`: what a node needs for every pod, and one with Spark's entrypoint, whose
-    programs are the machine's."""
+    """Two images of one layer, in the form of `docker save`: what a node needs for every pod,
+    and one with Spark's entrypoint, whose programs are the machine's."""
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
         for folder in ("usr", "etc", "tmp", "opt", "opt/spark", "opt/spark/work-dir"):
@@ -322,7 +430,10 @@ def _write_images(file: Path, pause: Path) -> None:
         for link in ("bin", "sbin", "lib", "lib64"):
             tar.addfile(_entry(link, tarfile.SYMTYPE, target=f"usr/{link}"))
         script = ENTRYPOINT % {"java": java().resolve(), "jars": SPARK_JARS}
-        for name, content in (("pause", pause.read_bytes()), ("opt/entrypoint.sh", script.encode())):
+        for name, content in (
+            ("pause", pause.read_bytes()),
+            ("opt/entrypoint.sh", script.encode()),
+        ):
             tar.addfile(_entry(name, size=len(content), mode=0o755), io.BytesIO(content))
     digest = hashlib.sha256(layer.getvalue()).hexdigest()
     files = {"layer.tar": layer.getvalue()}
@@ -343,7 +454,9 @@ def _write_images(file: Path, pause: Path) -> None:
             tar.addfile(_entry(name, size=len(content)), io.BytesIO(content))
 
 
-def _entry(name: str, kind: bytes = tarfile.REGTYPE, mode: int = 0o644, *, size: int = 0, target: str = "") -> tarfile.TarInfo:
+def _entry(
+    name: str, kind: bytes = tarfile.REGTYPE, mode: int = 0o644, *, size: int = 0, target: str = ""
+) -> tarfile.TarInfo:
     entry = tarfile.TarInfo(name)
     entry.type, entry.mode, entry.size, entry.linkname = kind, mode, size, target
     return entry

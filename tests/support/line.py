@@ -7,7 +7,8 @@ import threading
 
 
 class Line:
-    """A TCP line to a server that can be cut, and can lose all answers from the question on that holds `loses_answers_from`."""
+    """A TCP line to a server that can be cut, and can lose all answers from the question on that
+    holds `loses_answers_from`."""
 
     def __init__(self, target: str) -> None:
         host, port = target.rsplit(":", 1)
@@ -32,7 +33,9 @@ class Line:
             far = socket.create_connection(self._target)
             self._open += [near, far]
             for source, sink, is_answer in ((near, far, False), (far, near, True)):
-                threading.Thread(target=self._carry, args=(source, sink, is_answer), daemon=True).start()
+                threading.Thread(
+                    target=self._carry, args=(source, sink, is_answer), daemon=True
+                ).start()
 
     def _carry(self, source: socket.socket, sink: socket.socket, is_answer: bool) -> None:
         try:

@@ -1,4 +1,5 @@
-"""A target in memory that keeps the contract of loaders, with unique keys and foreign keys: for properties over many histories."""
+"""A target in memory that keeps the contract of loaders, with unique keys and foreign keys: for
+properties over many histories."""
 
 from __future__ import annotations
 
@@ -7,7 +8,14 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
-from cdcbus.plugins.contracts import AppliedOffset, Counts, OffsetTable, RowVersion, TableBatch, TargetTable
+from cdcbus.plugins.contracts import (
+    AppliedOffset,
+    Counts,
+    OffsetTable,
+    RowVersion,
+    TableBatch,
+    TargetTable,
+)
 from cdcbus.plugins.errors import OffsetConflict, RowConflict, TargetRejected
 from cdcbus.plugins.rowchange import Cell, Column, TableId
 
@@ -26,8 +34,8 @@ class ForeignKey:
 
 @dataclass
 class MemoryTarget:
-    """A Loader. `is_deferred`: foreign keys are checked at the commit. `refused`: cells that no column takes. `statements`: the tables
-    written to, in order, with `-` before deletes."""
+    """A Loader. `is_deferred`: foreign keys are checked at the commit. `refused`: cells that no
+    column takes. `statements`: the tables written to, in order, with `-` before deletes."""
 
     tables: dict[TableId, TargetTable]
     foreign_keys: Sequence[ForeignKey] = ()
@@ -84,7 +92,9 @@ class MemoryTarget:
         return list(self.offsets.values())
 
     def fence(self) -> list[AppliedOffset] | None:
-        self.offsets = {lane: replace(offset, epoch=offset.epoch + 1) for lane, offset in self.offsets.items()}
+        self.offsets = {
+            lane: replace(offset, epoch=offset.epoch + 1) for lane, offset in self.offsets.items()
+        }
         return self.applied_offsets()
 
     def offset_table(self) -> OffsetTable:
@@ -96,7 +106,8 @@ class MemoryTarget:
 
 @dataclass
 class MemoryTransaction:
-    """A LoadTransaction; statements are checked row by row, as MySQL does, foreign keys later where that `is_deferred`."""
+    """A LoadTransaction; statements are checked row by row, as MySQL does, foreign keys later
+    where that `is_deferred`."""
 
     target: MemoryTarget
     is_deferred: bool
@@ -119,7 +130,9 @@ class MemoryTransaction:
     def may_be_freed(self, tables: Collection[TableId]) -> None:
         pass
 
-    def row_versions(self, versions: TargetTable, keys: Sequence[Key]) -> list[tuple[str, RowVersion]]:
+    def row_versions(
+        self, versions: TargetTable, keys: Sequence[Key]
+    ) -> list[tuple[str, RowVersion]]:
         return [(repr(key), RowVersion()) for key in keys]
 
     def has_version_table(self, tables: Sequence[TargetTable]) -> bool:
@@ -159,7 +172,11 @@ class MemoryTransaction:
     def _delete(self, table: TargetTable, key: Key) -> int:
         rows = self.target.rows[table.id]
         for each in () if self.is_deferred else self.target.foreign_keys:
-            if each.parent == table.id and key in rows and any((row[each.column],) == key for row in self.target.rows[each.child].values()):
+            if (
+                each.parent == table.id
+                and key in rows
+                and any((row[each.column],) == key for row in self.target.rows[each.child].values())
+            ):
                 raise RowConflict(f"{each.child} still names a row of {table.id}")
         return rows.pop(key, None) is not None
 
@@ -184,4 +201,7 @@ class MemoryTransaction:
         if key == tuple(image[name] for name in table.key):
             return False
         shared = (unique for unique in table.unique_keys if all(name in image for name in unique))
-        return any(all(held[name] is not None and held[name] == image[name] for name in unique) for unique in shared)
+        return any(
+            all(held[name] is not None and held[name] == image[name] for name in unique)
+            for unique in shared
+        )

@@ -40,7 +40,8 @@ class PrivateBroker:
         processes.kill(self._place.folder)
 
     def cut(self, topic: str, partition: int, offset: int) -> None:
-        """Kills it, and takes what a log holds from an offset on: the beginning of a batch, or the end. To be started again."""
+        """Kills it, and takes what a log holds from an offset on: the beginning of a batch, or
+        the end. To be started again."""
         self.kill()
         folder = self._place.data / f"{topic}-{partition}"
         (log,) = folder.glob("*.log")
@@ -48,7 +49,9 @@ class PrivateBroker:
         place = 0
         while place < len(data) and int.from_bytes(data[place : place + 8]) < offset:
             place += HEAD_BYTES + int.from_bytes(data[place + 8 : place + HEAD_BYTES])
-        assert place == len(data) or int.from_bytes(data[place : place + 8]) == offset, "no batch begins there"
+        assert place == len(data) or int.from_bytes(data[place : place + 8]) == offset, (
+            "no batch begins there"
+        )
         os.truncate(log, place)
         for made_of_it in (*folder.glob("*index"), *folder.glob("*.snapshot")):
             made_of_it.unlink()

@@ -6,7 +6,8 @@ import os
 import re
 from pathlib import Path
 
-DAEMON = re.compile(rb"\0-m\0(pyspark[.]daemon|cdcbus[.]consumer[.]python_daemon)\0")  # Spark's JVM has the name in an option
+# Spark's JVM has the name in an option
+DAEMON = re.compile(rb"\0-m\0(pyspark[.]daemon|cdcbus[.]consumer[.]python_daemon)\0")
 
 
 def python_workers(session: int) -> list[int]:

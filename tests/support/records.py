@@ -11,4 +11,7 @@ from cdcbus.consumer.records.records import Record, Records
 
 def records_of(pairs: Sequence[Record]) -> Records:
     """Offsets and values as columns."""
-    return Records(pa.array([offset for offset, _ in pairs], pa.int64()), pa.array([value for _, value in pairs], pa.binary()))
+    return Records(
+        pa.array([offset for offset, _ in pairs], pa.int64()),
+        pa.array([value for _, value in pairs], pa.binary()),
+    )

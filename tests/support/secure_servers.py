@@ -53,14 +53,23 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = _signed(name, self._name, key, self.key, is_authority=False)
         file = self.folder / f"{name}.pem"
-        private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        private = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
         file.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
         file.chmod(0o600)
         return file
 
 
 def _signed(
-    name: str, issuer: str, key: ec.EllipticCurvePrivateKey, by: ec.EllipticCurvePrivateKey, *, is_authority: bool
+    name: str,
+    issuer: str,
+    key: ec.EllipticCurvePrivateKey,
+    by: ec.EllipticCurvePrivateKey,
+    *,
+    is_authority: bool,
 ) -> x509.Certificate:
     now = datetime.datetime.now(datetime.UTC)
     builder = (
@@ -73,10 +82,15 @@ def _signed(
         .not_valid_after(now + datetime.timedelta(days=2))
         .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(by.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(by.public_key()), critical=False
+        )
     )
     if not is_authority:
-        builder = builder.add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        builder = builder.add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]),
+            critical=False,
+        )
     return builder.sign(by, hashes.SHA256())
 
 
@@ -92,12 +106,17 @@ def open_folder() -> Iterator[Path]:
 
 
 def place_of(server: Server, folder: Path, plan: Plan) -> ServerFolder:
-    return ServerFolder(folder / server.name, plan, processes.unprivileged() if server.is_database else None)
+    return ServerFolder(
+        folder / server.name, plan, processes.unprivileged() if server.is_database else None
+    )
 
 
 @contextmanager
-def running(server: Server, place: ServerFolder, *options: str, settings: Sequence[str] = ()) -> Iterator[None]:
-    """The server, with more options on its command line, or more lines in the file of settings that ends it; it answers."""
+def running(
+    server: Server, place: ServerFolder, *options: str, settings: Sequence[str] = ()
+) -> Iterator[None]:
+    """The server, with more options on its command line, or more lines in the file of settings
+    that ends it; it answers."""
     place.folder.mkdir()
     with processes.umask(0o022):
         command = server.prepare(place)
@@ -107,7 +126,9 @@ def running(server: Server, place: ServerFolder, *options: str, settings: Sequen
     processes.start(place.folder, [*command, *options], place.account)
     try:
         log = processes.log_file(place.folder)
-        assert eventually(lambda: answers(server, place), START_SECONDS), log.read_text(errors="replace")[-3000:]
+        assert eventually(lambda: answers(server, place), START_SECONDS), log.read_text(
+            errors="replace"
+        )[-3000:]
         yield
     finally:
         processes.kill(place.folder)

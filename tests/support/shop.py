@@ -1,4 +1,5 @@
-"""A source schema with a copy of it in both targets, and task files between them: what tests of whole tasks need."""
+"""A source schema with a copy of it in both targets, and task files between them: what tests of
+whole tasks need."""
 
 from __future__ import annotations
 
@@ -42,11 +43,17 @@ class Shop:
         self.postgresql(f'CREATE TABLE {self.name}."{table}" ({postgresql or mysql})')
 
     def task(self, task_id: str, **keys: str) -> TaskProcess:
-        """A process for a task file of these keys; `__` in a key is `.`. Not started yet; killed when the test ends."""
+        """A process for a task file of these keys; `__` in a key is `.`. Not started yet; killed
+        when the test ends."""
         file = self.folder / f"{task_id}.properties"
-        lines = {"taskId": task_id, **{key.replace("__", "."): value for key, value in keys.items()}}
+        lines = {
+            "taskId": task_id,
+            **{key.replace("__", "."): value for key, value in keys.items()},
+        }
         file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
-        process = TaskProcess(task_id, file, self.folder / f"{task_id}.log", self.addresses.zookeeper, self.folder)
+        process = TaskProcess(
+            task_id, file, self.folder / f"{task_id}.log", self.addresses.zookeeper, self.folder
+        )
         self.processes.append(process)
         return process
 
@@ -72,7 +79,9 @@ class Shop:
     def load(self, target: str, **keys: str) -> TaskProcess:
         """`target` is postgresql or mariadb."""
         database: Database = getattr(self.addresses, target)
-        kind, name = ("postgresql", database.database) if target == "postgresql" else ("mysql", self.name)
+        kind, name = (
+            ("postgresql", database.database) if target == "postgresql" else ("mysql", self.name)
+        )
         return self.task(
             f"{self.name}-{target}",
             **{
@@ -93,9 +102,17 @@ class Shop:
         return position_path(task.task_id, swimlane or self.name)
 
     def position(self, task: TaskProcess, swimlane: str = "") -> str | None:
-        """The stored JSON of a task; of the topic called as the schema unless told. Some tests kill ZooKeeper."""
-        patient, path = KazooRetry(max_tries=-1, max_delay=1, deadline=60), self.path(task, swimlane)
-        return patient(self.zookeeper.get, path)[0].decode() if patient(self.zookeeper.exists, path) else None
+        """The stored JSON of a task; of the topic called as the schema unless told. Some tests
+        kill ZooKeeper."""
+        patient, path = (
+            KazooRetry(max_tries=-1, max_delay=1, deadline=60),
+            self.path(task, swimlane),
+        )
+        return (
+            patient(self.zookeeper.get, path)[0].decode()
+            if patient(self.zookeeper.exists, path)
+            else None
+        )
 
     def ends(self, topic: str = "") -> dict[int, int]:
         """A topic's end offsets."""
@@ -103,14 +120,19 @@ class Shop:
         consumer = Consumer({"bootstrap.servers": self.addresses.kafka, "group.id": "look"})
         try:
             partitions = consumer.list_topics(topic).topics[topic].partitions
-            return {number: consumer.get_watermark_offsets(TopicPartition(topic, number))[1] for number in partitions}
+            return {
+                number: consumer.get_watermark_offsets(TopicPartition(topic, number))[1]
+                for number in partitions
+            }
         finally:
             consumer.close()
 
     def is_applied(self, task: TaskProcess, topic: str = "") -> bool:
         """Whether a consumer task's stored position is the end of a topic."""
         stored = self.position(task, topic)
-        return stored is not None and {p.partition: p.next_offset for p in kafka_positions_from_json(stored)} == self.ends(topic)
+        return stored is not None and {
+            p.partition: p.next_offset for p in kafka_positions_from_json(stored)
+        } == self.ends(topic)
 
     def rows(self, table: str) -> dict[str, list[tuple[Any, ...]]]:
         """A table's rows everywhere, sorted."""
@@ -133,7 +155,9 @@ def open_shop(name: str, addresses: Addresses, cursor: Cursor, folder: Path) -> 
 
         def run_postgresql(sql: str) -> list[Any]:
             """On a connection of its own: some tests kill the server."""
-            with psycopg.connect(host=pg.host, port=pg.port, user=pg.user, password=pg.password, dbname=pg.database) as connection:
+            with psycopg.connect(
+                host=pg.host, port=pg.port, user=pg.user, password=pg.password, dbname=pg.database
+            ) as connection:
                 found = connection.execute(sql.encode())
                 return found.fetchall() if found.description else []
 
@@ -141,7 +165,12 @@ def open_shop(name: str, addresses: Addresses, cursor: Cursor, folder: Path) -> 
             """As well."""
             with (
                 pymysql.connect(
-                    host=my.host, port=my.port, user=my.user, password=my.password, charset="utf8mb4", autocommit=True
+                    host=my.host,
+                    port=my.port,
+                    user=my.user,
+                    password=my.password,
+                    charset="utf8mb4",
+                    autocommit=True,
                 ) as connection,
                 connection.cursor() as on,
             ):

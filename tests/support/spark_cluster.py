@@ -25,18 +25,34 @@ class Cluster:
     processes: list[subprocess.Popen[bytes]]
 
     def add_worker(self, memory: str) -> int:
-        """With two cores. Returns its process id, which is also that of the session to which its executors belong."""
-        log = _start(self.folder, self.processes, "worker.Worker", "--cores", "2", "--memory", memory, self.url)
-        wait_until(lambda: "Successfully registered with master" in log.read_text(), f"the worker: {log}")
+        """With two cores. Returns its process id, which is also that of the session to which its
+        executors belong."""
+        log = _start(
+            self.folder,
+            self.processes,
+            "worker.Worker",
+            "--cores",
+            "2",
+            "--memory",
+            memory,
+            self.url,
+        )
+        wait_until(
+            lambda: "Successfully registered with master" in log.read_text(), f"the worker: {log}"
+        )
         return self.processes[-1].pid
 
 
 def executors(session: int) -> list[int]:
-    """Process ids of the executors in the session of a process: of a worker, or of a task with `local-cluster`."""
+    """Process ids of the executors in the session of a process: of a worker, or of a task with
+    `local-cluster`."""
     found = []
     for folder in Path("/proc").iterdir():
         try:
-            is_executor = folder.name.isdigit() and b"CoarseGrainedExecutorBackend" in (folder / "cmdline").read_bytes()
+            is_executor = (
+                folder.name.isdigit()
+                and b"CoarseGrainedExecutorBackend" in (folder / "cmdline").read_bytes()
+            )
             if is_executor and os.getsid(int(folder.name)) == session:
                 found.append(int(folder.name))
         except (FileNotFoundError, ProcessLookupError):
@@ -46,7 +62,8 @@ def executors(session: int) -> list[int]:
 
 @contextmanager
 def open_cluster(folder: Path) -> Iterator[Cluster]:
-    """A master without workers. `folder` is made, for logs and what executors need. All is killed at the end."""
+    """A master without workers. `folder` is made, for logs and what executors need. All is
+    killed at the end."""
     folder.mkdir()
     processes: list[subprocess.Popen[bytes]] = []
     try:
@@ -64,9 +81,26 @@ def open_cluster(folder: Path) -> Iterator[Cluster]:
 def _start(folder: Path, processes: list[subprocess.Popen[bytes]], name: str, *words: str) -> Path:
     """Of the log of what is started."""
     home = Path(pyspark.__file__).parent
-    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(folder)}
-    command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1", "--webui-port", "0", *words]
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_WORKER_DIR": str(folder),
+    }
+    command = [
+        str(home / "bin" / "spark-class"),
+        f"org.apache.spark.deploy.{name}",
+        "--host",
+        "127.0.0.1",
+        "--webui-port",
+        "0",
+        *words,
+    ]
     log = folder / f"{len(processes)}.log"
     with log.open("wb") as output:
-        processes.append(subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True))
+        processes.append(
+            subprocess.Popen(
+                command, stdout=output, stderr=output, env=environment, start_new_session=True
+            )
+        )
     return log

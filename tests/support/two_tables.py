@@ -1,4 +1,5 @@
-"""A table with a key and one without, on their way from the source to PostgreSQL through a topic of two partitions."""
+"""A table with a key and one without, on their way from the source to PostgreSQL through a topic
+of two partitions."""
 
 from __future__ import annotations
 
@@ -29,11 +30,14 @@ class TwoTables:
         shop.create("log", "level INT, word VARCHAR(9)")
         tables = cls(shop, shop.fetch(shop.addresses.source))
         tables.fetch.start()
-        wait_until(lambda: shop.position(tables.fetch) is not None, "the fetch task's first position", 120)
+        wait_until(
+            lambda: shop.position(tables.fetch) is not None, "the fetch task's first position", 120
+        )
         return tables
 
     def change(self, seed: int) -> None:
-        """Rows with a key, and rows that are equal to each other and have none; all are in Kafka then."""
+        """Rows with a key, and rows that are equal to each other and have none; all are in Kafka
+        then."""
         cursor, choose = self.shop.cursor, random.Random(seed)
         for number in range(60):
             cells = [(choose.randrange(5), choose.choice("abA")) for _ in range(20)]
@@ -41,12 +45,18 @@ class TwoTables:
             cursor.execute("DELETE FROM log WHERE level = %s LIMIT 4", (choose.randrange(5),))
             orders = [(seed * 10_000 + number * 10 + row, f"n{number}") for row in range(10)]
             cursor.executemany("INSERT INTO orders VALUES (%s, %s)", orders)
-            cursor.execute("UPDATE orders SET name = 'x' WHERE id %% 7 = %s", (choose.randrange(7),))
+            cursor.execute(
+                "UPDATE orders SET name = 'x' WHERE id %% 7 = %s", (choose.randrange(7),)
+            )
         cursor.execute("SHOW MASTER STATUS")
         [(file, end, *_)] = cursor.fetchall()
         written = BinlogPosition(file, end)
         read = self.shop.position
-        wait_until(lambda: is_at_least(BinlogPosition.from_json(read(self.fetch) or ""), written), "the fetch task to read all", 240)
+        wait_until(
+            lambda: is_at_least(BinlogPosition.from_json(read(self.fetch) or ""), written),
+            "the fetch task to read all",
+            240,
+        )
 
     @contextmanager
     def held_at_work(self, load: TaskProcess) -> Iterator[None]:
@@ -54,18 +64,28 @@ class TwoTables:
         target, name = self.shop.addresses.postgresql, self.shop.name
         with (
             psycopg.connect(
-                host=target.host, port=target.port, user=target.user, password=target.password, dbname=target.database
+                host=target.host,
+                port=target.port,
+                user=target.user,
+                password=target.password,
+                dbname=target.database,
             ) as holding,
             holding.cursor() as cursor,
         ):
             cursor.execute(f'LOCK TABLE {name}."orders", {name}."log" IN SHARE MODE'.encode())
-            waiting = f"SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND relation::regclass::text LIKE '{name}.%'"
+            waiting = (
+                "SELECT COUNT(*) FROM pg_locks WHERE NOT granted AND "
+                f"relation::regclass::text LIKE '{name}.%'"
+            )
             load.start()
-            wait_until(lambda: self.shop.postgresql(waiting) == [(2,)], "both lanes to be written", 360)
+            wait_until(
+                lambda: self.shop.postgresql(waiting) == [(2,)], "both lanes to be written", 360
+            )
             yield
 
     def assert_arrived(self, load: TaskProcess) -> None:
-        """That the consumer task applies everything, each change once, and meets nothing unforeseen."""
+        """That the consumer task applies everything, each change once, and meets nothing
+        unforeseen."""
         wait_until(lambda: self.shop.is_applied(load), "the consumer task to apply everything", 360)
         for table in ("orders", "log"):
             rows = self.shop.rows(table)

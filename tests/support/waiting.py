@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 
 def wait_until(holds: Callable[[], bool], what: str, seconds: float = 240.0) -> None:
-    """Returns as soon as `holds()`; fails, saying what was awaited, when it does not within `seconds`."""
+    """Returns as soon as `holds()`; fails, saying what was awaited, when it does not within
+    `seconds`."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, f"waited {seconds:g} s for {what}"

@@ -1,4 +1,5 @@
-"""A YARN cluster on this machine: a ResourceManager, a NodeManager, and the containers that it runs."""
+"""A YARN cluster on this machine: a ResourceManager, a NodeManager, and the containers that it
+runs."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ class Yarn:
     def executors(self) -> list[Path]:
         """The working folders of the containers in which an executor runs."""
         return [
-            found for found in self.folder.glob("local/usercache/*/appcache/*/container_*") if any(map(_is_executor, _processes(found)))
+            found
+            for found in self.folder.glob("local/usercache/*/appcache/*/container_*")
+            if any(map(_is_executor, _processes(found)))
         ]
 
 
@@ -51,7 +54,9 @@ def open_yarn(folder: Path) -> Iterator[Yarn]:
             ends.enter_context(_start(yarn, jars, server))
         ends.callback(kill, folder)
         log = _log(yarn, NODE_MANAGER)
-        wait_until(lambda: "Registered with ResourceManager" in log.read_text(), f"the node manager: {log}")
+        wait_until(
+            lambda: "Registered with ResourceManager" in log.read_text(), f"the node manager: {log}"
+        )
         yield yarn
 
 
@@ -73,9 +78,17 @@ def _start(yarn: Yarn, jars: list[Path], server: str) -> subprocess.Popen[bytes]
     )
     classes = ":".join(map(str, [yarn.configuration, *jars, SPARK_JARS / "*"]))
     command = [str(java()), *options, "-cp", classes, f"org.apache.hadoop.yarn.server.{server}"]
-    environment = {**os.environ, "JAVA_HOME": str(java().resolve().parents[1])}  # which containers have, too
+    # which containers have, too
+    environment = {**os.environ, "JAVA_HOME": str(java().resolve().parents[1])}
     with _log(yarn, server).open("wb") as log:
-        return subprocess.Popen(command, cwd=yarn.folder, env=environment, stdout=log, stderr=log, start_new_session=True)
+        return subprocess.Popen(
+            command,
+            cwd=yarn.folder,
+            env=environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
 
 
 def _log(yarn: Yarn, server: str) -> Path:
@@ -83,10 +96,14 @@ def _log(yarn: Yarn, server: str) -> Path:
 
 
 def _server_jars() -> list[Path]:
-    """What the servers need beside Spark's own jars, which have the client's part of the same version of Hadoop."""
+    """What the servers need beside Spark's own jars, which have the client's part of the same
+    version of Hadoop."""
     [client] = SPARK_JARS.glob("hadoop-client-api-*.jar")
     version = client.stem.removeprefix("hadoop-client-api-")
-    others = [Coordinate("org.bouncycastle", "bcpkix-jdk18on", "1.78.1"), Coordinate("javax.xml.bind", "jaxb-api", "2.3.1")]
+    others = [
+        Coordinate("org.bouncycastle", "bcpkix-jdk18on", "1.78.1"),
+        Coordinate("javax.xml.bind", "jaxb-api", "2.3.1"),
+    ]
     return resolve(
         [Coordinate("org.apache.hadoop", "hadoop-client-minicluster", version), *others],
         without=["hadoop-client-api", "hadoop-client-runtime", "junit"],
@@ -98,13 +115,25 @@ def _site(folder: Path) -> str:
     ports = set[int]()
     for _ in range(5):
         ports.add(free_port(ports))
-    manager = ("address", "scheduler.address", "resource-tracker.address", "admin.address", "webapp.address")
+    manager = (
+        "address",
+        "scheduler.address",
+        "resource-tracker.address",
+        "admin.address",
+        "webapp.address",
+    )
     settings = {
         "hadoop.tmp.dir": folder / "tmp",
         "yarn.resourcemanager.scheduler.class": "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fifo.FifoScheduler",
-        **{f"yarn.resourcemanager.{name}": f"127.0.0.1:{port}" for name, port in zip(manager, ports, strict=True)},
+        **{
+            f"yarn.resourcemanager.{name}": f"127.0.0.1:{port}"
+            for name, port in zip(manager, ports, strict=True)
+        },
         "yarn.nodemanager.hostname": "127.0.0.1",
-        **{f"yarn.nodemanager.{name}": "127.0.0.1:0" for name in ("address", "localizer.address", "webapp.address")},
+        **{
+            f"yarn.nodemanager.{name}": "127.0.0.1:0"
+            for name in ("address", "localizer.address", "webapp.address")
+        },
         "yarn.nodemanager.local-dirs": folder / "local",
         "yarn.nodemanager.log-dirs": folder / "logs",
         "yarn.nodemanager.resource.memory-mb": 8192,
@@ -112,7 +141,10 @@ def _site(folder: Path) -> str:
         "yarn.nodemanager.pmem-check-enabled": "false",
         "yarn.nodemanager.disk-health-checker.enable": "false",
     }
-    properties = (f"<property><name>{name}</name><value>{escape(str(value))}</value></property>" for name, value in settings.items())
+    properties = (
+        f"<property><name>{name}</name><value>{escape(str(value))}</value></property>"
+        for name, value in settings.items()
+    )
     return f"<configuration>{''.join(properties)}</configuration>"
 
 
@@ -130,4 +162,7 @@ def _is_executor(pid: int) -> bool:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
-    return words[0].endswith(b"/java") and b"org.apache.spark.executor.YarnCoarseGrainedExecutorBackend" in words
+    return (
+        words[0].endswith(b"/java")
+        and b"org.apache.spark.executor.YarnCoarseGrainedExecutorBackend" in words
+    )

@@ -23,7 +23,12 @@ def test_each_public_name_is_there(name: str) -> None:
 def test_type_checkers_see_the_names_that_are_given_out() -> None:
     tree = ast.parse(Path(str(cdcbus.__file__)).read_text(encoding="utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If))
-    seen = [alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    seen = [
+        alias.name
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
     assert sorted([*seen, "__version__"]) == cdcbus.__all__ == sorted(cdcbus.__dir__())
 
 
@@ -34,7 +39,12 @@ def test_other_names_are_refused() -> None:
 
 def test_importing_it_imports_nothing_else() -> None:
     code = "import sys, cdcbus; print([name for name in sys.modules if name.startswith('cdcbus.')])"
-    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], check=True, capture_output=True, text=True
+        ).stdout
+        == "[]\n"
+    )
 
 
 def test_the_page_describes_each_name_and_no_other() -> None:

@@ -41,7 +41,9 @@ def test_good_subjects_pass(subject: str, tmp_path: Path) -> None:
         ("feat: " + "x" * 67, "has 73 characters; 72 are the most"),
     ],
 )
-def test_other_subjects_are_refused_with_a_sentence(subject: str, complaint: str, tmp_path: Path) -> None:
+def test_other_subjects_are_refused_with_a_sentence(
+    subject: str, complaint: str, tmp_path: Path
+) -> None:
     done = check(subject, tmp_path)
     assert done.returncode == 1
     assert complaint in done.stderr

@@ -1,4 +1,5 @@
-"""One concept has one name: words that were retired do not come back as names in the code. The glossary is in CONTRIBUTING.md."""
+"""One concept has one name: words that were retired do not come back as names in the code. The
+glossary is in CONTRIBUTING.md."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Computed cells: text with `{COLUMN}` in it, as in `mapper[i].expression.FULL_NAME={FIRST} {LAST:upper}`. Pure.
+"""Computed cells: text with `{COLUMN}` in it, as in `mapper[i].expression.FULL_NAME={FIRST}
+{LAST:upper}`. Pure.
 
-A column stands in braces, with a function behind a colon if wanted: `upper`, `lower`, `trim`, or `a-b` for its characters a to b, counted
-from 1, both included. `{@schema}` and `{@table}` are the source table's names; `{{` and `}}` are braces.
+A column stands in braces, with a function behind a colon if wanted: `upper`, `lower`, `trim`, or
+`a-b` for its characters a to b, counted from 1, both included. `{@schema}` and `{@table}` are the
+source table's names; `{{` and `}}` are braces.
 """
 
 from __future__ import annotations
@@ -13,7 +15,12 @@ from string import Formatter
 
 from cdcbus.plugins.rowchange import Cell, Row, TableId
 
-FUNCTIONS: Mapping[str, Callable[[str], str]] = {"": str, "upper": str.upper, "lower": str.lower, "trim": str.strip}
+FUNCTIONS: Mapping[str, Callable[[str], str]] = {
+    "": str,
+    "upper": str.upper,
+    "lower": str.lower,
+    "trim": str.strip,
+}
 SLICE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
@@ -39,11 +46,20 @@ class Expression:
     @property
     def columns(self) -> frozenset[str]:
         """The columns that it takes, as they are written."""
-        return frozenset(part.column for part in self.parts if isinstance(part, Reference) and not part.column.startswith("@"))
+        return frozenset(
+            part.column
+            for part in self.parts
+            if isinstance(part, Reference) and not part.column.startswith("@")
+        )
 
     def cell(self, source: TableId, row: Row) -> Cell:
-        """Its value for a row that has all its columns in this spelling; NULL when one of them is."""
-        values = {"@schema": source.schema, "@table": source.table, **{column: row[column] for column in self.columns}}
+        """Its value for a row that has all its columns in this spelling; NULL when one of them
+        is."""
+        values = {
+            "@schema": source.schema,
+            "@table": source.table,
+            **{column: row[column] for column in self.columns},
+        }
         texts = []
         for part in self.parts:
             if isinstance(part, str):
@@ -55,12 +71,17 @@ class Expression:
         return "".join(texts)
 
     def bound(self, names: Mapping[str, str]) -> Expression:
-        """The same with columns as the source spells them; `names`: lower case -> the source's spelling. Those without one stay."""
+        """The same with columns as the source spells them; `names`: lower case -> the source's
+        spelling. Those without one stay."""
         return Expression(tuple(_bound(part, names) for part in self.parts))
 
 
 def _bound(part: str | Reference, names: Mapping[str, str]) -> str | Reference:
-    return part if isinstance(part, str) else Reference(names.get(part.column.lower(), part.column), part.function)
+    return (
+        part
+        if isinstance(part, str)
+        else Reference(names.get(part.column.lower(), part.column), part.function)
+    )
 
 
 def constant(text: str) -> Expression:
@@ -68,7 +89,8 @@ def constant(text: str) -> Expression:
 
 
 def read_expression(text: str) -> Expression:
-    """The expression of a task file's text. Raises ValueError for unpaired braces, an empty name or an unknown function."""
+    """The expression of a task file's text. Raises ValueError for unpaired braces, an empty name
+    or an unknown function."""
     parts: list[str | Reference] = []
     for literal, column, function, conversion in Formatter().parse(text):
         if literal:

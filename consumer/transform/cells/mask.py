@@ -14,7 +14,8 @@ FORMS = "hash, hash:SALT, truncate:N or fixed:TEXT"
 class Mask:
     """What stands in place of a cell; NULL stays NULL.
 
-    `hash`: the SHA-256 of salt and cell, in hexadecimal digits. `truncate`: the first `length` characters. `fixed`: always `text`.
+    `hash`: the SHA-256 of salt and cell, in hexadecimal digits. `truncate`: the first `length`
+    characters. `fixed`: always `text`.
     """
 
     kind: str

@@ -17,11 +17,18 @@ if TYPE_CHECKING:
 
 
 @click.command("audit")
-@click.option("--lines", type=click.IntRange(1, audit.KEPT), default=50, show_default=True, help="How many, from the newest.")
+@click.option(
+    "--lines",
+    type=click.IntRange(1, audit.KEPT),
+    default=50,
+    show_default=True,
+    help="How many, from the newest.",
+)
 @json_option
 @bus_options
 def list_actions(lines: int, as_json: bool, bus: BusSettings) -> None:
-    """List what operators did to tasks, positions, nodes and dead letters, the newest last: when, who and from where, what, on what.
+    """List what operators did to tasks, positions, nodes and dead letters, the newest last: when,
+    who and from where, what, on what.
 
     Commands and pages note it in ZooKeeper before they do it; the newest 1,000 are kept.
     """
@@ -30,6 +37,9 @@ def list_actions(lines: int, as_json: bool, bus: BusSettings) -> None:
     if as_json:
         print_json([asdict(action) for action in actions])
     elif actions:
-        print_table(("time (UTC)", "who", "what", "on", "failed"), [(a.at, a.by, a.what, a.on, a.failed) for a in actions])
+        print_table(
+            ("time (UTC)", "who", "what", "on", "failed"),
+            [(a.at, a.by, a.what, a.on, a.failed) for a in actions],
+        )
     else:
         click.echo(f"nobody has done anything yet at {bus.zookeeper}", err=True)

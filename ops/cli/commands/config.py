@@ -24,13 +24,22 @@ def config() -> None:
 @json_option
 @bus_options
 def show(as_json: bool, bus: BusSettings) -> None:
-    """Show each bus-wide setting, its value and where it comes from. Secrets stay hidden. Exits 1 when one of them cannot be used."""
+    """Show each bus-wide setting, its value and where it comes from. Secrets stay hidden. Exits
+    1 when one of them cannot be used."""
     if as_json:
         fields = [
-            {"key": name, "value": setting.shown, "origin": setting.origin, "answer": setting.key.answer}
+            {
+                "key": name,
+                "value": setting.shown,
+                "origin": setting.origin,
+                "answer": setting.key.answer,
+            }
             for name, setting in bus.settings.items()
         ]
-        fields += [{"key": key, "value": value, "origin": origin, "answer": ""} for key, value, origin in _sources(bus)]
+        fields += [
+            {"key": key, "value": value, "origin": origin, "answer": ""}
+            for key, value, origin in _sources(bus)
+        ]
         print_json(fields)
     else:
         _print_table(bus)
@@ -49,10 +58,18 @@ def _print_table(bus: BusSettings) -> None:
     rows += [(*row, "") for row in _sources(bus)]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:
-        click.echo("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip())
+        click.echo(
+            "  ".join(
+                [*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]
+            ).rstrip()
+        )
 
 
 def _sources(bus: BusSettings) -> Iterator[tuple[str, str, str]]:
     for source in bus.sources.values():
         for key, value in source.shown().items():
-            yield f"porter.source.{source.name}.{key}", value, f"{source.where}:{source.entries[key].line}"
+            yield (
+                f"porter.source.{source.name}.{key}",
+                value,
+                f"{source.where}:{source.entries[key].line}",
+            )

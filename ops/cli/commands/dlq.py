@@ -31,11 +31,14 @@ _all = click.option("--all", "takes_all", is_flag=True, help="All open letters o
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
-def _read_records(_context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
+def _read_records(
+    _context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]
+) -> tuple[str, ...]:
     for word in words:
         if not RECORD.fullmatch(word):
             raise click.BadParameter(
-                f"expected TOPIC/PARTITION/OFFSET, or of a fetch task TOPIC/FILE:PLACE/ROW/NUMBER, as `cdcbus dlq list` prints it, "
+                "expected TOPIC/PARTITION/OFFSET, or of a fetch task "
+                "TOPIC/FILE:PLACE/ROW/NUMBER, as `cdcbus dlq list` prints it, "
                 f"not {word!r}"
             )
     return words
@@ -48,8 +51,9 @@ _records = click.argument("records", nargs=-1, metavar="[RECORD...]", callback=_
 def dlq() -> None:
     """Look at dead letters, replay or drop them.
 
-    A consumer task with loader.onError=deadletter puts there what it cannot read or what the target refuses, a fetch task what is too large
-    for Kafka. FILE is its task file, ID its id in ZooKeeper; RECORD is named as `cdcbus dlq list` prints it.
+    A consumer task with loader.onError=deadletter puts there what it cannot read or what the target
+    refuses, a fetch task what is too large for Kafka. FILE is its task file, ID its id in
+    ZooKeeper; RECORD is named as `cdcbus dlq list` prints it.
     """
 
 
@@ -69,7 +73,8 @@ def list_letters(word: str, as_json: bool, bus: BusSettings) -> None:
     if not dead_letters:
         click.echo("no dead letters are open")
         return
-    table = Table(Column("record", no_wrap=True), "time", "reason", box=None)  # the name of a record is for copying
+    # the name of a record is for copying
+    table = Table(Column("record", no_wrap=True), "time", "reason", box=None)
     for each in dead_letters:
         table.add_row(each.dead_letter.record, each.time, each.dead_letter.reason)
     Console().print(table)
@@ -81,7 +86,8 @@ def list_letters(word: str, as_json: bool, bus: BusSettings) -> None:
 @json_option
 @bus_options
 def show(word: str, records: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
-    """Show letters whole, with the original record's key, headers and value; all without a record. Rows are printed as they are."""
+    """Show letters whole, with the original record's key, headers and value; all without a
+    record. Rows are printed as they are."""
     from cdcbus.ops.services.dead_letter_fields import fields_of, original_of
 
     with _topic(word, bus) as topic:
@@ -99,15 +105,30 @@ def show(word: str, records: tuple[str, ...], as_json: bool, bus: BusSettings) -
 @_records
 @_all
 @_yes
-@click.option("--force", is_flag=True, help="Also where a newer record of the row is there, or may have been: the older state is written.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also where a newer record of the row is there, or may have been: the older state is "
+    "written.",
+)
 @json_option
 @bus_options
-def replay(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, force: bool, as_json: bool, bus: BusSettings) -> None:
-    """Put the original records to the ends of their partitions, key and bytes as they were, and settle their letters.
+def replay(
+    word: str,
+    records: tuple[str, ...],
+    takes_all: bool,
+    yes: bool,
+    force: bool,
+    as_json: bool,
+    bus: BusSettings,
+) -> None:
+    """Put the original records to the ends of their partitions, key and bytes as they were, and
+    settle their letters.
 
-    Refused where the partition has a newer record with the same key, unless --force is given: the older state of its row would be written
-    over the newer one. Every task that reads the topic gets them once more. A header `cdcbus.replayed` says when. Refused for a fetch
-    task, whose letters do not hold the records.
+    Refused where the partition has a newer record with the same key, unless --force is given: the
+    older state of its row would be written over the newer one. Every task that reads the topic gets
+    them once more. A header `cdcbus.replayed` says when. Refused for a fetch task, whose letters do
+    not hold the records.
     """
     from cdcbus.ops.services.dead_letters import NO_REPLAY, FetchLetters
     from cdcbus.tasks.control.dead_letters import replay_letters
@@ -118,9 +139,21 @@ def replay(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, forc
         dead_letters = _chosen(topic, records, takes_all)
         if dead_letters and not yes:
             warning = " Newer states of their rows are overwritten" if force else ""
-            click.confirm(f"Put {len(dead_letters)} records to the ends of their partitions?{warning}", abort=True, err=True)
+            click.confirm(
+                f"Put {len(dead_letters)} records to the ends of their partitions?{warning}",
+                abort=True,
+                err=True,
+            )
         with bus_client(bus) as client:
-            replay_letters(client, topic, topic.task_id, dead_letters, operator(), force, partial(click.echo, err=True))
+            replay_letters(
+                client,
+                topic,
+                topic.task_id,
+                dead_letters,
+                operator(),
+                force,
+                partial(click.echo, err=True),
+            )
     _print_settled(dead_letters, "records replayed", as_json)
 
 
@@ -131,20 +164,28 @@ def replay(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, forc
 @_yes
 @json_option
 @bus_options
-def drop(word: str, records: tuple[str, ...], takes_all: bool, yes: bool, as_json: bool, bus: BusSettings) -> None:
+def drop(
+    word: str, records: tuple[str, ...], takes_all: bool, yes: bool, as_json: bool, bus: BusSettings
+) -> None:
     """Settle letters without applying them: their rows stay as they are at the target."""
     from cdcbus.tasks.control.dead_letters import drop_letters
 
     with _topic(word, bus) as topic:
         dead_letters = _chosen(topic, records, takes_all)
         if dead_letters and not yes:
-            click.confirm(f"Drop {len(dead_letters)} dead letters? Their changes are not applied", abort=True, err=True)
+            click.confirm(
+                f"Drop {len(dead_letters)} dead letters? Their changes are not applied",
+                abort=True,
+                err=True,
+            )
         with bus_client(bus) as client:
             drop_letters(client, topic, topic.task_id, dead_letters, operator())
     _print_settled(dead_letters, "dead letters dropped", as_json)
 
 
-def _print_settled(dead_letters: Sequence[OpenDeadLetter | FetchLetter], done: str, as_json: bool) -> None:
+def _print_settled(
+    dead_letters: Sequence[OpenDeadLetter | FetchLetter], done: str, as_json: bool
+) -> None:
     from cdcbus.ops.services.dead_letter_fields import fields_of
 
     if as_json:

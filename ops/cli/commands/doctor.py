@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 def doctor(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     """Look at each part of this installation, and say what is wrong, why, and what to do.
 
-    This machine, ZooKeeper, nodes, clocks, and each Kafka cluster, source and target that the tasks name: those given, task files or ids,
-    or without any all that ZooKeeper keeps. Changes nothing. Exits 1 when something would stop a task.
+    This machine, ZooKeeper, nodes, clocks, and each Kafka cluster, source and target that the tasks
+    name: those given, task files or ids, or without any all that ZooKeeper keeps. Changes nothing.
+    Exits 1 when something would stop a task.
     """
     from rich.console import Console
 
@@ -38,7 +39,17 @@ def doctor(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
             status.update(f"looking at {name}")
             found += look()
     if as_json:
-        print_json([{"outcome": seen.outcome, "subject": seen.subject, "found": seen.found, "cure": seen.remedy} for seen in found])
+        print_json(
+            [
+                {
+                    "outcome": seen.outcome,
+                    "subject": seen.subject,
+                    "found": seen.found,
+                    "cure": seen.remedy,
+                }
+                for seen in found
+            ]
+        )
     else:
         print_observations("installation", found)
     if has_failed(found):

@@ -40,15 +40,20 @@ Task = FetchTask | LoadTask
     multiple=True,
     metavar="FILE|FOLDER",
     type=click.Path(exists=True, path_type=Path),
-    help="A task file, or a folder of them; may be given several times. Without it: tasks/*.properties and *.properties.",
+    help="A task file, or a folder of them; may be given several times. Without it: "
+    "tasks/*.properties and *.properties.",
 )
-@click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", help="Also the tasks that this ZooKeeper holds in dist nodes.")
+@click.option(
+    "--zookeeper",
+    metavar="HOST:PORT[,...][/CHROOT]",
+    help="Also the tasks that this ZooKeeper holds in dist nodes.",
+)
 @json_option
 def lineage(word: str, paths: tuple[Path, ...], zookeeper: str | None, as_json: bool) -> None:
     """Show which source table goes through which topic and task to which target table.
 
-    WORD shows only ways with this text in a table, topic or target, any case. What is left out because it is no task, or one with errors,
-    is said on standard error.
+    WORD shows only ways with this text in a table, topic or target, any case. What is left out
+    because it is no task, or one with errors, is said on standard error.
     """
     from cdcbus.tasks.control.bus_settings import read_bus_settings
 
@@ -58,7 +63,10 @@ def lineage(word: str, paths: tuple[Path, ...], zookeeper: str | None, as_json: 
     tasks = [
         task
         for file in _files(paths)
-        for task in _task(click.format_filename(file), partial(inspect_task, file, bus.filling, sources=lookup(file)))
+        for task in _task(
+            click.format_filename(file),
+            partial(inspect_task, file, bus.filling, sources=lookup(file)),
+        )
     ]
     if zookeeper:
         known = {task.task_id for task in tasks}
@@ -69,7 +77,11 @@ def lineage(word: str, paths: tuple[Path, ...], zookeeper: str | None, as_json: 
     elif found:
         Console(width=None if sys.stdout.isatty() else WIDTH).print(tree(found))
     else:
-        click.echo(f"none of {len(tasks)} tasks has {word} in a table, topic or target" if word and tasks else "no tasks found")
+        click.echo(
+            f"none of {len(tasks)} tasks has {word} in a table, topic or target"
+            if word and tasks
+            else "no tasks found"
+        )
 
 
 def tree(found: Iterable[Way]) -> Tree:
@@ -89,7 +101,11 @@ def tree(found: Iterable[Way]) -> Tree:
 
 def _steps(way: Way) -> Iterator[Text]:
     yield _named("", way.source, f" at {way.server}" if way.server else "")
-    yield _named("topic ", way.topic, f", written by task {way.fetch_task}" if way.fetch_task else ", written by no known task")
+    yield _named(
+        "topic ",
+        way.topic,
+        f", written by task {way.fetch_task}" if way.fetch_task else ", written by no known task",
+    )
     while way.onward:
         yield _named("task ", way.load_task)
         yield _named("", way.target, f" in topic {way.onward.topic}")

@@ -40,10 +40,12 @@ def node() -> None:
 @node.command()
 @bus_options
 def run(bus: BusSettings) -> None:
-    """Be a node: take tasks that `cdcbus task start` wants, and run them, until SIGTERM or Ctrl-C; then others take them.
+    """Be a node: take tasks that `cdcbus task start` wants, and run them, until SIGTERM or Ctrl-C;
+    then others take them.
 
-    Settings: node.id, node.workLimit, node.logDirectory, http.bind, http.token in cdcbus.properties, or CDCBUS_NODE_ID and so on. A task is
-    taken where its nodeId allows it. If this process dies, another node has its tasks within 15 seconds.
+    Settings: node.id, node.workLimit, node.logDirectory, http.bind, http.token in
+    cdcbus.properties, or CDCBUS_NODE_ID and so on. A task is taken where its nodeId allows it. If
+    this process dies, another node has its tasks within 15 seconds.
     """
     import logging
 
@@ -58,7 +60,9 @@ def run(bus: BusSettings) -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("cdcbus").setLevel(logging.INFO)
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    settings = NodeSettings(_read_setting(bus), bus.node_work_limit, bus.node_logs.absolute(), bus.child_environment)
+    settings = NodeSettings(
+        _read_setting(bus), bus.node_work_limit, bus.node_logs.absolute(), bus.child_environment
+    )
     client = connect(bus.zookeeper, auth=bus.zookeeper_auth, session_seconds=SESSION_SECONDS)
     try:
         with (
@@ -100,16 +104,28 @@ def list_nodes(as_json: bool, bus: BusSettings) -> None:
     if as_json:
         print_json([_as_fields(info) for info in infos])
     elif infos:
-        print_table(("node", "state", "swimlanes", "tasks", "host", "health"), [_row(info) for info in infos])
+        print_table(
+            ("node", "state", "swimlanes", "tasks", "host", "health"),
+            [_row(info) for info in infos],
+        )
     else:
-        click.echo(f"no node has ever been at {bus.zookeeper}; start one: cdcbus node run", err=True)
+        click.echo(
+            f"no node has ever been at {bus.zookeeper}; start one: cdcbus node run", err=True
+        )
 
 
 def _row(info: NodeInfo) -> tuple[str, ...]:
     place = f"{info.host} {info.process_id}" if info.host else ""
     health = f"{info.health} {info.health_reason}".strip()
     tasks = ",".join(info.tasks) if info.is_there else ""
-    return info.node_id, info.status, f"{info.used if info.is_there else 0}/{info.work_limit}", tasks, place, health
+    return (
+        info.node_id,
+        info.status,
+        f"{info.used if info.is_there else 0}/{info.work_limit}",
+        tasks,
+        place,
+        health,
+    )
 
 
 def _as_fields(info: NodeInfo) -> dict[str, object]:
@@ -127,10 +143,15 @@ def info(node_id: str, as_json: bool, bus: BusSettings) -> None:
     if as_json:
         print_json(_as_fields(found))
         return
-    silent = "" if found.silent_seconds is None else f", last heard of {found.silent_seconds:.0f} s ago"
+    silent = (
+        "" if found.silent_seconds is None else f", last heard of {found.silent_seconds:.0f} s ago"
+    )
     click.echo(f"{node_id}: {found.status}{silent}")
     click.echo(f"  process {found.process_id} on {found.host or '?'} ({found.address or '?'})")
-    click.echo(f"  {found.used} of {found.work_limit} swimlanes, health {found.health or '?'} {found.health_reason}".rstrip())
+    click.echo(
+        f"  {found.used} of {found.work_limit} swimlanes, health {found.health or '?'} "
+        f"{found.health_reason}".rstrip()
+    )
     for task_id, lanes in found.tasks.items():
         click.echo(f"  task {task_id}: {', '.join(lanes)}")
 
@@ -145,17 +166,29 @@ def _found(nodes: BusNodes, node_id: str, bus: BusSettings) -> NodeInfo:
 
 @node.command()
 @_node
-@click.option("--timeout", "timeout_seconds", type=float, default=60.0, show_default=True, help="How many seconds to wait.")
+@click.option(
+    "--timeout",
+    "timeout_seconds",
+    type=float,
+    default=60.0,
+    show_default=True,
+    help="How many seconds to wait.",
+)
 @json_option
 @bus_options
 def drain(node_id: str, timeout_seconds: float, as_json: bool, bus: BusSettings) -> None:
-    """Let NODE give its tasks to others and take no more, also after a restart. Returns when it has none."""
+    """Let NODE give its tasks to others and take no more, also after a restart. Returns when it
+    has none."""
     with bus_client(bus) as client:
         nodes = BusNodes(client)
         before = _found(nodes, node_id, bus)
         order_taking(nodes, node_id, False, operator())
         deadline = time.monotonic() + timeout_seconds
-        while (seen := _found(nodes, node_id, bus)).is_there and seen.tasks and time.monotonic() <= deadline:
+        while (
+            (seen := _found(nodes, node_id, bus)).is_there
+            and seen.tasks
+            and time.monotonic() <= deadline
+        ):
             time.sleep(0.3)
     left = list(seen.tasks) if seen.is_there else []
     if not left:
@@ -164,7 +197,9 @@ def drain(node_id: str, timeout_seconds: float, as_json: bool, bus: BusSettings)
         return
     if as_json:
         print_json(_as_fields(seen))
-    click.secho(f"node {node_id} still runs {', '.join(left)}; it goes on draining", fg="red", err=True)
+    click.secho(
+        f"node {node_id} still runs {', '.join(left)}; it goes on draining", fg="red", err=True
+    )
     sys.exit(1)
 
 
@@ -195,7 +230,8 @@ def resume(node_id: str, as_json: bool, bus: BusSettings) -> None:
 @json_option
 @bus_options
 def limit(node_id: str, swimlanes: int, as_json: bool, bus: BusSettings) -> None:
-    """Let NODE run so many SWIMLANES at most, at once and after restarts; what is too much goes to other nodes."""
+    """Let NODE run so many SWIMLANES at most, at once and after restarts; what is too much goes
+    to other nodes."""
     with bus_client(bus) as client:
         nodes = BusNodes(client)
         _found(nodes, node_id, bus)

@@ -1,4 +1,5 @@
-"""`cdcbus offset set|reset|find|copy|history|undo`: stored positions are changed, with a note of who has done it."""
+"""`cdcbus offset set|reset|find|copy|history|undo`: stored positions are changed, with a note of
+who has done it."""
 
 from __future__ import annotations
 
@@ -12,10 +13,22 @@ from cdcbus.ops.cli.output import json_option, print_json
 from cdcbus.ops.cli.task_argument import complete_task_id, task_argument
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import ConfigError, PositionError
-from cdcbus.plugins.positions import BINLOG_FORM, KAFKA_FORM, BinlogPosition, kafka_positions_from_json, kafka_positions_to_json
+from cdcbus.plugins.positions import (
+    BINLOG_FORM,
+    KAFKA_FORM,
+    BinlogPosition,
+    kafka_positions_from_json,
+    kafka_positions_to_json,
+)
 from cdcbus.tasks.control.commands import refuse_running
 from cdcbus.tasks.process_identity import operator
-from cdcbus.tasks.zookeeper.position_history import histories, merged, positions_of, set_positions, undone
+from cdcbus.tasks.zookeeper.position_history import (
+    histories,
+    merged,
+    positions_of,
+    set_positions,
+    undone,
+)
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 if TYPE_CHECKING:
@@ -25,21 +38,31 @@ if TYPE_CHECKING:
     from cdcbus.tasks.control.reset import Target
 
 _word = click.argument("word", metavar="FILE|ID", shell_complete=complete_task_id)
-_live = click.option("--live", is_flag=True, help="Also while the task runs, which then goes on from there.")
+_live = click.option(
+    "--live", is_flag=True, help="Also while the task runs, which then goes on from there."
+)
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 _topic = click.option("--topic", help="Only this topic of several.")
-_partition = click.option("--partition", type=click.IntRange(0), help="Only this partition of several.")
+_partition = click.option(
+    "--partition", type=click.IntRange(0), help="Only this partition of several."
+)
 
 
 @click.command("set")
 @task_argument()
 @click.argument("text", metavar="JSON")
-@click.option("--swimlane", help="Which, where a task has several: its topic, or the database of a fetch task.")
+@click.option(
+    "--swimlane",
+    help="Which, where a task has several: its topic, or the database of a fetch task.",
+)
 @_live
 @json_option
 @bus_options
-def set_(task_id: str, text: str, swimlane: str | None, live: bool, as_json: bool, bus: BusSettings) -> None:
-    """Set the stored position of task ID to JSON, as `cdcbus offset show` prints it. It is not compared with what source or Kafka hold."""
+def set_(
+    task_id: str, text: str, swimlane: str | None, live: bool, as_json: bool, bus: BusSettings
+) -> None:
+    """Set the stored position of task ID to JSON, as `cdcbus offset show` prints it. It is not
+    compared with what source or Kafka hold."""
     with bus_client(bus) as client:
         before = positions_of(client, task_id)
         lane = _lane(swimlane, [*before, *TaskNodes(client).swimlanes(task_id)], task_id)
@@ -51,22 +74,40 @@ def set_(task_id: str, text: str, swimlane: str | None, live: bool, as_json: boo
 
 
 def _named(text: str) -> set[int] | None:
-    return {position.partition for position in kafka_positions_from_json(text)} if '"topic"' in text else None
+    return (
+        {position.partition for position in kafka_positions_from_json(text)}
+        if '"topic"' in text
+        else None
+    )
 
 
-def _print_set(task_id: str, texts: Mapping[str, str], before: Mapping[str, str | None], as_json: bool, bus: BusSettings) -> None:
+def _print_set(
+    task_id: str,
+    texts: Mapping[str, str],
+    before: Mapping[str, str | None],
+    as_json: bool,
+    bus: BusSettings,
+) -> None:
     if as_json:
-        print_json([{"swimlane": lane, "position": text, "before": before.get(lane)} for lane, text in texts.items()])
+        print_json(
+            [
+                {"swimlane": lane, "position": text, "before": before.get(lane)}
+                for lane, text in texts.items()
+            ]
+        )
         return
     for lane, text in texts.items():
-        click.echo(f"task {task_id}: {lane} is set to {text or 'none'}; it was {before.get(lane) or 'none'}")
+        click.echo(
+            f"task {task_id}: {lane} is set to {text or 'none'}; it was "
+            f"{before.get(lane) or 'none'}"
+        )
         for sentence in said_by_target(task_id, bus, lane):
             click.echo(f"  {sentence}")
 
 
 def said_by_target(task_id: str, bus: BusSettings, topic: str) -> list[str]:
-    """Where the target is, of each partition that it knows; nothing of a task whose text is not in ZooKeeper, or that is no consumer
-    task."""
+    """Where the target is, of each partition that it knows; nothing of a task whose text is not
+    in ZooKeeper, or that is no consumer task."""
     from cdcbus.consumer.config import LoadTask
     from cdcbus.plugins.errors import CdcError
     from cdcbus.tasks.config.diagnostics import Severity
@@ -82,7 +123,11 @@ def said_by_target(task_id: str, bus: BusSettings, topic: str) -> list[str]:
     there = target_offsets(task)
     if there.unknown:
         return [there.unknown]
-    return [f"{lane[0]}[{lane[1]}]: {there.says(lane)}" for lane in sorted(there.offsets) if lane[0] == topic]
+    return [
+        f"{lane[0]}[{lane[1]}]: {there.says(lane)}"
+        for lane in sorted(there.offsets)
+        if lane[0] == topic
+    ]
 
 
 def _lane(given: str | None, known: list[str], task_id: str) -> str:
@@ -91,7 +136,9 @@ def _lane(given: str | None, known: list[str], task_id: str) -> str:
         return given
     if len(lanes) != 1:
         names = ", ".join(lanes) or "none yet"
-        raise ConfigError(f"task {task_id} has {len(lanes)} swimlanes ({names}); name one by --swimlane")
+        raise ConfigError(
+            f"task {task_id} has {len(lanes)} swimlanes ({names}); name one by --swimlane"
+        )
     return lanes[0]
 
 
@@ -101,11 +148,17 @@ def _check_form(text: str, lane: str) -> None:
         if '"topic"' not in text:
             BinlogPosition.from_json(text)
             return
-        other = [position.topic for position in kafka_positions_from_json(text) if position.topic != lane]
+        other = [
+            position.topic for position in kafka_positions_from_json(text) if position.topic != lane
+        ]
     except PositionError as error:
-        raise ConfigError(f"{error}; expected a position, such as {BINLOG_FORM} or {KAFKA_FORM}") from error
+        raise ConfigError(
+            f"{error}; expected a position, such as {BINLOG_FORM} or {KAFKA_FORM}"
+        ) from error
     if other:
-        raise ConfigError(f"the position is of topic {other[0]}, the swimlane is {lane}; expected the same")
+        raise ConfigError(
+            f"the position is of topic {other[0]}, the swimlane is {lane}; expected the same"
+        )
 
 
 @click.command()
@@ -119,12 +172,22 @@ def _check_form(text: str, lane: str) -> None:
 @json_option
 @bus_options
 def reset(
-    word: str, to: str, topic: str | None, partition: int | None, dry_run: bool, live: bool, yes: bool, as_json: bool, bus: BusSettings
+    word: str,
+    to: str,
+    topic: str | None,
+    partition: int | None,
+    dry_run: bool,
+    live: bool,
+    yes: bool,
+    as_json: bool,
+    bus: BusSettings,
 ) -> None:
-    """Set the stored position of a task to PLACE, having said what this repeats or leaves out, in records or bytes, and in time.
+    """Set the stored position of a task to PLACE, having said what this repeats or leaves out, in
+    records or bytes, and in time.
 
-    PLACE is earliest, latest, or a time such as 2024-05-01T03:04:05 (UTC unless it says otherwise). In a topic also OFFSET, the last one
-    that is done, or -N, so many records back in each partition. In a binlog also FILE, FILE:POS, or a GTID set.
+    PLACE is earliest, latest, or a time such as 2024-05-01T03:04:05 (UTC unless it says otherwise).
+    In a topic also OFFSET, the last one that is done, or -N, so many records back in each
+    partition. In a binlog also FILE, FILE:POS, or a GTID set.
     """
     task, task_id = _task(word, bus)
     with bus_client(bus) as client:
@@ -137,11 +200,26 @@ def reset(
             if not yes:
                 click.confirm(f"Set the position of task {task_id}?", abort=True, err=True)
             texts = {lane: target.text for lane, target in targets.items()}
-            set_positions(client, task_id, texts, before, operator(), f"offset reset --to {to}", None if partition is None else {partition})
+            set_positions(
+                client,
+                task_id,
+                texts,
+                before,
+                operator(),
+                f"offset reset --to {to}",
+                None if partition is None else {partition},
+            )
     if as_json:
-        print_json([{**each, "before": before.get(each["swimlane"]), "is_set": not dry_run} for each in _as_fields(targets)])
+        print_json(
+            [
+                {**each, "before": before.get(each["swimlane"]), "is_set": not dry_run}
+                for each in _as_fields(targets)
+            ]
+        )
     elif not dry_run:
-        click.echo(f"task {task_id}: the position is set; the one before: cdcbus offset undo {task_id}")
+        click.echo(
+            f"task {task_id}: the position is set; the one before: cdcbus offset undo {task_id}"
+        )
 
 
 @click.command()
@@ -151,8 +229,11 @@ def reset(
 @_partition
 @json_option
 @bus_options
-def find(word: str, place: str, topic: str | None, partition: int | None, as_json: bool, bus: BusSettings) -> None:
-    """Find the position of PLACE, as `cdcbus offset reset --to PLACE` would set it. Changes nothing."""
+def find(
+    word: str, place: str, topic: str | None, partition: int | None, as_json: bool, bus: BusSettings
+) -> None:
+    """Find the position of PLACE, as `cdcbus offset reset --to PLACE` would set it. Changes
+    nothing."""
     task, task_id = _task(word, bus)
     with bus_client(bus) as client:
         targets = _targets(task, place, positions_of(client, task_id), topic, partition)
@@ -171,7 +252,11 @@ def _task(word: str, bus: BusSettings) -> tuple[FetchTask | LoadTask, str]:
 
 
 def _targets(
-    task: FetchTask | LoadTask, word: str, stored: Mapping[str, str | None], topic: str | None, partition: int | None
+    task: FetchTask | LoadTask,
+    word: str,
+    stored: Mapping[str, str | None],
+    topic: str | None,
+    partition: int | None,
 ) -> dict[str, Target]:
     from cdcbus.tasks.control.reset import find_targets
 
@@ -179,7 +264,10 @@ def _targets(
 
 
 def _as_fields(targets: Mapping[str, Target]) -> list[dict[str, Any]]:
-    return [{"swimlane": lane, "position": target.text, "means": target.means} for lane, target in targets.items()]
+    return [
+        {"swimlane": lane, "position": target.text, "means": target.means}
+        for lane, target in targets.items()
+    ]
 
 
 def _print_targets(targets: Mapping[str, Target], err: bool = False) -> None:
@@ -196,20 +284,38 @@ def _print_targets(targets: Mapping[str, Target], err: bool = False) -> None:
 @_live
 @json_option
 @bus_options
-def copy(from_id: str, to_id: str, partition: int | None, live: bool, as_json: bool, bus: BusSettings) -> None:
+def copy(
+    from_id: str, to_id: str, partition: int | None, live: bool, as_json: bool, bus: BusSettings
+) -> None:
     """Give task TO the stored positions of task FROM: of the swimlanes that both have."""
     with bus_client(bus) as client:
-        stored = {lane: text.strip() for lane, text in positions_of(client, from_id).items() if text and text.strip()}
+        stored = {
+            lane: text.strip()
+            for lane, text in positions_of(client, from_id).items()
+            if text and text.strip()
+        }
         before = positions_of(client, to_id)
         lanes = set(before) | set(TaskNodes(client).swimlanes(to_id))
         chosen = None if partition is None else {partition}
-        of_both = {lane: text for lane, text in stored.items() if lane in lanes and (chosen is None or chosen & (_named(text) or set()))}
-        texts = {lane: merged(before.get(lane), _of(text, chosen), chosen) for lane, text in of_both.items()}
+        of_both = {
+            lane: text
+            for lane, text in stored.items()
+            if lane in lanes and (chosen is None or chosen & (_named(text) or set()))
+        }
+        texts = {
+            lane: merged(before.get(lane), _of(text, chosen), chosen)
+            for lane, text in of_both.items()
+        }
         if not texts and chosen and lanes & set(stored):
-            raise ConfigError(f"task {from_id} has no position of partition {partition}; there is nothing to copy")
+            raise ConfigError(
+                f"task {from_id} has no position of partition {partition}; there is nothing to copy"
+            )
         if not texts:
             mine, theirs = ", ".join(stored) or "none", ", ".join(sorted(lanes)) or "none"
-            raise ConfigError(f"no swimlane is in both: task {from_id} has positions of {mine}; task {to_id} has {theirs}")
+            raise ConfigError(
+                f"no swimlane is in both: task {from_id} has positions of {mine}; task {to_id} "
+                f"has {theirs}"
+            )
         refuse_running(client, to_id, live)
         set_positions(client, to_id, texts, before, operator(), f"offset copy {from_id}", chosen)
     _print_set(to_id, texts, before, as_json, bus)
@@ -219,7 +325,9 @@ def _of(text: str, chosen: set[int] | None) -> str:
     """What a position says of the partitions that are chosen."""
     if chosen is None:
         return text
-    return kafka_positions_to_json(position for position in kafka_positions_from_json(text) if position.partition in chosen)
+    return kafka_positions_to_json(
+        position for position in kafka_positions_from_json(text) if position.partition in chosen
+    )
 
 
 @click.command()
@@ -227,18 +335,24 @@ def _of(text: str, chosen: set[int] | None) -> str:
 @json_option
 @bus_options
 def history(task_id: str, as_json: bool, bus: BusSettings) -> None:
-    """Show the positions of task ID that commands have set, the newest last: when, who, what was there before."""
+    """Show the positions of task ID that commands have set, the newest last: when, who, what was
+    there before."""
     with bus_client(bus) as client:
         found = histories(client, task_id)
     if as_json:
         from dataclasses import asdict
 
-        print_json({lane: [asdict(change) for change in changes] for lane, changes in found.items()})
+        print_json(
+            {lane: [asdict(change) for change in changes] for lane, changes in found.items()}
+        )
         return
     for lane, changes in found.items():
         click.echo(lane)
         for change in changes:
-            click.echo(f"  {change.at} UTC  {change.by}  {change.how}\n    {change.before or 'none'} -> {change.after or 'none'}")
+            click.echo(
+                f"  {change.at} UTC  {change.by}  {change.how}\n    {change.before or 'none'} -> "
+                f"{change.after or 'none'}"
+            )
     if not found:
         click.echo(f"no command has set a position of task {task_id}", err=True)
 
@@ -250,19 +364,28 @@ def history(task_id: str, as_json: bool, bus: BusSettings) -> None:
 @_yes
 @json_option
 @bus_options
-def undo(task_id: str, swimlane: str | None, live: bool, yes: bool, as_json: bool, bus: BusSettings) -> None:
-    """Set the position of task ID to what it was before a command set it last. That can be undone in the same way."""
+def undo(
+    task_id: str, swimlane: str | None, live: bool, yes: bool, as_json: bool, bus: BusSettings
+) -> None:
+    """Set the position of task ID to what it was before a command set it last. That can be
+    undone in the same way."""
     with bus_client(bus) as client:
         changes = {lane: changes for lane, changes in histories(client, task_id).items() if changes}
         if not changes:
-            raise ConfigError(f"no command has set a position of task {task_id}; there is nothing to undo")
+            raise ConfigError(
+                f"no command has set a position of task {task_id}; there is nothing to undo"
+            )
         lane = _lane(swimlane, list(changes), task_id)
         if lane not in changes:
-            raise ConfigError(f"no command has set the position {lane} of task {task_id}; there is nothing to undo")
+            raise ConfigError(
+                f"no command has set the position {lane} of task {task_id}; there is nothing to "
+                "undo"
+            )
         last, before = changes[lane][-1], positions_of(client, task_id)
         text, partitions = undone(last, before.get(lane))
         click.echo(
-            f"{lane}: from {before.get(lane) or 'none'} to {text or 'none'}, as before {last.how} by {last.by} at {last.at} UTC",
+            f"{lane}: from {before.get(lane) or 'none'} to {text or 'none'}, as before {last.how} "
+            f"by {last.by} at {last.at} UTC",
             err=as_json,
         )
         refuse_running(client, task_id, live)

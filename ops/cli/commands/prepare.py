@@ -12,8 +12,9 @@ from cdcbus.consumer.jvm.class_path import class_path, make_unsigned
 def prepare() -> None:
     """Fetch Spark's Kafka source, and archive Spark's classes, so that tasks start faster.
 
-    Consumer tasks run without it too: the first one fetches what is missing, but archives nothing. The archive takes most of a minute and
-    some 170 MB; it fits this installation with this Java: repeat it after an upgrade of either.
+    Consumer tasks run without it too: the first one fetches what is missing, but archives nothing.
+    The archive takes most of a minute and some 170 MB; it fits this installation with this Java:
+    repeat it after an upgrade of either.
     """
     from rich.console import Console
 

@@ -30,12 +30,15 @@ def _read_name(_context: click.Context, _parameter: click.Parameter, name: str) 
         raise click.BadParameter(f"expected {PATH_NAME.expected}") from error
 
 
-def _read_pairs(_context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> dict[str, str]:
+def _read_pairs(
+    _context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]
+) -> dict[str, str]:
     pairs = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not (key and equals):
-            raise click.BadParameter("expected KEY=VALUE, as in url=jdbc:mysql://db1/shop")  # the word may be a secret
+            # the word may be a secret
+            raise click.BadParameter("expected KEY=VALUE, as in url=jdbc:mysql://db1/shop")
         pairs[key] = value
     return pairs
 
@@ -47,8 +50,8 @@ _name = click.argument("name", callback=_read_name)
 def source() -> None:
     """Add, list, show and test named sources.
 
-    A task names one by `loader.source.sourceName` or `consumer.source.sourceName`; its keys are those of `loader.source.` and
-    `consumer.source.`, without that beginning.
+    A task names one by `loader.source.sourceName` or `consumer.source.sourceName`; its keys are
+    those of `loader.source.` and `consumer.source.`, without that beginning.
     """
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what goes wrong is told in one sentence
 
@@ -56,16 +59,26 @@ def source() -> None:
 @source.command()
 @_name
 @click.argument("pairs", nargs=-1, required=True, metavar="KEY=VALUE...", callback=_read_pairs)
-@click.option("--file", "is_file", is_flag=True, help="Write the properties file, not the ZooKeeper node.")
+@click.option(
+    "--file", "is_file", is_flag=True, help="Write the properties file, not the ZooKeeper node."
+)
 @click.option("--replace", "is_replacing", is_flag=True, help="Write anew what is there already.")
 @bus_options
-def add(name: str, pairs: dict[str, str], is_file: bool, is_replacing: bool, bus: BusSettings) -> None:
+def add(
+    name: str, pairs: dict[str, str], is_file: bool, is_replacing: bool, bus: BusSettings
+) -> None:
     """Store the source NAME.
 
-    For a secret write '${env:NAME}', '${file:/path}' or '${file:/path:key}', which each task fills where it runs. One that is written out
-    is encrypted for ZooKeeper with the key of the setting secret.keyFile; without a key it is refused.
+    For a secret write '${env:NAME}', '${file:/path}' or '${file:/path:key}', which each task fills
+    where it runs. One that is written out is encrypted for ZooKeeper with the key of the setting
+    secret.keyFile; without a key it is refused.
     """
-    from cdcbus.tasks.config.named_sources import check_pairs, pairs_for_zookeeper, source_file, write_source_file
+    from cdcbus.tasks.config.named_sources import (
+        check_pairs,
+        pairs_for_zookeeper,
+        source_file,
+        write_source_file,
+    )
     from cdcbus.tasks.zookeeper.source_registry import source_path
 
     check_pairs(pairs)
@@ -84,7 +97,8 @@ def add(name: str, pairs: dict[str, str], is_file: bool, is_replacing: bool, bus
 @json_option
 @bus_options
 def list_sources(as_json: bool, bus: BusSettings) -> None:
-    """List all sources, and where they are kept. A task takes a file before a node of the same name."""
+    """List all sources, and where they are kept. A task takes a file before a node of the same
+    name."""
     failures: list[str] = []
     found = list(_rows(bus, failures))
     if as_json:
@@ -156,7 +170,15 @@ def test(name: str, as_json: bool, bus: BusSettings) -> None:
             raise
         failure = str(error)
     if as_json:
-        print_json({"name": name, "kind": found.kind, "where": found.where, "ok": not failure, "failure": failure})
+        print_json(
+            {
+                "name": name,
+                "kind": found.kind,
+                "where": found.where,
+                "ok": not failure,
+                "failure": failure,
+            }
+        )
     else:
         click.echo(f"{name}: ok, {found.kind} answers ({found.where})")
     if failure:
@@ -169,7 +191,10 @@ def _found(name: str, bus: BusSettings) -> NamedSource:
     found = bus.source_lookup()(name)
     if found is None:
         places = ", ".join(map(str, _folders(bus)))
-        raise ConfigError(f"no source is called {name}: no file in {places}, and no {source_path(name)} at {bus.zookeeper}")
+        raise ConfigError(
+            f"no source is called {name}: no file in {places}, and no {source_path(name)} at "
+            f"{bus.zookeeper}"
+        )
     return found
 
 

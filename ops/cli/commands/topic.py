@@ -24,7 +24,11 @@ from cdcbus.ops.services.topics import Access, KafkaRecord, TopicLog, access_of,
 from cdcbus.plugins.converters.auto import format_of
 from cdcbus.plugins.converters.json_schema import json_schema
 from cdcbus.plugins.errors import ConfigError, ConversionError
-from cdcbus.plugins.positions import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
+from cdcbus.plugins.positions import (
+    KafkaPosition,
+    kafka_positions_from_json,
+    kafka_positions_to_json,
+)
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, Table, TableId
 from cdcbus.plugins.start import AtTime, Edge
@@ -37,11 +41,18 @@ if TYPE_CHECKING:
 WIDTH: Final = 160  # of tables where there is no terminal to ask
 _topic = click.argument("name", metavar="TOPIC")
 _newest = click.option(
-    "--newest", "count", type=click.IntRange(1), default=1000, show_default=True, help="How many records of each partition are read."
+    "--newest",
+    "count",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    help="How many records of each partition are read.",
 )
 
 
-def _read_time(_context: click.Context, _parameter: click.Parameter, text: str | None) -> int | None:
+def _read_time(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> int | None:
     from cdcbus.tasks.config.keys.start import KAFKA_START
 
     if text is None:
@@ -51,11 +62,15 @@ def _read_time(_context: click.Context, _parameter: click.Parameter, text: str |
     except ValueError:
         start = None
     if not isinstance(start, AtTime):
-        raise click.BadParameter("expected an ISO time (UTC unless it says otherwise), as 2024-05-01T03:04:05+08:00")
+        raise click.BadParameter(
+            "expected an ISO time (UTC unless it says otherwise), as 2024-05-01T03:04:05+08:00"
+        )
     return start.epoch_ms
 
 
-def _read_from(context: click.Context, parameter: click.Parameter, text: str) -> Edge | int | AtTime:
+def _read_from(
+    context: click.Context, parameter: click.Parameter, text: str
+) -> Edge | int | AtTime:
     """-N is the number of newest records."""
     if text in tuple(Edge):
         return Edge(text)
@@ -65,17 +80,29 @@ def _read_from(context: click.Context, parameter: click.Parameter, text: str) ->
 
 
 def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives the command `--servers` and `--task`; it gets how Kafka is reached as argument `access`."""
+    """Gives the command `--servers` and `--task`; it gets how Kafka is reached as argument
+    `access`."""
 
     @click.option("--servers", metavar="HOST:PORT[,...]", help="The Kafka brokers.")
-    @click.option("--task", "word", metavar="FILE|ID", help="A task whose brokers, login (kafka.*) and converter are used.")
+    @click.option(
+        "--task",
+        "word",
+        metavar="FILE|ID",
+        help="A task whose brokers, login (kafka.*) and converter are used.",
+    )
     @bus_options
     @wraps(command)
-    def with_access(*args: Any, servers: str | None, word: str | None, bus: BusSettings, **kwargs: Any) -> Any:
+    def with_access(
+        *args: Any, servers: str | None, word: str | None, bus: BusSettings, **kwargs: Any
+    ) -> Any:
         if servers is None and word is None:
             raise click.UsageError("name the Kafka brokers with --servers, or a task with --task")
         access = Access(servers or "", {}, "auto") if word is None else access_of(_task(word, bus))
-        return command(*args, access=Access(servers or access.servers, access.options, access.converter), **kwargs)
+        return command(
+            *args,
+            access=Access(servers or access.servers, access.options, access.converter),
+            **kwargs,
+        )
 
     return with_access
 
@@ -91,7 +118,8 @@ def _task(word: str, bus: BusSettings) -> FetchTask | LoadTask:
 def topic() -> None:
     """Look into Kafka topics: tables, row changes, lag, offsets of a time.
 
-    Changes nothing, and joins no consumer group. Brokers that are away are named within five seconds.
+    Changes nothing, and joins no consumer group. Brokers that are away are named within five
+    seconds.
     """
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
@@ -103,7 +131,10 @@ def list_topics(as_json: bool, access: Access) -> None:
     """List the topics, without Kafka's own."""
     with TopicLog(access) as log:
         topics = log.topics()
-    rows = [{"topic": name, "partitions": count, "replicas": replicas} for name, (count, replicas) in topics.items()]
+    rows = [
+        {"topic": name, "partitions": count, "replicas": replicas}
+        for name, (count, replicas) in topics.items()
+    ]
     _print(rows, as_json)
 
 
@@ -119,22 +150,46 @@ def describe(name: str, count: int, as_json: bool, access: Access) -> None:
         records = log.newest(name, count)
     times = {record.partition: record.time_ms for record in records}
     partitions = [
-        {"partition": p, "first": low, "end": end, "records": end - low, "newest": utc(times[p]) if p in times else None}
+        {
+            "partition": p,
+            "first": low,
+            "end": end,
+            "records": end - low,
+            "newest": utc(times[p]) if p in times else None,
+        }
         for p, (low, end) in bounds.items()
     ]
     seen = _seen(records, access.converter)
     tables = [
-        {"table": str(table), "formats": sorted(s.formats), "key": list(s.table.key), **{op.lower(): s.ops[op] for op in Op}}
+        {
+            "table": str(table),
+            "formats": sorted(s.formats),
+            "key": list(s.table.key),
+            **{op.lower(): s.ops[op] for op in Op},
+        }
         for table, s in sorted(seen.tables.items())
     ]
     if as_json:
-        print_json({"topic": name, "partitions": partitions, "records_read": len(records), "tables": tables, "unreadable": seen.unreadable})
+        print_json(
+            {
+                "topic": name,
+                "partitions": partitions,
+                "records_read": len(records),
+                "tables": tables,
+                "unreadable": seen.unreadable,
+            }
+        )
         return
     _print(partitions, False)
     click.echo(f"\nTables in the newest {len(records)} records:")
     _print(tables, False)
     if seen.unreadable:
-        click.secho(f"{seen.unreadable} of them cannot be read as {access.converter}, the first: {seen.reason}", fg="red", err=True)
+        click.secho(
+            f"{seen.unreadable} of them cannot be read as {access.converter}, the first: "
+            f"{seen.reason}",
+            fg="red",
+            err=True,
+        )
 
 
 @dataclass(slots=True)
@@ -193,7 +248,9 @@ def _format(value: bytes, converter_name: str) -> str:
     callback=_read_from,
     help="The N newest records of each partition, records from a time on, all, or those to come.",
 )
-@click.option("--to", "end_ms", metavar="TIME", callback=_read_time, help="Only records before this time.")
+@click.option(
+    "--to", "end_ms", metavar="TIME", callback=_read_time, help="Only records before this time."
+)
 @click.option("--follow", "-f", is_flag=True, help="Go on with records that come, until Ctrl-C.")
 @click.option(
     "--table",
@@ -202,9 +259,22 @@ def _format(value: bytes, converter_name: str) -> str:
     metavar="PATTERN",
     help="Only tables like SCHEMA.TABLE or TABLE, with * and ?, any case; may be repeated.",
 )
-@click.option("--key", metavar="TEXT", help="Only rows with this record key, or these key cells joined by _.")
-@click.option("--op", "ops", multiple=True, type=click.Choice([op.lower() for op in Op]), help="Only this operation; may be repeated.")
-@click.option("--format", "converter", metavar="NAME", help="The converter; else the task's, else auto, which goes by each record.")
+@click.option(
+    "--key", metavar="TEXT", help="Only rows with this record key, or these key cells joined by _."
+)
+@click.option(
+    "--op",
+    "ops",
+    multiple=True,
+    type=click.Choice([op.lower() for op in Op]),
+    help="Only this operation; may be repeated.",
+)
+@click.option(
+    "--format",
+    "converter",
+    metavar="NAME",
+    help="The converter; else the task's, else auto, which goes by each record.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @access_options
 def tail(
@@ -229,14 +299,22 @@ def tail(
     with TopicLog(access) as log:
         bounds = log.bounds(name)
         starts = _starts(log, name, start, bounds)
-        for record in log.records(name, starts, None if follow else {partition: end for partition, (_, end) in bounds.items()}):
+        for record in log.records(
+            name,
+            starts,
+            None if follow else {partition: end for partition, (_, end) in bounds.items()},
+        ):
             if record.value is None or (end_ms is not None and record.time_ms >= end_ms):
                 continue
             try:
                 changes = reader.from_bytes(record.value)
             except ConversionError as error:
                 is_bad = True
-                click.secho(f"{record.partition}@{record.offset} cannot be read: {printable(str(error))}", fg="red", err=True)
+                click.secho(
+                    f"{record.partition}@{record.offset} cannot be read: {printable(str(error))}",
+                    fg="red",
+                    err=True,
+                )
                 continue
             for change in changes:
                 if is_wanted(record, change, tables, key, ops):
@@ -248,17 +326,29 @@ def tail(
         sys.exit(1)
 
 
-def _starts(log: TopicLog, name: str, start: Edge | int | AtTime, bounds: dict[int, tuple[int, int]]) -> dict[int, int]:
+def _starts(
+    log: TopicLog, name: str, start: Edge | int | AtTime, bounds: dict[int, tuple[int, int]]
+) -> dict[int, int]:
     if isinstance(start, AtTime):
         return log.at_time(name, start.epoch_ms)
     if isinstance(start, int):
         return {partition: max(low, end - start) for partition, (low, end) in bounds.items()}
-    return {partition: low if start is Edge.EARLIEST else end for partition, (low, end) in bounds.items()}
+    return {
+        partition: low if start is Edge.EARLIEST else end
+        for partition, (low, end) in bounds.items()
+    }
 
 
 @topic.command()
 @_topic
-@click.option("--time", "epoch_ms", required=True, metavar="TIME", callback=_read_time, help="An ISO time, UTC unless it says otherwise.")
+@click.option(
+    "--time",
+    "epoch_ms",
+    required=True,
+    metavar="TIME",
+    callback=_read_time,
+    help="An ISO time, UTC unless it says otherwise.",
+)
 @json_option
 @access_options
 def find(name: str, epoch_ms: int, as_json: bool, access: Access) -> None:
@@ -268,10 +358,19 @@ def find(name: str, epoch_ms: int, as_json: bool, access: Access) -> None:
     """
     with TopicLog(access) as log:
         found = log.at_time(name, epoch_ms)
-    position = kafka_positions_to_json(KafkaPosition(name, partition, offset - 1) for partition, offset in found.items())
+    position = kafka_positions_to_json(
+        KafkaPosition(name, partition, offset - 1) for partition, offset in found.items()
+    )
     rows = [{"partition": partition, "offset": offset} for partition, offset in found.items()]
     if as_json:
-        print_json({"topic": name, "time": utc(epoch_ms), "offsets": rows, "position": orjson.loads(position)})
+        print_json(
+            {
+                "topic": name,
+                "time": utc(epoch_ms),
+                "offsets": rows,
+                "position": orjson.loads(position),
+            }
+        )
         return
     _print(rows, False)
     click.echo(f"position: {position}")
@@ -279,22 +378,35 @@ def find(name: str, epoch_ms: int, as_json: bool, access: Access) -> None:
 
 @topic.command()
 @_topic
-@click.option("--table", metavar="SCHEMA.TABLE", help="The table, any case; needed where the topic has several.")
+@click.option(
+    "--table",
+    metavar="SCHEMA.TABLE",
+    help="The table, any case; needed where the topic has several.",
+)
 @_newest
 @access_options
 def schema(name: str, table: str | None, count: int, access: Access) -> None:
-    """Print a JSON Schema of what the records of a table hold in TOPIC, as its newest record has it."""
+    """Print a JSON Schema of what the records of a table hold in TOPIC, as its newest record has
+    it."""
     with TopicLog(access) as log:
         seen = _seen(log.newest(name, count), access.converter).tables
-    found = [each for each in seen.values() if table is None or str(each.table.id).lower() == table.lower()]
+    found = [
+        each
+        for each in seen.values()
+        if table is None or str(each.table.id).lower() == table.lower()
+    ]
     if len(found) != 1:
         names = ", ".join(sorted(map(str, seen))) or "no rows"
         raise ConfigError(
-            f"the newest {count} records of each partition of {name} hold {names}; name one table with --table, or read more with --newest"
+            f"the newest {count} records of each partition of {name} hold {names}; name one table "
+            "with --table, or read more with --newest"
         )
     (format_name, *others) = sorted(found[0].formats)
     if others:
-        raise ConfigError(f"{found[0].table.id} stands in {name} as {', '.join(sorted(found[0].formats))}; read fewer with --newest")
+        raise ConfigError(
+            f"{found[0].table.id} stands in {name} as {', '.join(sorted(found[0].formats))}; read "
+            "fewer with --newest"
+        )
     print_json(json_schema(found[0].table, format_name))
 
 
@@ -305,7 +417,8 @@ def schema(name: str, table: str | None, count: int, access: Access) -> None:
 def lag(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     """Show how far consumer tasks are behind: stored position against the end of each partition.
 
-    Seconds: since the first record was written that is still to be applied. Exit code 1 when a task has no usable position.
+    Seconds: since the first record was written that is still to be applied. Exit code 1 when a task
+    has no usable position.
     """
     rows = [row for word in words for row in _lag(word, bus)]
     _print(rows, as_json)
@@ -320,7 +433,10 @@ def _lag(word: str, bus: BusSettings) -> Iterator[dict[str, Any]]:
 
     task = _task(word, bus)
     if not isinstance(task, LoadTask):
-        raise ConfigError(f"task {task.task_id} reads a binlog, not a topic: `cdcbus offset show {task.task_id}` tells where it is")
+        raise ConfigError(
+            f"task {task.task_id} reads a binlog, not a topic: `cdcbus offset show "
+            f"{task.task_id}` tells where it is"
+        )
     client = connect(bus.zookeeper, timeout_seconds=4.0, auth=bus.zookeeper_auth)
     try:
         stored = stored_positions(client, task.task_id)
@@ -330,10 +446,21 @@ def _lag(word: str, bus: BusSettings) -> Iterator[dict[str, Any]]:
     with TopicLog(access_of(task)) as log:
         for name in task.source.topics:
             text = stored.get(position_path(task.task_id, name), "")
-            positions = {p.partition: p.next_offset for p in kafka_positions_from_json(text)} if text.strip() else {}
+            positions = (
+                {p.partition: p.next_offset for p in kafka_positions_from_json(text)}
+                if text.strip()
+                else {}
+            )
             bounds = log.bounds(name)
-            bounds = {partition: bounds[partition] for partition in chosen_partitions(task.source, name, sorted(bounds))}
-            waiting = {p: positions[p] for p, (_, end) in bounds.items() if p in positions and positions[p] < end}
+            bounds = {
+                partition: bounds[partition]
+                for partition in chosen_partitions(task.source, name, sorted(bounds))
+            }
+            waiting = {
+                p: positions[p]
+                for p, (_, end) in bounds.items()
+                if p in positions and positions[p] < end
+            }
             times, now_ms = first_times(log, name, waiting), time.time_ns() // 1_000_000
             for partition, (_, end) in bounds.items():
                 next_offset = positions.get(partition)
@@ -344,7 +471,9 @@ def _lag(word: str, bus: BusSettings) -> Iterator[dict[str, Any]]:
                     "next": next_offset,
                     "end": end,
                     "records": None if next_offset is None else end - next_offset,
-                    "seconds": None if next_offset is None else round(max(0, now_ms - times.get(partition, now_ms)) / 1000, 1),
+                    "seconds": None
+                    if next_offset is None
+                    else round(max(0, now_ms - times.get(partition, now_ms)) / 1000, 1),
                 }
 
 
@@ -355,10 +484,16 @@ def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
         return
     grid = Grid(box=None, pad_edge=False, header_style="bold")
     for name in rows[0] if rows else ():
-        grid.add_column(name, justify="right" if isinstance(rows[0][name], int | float) else "left", overflow="fold")
+        grid.add_column(
+            name,
+            justify="right" if isinstance(rows[0][name], int | float) else "left",
+            overflow="fold",
+        )
     for row in rows:
         grid.add_row(*(_shown(value) for value in row.values()))
-    Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False, markup=False).print(grid if rows else "none")
+    Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False, markup=False).print(
+        grid if rows else "none"
+    )
 
 
 def _shown(value: Any) -> str:

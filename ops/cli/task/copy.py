@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 @click.command()
 @task_argument()
 @task_argument("new_id", "NEW")
-@click.option("--to-node", metavar="NODE[,NODE...]", help="Where the copy may run; else where the task may.")
+@click.option(
+    "--to-node", metavar="NODE[,NODE...]", help="Where the copy may run; else where the task may."
+)
 @bus_options
 def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> None:
     """Make task NEW of task ID: the same text and the same positions, not started."""
@@ -33,13 +35,24 @@ def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> N
         for lane in nodes.swimlanes(task_id):
             node = get_node(client, dist_path(task_id, lane))
             if node is not None:
-                changed = {"taskId": new_id} if to_node is None else {"taskId": new_id, "nodeId": to_node}
+                changed = (
+                    {"taskId": new_id} if to_node is None else {"taskId": new_id, "nodeId": to_node}
+                )
                 dists[lane] = {**node.usable().fields, **changed}
         if not dists:
-            raise ConfigError(f"there is no task {task_id} at {bus.zookeeper}; cdcbus task list shows all")
+            raise ConfigError(
+                f"there is no task {task_id} at {bus.zookeeper}; cdcbus task list shows all"
+            )
         if new_id in nodes.ids():
-            raise ConfigError(f"{TASKS}/{new_id} is there already; take another id, or remove it: cdcbus task rm {new_id}")
-        stored = {path.rpartition("/")[2]: text for path, text in stored_positions(client, task_id).items() if text.strip()}
+            raise ConfigError(
+                f"{TASKS}/{new_id} is there already; take another id, or remove it: cdcbus task "
+                f"rm {new_id}"
+            )
+        stored = {
+            path.rpartition("/")[2]: text
+            for path, text in stored_positions(client, task_id).items()
+            if text.strip()
+        }
         with audited(client, operator(), f"task clone {task_id}", f"task {new_id}"):
             DistNodes(client).put({new_id: dists}, is_replacing=False)
             for lane, text in stored.items():
@@ -47,10 +60,21 @@ def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> N
                 store.load()
                 store.save(text)
     if any(_server_id(dist) for dist in dists.values()):
-        sentence = "both have one consumer.source.slaveId, by which a source tells its readers apart: they cannot run at the same time"
-        click.secho(f"warning: tasks {task_id} and {new_id}: {sentence}; change it by task export and import", fg="yellow", err=True)
+        sentence = (
+            "both have one consumer.source.slaveId, by which a source tells its readers "
+            "apart: they cannot run at the same time"
+        )
+        click.secho(
+            f"warning: tasks {task_id} and {new_id}: {sentence}; change it by task export and "
+            "import",
+            fg="yellow",
+            err=True,
+        )
     positions = ", ".join(f"{lane} at {text}" for lane, text in stored.items()) or "none is stored"
-    click.echo(f"task {new_id} is a copy of task {task_id}, positions: {positions}; start it: cdcbus task start {new_id}")
+    click.echo(
+        f"task {new_id} is a copy of task {task_id}, positions: {positions}; start it: cdcbus "
+        f"task start {new_id}"
+    )
 
 
 def _server_id(dist: dict[str, object]) -> bool:
@@ -68,7 +92,9 @@ def rm(task_id: str, yes: bool, bus: BusSettings) -> None:
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
         if task_id not in nodes.ids():
-            raise ConfigError(f"there is no task {task_id} at {bus.zookeeper}; cdcbus task list shows all")
+            raise ConfigError(
+                f"there is no task {task_id} at {bus.zookeeper}; cdcbus task list shows all"
+            )
         stored = stored_positions(client, task_id)
         if not yes:
             for path, text in stored.items():

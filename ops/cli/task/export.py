@@ -22,14 +22,19 @@ if TYPE_CHECKING:
 
 @click.command("export")
 @click.argument("task_id", metavar="ID")
-@click.option("--output", metavar="FILE.properties", type=click.Path(path_type=Path), help="Write the task file here; else it is printed.")
+@click.option(
+    "--output",
+    metavar="FILE.properties",
+    type=click.Path(path_type=Path),
+    help="Write the task file here; else it is printed.",
+)
 @force_option
 @bus_options
 def export_task(task_id: str, output: Path | None, force: bool, bus: BusSettings) -> None:
     """Write task ID of ZooKeeper as a task file.
 
-    Placeholders and encrypted secrets stay as they are. A task that holds a secret written out, as porter stores it, is not printed, only
-    written to a file, readable for its owner only.
+    Placeholders and encrypted secrets stay as they are. A task that holds a secret written out, as
+    porter stores it, is not printed, only written to a file, readable for its owner only.
     """
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     text = properties_text(stored_task(task_id, bus))
@@ -38,6 +43,9 @@ def export_task(task_id: str, output: Path | None, force: bool, bus: BusSettings
         write_new(output, text, force, is_secret)
         click.echo(f"{click.format_filename(output)} written", err=True)
     elif is_secret:
-        raise ConfigError(f"task {task_id} holds a secret that is written out, which is not printed; name a file with --output")
+        raise ConfigError(
+            f"task {task_id} holds a secret that is written out, which is not printed; name a "
+            "file with --output"
+        )
     else:
         click.echo(text, nl=False)

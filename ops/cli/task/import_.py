@@ -1,4 +1,5 @@
-"""`cdcbus task import`: tasks go from task files, or from porter's JSON, into ZooKeeper; or porter's JSON becomes a task file."""
+"""`cdcbus task import`: tasks go from task files, or from porter's JSON, into ZooKeeper; or
+porter's JSON becomes a task file."""
 
 from __future__ import annotations
 
@@ -23,17 +24,32 @@ if TYPE_CHECKING:
 
 
 @click.command("import")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
-@click.option("--output", metavar="FILE.properties", type=click.Path(path_type=Path), help="Make this task file of one JSON file instead.")
+@click.argument(
+    "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
+)
+@click.option(
+    "--output",
+    metavar="FILE.properties",
+    type=click.Path(path_type=Path),
+    help="Make this task file of one JSON file instead.",
+)
 @click.option("--force", is_flag=True, help="Overwrite what is there already.")
-@click.option("--strict", is_flag=True, help="Warnings are errors, so a secret that is written out is refused.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Warnings are errors, so a secret that is written out is refused.",
+)
 @bus_options
-def import_task(files: tuple[Path, ...], output: Path | None, force: bool, strict: bool, bus: BusSettings) -> None:
+def import_task(
+    files: tuple[Path, ...], output: Path | None, force: bool, strict: bool, bus: BusSettings
+) -> None:
     """Put the tasks of FILES into ZooKeeper, all or none, at /datas/task/ID/dist/SWIMLANE.
 
-    A FILE is a task file, or porter's JSON from such a node. Placeholders stay as they are written. A secret that is written out is
-    encrypted with the key of the setting secret.keyFile; without a key it is refused. What is odd or wrong in a task is said on standard
-    error, as `cdcbus task check` does, and one with errors is refused; with --output it is written nevertheless, and the exit code is 1.
+    A FILE is a task file, or porter's JSON from such a node. Placeholders stay as they are written.
+    A secret that is written out is encrypted with the key of the setting secret.keyFile; without a
+    key it is refused. What is odd or wrong in a task is said on standard error, as `cdcbus task
+    check` does, and one with errors is refused; with --output it is written nevertheless, and the
+    exit code is 1.
     """
     if output is not None:
         _make_file(files, output, force, strict, bus)
@@ -41,7 +57,9 @@ def import_task(files: tuple[Path, ...], output: Path | None, force: bool, stric
         _store(files, force, strict, bus)
 
 
-def _make_file(files: tuple[Path, ...], output: Path, force: bool, strict: bool, bus: BusSettings) -> None:
+def _make_file(
+    files: tuple[Path, ...], output: Path, force: bool, strict: bool, bus: BusSettings
+) -> None:
     if len(files) != 1:
         raise click.UsageError("--output makes a task file of one JSON file")
     refuse_existing(output, force)
@@ -61,7 +79,13 @@ def _store(files: tuple[Path, ...], force: bool, strict: bool, bus: BusSettings)
     from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path
 
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    read = [(click.format_filename(file), inspect_task(file, bus.filling, sources=bus.source_lookup(file))) for file in files]
+    read = [
+        (
+            click.format_filename(file),
+            inspect_task(file, bus.filling, sources=bus.source_lookup(file)),
+        )
+        for file in files
+    ]
     refused = [name for name, inspection in read if not _told(inspection, name, strict)]
     if refused:
         raise ConfigError("nothing is stored; correct what is said above")
@@ -69,7 +93,10 @@ def _store(files: tuple[Path, ...], force: bool, strict: bool, bus: BusSettings)
     for name, inspection in read:
         task = inspection.ready(name).task
         if task.task_id in tasks:
-            raise ConfigError(f"{name}: task {task.task_id} is in another of the files too; expected each id once; nothing is stored")
+            raise ConfigError(
+                f"{name}: task {task.task_id} is in another of the files too; expected each id "
+                "once; nothing is stored"
+            )
         tasks[task.task_id] = dists_of(task, texts_of(inspection.entries, name, bus.filling))
     with bus_client(bus) as client, ExitStack() as notes:
         for task_id in tasks:

@@ -26,7 +26,16 @@ from cdcbus.tasks.zookeeper.tasks import Failure, Status, TaskNodes, status_of
 if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
 
-HEADING = ("task", "state", "node", "lag records", "lag s", "rows/s", "last row (UTC)", "last error")
+HEADING = (
+    "task",
+    "state",
+    "node",
+    "lag records",
+    "lag s",
+    "rows/s",
+    "last row (UTC)",
+    "last error",
+)
 FOLLOW_SECONDS = 0.3
 
 
@@ -34,7 +43,8 @@ FOLLOW_SECONDS = 0.3
 @json_option
 @bus_options
 def list_tasks(as_json: bool, bus: BusSettings) -> None:
-    """List the tasks of ZooKeeper: state, node, lag, rows per second, when their last row was committed, last error.
+    """List the tasks of ZooKeeper: state, node, lag, rows per second, when their last row was
+    committed, last error.
 
     Where there are open dead letters, a column says how many.
     """
@@ -47,10 +57,17 @@ def list_tasks(as_json: bool, bus: BusSettings) -> None:
         has_letters = any(status.open_dead_letters for status in found)
         print_table(
             _columns(HEADING, "letters", has_letters),
-            [_columns(_row(s), f"{s.open_dead_letters:,}" if s.open_dead_letters else "", has_letters) for s in found],
+            [
+                _columns(
+                    _row(s), f"{s.open_dead_letters:,}" if s.open_dead_letters else "", has_letters
+                )
+                for s in found
+            ],
         )
     else:
-        click.echo(f"there is no task at {bus.zookeeper}; put one there: cdcbus task import FILE", err=True)
+        click.echo(
+            f"there is no task at {bus.zookeeper}; put one there: cdcbus task import FILE", err=True
+        )
 
 
 def as_fields(status: Status) -> dict[str, object]:
@@ -77,7 +94,16 @@ def _columns(cells: tuple[str, ...], dead_letters: str, has_letters: bool) -> tu
 def _row(status: Status) -> tuple[str, ...]:
     stat = status.stat
     if stat is None:
-        return status.task_id, status.state, status.node_id, "", "", "", "", _first_line(status.reason)
+        return (
+            status.task_id,
+            status.state,
+            status.node_id,
+            "",
+            "",
+            "",
+            "",
+            _first_line(status.reason),
+        )
     return (
         status.task_id,
         status.state,
@@ -100,13 +126,17 @@ def _first_line(text: str) -> str:
 @json_option
 @bus_options
 def status(task_id: str, as_json: bool, bus: BusSettings) -> None:
-    """Show how task ID is: lag, delays, the last hour, tables, failures. Exits 1 when it waits for a person."""
+    """Show how task ID is: lag, delays, the last hour, tables, failures. Exits 1 when it waits
+    for a person."""
     from cdcbus.ops.alarms.store import AlarmNodes
 
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
         found = explained(client, _existing(nodes, task_id, bus))
-        locks = {lane: f"process {lock.text('processId')} on {lock.text('hostName')}" for lane, lock in nodes.locks(task_id).items()}
+        locks = {
+            lane: f"process {lock.text('processId')} on {lock.text('hostName')}"
+            for lane, lock in nodes.locks(task_id).items()
+        }
         minutes, failures = ThroughputHistory(client).read(task_id), nodes.errors(task_id)
         alarms = AlarmNodes(client).get(task_id)[0].raised
     if as_json:
@@ -127,7 +157,9 @@ def status(task_id: str, as_json: bool, bus: BusSettings) -> None:
         sys.exit(1)
 
 
-def _print_status(found: Status, locks: dict[str, str], minutes: list[Minute], failures: list[Failure]) -> None:
+def _print_status(
+    found: Status, locks: dict[str, str], minutes: list[Minute], failures: list[Failure]
+) -> None:
     run, stat = found.run, found.stat
     where = f" on node {found.node_id}" if found.node_id else ""
     since = f", since {run.since} UTC" if run and run.since and not found.is_by_hand else ""
@@ -141,7 +173,9 @@ def _print_status(found: Status, locks: dict[str, str], minutes: list[Minute], f
     if stat is not None:
         print_progress(stat, last_hour(minutes, time.time()))
     if found.open_dead_letters:
-        click.echo(f"  open dead letters: {found.open_dead_letters:,}; cdcbus dlq list {found.task_id}")
+        click.echo(
+            f"  open dead letters: {found.open_dead_letters:,}; cdcbus dlq list {found.task_id}"
+        )
     if run and run.log:
         click.echo(f"  log: {run.host}:{run.log}")
     print_failures(failures)
@@ -149,24 +183,39 @@ def _print_status(found: Status, locks: dict[str, str], minutes: list[Minute], f
 
 def _existing(nodes: TaskNodes, task_id: str, bus: BusSettings) -> Status:
     if task_id not in nodes.ids():
-        raise ConfigError(f"there is no task {task_id} at {bus.zookeeper}; cdcbus task list shows all")
+        raise ConfigError(
+            f"there is no task {task_id} at {bus.zookeeper}; cdcbus task list shows all"
+        )
     return status_of(nodes, task_id)
 
 
 @click.command()
 @task_argument()
-@click.option("--lines", type=click.IntRange(1), default=50, show_default=True, help="How many lines from the end.")
+@click.option(
+    "--lines",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="How many lines from the end.",
+)
 @click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
 @bus_options
 def logs(task_id: str, lines: int, follow: bool, bus: BusSettings) -> None:
-    """Print the end of the log of task ID, as its node has written it. To be called on the node's host."""
+    """Print the end of the log of task ID, as its node has written it. To be called on the
+    node's host."""
     with bus_client(bus) as client:
         run = _existing(TaskNodes(client), task_id, bus).run
     if run is None or not run.log:
-        raise ConfigError(f"task {task_id} has no log: no node has run it yet; cdcbus task run prints its log itself")
+        raise ConfigError(
+            f"task {task_id} has no log: no node has run it yet; cdcbus task run prints its log "
+            "itself"
+        )
     file = Path(run.log)
     if run.host != socket.gethostname() or not file.exists():
-        raise ConfigError(f"the log of task {task_id} is {run.log} on {run.host}; it is not here, on {socket.gethostname()}")
+        raise ConfigError(
+            f"the log of task {task_id} is {run.log} on {run.host}; it is not here, on "
+            f"{socket.gethostname()}"
+        )
     with file.open(encoding="utf-8", errors="replace") as log:
         for line in deque(log, lines):
             click.echo(line, nl=False)

@@ -1,4 +1,5 @@
-"""`cdcbus task new`: asks for what a task file needs, and writes one that `cdcbus task check` has nothing to say about."""
+"""`cdcbus task new`: asks for what a task file needs, and writes one that `cdcbus task check`
+has nothing to say about."""
 
 from __future__ import annotations
 
@@ -20,7 +21,11 @@ from cdcbus.tasks.config.read_task import inspect_text
 from cdcbus.tasks.config.template import example_text, task_text
 
 TO_KAFKA, ONWARD = "mysql->kafka", "kafka->kafka"
-TO_MYSQL, TO_POSTGRESQL, TO_ORACLE = DATABASES = ("kafka->mysql", "kafka->postgresql", "kafka->oracle")
+TO_MYSQL, TO_POSTGRESQL, TO_ORACLE = DATABASES = (
+    "kafka->mysql",
+    "kafka->postgresql",
+    "kafka->oracle",
+)
 # Where each listens, and what stands before that in its JDBC address.
 ADDRESSES_OF = {
     TO_MYSQL: ("127.0.0.1:3306", "jdbc:mysql://"),
@@ -45,23 +50,43 @@ def _tables(text: str) -> object:
 
 
 NAME = Kind("name", _matching(r"[^\s#,./?;=]+"), "a name without blanks, # , . / ? ; =", "shop")
-NAME_OR_NONE = Kind("name", lambda text: text and NAME.read(text), f"{NAME.expected}; nothing for none", NAME.example)
+NAME_OR_NONE = Kind(
+    "name",
+    lambda text: text and NAME.read(text),
+    f"{NAME.expected}; nothing for none",
+    NAME.example,
+)
 ID = Kind("id", lambda text: NAME.read(PATH_NAME.read(text)), NAME.expected, "1084")
 USER = Kind("user", _matching(r"[^\s#]+"), "a name without blanks and #", "cdc")
-TOPIC = Kind("topic", _matching(r"[A-Za-z0-9._-]{1,249}"), "one topic's name: letters, digits, . _ -", "shop")
-TOPICS = Kind("topics", _matching(r"[A-Za-z0-9._-]{1,249}(\s*,\s*[A-Za-z0-9._-]{1,249})*"), "topics' names separated by commas", "shop")
+TOPIC = Kind(
+    "topic", _matching(r"[A-Za-z0-9._-]{1,249}"), "one topic's name: letters, digits, . _ -", "shop"
+)
+TOPICS = Kind(
+    "topics",
+    _matching(r"[A-Za-z0-9._-]{1,249}(\s*,\s*[A-Za-z0-9._-]{1,249})*"),
+    "topics' names separated by commas",
+    "shop",
+)
 LOADED = Kind("tables", _tables, f"{TABLES.expected}; nothing for all", TABLES.example)
 FETCHED = Kind(
-    "tables", lambda text: _tables(text.replace(".*", ".x")), "SCHEMA.TABLE or SCHEMA.* separated by commas; nothing for all", "shop.*"
+    "tables",
+    lambda text: _tables(text.replace(".*", ".x")),
+    "SCHEMA.TABLE or SCHEMA.* separated by commas; nothing for all",
+    "shop.*",
 )
 Answers = Mapping[str, str]
 # What only the shop of the examples needs.
-EXTRAS = {TO_MYSQL: ("consumer.excludes",), TO_POSTGRESQL: ("mapper[1].schema", "mapper[1].table", "mapper[1].column.MAIL"), TO_ORACLE: ()}
+EXTRAS = {
+    TO_MYSQL: ("consumer.excludes",),
+    TO_POSTGRESQL: ("mapper[1].schema", "mapper[1].table", "mapper[1].column.MAIL"),
+    TO_ORACLE: (),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question, which an option answers as well. `default` is made of the answers so far; None: there is none."""
+    """One question, which an option answers as well. `default` is made of the answers so far;
+    None: there is none."""
 
     name: str
     text: str
@@ -84,7 +109,11 @@ def _first_schema(answers: Answers) -> str:
 
 
 def _target_schema(answers: Answers) -> str | None:
-    defaults = {TO_MYSQL: answers.get("target_database"), TO_POSTGRESQL: "public", TO_ORACLE: answers.get("target_user", "").upper()}
+    defaults = {
+        TO_MYSQL: answers.get("target_database"),
+        TO_POSTGRESQL: "public",
+        TO_ORACLE: answers.get("target_user", "").upper(),
+    }
     return defaults.get(answers["route"])
 
 
@@ -94,10 +123,22 @@ def _target(answers: Answers) -> str:
 
 QUESTIONS = (
     Question("id", "Id of the task", ID, lambda answers: answers["route"].replace("->", "-to-")),
-    Question("source", "MySQL or MariaDB server to read, HOST:PORT", ADDRESSES, _always("127.0.0.1:3306"), (TO_KAFKA,)),
+    Question(
+        "source",
+        "MySQL or MariaDB server to read, HOST:PORT",
+        ADDRESSES,
+        _always("127.0.0.1:3306"),
+        (TO_KAFKA,),
+    ),
     Question("source_user", "User at the source", USER, _always("cdc"), (TO_KAFKA,)),
     Question("servers", "Kafka brokers, HOST:PORT[,...]", ADDRESSES, _always("127.0.0.1:9092")),
-    Question("topic", "Kafka topic (several behind commas to read them)", TOPICS, _always(None), fetch_kind=TOPIC),
+    Question(
+        "topic",
+        "Kafka topic (several behind commas to read them)",
+        TOPICS,
+        _always(None),
+        fetch_kind=TOPIC,
+    ),
     Question(
         "tables",
         "Only these tables, SCHEMA.TABLE[,...] (nothing: all; to read MySQL also SCHEMA.*)",
@@ -105,19 +146,41 @@ QUESTIONS = (
         _always(""),
         fetch_kind=FETCHED,
     ),
-    Question("target", "Server to write to, HOST:PORT (of Kafka: brokers)", ADDRESSES, _target, FROM_KAFKA),
+    Question(
+        "target",
+        "Server to write to, HOST:PORT (of Kafka: brokers)",
+        ADDRESSES,
+        _target,
+        FROM_KAFKA,
+    ),
     Question("target_topic", "Kafka topic to write to", TOPIC, _always(None), (ONWARD,)),
-    Question("target_database", "Database at the target (of Oracle: the service)", NAME, _always(None), DATABASES),
+    Question(
+        "target_database",
+        "Database at the target (of Oracle: the service)",
+        NAME,
+        _always(None),
+        DATABASES,
+    ),
     Question("target_user", "User at the target", USER, _always("cdc"), DATABASES),
-    Question("source_schema", "Schema whose tables get another schema (nothing: none)", NAME_OR_NONE, _first_schema, FROM_KAFKA),
-    Question("target_schema", "Schema of these tables at the target", NAME, _target_schema, FROM_KAFKA),
+    Question(
+        "source_schema",
+        "Schema whose tables get another schema (nothing: none)",
+        NAME_OR_NONE,
+        _first_schema,
+        FROM_KAFKA,
+    ),
+    Question(
+        "target_schema", "Schema of these tables at the target", NAME, _target_schema, FROM_KAFKA
+    ),
 )
 
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     def add(wrapped: Callable[..., Any], question: Question) -> Callable[..., Any]:
         routes = "" if question.routes == ROUTES else f" For {' and '.join(question.routes)}."
-        return click.option(question.option, question.name, help=f"{question.text}.{routes}")(wrapped)
+        return click.option(question.option, question.name, help=f"{question.text}.{routes}")(
+            wrapped
+        )
 
     return reduce(add, reversed(QUESTIONS), command)
 
@@ -149,27 +212,40 @@ def _answers(route: str, given: Mapping[str, str | None]) -> dict[str, str]:
             raise click.UsageError(f"{question.option} has no meaning for {route}")
     answers = {"route": route}
     for question in QUESTIONS:
-        if route in question.routes and not (question.name == "target_schema" and not answers["source_schema"]):
+        if route in question.routes and not (
+            question.name == "target_schema" and not answers["source_schema"]
+        ):
             value = given[question.name]
-            answers[question.name] = _ask(question, answers) if value is None else _checked(question, route, value)
+            answers[question.name] = (
+                _ask(question, answers) if value is None else _checked(question, route, value)
+            )
     return answers
 
 
 def _ask(question: Question, answers: Answers) -> str:
     default = question.default(answers)
     convert = partial(_checked, question, answers["route"])
-    return _asked(question.text, question.option, default=default, show_default=bool(default), value_proc=convert)
+    return _asked(
+        question.text,
+        question.option,
+        default=default,
+        show_default=bool(default),
+        value_proc=convert,
+    )
 
 
 def _asked(text: str, option: str, **how: Any) -> str:
-    """The answer of a person. Raises UsageError that names the option when there is nobody to answer."""
+    """The answer of a person. Raises UsageError that names the option when there is nobody to
+    answer."""
     try:
         answer: str = click.prompt(text, err=True, **how)
     except click.Abort:
         if sys.stdin.isatty():
             raise
         click.echo(err=True)
-        raise click.UsageError(f"no answer to: {text}; give {option}, or call it in a terminal") from None
+        raise click.UsageError(
+            f"no answer to: {text}; give {option}, or call it in a terminal"
+        ) from None
     return answer
 
 
@@ -178,25 +254,37 @@ def _checked(question: Question, route: str, text: str) -> str:
     try:
         kind.read(text.strip())
     except ValueError:
-        raise click.BadParameter(f"expected {kind.expected}; example: {kind.example}", param_hint=question.option) from None
+        raise click.BadParameter(
+            f"expected {kind.expected}; example: {kind.example}", param_hint=question.option
+        ) from None
     return text.strip()
 
 
 def _text(path: Path, answers: Answers) -> str:
     """The file's text. Raises ConfigError should there be anything to say about it."""
     route = answers["route"].replace("->", "-to-")
-    values = {TO_KAFKA: _fetch_values, ONWARD: _onward_values}.get(answers["route"], _load_values)(answers)
-    text = task_text(example_text(route), values).replace(f" {route}.properties", f" {click.format_filename(path.name)}")
+    values = {TO_KAFKA: _fetch_values, ONWARD: _onward_values}.get(answers["route"], _load_values)(
+        answers
+    )
+    text = task_text(example_text(route), values).replace(
+        f" {route}.properties", f" {click.format_filename(path.name)}"
+    )
     diagnostics = inspect_text(text).diagnostics
     odd = diagnostics.of(Severity.ERROR) + diagnostics.of(Severity.WARNING)
     if odd:
-        raise ConfigError("\n".join(diagnostic.located(click.format_filename(path)) for diagnostic in odd))
+        raise ConfigError(
+            "\n".join(diagnostic.located(click.format_filename(path)) for diagnostic in odd)
+        )
     return text
 
 
 def _password(route: str) -> str:
     """What is to be done for the password that the file names."""
-    return "" if route == ONWARD else f"set {'SOURCE_PASSWORD' if route == TO_KAFKA else 'TARGET_PASSWORD'}, then "
+    return (
+        ""
+        if route == ONWARD
+        else f"set {'SOURCE_PASSWORD' if route == TO_KAFKA else 'TARGET_PASSWORD'}, then "
+    )
 
 
 def _fetch_values(answers: Answers) -> dict[str, str]:
@@ -218,9 +306,10 @@ def _regex(table: str) -> str:
 
 
 def _load_values(answers: Answers) -> dict[str, str]:
+    prefix = ADDRESSES_OF[answers["route"]][1]
     values = {
         "consumer.source.group": f"cdcbus-{answers['id']}",
-        "loader.source.url": f"{ADDRESSES_OF[answers['route']][1]}{answers['target']}/{answers['target_database']}",
+        "loader.source.url": f"{prefix}{answers['target']}/{answers['target_database']}",
         "loader.source.userName": answers["target_user"],
     }
     return values | dict.fromkeys(EXTRAS[answers["route"]], "") | _read_values(answers)

@@ -28,7 +28,14 @@ LOOK_SECONDS = 0.2
 AT_WORK = (State.WORKING, State.DONE)
 
 _ids = task_argument("task_ids", "ID...", nargs=-1, required=True)
-_timeout = click.option("--timeout", "timeout_seconds", type=float, default=60.0, show_default=True, help="How many seconds to wait.")
+_timeout = click.option(
+    "--timeout",
+    "timeout_seconds",
+    type=float,
+    default=60.0,
+    show_default=True,
+    help="How many seconds to wait.",
+)
 
 
 @click.command()
@@ -36,8 +43,11 @@ _timeout = click.option("--timeout", "timeout_seconds", type=float, default=60.0
 @_timeout
 @json_option
 @bus_options
-def start(task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings) -> None:
-    """Have tasks run by nodes. Returns when they are at work; else says what is missing, and exits 1.
+def start(
+    task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings
+) -> None:
+    """Have tasks run by nodes. Returns when they are at work; else says what is missing, and exits
+    1.
 
     They stay wanted, also when no node is there yet.
     """
@@ -49,8 +59,11 @@ def start(task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus:
 @_timeout
 @json_option
 @bus_options
-def restart(task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings) -> None:
-    """Stop tasks and start them again, with what their text says now. Returns when they are at work."""
+def restart(
+    task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings
+) -> None:
+    """Stop tasks and start them again, with what their text says now. Returns when they are at
+    work."""
     _start(task_ids, timeout_seconds, as_json, bus, is_anew=True)
 
 
@@ -59,43 +72,77 @@ def restart(task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bu
 @_timeout
 @json_option
 @bus_options
-def stop(task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings) -> None:
-    """Have tasks stopped. Returns when their positions are stored and no process works for them; else says what is, and exits 1."""
+def stop(
+    task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings
+) -> None:
+    """Have tasks stopped. Returns when their positions are stored and no process works for them;
+    else says what is, and exits 1."""
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
         if unknown := set(task_ids) - set(nodes.ids()):
             raise _unknown(min(unknown), bus)
         for task_id in task_ids:
             nodes.want(task_id, is_working=False, by=operator())
-        ends = _await(nodes, dict.fromkeys(task_ids, 0), (State.STOPPED,), (), timeout_seconds, as_json)
-    _report_failures(ends, "has not stopped", {each.task_id: each.reason for each, is_good in ends if not is_good}, as_json)
+        ends = _await(
+            nodes, dict.fromkeys(task_ids, 0), (State.STOPPED,), (), timeout_seconds, as_json
+        )
+    _report_failures(
+        ends,
+        "has not stopped",
+        {each.task_id: each.reason for each, is_good in ends if not is_good},
+        as_json,
+    )
 
 
-def _start(task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings, is_anew: bool) -> None:
+def _start(
+    task_ids: tuple[str, ...],
+    timeout_seconds: float,
+    as_json: bool,
+    bus: BusSettings,
+    is_anew: bool,
+) -> None:
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
         before = {task_id: _existing(nodes, task_id, bus) for task_id in task_ids}
         for status in before.values():
             refuse_by_hand(status)
-        orders = {task_id: order_start(nodes, status, operator(), is_anew) for task_id, status in before.items()}
-        ends = _await(nodes, orders, AT_WORK, (State.RETRYING, State.ERROR), timeout_seconds, as_json)
+        orders = {
+            task_id: order_start(nodes, status, operator(), is_anew)
+            for task_id, status in before.items()
+        }
+        ends = _await(
+            nodes, orders, AT_WORK, (State.RETRYING, State.ERROR), timeout_seconds, as_json
+        )
         missing = {each.task_id: _missing(client, each) for each, is_good in ends if not is_good}
     _report_failures(ends, "", missing, as_json)
 
 
-def _report_failures(ends: list[tuple[Status, bool]], verb: str, missing: dict[str, str], as_json: bool) -> None:
-    """Exits 1 if there are any. As JSON all tasks are told. `verb`: what to say of a task; empty: its state."""
+def _report_failures(
+    ends: list[tuple[Status, bool]], verb: str, missing: dict[str, str], as_json: bool
+) -> None:
+    """Exits 1 if there are any. As JSON all tasks are told. `verb`: what to say of a task;
+    empty: its state."""
     if as_json:
         print_json(
             [
-                {"task_id": each.task_id, "state": each.state, "node_id": each.node_id, "ok": ok, "missing": missing.get(each.task_id, "")}
+                {
+                    "task_id": each.task_id,
+                    "state": each.state,
+                    "node_id": each.node_id,
+                    "ok": ok,
+                    "missing": missing.get(each.task_id, ""),
+                }
                 for each, ok in ends
             ]
         )
     else:
         for each, ok in ends:
             if not ok:
-                click.secho(f"task {each.task_id} {verb or f'is {each.state}'}: {missing[each.task_id]}", fg="red", err=True)
+                click.secho(
+                    f"task {each.task_id} {verb or f'is {each.state}'}: {missing[each.task_id]}",
+                    fg="red",
+                    err=True,
+                )
     if missing:
         sys.exit(1)
 
@@ -108,14 +155,22 @@ def _existing(nodes: TaskNodes, task_id: str, bus: BusSettings) -> Status:
 
 def _unknown(task_id: str, bus: BusSettings) -> ConfigError:
     where = f"there is no task {task_id} at {bus.zookeeper}"
-    return ConfigError(f"{where}; cdcbus task list shows all, cdcbus task import FILE puts one there")
+    return ConfigError(
+        f"{where}; cdcbus task list shows all, cdcbus task import FILE puts one there"
+    )
 
 
 def _await(
-    nodes: TaskNodes, orders: dict[str, int], good: Collection[State], bad: Collection[State], timeout_seconds: float, is_quiet: bool
+    nodes: TaskNodes,
+    orders: dict[str, int],
+    good: Collection[State],
+    bad: Collection[State],
+    timeout_seconds: float,
+    is_quiet: bool,
 ) -> list[tuple[Status, bool]]:
-    """Each task with whether it has come to a good state, which is said at once unless `is_quiet`; not where it is in a bad one, or in
-    none of both at the end. `orders`: of what number a state must be."""
+    """Each task with whether it has come to a good state, which is said at once unless
+    `is_quiet`; not where it is in a bad one, or in none of both at the end. `orders`: of what
+    number a state must be."""
     from rich.console import Console
 
     console, deadline = Console(stderr=True), time.monotonic() + timeout_seconds
@@ -151,5 +206,7 @@ def _missing(client: KazooClient, status: Status) -> str:
 
     if status.node_id:
         log = f"; its log: {status.run.host}:{status.run.log}" if status.run else ""
-        return f"node {status.node_id} is starting it, which takes longer than this command waits{log}"
+        return (
+            f"node {status.node_id} is starting it, which takes longer than this command waits{log}"
+        )
     return f"{explained(client, status).reason}. It stays wanted"

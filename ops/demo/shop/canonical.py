@@ -1,7 +1,8 @@
 """One text for one value, whichever database it comes from: what rows are compared by. Pure.
 
-Drivers give the same value in different clothes: a PostgreSQL `bit(8)` is text of 0 and 1, a MariaDB one bytes; `jsonb` forgets the order
-of keys; numbers come with and without trailing zeros. Two values are equal when their canonical texts are; NULL stays None.
+Drivers give the same value in different clothes: a PostgreSQL `bit(8)` is text of 0 and 1, a
+MariaDB one bytes; `jsonb` forgets the order of keys; numbers come with and without trailing zeros.
+Two values are equal when their canonical texts are; NULL stays None.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from cdcbus.ops.demo.shop.schema import Kind
 
 
 def canonical(kind: Kind, value: Any) -> str | None:
-    """The text of a driver's value of a column of this kind. Raises ValueError or TypeError for a value that is none of it."""
+    """The text of a driver's value of a column of this kind. Raises ValueError or TypeError for
+    a value that is none of it."""
     return None if value is None else _TEXTS[kind](value)
 
 
@@ -83,7 +85,12 @@ def _day(value: date) -> str:
 
 def _clock(value: time | timedelta) -> str:
     if isinstance(value, time):
-        value = timedelta(hours=value.hour, minutes=value.minute, seconds=value.second, microseconds=value.microsecond)
+        value = timedelta(
+            hours=value.hour,
+            minutes=value.minute,
+            seconds=value.second,
+            microseconds=value.microsecond,
+        )
     return str(value // timedelta(microseconds=1))
 
 

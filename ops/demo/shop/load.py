@@ -20,7 +20,8 @@ MOST_BEHIND_SECONDS = 1.0
 
 
 class Paced:
-    """Calls `step` every `seconds` on a thread of its own. When it cannot keep up it catches up at most a second, then is slower."""
+    """Calls `step` every `seconds` on a thread of its own. When it cannot keep up it catches up
+    at most a second, then is slower."""
 
     def __init__(self, step: Callable[[], None], seconds: float) -> None:
         self._step, self._seconds = step, seconds
@@ -40,7 +41,9 @@ class Paced:
     def check(self) -> None:
         """Raises CdcError when a step has failed."""
         if self._error is not None:
-            raise CdcError(f"the source refuses a change of the demo: {self._error}") from self._error
+            raise CdcError(
+                f"the source refuses a change of the demo: {self._error}"
+            ) from self._error
 
     def _run(self) -> None:
         due = time.monotonic()
@@ -53,7 +56,8 @@ class Paced:
 
 
 class Load:
-    """The changes in the shop, and the heartbeat: one row that always holds the time. A context manager: leaving it ends both."""
+    """The changes in the shop, and the heartbeat: one row that always holds the time. A context
+    manager: leaving it ends both."""
 
     def __init__(self, source: Database, seed: int) -> None:
         self.rows = 0
@@ -108,7 +112,12 @@ class Load:
 
     def _beat(self) -> None:
         beat = datetime.now(UTC).replace(tzinfo=None)
-        _execute(self._heart, f"INSERT INTO {SCHEMA}.heartbeat VALUES (1, %s) ON DUPLICATE KEY UPDATE beat = VALUES(beat)", (beat,))
+        _execute(
+            self._heart,
+            f"INSERT INTO {SCHEMA}.heartbeat VALUES (1, %s) ON DUPLICATE KEY UPDATE beat = "
+            "VALUES(beat)",
+            (beat,),
+        )
         self.last_beat = beat
 
 

@@ -27,7 +27,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its type as CREATE TABLE spells it in MariaDB and in PostgreSQL. `labels` are those of an enum."""
+    """A column: its type as CREATE TABLE spells it in MariaDB and in PostgreSQL. `labels` are
+    those of an enum."""
 
     name: str
     kind: Kind
@@ -150,7 +151,13 @@ def mariadb_ddl() -> list[str]:
     return [
         f"DROP DATABASE IF EXISTS {SCHEMA}",
         f"CREATE DATABASE {SCHEMA} CHARACTER SET utf8mb4",
-        *(_create(table, [f"{column.name} {column.mariadb} {_null(column)}" for column in table.columns]) for table in TABLES),
+        *(
+            _create(
+                table,
+                [f"{column.name} {column.mariadb} {_null(column)}" for column in table.columns],
+            )
+            for table in TABLES
+        ),
     ]
 
 
@@ -161,7 +168,13 @@ def postgresql_ddl() -> list[str]:
         f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE",
         f"CREATE SCHEMA {SCHEMA}",
         *(f"CREATE TYPE {enum.postgresql} AS {enum.mariadb}" for enum in enums),
-        *(_create(table, [f"{column.name} {column.postgresql} {_null(column)}" for column in table.columns]) for table in TABLES),
+        *(
+            _create(
+                table,
+                [f"{column.name} {column.postgresql} {_null(column)}" for column in table.columns],
+            )
+            for table in TABLES
+        ),
     ]
 
 

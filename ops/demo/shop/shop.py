@@ -1,4 +1,5 @@
-"""What happens in the shop: random transactions that are always valid. Pure: the same seed gives the same statements."""
+"""What happens in the shop: random transactions that are always valid. Pure: the same seed gives
+the same statements."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ class Transaction:
 
 @dataclass(slots=True)
 class Order:
-    """What must be known of an order to change it later: the numbers of its lines, and its payment."""
+    """What must be known of an order to change it later: the numbers of its lines, and its
+    payment."""
 
     lines: list[int]
     payment: bytes | None = None
@@ -64,7 +66,10 @@ class Shop:
         self.customers: list[int] = []
         self.products: list[str] = []
         self.orders: dict[int, Order] = {}
-        self.places = {aisle: [number * PLACES + place for place in range(PLACES)] for number, aisle in enumerate(AISLES)}
+        self.places = {
+            aisle: [number * PLACES + place for place in range(PLACES)]
+            for number, aisle in enumerate(AISLES)
+        }
         self._last_number = 1000
 
     def opening(self) -> Iterator[Transaction]:
@@ -104,7 +109,12 @@ class Shop:
         for line in lines:
             sku, quantity = values.one_of(self.products), values.random.randint(1, 9)
             statements.append(self._new_line(id, line, sku, quantity))
-            statements.append((f"UPDATE {SCHEMA}.products SET stock = GREATEST(stock, %s) - %s WHERE sku = %s", (quantity, quantity, sku)))
+            statements.append(
+                (
+                    f"UPDATE {SCHEMA}.products SET stock = GREATEST(stock, %s) - %s WHERE sku = %s",
+                    (quantity, quantity, sku),
+                )
+            )
         return statements
 
     def pay_order(self) -> list[Statement]:
@@ -114,7 +124,9 @@ class Shop:
         if order.payment is not None:
             return [update("orders", {"id": id}, state="sent", note=values.one_of(NOTES))]
         # Every eighth id ends with zero bytes, which BINARY columns also use for filling up.
-        order.payment = values.random.randbytes(14) + (b"\0\0" if values.random.random() < 0.125 else values.random.randbytes(2))
+        order.payment = values.random.randbytes(14) + (
+            b"\0\0" if values.random.random() < 0.125 else values.random.randbytes(2)
+        )
         payment = insert(
             "payments",
             id=order.payment,
@@ -131,15 +143,24 @@ class Shop:
             return self.place_order()
         id = self._some_order()
         del self.orders[id]
-        return [delete("order_lines", order_id=id), delete("payments", order_id=id), delete("orders", id=id)]
+        return [
+            delete("order_lines", order_id=id),
+            delete("payments", order_id=id),
+            delete("orders", id=id),
+        ]
 
     def insert_line_in_front(self) -> list[Statement]:
-        """Every line of an order moves to the next number: keys change one after the other, each into the place just left."""
+        """Every line of an order moves to the next number: keys change one after the other, each
+        into the place just left."""
         id = self._some_order()
         lines = self.orders[id].lines
         lines[:] = [1, *(line + 1 for line in lines)]
         return [
-            (f"UPDATE {SCHEMA}.order_lines SET line = line + 1 WHERE order_id = %s ORDER BY line DESC", (id,)),
+            (
+                f"UPDATE {SCHEMA}.order_lines SET line = line + 1 WHERE order_id = %s ORDER BY "
+                "line DESC",
+                (id,),
+            ),
             self._new_line(id, 1, self.values.one_of(self.products), 1),
         ]
 
@@ -148,7 +169,9 @@ class Shop:
         id = self._some_order()
         if len(self.orders[id].lines) < 2:
             return self.pay_order()
-        return [delete("order_lines", order_id=id, line=self.values.taken_out(self.orders[id].lines))]
+        return [
+            delete("order_lines", order_id=id, line=self.values.taken_out(self.orders[id].lines))
+        ]
 
     # customers
 
@@ -212,7 +235,13 @@ class Shop:
     def raise_prices(self) -> list[Statement]:
         """Many rows by one statement."""
         rising = self.values.random.randrange(256)
-        return [(f"UPDATE {SCHEMA}.products SET price = LEAST(price + 0.37, 99999999) WHERE marks < %s", (rising,))]
+        return [
+            (
+                f"UPDATE {SCHEMA}.products SET price = LEAST(price + 0.37, 99999999) WHERE marks "
+                "< %s",
+                (rising,),
+            )
+        ]
 
     # shelf places: a second unique key, whose values move from row to row
 
@@ -227,17 +256,28 @@ class Shop:
         """Everything in an aisle moves on by one place, the last one to the front."""
         ids = self.places[self.values.one_of(AISLES)]
         ids.insert(0, ids.pop())
-        return [_moved(ids[0], IN_HAND), *(_moved(ids[place], place) for place in reversed(range(PLACES)))]
+        return [
+            _moved(ids[0], IN_HAND),
+            *(_moved(ids[place], place) for place in reversed(range(PLACES))),
+        ]
 
     def replace_on_shelf(self) -> list[Statement]:
-        """Something is taken away and another thing gets its place: a unique value goes from a deleted row to a new one."""
-        aisle, place, id = self.values.one_of(AISLES), self.values.random.randrange(PLACES), self._next_number()
+        """Something is taken away and another thing gets its place: a unique value goes from a
+        deleted row to a new one."""
+        aisle, place, id = (
+            self.values.one_of(AISLES),
+            self.values.random.randrange(PLACES),
+            self._next_number(),
+        )
         gone, self.places[aisle][place] = self.places[aisle][place], id
         return [delete("shelf_places", id=gone), self._new_place(id, aisle, place)]
 
     def clear_and_regret(self) -> list[Statement]:
         """All goes, and then nothing has happened: the transaction is rolled back."""
-        return [(f"DELETE FROM {SCHEMA}.shelf_places", ()), (f"UPDATE {SCHEMA}.customers SET credit = 0", ())]
+        return [
+            (f"DELETE FROM {SCHEMA}.shelf_places", ()),
+            (f"UPDATE {SCHEMA}.customers SET credit = 0", ()),
+        ]
 
     # rows
 
@@ -278,10 +318,24 @@ class Shop:
     def _new_line(self, order: int, line: int, sku: str, quantity: int) -> Statement:
         values = self.values
         code = values.maybe(values.random.randbytes(values.random.randrange(17)))
-        return insert("order_lines", order_id=order, line=line, sku=sku, quantity=quantity, price=values.money(), gift_code=code)
+        return insert(
+            "order_lines",
+            order_id=order,
+            line=line,
+            sku=sku,
+            quantity=quantity,
+            price=values.money(),
+            gift_code=code,
+        )
 
     def _new_place(self, id: int, aisle: str, place: int) -> Statement:
-        return insert("shelf_places", id=id, aisle=aisle, place=place, label=self.values.maybe(self.values.one_of(THINGS)))
+        return insert(
+            "shelf_places",
+            id=id,
+            aisle=aisle,
+            place=place,
+            label=self.values.maybe(self.values.one_of(THINGS)),
+        )
 
     def _new_sku(self) -> str:
         self.products.append(f"SKU-{self._next_number():06d}")

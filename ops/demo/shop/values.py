@@ -21,18 +21,29 @@ EPOCH = datetime(2024, 2, 28, 23, 59, 58)
 def insert(table: str, **values: object) -> Statement:
     """An INSERT of one row."""
     marks = ", ".join(["%s"] * len(values))
-    return f"INSERT INTO {SCHEMA}.{table} ({', '.join(values)}) VALUES ({marks})", tuple(values.values())
+    return f"INSERT INTO {SCHEMA}.{table} ({', '.join(values)}) VALUES ({marks})", tuple(
+        values.values()
+    )
 
 
 def update(table: str, where: Mapping[str, object], **values: object) -> Statement:
     """An UPDATE of the rows with these values."""
-    changes, condition = (", ".join(f"{name} = %s" for name in values), " AND ".join(f"{name} = %s" for name in where))
-    return f"UPDATE {SCHEMA}.{table} SET {changes} WHERE {condition}", (*values.values(), *where.values())
+    changes, condition = (
+        ", ".join(f"{name} = %s" for name in values),
+        " AND ".join(f"{name} = %s" for name in where),
+    )
+    return f"UPDATE {SCHEMA}.{table} SET {changes} WHERE {condition}", (
+        *values.values(),
+        *where.values(),
+    )
 
 
 def delete(table: str, **where: object) -> Statement:
     """A DELETE of the rows with these values."""
-    return f"DELETE FROM {SCHEMA}.{table} WHERE {' AND '.join(f'{name} = %s' for name in where)}", tuple(where.values())
+    return (
+        f"DELETE FROM {SCHEMA}.{table} WHERE {' AND '.join(f'{name} = %s' for name in where)}",
+        tuple(where.values()),
+    )
 
 
 class Values:
@@ -58,7 +69,10 @@ class Values:
     def moment(self, *, digits: int = 6) -> datetime:
         """A time within some years, with at most so many digits of fraction."""
         step = 10 ** (6 - digits)
-        return EPOCH + timedelta(seconds=self.random.randrange(10**8), microseconds=self.random.randrange(10**digits) * step)
+        return EPOCH + timedelta(
+            seconds=self.random.randrange(10**8),
+            microseconds=self.random.randrange(10**digits) * step,
+        )
 
     def double(self, most: int) -> float:
         """A number of any size up to 10 to the power of `most`, also a tiny one."""

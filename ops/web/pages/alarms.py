@@ -60,12 +60,25 @@ def alarms_of(bus: WebBus, task_id: str) -> ShownAlarms:
     nodes = AlarmNodes(bus.client)
     known, silence = nodes.get(task_id)[0], nodes.silence(task_id)
     raised = [
-        RaisedRow(task_id, rule, each.sentence, _stamp(each.since), each.times, known.told_by(rule)) for rule, each in known.raised.items()
+        RaisedRow(task_id, rule, each.sentence, _stamp(each.since), each.times, known.told_by(rule))
+        for rule, each in known.raised.items()
     ]
-    told = [*((notice, NOBODY) for notice in known.waiting), *((sent.notice, sent.by) for sent in known.sent)]
-    notices = [_row(task_id, notice, by) for notice, by in sorted(told, key=lambda each: each[0].at, reverse=True)]
+    told = [
+        *((notice, NOBODY) for notice in known.waiting),
+        *((sent.notice, sent.by) for sent in known.sent),
+    ]
+    notices = [
+        _row(task_id, notice, by)
+        for notice, by in sorted(told, key=lambda each: each[0].at, reverse=True)
+    ]
     is_silent = silence.is_on(time.time())
-    return ShownAlarms(task_id, raised, notices, _stamp(silence.until) if is_silent else "", silence.by if is_silent else "")
+    return ShownAlarms(
+        task_id,
+        raised,
+        notices,
+        _stamp(silence.until) if is_silent else "",
+        silence.by if is_silent else "",
+    )
 
 
 def told_where(bus: WebBus) -> str:
@@ -74,7 +87,9 @@ def told_where(bus: WebBus) -> str:
 
 
 def _row(task_id: str, notice: Notice, by: str) -> NoticeRow:
-    return NoticeRow(task_id, _stamp(notice.at), notice.kind.value, notice.rule, notice.sentence, by)
+    return NoticeRow(
+        task_id, _stamp(notice.at), notice.kind.value, notice.rule, notice.sentence, by
+    )
 
 
 def _stamp(epoch_seconds: float) -> str:

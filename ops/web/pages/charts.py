@@ -1,7 +1,8 @@
 """Charts as SVG: pure functions from numbers to markup.
 
-Every chart says its title and its meaning in words too, for those who do not see it. A value of None is not known: the line has a gap
-there, never a zero. Lines are drawn in a box of 100 by 100 that the page stretches; texts stand beside it, so that they keep their size.
+Every chart says its title and its meaning in words too, for those who do not see it. A value of
+None is not known: the line has a gap there, never a zero. Lines are drawn in a box of 100 by 100
+that the page stretches; texts stand beside it, so that they keep their size.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Values at equal steps of time, oldest first. `start` and `step_seconds`: epoch seconds of the first, and between two."""
+    """Values at equal steps of time, oldest first. `start` and `step_seconds`: epoch seconds of
+    the first, and between two."""
 
     title: str
     unit: str
@@ -45,9 +47,20 @@ def sparkline(values: Sequence[float | None], title: str) -> Markup:
 def line_chart(series: Series) -> Markup:
     """A figure with axes: times are UTC."""
     top = ceiling(max(known(series.values), default=0.0))
-    description = f"From {clock(series.start)} to {clock(series.end)} UTC. {_summary(series.values, series.unit).capitalize()}."
-    plot = _svg("plot", series.title, description, Markup('<path class="grid" d="M0 0H100M0 50H100"/>') + _lines(series.values, top))
-    times = [series.start + (series.end - series.start) * number // (X_LABELS - 1) for number in range(X_LABELS)]
+    description = (
+        f"From {clock(series.start)} to {clock(series.end)} UTC. "
+        f"{_summary(series.values, series.unit).capitalize()}."
+    )
+    plot = _svg(
+        "plot",
+        series.title,
+        description,
+        Markup('<path class="grid" d="M0 0H100M0 50H100"/>') + _lines(series.values, top),
+    )
+    times = [
+        series.start + (series.end - series.start) * number // (X_LABELS - 1)
+        for number in range(X_LABELS)
+    ]
     return Markup(
         '<figure class="chart"><figcaption>{} <span class="unit">{}</span></figcaption>'
         '<div class="y" aria-hidden="true"><span>{}</span><span>{}</span><span>0</span></div>{}'
@@ -98,17 +111,26 @@ def _lines(values: Sequence[float | None], top: float) -> Markup:
     drawn = Markup("")
     for run in runs(values, top):
         first, last = run[0][0], run[-1][0]
-        path = " ".join(f"{x:g},{y:g}" for x, y in run) if len(run) > 1 else f"{first:g},{run[0][1]:g} {first + 0.01:g},{run[0][1]:g}"
-        drawn += Markup('<polygon points="{},100 {} {},100"/><polyline points="{}"/>').format(f"{first:g}", path, f"{last:g}", path)
+        path = (
+            " ".join(f"{x:g},{y:g}" for x, y in run)
+            if len(run) > 1
+            else f"{first:g},{run[0][1]:g} {first + 0.01:g},{run[0][1]:g}"
+        )
+        drawn += Markup('<polygon points="{},100 {} {},100"/><polyline points="{}"/>').format(
+            f"{first:g}", path, f"{last:g}", path
+        )
     return drawn
 
 
 def _svg(kind: str, title: str, description: str, inner: Markup) -> Markup:
-    told = Markup("<title>{}</title>").format(title) + (Markup("<desc>{}</desc>").format(description) if description else "")
-    label = escape(f"{title}. {description}" if description else title)
-    return Markup('<svg class="{}" viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label="{}">{}{}</svg>').format(
-        kind, label, told, inner
+    told = Markup("<title>{}</title>").format(title) + (
+        Markup("<desc>{}</desc>").format(description) if description else ""
     )
+    label = escape(f"{title}. {description}" if description else title)
+    return Markup(
+        '<svg class="{}" viewBox="0 0 100 100" preserveAspectRatio="none" role="img" '
+        'aria-label="{}">{}{}</svg>'
+    ).format(kind, label, told, inner)
 
 
 def _summary(values: Sequence[float | None], unit: str) -> str:
@@ -117,4 +139,7 @@ def _summary(values: Sequence[float | None], unit: str) -> str:
         return "nothing is known yet"
     behind = f" {unit}" if unit else ""
     last = values[-1]
-    return f"highest {count(max(there))}{behind}, last {'not known' if last is None else count(last) + behind}"
+    return (
+        f"highest {count(max(there))}{behind}, last "
+        f"{'not known' if last is None else count(last) + behind}"
+    )

@@ -1,7 +1,8 @@
-"""The pages for operators: overview, task, reset, nodes, alarms, topics, lineage, dead letters. What they change goes through `actions`.
+"""The pages for operators: overview, task, reset, nodes, alarms, topics, lineage, dead letters.
+What they change goes through `actions`.
 
-A page is served whole; where it says `live`, the same values are read again by its stream. Pages hold no cell values but for the rows of a
-topic, which need the token where one is set.
+A page is served whole; where it says `live`, the same values are read again by its stream. Pages
+hold no cell values but for the rows of a topic, which need the token where one is set.
 """
 
 from __future__ import annotations
@@ -100,7 +101,12 @@ def overview_live(request: Request, q: str = "", state: str = "") -> Response:
 def _overview_values(request: Request, word: str, state: str) -> dict[str, Any]:
     nodes = _nodes(bus_of(request))
     found = views.overview(_shared(request).overviews.rows(), word, state)
-    return {"overview": found, "is_filtered": bool(word or state), "nodes_there": sum(node.is_there for node in nodes), "nodes": nodes}
+    return {
+        "overview": found,
+        "is_filtered": bool(word or state),
+        "nodes_there": sum(node.is_there for node in nodes),
+        "nodes": nodes,
+    }
 
 
 # Task
@@ -150,7 +156,13 @@ def _task_text(request: Request, task_id: str) -> dict[str, Any]:
     try:
         inspection = tasks.inspection(task_id)
     except CdcError as error:
-        return {"route": None, "settings": [], "findings": [], "damage": str(error), "keeps_letters": False}
+        return {
+            "route": None,
+            "settings": [],
+            "findings": [],
+            "damage": str(error),
+            "keeps_letters": False,
+        }
     task = inspection.task
     return {
         "route": None if task is None else views.route_of(task),
@@ -183,12 +195,21 @@ def stop(request: Request, task_id: str) -> Response:
 
 
 @router.get("/tasks/{task_id}/reset")
-def reset_page(request: Request, task_id: str, to: str = "", topic: str = "", partition: str = "") -> Response:
+def reset_page(
+    request: Request, task_id: str, to: str = "", topic: str = "", partition: str = ""
+) -> Response:
     """Without a place: asks for it. With one: says what it means, before anything is set."""
     return _reset_page(request, task_id, to.strip(), topic.strip(), partition.strip())
 
 
-def _reset_page(request: Request, task_id: str, to: str, topic: str, partition: str, refusal: CdcError | None = None) -> Response:
+def _reset_page(
+    request: Request,
+    task_id: str,
+    to: str,
+    topic: str,
+    partition: str,
+    refusal: CdcError | None = None,
+) -> Response:
     bus = bus_of(request)
     status = actions.known_task(bus, task_id)
     targets = {}
@@ -208,7 +229,13 @@ def _reset_page(request: Request, task_id: str, to: str, topic: str, partition: 
         "targets": targets,
         "refusal": "" if refusal is None else str(refusal),
     }
-    return page(request, "reset.html", values, section="/", status=200 if refusal is None else status_of_error(refusal))
+    return page(
+        request,
+        "reset.html",
+        values,
+        section="/",
+        status=200 if refusal is None else status_of_error(refusal),
+    )
 
 
 @router.post("/tasks/{task_id}/reset")
@@ -221,7 +248,15 @@ def reset(
     live: Annotated[bool, Form()] = False,
 ) -> Response:
     try:
-        actions.reset(bus_of(request), task_id, to, operator_of(request), topic or None, _partition(partition), live)
+        actions.reset(
+            bus_of(request),
+            task_id,
+            to,
+            operator_of(request),
+            topic or None,
+            _partition(partition),
+            live,
+        )
     except CdcError as error:
         return _reset_page(request, task_id, to, topic, partition, error)
     return RedirectResponse(_task_address(task_id, "?done=reset"), 303)
@@ -278,7 +313,9 @@ def resume(request: Request, node_id: str) -> Response:
 
 
 @router.post("/nodes/{node_id}/limit")
-def limit(request: Request, node_id: str, swimlanes: Annotated[int, Form(ge=0, lt=2**31)]) -> Response:
+def limit(
+    request: Request, node_id: str, swimlanes: Annotated[int, Form(ge=0, lt=2**31)]
+) -> Response:
     actions.limit(bus_of(request), node_id, swimlanes, operator_of(request))
     return RedirectResponse("/nodes", 303)
 
@@ -307,9 +344,17 @@ def alarms_live(request: Request) -> Response:
 def _alarm_values(request: Request) -> dict[str, Any]:
     bus = bus_of(request)
     known = [alarms.alarms_of(bus, task_id) for task_id in TaskNodes(bus.client).ids()]
-    notices = sorted((notice for each in known for notice in each.notices), key=lambda notice: notice.at, reverse=True)
+    notices = sorted(
+        (notice for each in known for notice in each.notices),
+        key=lambda notice: notice.at,
+        reverse=True,
+    )
     return {
-        "raised": sorted((alarm for each in known for alarm in each.raised), key=lambda alarm: alarm.since, reverse=True),
+        "raised": sorted(
+            (alarm for each in known for alarm in each.raised),
+            key=lambda alarm: alarm.since,
+            reverse=True,
+        ),
         "silent": [each for each in known if each.silent_until],
         "notices": notices[:NOTICES],
         "is_logged_in": is_logged_in(request),
@@ -317,15 +362,24 @@ def _alarm_values(request: Request) -> dict[str, Any]:
 
 
 @router.post("/alarms/silence")
-def silence_tasks(request: Request, duration: Annotated[str, Form(alias="for")], task: Annotated[str, Form()] = "") -> Response:
+def silence_tasks(
+    request: Request, duration: Annotated[str, Form(alias="for")], task: Annotated[str, Form()] = ""
+) -> Response:
     """Without a task: all that there are now."""
     bus = bus_of(request)
-    actions.silence(bus, [task] if task else TaskNodes(bus.client).ids(), _silence_seconds(duration), operator_of(request))
+    actions.silence(
+        bus,
+        [task] if task else TaskNodes(bus.client).ids(),
+        _silence_seconds(duration),
+        operator_of(request),
+    )
     return RedirectResponse(f"/alarms?done={_silenced(duration)}", 303)
 
 
 @router.post("/tasks/{task_id}/silence")
-def silence_task(request: Request, task_id: str, duration: Annotated[str, Form(alias="for")]) -> Response:
+def silence_task(
+    request: Request, task_id: str, duration: Annotated[str, Form(alias="for")]
+) -> Response:
     actions.silence(bus_of(request), [task_id], _silence_seconds(duration), operator_of(request))
     return RedirectResponse(_task_address(task_id, f"?done={_silenced(duration)}"), 303)
 
@@ -363,7 +417,15 @@ class _Tail:
 
     @property
     def query(self) -> str:
-        return urlencode({"task": self.task, "table": self.table, "key": self.key, "op": self.op, "newest": self.newest})
+        return urlencode(
+            {
+                "task": self.task,
+                "table": self.table,
+                "key": self.key,
+                "op": self.op,
+                "newest": self.newest,
+            }
+        )
 
 
 Newest = Annotated[int, Query(ge=1, le=MOST_NEWEST)]
@@ -371,7 +433,13 @@ Newest = Annotated[int, Query(ge=1, le=MOST_NEWEST)]
 
 @router.get("/topics/{topic}")
 def topic_page(
-    request: Request, topic: str, task: str = "", table: str = "", key: str = "", op: str = "", newest: Newest = NEWEST
+    request: Request,
+    topic: str,
+    task: str = "",
+    table: str = "",
+    key: str = "",
+    op: str = "",
+    newest: Newest = NEWEST,
 ) -> Response:
     if (refused := _without_login(request)) is not None:
         return refused
@@ -382,15 +450,26 @@ def topic_page(
 
 
 @router.get("/live/topics/{topic}")
-def topic_live(request: Request, topic: str, task: str, table: str = "", key: str = "", op: str = "", newest: Newest = NEWEST) -> Response:
+def topic_live(
+    request: Request,
+    topic: str,
+    task: str,
+    table: str = "",
+    key: str = "",
+    op: str = "",
+    newest: Newest = NEWEST,
+) -> Response:
     if (refused := _without_login(request)) is not None:
         return refused
     wanted = _Tail(topic, task, table, key, op, newest)
-    return stream(request, lambda: live_parts("topic.html", _tail_values(request, wanted)), TAIL_SECONDS)
+    return stream(
+        request, lambda: live_parts("topic.html", _tail_values(request, wanted)), TAIL_SECONDS
+    )
 
 
 def _without_login(request: Request) -> Response | None:
-    """Where to go instead: what rows hold is for those who have the token, where there is one, also on loopback."""
+    """Where to go instead: what rows hold is for those who have the token, where there is one,
+    also on loopback."""
     if bus_of(request).token is None or is_logged_in(request):
         return None
     return RedirectResponse(f"/login?next={quote(request.url.path)}", 303)
@@ -407,7 +486,12 @@ def _tail_values(request: Request, wanted: _Tail) -> dict[str, Any]:
     task = actions.stored_task(bus_of(request), wanted.task)
     tables = wanted.table.split()
     today = f"{datetime.now(UTC):%Y-%m-%d}"
-    return {"today": today, "rows": topics.tail(task, wanted.topic, wanted.newest, tables, wanted.key.strip(), wanted.op.lower())}
+    return {
+        "today": today,
+        "rows": topics.tail(
+            task, wanted.topic, wanted.newest, tables, wanted.key.strip(), wanted.op.lower()
+        ),
+    }
 
 
 # Lineage
@@ -415,8 +499,12 @@ def _tail_values(request: Request, wanted: _Tail) -> dict[str, Any]:
 
 @router.get("/lineage")
 def lineage_page(request: Request, q: str = "") -> Response:
-    found = sorted({hop for way in ways(_shared(request).tasks.all(), q.strip()) for hop in way.hops()})
-    return page(request, "lineage.html", {"q": q, "ways": found, "graph": graph(found)}, section="/lineage")
+    found = sorted(
+        {hop for way in ways(_shared(request).tasks.all(), q.strip()) for hop in way.hops()}
+    )
+    return page(
+        request, "lineage.html", {"q": q, "ways": found, "graph": graph(found)}, section="/lineage"
+    )
 
 
 # Dead letters
@@ -426,17 +514,26 @@ def lineage_page(request: Request, q: str = "") -> Response:
 def letters_page(request: Request) -> Response:
     bus, away = bus_of(request), dict[str, str]()
     keepers = [task for task in _shared(request).tasks.all() if views.keeps_letters(task)]
-    rows = [{"task_id": task.task_id, "route": views.route_of(task), **_letter_count(bus, task, away)} for task in keepers]
+    rows = [
+        {"task_id": task.task_id, "route": views.route_of(task), **_letter_count(bus, task, away)}
+        for task in keepers
+    ]
     return page(request, "letters.html", {"rows": rows}, section="/letters")
 
 
-def _letter_count(bus: WebBus, task: FetchTask | LoadTask, away: dict[str, str]) -> Mapping[str, Any]:
+def _letter_count(
+    bus: WebBus, task: FetchTask | LoadTask, away: dict[str, str]
+) -> Mapping[str, Any]:
     """`away`: why a Kafka has not answered, which is asked once only, as that takes long."""
     servers = access_of(task).servers
     if servers not in away:
         try:
             dead_letters = actions.dead_letters(bus, task.task_id)
-            return {"open": len(dead_letters), "newest": max((dead_letter.time for dead_letter in dead_letters), default=""), "away": ""}
+            return {
+                "open": len(dead_letters),
+                "newest": max((dead_letter.time for dead_letter in dead_letters), default=""),
+                "away": "",
+            }
         except CdcError as error:
             away[servers] = str(error)
     return {"open": None, "newest": "", "away": away[servers]}
@@ -446,7 +543,9 @@ def _letter_count(bus: WebBus, task: FetchTask | LoadTask, away: dict[str, str])
 def task_letters_page(request: Request, task_id: str, done: str = "") -> Response:
     """With the records themselves for those who may see rows."""
     bus = bus_of(request)
-    dead_letters = sorted(actions.dead_letters(bus, task_id), key=lambda each: each.time, reverse=True)
+    dead_letters = sorted(
+        actions.dead_letters(bus, task_id), key=lambda each: each.time, reverse=True
+    )
     shows_cells = bus.token is None or is_logged_in(request)
     values = {
         "task_id": task_id,
@@ -464,8 +563,16 @@ IsForced = Annotated[bool, Form(alias="force")]
 
 
 @router.post("/letters/{task_id}/replay")
-def replay(request: Request, task_id: str, records: Records, takes_all: TakesAll = False, force: IsForced = False) -> Response:
-    actions.dlq_replay(bus_of(request), task_id, _chosen(records, takes_all), operator_of(request), force)
+def replay(
+    request: Request,
+    task_id: str,
+    records: Records,
+    takes_all: TakesAll = False,
+    force: IsForced = False,
+) -> Response:
+    actions.dlq_replay(
+        bus_of(request), task_id, _chosen(records, takes_all), operator_of(request), force
+    )
     return RedirectResponse(f"/letters/{quote(task_id, safe='')}?done=replay", 303)
 
 

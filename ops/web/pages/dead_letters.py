@@ -30,9 +30,22 @@ def letter_row(each: OpenDeadLetter | FetchLetter, shows_cells: bool) -> LetterR
     if not shows_cells:
         parts = {name: parts[name] for name in PLACES if name in parts}
     time = each.time[:19].replace("T", " ")
-    return LetterRow(each.dead_letter.record, time, each.dead_letter.reason, [(name, _shown(part)) for name, part in parts.items() if part])
+    return LetterRow(
+        each.dead_letter.record,
+        time,
+        each.dead_letter.reason,
+        [(name, _shown(part)) for name, part in parts.items() if part],
+    )
 
 
 def _shown(part: object) -> str:
-    text = printable(", ".join(f"{name}={value}" for name, value in part.items()) if isinstance(part, dict) else str(part))
-    return text if len(text) <= VALUE_CHARACTERS else f"{text[:VALUE_CHARACTERS]}… ({len(text):,} characters)"
+    text = printable(
+        ", ".join(f"{name}={value}" for name, value in part.items())
+        if isinstance(part, dict)
+        else str(part)
+    )
+    return (
+        text
+        if len(text) <= VALUE_CHARACTERS
+        else f"{text[:VALUE_CHARACTERS]}… ({len(text):,} characters)"
+    )

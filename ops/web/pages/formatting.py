@@ -44,14 +44,17 @@ def size(octets: float) -> str:
 
 
 def ago(stamp: str, now: float) -> Markup:
-    """A time of ZooKeeper's nodes (UTC), relative, with the whole of it for those who point at it; as it is, where it is none."""
+    """A time of ZooKeeper's nodes (UTC), relative, with the whole of it for those who point at
+    it; as it is, where it is none."""
     try:
         then = datetime.strptime(stamp, STAMP).replace(tzinfo=UTC)
     except ValueError:
         return Markup("{}").format(stamp or NOTHING)
     seconds = now - then.timestamp()
     told = "now" if seconds < 1 else f"{duration(int(seconds))} ago"
-    return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(then.isoformat().replace("+00:00", "Z"), stamp, told)
+    return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
+        then.isoformat().replace("+00:00", "Z"), stamp, told
+    )
 
 
 def plural(number: int, one: str, many: str = "") -> str:

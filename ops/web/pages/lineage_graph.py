@@ -1,4 +1,5 @@
-"""The way of rows as a picture: source table, fetch task, topic, consumer task, target table, left to right. Pure: places and sizes."""
+"""The way of rows as a picture: source table, fetch task, topic, consumer task, target table,
+left to right. Pure: places and sizes."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ class Graph:
 
 
 def graph(ways: Iterable[Way]) -> Graph:
-    """Each thing once; what is not known as a dashed box. Boxes of a column stand in the order of the ways, near what they hang on."""
+    """Each thing once; what is not known as a dashed box. Boxes of a column stand in the order
+    of the ways, near what they hang on."""
     paths = [_steps(way) for way in ways]
     columns: list[dict[tuple[str, str], float]] = [{} for _ in HEADINGS]
     for column, rows in enumerate(columns):
@@ -78,16 +80,31 @@ def graph(ways: Iterable[Way]) -> Graph:
         for column, rows in enumerate(columns)
         for step, y in rows.items()
     ]
-    joints = dict.fromkeys((column, path[column], path[column + 1]) for path in paths for column in range(len(columns) - 1))
+    joints = dict.fromkeys(
+        (column, path[column], path[column + 1])
+        for path in paths
+        for column in range(len(columns) - 1)
+    )
     edges = [
         Edge(
-            _curve(lefts[column] + widths[column], columns[column][left], lefts[column + 1], columns[column + 1][right]),
+            _curve(
+                lefts[column] + widths[column],
+                columns[column][left],
+                lefts[column + 1],
+                columns[column + 1][right],
+            ),
             not (left[0] and right[0]),
         )
         for column, left, right in joints
     ]
     height = max((y + HEIGHT for rows in columns for y in rows.values()), default=TOP) + 2
-    return Graph(lefts[-1] + widths[-1], height, [Heading(text, x) for text, x in zip(HEADINGS, lefts, strict=True)], boxes, edges)
+    return Graph(
+        lefts[-1] + widths[-1],
+        height,
+        [Heading(text, x) for text, x in zip(HEADINGS, lefts, strict=True)],
+        boxes,
+        edges,
+    )
 
 
 def _steps(way: Way) -> tuple[tuple[str, str], ...]:
@@ -101,8 +118,11 @@ def _steps(way: Way) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _place(columns: Sequence[dict[tuple[str, str], float]], paths: Sequence[tuple[tuple[str, str], ...]]) -> None:
-    """The highest column stands tight; every other box at the middle of what it hangs on, or as near as the one above lets it."""
+def _place(
+    columns: Sequence[dict[tuple[str, str], float]], paths: Sequence[tuple[tuple[str, str], ...]]
+) -> None:
+    """The highest column stands tight; every other box at the middle of what it hangs on, or as
+    near as the one above lets it."""
     tallest = max(range(len(columns)), key=lambda column: len(columns[column]))
     for number, step in enumerate(columns[tallest]):
         columns[tallest][step] = TOP + number * (HEIGHT + GAP_Y)
@@ -125,9 +145,13 @@ def _width(step: tuple[str, str]) -> float:
 def fitted(text: str, width: float) -> str:
     """The text, shortened in its middle to a width."""
     room = max(3, int(width / LETTER))
-    return text if len(text) <= room else f"{text[: room // 2]}…{text[len(text) - (room - 1) // 2 :]}"
+    return (
+        text if len(text) <= room else f"{text[: room // 2]}…{text[len(text) - (room - 1) // 2 :]}"
+    )
 
 
 def _curve(x1: float, y1: float, x2: float, y2: float) -> str:
     middle, start, end = (x1 + x2) / 2, y1 + HEIGHT / 2, y2 + HEIGHT / 2
-    return f"M{x1:.1f} {start:.1f}C{middle:.1f} {start:.1f} {middle:.1f} {end:.1f} {x2:.1f} {end:.1f}"
+    return (
+        f"M{x1:.1f} {start:.1f}C{middle:.1f} {start:.1f} {middle:.1f} {end:.1f} {x2:.1f} {end:.1f}"
+    )

@@ -27,14 +27,27 @@ STREAMS = 64
 _open: set[int] = set()
 
 
-def stream(request: Request, parts: Callable[[], dict[str, str]], every_seconds: float = EVERY_SECONDS) -> StreamingResponse:
-    """Sends what `parts` gives, which is asked on a thread. Raises Refused (503) when too many are open."""
+def stream(
+    request: Request, parts: Callable[[], dict[str, str]], every_seconds: float = EVERY_SECONDS
+) -> StreamingResponse:
+    """Sends what `parts` gives, which is asked on a thread. Raises Refused (503) when too many
+    are open."""
     if len(_open) >= STREAMS:
-        raise Refused(503, f"{STREAMS} pages are being kept up to date already; close some, or load this one again by hand")
-    return StreamingResponse(_events(request, parts, every_seconds), media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        raise Refused(
+            503,
+            f"{STREAMS} pages are being kept up to date already; close some, or load this one "
+            "again by hand",
+        )
+    return StreamingResponse(
+        _events(request, parts, every_seconds),
+        media_type="text/event-stream",
+        headers={"x-accel-buffering": "no"},
+    )
 
 
-async def _events(request: Request, parts: Callable[[], dict[str, str]], every_seconds: float) -> AsyncIterator[bytes]:
+async def _events(
+    request: Request, parts: Callable[[], dict[str, str]], every_seconds: float
+) -> AsyncIterator[bytes]:
     mine, end = id(request), time.monotonic() + STREAM_SECONDS
     sent: dict[str, str] = {}
     is_ending = bus_of(request).ending.is_set
@@ -46,7 +59,9 @@ async def _events(request: Request, parts: Callable[[], dict[str, str]], every_s
             except CdcError as error:
                 yield event("away", str(error))
             else:
-                yield event("parts", {name: html for name, html in found.items() if sent.get(name) != html})
+                yield event(
+                    "parts", {name: html for name, html in found.items() if sent.get(name) != html}
+                )
                 sent = found
             again = time.monotonic() + every_seconds
             while time.monotonic() < again and not is_ending():

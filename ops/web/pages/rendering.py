@@ -1,5 +1,5 @@
-"""Templates to pages. A page's live parts are the blocks of its template whose names begin with `live_`: the page shows them, its stream
-sends those anew that have changed."""
+"""Templates to pages. A page's live parts are the blocks of its template whose names begin with
+`live_`: the page shows them, its stream sends those anew that have changed."""
 
 from __future__ import annotations
 
@@ -44,8 +44,16 @@ def _environment() -> Environment:
 TEMPLATES = _environment()
 
 
-def page(request: Request, template: str, values: Mapping[str, Any], section: str = "", live: str = "", status: int = 200) -> HTMLResponse:
-    """`section`: the page of the menu that this belongs to. `live`: the address of the stream of its live parts."""
+def page(
+    request: Request,
+    template: str,
+    values: Mapping[str, Any],
+    section: str = "",
+    live: str = "",
+    status: int = 200,
+) -> HTMLResponse:
+    """`section`: the page of the menu that this belongs to. `live`: the address of the stream of
+    its live parts."""
     bus = bus_of(request)
     frame = {
         "section": section,
@@ -58,14 +66,20 @@ def page(request: Request, template: str, values: Mapping[str, Any], section: st
         "zookeeper": bus.settings.zookeeper,
         "version": __version__,
     }
-    return HTMLResponse(TEMPLATES.get_template(template).render({**frame, **_with_clock(values)}), status)
+    return HTMLResponse(
+        TEMPLATES.get_template(template).render({**frame, **_with_clock(values)}), status
+    )
 
 
 def live_parts(template: str, values: Mapping[str, Any]) -> dict[str, str]:
     """The live parts of a page, by the id of the element that holds each."""
     found = TEMPLATES.get_template(template)
     context = found.new_context(_with_clock(values))
-    return {name: "".join(block(context)) for name, block in found.blocks.items() if name.startswith(PARTS)}
+    return {
+        name: "".join(block(context))
+        for name, block in found.blocks.items()
+        if name.startswith(PARTS)
+    }
 
 
 def _with_clock(values: Mapping[str, Any]) -> dict[str, Any]:

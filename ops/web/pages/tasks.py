@@ -29,14 +29,29 @@ from cdcbus.tasks.config.diagnostics import Diagnostic, Severity
 from cdcbus.tasks.config.keys.task import find_key
 from cdcbus.tasks.config.parser import Entry, is_inline_secret
 from cdcbus.tasks.config.read_task import Inspection, inspect_dist
-from cdcbus.tasks.runtime.throughput_history import MINUTE_SECONDS, Minute, ThroughputHistory, last_hour, minute_of
+from cdcbus.tasks.runtime.throughput_history import (
+    MINUTE_SECONDS,
+    Minute,
+    ThroughputHistory,
+    last_hour,
+    minute_of,
+)
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.position_history import Change, histories, positions_of
 from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
 
-KNOWN_SECONDS = 30.0  # how long a text is not read again, as the sources that it names may have changed
+# how long a text is not read again, as the sources that it names may have changed
+KNOWN_SECONDS = 30.0
 OVERVIEW_SECONDS = 1.0  # how long all who look share one answer
-URGENT = (State.ERROR, State.RETRYING, State.STARTING, State.WORKING, State.DONE, State.STOPPED, State.NEW)
+URGENT = (
+    State.ERROR,
+    State.RETRYING,
+    State.STARTING,
+    State.WORKING,
+    State.DONE,
+    State.STOPPED,
+    State.NEW,
+)
 WINDOWS_MINUTES = (30, 60, 180, 360)
 LOG_LINES = 100
 LOG_BYTES = 64 << 10
@@ -55,8 +70,8 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """A task on the overview. `hour`: rows in each of its last 60 minutes; empty where nothing was told in the last hours. `alarms`: those
-    that are raised, rule and sentence."""
+    """A task on the overview. `hour`: rows in each of its last 60 minutes; empty where nothing
+    was told in the last hours. `alarms`: those that are raised, rule and sentence."""
 
     status: Status
     route: Route | None
@@ -66,10 +81,13 @@ class TaskRow:
 
     @property
     def wrong(self) -> list[tuple[str, str]]:
-        """The reason of its state and its alarms, each once: the alarm's rule, empty where it is none, and a sentence."""
+        """The reason of its state and its alarms, each once: the alarm's rule, empty where it is
+        none, and a sentence."""
         of_state = next((rule for rule, _ in self.alarms if rule in OF_STATE), "")
         reason = self.status.reason.splitlines()[:1]
-        others = [(rule, sentence) for rule, sentence in self.alarms if not reason or rule != of_state]
+        others = [
+            (rule, sentence) for rule, sentence in self.alarms if not reason or rule != of_state
+        ]
         return [*((of_state, sentence) for sentence in reason), *others]
 
 
@@ -103,7 +121,8 @@ class Setting:
 
 
 class StoredTasks:
-    """The tasks of ZooKeeper as their texts say. Reads a text again when it has changed, and every KNOWN_SECONDS. Thread-safe."""
+    """The tasks of ZooKeeper as their texts say. Reads a text again when it has changed, and
+    every KNOWN_SECONDS. Thread-safe."""
 
     def __init__(self, bus: WebBus) -> None:
         self._bus = bus
@@ -111,16 +130,21 @@ class StoredTasks:
         self._lock = Lock()
 
     def inspection(self, task_id: str) -> Inspection:
-        """Raises ConfigError where ZooKeeper holds no task, or one that cannot be read, and what asking for its sources raises."""
+        """Raises ConfigError where ZooKeeper holds no task, or one that cannot be read, and what
+        asking for its sources raises."""
         dist = DistNodes(self._bus.client).get(task_id)
         if dist is None:
-            raise ConfigError(f"there is no text of task {task_id}; put one there: cdcbus task import FILE")
+            raise ConfigError(
+                f"there is no text of task {task_id}; put one there: cdcbus task import FILE"
+            )
         text, now = orjson.dumps(dist), time.monotonic()
         with self._lock:
             known = self._known.get(task_id)
         if known is not None and known[0] == text and now - known[1] < KNOWN_SECONDS:
             return known[2]
-        found = inspect_dist(dist, self._bus.settings.filling, Severity.NOTE, self._bus.settings.source_lookup())
+        found = inspect_dist(
+            dist, self._bus.settings.filling, Severity.NOTE, self._bus.settings.source_lookup()
+        )
         with self._lock:
             self._known[task_id] = (text, now, found)
         return found
@@ -134,7 +158,11 @@ class StoredTasks:
 
     def all(self) -> list[FetchTask | LoadTask]:
         """Those that can be read, by id."""
-        return [task for task_id in TaskNodes(self._bus.client).ids() if (task := self.task(task_id)) is not None]
+        return [
+            task
+            for task_id in TaskNodes(self._bus.client).ids()
+            if (task := self.task(task_id)) is not None
+        ]
 
 
 class Overviews:
@@ -153,14 +181,20 @@ class Overviews:
             return self._last[1]
 
     def _read(self) -> list[TaskRow]:
-        nodes, minutes, now = TaskNodes(self._bus.client), ThroughputHistory(self._bus.client), time.time()
+        nodes, minutes, now = (
+            TaskNodes(self._bus.client),
+            ThroughputHistory(self._bus.client),
+            time.time(),
+        )
         alarms = AlarmNodes(self._bus.client)
         found = []
         for task_id in nodes.ids():
             task = self._tasks.task(task_id)
             route = None if task is None else route_of(task)
             told = minutes.read(task_id)
-            raised = [(rule, alarm.sentence) for rule, alarm in alarms.get(task_id)[0].raised.items()]
+            raised = [
+                (rule, alarm.sentence) for rule, alarm in alarms.get(task_id)[0].raised.items()
+            ]
             hour = last_hour(told, now) if told else ()
             status = explained(self._bus.client, status_of(nodes, task_id))
             found.append(TaskRow(status, route, hour, raised, alarms.silence(task_id).is_on(now)))
@@ -168,8 +202,11 @@ class Overviews:
 
 
 def overview(rows: Sequence[TaskRow], word: str, state: str) -> Overview:
-    """The rows that hold a word in id, route or node, and are in a state; the figures are of all."""
-    stats = [row.status.stat for row in rows if row.status.stat is not None and row.status.is_running]
+    """The rows that hold a word in id, route or node, and are in a state; the figures are of
+    all."""
+    stats = [
+        row.status.stat for row in rows if row.status.stat is not None and row.status.is_running
+    ]
     lags = [stat.lag_seconds for stat in stats if stat.lag_seconds is not None]
     return Overview(
         [row for row in rows if _holds(row, word.casefold()) and state in ("", row.status.state)],
@@ -182,7 +219,11 @@ def overview(rows: Sequence[TaskRow], word: str, state: str) -> Overview:
 
 
 def _holds(row: TaskRow, word: str) -> bool:
-    texts = [row.status.task_id, row.status.node_id, *((row.route.source, row.route.target, *row.route.topics) if row.route else ())]
+    texts = [
+        row.status.task_id,
+        row.status.node_id,
+        *((row.route.source, row.route.target, *row.route.topics) if row.route else ()),
+    ]
     return any(word in text.casefold() for text in texts)
 
 
@@ -190,13 +231,27 @@ def route_of(task: FetchTask | LoadTask) -> Route:
     """Without a secret."""
     if isinstance(task, FetchTask):
         server = ", ".join(f"{host}:{port}" for host, port in task.source.addresses)
-        return Route("fetch", f"{task.swimlane} at {server}", f"topic {task.publish.topic}", (task.publish.topic,))
+        return Route(
+            "fetch",
+            f"{task.swimlane} at {server}",
+            f"topic {task.publish.topic}",
+            (task.publish.topic,),
+        )
     topics = task.source.topics
     try:
-        target = f"topic {task.target.topic}" if isinstance(task.target, PublishConfig) else read_url(task.target).shown
+        target = (
+            f"topic {task.target.topic}"
+            if isinstance(task.target, PublishConfig)
+            else read_url(task.target).shown
+        )
     except ConfigError:
         target = "target not known here"
-    return Route("consumer", f"topic {topics[0]}" + (f" and {len(topics) - 1} more" if len(topics) > 1 else ""), target, topics)
+    return Route(
+        "consumer",
+        f"topic {topics[0]}" + (f" and {len(topics) - 1} more" if len(topics) > 1 else ""),
+        target,
+        topics,
+    )
 
 
 def keeps_letters(task: FetchTask | LoadTask) -> bool:
@@ -214,16 +269,39 @@ def charts_of(minutes: Sequence[Minute], now: float) -> list[Series]:
     known = {minute.at: minute for minute in minutes}
     slots = [known.get(start + number * MINUTE_SECONDS) for number in range(length)]
     series = [
-        Series("Rows", "a minute", start, MINUTE_SECONDS, [None if slot is None else slot.rows for slot in slots]),
-        Series("Lag", "seconds", start, MINUTE_SECONDS, [None if slot is None else slot.lag_seconds for slot in slots]),
-        Series("Lag", "records", start, MINUTE_SECONDS, [None if slot is None else slot.lag_records for slot in slots]),
+        Series(
+            "Rows",
+            "a minute",
+            start,
+            MINUTE_SECONDS,
+            [None if slot is None else slot.rows for slot in slots],
+        ),
+        Series(
+            "Lag",
+            "seconds",
+            start,
+            MINUTE_SECONDS,
+            [None if slot is None else slot.lag_seconds for slot in slots],
+        ),
+        Series(
+            "Lag",
+            "records",
+            start,
+            MINUTE_SECONDS,
+            [None if slot is None else slot.lag_records for slot in slots],
+        ),
     ]
-    return [each for each in series if any(value is not None for value in each.values)] or series[:1]
+    return [each for each in series if any(value is not None for value in each.values)] or series[
+        :1
+    ]
 
 
 def places(bus: WebBus, task_id: str) -> list[StoredPosition]:
     """The stored positions. What cannot be read is shown as it is."""
-    return [StoredPosition(lane, _in_words(text)) for lane, text in positions_of(bus.client, task_id).items()]
+    return [
+        StoredPosition(lane, _in_words(text))
+        for lane, text in positions_of(bus.client, task_id).items()
+    ]
 
 
 def _in_words(stored: str | None) -> list[tuple[str, str]]:
@@ -231,7 +309,10 @@ def _in_words(stored: str | None) -> list[tuple[str, str]]:
         if not stored or not stored.strip():
             return []
         if '"topic"' in stored:
-            return [(f"partition {each.partition}", f"next offset {each.next_offset:,}") for each in kafka_positions_from_json(stored)]
+            return [
+                (f"partition {each.partition}", f"next offset {each.next_offset:,}")
+                for each in kafka_positions_from_json(stored)
+            ]
         return [("binlog", str(BinlogPosition.from_json(stored)))]
     except PositionError:
         return [("not readable", "set it again: cdcbus offset set")]
@@ -239,12 +320,17 @@ def _in_words(stored: str | None) -> list[tuple[str, str]]:
 
 def position_changes(bus: WebBus, task_id: str) -> list[tuple[str, Change]]:
     """What was set by hand, newest first, with its swimlane."""
-    found = [(lane, change) for lane, changes in histories(bus.client, task_id).items() for change in changes]
+    found = [
+        (lane, change)
+        for lane, changes in histories(bus.client, task_id).items()
+        for change in changes
+    ]
     return sorted(found, key=lambda each: each[1].at, reverse=True)
 
 
 def settings(entries: Iterable[Entry]) -> list[Setting]:
-    """A task's lines. A secret that is written out is not shown, nor is a value with one inside; placeholders are."""
+    """A task's lines. A secret that is written out is not shown, nor is a value with one inside;
+    placeholders are."""
     return [
         Setting(entry.key, MASK if is_hidden else entry.written, is_hidden)
         for entry in entries
@@ -254,7 +340,10 @@ def settings(entries: Iterable[Entry]) -> list[Setting]:
 
 def findings_of(inspection: Inspection) -> list[Diagnostic]:
     """Errors and warnings, errors first."""
-    return [*inspection.diagnostics.of(Severity.ERROR), *inspection.diagnostics.of(Severity.WARNING)]
+    return [
+        *inspection.diagnostics.of(Severity.ERROR),
+        *inspection.diagnostics.of(Severity.WARNING),
+    ]
 
 
 def log_tail(status: Status) -> tuple[list[str], str]:

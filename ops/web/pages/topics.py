@@ -1,4 +1,5 @@
-"""What the pages show of topics: those of all Kafka clusters that tasks name, and the row changes in one, decoded, with their values."""
+"""What the pages show of topics: those of all Kafka clusters that tasks name, and the row
+changes in one, decoded, with their values."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ CELL_CHARACTERS = 1000  # shown of a cell
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """A topic. `task_id`: one that says how to reach it. `records`: those Kafka holds now; None for a topic that no task names.
-    `letters_of`: tasks that put their dead letters there."""
+    """A topic. `task_id`: one that says how to reach it. `records`: those Kafka holds now; None
+    for a topic that no task names. `letters_of`: tasks that put their dead letters there."""
 
     name: str
     task_id: str
@@ -35,7 +36,8 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A Kafka cluster, and its topics, those of tasks first. `away`: a sentence in place of topics."""
+    """A Kafka cluster, and its topics, those of tasks first. `away`: a sentence in place of
+    topics."""
 
     servers: str
     topics: Sequence[TopicRow]
@@ -72,7 +74,8 @@ def topics_of(task: FetchTask | LoadTask) -> tuple[str, ...]:
 
 
 def clusters(tasks: Iterable[FetchTask | LoadTask]) -> list[Cluster]:
-    """All clusters that tasks name. Each is asked by the way of its first task; one that is away takes a few seconds."""
+    """All clusters that tasks name. Each is asked by the way of its first task; one that is away
+    takes a few seconds."""
     by_servers: dict[str, list[FetchTask | LoadTask]] = {}
     for task in tasks:
         by_servers.setdefault(access_of(task).servers, []).append(task)
@@ -88,49 +91,98 @@ def _cluster(servers: str, tasks: Sequence[FetchTask | LoadTask]) -> Cluster:
     return Cluster(servers, sorted(rows, key=lambda row: (row.records is None, row.name)))
 
 
-def _topic(log: TopicLog, name: str, partitions: int, replicas: int, tasks: Sequence[FetchTask | LoadTask]) -> TopicRow:
+def _topic(
+    log: TopicLog, name: str, partitions: int, replicas: int, tasks: Sequence[FetchTask | LoadTask]
+) -> TopicRow:
     users = [task for task in tasks if name in topics_of(task)]
     letters_of = [task.task_id for task in tasks if name == dead_letter_topic_of(task)]
-    records = sum(end - low for low, end in log.bounds(name).values()) if users or letters_of else None
+    records = (
+        sum(end - low for low, end in log.bounds(name).values()) if users or letters_of else None
+    )
     writers = [task.task_id for task in users if isinstance(task, FetchTask)]
     readers = [task.task_id for task in users if isinstance(task, LoadTask)]
-    return TopicRow(name, (users or tasks)[0].task_id, partitions, replicas, records, writers, readers, letters_of)
+    return TopicRow(
+        name,
+        (users or tasks)[0].task_id,
+        partitions,
+        replicas,
+        records,
+        writers,
+        readers,
+        letters_of,
+    )
 
 
-def tail(task: FetchTask | LoadTask, topic: str, count: int, tables: Sequence[str], key: str, op: str) -> list[TailRow]:
-    """The row changes in the newest `count` records of each partition, newest first, ROWS at most. Raises BusError."""
+def tail(
+    task: FetchTask | LoadTask, topic: str, count: int, tables: Sequence[str], key: str, op: str
+) -> list[TailRow]:
+    """The row changes in the newest `count` records of each partition, newest first, ROWS at
+    most. Raises BusError."""
     access = access_of(task)
     converter = make_converter(access.converter)
     with TopicLog(access) as log:
         records = log.newest(topic, count)
     rows: list[TailRow] = []
-    for record in sorted(records, key=lambda record: (record.time_ms, record.partition, record.offset)):
+    for record in sorted(
+        records, key=lambda record: (record.time_ms, record.partition, record.offset)
+    ):
         if record.value is None:
             continue
         try:
             changes = converter.from_bytes(record.value)
         except ConversionError as error:
-            rows.append(TailRow(utc(record.time_ms), _place(record), _key(record), "", "", (), printable(str(error))))
+            rows.append(
+                TailRow(
+                    utc(record.time_ms),
+                    _place(record),
+                    _key(record),
+                    "",
+                    "",
+                    (),
+                    printable(str(error)),
+                )
+            )
             continue
-        rows += [_row(record, change) for change in changes if is_wanted(record, change, tables, key or None, (op,) if op else ())]
+        rows += [
+            _row(record, change)
+            for change in changes
+            if is_wanted(record, change, tables, key or None, (op,) if op else ())
+        ]
     return rows[: -ROWS - 1 : -1]
 
 
 def _row(record: KafkaRecord, change: RowChange) -> TailRow:
-    return TailRow(utc(record.time_ms), _place(record), _key(record), change.op.value, printable(str(change.table.id)), cells_of(change))
+    return TailRow(
+        utc(record.time_ms),
+        _place(record),
+        _key(record),
+        change.op.value,
+        printable(str(change.table.id)),
+        cells_of(change),
+    )
 
 
 def cells_of(change: RowChange) -> list[CellChange]:
-    """All cells of a row that was inserted or deleted; of an update the key and what it has changed."""
+    """All cells of a row that was inserted or deleted; of an update the key and what it has
+    changed."""
     before, after, key = change.before or {}, change.after or {}, change.table.key
     if change.op is not Op.UPDATE:
-        return [CellChange(printable(name), _short(cell), is_key=name in key) for name, cell in (after or before).items()]
+        return [
+            CellChange(printable(name), _short(cell), is_key=name in key)
+            for name, cell in (after or before).items()
+        ]
     found = []
     for name in dict.fromkeys([*(column for column in key if column in after), *after]):
         is_changed = name in before and before[name] != after[name]
         if is_changed or name in key or name not in before:
             found.append(
-                CellChange(printable(name), _short(after[name]), _short(before[name]) if is_changed else None, is_changed, name in key)
+                CellChange(
+                    printable(name),
+                    _short(after[name]),
+                    _short(before[name]) if is_changed else None,
+                    is_changed,
+                    name in key,
+                )
             )
     return found
 

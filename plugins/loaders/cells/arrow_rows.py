@@ -1,4 +1,5 @@
-"""Rows that are held as Arrow columns, for loaders that write whole columns; others see plain rows."""
+"""Rows that are held as Arrow columns, for loaders that write whole columns; others see plain
+rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Cells as a target column holds them: two texts of one number or time become the same one. Pure.
 
-Numbers and times are rounded to the column's digits, FLOAT to its own precision, BINARY filled up. Texts stay: what is equal there is the
-collation's to say, see `folded`. A cell that cannot be read stays as well, for the target to refuse.
+Numbers and times are rounded to the column's digits, FLOAT to its own precision, BINARY filled up.
+Texts stay: what is equal there is the collation's to say, see `folded`. A cell that cannot be read
+stays as well, for the target to refuse.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ WHOLE: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "integer", 
 DECIMAL: Final = frozenset(("decimal", "numeric", "NUMBER"))
 SINGLE: Final = frozenset(("float", "real"))
 DOUBLE: Final = frozenset(("double", "double precision"))
-MOMENTS: Final = frozenset(("datetime", "timestamp", "timestamp without time zone", "timestamp with time zone"))
+MOMENTS: Final = frozenset(
+    ("datetime", "timestamp", "timestamp without time zone", "timestamp with time zone")
+)
 FROM_2000: Final = frozenset(("timestamp without time zone", "timestamp with time zone"))
 """PostgreSQL's, which counts from the year 2000, and rounds halves before it to the earlier."""
 FILLED_UP: Final = frozenset(("char", "bpchar"))
@@ -36,7 +39,9 @@ FILLED_UP: Final = frozenset(("char", "bpchar"))
 CLOCKS: Final = frozenset(("time", "time without time zone"))
 EXACT: Final = Context(prec=200, rounding=ROUND_HALF_UP)
 CLOCK: Final = re.compile(r"(-?)([0-9]+):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6}))?")
-MOMENT: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?")
+MOMENT: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
+)
 
 
 def hold_of(column: TargetColumn) -> Hold | None:
@@ -50,7 +55,9 @@ def hold_of(column: TargetColumn) -> Hold | None:
     if column.type in DOUBLE:
         return _double
     if column.type in MOMENTS:
-        return lambda cell: _moment(cell, 6 if column.length is None else column.length, is_early=column.type in FROM_2000)
+        return lambda cell: _moment(
+            cell, 6 if column.length is None else column.length, is_early=column.type in FROM_2000
+        )
     if column.type in CLOCKS:
         return lambda cell: _clock(cell, 6 if column.length is None else column.length)
     if column.type == "date":
@@ -63,13 +70,17 @@ def hold_of(column: TargetColumn) -> Hold | None:
 
 
 def holding(table: TargetTable, names: Sequence[str]) -> Callable[[Key], Key]:
-    """What the table makes of the cells of these columns: equal keys come out equal, but for texts."""
+    """What the table makes of the cells of these columns: equal keys come out equal, but for
+    texts."""
     holds = [hold_of(table.columns[name]) for name in names]
     if not any(holds):
         return lambda cells: cells
     if len(holds) == 1 and (only := holds[0]) is not None:
         return lambda cells: (cells[0] if cells[0] is None else only(cells[0]),)
-    return lambda cells: tuple(cell if hold is None or cell is None else hold(cell) for cell, hold in zip(cells, holds, strict=True))
+    return lambda cells: tuple(
+        cell if hold is None or cell is None else hold(cell)
+        for cell, hold in zip(cells, holds, strict=True)
+    )
 
 
 def exact_of(column: TargetColumn) -> Hold | None:
@@ -88,19 +99,27 @@ def exact_of(column: TargetColumn) -> Hold | None:
 
 
 def exactly(table: TargetTable, names: Sequence[str]) -> Callable[[Key], Key] | None:
-    """What the cells of these columns say in full, where the table may round some: None where it rounds none."""
+    """What the cells of these columns say in full, where the table may round some: None where it
+    rounds none."""
     exact = [exact_of(table.columns[name]) for name in names]
     if not any(exact):
         return None
-    return lambda cells: tuple(cell if say is None or cell is None else say(cell) for cell, say in zip(cells, exact, strict=True))
+    return lambda cells: tuple(
+        cell if say is None or cell is None else say(cell)
+        for cell, say in zip(cells, exact, strict=True)
+    )
 
 
-DIGITS: Final = re.compile(r"(?:decimal|numeric)\([0-9]+,\s*([0-9]+)\)|(?:datetime|timestamp|time)\(([0-9])\)", re.IGNORECASE)
+DIGITS: Final = re.compile(
+    r"(?:decimal|numeric)\([0-9]+,\s*([0-9]+)\)|(?:datetime|timestamp|time)\(([0-9])\)",
+    re.IGNORECASE,
+)
 
 
 def holds_less(column: TargetColumn, source_type: str) -> bool:
-    """Whether the column has fewer digits behind the point than the source's, as MySQL spells its type, or does not keep a time of day or
-    what is at the end of a text; False where it is not known."""
+    """Whether the column has fewer digits behind the point than the source's, as MySQL spells
+    its type, or does not keep a time of day or what is at the end of a text; False where it is
+    not known."""
     if column.type in LOSING:
         return LOSING[column.type].match(source_type) is not None
     found = DIGITS.match(source_type)
@@ -124,16 +143,21 @@ def is_rounded(column: TargetColumn, cells: pa.Array) -> bool:
     hold, say = hold_of(column), exact_of(column)
     if hold is None or say is None or column.type == "binary":
         return False
-    return any(cell is not None and say(hold(cell)) != say(cell) for cell in pc.unique(cells).to_pylist())
+    return any(
+        cell is not None and say(hold(cell)) != say(cell) for cell in pc.unique(cells).to_pylist()
+    )
 
 
 def held_column(column: TargetColumn, cells: pa.Array) -> pa.Array:
-    """The same of many cells; whole numbers as sources write them are told by a look at all at once."""
+    """The same of many cells; whole numbers as sources write them are told by a look at all at
+    once."""
     hold = hold_of(column)
     if hold is None or (column.type in WHOLE and _are_whole(cells)):
         return cells
     known = cells.dictionary_encode()
-    held = pa.array([cell if cell is None else hold(cell) for cell in known.dictionary.to_pylist()], pa.string())
+    held = pa.array(
+        [cell if cell is None else hold(cell) for cell in known.dictionary.to_pylist()], pa.string()
+    )
     return held.take(known.indices)
 
 
@@ -153,7 +177,11 @@ def _decimal(cell: str, scale: int | None) -> str:
         number = Decimal(cell)
         if not number.is_finite():
             return cell
-        rounded = number.normalize(EXACT) if scale is None else number.quantize(Decimal(1).scaleb(-scale), context=EXACT)
+        rounded = (
+            number.normalize(EXACT)
+            if scale is None
+            else number.quantize(Decimal(1).scaleb(-scale), context=EXACT)
+        )
     except InvalidOperation:
         return cell
     return format(abs(rounded) if rounded == 0 else rounded, "f")
@@ -173,7 +201,14 @@ def _single(cell: str) -> str:
     except (ValueError, OverflowError):
         return cell
     number = struct.unpack("f", packed)[0]
-    return next((repr(short) for digits in range(6, 9) if struct.pack("f", short := float(f"{number:.{digits}g}")) == packed), repr(number))
+    return next(
+        (
+            repr(short)
+            for digits in range(6, 9)
+            if struct.pack("f", short := float(f"{number:.{digits}g}")) == packed
+        ),
+        repr(number),
+    )
 
 
 EPOCH: Final = datetime(2000, 1, 1)
@@ -186,7 +221,9 @@ def _moment(cell: str, digits: int, *, is_early: bool = False) -> str:
         moment = datetime.fromisoformat(cell)
         step = 10 ** (6 - min(digits, 6))
         half = step // 2 - (is_early and moment < EPOCH and step > 1)
-        moment += timedelta(microseconds=(moment.microsecond + half) // step * step - moment.microsecond)
+        moment += timedelta(
+            microseconds=(moment.microsecond + half) // step * step - moment.microsecond
+        )
     except (ValueError, OverflowError):
         return cell  # a zero date
     return moment.isoformat(" ", "microseconds" if moment.microsecond else "seconds")
@@ -197,20 +234,41 @@ def _clock(cell: str, digits: int) -> str:
         return cell
     sign, hours, minutes, seconds, fraction = match.groups()
     step = 10 ** (6 - min(digits, 6))
-    micros = ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 1_000_000 + int((fraction or "").ljust(6, "0"))
+    micros = ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 1_000_000 + int(
+        (fraction or "").ljust(6, "0")
+    )
     micros = (micros + step // 2) // step * step
     whole, rest = divmod(micros, 1_000_000)
-    text = f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}" + (f".{rest:06}" if rest else "")
+    text = f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}" + (
+        f".{rest:06}" if rest else ""
+    )
     return f"{sign if micros else ''}{text}"
 
 
-ALIKE: Final = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "ł": "l", "ħ": "h", "ı": "i", "ŋ": "n", "þ": "th"})
+ALIKE: Final = str.maketrans(
+    {
+        "æ": "ae",
+        "œ": "oe",
+        "ø": "o",
+        "đ": "d",
+        "ð": "d",
+        "ł": "l",
+        "ħ": "h",
+        "ı": "i",
+        "ŋ": "n",
+        "þ": "th",
+    }
+)
 
 
 def folded(cell: str) -> str:
-    """The same for all texts that a collation may take for equal: without case, accents, marks, blanks at the end. Of texts that are the
-    same so a collation may still tell some apart."""
+    """The same for all texts that a collation may take for equal: without case, accents, marks,
+    blanks at the end. Of texts that are the same so a collation may still tell some apart."""
     if not cell.isascii():
         parts = unicodedata.normalize("NFKD", cell.casefold()).casefold()
-        cell = "".join(each for each in parts if unicodedata.category(each)[0] not in "MC").translate(ALIKE).replace("ss", "s")
+        cell = (
+            "".join(each for each in parts if unicodedata.category(each)[0] not in "MC")
+            .translate(ALIKE)
+            .replace("ss", "s")
+        )
     return cell.lower().rstrip(" ").replace("ss", "s")

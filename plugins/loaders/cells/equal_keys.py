@@ -1,4 +1,5 @@
-"""Keys whose texts the target takes for equal, though the source may tell them apart: `a` and `A`. Pure."""
+"""Keys whose texts the target takes for equal, though the source may tell them apart: `a` and
+`A`. Pure."""
 
 from __future__ import annotations
 
@@ -20,11 +21,17 @@ def folds(table: TargetTable) -> bool:
 
 
 def spelling_of(table: TargetTable) -> Callable[[Key], Key]:
-    """What must be the same to the last byte in a key that is sent and in that of its row. Of other types the target's texts are others."""
+    """What must be the same to the last byte in a key that is sent and in that of its row. Of
+    other types the target's texts are others."""
     columns = [table.columns[name] for name in table.key]
-    places = [place for place, column in enumerate(columns) if column.is_folding or column.type in WHOLE]
-    short = {place for place in places if columns[place].type in FILLED_UP}  # which loses the blanks at its end
-    return lambda key: tuple((key[place] or "").rstrip(" ") if place in short else key[place] for place in places)
+    places = [
+        place for place, column in enumerate(columns) if column.is_folding or column.type in WHOLE
+    ]
+    # which loses the blanks at its end
+    short = {place for place in places if columns[place].type in FILLED_UP}
+    return lambda key: tuple(
+        (key[place] or "").rstrip(" ") if place in short else key[place] for place in places
+    )
 
 
 def as_spelled(table: TargetTable, keys: Sequence[Key], found: Iterable[Key]) -> list[Key]:
@@ -35,13 +42,16 @@ def as_spelled(table: TargetTable, keys: Sequence[Key], found: Iterable[Key]) ->
 
 
 PLAIN: Final = re.compile(r"[ -~]*")
-"""Texts of which `folded` tells whether they may be equal, but under PostgreSQL's own collations."""
+"""Texts of which `folded` tells whether they may be equal, but under PostgreSQL's own
+collations."""
 
 
 def are_plain(table: TargetTable, keys: Iterable[Key]) -> bool:
     """Whether keys that `folded` tells apart differ there for sure."""
     places = [place for place, name in enumerate(table.key) if table.columns[name].is_folding]
-    if table.dialect == "postgresql" and any(table.columns[table.key[place]].type != "citext" for place in places):
+    if table.dialect == "postgresql" and any(
+        table.columns[table.key[place]].type != "citext" for place in places
+    ):
         return False
     return all(PLAIN.fullmatch(key[place] or "") for key in keys for place in places)
 
@@ -50,27 +60,40 @@ def refuse_alike(table: TargetTable) -> None:
     """Raises TargetRejected, as rows of one batch are one there."""
     names = ", ".join(name for name in table.key if table.columns[name].is_folding)
     raise TargetRejected(
-        f"target table {table.id} takes keys that differ for equal, so two source rows may become one: give column {names} of its key a "
+        f"target table {table.id} takes keys that differ for equal, so two source rows may become "
+        f"one: give column {names} of its key a "
         "collation that tells them apart, as the source's does"
     )
 
 
-def refuse_others(table: TargetTable, keys: Iterable[Key], found: Iterable[Key], error: type[TargetRejected] = TargetRejected) -> None:
+def refuse_others(
+    table: TargetTable,
+    keys: Iterable[Key],
+    found: Iterable[Key],
+    error: type[TargetRejected] = TargetRejected,
+) -> None:
     """Raises the error where a row that is there has the key of another source row."""
     spelling = spelling_of(table)
     sent = {spelling(key) for key in keys}
     if any(spelling(key) not in sent for key in found):
         names = ", ".join(name for name in table.key if table.columns[name].is_folding)
         raise error(
-            f"target table {table.id} has a row whose key is spelled otherwise and equal there, so two source rows would become one: "
-            f"give column {names} of its key a collation that tells them apart, as the source's does"
+            f"target table {table.id} has a row whose key is spelled otherwise and equal there, "
+            "so two source rows would become one: "
+            f"give column {names} of its key a collation that tells them apart, as the source's "
+            "does"
         )
 
 
-def refuse_rounded(table: TargetTable, found: Iterable[Key], error: type[TargetRejected] = TargetRejected) -> None:
-    """Raises the error where rows are there already whose keys are those of new ones as the columns round them."""
+def refuse_rounded(
+    table: TargetTable, found: Iterable[Key], error: type[TargetRejected] = TargetRejected
+) -> None:
+    """Raises the error where rows are there already whose keys are those of new ones as the
+    columns round them."""
     if any(True for _ in found):
         raise error(
-            f"target table {table.id} has a row already whose key ({', '.join(table.key)}) is that of a new one as its columns round them: "
-            "two source rows would become one, or a record came twice. Give the key columns as many digits as the source's have"
+            f"target table {table.id} has a row already whose key ({', '.join(table.key)}) is "
+            "that of a new one as its columns round them: "
+            "two source rows would become one, or a record came twice. Give the key columns as "
+            "many digits as the source's have"
         )

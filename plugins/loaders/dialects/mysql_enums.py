@@ -1,7 +1,8 @@
 """MySQL's mark of an invalid ENUM value, number 0, which row changes hold as an empty cell. Pure.
 
-Strict mode refuses to write it, in whatever form, and without strict mode other cells would be cut. So a row is written with one of the
-labels in its place, and is marked by a statement that writes nothing else.
+Strict mode refuses to write it, in whatever form, and without strict mode other cells would be cut.
+So a row is written with one of the labels in its place, and is marked by a statement that writes
+nothing else.
 """
 
 from __future__ import annotations
@@ -20,25 +21,41 @@ Keys = Sequence[tuple[Cell, ...]]
 
 
 def marks_held_back(table: TargetTable, writes: Writes) -> tuple[Writes, Mapping[str, Keys]]:
-    """Rows that strict mode takes, and by column the keys of those that are to be marked then; nearly always `writes` itself and none."""
-    labels = {name: label for name, label in _labels(table, writes.columns).items() if _has_mark(writes, writes.columns.index(name))}
+    """Rows that strict mode takes, and by column the keys of those that are to be marked then;
+    nearly always `writes` itself and none."""
+    labels = {
+        name: label
+        for name, label in _labels(table, writes.columns).items()
+        if _has_mark(writes, writes.columns.index(name))
+    }
     if not labels:
         return writes, {}
     rows = [dict(zip(writes.columns, row, strict=True)) for row in writes.rows]
-    keys = {name: [tuple(row[key] for key in table.key) for row in rows if row[name] == ""] for name in labels}
-    written = [tuple(labels[name] if name in labels and cell == "" else cell for name, cell in row.items()) for row in rows]
+    keys = {
+        name: [tuple(row[key] for key in table.key) for row in rows if row[name] == ""]
+        for name in labels
+    }
+    written = [
+        tuple(labels[name] if name in labels and cell == "" else cell for name, cell in row.items())
+        for row in rows
+    ]
     return replace(writes, rows=written), keys
 
 
 def _labels(table: TargetTable, columns: Iterable[str]) -> dict[str, str]:
-    """A label of each column where an empty cell is the mark. Columns of keys are left out, as a label there may be another row's; so are
-    labels that MySQL's catalog spells otherwise than they are."""
+    """A label of each column where an empty cell is the mark. Columns of keys are left out, as a
+    label there may be another row's; so are labels that MySQL's catalog spells otherwise than
+    they are."""
     if not table.key or () in table.unique_keys:
         return {}
     in_keys = {*table.key, *(name for key in table.unique_keys for name in key)}
     found = {}
     for name in columns:
-        labels = labels_of(table.columns[name].declared) if table.columns[name].type == "enum" and name not in in_keys else ()
+        labels = (
+            labels_of(table.columns[name].declared)
+            if table.columns[name].type == "enum" and name not in in_keys
+            else ()
+        )
         usable = [label for label in labels if not {"?", "\\"} & {*label}]
         if usable and "" not in labels:
             found[name] = usable[0]

@@ -1,6 +1,8 @@
-"""Oracle: MERGE with the rows as array binds, each cell as the driver's own type, so that no setting of the session changes what it means.
+"""Oracle: MERGE with the rows as array binds, each cell as the driver's own type, so that no
+setting of the session changes what it means.
 
-An empty text is NULL there. In a text column that takes no NULL it becomes one blank, as porter has it: the source's '' is a value.
+An empty text is NULL there. In a text column that takes no NULL it becomes one blank, as porter has
+it: the source's '' is a value.
 """
 
 from __future__ import annotations
@@ -14,14 +16,31 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes, ZeroDate
-from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetTableUnfit, TargetUnavailable
+from cdcbus.plugins.errors import (
+    RowConflict,
+    TargetError,
+    TargetMisconfigured,
+    TargetRejected,
+    TargetTableUnfit,
+    TargetUnavailable,
+)
 from cdcbus.plugins.loaders.catalog import Catalog
-from cdcbus.plugins.loaders.dialect import QUOTING, Cells, Diagnosis, Statement, Upserted, assigned, unfit, without_zero_dates
+from cdcbus.plugins.loaders.dialect import (
+    QUOTING,
+    Cells,
+    Diagnosis,
+    Statement,
+    Upserted,
+    assigned,
+    unfit,
+    without_zero_dates,
+)
 from cdcbus.plugins.rowchange import Cell
 
 QUOTED: Final = QUOTING["oracle"]
 ROWS_PER_CALL: Final = 5_000
-"""Array binds of one call: enough that the round trip does not count, few enough for the memory of both sides."""
+"""Array binds of one call: enough that the round trip does not count, few enough for the memory
+of both sides."""
 
 CATALOG: Final = Catalog(
     names="""
@@ -49,7 +68,8 @@ CATALOG: Final = Catalog(
                 SELECT 1 FROM all_constraints c WHERE c.owner = i.table_owner AND c.table_name = i.table_name
                     AND c.constraint_type = 'P' AND c.index_name = i.index_name)
         ) ORDER BY key_name, place""",
-    may_create="SELECT COUNT(*) FROM session_privs WHERE privilege IN ('CREATE TABLE', 'CREATE ANY TABLE')",
+    may_create="SELECT COUNT(*) FROM session_privs WHERE privilege IN ('CREATE TABLE', 'CREATE "
+    "ANY TABLE')",
 )
 
 
@@ -70,32 +90,59 @@ class Oracle:
         return self._execute(connection, delete_sql(table), table, table.key, keys)
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> Upserted:
-        """MERGE does not tell what it has inserted, so rows that should all be there are updated first."""
+        """MERGE does not tell what it has inserted, so rows that should all be there are updated
+        first."""
         count = len(writes.rows)
         hit = self.update(connection, table, writes) if writes.expected == count else 0
         if hit < count:
-            self._execute(connection, merge_sql(table, writes.columns), table, writes.columns, writes.rows)
+            self._execute(
+                connection, merge_sql(table, writes.columns), table, writes.columns, writes.rows
+            )
         return Upserted(count - hit if writes.expected == count else 0)
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         columns = (*assigned(table, writes.columns), *table.key)
-        return self._execute(connection, update_sql(table, writes.columns), table, columns, _chosen(writes, columns))
+        return self._execute(
+            connection, update_sql(table, writes.columns), table, columns, _chosen(writes, columns)
+        )
 
     def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
-        self._execute(connection, insert_sql(table, writes.columns), table, writes.columns, writes.rows)
+        self._execute(
+            connection, insert_sql(table, writes.columns), table, writes.columns, writes.rows
+        )
         return len(writes.rows)
 
-    def swap(self, connection: Connection, table: TargetTable, columns: Sequence[str], old: Cells, new: Cells | None) -> int:
+    def swap(
+        self,
+        connection: Connection,
+        table: TargetTable,
+        columns: Sequence[str],
+        old: Cells,
+        new: Cells | None,
+    ) -> int:
         nulls = self._nulls(table, columns, old)
         kept = [(name, cell) for name, cell in zip(columns, old, strict=True) if name not in nulls]
         names = (*(columns if new else ()), *(name for name, _ in kept))
         row = (*(new or ()), *(cell for _, cell in kept))
-        return self._execute(connection, swap_sql(table, columns, nulls, is_update=new is not None), table, names, [row])
+        return self._execute(
+            connection,
+            swap_sql(table, columns, nulls, is_update=new is not None),
+            table,
+            names,
+            [row],
+        )
 
     def locked(
-        self, connection: Connection, table: TargetTable, keys: Sequence[Cells], columns: Sequence[str]
+        self,
+        connection: Connection,
+        table: TargetTable,
+        keys: Sequence[Cells],
+        columns: Sequence[str],
     ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        sql = f"SELECT {QUOTED.names((*table.key, *columns))} FROM {QUOTED.table(table.id)} WHERE {_has(table.key)} FOR UPDATE"
+        sql = (
+            f"SELECT {QUOTED.names((*table.key, *columns))} FROM {QUOTED.table(table.id)} WHERE "
+            f"{_has(table.key)} FOR UPDATE"
+        )
         for number, row in enumerate(self._rows(table, table.key, keys)):
             for found in connection.exec_driver_sql(sql, row):
                 yield number, tuple(found)
@@ -103,13 +150,22 @@ class Oracle:
     def is_coarse(self, connection: Connection, table: TargetTable) -> bool:
         return any(table.columns[name].type in ("CHAR", "NCHAR") for name in table.key)
 
-    def spelled(self, connection: Connection, table: TargetTable, keys: Sequence[Cells]) -> list[Cells]:
+    def spelled(
+        self, connection: Connection, table: TargetTable, keys: Sequence[Cells]
+    ) -> list[Cells]:
         """One by one, as such keys are few; its texts are compared by their bytes."""
-        sql = f"SELECT {QUOTED.names(table.key)} FROM {QUOTED.table(table.id)} WHERE {_has(table.key)}"
+        sql = (
+            f"SELECT {QUOTED.names(table.key)} FROM {QUOTED.table(table.id)} WHERE "
+            f"{_has(table.key)}"
+        )
         rows = self._rows(table, table.key, keys)
-        return [tuple(map(str, found)) for row in rows for found in connection.exec_driver_sql(sql, row)]
+        return [
+            tuple(map(str, found)) for row in rows for found in connection.exec_driver_sql(sql, row)
+        ]
 
-    def is_any_alike(self, connection: Connection, table: TargetTable, keys: Sequence[Cells]) -> bool:
+    def is_any_alike(
+        self, connection: Connection, table: TargetTable, keys: Sequence[Cells]
+    ) -> bool:
         """Texts are compared by their bytes."""
         return False
 
@@ -120,12 +176,19 @@ class Oracle:
         if batch.deletes:
             yield Statement(delete_sql(table), len(batch.deletes))
         for writes in batch.writes:
-            yield Statement((merge_sql if writes.may_insert else update_sql)(table, writes.columns), len(writes.rows))
+            yield Statement(
+                (merge_sql if writes.may_insert else update_sql)(table, writes.columns),
+                len(writes.rows),
+            )
         for swaps in batch.swaps:
             for old, new in swaps.rows:
                 if old is not None:
-                    nulls = [name for name, cell in zip(swaps.columns, old, strict=True) if not cell]
-                    yield Statement(swap_sql(table, swaps.columns, nulls, is_update=new is not None), 1)
+                    nulls = [
+                        name for name, cell in zip(swaps.columns, old, strict=True) if not cell
+                    ]
+                    yield Statement(
+                        swap_sql(table, swaps.columns, nulls, is_update=new is not None), 1
+                    )
             if count := sum(old is None for old, _ in swaps.rows):
                 yield Statement(insert_sql(table, swaps.columns), count)
 
@@ -140,21 +203,44 @@ class Oracle:
         binds = zip(columns, zip(*self._rows(table, columns, [row]), strict=True), strict=True)
         return [name for name, (bind,) in binds if bind is None]
 
-    def _rows(self, table: TargetTable, columns: Sequence[str], rows: Sequence[Cells]) -> list[tuple[Any, ...]]:
+    def _rows(
+        self, table: TargetTable, columns: Sequence[str], rows: Sequence[Cells]
+    ) -> list[tuple[Any, ...]]:
         cells = zip(columns, zip(*rows, strict=True), strict=True)
-        return list(zip(*(binds(table, table.columns[name], column, self._zero_date) for name, column in cells), strict=True))
+        return list(
+            zip(
+                *(
+                    binds(table, table.columns[name], column, self._zero_date)
+                    for name, column in cells
+                ),
+                strict=True,
+            )
+        )
 
-    def _execute(self, connection: Connection, sql: str, table: TargetTable, columns: Sequence[str], rows: Sequence[Cells]) -> int:
-        """How many rows it hit. The types are told beforehand: a column of NULLs has none of its own."""
+    def _execute(
+        self,
+        connection: Connection,
+        sql: str,
+        table: TargetTable,
+        columns: Sequence[str],
+        rows: Sequence[Cells],
+    ) -> int:
+        """How many rows it hit. The types are told beforehand: a column of NULLs has none of its
+        own."""
         if not columns:
             return connection.exec_driver_sql(sql).rowcount
         hit = 0
         for start in range(0, len(rows), ROWS_PER_CALL):
             part = rows[start : start + ROWS_PER_CALL]
-            names = [bind_type(table.columns[name], cells) for name, cells in zip(columns, zip(*part, strict=True), strict=True)]
+            names = [
+                bind_type(table.columns[name], cells)
+                for name, cells in zip(columns, zip(*part, strict=True), strict=True)
+            ]
             driver: Any = connection.dialect.dbapi
             options = {"input_sizes": [getattr(driver, name) if name else None for name in names]}
-            hit += connection.exec_driver_sql(sql, self._rows(table, columns, part), execution_options=options).rowcount
+            hit += connection.exec_driver_sql(
+                sql, self._rows(table, columns, part), execution_options=options
+            ).rowcount
         return hit
 
 
@@ -177,11 +263,17 @@ def delete_sql(table: TargetTable) -> str:
 def merge_sql(table: TargetTable, columns: Sequence[str]) -> str:
     cells = ", ".join(f":{place} AS {QUOTED.name(name)}" for place, name in enumerate(columns, 1))
     same = " AND ".join(f"t.{QUOTED.name(name)} = s.{QUOTED.name(name)}" for name in table.key)
-    changes = ", ".join(f"t.{QUOTED.name(name)} = s.{QUOTED.name(name)}" for name in columns if name not in table.key)
+    changes = ", ".join(
+        f"t.{QUOTED.name(name)} = s.{QUOTED.name(name)}"
+        for name in columns
+        if name not in table.key
+    )
     update = f" WHEN MATCHED THEN UPDATE SET {changes}" if changes else ""
     return (
-        f"MERGE INTO {QUOTED.table(table.id)} t USING (SELECT {cells} FROM dual) s ON ({same}){update} "
-        f"WHEN NOT MATCHED THEN INSERT ({QUOTED.names(columns)}) VALUES ({QUOTED.names(columns, 's.')})"
+        f"MERGE INTO {QUOTED.table(table.id)} t USING (SELECT {cells} FROM dual) s ON "
+        f"({same}){update} "
+        f"WHEN NOT MATCHED THEN INSERT ({QUOTED.names(columns)}) VALUES "
+        f"({QUOTED.names(columns, 's.')})"
     )
 
 
@@ -196,7 +288,9 @@ def insert_sql(table: TargetTable, columns: Sequence[str]) -> str:
     return f"INSERT INTO {QUOTED.table(table.id)} ({QUOTED.names(columns)}) VALUES ({cells})"
 
 
-def swap_sql(table: TargetTable, columns: Sequence[str], nulls: Collection[str], *, is_update: bool) -> str:
+def swap_sql(
+    table: TargetTable, columns: Sequence[str], nulls: Collection[str], *, is_update: bool
+) -> str:
     """`nulls`: the columns in which the row that goes holds NULL."""
     place = len(columns) if is_update else 0
     same = []
@@ -206,11 +300,17 @@ def swap_sql(table: TargetTable, columns: Sequence[str], nulls: Collection[str],
         else:
             place += 1
             is_long = table.columns[name].type in LONG_TYPES
-            same.append(f"DBMS_LOB.COMPARE({QUOTED.name(name)}, :{place}) = 0" if is_long else f"{QUOTED.name(name)} = :{place}")
+            same.append(
+                f"DBMS_LOB.COMPARE({QUOTED.name(name)}, :{place}) = 0"
+                if is_long
+                else f"{QUOTED.name(name)} = :{place}"
+            )
     where = f"WHERE {' AND '.join(same)} AND ROWNUM = 1"
     if not is_update:
         return f"DELETE FROM {QUOTED.table(table.id)} {where}"
-    changes = ", ".join(f"{QUOTED.name(name)} = :{number}" for number, name in enumerate(columns, 1))
+    changes = ", ".join(
+        f"{QUOTED.name(name)} = :{number}" for number, name in enumerate(columns, 1)
+    )
     return f"UPDATE {QUOTED.table(table.id)} SET {changes} {where}"
 
 
@@ -220,7 +320,9 @@ def widen_sql(table: TargetTable, column: str, type_: str) -> str:
 
 def _has(names: Sequence[str], before: int = 0) -> str:
     """`before`: binds that stand before these."""
-    return " AND ".join(f"{QUOTED.name(name)} = :{place}" for place, name in enumerate(names, before + 1))
+    return " AND ".join(
+        f"{QUOTED.name(name)} = :{place}" for place, name in enumerate(names, before + 1)
+    )
 
 
 # Cells
@@ -228,7 +330,8 @@ def _has(names: Sequence[str], before: int = 0) -> str:
 LONG_TYPES: Final = frozenset(("CLOB", "NCLOB", "BLOB"))
 TEXT_TYPES: Final = frozenset(("VARCHAR2", "NVARCHAR2", "CHAR", "NCHAR", "CLOB", "NCLOB", "LONG"))
 SHORT_CHARACTERS, SHORT_BYTES = 1000, 2000
-"""What goes into a statement without a LOB of its own: 4000 bytes of text, four per character at most; 2000 of RAW."""
+"""What goes into a statement without a LOB of its own: 4000 bytes of text, four per character at
+most; 2000 of RAW."""
 BIND_TYPES: Final = {
     "NUMBER": "DB_TYPE_NUMBER", "FLOAT": "DB_TYPE_NUMBER", "BOOLEAN": "DB_TYPE_NUMBER",
     "BINARY_FLOAT": "DB_TYPE_BINARY_DOUBLE", "BINARY_DOUBLE": "DB_TYPE_BINARY_DOUBLE",
@@ -236,24 +339,35 @@ BIND_TYPES: Final = {
     "CHAR": "DB_TYPE_CHAR", "NCHAR": "DB_TYPE_NCHAR", "NVARCHAR2": "DB_TYPE_NVARCHAR",
     "CLOB": "DB_TYPE_VARCHAR", "NCLOB": "DB_TYPE_NVARCHAR", "RAW": "DB_TYPE_RAW", "BLOB": "DB_TYPE_RAW", "LONG RAW": "DB_TYPE_LONG_RAW",
 }  # fmt: skip
-"""The driver's names; text types that are not here are left to it. CHAR is told, as it is compared with its blanks."""
+"""The driver's names; text types that are not here are left to it. CHAR is told, as it is
+compared with its blanks."""
 
 
 def family(type_: str) -> str:
-    """`TIMESTAMP(6) WITH TIME ZONE` -> `TIMESTAMP`, `INTERVAL DAY(2) TO SECOND(6)` -> `INTERVAL DAY`."""
+    """`TIMESTAMP(6) WITH TIME ZONE` -> `TIMESTAMP`, `INTERVAL DAY(2) TO SECOND(6)` -> `INTERVAL
+    DAY`."""
     return re.split(r" WITH | TO |\(", type_, maxsplit=1)[0]
 
 
 def bind_type(column: TargetColumn, cells: Sequence[Cell]) -> str | None:
-    """The name that the driver has for the type of a column's binds; None where it finds it itself."""
+    """The name that the driver has for the type of a column's binds; None where it finds it
+    itself."""
     longest = max((len(cell) for cell in cells if cell is not None), default=0)
-    if column.type in LONG_TYPES and longest > (SHORT_BYTES if column.type == "BLOB" else SHORT_CHARACTERS):
+    if column.type in LONG_TYPES and longest > (
+        SHORT_BYTES if column.type == "BLOB" else SHORT_CHARACTERS
+    ):
         return f"DB_TYPE_{column.type}"
     return BIND_TYPES.get(family(column.type))
 
 
-def binds(table: TargetTable, column: TargetColumn, cells: Sequence[Cell], zero_date: ZeroDate = ZeroDate.REJECT) -> Iterable[Any]:
-    """A column's cells as the driver takes them. Raises TargetRejected for one that the column cannot hold."""
+def binds(
+    table: TargetTable,
+    column: TargetColumn,
+    cells: Sequence[Cell],
+    zero_date: ZeroDate = ZeroDate.REJECT,
+) -> Iterable[Any]:
+    """A column's cells as the driver takes them. Raises TargetRejected for one that the column
+    cannot hold."""
     kind = family(column.type)
     if column.type in TEXT_TYPES:
         empty = None if column.is_nullable else " "
@@ -278,7 +392,12 @@ def _interval(cell: str) -> timedelta:
     if match is None:
         raise ValueError
     sign, hours, minutes, seconds, fraction = match.groups()
-    span = timedelta(hours=int(hours), minutes=int(minutes), seconds=int(seconds), microseconds=int((fraction or "").ljust(6, "0")))
+    span = timedelta(
+        hours=int(hours),
+        minutes=int(minutes),
+        seconds=int(seconds),
+        microseconds=int((fraction or "").ljust(6, "0")),
+    )
     return -span if sign else span
 
 
@@ -288,7 +407,8 @@ READERS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {
     **dict.fromkeys(("DATE", "TIMESTAMP"), (datetime.fromisoformat, "no date and time")),
     "INTERVAL DAY": (_interval, "no time of the form HH:MM:SS"),
     **dict.fromkeys(
-        ("RAW", "BLOB", "LONG RAW"), (lambda cell: cell.encode("latin-1") or None, "a character above U+00FF, which is no byte")
+        ("RAW", "BLOB", "LONG RAW"),
+        (lambda cell: cell.encode("latin-1") or None, "a character above U+00FF, which is no byte"),
     ),
 }
 
@@ -296,32 +416,105 @@ READERS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {
 
 UNAVAILABLE: Final = frozenset(
     (
-        *(18, 20, 28, 54, 60, 1012, 1013, 1033, 1034, 1089, 1090, 1092, 2391, 2396, 3113, 3114, 3135, 3136, 4020, 4021, 4061, 4068),
-        *(8177, 12170, 12505, 12514, 12516, 12518, 12519, 12520, 12521, 12526, 12528, 12537, 12541, 12543, 12545, 12547, 12560, 12571),
-        *(1652, 1653, 1654, 1688, 1691, 1692, 25408, 25409, 25425, 30006, 30036, 257, 16000, 16456),  # space, failover, read-only
+        *(
+            18,
+            20,
+            28,
+            54,
+            60,
+            1012,
+            1013,
+            1033,
+            1034,
+            1089,
+            1090,
+            1092,
+            2391,
+            2396,
+            3113,
+            3114,
+            3135,
+            3136,
+            4020,
+            4021,
+            4061,
+            4068,
+        ),
+        *(
+            8177,
+            12170,
+            12505,
+            12514,
+            12516,
+            12518,
+            12519,
+            12520,
+            12521,
+            12526,
+            12528,
+            12537,
+            12541,
+            12543,
+            12545,
+            12547,
+            12560,
+            12571,
+        ),
+        # space, failover, read-only
+        *(1652, 1653, 1654, 1688, 1691, 1692, 25408, 25409, 25425, 30006, 30036, 257, 16000, 16456),
     )
 )
-MISCONFIGURED: Final = frozenset((1004, 1005, 1017, 1031, 1035, 1045, 1536, 1950, 28000, 28001, 28040, 28759, 28860, 29024))
+MISCONFIGURED: Final = frozenset(
+    (1004, 1005, 1017, 1031, 1035, 1045, 1536, 1950, 28000, 28001, 28040, 28759, 28860, 29024)
+)
 UNFIT: Final = frozenset(
     (904, 913, 932, 942, 947, 1732, 1733, 1747, 1776, 1779, 4063, 4098, 32795, 54013, 54017)
 )  # columns, types, views, triggers
 OF_ROW: Final = frozenset(
     (
-        *(1400, 1407, 2290, 12899, 12900, 1401, 14400, 14402, 30926),  # NULL, checks, lengths, partitions
-        *(1426, 1438, 1461, 1476, 1480, 1481, 1489, 1722, 1790, 6502, 22835, 22922, 22923, 40441, 40478, 40479),  # numbers, texts, JSON
-        *(1801, 1810, 1821, 1830, *range(1839, 1868), 1870, 1873, 1877, 1878, 1881, 1882, 1891),  # moments
+        # NULL, checks, lengths, partitions
+        *(1400, 1407, 2290, 12899, 12900, 1401, 14400, 14402, 30926),
+        # numbers, texts, JSON
+        *(
+            1426,
+            1438,
+            1461,
+            1476,
+            1480,
+            1481,
+            1489,
+            1722,
+            1790,
+            6502,
+            22835,
+            22922,
+            22923,
+            40441,
+            40478,
+            40479,
+        ),
+        # moments
+        *(1801, 1810, 1821, 1830, *range(1839, 1868), 1870, 1873, 1877, 1878, 1881, 1882, 1891),
     )
 )
-# Messages whose first line names objects and sizes only. Those of conversions quote the cell, from version 23 on.
-QUOTABLE: Final = UNAVAILABLE | MISCONFIGURED | {1, 904, 942, 1400, 1407, 2290, 2291, 2292, 12899, 30926, 32795, 54013}
+# Messages whose first line names objects and sizes only. Those of conversions quote the cell, from
+# version 23 on.
+QUOTABLE: Final = (
+    UNAVAILABLE
+    | MISCONFIGURED
+    | {1, 904, 942, 1400, 1407, 2290, 2291, 2292, 12899, 30926, 32795, 54013}
+)
 CONFLICTS: Final = frozenset((1, 2291, 2292))  # unique and foreign keys
 ROLLED_BACK: Final = 2091  # by the commit; the second line says why
 LOST: Final = re.compile(r"DPY-(1001|4011|4024|6000|6001|6003|6005|6010)|DPI-(1010|1067|1080)")
-LOGIN: Final = re.compile(r"DPY-(3001|3010|3015|4000|4001|4022|4026|4027|6002|6006)|certificate", re.IGNORECASE)
+LOGIN: Final = re.compile(
+    r"DPY-(3001|3010|3015|4000|4001|4022|4026|4027|6002|6006)|certificate", re.IGNORECASE
+)
 
 
 def diagnose(error: BaseException, columns: Collection[str]) -> Diagnosis:
-    """Of a driver's text only one line is ever passed on, and only where its code tells that it does not quote the row."""
+    """Of a driver's text only one line is ever passed on, and only where its code tells that it
+    does not quote the row."""
     cause: BaseException = getattr(error, "orig", None) or error
     detail = cause.args[0] if cause.args else cause
     message, _, more = str(detail).partition("\n")
@@ -329,13 +522,18 @@ def diagnose(error: BaseException, columns: Collection[str]) -> Diagnosis:
     if code == ROLLED_BACK and (inner := re.match(r"ORA-(\d+).*", more)):
         code, message = int(inner[1]), inner[0]
     if LOST.search(message):
-        return Diagnosis(TargetMisconfigured if LOGIN.search(str(detail)) else TargetUnavailable, message)
+        return Diagnosis(
+            TargetMisconfigured if LOGIN.search(str(detail)) else TargetUnavailable, message
+        )
     if LOGIN.search(message):
         return Diagnosis(TargetMisconfigured, message)
     if not code:
         name = message[:8] if message.startswith("DPY-") else type(cause).__name__
         return Diagnosis(TargetRejected, f"the driver refuses the cells ({name})")
-    return Diagnosis(_class_of(code), message if code in QUOTABLE else f"ORA-{code:05}: {_safe_text(code, message, columns)}")
+    return Diagnosis(
+        _class_of(code),
+        message if code in QUOTABLE else f"ORA-{code:05}: {_safe_text(code, message, columns)}",
+    )
 
 
 def _class_of(code: int) -> type[TargetError]:
@@ -355,5 +553,9 @@ def _safe_text(code: int, message: str, columns: Collection[str]) -> str:
         return "a trigger or a procedure of the target's own refuses the statement"
     if code not in OF_ROW:
         return "the server refuses the statement, and not for what a row holds"
-    named = [word for word in re.findall(r"[^\s\"'.,()]+", message.rpartition("column")[2]) if word in columns]
+    named = [
+        word
+        for word in re.findall(r"[^\s\"'.,()]+", message.rpartition("column")[2])
+        if word in columns
+    ]
     return f"a cell does not fit{f' column {named[-1]}' if named else ''}"

@@ -1,8 +1,8 @@
 """PostgreSQL: one statement per operation, the cells of each column as one array.
 
-`INSERT ... SELECT FROM unnest(arrays)` takes the least time for small batches. Many rows that are new to the source are copied straight
-into the table: that takes less than half the time. Thousands of others are copied into a temporary table and merged from there, which takes
-a sixth less.
+`INSERT ... SELECT FROM unnest(arrays)` takes the least time for small batches. Many rows that are
+new to the source are copied straight into the table: that takes less than half the time. Thousands
+of others are copied into a temporary table and merged from there, which takes a sixth less.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ from sqlalchemy.dialects.postgresql.base import PGDialect
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from cdcbus.plugins.contracts import TableBatch, TargetColumn, TargetTable, Writes, ZeroDate
-from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetTableUnfit, TargetUnavailable
+from cdcbus.plugins.errors import (
+    RowConflict,
+    TargetError,
+    TargetMisconfigured,
+    TargetRejected,
+    TargetTableUnfit,
+    TargetUnavailable,
+)
 from cdcbus.plugins.loaders.catalog import Catalog
 from cdcbus.plugins.loaders.cells.arrow_literals import array_literal, has_any
 from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
@@ -51,8 +58,9 @@ MERGE_ROWS: Final = 5000
 """For fewer it does not pay to make a temporary table."""
 STAGE: Final = "pg_temp.cdcbus_stage"
 MANY_ROWS: Final = 1000
-"""For as many PostgreSQL may come to believe that it is cheaper to read the whole table than to look each row up by its key. With its own
-estimate of what a page costs, made for disks that turn, it did so for 19,000 rows of 1.3 million, and took four to nine times as long."""
+"""For as many PostgreSQL may come to believe that it is cheaper to read the whole table than to
+look each row up by its key. With its own estimate of what a page costs, made for disks that
+turn, it did so for 19,000 rows of 1.3 million, and took four to nine times as long."""
 NEAR_PAGES: Final = "SET LOCAL random_page_cost = 1.1"
 
 QUOTED: Final = Quoting(PGDialect, paramstyle="pyformat")
@@ -63,7 +71,8 @@ CATALOG: Final = Catalog(
     names="""
         SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE lower(n.nspname) = lower(:schema) AND lower(c.relname) = lower(:table) AND c.relkind IN ('r', 'p', 'v', 'f')""",
-    # format_type with -1 spells a type that a cast does not cut: `bpchar` and `"bit"`, where `character` and `bit` would mean length 1.
+    # format_type with -1 spells a type that a cast does not cut: `bpchar` and `"bit"`, where
+    # `character` and `bit` would mean length 1.
     columns="""
         SELECT a.attname, format_type(b.oid, -1),
             CASE WHEN b.typname IN ('bit', 'varbit') THEN nullif(m.typmod, -1)
@@ -148,8 +157,9 @@ COARSE: Final = """
 INSERTED: Final = """
     SELECT coalesce((SELECT sum(pg_stat_get_xact_tuples_inserted(relid)) FROM pg_partition_tree(name)),
         pg_stat_get_xact_tuples_inserted(name), 0) FROM (SELECT %s::regclass AS name) AS n"""
-"""How many rows this transaction has inserted into a table; 0 where the server does not count (track_counts), or it is a view. RETURNING
-xmax costs a seventh of a large statement, and partitioned tables refuse it."""
+"""How many rows this transaction has inserted into a table; 0 where the server does not count
+(track_counts), or it is a view. RETURNING xmax costs a seventh of a large statement, and
+partitioned tables refuse it."""
 
 
 class Postgresql:
@@ -165,30 +175,42 @@ class Postgresql:
     def truncate(self, connection: Connection, table: TargetTable) -> None:
         connection.exec_driver_sql(truncate_sql(table))
 
-    def delete(self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> int:
-        return self._changed_by_key(connection, delete_sql(table), self._arrays(table, table.key, keys), len(keys))
+    def delete(
+        self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]
+    ) -> int:
+        return self._changed_by_key(
+            connection, delete_sql(table), self._arrays(table, table.key, keys), len(keys)
+        )
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> Upserted:
         if len(writes.rows) == 1 and writes.expected:  # which costs one statement where it is there
             if self.update(connection, table, writes):
                 return Upserted(0)
-            left_out = self._left_out(connection, table, writes, self._upsert(connection, table, writes))
+            left_out = self._left_out(
+                connection, table, writes, self._upsert(connection, table, writes)
+            )
             return Upserted(1 - left_out, left_out)
         before = self._inserted(connection, table) if writes.expected else 0
         stored = self._upsert(connection, table, writes)
         inserted = self._inserted(connection, table) - before if writes.expected else 0
         return Upserted(inserted, self._left_out(connection, table, writes, stored))
 
-    def _left_out(self, connection: Connection, table: TargetTable, writes: Writes, stored: int) -> int:
-        """How many rows a trigger has left out, when so many were stored. Where there is nothing but a key, those that were there count."""
+    def _left_out(
+        self, connection: Connection, table: TargetTable, writes: Writes, stored: int
+    ) -> int:
+        """How many rows a trigger has left out, when so many were stored. Where there is nothing
+        but a key, those that were there count."""
         if stored < len(writes.rows) and table.key and set(writes.columns) <= set(table.key):
-            keys = [tuple(row[writes.columns.index(name)] for name in table.key) for row in writes.rows]
+            keys = [
+                tuple(row[writes.columns.index(name)] for name in table.key) for row in writes.rows
+            ]
             stored = len(self.spelled(connection, table, keys))
         left_out = len(writes.rows) - stored
         if left_out > 0 and ("", str(table.id)) not in self._told:
             self._told.add(("", str(table.id)))
             LOG.warning(
-                "target table %s has not stored %d rows, as a trigger before each row leaves them out: these count as missed",
+                "target table %s has not stored %d rows, as a trigger before each row leaves them "
+                "out: these count as missed",
                 *(table.id, left_out),
             )
         return max(0, left_out)
@@ -198,11 +220,19 @@ class Postgresql:
 
     def _upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         """How many rows were updated or inserted."""
-        columns, rows, can_merge = writes.columns, writes.rows, can_merge_by_key(table, writes.columns)
-        if isinstance(rows, ColumnRows) and len(rows) >= (COPY_ROWS if writes.are_new else MERGE_ROWS):
+        columns, rows, can_merge = (
+            writes.columns,
+            writes.rows,
+            can_merge_by_key(table, writes.columns),
+        )
+        if isinstance(rows, ColumnRows) and len(rows) >= (
+            COPY_ROWS if writes.are_new else MERGE_ROWS
+        ):
             form, text = copied_rows(table, columns, rows, self._zero_date)
             if writes.are_new:
-                copied = self._copied(connection, [copy_sql(COPIED.table(table.id), columns, form)], text)
+                copied = self._copied(
+                    connection, [copy_sql(COPIED.table(table.id), columns, form)], text
+                )
                 if copied is not None:
                     return copied
             if can_merge and len(rows) >= MERGE_ROWS:
@@ -215,19 +245,24 @@ class Postgresql:
                 return connection.exec_driver_sql(upsert_sql(table, columns), cells).rowcount
             updated = self._changed_by_key(connection, update_sql(table, columns), cells, len(rows))
             if updated < len(rows):
-                updated += connection.exec_driver_sql(insert_missing_sql(table, columns), cells).rowcount
+                updated += connection.exec_driver_sql(
+                    insert_missing_sql(table, columns), cells
+                ).rowcount
             return updated
 
-    def _changed_by_key(self, connection: Connection, sql: str, cells: tuple[str, ...], count: int) -> int:
+    def _changed_by_key(
+        self, connection: Connection, sql: str, cells: tuple[str, ...], count: int
+    ) -> int:
         """How many of so many rows are there."""
         if count >= MANY_ROWS:
             connection.exec_driver_sql(NEAR_PAGES)
         return connection.exec_driver_sql(sql, cells).rowcount
 
     def _copied(self, connection: Connection, statements: Sequence[str], text: bytes) -> int | None:
-        """How many rows the statements, of which a COPY takes the text, have written; None where nothing is done. Why is not asked: rows
-        that are there already, a cell that does not fit, a view, no right to make temporary tables. The slower statement takes the rows,
-        or says what is wrong."""
+        """How many rows the statements, of which a COPY takes the text, have written; None where
+        nothing is done. Why is not asked: rows that are there already, a cell that does not fit,
+        a view, no right to make temporary tables. The slower statement takes the rows, or says
+        what is wrong."""
         stored = 0
         driver: Any = connection.connection.driver_connection
         connection.exec_driver_sql("SAVEPOINT cdcbus_copy")
@@ -239,7 +274,8 @@ class Postgresql:
                             copy.write(text)
                     else:
                         cursor.execute(sql)
-                    if sql.startswith(("COPY ", "INSERT ")):  # the last of them is into the table itself
+                    # the last of them is into the table itself
+                    if sql.startswith(("COPY ", "INSERT ")):
                         stored = cursor.rowcount
         except psycopg.Error as error:
             connection.exec_driver_sql("ROLLBACK TO SAVEPOINT cdcbus_copy")
@@ -249,18 +285,24 @@ class Postgresql:
         return stored
 
     def _tell_slow(self, error: psycopg.Error, sql: str) -> None:
-        """Once of each reason, unless it is one that a row gives: then the slower statement says what is wrong, if anything is."""
+        """Once of each reason, unless it is one that a row gives: then the slower statement says
+        what is wrong, if anything is."""
         state = error.sqlstate or ""
         if not state.startswith(OF_ROW) and (state, sql) not in self._told:
             self._told.add((state, sql))
             LOG.warning(
-                "rows are not copied but written by slower statements: %s, as PostgreSQL refuses: %s", diagnose(error, ()).text, sql
+                "rows are not copied but written by slower statements: %s, as PostgreSQL refuses: "
+                "%s",
+                diagnose(error, ()).text,
+                sql,
             )
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         cells = self._arrays(table, writes.columns, writes.rows)
         with _naming(table, writes.columns, writes.rows):
-            return self._changed_by_key(connection, update_sql(table, writes.columns), cells, len(writes.rows))
+            return self._changed_by_key(
+                connection, update_sql(table, writes.columns), cells, len(writes.rows)
+            )
 
     def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         cells = self._arrays(table, writes.columns, writes.rows)
@@ -268,7 +310,14 @@ class Postgresql:
             stored = connection.exec_driver_sql(insert_sql(table, writes.columns), cells).rowcount
         return len(writes.rows) - self._left_out(connection, table, writes, stored)
 
-    def swap(self, connection: Connection, table: TargetTable, columns: Sequence[str], old: Cells, new: Cells | None) -> int:
+    def swap(
+        self,
+        connection: Connection,
+        table: TargetTable,
+        columns: Sequence[str],
+        old: Cells,
+        new: Cells | None,
+    ) -> int:
         gone, come = self._row(table, columns, old), None
         if new is not None:
             cells, settable = dict(zip(columns, new, strict=True)), _settable(table, columns)
@@ -276,10 +325,16 @@ class Postgresql:
         nulls = [name for name, cell in zip(columns, gone, strict=True) if cell is None]
         parameters = (*(come or ()), *(cell for cell in gone if cell is not None))
         with _naming(table, columns, [new or old]):
-            return connection.exec_driver_sql(swap_sql(table, columns, nulls, is_update=new is not None), parameters).rowcount
+            return connection.exec_driver_sql(
+                swap_sql(table, columns, nulls, is_update=new is not None), parameters
+            ).rowcount
 
     def locked(
-        self, connection: Connection, table: TargetTable, keys: Sequence[Cells], columns: Sequence[str]
+        self,
+        connection: Connection,
+        table: TargetTable,
+        keys: Sequence[Cells],
+        columns: Sequence[str],
     ) -> Iterator[tuple[int, tuple[Any, ...]]]:
         numbers = "{" + ",".join(map(str, range(len(keys)))) + "}"
         cells = (*self._arrays(table, table.key, keys), numbers)
@@ -289,17 +344,31 @@ class Postgresql:
     def is_coarse(self, connection: Connection, table: TargetTable) -> bool:
         return bool(connection.exec_driver_sql(COARSE, (*table.id, list(table.key))).scalar())
 
-    def spelled(self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> list[tuple[Cell, ...]]:
+    def spelled(
+        self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]
+    ) -> list[tuple[Cell, ...]]:
         names = ", ".join(f"t.{QUOTED.name(name)}::text" for name in table.key)
-        sql = f"SELECT {names} FROM {QUOTED.table(table.id)} AS t JOIN {_rows(table, table.key)} ON {_same_key(table)}"
-        return [tuple(row) for row in connection.exec_driver_sql(sql, self._arrays(table, table.key, keys))]
+        sql = (
+            f"SELECT {names} FROM {QUOTED.table(table.id)} AS t JOIN {_rows(table, table.key)} "
+            f"ON {_same_key(table)}"
+        )
+        return [
+            tuple(row)
+            for row in connection.exec_driver_sql(sql, self._arrays(table, table.key, keys))
+        ]
 
-    def is_any_alike(self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]) -> bool:
+    def is_any_alike(
+        self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]
+    ) -> bool:
         """The column that gives no row gives the collation."""
         cells = ", ".join(_cell(table, name) for name in table.key)
         own = f"SELECT {QUOTED.names(table.key)} FROM {QUOTED.table(table.id)} WHERE false"
-        sql = f"SELECT count(*) FROM ({own} UNION SELECT {cells} FROM {_rows(table, table.key)}) AS k"
-        return int(connection.exec_driver_sql(sql, self._arrays(table, table.key, keys)).scalar_one()) < len(keys)
+        sql = (
+            f"SELECT count(*) FROM ({own} UNION SELECT {cells} FROM {_rows(table, table.key)}) AS k"
+        )
+        return int(
+            connection.exec_driver_sql(sql, self._arrays(table, table.key, keys)).scalar_one()
+        ) < len(keys)
 
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
         table = batch.table
@@ -318,8 +387,12 @@ class Postgresql:
         for swaps in batch.swaps:
             for old, new in swaps.rows:
                 if old is not None:
-                    nulls = [name for name, cell in zip(swaps.columns, old, strict=True) if cell is None]
-                    yield Statement(swap_sql(table, swaps.columns, nulls, is_update=new is not None), 1)
+                    nulls = [
+                        name for name, cell in zip(swaps.columns, old, strict=True) if cell is None
+                    ]
+                    yield Statement(
+                        swap_sql(table, swaps.columns, nulls, is_update=new is not None), 1
+                    )
             if count := sum(old is None for old, _ in swaps.rows):
                 yield Statement(insert_sql(table, swaps.columns), count)
 
@@ -331,11 +404,16 @@ class Postgresql:
     def diagnose(self, error: BaseException, columns: Collection[str]) -> Diagnosis:
         return diagnose(error, tuple(columns))
 
-    def _arrays(self, table: TargetTable, columns: Sequence[str], rows: Iterable[Cells]) -> tuple[str, ...]:
+    def _arrays(
+        self, table: TargetTable, columns: Sequence[str], rows: Iterable[Cells]
+    ) -> tuple[str, ...]:
         return arrays(table, columns, rows, self._zero_date)
 
     def _row(self, table: TargetTable, columns: Sequence[str], row: Sequence[Cell]) -> Cells:
-        return tuple(_coerced(table, table.columns[name], [cell], self._zero_date)[0] for name, cell in zip(columns, row, strict=True))
+        return tuple(
+            _coerced(table, table.columns[name], [cell], self._zero_date)[0]
+            for name, cell in zip(columns, row, strict=True)
+        )
 
 
 def _settable(table: TargetTable, columns: Sequence[str]) -> list[str]:
@@ -356,11 +434,18 @@ def truncate_sql(table: TargetTable) -> str:
 
 
 def delete_sql(table: TargetTable) -> str:
-    """Keys of one column are looked up in their order, which takes half the time or less where they are near to each other."""
+    """Keys of one column are looked up in their order, which takes half the time or less where
+    they are near to each other."""
     if len(table.key) == 1 and not _is_array(table, table.key[0]):
         key = table.key[0]
-        return f"DELETE FROM {QUOTED.table(table.id)} WHERE {QUOTED.name(key)} = ANY (%s::{table.columns[key].type}[])"
-    return f"DELETE FROM {QUOTED.table(table.id)} AS t USING {_rows(table, table.key)} WHERE {_same_key(table)}"
+        return (
+            f"DELETE FROM {QUOTED.table(table.id)} WHERE {QUOTED.name(key)} = ANY "
+            f"(%s::{table.columns[key].type}[])"
+        )
+    return (
+        f"DELETE FROM {QUOTED.table(table.id)} AS t USING {_rows(table, table.key)} WHERE "
+        f"{_same_key(table)}"
+    )
 
 
 def upsert_sql(table: TargetTable, columns: Sequence[str]) -> str:
@@ -375,7 +460,10 @@ def _on_conflict(table: TargetTable, columns: Sequence[str], quoted: Quoting) ->
 
 
 def insert_missing_sql(table: TargetTable, columns: Sequence[str]) -> str:
-    return f"{insert_sql(table, columns)} WHERE NOT EXISTS (SELECT FROM {QUOTED.table(table.id)} AS t WHERE {_same_key(table)})"
+    return (
+        f"{insert_sql(table, columns)} WHERE NOT EXISTS (SELECT FROM {QUOTED.table(table.id)} "
+        f"AS t WHERE {_same_key(table)})"
+    )
 
 
 def insert_sql(table: TargetTable, columns: Sequence[str]) -> str:
@@ -389,9 +477,15 @@ def insert_sql(table: TargetTable, columns: Sequence[str]) -> str:
 def locked_sql(table: TargetTable, columns: Sequence[str]) -> str:
     """The last parameter: the rows' numbers."""
     types = ["text" if _is_array(table, name) else table.columns[name].type for name in table.key]
-    rows = f"unnest({', '.join(f'%s::{type_}[]' for type_ in (*types, 'int'))}) AS s({QUOTED.names(table.key)}, cdcbus_n)"
+    rows = (
+        f"unnest({', '.join(f'%s::{type_}[]' for type_ in (*types, 'int'))}) AS "
+        f"s({QUOTED.names(table.key)}, cdcbus_n)"
+    )
     found = QUOTED.names((*table.key, *columns), "t.")
-    return f"SELECT s.cdcbus_n, {found} FROM {QUOTED.table(table.id)} AS t JOIN {rows} ON {_same_key(table)} FOR UPDATE OF t"
+    return (
+        f"SELECT s.cdcbus_n, {found} FROM {QUOTED.table(table.id)} AS t JOIN {rows} ON "
+        f"{_same_key(table)} FOR UPDATE OF t"
+    )
 
 
 PLAIN: Final = "FORMAT text, NULL ''"
@@ -408,7 +502,10 @@ def merge_sqls(table: TargetTable, columns: Sequence[str], form: str) -> list[st
     """By way of a temporary table, made anew each time so that it always fits."""
     types = ", ".join(f"{COPIED.name(name)} {table.columns[name].type}" for name in columns)
     names = COPIED.names(columns)
-    insert = f"INSERT INTO {COPIED.table(table.id)} ({names}) OVERRIDING SYSTEM VALUE SELECT {names} FROM {STAGE}"
+    insert = (
+        f"INSERT INTO {COPIED.table(table.id)} ({names}) OVERRIDING SYSTEM VALUE SELECT "
+        f"{names} FROM {STAGE}"
+    )
     return [
         f"CREATE TEMPORARY TABLE {STAGE} ({types})",
         copy_sql(STAGE, columns, form),
@@ -418,30 +515,54 @@ def merge_sqls(table: TargetTable, columns: Sequence[str], form: str) -> list[st
 
 
 def update_sql(table: TargetTable, columns: Sequence[str]) -> str:
-    changes = ", ".join(f"{QUOTED.name(name)} = {_cell(table, name)}" for name in assigned(table, columns))
-    return f"UPDATE {QUOTED.table(table.id)} AS t SET {changes} FROM {_rows(table, columns)} WHERE {_same_key(table)}"
+    changes = ", ".join(
+        f"{QUOTED.name(name)} = {_cell(table, name)}" for name in assigned(table, columns)
+    )
+    return (
+        f"UPDATE {QUOTED.table(table.id)} AS t SET {changes} FROM {_rows(table, columns)} "
+        f"WHERE {_same_key(table)}"
+    )
 
 
-def swap_sql(table: TargetTable, columns: Sequence[str], nulls: Collection[str], *, is_update: bool) -> str:
-    """One row, found by its place, as DELETE and UPDATE have no LIMIT; a partitioned table has the same place in each partition. It is
-    locked before, so that two lanes take two rows. `nulls`: the columns in which the row that goes holds NULL."""
-    same = " AND ".join(f"{QUOTED.name(name)} IS NULL" if name in nulls else _equals(table, name) for name in columns)
-    one = f"(SELECT tableoid AS part, ctid AS place FROM {QUOTED.table(table.id)} WHERE {same} LIMIT 1 FOR UPDATE) AS one"
+def swap_sql(
+    table: TargetTable, columns: Sequence[str], nulls: Collection[str], *, is_update: bool
+) -> str:
+    """One row, found by its place, as DELETE and UPDATE have no LIMIT; a partitioned table has
+    the same place in each partition. It is locked before, so that two lanes take two rows.
+    `nulls`: the columns in which the row that goes holds NULL."""
+    same = " AND ".join(
+        f"{QUOTED.name(name)} IS NULL" if name in nulls else _equals(table, name)
+        for name in columns
+    )
+    one = (
+        f"(SELECT tableoid AS part, ctid AS place FROM {QUOTED.table(table.id)} WHERE {same} "
+        "LIMIT 1 FOR UPDATE) AS one"
+    )
     here = "WHERE t.tableoid = one.part AND t.ctid = one.place"
     if not is_update:
         return f"DELETE FROM {QUOTED.table(table.id)} AS t USING {one} {here}"
-    changes = ", ".join(f"{QUOTED.name(name)} = %s::{table.columns[name].type}" for name in _settable(table, columns))
+    changes = ", ".join(
+        f"{QUOTED.name(name)} = %s::{table.columns[name].type}"
+        for name in _settable(table, columns)
+    )
     return f"UPDATE {QUOTED.table(table.id)} AS t SET {changes} FROM {one} {here}"
 
 
 def _equals(table: TargetTable, name: str) -> str:
     type_ = table.columns[name].type
-    return f"{QUOTED.name(name)}::text = %s" if type_ in COMPARED_AS_TEXT else f"{QUOTED.name(name)} = %s::{type_}"
+    return (
+        f"{QUOTED.name(name)}::text = %s"
+        if type_ in COMPARED_AS_TEXT
+        else f"{QUOTED.name(name)} = %s::{type_}"
+    )
 
 
-def widen_sqls(table: TargetTable, column: str, type_: str, default: str | None = None) -> list[str]:
-    """Of an enum type new labels are added behind the others. Bits come before those that are there, where PostgreSQL would append them;
-    `default` is the column's, which it would leave as short as it is."""
+def widen_sqls(
+    table: TargetTable, column: str, type_: str, default: str | None = None
+) -> list[str]:
+    """Of an enum type new labels are added behind the others. Bits come before those that are
+    there, where PostgreSQL would append them; `default` is the column's, which it would leave as
+    short as it is."""
     if labels := labels_of(type_):
         own = table.columns[column]
         new = [label for label in labels if label not in labels_of(own.declared)]
@@ -451,7 +572,10 @@ def widen_sqls(table: TargetTable, column: str, type_: str, default: str | None 
     if bits := re.fullmatch(r"bit\(([0-9]+)\)", type_):
         change += f" USING {_lengthened(name, bits[1])}"
         if default is not None:
-            change = f"ALTER COLUMN {name} DROP DEFAULT, {change}, ALTER COLUMN {name} SET DEFAULT {_lengthened(default, bits[1])}"
+            change = (
+                f"ALTER COLUMN {name} DROP DEFAULT, {change}, ALTER COLUMN {name} SET "
+                f"DEFAULT {_lengthened(default, bits[1])}"
+            )
     return [f"ALTER TABLE {COPIED.table(table.id)} {change}"]
 
 
@@ -465,7 +589,8 @@ def _literal(cell: str) -> str:
 
 
 def _rows(table: TargetTable, columns: Sequence[str]) -> str:
-    """The parameters as rows of `s`. An array cannot hold arrays of any length, so cells of array columns come as text."""
+    """The parameters as rows of `s`. An array cannot hold arrays of any length, so cells of
+    array columns come as text."""
     types = ["text" if _is_array(table, name) else table.columns[name].type for name in columns]
     return f"unnest({', '.join(f'%s::{type_}[]' for type_ in types)}) AS s({QUOTED.names(columns)})"
 
@@ -488,12 +613,20 @@ def _same_key(table: TargetTable) -> str:
 DATES: Final = frozenset(("date", "timestamp without time zone", "timestamp with time zone"))
 OTHER_FORMS: Final = frozenset(("bytea", '"bit"', "bit varying"))
 """Types whose cells come in another form than PostgreSQL reads."""
-COMPARED_AS_TEXT: Final = frozenset(("json", "xml", "citext", "point", "line", "lseg", "box", "path", "polygon", "circle"))
+COMPARED_AS_TEXT: Final = frozenset(
+    ("json", "xml", "citext", "point", "line", "lseg", "box", "path", "polygon", "circle")
+)
 """Types whose own equality is none, or is none of values."""
 
 
-def arrays(table: TargetTable, columns: Sequence[str], rows: Iterable[Cells], zero_date: ZeroDate = ZeroDate.REJECT) -> tuple[str, ...]:
-    """One array literal per column. Raises TargetRejected for a cell that its column cannot hold."""
+def arrays(
+    table: TargetTable,
+    columns: Sequence[str],
+    rows: Iterable[Cells],
+    zero_date: ZeroDate = ZeroDate.REJECT,
+) -> tuple[str, ...]:
+    """One array literal per column. Raises TargetRejected for a cell that its column cannot
+    hold."""
     if isinstance(rows, ColumnRows):
         return tuple(
             array_literal(cells)
@@ -502,12 +635,21 @@ def arrays(table: TargetTable, columns: Sequence[str], rows: Iterable[Cells], ze
             for name, cells in zip(columns, rows.arrays, strict=True)
         )
     cells = zip(*rows, strict=True)
-    return tuple(_array(table, table.columns[name], column, zero_date) for name, column in zip(columns, cells, strict=True))
+    return tuple(
+        _array(table, table.columns[name], column, zero_date)
+        for name, column in zip(columns, cells, strict=True)
+    )
 
 
-def copied_rows(table: TargetTable, columns: Sequence[str], rows: ColumnRows, zero_date: ZeroDate = ZeroDate.REJECT) -> tuple[str, bytes]:
-    """All rows in UTF-8, and the form that they have for COPY: PLAIN where nothing in them needs to be quoted, which PostgreSQL reads in
-    nine tenths of the time, else CSV. Raises TargetRejected for a cell that its column cannot hold."""
+def copied_rows(
+    table: TargetTable,
+    columns: Sequence[str],
+    rows: ColumnRows,
+    zero_date: ZeroDate = ZeroDate.REJECT,
+) -> tuple[str, bytes]:
+    """All rows in UTF-8, and the form that they have for COPY: PLAIN where nothing in them needs
+    to be quoted, which PostgreSQL reads in nine tenths of the time, else CSV. Raises
+    TargetRejected for a cell that its column cannot hold."""
     cells = [
         cells
         if _stands_as_it_is(column := table.columns[name], cells)
@@ -517,7 +659,12 @@ def copied_rows(table: TargetTable, columns: Sequence[str], rows: ColumnRows, ze
     found = pa.table(cells, list(columns))
     if not any(_has_empty(column) for column in cells):
         with suppress(pa.ArrowInvalid):  # a tab, a line break, a quotation mark
-            if b"\\" not in (plain := _written(found, csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none"))):
+            if b"\\" not in (
+                plain := _written(
+                    found,
+                    csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none"),
+                )
+            ):
                 return PLAIN, plain
     return CSV, _written(found, csv.WriteOptions(include_header=False))
 
@@ -540,7 +687,9 @@ def _stands_as_it_is(column: TargetColumn, cells: pa.Array) -> bool:
     return column.type not in OTHER_FORMS and not has_any(cells, "\0")
 
 
-def _array(table: TargetTable, column: TargetColumn, cells: Sequence[Cell], zero_date: ZeroDate) -> str:
+def _array(
+    table: TargetTable, column: TargetColumn, cells: Sequence[Cell], zero_date: ZeroDate
+) -> str:
     cells = _coerced(table, column, cells, zero_date)
     text = "".join(filter(None, cells))
     if "\0" in text:
@@ -550,12 +699,17 @@ def _array(table: TargetTable, column: TargetColumn, cells: Sequence[Cell], zero
     return "{" + ",".join(["NULL" if cell is None else f'"{cell}"' for cell in cells]) + "}"
 
 
-def _coerced(table: TargetTable, column: TargetColumn, cells: Sequence[Cell], zero_date: ZeroDate) -> Sequence[Cell]:
+def _coerced(
+    table: TargetTable, column: TargetColumn, cells: Sequence[Cell], zero_date: ZeroDate
+) -> Sequence[Cell]:
     match column.type:
         case name if name in DATES:
             return without_zero_dates(table, column, cells, zero_date)
         case "bytea":
-            return [None if digits is None else f"\\x{digits}" for digits in hexadecimal(table, column, cells)]
+            return [
+                None if digits is None else f"\\x{digits}"
+                for digits in hexadecimal(table, column, cells)
+            ]
         case '"bit"' | "bit varying":
             return _bits(table, column, cells)
     return cells
@@ -572,12 +726,15 @@ def _bits(table: TargetTable, column: TargetColumn, cells: Sequence[Cell]) -> Se
 
 # Errors
 
-# Which error is about what, by the longest beginning of its SQLSTATE: only those of one row may ever become a dead letter, and one that is
-# not named here stops the task. docs/targets.md has the same table.
+# Which error is about what, by the longest beginning of its SQLSTATE: only those of one row may
+# ever become a dead letter, and one that is not named here stops the task. docs/targets.md has the
+# same table.
 UNAVAILABLE: Final = ("08", "40", "53", "55P03", "57", "58", "25006", "25P03", "25P04")
 MISCONFIGURED: Final = ("28", "3D000", "3F000", "42501")
-UNFIT: Final = ("0A", "42", "428C9", "55000", "55006", "2BP01")  # no such column, table or key; a view that takes no rows
-OF_ROW: Final = ("21000", "22", "23", "44", "54000")  # what its columns cannot hold, constraints, too large for an index
+# no such column, table or key; a view that takes no rows
+UNFIT: Final = ("0A", "42", "428C9", "55000", "55006", "2BP01")
+# what its columns cannot hold, constraints, too large for an index
+OF_ROW: Final = ("21000", "22", "23", "44", "54000")
 CONFLICTS: Final = ("23505", "23503", "23001", "23P01")  # unique and foreign keys, exclusion
 OWN_REFUSAL: Final = "P0"
 RAISE: Final = "exec_stmt_raise"
@@ -590,8 +747,10 @@ PARAMETER: Final = re.compile(r"parameter \$(\d+)")
 NUMBER: Final = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
 # A server that refuses the connection sends no SQLSTATE through the driver.
 LOGIN_REFUSED: Final = re.compile(
-    r"password authentication failed|no password supplied|no pg_hba\.conf entry|(database|role) \"[^\"]*\" does not exist"
-    r"|is not permitted to log in|permission denied for database|certificate verify failed|server certificate for"
+    r"password authentication failed|no password supplied|no pg_hba\.conf entry|(database|role) "
+    r"\"[^\"]*\" does not exist"
+    r"|is not permitted to log in|permission denied for database|certificate verify failed|server "
+    r"certificate for"
     r"|server does not support SSL|(root )?certificate file \"[^\"]*\" does not exist|weak sslmode"
 )
 
@@ -615,12 +774,17 @@ def _text_of(state: str, cause: Any) -> str:
         return "a trigger or a function of the target's own refuses the statement (RAISE)"
     if state.startswith(QUOTABLE):
         return str(cause.diag.message_primary)
-    return "a cell does not fit" if state.startswith(OF_ROW) else "the server refuses the statement, and not for what a row holds"
+    return (
+        "a cell does not fit"
+        if state.startswith(OF_ROW)
+        else "the server refuses the statement, and not for what a row holds"
+    )
 
 
 @contextmanager
 def _naming(table: TargetTable, columns: Sequence[str], rows: Sequence[Cells]) -> Iterator[None]:
-    """Raises TargetRejected with the column that a server's error is about, or with those that it may be about, where it names none."""
+    """Raises TargetRejected with the column that a server's error is about, or with those that
+    it may be about, where it names none."""
     try:
         yield
     except DBAPIError as error:
@@ -629,11 +793,19 @@ def _naming(table: TargetTable, columns: Sequence[str], rows: Sequence[Cells]) -
         if is_about is None or PARAMETER.search(cause.diag.context or ""):
             raise
         cells = zip(columns, zip(*rows, strict=True), strict=True)
-        named = [name for name, column in cells if any(cell is not None and is_about(table.columns[name], cell) for cell in column)]
+        named = [
+            name
+            for name, column in cells
+            if any(cell is not None and is_about(table.columns[name], cell) for cell in column)
+        ]
         if not named:
             raise
-        which = f"column {named[0]}" if len(named) == 1 else f"one of the columns {', '.join(named)}"
-        raise TargetRejected(f"target table {table.id}, {which}: {diagnose(error, ()).text}") from None
+        which = (
+            f"column {named[0]}" if len(named) == 1 else f"one of the columns {', '.join(named)}"
+        )
+        raise TargetRejected(
+            f"target table {table.id}, {which}: {diagnose(error, ()).text}"
+        ) from None
 
 
 def _is_too_long(column: TargetColumn, cell: str) -> bool:
@@ -647,7 +819,9 @@ def _is_too_long(column: TargetColumn, cell: str) -> bool:
             return int(cell).bit_length() > column.length
         case "numeric":
             scale = column.scale or 0
-            return NUMBER.fullmatch(cell) is not None and abs(round(Fraction(cell), scale)) >= 10 ** (column.length - scale)
+            return NUMBER.fullmatch(cell) is not None and abs(
+                round(Fraction(cell), scale)
+            ) >= 10 ** (column.length - scale)
     return False
 
 

@@ -32,7 +32,12 @@ def _http_url(text: str) -> str:
 
 # Who knows the address of a webhook may post to it.
 WEBHOOK: Kind[str] = Kind(
-    "secret", _http_url, "an address with http:// or https://", "https://hooks.example.com/${env:HOOK}", is_secret=True, is_shown=False
+    "secret",
+    _http_url,
+    "an address with http:// or https://",
+    "https://hooks.example.com/${env:HOOK}",
+    is_secret=True,
+    is_shown=False,
 )
 
 
@@ -40,7 +45,12 @@ def _bind(text: str) -> tuple[str, int] | None:
     if text == "off":
         return None
     host, colon, port = text.rpartition(":")
-    if not colon or not re.fullmatch(r"[\w.-]+|\[[0-9A-Fa-f:.]+\]", host) or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65535:
+    if (
+        not colon
+        or not re.fullmatch(r"[\w.-]+|\[[0-9A-Fa-f:.]+\]", host)
+        or not re.fullmatch(r"[0-9]{1,5}", port)
+        or int(port) > 65535
+    ):
         raise ValueError("not host:port")
     return host.strip("[]"), int(port)
 
@@ -53,24 +63,66 @@ def _token(text: str) -> str:
 
 # Port 0: any that is free.
 BIND: Kind[tuple[str, int] | None] = Kind("address", _bind, "host:port, or off", "127.0.0.1:8190")
-TOKEN: Kind[str] = Kind("secret", _token, "16 or more characters, without blanks", "${env:CDCBUS_TOKEN}", is_secret=True, is_shown=False)
+TOKEN: Kind[str] = Kind(
+    "secret",
+    _token,
+    "16 or more characters, without blanks",
+    "${env:CDCBUS_TOKEN}",
+    is_secret=True,
+    is_shown=False,
+)
 
-# For all consumer tasks that run by these settings; of those that share a Spark application there are no others.
-SPARK_KEY = Key("spark.*", TEXT, "", "A setting of Spark, by its own name, for the tasks whose file has no such key.")
+# For all consumer tasks that run by these settings; of those that share a Spark application there
+# are no others.
+SPARK_KEY = Key(
+    "spark.*",
+    TEXT,
+    "",
+    "A setting of Spark, by its own name, for the tasks whose file has no such key.",
+)
 
 # What a task's text may say otherwise for itself.
 ALARM_LIMIT_KEYS = (
     Key("alarm.lagSeconds", NUMBER, "300", "Seconds behind from which to tell; below 1: never."),
-    Key("alarm.stuckSeconds", NUMBER, "300", "Seconds that a batch may take, and a position may stand still while there is more to read."),
-    Key("alarm.heartbeatSeconds", NUMBER, "300", "Seconds after the last heartbeat of a source that has written some."),
+    Key(
+        "alarm.stuckSeconds",
+        NUMBER,
+        "300",
+        "Seconds that a batch may take, and a position may stand still while there is more to "
+        "read.",
+    ),
+    Key(
+        "alarm.heartbeatSeconds",
+        NUMBER,
+        "300",
+        "Seconds after the last heartbeat of a source that has written some.",
+    ),
     Key("alarm.intervalTime", POSITIVE, "1800", "Seconds between two notices of the same alarm."),
-    Key("alarm.windows", WINDOWS, "", "When notices are sent, by the clock of the node: `08:00-20:00,22:00-02:00`; absent: always."),
-    Key("alarm.recoveries", NATURAL, "0", "How often an hour a task that is stuck is started again."),
+    Key(
+        "alarm.windows",
+        WINDOWS,
+        "",
+        "When notices are sent, by the clock of the node: `08:00-20:00,22:00-02:00`; absent: "
+        "always.",
+    ),
+    Key(
+        "alarm.recoveries", NATURAL, "0", "How often an hour a task that is stuck is started again."
+    ),
 )
 ALARM_KEYS = (
     *ALARM_LIMIT_KEYS,
-    Key("alarm.holdSeconds", NATURAL, "60", "Seconds that something must last before it is told of, and be gone before it is over."),
-    Key("alarm.retentionPercent", NUMBER, "50", "Of the time that topic or binlog are kept, how much a task may be behind."),
+    Key(
+        "alarm.holdSeconds",
+        NATURAL,
+        "60",
+        "Seconds that something must last before it is told of, and be gone before it is over.",
+    ),
+    Key(
+        "alarm.retentionPercent",
+        NUMBER,
+        "50",
+        "Of the time that topic or binlog are kept, how much a task may be behind.",
+    ),
     Key("alarm.log", FLAG, "true", "Alarms go to the log of the node."),
     Key("alarm.smtp.host", TEXT, "", "The mail server; absent: no mail."),
     Key("alarm.smtp.port", whole_number(1, 65535, "587"), "587", "Its port."),
@@ -91,32 +143,65 @@ ALARM_KEYS = (
 BUS_KEYS: dict[str, Key] = {
     key.name: key
     for key in (
-        Key("zookeeper", TEXT, "127.0.0.1:2181", "Where positions and shared sources are kept: `host:port[,host:port][/chroot]`."),
+        Key(
+            "zookeeper",
+            TEXT,
+            "127.0.0.1:2181",
+            "Where positions and shared sources are kept: `host:port[,host:port][/chroot]`.",
+        ),
         Key(
             "zookeeper.auth",
             DIGEST,
             "",
-            "`user:password` for ZooKeeper (digest). Nodes made with it belong to that user; absent: open to all.",
+            "`user:password` for ZooKeeper (digest). Nodes made with it belong to that user; "
+            "absent: open to all.",
         ),
         Key(
             "sources.directory",
             TEXT,
             "",
-            "The folder of named sources; absent: `sources` beside the task file, then in the current folder.",
+            "The folder of named sources; absent: `sources` beside the task file, then in the "
+            "current folder.",
         ),
-        Key(KEY_FILE, TEXT, "", "The file of the key that encrypts secrets for ZooKeeper; absent: they are refused there."),
-        Key("spark.master", TEXT, "", "Where Spark runs the tasks whose file has no `spark.master`; absent: `local[*]`."),
-        Key("node.id", PATH_NAME, "", "The id of a node that is started here; absent: the host's name."),
-        Key("node.workLimit", NATURAL, "10", "How many swimlanes it runs at most, unless `cdcbus node limit` says otherwise."),
+        Key(
+            KEY_FILE,
+            TEXT,
+            "",
+            "The file of the key that encrypts secrets for ZooKeeper; absent: they are refused "
+            "there.",
+        ),
+        Key(
+            "spark.master",
+            TEXT,
+            "",
+            "Where Spark runs the tasks whose file has no `spark.master`; absent: `local[*]`.",
+        ),
+        Key(
+            "node.id",
+            PATH_NAME,
+            "",
+            "The id of a node that is started here; absent: the host's name.",
+        ),
+        Key(
+            "node.workLimit",
+            NATURAL,
+            "10",
+            "How many swimlanes it runs at most, unless `cdcbus node limit` says otherwise.",
+        ),
         Key("node.logDirectory", TEXT, "logs", "The folder of the logs of its tasks."),
         Key(
             "http.bind",
             BIND,
             "127.0.0.1:8190",
-            "Where a node serves its pages and its API; `off`: nowhere. Beyond loopback it needs `http.token`.",
+            "Where a node serves its pages and its API; `off`: nowhere. Beyond loopback it needs "
+            "`http.token`.",
         ),
         Key(
-            "http.token", TOKEN, "", "What changing something over HTTP needs, 16 characters or more; absent: nothing can be changed there."
+            "http.token",
+            TOKEN,
+            "",
+            "What changing something over HTTP needs, 16 characters or more; absent: nothing can "
+            "be changed there.",
         ),
         *ALARM_KEYS,
     )

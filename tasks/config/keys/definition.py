@@ -12,7 +12,8 @@ from cdcbus.tasks.config.keys.types import Kind
 
 
 class Route(Flag):
-    """The ways rows can go. FETCH: CanalFetch -> KAFKA_SYNC. LOAD: KafkaFetch -> Jdbc*. FORWARD: KafkaFetch -> KAFKA_SYNC."""
+    """The ways rows can go. FETCH: CanalFetch -> KAFKA_SYNC. LOAD: KafkaFetch -> Jdbc*. FORWARD:
+    KafkaFetch -> KAFKA_SYNC."""
 
     FETCH = auto()
     LOAD = auto()
@@ -26,9 +27,10 @@ class Route(Flag):
 class Key:
     """One key, or one pattern of keys.
 
-    `default` is what holds when it is absent, as it would be written. `porter` says what porter does where that differs. `answer` is the
-    note given where the key is accepted without effect: on every route if `route` is ANY, else on the other ones; a key without one
-    gets a warning there. A `dead` key gets its warning everywhere.
+    `default` is what holds when it is absent, as it would be written. `porter` says what porter
+    does where that differs. `answer` is the note given where the key is accepted without effect: on
+    every route if `route` is ANY, else on the other ones; a key without one gets a warning there. A
+    `dead` key gets its warning everywhere.
     """
 
     name: str

@@ -8,16 +8,21 @@ from cdcbus.tasks.config.keys.definition import Key, Route
 from cdcbus.tasks.config.keys.types import FLAG, NAMES, PAIR, TEXT, Kind
 
 EXPRESSION: Kind[Expression] = Kind(
-    "expression", read_expression, "text with {COLUMN} or {COLUMN:upper}, lower, trim or 1-4 in it", "{FIRST_NAME} {LAST_NAME:upper}"
+    "expression",
+    read_expression,
+    "text with {COLUMN} or {COLUMN:upper}, lower, trim or 1-4 in it",
+    "{FIRST_NAME} {LAST_NAME:upper}",
 )
-MASK: Kind[Mask] = Kind("mask", read_mask, FORMS, "truncate:4", is_shown=False)  # a salt may be part of it
+# a salt may be part of it
+MASK: Kind[Mask] = Kind("mask", read_mask, FORMS, "truncate:4", is_shown=False)
 
 MAPPER_KEYS = (
     Key(
         "mapper[i].schema",
         PAIR,
         "",
-        "`source,target`: the schema this entry is for, or a regular expression for several, and its name at the target; absent: any. "
+        "`source,target`: the schema this entry is for, or a regular expression for several, and "
+        "its name at the target; absent: any. "
         "See [mapping](loading.md#mapping).",
         "anything but two names is ignored; no expressions",
         Route.FROM_KAFKA,
@@ -26,19 +31,48 @@ MAPPER_KEYS = (
         "mapper[i].table",
         PAIR,
         "",
-        "`source,target`: the table this entry is for, or a regular expression for several, and its name at the target; absent: any.",
+        "`source,target`: the table this entry is for, or a regular expression for several, and "
+        "its name at the target; absent: any.",
         "anything but two names is ignored; no expressions",
         Route.FROM_KAFKA,
     ),
-    Key("mapper[i].column.<COLUMN>", TEXT, "", "The target's name of this source column; others keep theirs.", route=Route.FROM_KAFKA),
-    Key("mapper[i].include", NAMES, "", "Only these source columns are written, any case; absent: all.", "not known", Route.FROM_KAFKA),
-    Key("mapper[i].ignore", NAMES, "", "These source columns are not written, any case.", "not known", Route.FROM_KAFKA),
-    Key("mapper[i].constant.<COLUMN>", TEXT, "", "What this target column holds in every row.", "not known", Route.FROM_KAFKA),
+    Key(
+        "mapper[i].column.<COLUMN>",
+        TEXT,
+        "",
+        "The target's name of this source column; others keep theirs.",
+        route=Route.FROM_KAFKA,
+    ),
+    Key(
+        "mapper[i].include",
+        NAMES,
+        "",
+        "Only these source columns are written, any case; absent: all.",
+        "not known",
+        Route.FROM_KAFKA,
+    ),
+    Key(
+        "mapper[i].ignore",
+        NAMES,
+        "",
+        "These source columns are not written, any case.",
+        "not known",
+        Route.FROM_KAFKA,
+    ),
+    Key(
+        "mapper[i].constant.<COLUMN>",
+        TEXT,
+        "",
+        "What this target column holds in every row.",
+        "not known",
+        Route.FROM_KAFKA,
+    ),
     Key(
         "mapper[i].expression.<COLUMN>",
         EXPRESSION,
         "",
-        "What this target column holds: text with source columns in it, see [computed columns](loading.md#computed-columns).",
+        "What this target column holds: text with source columns in it, see [computed "
+        "columns](loading.md#computed-columns).",
         "not known",
         Route.FROM_KAFKA,
     ),
@@ -46,7 +80,8 @@ MAPPER_KEYS = (
         "mapper[i].mask.<COLUMN>",
         MASK,
         "",
-        "What stands in place of this source column's cells: `hash` or `hash:SALT` (SHA-256), `truncate:N` (the first N characters), "
+        "What stands in place of this source column's cells: `hash` or `hash:SALT` (SHA-256), "
+        "`truncate:N` (the first N characters), "
         "`fixed:TEXT`; NULL stays NULL.",
         "not known",
         Route.FROM_KAFKA,
@@ -55,7 +90,8 @@ MAPPER_KEYS = (
         "mapper[i].forceMatched",
         FLAG,
         "true",
-        "Whether a source column that the target lacks holds the task up until it is there; false: the column is left out, and the rows "
+        "Whether a source column that the target lacks holds the task up until it is there; "
+        "false: the column is left out, and the rows "
         "are counted. No meaning for CanalFetch.",
         "true: the task stops",
     ),
@@ -73,5 +109,12 @@ MAPPER_KEYS = (
         "`source,target`: columns of the last change, for row-count checks.",
         answer="accepted; this release makes no row-count checks",
     ),
-    Key("mapper[i].auto", TEXT, "", "Nothing, since 2018.", "ignored", dead="without meaning since 2018, in porter too; remove the line"),
+    Key(
+        "mapper[i].auto",
+        TEXT,
+        "",
+        "Nothing, since 2018.",
+        "ignored",
+        dead="without meaning since 2018, in porter too; remove the line",
+    ),
 )

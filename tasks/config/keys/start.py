@@ -10,9 +10,13 @@ from cdcbus.plugins.start import AfterOffset, AtGtid, AtTime, BinlogStart, Edge,
 from cdcbus.tasks.config.keys.types import Kind
 
 FIRST_EVENT = 4  # behind the four magic bytes that open a binlog file
-MYSQL_GTID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(:([a-z_][a-z0-9_]{0,31}|[0-9]+(-[0-9]+)?))+"
+MYSQL_GTID = (
+    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(:([a-z_][a-z0-9_]{0,31}|[0-9]+(-[0-9]+)?))+"
+)
 MARIADB_GTID = r"[0-9]+-[0-9]+-[0-9]+"
-GTIDS = re.compile(rf"({MYSQL_GTID}(\s*,\s*{MYSQL_GTID})*|{MARIADB_GTID}(\s*,\s*{MARIADB_GTID})*)", re.IGNORECASE)
+GTIDS = re.compile(
+    rf"({MYSQL_GTID}(\s*,\s*{MYSQL_GTID})*|{MARIADB_GTID}(\s*,\s*{MARIADB_GTID})*)", re.IGNORECASE
+)
 LAST_OFFSET = 2**63 - 1
 
 
@@ -67,15 +71,20 @@ def _on_position_lost(text: str) -> Edge | None:
 KAFKA_START: Kind[KafkaStart] = Kind(
     "start",
     _kafka,
-    "the last processed offset, a replay first-last, earliest, latest, or an ISO time (UTC unless it says otherwise)",
+    "the last processed offset, a replay first-last, earliest, latest, or an ISO time (UTC unless "
+    "it says otherwise)",
     "1343115467 or 2788838-2791608 or 2024-05-01T03:04:05+08:00",
 )
 BINLOG_START: Kind[BinlogStart] = Kind(
     "start",
     _binlog,
-    "a binlog file, file:position, a GTID set, earliest, latest, or an ISO time (UTC unless it says otherwise)",
+    "a binlog file, file:position, a GTID set, earliest, latest, or an ISO time (UTC unless it "
+    "says otherwise)",
     "mysql-bin.000064 or mysql-bin.000064:4 or 0-1-100 or 2024-05-01T03:04:05+08:00",
 )
 ON_POSITION_LOST: Kind[Edge | None] = Kind(
-    "word", _on_position_lost, "stop, earliest or latest; snapshot is for a later release, which takes snapshots", "stop"
+    "word",
+    _on_position_lost,
+    "stop, earliest or latest; snapshot is for a later release, which takes snapshots",
+    "stop",
 )

@@ -1,4 +1,5 @@
-"""Every key of a task file: the one place that knows them, from which suggestions and docs/configuration.md are made.
+"""Every key of a task file: the one place that knows them, from which suggestions and
+docs/configuration.md are made.
 
 In a name `[i]` stands for a number in brackets, `<X>` for any name, a final `*` for any rest.
 """
@@ -10,7 +11,13 @@ import re
 
 from cdcbus.tasks.config.keys.bus import ALARM_LIMIT_KEYS
 from cdcbus.tasks.config.keys.definition import Key, Route
-from cdcbus.tasks.config.keys.loader import JDBC_TARGET_KEYS, KAFKA_TARGET_KEYS, LOADER_KEYS, SOURCE_NAME_MEANING, STATUS_ANSWER
+from cdcbus.tasks.config.keys.loader import (
+    JDBC_TARGET_KEYS,
+    KAFKA_TARGET_KEYS,
+    LOADER_KEYS,
+    SOURCE_NAME_MEANING,
+    STATUS_ANSWER,
+)
 from cdcbus.tasks.config.keys.mapper import MAPPER_KEYS
 from cdcbus.tasks.config.keys.start import ON_POSITION_LOST
 from cdcbus.tasks.config.keys.types import (
@@ -37,33 +44,90 @@ from cdcbus.tasks.config.keys.types import (
     word,
 )
 
-JDBC_FETCH_ANSWER = "accepted; this release has no JdbcFetch: it reads binlogs instead of polling tables"
+JDBC_FETCH_ANSWER = (
+    "accepted; this release has no JdbcFetch: it reads binlogs instead of polling tables"
+)
 CANAL_ANSWER = "accepted; a setting inside canal, which is not used here"
 
 TASK_KEYS = (
-    Key("taskId", PATH_NAME, "", "The task's id, and the name of its directory in ZooKeeper. Required."),
+    Key(
+        "taskId",
+        PATH_NAME,
+        "",
+        "The task's id, and the name of its directory in ZooKeeper. Required.",
+    ),
     Key("nodeId", NAMES, "", "The nodes that may run the task; absent: any."),
-    Key("status", word("NEW", "WORKING", "STOPPED", "DELETED"), "WORKING", "Whether nodes shall run the task.", answer=STATUS_ANSWER),
-    Key("localTask", FLAG, "false", "Set by porter's node itself.", answer="accepted; porter sets it itself, nothing reads it here"),
+    Key(
+        "status",
+        word("NEW", "WORKING", "STOPPED", "DELETED"),
+        "WORKING",
+        "Whether nodes shall run the task.",
+        answer=STATUS_ANSWER,
+    ),
+    Key(
+        "localTask",
+        FLAG,
+        "false",
+        "Set by porter's node itself.",
+        answer="accepted; porter sets it itself, nothing reads it here",
+    ),
     Key(
         "positionCheckInterval",
         NUMBER,
         "60",
-        "Seconds that a lag of alarmPositionCount must last before [somebody is told](alarms.md); below 1: never.",
+        "Seconds that a lag of alarmPositionCount must last before [somebody is told](alarms.md); "
+        "below 1: never.",
         "-1, which is off, is the default; seconds between checks",
     ),
     Key("alarmPositionCount", NUMBER, "10000", "Lag in records from which to tell."),
-    Key("receiver[i].realName", TEXT, "", "Whose address the next one is; in mails, and for `alarm.webhook.url` and `alarm.exec.command`."),
-    Key("receiver[i].email", TEXT, "", "Who gets the task's alarms as mail, besides `alarm.smtp.to`."),
-    Key("receiver[i].phone", TEXT, "", "A telephone number, for `alarm.webhook.url` and `alarm.exec.command`: cdcbus calls nobody itself."),
+    Key(
+        "receiver[i].realName",
+        TEXT,
+        "",
+        "Whose address the next one is; in mails, and for `alarm.webhook.url` and "
+        "`alarm.exec.command`.",
+    ),
+    Key(
+        "receiver[i].email",
+        TEXT,
+        "",
+        "Who gets the task's alarms as mail, besides `alarm.smtp.to`.",
+    ),
+    Key(
+        "receiver[i].phone",
+        TEXT,
+        "",
+        "A telephone number, for `alarm.webhook.url` and `alarm.exec.command`: cdcbus calls "
+        "nobody itself.",
+    ),
     *(
-        Key(key.name, key.kind, "", "As in [cdcbus.properties](#settings-for-all-tasks), for this task.", "not known")
+        Key(
+            key.name,
+            key.kind,
+            "",
+            "As in [cdcbus.properties](#settings-for-all-tasks), for this task.",
+            "not known",
+        )
         for key in ALARM_LIMIT_KEYS
     ),
     Key("restartRetries", NUMBER, "20", "How often a node starts a failed task again."),
-    Key("restartIncreaseBySecond", NUMBER, "300", "Seconds by which the pause between starts grows."),
-    Key("porter.source.*", TEXT, "", "Named sources of a porter node.", answer="read from cdcbus.properties only; move the line there"),
-    Key("porter.*", TEXT, "", "Settings of a porter node.", answer="a setting of porter's node, not of a task; nothing reads it here"),
+    Key(
+        "restartIncreaseBySecond", NUMBER, "300", "Seconds by which the pause between starts grows."
+    ),
+    Key(
+        "porter.source.*",
+        TEXT,
+        "",
+        "Named sources of a porter node.",
+        answer="read from cdcbus.properties only; move the line there",
+    ),
+    Key(
+        "porter.*",
+        TEXT,
+        "",
+        "Settings of a porter node.",
+        answer="a setting of porter's node, not of a task; nothing reads it here",
+    ),
 )
 
 CONSUMER_KEYS = (
@@ -71,7 +135,8 @@ CONSUMER_KEYS = (
         "consumer.consumerName",
         CONSUMER,
         "",
-        "What is read: `CanalFetch` a MySQL or MariaDB binlog, `KafkaFetch` Kafka topics. Required.",
+        "What is read: `CanalFetch` a MySQL or MariaDB binlog, `KafkaFetch` Kafka topics. "
+        "Required.",
         "also JdbcFetch",
     ),
     Key(
@@ -89,24 +154,39 @@ CONSUMER_KEYS = (
         "Only these tables, by their source name, any case.",
         "elements are not trimmed; one without a schema matches nothing",
     ),
-    Key("consumer.excludes", TABLES, "", "Not these tables; ignored where includes is given.", "elements are not trimmed"),
+    Key(
+        "consumer.excludes",
+        TABLES,
+        "",
+        "Not these tables; ignored where includes is given.",
+        "elements are not trimmed",
+    ),
     Key(
         "consumer.offset",
         START,
         "",
-        "Where to start when ZooKeeper holds no position. KafkaFetch: the last processed offset, a replay `a-b` (both included, "
-        "then the task ends), `earliest`, `latest`, an ISO time. CanalFetch: a binlog file, `file:position`, a GTID set, `earliest`, "
+        "Where to start when ZooKeeper holds no position. KafkaFetch: the last processed offset, "
+        "a replay `a-b` (both included, "
+        "then the task ends), `earliest`, `latest`, an ISO time. CanalFetch: a binlog file, "
+        "`file:position`, a GTID set, `earliest`, "
         "`latest`, an ISO time. Times are UTC unless they say otherwise.",
         "only a binlog file name works",
     ),
-    Key("consumer.emptyFetchThreshold", NUMBER, "3600", "Seconds without rows from which to tell; below 1: never."),
+    Key(
+        "consumer.emptyFetchThreshold",
+        NUMBER,
+        "3600",
+        "Seconds without rows from which to tell; below 1: never.",
+    ),
     Key("consumer.emptyFetchNoticeSpan", NUMBER, "3600", "Seconds between two notices of that."),
     Key(
         "consumer.eventProcessor.className",
         TEXT,
         "",
-        "What sees, changes, leaves out and adds rows between filter and mapping: a Python function, `module:function` or the name of an "
-        "entry point, see [event processors](loading.md#event-processors). A Java class is not run.",
+        "What sees, changes, leaves out and adds rows between filter and mapping: a Python "
+        "function, `module:function` or the name of an "
+        "entry point, see [event processors](loading.md#event-processors). A Java class is not "
+        "run.",
         "a Java class",
         Route.FROM_KAFKA,
         answer="accepted; a fetch task changes no rows: give it to the consumer task",
@@ -116,11 +196,30 @@ CONSUMER_KEYS = (
         TEXT,
         "",
         "Path or source of that class.",
-        answer="accepted; Java classes are not run, rows pass unchanged: check that the target can do without",
+        answer="accepted; Java classes are not run, rows pass unchanged: check that the target "
+        "can do without",
     ),
-    Key("consumer.metaSource.*", TEXT, "", "The database for row-count checks.", answer="accepted; this release makes no row-count checks"),
-    Key("consumer.source.sourceType", TEXT, "", "The kind of source.", answer="accepted; consumerName says what is read"),
-    Key("consumer.source.clientType", TEXT, "", "The kind of source.", answer="accepted; consumerName says what is read"),
+    Key(
+        "consumer.metaSource.*",
+        TEXT,
+        "",
+        "The database for row-count checks.",
+        answer="accepted; this release makes no row-count checks",
+    ),
+    Key(
+        "consumer.source.sourceType",
+        TEXT,
+        "",
+        "The kind of source.",
+        answer="accepted; consumerName says what is read",
+    ),
+    Key(
+        "consumer.source.clientType",
+        TEXT,
+        "",
+        "The kind of source.",
+        answer="accepted; consumerName says what is read",
+    ),
     Key("consumer.source.sourceName", PATH_NAME, "", SOURCE_NAME_MEANING),
     Key(
         "consumer.source.oncePollSize",
@@ -171,7 +270,8 @@ KAFKA_SOURCE_KEYS = (
         "consumer.source.partition",
         PARTITIONS,
         "",
-        "Only these partitions of each topic, `0,2`; absent: all. Beside several topics a single number is an error, but "
+        "Only these partitions of each topic, `0,2`; absent: all. Beside several topics a single "
+        "number is an error, but "
         "for `0`, which means all there, as in porter.",
         "one number; 0 is the default and means that none is chosen",
         Route.FROM_KAFKA,
@@ -180,7 +280,8 @@ KAFKA_SOURCE_KEYS = (
         "consumer.source.allowOffsetReset",
         FLAG,
         "false",
-        "Whether a stored offset that Kafka no longer has is replaced by the earliest one instead of stopping the task.",
+        "Whether a stored offset that Kafka no longer has is replaced by the earliest one instead "
+        "of stopping the task.",
         route=Route.FROM_KAFKA,
     ),
     Key(
@@ -212,18 +313,27 @@ CANAL_SOURCE_KEYS = (
         "consumer.source.address",
         ADDRESSES,
         "",
-        "The server, `host:port`. Several are tried one after the other: after 3 failures the next one's turn comes. Required.",
+        "The server, `host:port`. Several are tried one after the other: after 3 failures the "
+        "next one's turn comes. Required.",
         "one address",
         Route.FETCH,
     ),
-    Key("consumer.source.username", TEXT, "", "The user, who may read the binlog. Required.", route=Route.FETCH),
+    Key(
+        "consumer.source.username",
+        TEXT,
+        "",
+        "The user, who may read the binlog. Required.",
+        route=Route.FETCH,
+    ),
     Key("consumer.source.password", SECRET, "", "The user's password.", route=Route.FETCH),
     Key(
         "consumer.source.sslMode",
         TLS_MODE,
         "",
-        "TLS to the server: `disabled`; `preferred`, where the server can; `required`; `verify-ca`, with a certificate of a known issuer; "
-        "`verify-identity`, and for that host. Absent: `verify-ca` beside sslCa, `required` beside sslCert, else `preferred`.",
+        "TLS to the server: `disabled`; `preferred`, where the server can; `required`; "
+        "`verify-ca`, with a certificate of a known issuer; "
+        "`verify-identity`, and for that host. Absent: `verify-ca` beside sslCa, `required` "
+        "beside sslCert, else `preferred`.",
         "not known",
         Route.FETCH,
     ),
@@ -243,7 +353,14 @@ CANAL_SOURCE_KEYS = (
         "not known",
         Route.FETCH,
     ),
-    Key("consumer.source.sslKey", TEXT, "", "PEM file of its key, without a password.", "not known", Route.FETCH),
+    Key(
+        "consumer.source.sslKey",
+        TEXT,
+        "",
+        "PEM file of its key, without a password.",
+        "not known",
+        Route.FETCH,
+    ),
     Key(
         "consumer.source.database",
         PATH_NAME,
@@ -263,7 +380,8 @@ CANAL_SOURCE_KEYS = (
         "consumer.source.slaveId",
         SERVER_ID,
         "",
-        "The server id as a replica, unique among the source's replicas; absent or 0: derived from the task's id.",
+        "The server id as a replica, unique among the source's replicas; absent or 0: derived "
+        "from the task's id.",
         "default from the clock",
         Route.FETCH,
     ),
@@ -271,7 +389,8 @@ CANAL_SOURCE_KEYS = (
         "consumer.source.rowImage",
         ROW_IMAGE,
         "full",
-        "`full`: the task stops at a row that was logged without some of its columns (`binlog_row_image` MINIMAL or NOBLOB); "
+        "`full`: the task stops at a row that was logged without some of its columns "
+        "(`binlog_row_image` MINIMAL or NOBLOB); "
         "`any`: such rows are sent as they are, see [row images](binlog.md#row-images).",
         "not known",
         Route.FETCH,
@@ -280,16 +399,26 @@ CANAL_SOURCE_KEYS = (
         "consumer.source.heartbeatTable",
         TABLE,
         "",
-        "`schema.table`. CanalFetch: the table at the source for [heartbeats](binlog.md#heartbeats); absent: none are written. "
-        "KafkaFetch: the table whose rows are heartbeats; absent: any that is called `cdcbus_heartbeat`.",
+        "`schema.table`. CanalFetch: the table at the source for "
+        "[heartbeats](binlog.md#heartbeats); absent: none are written. "
+        "KafkaFetch: the table whose rows are heartbeats; absent: any that is called "
+        "`cdcbus_heartbeat`.",
         "not known",
     ),
-    Key("consumer.source.heartbeatIntervalSeconds", SECONDS, "60", "Seconds between two heartbeats.", "not known", Route.FETCH),
+    Key(
+        "consumer.source.heartbeatIntervalSeconds",
+        SECONDS,
+        "60",
+        "Seconds between two heartbeats.",
+        "not known",
+        Route.FETCH,
+    ),
     Key(
         "consumer.source.onPositionLost",
         ON_POSITION_LOST,
         "stop",
-        "When the server no longer has what comes next: `stop`, or go on without what lies between from the `earliest` or the `latest` "
+        "When the server no longer has what comes next: `stop`, or go on without what lies "
+        "between from the `earliest` or the `latest` "
         "place that it has, with a line in the log.",
         "not known; canal goes on by time, or at the latest",
         Route.FETCH,
@@ -298,35 +427,105 @@ CANAL_SOURCE_KEYS = (
         "consumer.onStatement",
         ON_STATEMENT,
         "stop",
-        "At a statement that was logged as text (`binlog_format` STATEMENT or MIXED) and changes tables of the task, or may: `stop`, or "
-        "`skip` it, with a line in the log and the alarm `skipped`. Statements that change other tables never stop a task.",
+        "At a statement that was logged as text (`binlog_format` STATEMENT or MIXED) and changes "
+        "tables of the task, or may: `stop`, or "
+        "`skip` it, with a line in the log and the alarm `skipped`. Statements that change other "
+        "tables never stop a task.",
         "not known",
         Route.FETCH,
     ),
-    Key("consumer.source.positionIntervalSeconds", SECONDS, "1", "Seconds between two stores of the position.", "not known", Route.FETCH),
-    Key("consumer.source.parallel", FLAG, "false", "Whether canal parses on several threads.", answer=CANAL_ANSWER),
+    Key(
+        "consumer.source.positionIntervalSeconds",
+        SECONDS,
+        "1",
+        "Seconds between two stores of the position.",
+        "not known",
+        Route.FETCH,
+    ),
+    Key(
+        "consumer.source.parallel",
+        FLAG,
+        "false",
+        "Whether canal parses on several threads.",
+        answer=CANAL_ANSWER,
+    ),
     Key("consumer.source.canalId", TEXT, "", "canal's id.", answer=CANAL_ANSWER),
     Key("consumer.source.canalName", TEXT, "", "canal's name.", answer=CANAL_ANSWER),
-    Key("consumer.source.sourcingType", TEXT, "MYSQL", "canal's kind of source.", answer=CANAL_ANSWER),
+    Key(
+        "consumer.source.sourcingType",
+        TEXT,
+        "MYSQL",
+        "canal's kind of source.",
+        answer=CANAL_ANSWER,
+    ),
 )
 
 JDBC_SOURCE_KEYS = (
-    Key("consumer.source.tasksMax", NUMBER, "1", "JdbcFetch: parallel readers.", answer=JDBC_FETCH_ANSWER),
-    Key("consumer.source.table.<N>.table", TEXT, "", "JdbcFetch: the table.", answer=JDBC_FETCH_ANSWER),
-    Key("consumer.source.table.<N>.incrementColumn", TEXT, "", "JdbcFetch: the growing column.", answer=JDBC_FETCH_ANSWER),
-    Key("consumer.source.table.<N>.incrementColumnSpan", NUMBER, "500", "JdbcFetch: rows per poll.", answer=JDBC_FETCH_ANSWER),
-    Key("consumer.source.table.<N>.timestampColumn", TEXT, "", "JdbcFetch: the time column.", answer=JDBC_FETCH_ANSWER),
-    Key("consumer.source.table.<N>.timestampColumnCast", TEXT, "", "JdbcFetch: SQL for its epoch milliseconds.", answer=JDBC_FETCH_ANSWER),
-    Key("consumer.source.table.<N>.timestampSpan", NUMBER, "300000", "JdbcFetch: milliseconds per poll.", answer=JDBC_FETCH_ANSWER),
+    Key(
+        "consumer.source.tasksMax",
+        NUMBER,
+        "1",
+        "JdbcFetch: parallel readers.",
+        answer=JDBC_FETCH_ANSWER,
+    ),
+    Key(
+        "consumer.source.table.<N>.table",
+        TEXT,
+        "",
+        "JdbcFetch: the table.",
+        answer=JDBC_FETCH_ANSWER,
+    ),
+    Key(
+        "consumer.source.table.<N>.incrementColumn",
+        TEXT,
+        "",
+        "JdbcFetch: the growing column.",
+        answer=JDBC_FETCH_ANSWER,
+    ),
+    Key(
+        "consumer.source.table.<N>.incrementColumnSpan",
+        NUMBER,
+        "500",
+        "JdbcFetch: rows per poll.",
+        answer=JDBC_FETCH_ANSWER,
+    ),
+    Key(
+        "consumer.source.table.<N>.timestampColumn",
+        TEXT,
+        "",
+        "JdbcFetch: the time column.",
+        answer=JDBC_FETCH_ANSWER,
+    ),
+    Key(
+        "consumer.source.table.<N>.timestampColumnCast",
+        TEXT,
+        "",
+        "JdbcFetch: SQL for its epoch milliseconds.",
+        answer=JDBC_FETCH_ANSWER,
+    ),
+    Key(
+        "consumer.source.table.<N>.timestampSpan",
+        NUMBER,
+        "300000",
+        "JdbcFetch: milliseconds per poll.",
+        answer=JDBC_FETCH_ANSWER,
+    ),
     Key(
         "consumer.source.userName",
         TEXT,
         "",
         "JdbcFetch: the user.",
-        dead="JdbcFetch's spelling, without effect here; CanalFetch reads consumer.source.username: rename it",
+        dead="JdbcFetch's spelling, without effect here; CanalFetch reads "
+        "consumer.source.username: rename it",
     ),
     *(
-        Key(f"consumer.source.{name}", TEXT, "", f"JdbcFetch: as loader.source.{name}.", answer=JDBC_FETCH_ANSWER)
+        Key(
+            f"consumer.source.{name}",
+            TEXT,
+            "",
+            f"JdbcFetch: as loader.source.{name}.",
+            answer=JDBC_FETCH_ANSWER,
+        )
         for name in (
             "url",
             "driverClassName",
@@ -348,14 +547,21 @@ JDBC_SOURCE_KEYS = (
 ISOLATED = "spark.isolated"
 
 PASSED_THROUGH = (
-    Key("kafka.*", TEXT, "", "A setting of the Kafka client, by its own name; see [TLS and logins](#tls-and-logins).", "not known"),
+    Key(
+        "kafka.*",
+        TEXT,
+        "",
+        "A setting of the Kafka client, by its own name; see [TLS and logins](#tls-and-logins).",
+        "not known",
+    ),
     Key("consumer.source.kafka.*", TEXT, "", "The same.", "not known", Route.FROM_KAFKA),
     Key("loader.source.kafka.*", TEXT, "", "The same.", "not known", Route.TO_KAFKA),
     Key(
         ISOLATED,
         FLAG,
         "false",
-        "Whether a node runs the task in a Spark application of its own, not in the one that its tasks share; so do other `spark.*` keys.",
+        "Whether a node runs the task in a Spark application of its own, not in the one that its "
+        "tasks share; so do other `spark.*` keys.",
         "not known",
         Route.FROM_KAFKA,
     ),
@@ -390,5 +596,7 @@ def find_key(written: str) -> Key | None:
 def nearest_key(written: str) -> str | None:
     """The known key that looks most like an unknown one."""
     names = {re.sub(r"<[a-z]+>|\*", "", name.casefold()): name for name in KEYS}
-    close = difflib.get_close_matches(re.sub(r"\[\s*[0-9]+\s*\]", "[i]", written).casefold(), names, n=1, cutoff=0.75)
+    close = difflib.get_close_matches(
+        re.sub(r"\[\s*[0-9]+\s*\]", "[i]", written).casefold(), names, n=1, cutoff=0.75
+    )
     return names[close[0]] if close else None

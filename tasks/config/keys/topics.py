@@ -1,4 +1,5 @@
-"""How topics are written in a task file: canal's rules for dynamic topics, and what new topics get."""
+"""How topics are written in a task file: canal's rules for dynamic topics, and what new topics
+get."""
 
 from __future__ import annotations
 

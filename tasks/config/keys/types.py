@@ -1,4 +1,5 @@
-"""The types a key's value can have: how the text is read, and what an operator is told when it cannot be."""
+"""The types a key's value can have: how the text is read, and what an operator is told when it
+cannot be."""
 
 from __future__ import annotations
 
@@ -20,9 +21,11 @@ FALSE = frozenset({"false", "no", "off", "0"})
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T_co]):
-    """A type of value. `read` raises ValueError for text that is not of it; `expected` and `example` complete the sentence.
+    """A type of value. `read` raises ValueError for text that is not of it; `expected` and
+    `example` complete the sentence.
 
-    `is_secret`: its text is taken as it stands. `is_shown`: a wrong value may be repeated to the operator.
+    `is_secret`: its text is taken as it stands. `is_shown`: a wrong value may be repeated to the
+    operator.
     """
 
     name: str
@@ -50,7 +53,9 @@ def _whole(text: str, least: int, most: int) -> int:
 def whole_number(least: int = -(2**63), most: int = 2**63 - 1, example: str = "1000") -> Kind[int]:
     """Whole numbers from `least` to `most`."""
     limits = "" if least < -(2**62) else f" from {least}" + (f" to {most}" if most < 2**62 else "")
-    return Kind("number", lambda text: _whole(text, least, most), f"a whole number{limits}", example)
+    return Kind(
+        "number", lambda text: _whole(text, least, most), f"a whole number{limits}", example
+    )
 
 
 def word(*words: str) -> Kind[str]:
@@ -130,7 +135,9 @@ def _regexes(text: str) -> tuple[str, ...]:
 def _windows(text: str) -> tuple[Window, ...]:
     windows = []
     for element in split_list(text):
-        found = re.fullmatch(r"([01]?[0-9]|2[0-4]):([0-5][0-9])-([01]?[0-9]|2[0-4]):([0-5][0-9])", element)
+        found = re.fullmatch(
+            r"([01]?[0-9]|2[0-4]):([0-5][0-9])-([01]?[0-9]|2[0-4]):([0-5][0-9])", element
+        )
         if not found:
             raise ValueError("not HH:MM-HH:MM")
         begin, end = int(found[1]) * 60 + int(found[2]), int(found[3]) * 60 + int(found[4])
@@ -142,7 +149,12 @@ def _windows(text: str) -> tuple[Window, ...]:
 
 def _path_name(text: str) -> str:
     # ZooKeeper forbids these as the name of a node.
-    if "/" in text or text in {".", "..", "zookeeper"} or not text.isprintable() or re.search("[\ufff0-\U0010ffff]", text):
+    if (
+        "/" in text
+        or text in {".", "..", "zookeeper"}
+        or not text.isprintable()
+        or re.search("[\ufff0-\U0010ffff]", text)
+    ):
         raise ValueError("not a name")
     return text
 
@@ -161,24 +173,56 @@ def _jdbc_url(text: str) -> str:
 
 
 TEXT: Kind[str] = Kind("text", str, "text", "abc")
-SECRET: Kind[str] = Kind("secret", str, "text", "${env:DB_PASSWORD}", is_secret=True, is_shown=False)
-DIGEST: Kind[str] = Kind("secret", _digest, "user:password", "cdc:${env:ZOOKEEPER_PASSWORD}", is_secret=True, is_shown=False)
+SECRET: Kind[str] = Kind(
+    "secret", str, "text", "${env:DB_PASSWORD}", is_secret=True, is_shown=False
+)
+DIGEST: Kind[str] = Kind(
+    "secret",
+    _digest,
+    "user:password",
+    "cdc:${env:ZOOKEEPER_PASSWORD}",
+    is_secret=True,
+    is_shown=False,
+)
 FLAG: Kind[bool] = Kind("true/false", _flag, "true or false", "true")
 NUMBER: Kind[int] = whole_number()
 NATURAL: Kind[int] = whole_number(0)
 POSITIVE: Kind[int] = whole_number(1, example="10")
 SERVER_ID: Kind[int] = whole_number(0, 2**32 - 1, "1484")
-PARTITIONS: Kind[tuple[int, ...]] = Kind("numbers", _partitions, "numbers from 0, each once, separated by commas", "0,2")
-BYTES: Kind[int] = Kind("bytes", lambda text: _whole(text, 1 << 20, 1 << 40), "a number of bytes, 1048576 (1 MiB) or more", "67108864")
+PARTITIONS: Kind[tuple[int, ...]] = Kind(
+    "numbers", _partitions, "numbers from 0, each once, separated by commas", "0,2"
+)
+BYTES: Kind[int] = Kind(
+    "bytes",
+    lambda text: _whole(text, 1 << 20, 1 << 40),
+    "a number of bytes, 1048576 (1 MiB) or more",
+    "67108864",
+)
 SECONDS: Kind[float] = Kind("seconds", _seconds, "seconds above 0", "1")
-WINDOWS: Kind[tuple[Window, ...]] = Kind("times of day", _windows, "HH:MM-HH:MM, several separated by commas", "08:00-20:00,22:00-02:00")
-NAMES: Kind[tuple[str, ...]] = Kind("list", split_list, "names separated by commas", "T_ORDER,T_USER")
-PAIR: Kind[tuple[str, str]] = Kind("pair", _pair, "two names separated by a comma: source,target", "SHOP,shop_copy")
+WINDOWS: Kind[tuple[Window, ...]] = Kind(
+    "times of day", _windows, "HH:MM-HH:MM, several separated by commas", "08:00-20:00,22:00-02:00"
+)
+NAMES: Kind[tuple[str, ...]] = Kind(
+    "list", split_list, "names separated by commas", "T_ORDER,T_USER"
+)
+PAIR: Kind[tuple[str, str]] = Kind(
+    "pair", _pair, "two names separated by a comma: source,target", "SHOP,shop_copy"
+)
 TABLE: Kind[TableId] = Kind("table", _table, "SCHEMA.TABLE", "shop.cdcbus_heartbeat")
-TABLES: Kind[frozenset[str]] = Kind("tables", _tables, "SCHEMA.TABLE names separated by commas, no wildcards", "SHOP.ORDERS,SHOP.USERS")
-ADDRESSES: Kind[tuple[tuple[str, int], ...]] = Kind("addresses", _addresses, "host:port, several separated by commas", "db1:3306,db2:3306")
+TABLES: Kind[frozenset[str]] = Kind(
+    "tables",
+    _tables,
+    "SCHEMA.TABLE names separated by commas, no wildcards",
+    "SHOP.ORDERS,SHOP.USERS",
+)
+ADDRESSES: Kind[tuple[tuple[str, int], ...]] = Kind(
+    "addresses", _addresses, "host:port, several separated by commas", "db1:3306,db2:3306"
+)
 REGEXES: Kind[tuple[str, ...]] = Kind(
-    "regexes", _regexes, "regular expressions for schema.table separated by commas", r"shop\\.orders,shop\\.t_.*"
+    "regexes",
+    _regexes,
+    "regular expressions for schema.table separated by commas",
+    r"shop\\.orders,shop\\.t_.*",
 )
 PATH_NAME: Kind[str] = Kind("name", _path_name, "a name without / or line breaks", "1084")
 JDBC_URL: Kind[str] = Kind(
@@ -189,7 +233,10 @@ JDBC_URL: Kind[str] = Kind(
     is_shown=False,  # people write passwords into addresses
 )
 TLS_MODE: Kind[TlsMode] = Kind(
-    "word", lambda text: TlsMode(text.lower().replace("_", "-")), "one of " + ", ".join(TlsMode) + ", any case", TlsMode.VERIFY_CA
+    "word",
+    lambda text: TlsMode(text.lower().replace("_", "-")),
+    "one of " + ", ".join(TlsMode) + ", any case",
+    TlsMode.VERIFY_CA,
 )
 ON_ERROR: Kind[str] = word("stop", "deadletter")
 SCHEMA_CHANGE: Kind[str] = word("stop", "ignore", "evolve")

@@ -22,7 +22,12 @@ from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.kafka.partitioner import partition_of
-from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
+from cdcbus.plugins.positions import (
+    BinlogPosition,
+    KafkaPosition,
+    kafka_positions_from_json,
+    kafka_positions_to_json,
+)
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
@@ -30,7 +35,13 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Shop]:
+def shop(
+    name: str,
+    stack: Addresses,
+    source_cursor: Cursor,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
+) -> Iterator[Shop]:
     make_topic(name, 3)
     with open_shop(name, stack, source_cursor, tmp_path) as shop:
         yield shop
@@ -44,11 +55,15 @@ def start_fetch(shop: Shop, **keys: str) -> TaskProcess:
 
 
 def wait_applied(shop: Shop, fetch: TaskProcess, *loads: TaskProcess) -> None:
-    """Everything committed at the source so far is at the end of the topic, and everything there has been applied."""
+    """Everything committed at the source so far is at the end of the topic, and everything there
+    has been applied."""
     shop.cursor.execute("SHOW MASTER STATUS")
     [(file, end, *_)] = shop.cursor.fetchall()
     committed = BinlogPosition(file, end)
-    wait_until(lambda: is_at_least(BinlogPosition.from_json(shop.position(fetch) or ""), committed), "the fetch task to read everything")
+    wait_until(
+        lambda: is_at_least(BinlogPosition.from_json(shop.position(fetch) or ""), committed),
+        "the fetch task to read everything",
+    )
     wait_until(lambda: all(map(shop.is_applied, loads)), "the consumer tasks to apply everything")
 
 
@@ -60,15 +75,23 @@ def change_rows(cursor: Cursor, seed: int) -> None:
         for row in range(choose.randint(1, 5)):
             cells = (number * 10 + row, f"n{number} 😀 '\"\\", row + 0.5)
             cursor.execute("INSERT INTO orders (id, name, amount) VALUES (%s, %s, %s)", cells)
-        cursor.execute("UPDATE orders SET amount = amount + 1, name = NULL WHERE id %% 7 = %s", (choose.randrange(7),))
-        cursor.execute("UPDATE orders SET id = id + 100000 WHERE id = %s", (choose.randrange(number * 10 + 10),))
+        cursor.execute(
+            "UPDATE orders SET amount = amount + 1, name = NULL WHERE id %% 7 = %s",
+            (choose.randrange(7),),
+        )
+        cursor.execute(
+            "UPDATE orders SET id = id + 100000 WHERE id = %s",
+            (choose.randrange(number * 10 + 10),),
+        )
         cursor.execute("DELETE FROM orders WHERE id = %s", (choose.randrange(number * 10 + 10),))
         cursor.execute("COMMIT")
 
 
 def beginning(shop: Shop) -> bytes:
     """A position before everything."""
-    return kafka_positions_to_json(KafkaPosition(shop.name, partition, -1) for partition in range(3)).encode()
+    return kafka_positions_to_json(
+        KafkaPosition(shop.name, partition, -1) for partition in range(3)
+    ).encode()
 
 
 ORDERS = "id INT PRIMARY KEY, name VARCHAR(40), amount DECIMAL(12,2)"
@@ -79,7 +102,9 @@ def test_changed_rows_arrive_in_both_targets(shop: Shop, ogg: str) -> None:
     shop.create("orders", ORDERS)
     fetch = start_fetch(shop, loader__source__oggJson=ogg)
     converter = "oggJson" if ogg == "true" else "canalRow"
-    loads = [shop.load(target, consumer__converter=converter) for target in ("postgresql", "mariadb")]
+    loads = [
+        shop.load(target, consumer__converter=converter) for target in ("postgresql", "mariadb")
+    ]
     for load in loads:
         load.start()
     change_rows(shop.cursor, 1)
@@ -94,7 +119,9 @@ def test_changed_rows_arrive_in_both_targets(shop: Shop, ogg: str) -> None:
     assert not any("Traceback" in task.log.read_text() for task in (fetch, *loads))
 
 
-def test_a_stop_stores_the_position_and_one_set_by_hand_is_read_from_while_running_and_at_the_next_start(shop: Shop) -> None:
+def test_a_stop_stores_the_position_and_one_set_by_hand_is_read_from_while_running_and_at_the_next_start(
+    shop: Shop,
+) -> None:
     shop.create("orders", ORDERS)
     fetch = start_fetch(shop)
     load = shop.load("postgresql")
@@ -103,12 +130,17 @@ def test_a_stop_stores_the_position_and_one_set_by_hand_is_read_from_while_runni
     wait_applied(shop, fetch, load)
     shop.postgresql(f"DELETE FROM {shop.name}.orders")
     shop.zookeeper.set(shop.path(load), beginning(shop))
-    wait_until(lambda: "set by somebody else" in load.log.read_text(), "the task to notice the edit")
+    wait_until(
+        lambda: "set by somebody else" in load.log.read_text(), "the task to notice the edit"
+    )
     wait_until(lambda: shop.is_applied(load), "the replay while running")
     assert shop.rows("orders")["postgresql"] == shop.rows("orders")["source"]
 
     shop.cursor.execute("INSERT INTO orders (id, name) VALUES (-1, 'last')")
-    wait_until(lambda: shop.postgresql(f"SELECT id FROM {shop.name}.orders WHERE id = -1") != [], "the last row")
+    wait_until(
+        lambda: shop.postgresql(f"SELECT id FROM {shop.name}.orders WHERE id = -1") != [],
+        "the last row",
+    )
     load.ask_to_stop()
     assert load.await_stop() == 0
     assert shop.is_applied(load)
@@ -126,7 +158,9 @@ def test_a_bounded_replay_ends_by_itself(shop: Shop) -> None:
         shop.cursor.execute("INSERT INTO orders (id, name) VALUES (%s, 'x')", (number,))
     wait_applied(shop, fetch)
     partition, end = max(shop.ends().items(), key=lambda item: item[1])
-    load = shop.load("postgresql", consumer__offset=f"2-{end - 3}", consumer__source__partition=str(partition))
+    load = shop.load(
+        "postgresql", consumer__offset=f"2-{end - 3}", consumer__source__partition=str(partition)
+    )
     load.start()
     assert load._process is not None
     assert load._process.wait(60) == 0
@@ -134,19 +168,30 @@ def test_a_bounded_replay_ends_by_itself(shop: Shop) -> None:
     assert len(shop.rows("orders")["postgresql"]) == end - 4
 
 
-def test_a_bounded_replay_goes_on_while_one_partition_has_reached_its_end_and_has_more(shop: Shop) -> None:
+def test_a_bounded_replay_goes_on_while_one_partition_has_reached_its_end_and_has_more(
+    shop: Shop,
+) -> None:
     shop.create("orders", ORDERS)
     fetch = start_fetch(shop)
-    in_partition = [[number for number in range(40_000) if partition_of(f"{number}_".encode(), 3) == partition] for partition in range(3)]
+    in_partition = [
+        [number for number in range(40_000) if partition_of(f"{number}_".encode(), 3) == partition]
+        for partition in range(3)
+    ]
     ids = [*in_partition[0][:10_000], *in_partition[1][:400], *in_partition[2][:400]]
     shop.cursor.executemany("INSERT INTO orders VALUES (%s, 'x', 1)", [(number,) for number in ids])
     wait_applied(shop, fetch)
-    load = shop.load("postgresql", consumer__offset="0-199", consumer__source__maxRecordsPerBatch="20")
+    load = shop.load(
+        "postgresql", consumer__offset="0-199", consumer__source__maxRecordsPerBatch="20"
+    )
     load.start()
     assert load._process is not None
     assert load._process.wait(120) == 0, load.log.read_text()
-    assert kafka_positions_from_json(shop.position(load) or "") == [KafkaPosition(shop.name, partition, 199) for partition in range(3)]
-    assert [row[0] for row in shop.rows("orders")["postgresql"]] == sorted(number for numbers in in_partition for number in numbers[:200])
+    assert kafka_positions_from_json(shop.position(load) or "") == [
+        KafkaPosition(shop.name, partition, 199) for partition in range(3)
+    ]
+    assert [row[0] for row in shop.rows("orders")["postgresql"]] == sorted(
+        number for numbers in in_partition for number in numbers[:200]
+    )
 
 
 def test_chosen_partitions_are_read_and_no_others(shop: Shop) -> None:
@@ -154,15 +199,24 @@ def test_chosen_partitions_are_read_and_no_others(shop: Shop) -> None:
     fetch, load = start_fetch(shop), shop.load("postgresql", consumer__source__partition=" 2, 0 ")
 
     def insert(begin: int, end: int) -> None:
-        shop.cursor.executemany("INSERT INTO orders (id, name) VALUES (%s, 'x')", [(number,) for number in range(begin, end)])
+        shop.cursor.executemany(
+            "INSERT INTO orders (id, name) VALUES (%s, 'x')",
+            [(number,) for number in range(begin, end)],
+        )
         wait_applied(shop, fetch)
 
     def position_at_ends() -> str:
         ends = shop.ends()
-        return kafka_positions_to_json(KafkaPosition(shop.name, partition, ends[partition] - 1) for partition in (0, 2))
+        return kafka_positions_to_json(
+            KafkaPosition(shop.name, partition, ends[partition] - 1) for partition in (0, 2)
+        )
 
     def applied_in(*partitions: int) -> bool:
-        ids = [number for number, *_ in shop.rows("orders")["source"] if partition_of(f"{number}_".encode(), 3) in partitions]
+        ids = [
+            number
+            for number, *_ in shop.rows("orders")["source"]
+            if partition_of(f"{number}_".encode(), 3) in partitions
+        ]
         return [number for number, *_ in shop.rows("orders")["postgresql"]] == ids
 
     insert(0, 40)
@@ -170,9 +224,13 @@ def test_chosen_partitions_are_read_and_no_others(shop: Shop) -> None:
     wait_until(lambda: shop.position(load) == position_at_ends(), "the first rows")
     assert applied_in(0, 2)
     shop.postgresql(f"DELETE FROM {shop.name}.orders")
-    before = kafka_positions_to_json(KafkaPosition(shop.name, partition, -1) for partition in (0, 2))
+    before = kafka_positions_to_json(
+        KafkaPosition(shop.name, partition, -1) for partition in (0, 2)
+    )
     shop.zookeeper.set(shop.path(load), before.encode())
-    wait_until(lambda: "set by somebody else" in load.log.read_text(), "the task to notice the edit")
+    wait_until(
+        lambda: "set by somebody else" in load.log.read_text(), "the task to notice the edit"
+    )
     wait_until(lambda: shop.position(load) == position_at_ends(), "the replay")
     assert applied_in(0, 2)
     load.ask_to_stop()
@@ -189,7 +247,10 @@ def test_chosen_partitions_are_read_and_no_others(shop: Shop) -> None:
     other.start()
     assert other._process is not None
     assert other._process.wait(60) == 1
-    assert f"consumer.source.partition: topic {shop.name} has no partition 3, 7, only 0 to 2" in other.log.read_text()
+    assert (
+        f"consumer.source.partition: topic {shop.name} has no partition 3, 7, only 0 to 2"
+        in other.log.read_text()
+    )
 
 
 def test_a_value_of_a_second_unique_key_may_move_between_rows_in_one_batch(shop: Shop) -> None:
@@ -199,7 +260,9 @@ def test_a_value_of_a_second_unique_key_may_move_between_rows_in_one_batch(shop:
         shop.mariadb(f"INSERT INTO {shop.name}.places VALUES ({number}, {number}, 'old')")
         shop.postgresql(f"INSERT INTO {shop.name}.places VALUES ({number}, {number}, 'old')")
     table = f"{shop.name}.places".upper()
-    fetch = start_fetch(shop, **{f"loader__source__partitionKey__{table.replace('.', '__')}": "NOTE"})
+    fetch = start_fetch(
+        shop, **{f"loader__source__partitionKey__{table.replace('.', '__')}": "NOTE"}
+    )
     shop.cursor.execute("BEGIN")
     for number in range(9):  # what row 0 had wanders to row 9, the others move up
         shop.cursor.execute("UPDATE places SET place = -1 WHERE id = %s", (number,))
@@ -216,7 +279,10 @@ def test_a_value_of_a_second_unique_key_may_move_between_rows_in_one_batch(shop:
 
     for load in loads:  # all of it once more: old rows ask for values that newer ones hold
         shop.zookeeper.set(shop.path(load), beginning(shop))
-        wait_until(lambda load=load: "set by somebody else" in load.log.read_text(), "the task to notice the edit")  # type: ignore[misc]
+        wait_until(
+            lambda load=load: "set by somebody else" in load.log.read_text(),  # type: ignore[misc]
+            "the task to notice the edit",
+        )
     wait_applied(shop, fetch, *loads)
     rows = shop.rows("places")
     assert rows["mariadb"] == rows["postgresql"] == rows["source"]
@@ -229,30 +295,39 @@ def test_broken_connections_to_the_target_cost_nothing(shop: Shop) -> None:
     change_rows(shop.cursor, 3)
     wait_applied(shop, fetch, load)
     assert shop.postgresql(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename = current_user"
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND "
+        "usename = current_user"
     )
     shop.cursor.execute("INSERT INTO orders (id, name) VALUES (-1, 'after')")
     wait_applied(shop, fetch, load)
     assert shop.rows("orders")["postgresql"] == shop.rows("orders")["source"]
 
 
-def test_the_one_row_among_twenty_thousand_that_the_target_refuses_becomes_a_letter(shop: Shop) -> None:
+def test_the_one_row_among_twenty_thousand_that_the_target_refuses_becomes_a_letter(
+    shop: Shop,
+) -> None:
     shop.create("orders", ORDERS, ORDERS.replace("40", "5"))
     fetch = start_fetch(shop)
     names = ["long is wrong" if number == 7_777 else "short" for number in range(20_000)]
     shop.cursor.executemany("INSERT INTO orders VALUES (%s, %s, 1)", list(enumerate(names)))
     wait_applied(shop, fetch)
-    load = shop.load("postgresql", loader__onError="deadletter", loader__deadletterTopic=f"{shop.name}-dead")
+    load = shop.load(
+        "postgresql", loader__onError="deadletter", loader__deadletterTopic=f"{shop.name}-dead"
+    )
     load.start()
     wait_applied(shop, fetch, load)
     rows = shop.rows("orders")
     assert rows["postgresql"] == [row for row in rows["source"] if row[0] != 7_777]
-    listed = CliRunner(env={"CDCBUS_ZOOKEEPER": shop.addresses.zookeeper}).invoke(main, ["dlq", "list", str(load.file), "--json"])
+    listed = CliRunner(env={"CDCBUS_ZOOKEEPER": shop.addresses.zookeeper}).invoke(
+        main, ["dlq", "list", str(load.file), "--json"]
+    )
     [dead_letter] = json.loads(listed.output)
     assert "value too long for type character varying(5)" in dead_letter["reason"]
 
 
-def test_a_target_restored_to_an_older_state_has_all_rows_again_and_an_alarm_tells_of_it(shop: Shop) -> None:
+def test_a_target_restored_to_an_older_state_has_all_rows_again_and_an_alarm_tells_of_it(
+    shop: Shop,
+) -> None:
     """Two starts of Spark take their time."""
     shop.create("orders", ORDERS)
     fetch = start_fetch(shop)
@@ -261,23 +336,37 @@ def test_a_target_restored_to_an_older_state_has_all_rows_again_and_an_alarm_tel
     for number in range(20):
         shop.cursor.execute("INSERT INTO orders (id, name) VALUES (%s, 'x')", (number,))
     wait_applied(shop, fetch, load)
-    for table in ("orders", "cdcbus_position"):  # which is in the schema public, where other tasks have theirs
-        shop.postgresql(f"CREATE TABLE {shop.name}.kept_{table} AS SELECT * FROM {shop.name if table == 'orders' else 'public'}.{table}")
+    # which is in the schema public, where other tasks have theirs
+    for table in ("orders", "cdcbus_position"):
+        shop.postgresql(
+            f"CREATE TABLE {shop.name}.kept_{table} AS SELECT * FROM "
+            f"{shop.name if table == 'orders' else 'public'}.{table}"
+        )
     for number in range(20, 60):
         shop.cursor.execute("INSERT INTO orders (id, name) VALUES (%s, 'x')", (number,))
     wait_applied(shop, fetch, load)
     load.ask_to_stop()
     assert load.await_stop() == 0
-    shop.postgresql(f"DELETE FROM {shop.name}.orders WHERE id NOT IN (SELECT id FROM {shop.name}.kept_orders)")
+    shop.postgresql(
+        f"DELETE FROM {shop.name}.orders WHERE id NOT IN (SELECT id FROM {shop.name}.kept_orders)"
+    )
     own = f"task = '{load.task_id}'"
     shop.postgresql(f"DELETE FROM public.cdcbus_position WHERE {own}")
-    shop.postgresql(f"INSERT INTO public.cdcbus_position SELECT * FROM {shop.name}.kept_cdcbus_position WHERE {own}")
+    shop.postgresql(
+        f"INSERT INTO public.cdcbus_position SELECT * FROM {shop.name}.kept_cdcbus_position WHERE "
+        f"{own}"
+    )
     load.start()
     wait_until(lambda: len(shop.rows("orders")["postgresql"]) == 60, "the rows that were lost")
     assert "the target has lost commits, as after a restore" in load.log.read_text()
     stat = f"/datas/task/{load.task_id}/stat"
     wait_until(
-        lambda: "ZooKeeper knows that it had" in json.loads(shop.zookeeper.get(stat)[0]).get("targetLost", ""), "nodes to be told", 60
+        lambda: (
+            "ZooKeeper knows that it had"
+            in json.loads(shop.zookeeper.get(stat)[0]).get("targetLost", "")
+        ),
+        "nodes to be told",
+        60,
     )
 
 
@@ -291,17 +380,32 @@ main()
 """
 
 
-def test_a_topic_made_anew_under_a_running_task_stops_it(shop: Shop, kafka: str, make_topic: Callable[..., str], tmp_path: Path) -> None:
+def test_a_topic_made_anew_under_a_running_task_stops_it(
+    shop: Shop, kafka: str, make_topic: Callable[..., str], tmp_path: Path
+) -> None:
     """A start of Spark takes its time."""
     load = shop.load("postgresql")
-    words = [sys.executable, "-c", WATCHFUL, "task", "run", str(load.file), "--zookeeper", shop.addresses.zookeeper]
+    words = [
+        sys.executable,
+        "-c",
+        WATCHFUL,
+        "task",
+        "run",
+        str(load.file),
+        "--zookeeper",
+        shop.addresses.zookeeper,
+    ]
     with (tmp_path / "watchful.log").open("wb") as printed:
-        task = subprocess.Popen(words, stdout=printed, stderr=printed, cwd=tmp_path, start_new_session=True)
+        task = subprocess.Popen(
+            words, stdout=printed, stderr=printed, cwd=tmp_path, start_new_session=True
+        )
         try:
             wait_until(lambda: shop.position(load) is not None, "the task's first position")
             admin = AdminClient({"bootstrap.servers": kafka})
             admin.delete_topics([shop.name])[shop.name].result(30)
-            wait_until(lambda: shop.name not in admin.list_topics(timeout=10).topics, "the topic to go")
+            wait_until(
+                lambda: shop.name not in admin.list_topics(timeout=10).topics, "the topic to go"
+            )
             make_topic(shop.name, 3)
             assert task.wait(120) == 1
         finally:
@@ -310,4 +414,6 @@ def test_a_topic_made_anew_under_a_running_task_stops_it(shop: Shop, kafka: str,
             task.wait()
     said = (tmp_path / "watchful.log").read_text()
     assert "was deleted and made anew" in said
-    assert f"cdcbus offset reset {load.task_id} --to PLACE --topic {shop.name}" in said.replace("\n", " ")
+    assert f"cdcbus offset reset {load.task_id} --to PLACE --topic {shop.name}" in said.replace(
+        "\n", " "
+    )

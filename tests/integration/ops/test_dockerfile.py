@@ -1,6 +1,8 @@
-"""The steps of the Dockerfile, run without Docker, and what docker-compose.yml starts, run on real servers.
+"""The steps of the Dockerfile, run without Docker, and what docker-compose.yml starts, run on real
+servers.
 
-A folder stands for the file systems of its stages, a new virtual environment for its Python. Debian's package and the user are left out.
+A folder stands for the file systems of its stages, a new virtual environment for its Python.
+Debian's package and the user are left out.
 """
 
 from __future__ import annotations
@@ -26,7 +28,15 @@ from cdcbus import __version__
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.producer.publish import native
 from tests.support.waiting import wait_until
-from tests.unit.ops.docker.test_docker import ROOT, TASKS, environment, instructions, is_ignored, mounts, tables
+from tests.unit.ops.docker.test_docker import (
+    ROOT,
+    TASKS,
+    environment,
+    instructions,
+    is_ignored,
+    mounts,
+    tables,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -46,14 +56,27 @@ class Image:
     def inside(self, path: str) -> Path:
         return self.root / (Path(self.folder) / path).relative_to("/")
 
-    def run(self, command: list[str], variables: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, command: list[str], variables: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Runs a command there; its failure is the test's."""
-        done = subprocess.run(command, cwd=self.inside("."), env=self.environment(variables), capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command,
+            cwd=self.inside("."),
+            env=self.environment(variables),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         return done
 
     def environment(self, variables: Mapping[str, str] | None = None) -> dict[str, str]:
-        own = {name: value for name, value in os.environ.items() if not name.startswith(("CDCBUS_", "PYTHON", "PYSPARK"))}
+        own = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("CDCBUS_", "PYTHON", "PYSPARK"))
+        }
         path = f"{self.python.parent}:{os.environ['PATH']}"
         return {**own, "PATH": path, **self.variables, **(variables or {})}
 
@@ -84,7 +107,8 @@ def build(image: Image) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """As COPY does: the content of a folder, a file into a folder; without what .dockerignore names."""
+    """As COPY does: the content of a folder, a file into a folder; without what .dockerignore
+    names."""
     if source.is_file():
         shutil.copy(source, target)
         return
@@ -124,7 +148,11 @@ def test_the_package_is_installed_whole_and_not_linked(image: Image) -> None:
     }
     if native.compiled is not None:  # there is a compiler
         wanted.add("producer/publish/_native.abi3.so")
-    assert wanted == {str(path.relative_to(installed)) for path in installed.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    assert wanted == {
+        str(path.relative_to(installed))
+        for path in installed.rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
 
 
 def test_the_jars_are_there_without_java_or_internet(image: Image) -> None:
@@ -133,7 +161,8 @@ def test_the_jars_are_there_without_java_or_internet(image: Image) -> None:
         [
             str(image.python),
             "-c",
-            "from cdcbus.consumer.jvm.maven import kafka_connector_jars as jars; print(*jars(), sep='\\n')",
+            "from cdcbus.consumer.jvm.maven import kafka_connector_jars as jars; print(*jars(), "
+            "sep='\\n')",
         ],
         {"PATH": str(image.python.parent), "JAVA_HOME": ""},
     )
@@ -143,8 +172,12 @@ def test_the_jars_are_there_without_java_or_internet(image: Image) -> None:
 
 
 def test_spark_starts_with_archived_classes(image: Image) -> None:
-    """Also where a task has more on its class path. Java uses them where they are in the file, and has no copy of its own in memory."""
-    options = {"spark.driver.extraClassPath": "/nowhere/other.jar", "spark.driver.extraJavaOptions": "-Dx=y"}
+    """Also where a task has more on its class path. Java uses them where they are in the file,
+    and has no copy of its own in memory."""
+    options = {
+        "spark.driver.extraClassPath": "/nowhere/other.jar",
+        "spark.driver.extraJavaOptions": "-Dx=y",
+    }
     program = f"""
 from pathlib import Path
 from threading import Event
@@ -157,9 +190,17 @@ with spark_session(task, Event()) as (spark, _):
     print(Path(f"/proc/{{java}}/smaps").read_text())
 """
     (archive,) = Path(image.variables["CDCBUS_CACHE"]).rglob("classes.jsa")
-    places = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", image.run([str(image.python), "-c", program]).stdout, flags=re.MULTILINE)
+    places = re.split(
+        r"^(?=[0-9a-f]+-[0-9a-f]+ )",
+        image.run([str(image.python), "-c", program]).stdout,
+        flags=re.MULTILINE,
+    )
     mapped = [place for place in places if place.partition("\n")[0].endswith(str(archive))]
-    own_kb = sum(int(kb) for place in mapped for kb in re.findall(r"^Private_Dirty: +([0-9]+) kB", place, re.MULTILINE))
+    own_kb = sum(
+        int(kb)
+        for place in mapped
+        for kb in re.findall(r"^Private_Dirty: +([0-9]+) kB", place, re.MULTILINE)
+    )
     assert mapped and own_kb * 1024 < archive.stat().st_size / 3
     assert "already" in image.run(["cdcbus", "prepare"]).stdout
 
@@ -167,7 +208,10 @@ with spark_session(task, Event()) as (spark, _):
 @pytest.mark.parametrize("service", TASKS)
 def test_the_task_files_are_good_there(image: Image, service: str) -> None:
     (folder,) = mounts(service)
-    image.run(["cdcbus", "task", "check", "--offline", "--strict", f"{folder}/{service}.properties"], environment(service))
+    image.run(
+        ["cdcbus", "task", "check", "--offline", "--strict", f"{folder}/{service}.properties"],
+        environment(service),
+    )
 
 
 def test_the_tasks_copy_the_shop_and_its_changes(
@@ -180,21 +224,34 @@ def test_the_tasks_copy_the_shop_and_its_changes(
     make_topic: Callable[..., str],
     tmp_path: Path,
 ) -> None:
-    """Init scripts, users with their grants, and task files, as docker-compose.yml brings them together; names and addresses differ."""
+    """Init scripts, users with their grants, and task files, as docker-compose.yml brings them
+    together; names and addresses differ."""
     make_topic(name, partitions=3)
     addresses = {
         "mysql:3306": f"{source.host}:{source.port}",
         "kafka:9092": kafka,
         "postgresql:5432": f"{postgresql.host}:{postgresql.port}",
     }
-    with shop(source, name, tmp_path) as cursor, shop_copy(postgresql, name, tmp_path) as copy_connection:
-        variables = {"CDCBUS_ZOOKEEPER": zookeeper, "SOURCE_PASSWORD": PASSWORD, "TARGET_PASSWORD": PASSWORD}
+    with (
+        shop(source, name, tmp_path) as cursor,
+        shop_copy(postgresql, name, tmp_path) as copy_connection,
+    ):
+        variables = {
+            "CDCBUS_ZOOKEEPER": zookeeper,
+            "SOURCE_PASSWORD": PASSWORD,
+            "TARGET_PASSWORD": PASSWORD,
+        }
         files = [task_file(service, name, addresses, tmp_path) for service in TASKS]
         program = image.python.with_name("cdcbus")
-        started = [subprocess.Popen([program, "task", "run", file], env=image.environment(variables)) for file in files]
+        started = [
+            subprocess.Popen([program, "task", "run", file], env=image.environment(variables))
+            for file in files
+        ]
         try:
             wait_until_equal(cursor, copy_connection, started)
-            cursor.execute("UPDATE customers SET name = 'Ada 🦉 Quill', preferences = '[1, null]' WHERE id = 1")
+            cursor.execute(
+                "UPDATE customers SET name = 'Ada 🦉 Quill', preferences = '[1, null]' WHERE id = 1"
+            )
             cursor.execute("UPDATE order_items SET line = 7 WHERE order_id = 1 AND line = 2")
             cursor.execute("DELETE FROM orders WHERE id = 2")
             wait_until_equal(cursor, copy_connection, started)
@@ -206,7 +263,8 @@ def test_the_tasks_copy_the_shop_and_its_changes(
 
 
 def renamed(text: str, name: str) -> str:
-    """The schema, database, topic and user of the compose file under the name that only this test has."""
+    """The schema, database, topic and user of the compose file under the name that only this
+    test has."""
     return re.sub(r"\b(shop|cdc)\b(?!bus)", name, text).replace("SHOP", name.upper())
 
 
@@ -216,7 +274,10 @@ def task_file(service: str, name: str, addresses: Mapping[str, str], folder: Pat
     for old, new in addresses.items():
         text = text.replace(old, new)
     file = folder / f"{service}.properties"
-    file.write_text(renamed(text, name).replace(f"taskId={service}", f"taskId={name}-{service}"), encoding="utf-8")
+    file.write_text(
+        renamed(text, name).replace(f"taskId={service}", f"taskId={name}-{service}"),
+        encoding="utf-8",
+    )
     return file
 
 
@@ -265,7 +326,11 @@ def shop_copy(target: Database, name: str, folder: Path) -> Iterator[psycopg.Con
         try:
             with psycopg.connect(**address, dbname=name, autocommit=True) as connection:
                 arguments, text = script_input("postgresql", "psql", folder)
-                password = next(argument.partition("=")[2] for argument in arguments if argument.startswith("password="))
+                password = next(
+                    argument.partition("=")[2]
+                    for argument in arguments
+                    if argument.startswith("password=")
+                )
                 text = text.replace(":'password'", Literal(password).as_string(connection))
                 for part in (schema_text("postgresql"), text):
                     connection.execute(renamed(part, name).encode())
@@ -281,7 +346,8 @@ def schema_text(service: str) -> str:
 
 
 def script_input(service: str, client: str, folder: Path) -> tuple[list[str], str]:
-    """Arguments and input that 2-user.sh gives to the database's client, for which a stand-in notes them."""
+    """Arguments and input that 2-user.sh gives to the database's client, for which a stand-in
+    notes them."""
     stand_in = folder / client
     stand_in.write_text('#!/bin/sh\nprintf "%s\\0" "$@" "$(cat)"\n', encoding="utf-8")
     stand_in.chmod(0o755)
@@ -298,8 +364,11 @@ def script_input(service: str, client: str, folder: Path) -> tuple[list[str], st
     return arguments, text
 
 
-def wait_until_equal(cursor: Cursor, target: psycopg.Connection[Any], running: list[subprocess.Popen[bytes]]) -> None:
-    """Every table of the shop holds the same rows on both sides; the tasks must go on running until then."""
+def wait_until_equal(
+    cursor: Cursor, target: psycopg.Connection[Any], running: list[subprocess.Popen[bytes]]
+) -> None:
+    """Every table of the shop holds the same rows on both sides; the tasks must go on running
+    until then."""
 
     def are_equal() -> bool:
         assert [process.poll() for process in running] == [None, None]
@@ -320,7 +389,12 @@ def target_rows(connection: psycopg.Connection[Any]) -> dict[str, list[tuple[Any
     found = {}
     for table, columns in tables("postgresql").items():
         cast = [f"{column}::text" if column == "preferences" else column for column in columns]
-        found[table] = [comparable(row) for row in connection.execute(f"SELECT {', '.join(cast)} FROM {table} ORDER BY 1, 2".encode())]
+        found[table] = [
+            comparable(row)
+            for row in connection.execute(
+                f"SELECT {', '.join(cast)} FROM {table} ORDER BY 1, 2".encode()
+            )
+        ]
     return found
 
 

@@ -19,7 +19,8 @@ from tests.integration.producer.reading import connect, global_variable
 
 @pytest.fixture(autouse=True)
 def quick_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader with nothing to read wakes at each of the server's heartbeats: here ten times a second, not once."""
+    """A reader with nothing to read wakes at each of the server's heartbeats: here ten times a
+    second, not once."""
     monkeypatch.setattr(dump_stream, "HEARTBEAT_SECONDS", 0.1)
 
 
@@ -38,7 +39,8 @@ def is_mariadb(source: Database) -> bool:
 
 @pytest.fixture
 def logs_prepared(source: Database, is_mariadb: bool) -> None:
-    """XA transactions are in the binlog when they are prepared; MariaDB before 10.5 logs them when they are committed."""
+    """XA transactions are in the binlog when they are prepared; MariaDB before 10.5 logs them
+    when they are committed."""
     with connect(source) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT VERSION()")
         if is_mariadb and version_number(cursor.fetchall()[0][0]) < 100_500:
@@ -54,7 +56,8 @@ def full_metadata(source: Database) -> Iterator[None]:
 
 @pytest.fixture
 def least_metadata(source: Database, is_mariadb: bool) -> Iterator[None]:
-    """The server sends as little about tables as it can: what it does when nobody has told it otherwise, and old ones always."""
+    """The server sends as little about tables as it can: what it does when nobody has told it
+    otherwise, and old ones always."""
     with connect(source) as connection, connection.cursor() as cursor:
         if not cursor.execute("SHOW VARIABLES LIKE 'binlog_row_metadata'"):
             yield

@@ -17,7 +17,8 @@ _EXPECTED = "-> "
 
 @dataclass(slots=True)
 class Expected:
-    """One record as far as the case says it: key text, and members of its canalRow and oggJson forms."""
+    """One record as far as the case says it: key text, and members of its canalRow and oggJson
+    forms."""
 
     key: str
     canal: dict[str, Any] = field(default_factory=dict)
@@ -38,7 +39,8 @@ class Part:
 
 @dataclass(slots=True)
 class Case:
-    """`only` is mariadb, mysql, or empty for both. `needs_metadata`: its tables change, so rows must carry their columns."""
+    """`only` is mariadb, mysql, or empty for both. `needs_metadata`: its tables change, so rows
+    must carry their columns."""
 
     parts: list[Part]
     only: str = ""
@@ -52,7 +54,10 @@ def parse(text: str) -> Case:
     for number, line in enumerate(text.rstrip("\n").split("\n"), 1):
         if line.startswith(_EXPECTED):
             if part.sql or not case.parts:
-                raise ValueError(f"line {number}: an expected record stands after a statement, which ends with ; at the end of a line")
+                raise ValueError(
+                    f"line {number}: an expected record stands after a statement, which ends with "
+                    "; at the end of a line"
+                )
             _expect(case.parts[-1].records, line.removeprefix(_EXPECTED), number)
             continue
         if line.startswith(_ONLY):
@@ -74,7 +79,10 @@ def _expect(records: list[Expected], text: str, number: int) -> None:
     elif kind in ("canal", "ogg") and records:
         getattr(records[-1], kind).update(json.loads(value))
     else:
-        raise ValueError(f'line {number}: a record is `-> key "text"`, then `-> canal {{json}}` and `-> ogg {{json}}`')
+        raise ValueError(
+            f'line {number}: a record is `-> key "text"`, then `-> canal {{json}}` and `-> ogg '
+            f"{{json}}`"
+        )
 
 
 def render(case: Case) -> str:
@@ -83,10 +91,19 @@ def render(case: Case) -> str:
     for part in case.parts:
         lines += part.lines
         for record in part.records:
-            lines += [f"-> key {_compact(record.key)}", f"-> canal {_compact(record.canal)}", f"-> ogg {_compact(record.ogg)}"]
+            lines += [
+                f"-> key {_compact(record.key)}",
+                f"-> canal {_compact(record.canal)}",
+                f"-> ogg {_compact(record.ogg)}",
+            ]
     return "\n".join(lines) + "\n"
 
 
 def _compact(value: Any) -> str:
-    """JSON with letters as they are, and escapes for what an editor does not show or takes for the end of a line."""
-    return re.sub(r"[\x7f-\xa0\xad\u2028\u2029]", lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
+    """JSON with letters as they are, and escapes for what an editor does not show or takes for
+    the end of a line."""
+    return re.sub(
+        r"[\x7f-\xa0\xad\u2028\u2029]",
+        lambda found: f"\\u{ord(found[0]):04x}",
+        json.dumps(value, ensure_ascii=False),
+    )

@@ -76,9 +76,14 @@ def is_at_least(found: BinlogPosition, wanted: BinlogPosition) -> bool:
 
 
 def read_batches(
-    task: FetchTask, start: BinlogPosition, end: BinlogPosition, read_bytes: int = 1, schemas: SchemaStore | None = None
+    task: FetchTask,
+    start: BinlogPosition,
+    end: BinlogPosition,
+    read_bytes: int = 1,
+    schemas: SchemaStore | None = None,
 ) -> list[Batch]:
-    """What is between two transaction edges, without what says nothing; an event in each batch unless more is read at once."""
+    """What is between two transaction edges, without what says nothing; an event in each batch
+    unless more is read at once."""
     batches: list[Batch] = []
     if is_at_least(start, end):
         return batches
@@ -87,7 +92,9 @@ def read_batches(
         for batch in source.batches(source.locate(start), read_bytes):
             if batch.edge is None and not batch.closed and not batch.opened:
                 idle += 1
-                assert idle < IDLE_LIMIT, f"the binlog source does not reach {end}; it gave {batches[-1:]}"
+                assert idle < IDLE_LIMIT, (
+                    f"the binlog source does not reach {end}; it gave {batches[-1:]}"
+                )
                 continue
             idle = 0
             batches.append(batch)
@@ -100,7 +107,12 @@ def changes_of(batches: list[Batch]) -> list[RowChange]:
     """The row changes, numbered within their transactions."""
     changes: list[RowChange] = []
     row = 0
-    for rows in (part for batch in batches for part in (*batch.closed, *batch.opened) if isinstance(part, Rows)):
+    for rows in (
+        part
+        for batch in batches
+        for part in (*batch.closed, *batch.opened)
+        if isinstance(part, Rows)
+    ):
         row = 0 if rows.is_first else row
         found = rows.changes(row)
         assert_generated_alike(rows, row, found)
@@ -119,21 +131,32 @@ def assert_generated_alike(rows: Rows, first_row: int, changes: list[RowChange])
     for converter in (CanalRow(), OggJson()):
         key = rows.table.table.key
 
-        def plain(change: RowChange, converter: Converter = converter, key: tuple[str, ...] = key) -> list[Record]:
-            return [{"key": key_text(part, key), "value": converter.to_bytes(part)} for part in split_key_change(change, key)]
+        def plain(
+            change: RowChange, converter: Converter = converter, key: tuple[str, ...] = key
+        ) -> list[Record]:
+            return [
+                {"key": key_text(part, key), "value": converter.to_bytes(part)}
+                for part in split_key_change(change, key)
+            ]
 
         made, count = TableWriter(rows.table, converter, key, plain).records(rows, first_row)
         assert count == len(changes)
-        assert list(map(_timeless, made)) == [_timeless(record) for change in changes for record in plain(change)]
+        assert list(map(_timeless, made)) == [
+            _timeless(record) for change in changes for record in plain(change)
+        ]
 
 
 def _timeless(record: Record) -> tuple[bytes, dict[str, Any]]:
     """Key and value of a record, without the time at which it was made."""
     value = json.loads(record["value"])
-    return record["key"], {name: member for name, member in value.items() if name not in ("ts", "current_ts")}
+    return record["key"], {
+        name: member for name, member in value.items() if name not in ("ts", "current_ts")
+    }
 
 
-def read(task: FetchTask, start: BinlogPosition, end: BinlogPosition, schemas: SchemaStore | None = None) -> list[RowChange]:
+def read(
+    task: FetchTask, start: BinlogPosition, end: BinlogPosition, schemas: SchemaStore | None = None
+) -> list[RowChange]:
     """The row changes between two transaction edges."""
     return changes_of(read_batches(task, start, end, schemas=schemas))
 

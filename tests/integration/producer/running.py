@@ -23,7 +23,12 @@ SECONDS = 60.0  # how long anything may take on a busy machine
 class Running:
     """A context: leaving it stops the task, waits for its end, and raises what it has raised."""
 
-    def __init__(self, task: FetchTask, positions: PositionStore, report: Callable[[Progress], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        task: FetchTask,
+        positions: PositionStore,
+        report: Callable[[Progress], None] = lambda _: None,
+    ) -> None:
         self.stop = Event()
         self.progress = Progress()
         self.status = TaskStatus(task.task_id, lambda: self.progress.position)
@@ -86,10 +91,22 @@ def high_watermark(kafka: str, topic: str, partition: int = 0) -> int:
 
 def messages(kafka: str, topic: str) -> list[Message]:
     """All records of a topic, partition by partition."""
-    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "reader", "enable.auto.commit": False, "fetch.wait.max.ms": 10})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 10,
+        }
+    )
     try:
-        partitions = [TopicPartition(topic, number, 0) for number in consumer.list_topics(topic, timeout=30).topics[topic].partitions]
-        count = sum(consumer.get_watermark_offsets(partition, timeout=30)[1] for partition in partitions)
+        partitions = [
+            TopicPartition(topic, number, 0)
+            for number in consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        ]
+        count = sum(
+            consumer.get_watermark_offsets(partition, timeout=30)[1] for partition in partitions
+        )
         consumer.assign(partitions)
         found: list[Message] = []
         while len(found) < count:

@@ -1,6 +1,7 @@
 """Kafka and the source going away under a running task: nothing is lost, and it goes on by itself.
 
-The servers killed here are a stack's of its own where the tests run on one that is to stay as it is.
+The servers killed here are a stack's of its own where the tests run on one that is to stay as it
+is.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ QUIET = Console(quiet=True)
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A stack that may be hurt, with a table `t` in a schema, and a topic and a task of that name."""
+    """A stack that may be hurt, with a table `t` in a schema, and a topic and a task of that
+    name."""
 
     home: Path
     addresses: Addresses
@@ -56,14 +58,16 @@ class Site:
             return position(cursor)
 
     def insert(self, *numbers: int) -> BinlogPosition:
-        """One transaction each. Returns where the last one ends: the file may go on, as MariaDB notes a checkpoint some time after it has
-        begun a file."""
+        """One transaction each. Returns where the last one ends: the file may go on, as MariaDB
+        notes a checkpoint some time after it has begun a file."""
         with connect(self.addresses.source) as connection, connection.cursor() as cursor:
             for number in numbers:
                 cursor.execute(f"INSERT INTO {self.task.task_id}.t VALUES (%s)", (number,))
             file = position(cursor).file
             cursor.execute(f"SHOW BINLOG EVENTS IN '{file}'")
-            return BinlogPosition(file, max(end for _, _, event, _, end, *_ in cursor.fetchall() if event == "Xid"))
+            return BinlogPosition(
+                file, max(end for _, _, event, _, end, *_ in cursor.fetchall() if event == "Xid")
+            )
 
     def killed(self, server: str) -> None:
         kill(self.home, server)
@@ -98,7 +102,12 @@ def site(killable_home: Path, name: str) -> Iterator[Site]:
         start = position(cursor)
     positions = MemoryPositions()
     positions.save(start.to_json())
-    yield Site(killable_home, addresses, fetch_task(addresses.source, name, servers=addresses.kafka), positions)
+    yield Site(
+        killable_home,
+        addresses,
+        fetch_task(addresses.source, name, servers=addresses.kafka),
+        positions,
+    )
     with connect(up(killable_home, QUIET).source) as connection, connection.cursor() as cursor:
         cursor.execute(f"DROP DATABASE {name}")
 
@@ -115,7 +124,9 @@ def test_a_broker_killed_under_load_loses_nothing_and_repeats_nothing(site: Site
     assert ids(site.kafka, site.task.task_id) == list(range(600))
 
 
-def test_a_task_can_be_stopped_while_no_broker_answers(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_can_be_stopped_while_no_broker_answers(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("cdcbus.plugins.kafka.producer.STOP_SECONDS", 1.0)
     with Running(site.task, site.positions) as running:
         running.until_stored(site.insert(1))
@@ -139,11 +150,15 @@ def test_a_source_killed_and_restarted_is_read_on(site: Site) -> None:
     assert ids(site.kafka, site.task.task_id) == list(range(100))
 
 
-def test_a_source_that_is_stopped_and_started_is_read_on(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_source_that_is_stopped_and_started_is_read_on(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
     with Running(site.task, site.positions) as running:
         running.until_stored(site.insert(*range(50)))
         site.stopped("source")
-        running.until(lambda: sum("trying again in" in record.getMessage() for record in caplog.records) >= 3)
+        running.until(
+            lambda: sum("trying again in" in record.getMessage() for record in caplog.records) >= 3
+        )
         site.restored()
         running.until_stored(site.insert(*range(50, 100)))
     assert ids(site.kafka, site.task.task_id) == list(range(100))
@@ -156,7 +171,12 @@ def test_a_source_that_hangs_is_noticed_by_its_silence_and_read_on(
     with Running(site.task, site.positions) as running:
         running.until_stored(site.insert(1))
         with site.suspended("source"):
-            running.until(lambda: any("cannot be reached: timed out; trying again" in record.getMessage() for record in caplog.records))
+            running.until(
+                lambda: any(
+                    "cannot be reached: timed out; trying again" in record.getMessage()
+                    for record in caplog.records
+                )
+            )
         running.until_stored(site.insert(2))
     assert ids(site.kafka, site.task.task_id) == [1, 2]
 
@@ -166,9 +186,12 @@ def test_a_binlog_purged_while_the_task_was_stopped_stops_it(site: Site) -> None
     site.execute("FLUSH BINARY LOGS")
     end = site.execute("FLUSH BINARY LOGS")
     before = site.positions.load()
-    # The server keeps a file for as long as another reader's thread, which may have lost its reader, stands in it.
+    # The server keeps a file for as long as another reader's thread, which may have lost its
+    # reader, stands in it.
     assert eventually(lambda: purged(site, end.file), 60.0)
-    stops = pytest.raises(PositionLost, match=f"does not hold {lost.file}:.*it has {end.file} to {end.file}")
+    stops = pytest.raises(
+        PositionLost, match=f"does not hold {lost.file}:.*it has {end.file} to {end.file}"
+    )
     with stops, Running(site.task, site.positions) as running:
         running.ends()
     assert site.positions.load() == before
@@ -183,12 +206,25 @@ def purged(site: Site, file: str) -> bool:
 
 @pytest.mark.parametrize(
     ("variable", "value"),
-    [("binlog_format", "STATEMENT"), ("binlog_format", "MIXED"), ("binlog_row_image", "MINIMAL"), ("binlog_row_image", "NOBLOB")],
+    [
+        ("binlog_format", "STATEMENT"),
+        ("binlog_format", "MIXED"),
+        ("binlog_row_image", "MINIMAL"),
+        ("binlog_row_image", "NOBLOB"),
+    ],
 )
-def test_a_server_whose_binlog_does_not_hold_whole_rows_is_refused(site: Site, variable: str, value: str) -> None:
+def test_a_server_whose_binlog_does_not_hold_whole_rows_is_refused(
+    site: Site, variable: str, value: str
+) -> None:
     before = site.positions.load()
-    refuses = pytest.raises(SourceMisconfigured, match=rf"{variable} is {value}, must be (ROW|FULL).*\[mysqld\]")
-    with global_variable(site.addresses.source, variable, value), refuses, Running(site.task, site.positions) as running:
+    refuses = pytest.raises(
+        SourceMisconfigured, match=rf"{variable} is {value}, must be (ROW|FULL).*\[mysqld\]"
+    )
+    with (
+        global_variable(site.addresses.source, variable, value),
+        refuses,
+        Running(site.task, site.positions) as running,
+    ):
         running.ends()
     assert site.positions.load() == before
 
@@ -197,7 +233,10 @@ def test_a_server_without_binlog_is_refused(site: Site) -> None:
     """The stack's target database writes none."""
     before = site.positions.load()
     task = fetch_task(site.addresses.mariadb, site.task.task_id, servers=site.kafka)
-    with pytest.raises(SourceMisconfigured, match="log_bin is OFF, must be ON"), Running(task, site.positions) as running:
+    with (
+        pytest.raises(SourceMisconfigured, match="log_bin is OFF, must be ON"),
+        Running(task, site.positions) as running,
+    ):
         running.ends()
     assert site.positions.load() == before
 

@@ -1,4 +1,5 @@
-"""The fetch task on real servers: what is in Kafka and what is stored in ZooKeeper, at every moment."""
+"""The fetch task on real servers: what is in Kafka and what is stored in ZooKeeper, at every
+moment."""
 
 from __future__ import annotations
 
@@ -58,12 +59,19 @@ class Watched(ZooKeeperPositions):
         self.saves: list[tuple[BinlogPosition, int]] = []
 
     def save(self, text: str, mark: Mark = NO_MARK) -> None:
-        self.saves.append((BinlogPosition.from_json(text), high_watermark(self._kafka, self._topic)))
+        self.saves.append(
+            (BinlogPosition.from_json(text), high_watermark(self._kafka, self._topic))
+        )
         super().save(text, mark)
 
 
 def test_only_transaction_edges_are_stored_and_only_what_kafka_holds(
-    source_cursor: Cursor, start: BinlogPosition, task: FetchTask, kafka: str, zookeeper_client: KazooClient, name: str
+    source_cursor: Cursor,
+    start: BinlogPosition,
+    task: FetchTask,
+    kafka: str,
+    zookeeper_client: KazooClient,
+    name: str,
 ) -> None:
     watched = Watched(zookeeper_client, name, name)
     watched.watch(kafka, name)
@@ -75,16 +83,26 @@ def test_only_transaction_edges_are_stored_and_only_what_kafka_holds(
             source_cursor.execute("COMMIT")
         end = position(source_cursor)
         running.until_stored(end)
-    edges = {(batch.edge.file, batch.edge.pos) for batch in read_batches(task, start, end) if batch.edge}
+    edges = {
+        (batch.edge.file, batch.edge.pos) for batch in read_batches(task, start, end) if batch.edge
+    }
     records = canal(kafka, name)
     assert [int(record["data"][0]["id"]) for record in records] == list(range(last))
     for stored, held in watched.saves:
         assert (stored.file, stored.pos) in edges
-        assert held >= sum((record["file"], record["pos"]) < (stored.file, stored.pos) for record in records)
+        assert held >= sum(
+            (record["file"], record["pos"]) < (stored.file, stored.pos) for record in records
+        )
 
 
 def test_a_restart_reads_on_without_a_gap_and_without_a_repetition(
-    source_cursor: Cursor, start: BinlogPosition, task: FetchTask, positions: PositionStore, stored: Stored, kafka: str, name: str
+    source_cursor: Cursor,
+    start: BinlogPosition,
+    task: FetchTask,
+    positions: PositionStore,
+    stored: Stored,
+    kafka: str,
+    name: str,
 ) -> None:
     with Running(task, positions) as running:
         running.until_stored(insert(source_cursor, 1, 2, 3))
@@ -96,7 +114,13 @@ def test_a_restart_reads_on_without_a_gap_and_without_a_repetition(
 
 
 def test_the_stop_leaves_the_position_of_everything_sent(
-    source_cursor: Cursor, start: BinlogPosition, task: FetchTask, positions: PositionStore, stored: Stored, kafka: str, name: str
+    source_cursor: Cursor,
+    start: BinlogPosition,
+    task: FetchTask,
+    positions: PositionStore,
+    stored: Stored,
+    kafka: str,
+    name: str,
 ) -> None:
     with Running(replace(task, position_interval_seconds=3600.0), positions) as running:
         running.until(lambda: running.progress.position is not None)
@@ -110,9 +134,17 @@ def test_the_stop_leaves_the_position_of_everything_sent(
 
 
 def test_a_stop_in_mid_transaction_leaves_the_position_before_it(
-    source_cursor: Cursor, start: BinlogPosition, task: FetchTask, positions: PositionStore, stored: Stored, kafka: str, name: str
+    source_cursor: Cursor,
+    start: BinlogPosition,
+    task: FetchTask,
+    positions: PositionStore,
+    stored: Stored,
+    kafka: str,
+    name: str,
 ) -> None:
-    source_cursor.execute("INSERT INTO t VALUES " + ",".join(f"({number}, 0)" for number in range(100_000)))
+    source_cursor.execute(
+        "INSERT INTO t VALUES " + ",".join(f"({number}, 0)" for number in range(100_000))
+    )
     end = position(source_cursor)
 
     def stop_at_first_rows(progress: Progress) -> None:
@@ -155,7 +187,13 @@ def test_what_an_operator_sets_while_the_task_is_idle_is_taken_over(
 
 
 def test_canal_s_cursor_is_taken_over_too(
-    source_cursor: Cursor, start: BinlogPosition, task: FetchTask, positions: PositionStore, store: Store, kafka: str, name: str
+    source_cursor: Cursor,
+    start: BinlogPosition,
+    task: FetchTask,
+    positions: PositionStore,
+    store: Store,
+    kafka: str,
+    name: str,
 ) -> None:
     insert(source_cursor, 1)
     second = position(source_cursor)
@@ -170,9 +208,16 @@ def test_canal_s_cursor_is_taken_over_too(
 
 
 def test_a_node_deleted_under_a_task_without_start_rule_stops_it(
-    start: BinlogPosition, task: FetchTask, positions: PositionStore, operator: KazooClient, stored: Stored
+    start: BinlogPosition,
+    task: FetchTask,
+    positions: PositionStore,
+    operator: KazooClient,
+    stored: Stored,
 ) -> None:
-    with pytest.raises(NoPosition, match=r"consumer\.offset"), Running(replace(task, start=None), positions) as running:
+    with (
+        pytest.raises(NoPosition, match=r"consumer\.offset"),
+        Running(replace(task, start=None), positions) as running,
+    ):
         running.until(lambda: running.progress.position is not None)
         operator.delete(positions.path)
         running.ends()
@@ -180,7 +225,12 @@ def test_a_node_deleted_under_a_task_without_start_rule_stops_it(
 
 
 def test_the_first_start_stores_its_position_before_it_reads(
-    source_cursor: Cursor, task: FetchTask, positions: PositionStore, stored: Stored, kafka: str, name: str
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    stored: Stored,
+    kafka: str,
+    name: str,
 ) -> None:
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
     insert(source_cursor, 1)
@@ -191,7 +241,13 @@ def test_the_first_start_stores_its_position_before_it_reads(
 
 
 def test_a_start_rule_names_a_place_in_a_file(
-    source_cursor: Cursor, start: BinlogPosition, task: FetchTask, positions: PositionStore, operator: KazooClient, kafka: str, name: str
+    source_cursor: Cursor,
+    start: BinlogPosition,
+    task: FetchTask,
+    positions: PositionStore,
+    operator: KazooClient,
+    kafka: str,
+    name: str,
 ) -> None:
     operator.delete(positions.path)
     end = insert(source_cursor, 1, 2)
@@ -221,7 +277,10 @@ def test_a_start_rule_is_for_the_first_start_only(
             operator.delete(written_path(name, name))
             operator.create(f"/datas/task/{name}/schema/{name}", makepath=True)
 
-    refused = pytest.raises(NoPosition, match=rf"task {name} has run before, as .* tells.*cdcbus offset reset {name} --to PLACE")
+    refused = pytest.raises(
+        NoPosition,
+        match=rf"task {name} has run before, as .* tells.*cdcbus offset reset {name} --to PLACE",
+    )
     if is_running:
         with refused, Running(replace(task, start=Edge.LATEST), positions) as running:
             running.until_stored(insert(source_cursor, 1))
@@ -239,7 +298,12 @@ def test_a_start_rule_is_for_the_first_start_only(
 
 
 def test_rows_of_tables_left_out_move_the_position(
-    source_cursor: Cursor, start: BinlogPosition, task: FetchTask, positions: PositionStore, kafka: str, name: str
+    source_cursor: Cursor,
+    start: BinlogPosition,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
 ) -> None:
     excluded = FilterConfig(regexes=(rf"{name}\..*",), excludes=frozenset({f"{name}.T".upper()}))
     with Running(replace(task, tables=excluded), positions) as running:
@@ -249,16 +313,25 @@ def test_rows_of_tables_left_out_move_the_position(
 
 
 def test_ogg_json_is_published_with_porter_s_keys(
-    source_cursor: Cursor, start: BinlogPosition, task: FetchTask, positions: PositionStore, kafka: str, name: str
+    source_cursor: Cursor,
+    start: BinlogPosition,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
 ) -> None:
-    publish = replace(task.publish, converter="oggJson", partition_keys={f"{name}.T".upper(): ("N",)})
+    publish = replace(
+        task.publish, converter="oggJson", partition_keys={f"{name}.T".upper(): ("N",)}
+    )
     with Running(replace(task, publish=publish), positions) as running:
         insert(source_cursor, 1)
         source_cursor.execute("UPDATE t SET n = NULL")
         source_cursor.execute("DELETE FROM t")
         running.until_stored(position(source_cursor))
     found = messages(kafka, name)
-    changes = [change for message in found for change in OggJson().from_bytes(message.value() or b"")]
+    changes = [
+        change for message in found for change in OggJson().from_bytes(message.value() or b"")
+    ]
     assert [message.key() for message in found] == [b"0_", b"0_", b"null_", b"null_"]
     assert [(change.op, change.before, change.after) for change in changes] == [
         (Op.INSERT, None, {"id": "1", "n": "0"}),
@@ -271,10 +344,18 @@ def test_ogg_json_is_published_with_porter_s_keys(
 
 @pytest.mark.usefixtures("least_metadata")
 def test_columns_renamed_while_the_task_reads_are_known_also_when_rows_do_not_carry_them(
-    source_cursor: Cursor, start: BinlogPosition, task: FetchTask, positions: PositionStore, kafka: str, name: str
+    source_cursor: Cursor,
+    start: BinlogPosition,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
 ) -> None:
     with Running(task, positions) as running:
         running.until_stored(insert(source_cursor, 1))
         source_cursor.execute("ALTER TABLE t CHANGE n renamed INT")
         running.until_stored(insert(source_cursor, 2))
-    assert [record["data"] for record in canal(kafka, name)] == [[{"id": "1", "n": "0"}], [{"id": "2", "renamed": "0"}]]
+    assert [record["data"] for record in canal(kafka, name)] == [
+        [{"id": "1", "n": "0"}],
+        [{"id": "2", "renamed": "0"}],
+    ]

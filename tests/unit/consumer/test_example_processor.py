@@ -29,4 +29,6 @@ def test_test_orders_are_left_out_and_closed_ones_come_twice(
     assert process is not None
     applied = process(RowChange(ORDERS, Op.INSERT, None, row))
     assert [each.table.id.table for each in applied] == tables
-    assert [each.after for each in applied][1:] == [{"id": "7"}] * (len(tables) - 1 if tables else 0)
+    assert [each.after for each in applied][1:] == [{"id": "7"}] * (
+        len(tables) - 1 if tables else 0
+    )

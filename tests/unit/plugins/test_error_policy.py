@@ -11,7 +11,9 @@ from cdcbus.plugins.task_status import TaskStatus
 
 
 def tree(root: type[CdcError] = CdcError) -> set[type[CdcError]]:
-    return {root}.union(*(tree(child) for child in root.__subclasses__() if child.__module__ == errors.__name__))
+    return {root}.union(
+        *(tree(child) for child in root.__subclasses__() if child.__module__ == errors.__name__)
+    )
 
 
 def test_each_class_of_the_tree_has_its_own_entry() -> None:
@@ -22,7 +24,9 @@ ERRORS: list[type[CdcError]] = sorted(tree(), key=lambda error: error.__name__)
 
 
 @pytest.mark.parametrize("error", ERRORS)
-def test_what_is_unavailable_or_may_be_added_is_tried_again_and_all_else_stops(error: type[CdcError]) -> None:
+def test_what_is_unavailable_or_may_be_added_is_tried_again_and_all_else_stops(
+    error: type[CdcError],
+) -> None:
     retried = error.__name__.endswith("Unavailable") or error in (
         errors.PositionConflict,
         errors.OffsetConflict,
@@ -64,15 +68,23 @@ def raising(*raised: BaseException) -> Callable[[], None]:
 
 
 def test_trying_goes_on_after_what_may_pass_and_ends_when_an_attempt_returns() -> None:
-    attempt = raising(errors.PositionConflict("edited"), errors.BusUnavailable("away"), errors.PositionConflict("edited"))
+    attempt = raising(
+        errors.PositionConflict("edited"),
+        errors.BusUnavailable("away"),
+        errors.PositionConflict("edited"),
+    )
     keep_trying(TaskStatus("1"), attempt, lambda: 0, Event())
     attempt()  # all three have been raised
 
 
-@pytest.mark.parametrize("error", [errors.ConversionError("bad"), errors.PositionLost("gone"), RuntimeError("a fault")])
+@pytest.mark.parametrize(
+    "error", [errors.ConversionError("bad"), errors.PositionLost("gone"), RuntimeError("a fault")]
+)
 def test_trying_ends_with_what_will_not_pass(error: BaseException) -> None:
     with pytest.raises(type(error), match=str(error)):
-        keep_trying(TaskStatus("1"), raising(errors.PositionConflict("edited"), error), lambda: 0, Event())
+        keep_trying(
+            TaskStatus("1"), raising(errors.PositionConflict("edited"), error), lambda: 0, Event()
+        )
 
 
 def test_a_stop_ends_trying_and_its_pause() -> None:

@@ -1,4 +1,5 @@
-"""A format of another package: installed by pip as its users do it, found by name, used by a task."""
+"""A format of another package: installed by pip as its users do it, found by name, used by a
+task."""
 
 from __future__ import annotations
 
@@ -46,14 +47,37 @@ Run = Callable[..., str]
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Runs Python with the example installed beside cdcbus; gives what it prints."""
-    source, target = tmp_path_factory.mktemp("source") / "example", tmp_path_factory.mktemp("installed")
+    source, target = (
+        tmp_path_factory.mktemp("source") / "example",
+        tmp_path_factory.mktemp("installed"),
+    )
     shutil.copytree(EXAMPLE, source, ignore=shutil.ignore_patterns("__pycache__"))
-    install = ["install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--target", str(target), str(source)]
-    subprocess.run([sys.executable, "-m", "pip", *install], check=True, capture_output=True, env={**os.environ, "PIP_NO_CACHE_DIR": "1"})
+    install = [
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "--target",
+        str(target),
+        str(source),
+    ]
+    subprocess.run(
+        [sys.executable, "-m", "pip", *install],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "PIP_NO_CACHE_DIR": "1"},
+    )
 
     def run(code: str, *arguments: str) -> str:
         command = [sys.executable, "-c", code, *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(target)}).stdout
+        return subprocess.run(
+            command,
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(target)},
+        ).stdout
 
     return run
 
@@ -67,7 +91,9 @@ def test_it_says_what_it_cannot_read(run: Run) -> None:
 
 
 def test_a_task_file_may_name_it(run: Run, tmp_path: Path) -> None:
-    lines = (ROOT / "tests" / "golden" / "tasks" / "debezium.properties").read_text(encoding="utf-8")
+    lines = (ROOT / "tests" / "golden" / "tasks" / "debezium.properties").read_text(
+        encoding="utf-8"
+    )
     file = tmp_path / "example.properties"
     file.write_text(lines.replace("debeziumJson", "exampleLines"), encoding="utf-8")
     assert run(TASK, str(file)) == "exampleLines\n"

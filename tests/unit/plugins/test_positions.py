@@ -3,7 +3,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import PositionError
-from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
+from cdcbus.plugins.positions import (
+    BinlogPosition,
+    KafkaPosition,
+    kafka_positions_from_json,
+    kafka_positions_to_json,
+)
 
 TOPICS = st.text(st.characters(codec="utf-8"), min_size=1)
 KAFKA = st.builds(KafkaPosition, TOPICS, st.integers(0, 2**31 - 1), st.integers(-1, 2**63 - 1))
@@ -20,11 +25,22 @@ BINLOG = st.builds(
 
 
 def test_a_binlog_position_is_porters_json() -> None:
-    assert BinlogPosition("mysql-bin.000501", 4, 7).to_json() == '{"batchId":7,"logfileName":"mysql-bin.000501","offset":4}'
+    assert (
+        BinlogPosition("mysql-bin.000501", 4, 7).to_json()
+        == '{"batchId":7,"logfileName":"mysql-bin.000501","offset":4}'
+    )
 
 
 def test_what_porter_does_not_know_stands_behind_what_it_knows() -> None:
-    position = BinlogPosition("mysql-bin.000501", 4, 7, "0-1-100", 1700000000000, "3e11fa47-71ca-11e1-9e33-c80aa9429562", 1600000000000)
+    position = BinlogPosition(
+        "mysql-bin.000501",
+        4,
+        7,
+        "0-1-100",
+        1700000000000,
+        "3e11fa47-71ca-11e1-9e33-c80aa9429562",
+        1600000000000,
+    )
     assert position.to_json() == (
         '{"batchId":7,"logfileName":"mysql-bin.000501","offset":4,"gtid":"0-1-100","timestamp":1700000000000,'
         '"serverUuid":"3e11fa47-71ca-11e1-9e33-c80aa9429562","fileTimestamp":1600000000000}'
@@ -47,7 +63,9 @@ def test_a_binlog_position_survives_its_text(position: BinlogPosition) -> None:
     ],
 )
 def test_canals_cursor_is_read(cursor: str) -> None:
-    assert BinlogPosition.from_json(cursor) == BinlogPosition("mysql-bin.000064", 1234, timestamp_ms=1700000000000)
+    assert BinlogPosition.from_json(cursor) == BinlogPosition(
+        "mysql-bin.000064", 1234, timestamp_ms=1700000000000
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,7 +90,10 @@ def test_anything_else_is_refused_with_the_expected_form(text: str) -> None:
 
 def test_a_kafka_position_is_porters_json() -> None:
     position = KafkaPosition("orders", 0, 41)
-    assert kafka_positions_to_json([position]) == '{"offset":41,"partition":0,"positionKey":"orders_0","topic":"orders"}'
+    assert (
+        kafka_positions_to_json([position])
+        == '{"offset":41,"partition":0,"positionKey":"orders_0","topic":"orders"}'
+    )
     assert str(position) == "orders[0]@41"
     assert position.next_offset == 42
 
@@ -86,11 +107,15 @@ def test_several_partitions_are_one_array_in_their_order() -> None:
 
 @given(st.lists(KAFKA, min_size=1, unique_by=lambda position: (position.topic, position.partition)))
 def test_kafka_positions_survive_their_text(positions: list[KafkaPosition]) -> None:
-    assert sorted(kafka_positions_from_json(kafka_positions_to_json(positions)), key=str) == sorted(positions, key=str)
+    assert sorted(kafka_positions_from_json(kafka_positions_to_json(positions)), key=str) == sorted(
+        positions, key=str
+    )
 
 
 def test_what_operators_type_is_read() -> None:
-    assert kafka_positions_from_json(b' { "topic": "orders", "partition": 0, "offset": 41 } ') == [KafkaPosition("orders", 0, 41)]
+    assert kafka_positions_from_json(b' { "topic": "orders", "partition": 0, "offset": 41 } ') == [
+        KafkaPosition("orders", 0, 41)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     metadata = tmp_path / "shouting-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: shouting\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(f"[{CONVERTER_GROUP}]\nshout = shouting:Shout\ncanalRow = shouting:Shout\n")
+    (metadata / "entry_points.txt").write_text(
+        f"[{CONVERTER_GROUP}]\nshout = shouting:Shout\ncanalRow = shouting:Shout\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "shouting", raising=False)
     return "shout"
@@ -40,7 +42,9 @@ def test_the_built_in_converters_have_porter_s_names() -> None:
     assert isinstance(make_converter("oggJson"), OggJson)
 
 
-@pytest.mark.parametrize("name", ["canalCompat", "porterCompat", "debeziumJson", "maxwellJson", "porterJson", "auto"])
+@pytest.mark.parametrize(
+    "name", ["canalCompat", "porterCompat", "debeziumJson", "maxwellJson", "porterJson", "auto"]
+)
 def test_every_built_in_name_makes_a_converter(name: str) -> None:
     assert name in converter_names()
     with pytest.raises(ConversionError):
@@ -58,5 +62,8 @@ def test_a_built_in_name_cannot_be_taken_over() -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match=r"no converter is called canalrow; known are oggJson, canalRow, .*, auto, shout$"):
+    with pytest.raises(
+        ConfigError,
+        match=r"no converter is called canalrow; known are oggJson, canalRow, .*, auto, shout$",
+    ):
         make_converter("canalrow")

@@ -1,4 +1,5 @@
-"""A task's state follows what its loops say of it, and a task that reads again is at work only once it gets on."""
+"""A task's state follows what its loops say of it, and a task that reads again is at work only
+once it gets on."""
 
 from __future__ import annotations
 
@@ -19,9 +20,12 @@ def test_a_task_is_starting_until_it_reads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("position", "is_behind", "expected"), [(5, True, State.RETRYING), (6, True, State.WORKING), (5, False, State.WORKING)]
+    ("position", "is_behind", "expected"),
+    [(5, True, State.RETRYING), (6, True, State.WORKING), (5, False, State.WORKING)],
 )
-def test_a_task_that_reads_again_is_at_work_once_it_moves_or_has_nothing_left(position: int, is_behind: bool, expected: State) -> None:
+def test_a_task_that_reads_again_is_at_work_once_it_moves_or_has_nothing_left(
+    position: int, is_behind: bool, expected: State
+) -> None:
     now = [5]
     status = TaskStatus("7", lambda: now[0])
     status.reading("t[0]@5")

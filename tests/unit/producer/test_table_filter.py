@@ -9,7 +9,14 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import FilterConfig
 from cdcbus.producer.table_filter import TableFilter
 
-NAMES = ("shop.orders", "shop.order_lines", "Shop.Orders", "shop2.orders", "shopXorders.x", "mysql.user")
+NAMES = (
+    "shop.orders",
+    "shop.order_lines",
+    "Shop.Orders",
+    "shop2.orders",
+    "shopXorders.x",
+    "mysql.user",
+)
 
 
 def accepted(config: FilterConfig) -> set[str]:
@@ -28,12 +35,17 @@ def accepted(config: FilterConfig) -> set[str]:
         ((r"shop2\..*", r"mysql\..*"), {"shop2.orders", "mysql.user"}),
     ],
 )
-def test_regular_expressions_match_the_whole_name_in_any_case(regexes: tuple[str, ...], expected: set[str]) -> None:
+def test_regular_expressions_match_the_whole_name_in_any_case(
+    regexes: tuple[str, ...], expected: set[str]
+) -> None:
     assert accepted(FilterConfig(regexes)) == expected
 
 
 def test_lists_hold_upper_case_names() -> None:
-    assert accepted(FilterConfig(includes=frozenset({"SHOP.ORDERS"}))) == {"shop.orders", "Shop.Orders"}
+    assert accepted(FilterConfig(includes=frozenset({"SHOP.ORDERS"}))) == {
+        "shop.orders",
+        "Shop.Orders",
+    }
     assert accepted(FilterConfig(excludes=frozenset({"SHOP.ORDERS", "MYSQL.USER"}))) == {
         "shop.order_lines",
         "shop2.orders",
@@ -47,15 +59,21 @@ def test_excludes_do_not_count_beside_includes() -> None:
 
 
 def test_a_table_must_pass_regular_expression_and_list() -> None:
-    assert accepted(FilterConfig((r"shop2?\..*",), includes=frozenset({"SHOP2.ORDERS", "MYSQL.USER"}))) == {"shop2.orders"}
+    assert accepted(
+        FilterConfig((r"shop2?\..*",), includes=frozenset({"SHOP2.ORDERS", "MYSQL.USER"}))
+    ) == {"shop2.orders"}
 
 
 def test_what_is_no_regular_expression_is_shown() -> None:
-    with pytest.raises(ConfigError, match=r"consumer\.source\.filter: '\(shop' is not a regular expression"):
+    with pytest.raises(
+        ConfigError, match=r"consumer\.source\.filter: '\(shop' is not a regular expression"
+    ):
         TableFilter(FilterConfig((r"(shop",)))
 
 
 def test_heartbeats_are_always_let_through() -> None:
-    tables = TableFilter(FilterConfig((r"shop\..*",), frozenset({"SHOP.ORDERS"})), TableId("ops", "beats"))
+    tables = TableFilter(
+        FilterConfig((r"shop\..*",), frozenset({"SHOP.ORDERS"})), TableId("ops", "beats")
+    )
     assert tables.accepts(TableId("OPS", "Beats"))
     assert not tables.accepts(TableId("ops", "orders"))

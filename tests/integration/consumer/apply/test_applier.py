@@ -1,4 +1,5 @@
-"""Lanes on real targets, without Spark: keys that other rows still hold, parents and children, columns that are missing."""
+"""Lanes on real targets, without Spark: keys that other rows still hold, parents and children,
+columns that are missing."""
 
 from __future__ import annotations
 
@@ -38,22 +39,33 @@ def server(request: pytest.FixtureRequest, name: str) -> Iterator[TargetServer]:
 @pytest.fixture
 def task(server: TargetServer) -> LoadTask:
     rules = (MapperRule(schema=("shop", server.schema)),)
-    return LoadTask("7", TopicConfig("", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget(""), rules=rules)
+    return LoadTask(
+        "7", TopicConfig("", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget(""), rules=rules
+    )
 
 
 @contextmanager
-def applying(server: TargetServer, task: LoadTask, dead_letters: list[DeadLetter] | None = None) -> Iterator[LaneApplier]:
+def applying(
+    server: TargetServer, task: LoadTask, dead_letters: list[DeadLetter] | None = None
+) -> Iterator[LaneApplier]:
     loader = make_loader("JdbcBatch", server.target())
     try:
-        applier = LaneApplier(task, CANAL, loader, None, None if dead_letters is None else dead_letters.extend)
+        applier = LaneApplier(
+            task, CANAL, loader, None, None if dead_letters is None else dead_letters.extend
+        )
         applier.applied_offsets()  # as each start asks
         yield applier
     finally:
         loader.close()
 
 
-def changes(table: str, columns: str, key: str, *rows: tuple[Op, Row | None, Row | None]) -> list[RowChange]:
-    names = tuple(Column(name, mysql_type) for name, mysql_type in (column.split(" ") for column in columns.split(", ")))
+def changes(
+    table: str, columns: str, key: str, *rows: tuple[Op, Row | None, Row | None]
+) -> list[RowChange]:
+    names = tuple(
+        Column(name, mysql_type)
+        for name, mysql_type in (column.split(" ") for column in columns.split(", "))
+    )
     source = Table(TableId("shop", table), names, (key,))
     return [RowChange(source, op, before, after) for op, before, after in rows]
 
@@ -66,10 +78,14 @@ def place(key: str, place: str) -> dict[str, str | None]:
     return {"id": key, "place": place}
 
 
-def test_a_unique_value_wanders_through_rows_within_a_batch(server: TargetServer, task: LoadTask) -> None:
+def test_a_unique_value_wanders_through_rows_within_a_batch(
+    server: TargetServer, task: LoadTask
+) -> None:
     server.execute("CREATE TABLE {schema}.places (id INT PRIMARY KEY, place INT UNIQUE)")
     held = {str(number): str(number) for number in range(50)}
-    steps: list[tuple[Op, Row | None, Row | None]] = [(Op.INSERT, None, place(*each)) for each in held.items()]
+    steps: list[tuple[Op, Row | None, Row | None]] = [
+        (Op.INSERT, None, place(*each)) for each in held.items()
+    ]
     for number in range(49):  # neighbours exchange their places
         one, other = str(number), str(number + 1)
         for key, new in ((one, "-1"), (other, held[one]), (one, held[other])):
@@ -87,14 +103,24 @@ def test_a_unique_value_wanders_through_rows_within_a_batch(server: TargetServer
 
 def test_foreign_keys_hold_whatever_comes_first(server: TargetServer, task: LoadTask) -> None:
     server.execute("CREATE TABLE {schema}.parents (id INT PRIMARY KEY)")
-    server.execute("CREATE TABLE {schema}.children (id INT PRIMARY KEY, parent INT, FOREIGN KEY (parent) REFERENCES {schema}.parents (id))")
+    server.execute(
+        "CREATE TABLE {schema}.children (id INT PRIMARY KEY, parent INT, FOREIGN KEY (parent) "
+        "REFERENCES {schema}.parents (id))"
+    )
     parents = [(Op.INSERT, None, {"id": str(number)}) for number in range(20)]
-    children = [(Op.INSERT, None, {"id": str(number), "parent": str(number)}) for number in range(20)]
+    children = [
+        (Op.INSERT, None, {"id": str(number), "parent": str(number)}) for number in range(20)
+    ]
     made = [
-        *changes("children", "id int, parent int", "id", (Op.DELETE, {"id": "100", "parent": None}, None)),  # comes first
+        # comes first
+        *changes(
+            "children", "id int, parent int", "id", (Op.DELETE, {"id": "100", "parent": None}, None)
+        ),
         *changes("parents", "id int", "id", *parents),
         *changes("children", "id int, parent int", "id", *children),
-        *changes("children", "id int, parent int", "id", (Op.DELETE, {"id": "3", "parent": "3"}, None)),
+        *changes(
+            "children", "id int, parent int", "id", (Op.DELETE, {"id": "3", "parent": "3"}, None)
+        ),
         *changes("parents", "id int", "id", (Op.DELETE, {"id": "3"}, None)),
     ]
     for weights in ({}, {"PARENTS": 1, "CHILDREN": 2}):
@@ -103,25 +129,42 @@ def test_foreign_keys_hold_whatever_comes_first(server: TargetServer, task: Load
         with applying(server, replace(task, weights=weights)) as applier:
             for part in (made, made):
                 applier.apply(("shop", 0), records(part), len(part), 1)
-        assert server.rows("SELECT id FROM {schema}.children ORDER BY id") == [(number,) for number in range(20) if number != 3]
-        assert server.rows("SELECT id FROM {schema}.parents ORDER BY id") == [(number,) for number in range(20) if number != 3]
+        assert server.rows("SELECT id FROM {schema}.children ORDER BY id") == [
+            (number,) for number in range(20) if number != 3
+        ]
+        assert server.rows("SELECT id FROM {schema}.parents ORDER BY id") == [
+            (number,) for number in range(20) if number != 3
+        ]
 
 
 @pytest.mark.parametrize("server", ["postgresql"], indirect=True)
 @pytest.mark.parametrize("count", [1, 300])
-def test_what_is_checked_at_the_commit_only_makes_a_lane_wait_as_well(server: TargetServer, task: LoadTask, count: int) -> None:
+def test_what_is_checked_at_the_commit_only_makes_a_lane_wait_as_well(
+    server: TargetServer, task: LoadTask, count: int
+) -> None:
     server.execute("CREATE TABLE {schema}.parents (id INT PRIMARY KEY)")
-    foreign_key = "FOREIGN KEY (parent) REFERENCES {schema}.parents (id) DEFERRABLE INITIALLY DEFERRED"
-    server.execute(f"CREATE TABLE {{schema}}.children (id INT PRIMARY KEY, parent INT, {foreign_key})")
+    foreign_key = (
+        "FOREIGN KEY (parent) REFERENCES {schema}.parents (id) DEFERRABLE INITIALLY DEFERRED"
+    )
+    server.execute(
+        f"CREATE TABLE {{schema}}.children (id INT PRIMARY KEY, parent INT, {foreign_key})"
+    )
     parents = changes("parents", "id int", "id", (Op.INSERT, None, {"id": "7"}))
     rows = [(Op.INSERT, None, {"id": str(number), "parent": None}) for number in range(count)]
     first = changes("children", "id int, parent int", "id", *rows)
-    orphan = changes("children", "id int, parent int", "id", (Op.INSERT, None, {"id": str(count), "parent": "7"}))
+    orphan = changes(
+        "children", "id int, parent int", "id", (Op.INSERT, None, {"id": str(count), "parent": "7"})
+    )
     made = records([*first, *orphan])
     with applying(server, task) as applier:
-        with pytest.raises(LaneWaits, match=rf"^record shop\[0\]@{count}: .*SQLSTATE 23503.*; it waits for records") as waiting:
+        with pytest.raises(
+            LaneWaits, match=rf"^record shop\[0\]@{count}: .*SQLSTATE 23503.*; it waits for records"
+        ) as waiting:
             applier.apply(("shop", 0), made, count + 1, 1)
-        assert (waiting.value.end, server.rows("SELECT COUNT(*) FROM {schema}.children")) == (count, [(count,)])
+        assert (waiting.value.end, server.rows("SELECT COUNT(*) FROM {schema}.children")) == (
+            count,
+            [(count,)],
+        )
         with pytest.raises(TargetRejected, match=rf"^record shop\[0\]@{count}: .*SQLSTATE 23503"):
             applier.apply(("shop", 0), made[count:], count + 1, 1, count + 1)
         applier.apply(("shop", 1), records(parents), 1, 1)
@@ -130,18 +173,24 @@ def test_what_is_checked_at_the_commit_only_makes_a_lane_wait_as_well(server: Ta
 
 
 @pytest.mark.parametrize("count", [1, 300])
-def test_a_table_that_is_altered_meanwhile_makes_no_letters_of_good_rows(server: TargetServer, task: LoadTask, count: int) -> None:
+def test_a_table_that_is_altered_meanwhile_makes_no_letters_of_good_rows(
+    server: TargetServer, task: LoadTask, count: int
+) -> None:
     server.execute("CREATE TABLE {schema}.places (id INT PRIMARY KEY, place INT)")
     dead_letters: list[DeadLetter] = []
 
     def inserts(start: int, new: str) -> Records:
-        rows = [(Op.INSERT, None, place(str(number), new)) for number in range(start, start + count)]
+        rows = [
+            (Op.INSERT, None, place(str(number), new)) for number in range(start, start + count)
+        ]
         return records(changes("places", "id int, place varchar(9)", "id", *rows))
 
     with applying(server, task, dead_letters) as applier:
         applier.apply(("shop", 0), inserts(0, "1"), count, 1)
         server.execute("ALTER TABLE {schema}.places DROP COLUMN place")
-        with pytest.raises(TargetUnavailable, match=r"places has been altered meanwhile, and is looked at again$"):
+        with pytest.raises(
+            TargetUnavailable, match=r"places has been altered meanwhile, and is looked at again$"
+        ):
             applier.apply(("shop", 0), inserts(count, "2"), 2 * count, 1)
         with pytest.raises(UnmappedColumn, match="place"):
             applier.apply(("shop", 0), inserts(count, "2"), 2 * count, 1)
@@ -152,62 +201,109 @@ def test_a_table_that_is_altered_meanwhile_makes_no_letters_of_good_rows(server:
 
 
 @pytest.mark.parametrize("count", [1, 300])
-def test_a_trigger_that_refuses_makes_no_letters(server: TargetServer, task: LoadTask, count: int) -> None:
+def test_a_trigger_that_refuses_makes_no_letters(
+    server: TargetServer, task: LoadTask, count: int
+) -> None:
     """Nor does a full disk, or a server that is going down: see test_target_errors."""
     server.execute("CREATE TABLE {schema}.places (id INT PRIMARY KEY, place VARCHAR(9))")
     if isinstance(server, PostgresqlServer):
         body = "BEGIN RAISE EXCEPTION 'closed for the night'; END"
-        server.execute(f"CREATE FUNCTION {{schema}}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ {body} $$")
-        server.execute("CREATE TRIGGER refuse BEFORE INSERT ON {schema}.places FOR EACH ROW EXECUTE FUNCTION {schema}.refuse()")
+        server.execute(
+            f"CREATE FUNCTION {{schema}}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ {body} $$"
+        )
+        server.execute(
+            "CREATE TRIGGER refuse BEFORE INSERT ON {schema}.places FOR EACH ROW EXECUTE FUNCTION "
+            "{schema}.refuse()"
+        )
     else:
-        server.execute("CREATE TRIGGER {schema}.refuse BEFORE INSERT ON {schema}.places FOR EACH ROW SIGNAL SQLSTATE '45000'")
+        server.execute(
+            "CREATE TRIGGER {schema}.refuse BEFORE INSERT ON {schema}.places FOR EACH ROW SIGNAL "
+            "SQLSTATE '45000'"
+        )
     dead_letters: list[DeadLetter] = []
-    inserts = records(changes("places", "id int, place varchar(9)", "id", *((Op.INSERT, None, place(str(n), "x")) for n in range(count))))
+    inserts = records(
+        changes(
+            "places",
+            "id int, place varchar(9)",
+            "id",
+            *((Op.INSERT, None, place(str(n), "x")) for n in range(count)),
+        )
+    )
     with applying(server, task, dead_letters) as applier:
         with pytest.raises(TargetError, match=r"places: .*trigger"):
             applier.apply(("shop", 0), inserts, count, 1)
-        server.execute("DROP TRIGGER " + ("refuse ON {schema}.places" if isinstance(server, PostgresqlServer) else "{schema}.refuse"))
+        server.execute(
+            "DROP TRIGGER "
+            + (
+                "refuse ON {schema}.places"
+                if isinstance(server, PostgresqlServer)
+                else "{schema}.refuse"
+            )
+        )
         applier.apply(("shop", 0), inserts, count, 1)
     assert server.rows("SELECT COUNT(*) FROM {schema}.places") == [(count,)]
     assert dead_letters == []
 
 
-def test_a_take_over_frees_what_the_process_before_holds(server: TargetServer, task: LoadTask) -> None:
+def test_a_take_over_frees_what_the_process_before_holds(
+    server: TargetServer, task: LoadTask
+) -> None:
     server.execute("CREATE TABLE {schema}.places (id INT PRIMARY KEY, place VARCHAR(9))")
-    row = records(changes("places", "id int, place varchar(9)", "id", (Op.INSERT, None, place("1", "ours"))))
+    row = records(
+        changes("places", "id int, place varchar(9)", "id", (Op.INSERT, None, place("1", "ours")))
+    )
     before = make_loader("JdbcBatch", server.target())
     with applying(server, task) as applier, closing(before):
         table = before.table(TableId(server.schema, "places"))
         assert table is not None
         with pytest.raises(TargetUnavailable), before.transaction() as transaction:
-            transaction.write(TableBatch(table, writes=[Writes(("id", "place"), [("1", "theirs")])]))
+            transaction.write(
+                TableBatch(table, writes=[Writes(("id", "place"), [("1", "theirs")])])
+            )
             applier.applied_offsets()
             applier.take_over([AppliedOffset("shop", 0, 0, 1)])
             applier.apply(("shop", 0), row, 1, 1)
     assert server.rows("SELECT * FROM {schema}.places") == [(1, "ours")]
 
 
-def test_the_rows_that_the_target_refuses_are_found_among_thousands(server: TargetServer, task: LoadTask) -> None:
+def test_the_rows_that_the_target_refuses_are_found_among_thousands(
+    server: TargetServer, task: LoadTask
+) -> None:
     server.execute("CREATE TABLE {schema}.t (id INT PRIMARY KEY, v VARCHAR(3) NOT NULL)")
-    rows: list[tuple[Op, Row | None, Row | None]] = [(Op.INSERT, None, {"id": str(number), "v": "ok"}) for number in range(3000)]
+    rows: list[tuple[Op, Row | None, Row | None]] = [
+        (Op.INSERT, None, {"id": str(number), "v": "ok"}) for number in range(3000)
+    ]
     wrong = {17: "too long", 1800: None, 2999: "much too long"}
     for number, v in wrong.items():
         rows[number] = (Op.INSERT, None, {"id": str(number), "v": v})
-    made, dead_letters = records(changes("t", "id int, v varchar(40)", "id", *rows)), list[DeadLetter]()
-    with applying(server, task) as applier, pytest.raises(TargetRejected, match=r"^record shop\[0\]@17: "):
+    made, dead_letters = (
+        records(changes("t", "id int, v varchar(40)", "id", *rows)),
+        list[DeadLetter](),
+    )
+    with (
+        applying(server, task) as applier,
+        pytest.raises(TargetRejected, match=r"^record shop\[0\]@17: "),
+    ):
         applier.apply(("shop", 0), made, 3000, 1)
     assert server.rows("SELECT COUNT(*) FROM {schema}.t") == [(0,)]
     with applying(server, task, dead_letters) as applier:
         report = applier.apply(("shop", 0), made, 3000, 1)
     assert [dead_letter.offset for dead_letter in dead_letters] == [17, 1800, 2999]
-    assert all("too long" not in dead_letter.reason.replace("too long for", "") for dead_letter in dead_letters)
+    assert all(
+        "too long" not in dead_letter.reason.replace("too long for", "")
+        for dead_letter in dead_letters
+    )
     assert server.rows("SELECT COUNT(*) FROM {schema}.t") == [(2997,)]
     assert [(each.inserted, each.failed) for each in report.tables.values()] == [(2997, 3)]
 
 
-def test_after_the_alter_that_it_asks_for_the_same_records_are_applied(server: TargetServer, task: LoadTask) -> None:
+def test_after_the_alter_that_it_asks_for_the_same_records_are_applied(
+    server: TargetServer, task: LoadTask
+) -> None:
     server.execute("CREATE TABLE {schema}.t (id INT PRIMARY KEY)")
-    made = records(changes("t", "id int, v varchar(9)", "id", (Op.INSERT, None, {"id": "1", "v": "x"})))
+    made = records(
+        changes("t", "id int, v varchar(9)", "id", (Op.INSERT, None, {"id": "1", "v": "x"}))
+    )
     with applying(server, task) as applier:
         with pytest.raises(UnmappedColumn) as refused:
             applier.apply(("shop", 0), made, 1, 1)
@@ -222,4 +318,7 @@ def test_evolve_adds_columns_and_widens_them(server: TargetServer, task: LoadTas
     made = records(changes("t", "id int, v varchar(9), w decimal(9,2)", "id", *rows))
     with applying(server, replace(task, schema_change=SchemaChange.EVOLVE)) as applier:
         applier.apply(("shop", 0), made, 2, 1)
-    assert server.rows("SELECT id, v, CAST(w AS CHAR(4)) FROM {schema}.t ORDER BY id") == [(0, "wide", "1.50"), (1, "wide", "1.50")]
+    assert server.rows("SELECT id, v, CAST(w AS CHAR(4)) FROM {schema}.t ORDER BY id") == [
+        (0, "wide", "1.50"),
+        (1, "wide", "1.50"),
+    ]

@@ -1,4 +1,5 @@
-"""A dry run as a task: it says what it would do, also of what it could not, and changes neither the target nor a position."""
+"""A dry run as a task: it says what it would do, also of what it could not, and changes neither
+the target nor a position."""
 
 from __future__ import annotations
 
@@ -19,7 +20,13 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Shop]:
+def shop(
+    name: str,
+    stack: Addresses,
+    source_cursor: Cursor,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
+) -> Iterator[Shop]:
     make_topic(name)
     with open_shop(name, stack, source_cursor, tmp_path) as shop:
         yield shop
@@ -42,7 +49,11 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(shop: Shop, target: st
         producer.produce(shop.name, "no JSON" if number == 3 else json.dumps(record))
     assert producer.flush(60) == 0
     dead = f"{shop.name}-dead"
-    keys = {"loader__loaderName": "JdbcSqlDebug", "loader__onError": "deadletter", "loader__deadletterTopic": dead}
+    keys = {
+        "loader__loaderName": "JdbcSqlDebug",
+        "loader__onError": "deadletter",
+        "loader__deadletterTopic": dead,
+    }
     load = shop.load(target, **keys)
     load.start()
 
@@ -59,7 +70,15 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(shop: Shop, target: st
     assert "private" not in log
     assert not any(shop.rows("notes").values())
     assert shop.position(load) is None
-    assert dead not in AdminClient({"bootstrap.servers": shop.addresses.kafka}).list_topics(timeout=30).topics
+    assert (
+        dead
+        not in AdminClient({"bootstrap.servers": shop.addresses.kafka})
+        .list_topics(timeout=30)
+        .topics
+    )
     run = getattr(shop, target)
-    stored = f"SELECT table_name FROM information_schema.tables WHERE table_name = 'cdcbus_position' AND table_schema = '{shop.name}'"
+    stored = (
+        "SELECT table_name FROM information_schema.tables WHERE table_name = "
+        f"'cdcbus_position' AND table_schema = '{shop.name}'"
+    )
     assert run(stored) == []

@@ -1,4 +1,5 @@
-"""Random histories of a source on real targets: however they are cut into batches, they leave what an interpreter leaves row by row.
+"""Random histories of a source on real targets: however they are cut into batches, they leave what
+an interpreter leaves row by row.
 
 CDCBUS_TEST_EXAMPLES makes it try more of them than a test run has time for, and others each time.
 """
@@ -34,7 +35,8 @@ from tests.unit.consumer.merge.test_fold import SENT, Key, Rows, apply_one, copy
 pytestmark = pytest.mark.integration
 
 EXAMPLES_GIVEN = os.environ.get("CDCBUS_TEST_EXAMPLES", "")
-PHASES = [Phase.generate, *([Phase.shrink] if EXAMPLES_GIVEN else [])]  # making a found example small takes minutes
+# making a found example small takes minutes
+PHASES = [Phase.generate, *([Phase.shrink] if EXAMPLES_GIVEN else [])]
 TRIED = settings(
     max_examples=int(EXAMPLES_GIVEN or "80"),
     derandomize=not EXAMPLES_GIVEN,
@@ -47,16 +49,25 @@ CELLS = [None, "", "x", "y", "null"]
 CANAL = CanalRow()
 LANE = ("shop", 0)
 LOADERS = pytest.mark.parametrize(
-    ("loader", "merge"), [("JdbcBatch", True), ("JdbcBatch", False), ("JdbcSingle", True)], ids=["merged", "unmerged", "JdbcSingle"]
+    ("loader", "merge"),
+    [("JdbcBatch", True), ("JdbcBatch", False), ("JdbcSingle", True)],
+    ids=["merged", "unmerged", "JdbcSingle"],
 )
-ALONE, PARENTS, CHILDREN = TableId("shop", "alone"), TableId("shop", "parents"), TableId("shop", "children")
+ALONE, PARENTS, CHILDREN = (
+    TableId("shop", "alone"),
+    TableId("shop", "parents"),
+    TableId("shop", "children"),
+)
 COLUMNS = "k VARCHAR(9), part VARCHAR(9), a VARCHAR(9), b VARCHAR(9), PRIMARY KEY (k, part)"
 TABLES = {
     ALONE: f"{COLUMNS}, own VARCHAR(9) DEFAULT 'default', UNIQUE (a)",
     PARENTS: f"{COLUMNS}, own VARCHAR(9) DEFAULT 'default', UNIQUE (a)",
     CHILDREN: f"{COLUMNS}, FOREIGN KEY (a, b) REFERENCES {{schema}}.parents (k, part)",
 }
-SOURCES = {name: Table(name, tuple(Column(column, "varchar(9)") for column in SENT), ("k", "part")) for name in TABLES}
+SOURCES = {
+    name: Table(name, tuple(Column(column, "varchar(9)") for column in SENT), ("k", "part"))
+    for name in TABLES
+}
 
 
 # Histories of a source
@@ -120,7 +131,19 @@ def step(dice: random.Random, source: Source, table: TableId) -> None:
     if row is None:
         source.run(insert(table, after))
         return
-    match dice.choice(["update", "partial", "move", "hand over", "hand over", "inherit", "delete", "delete", "truncate"]):
+    match dice.choice(
+        [
+            "update",
+            "partial",
+            "move",
+            "hand over",
+            "hand over",
+            "inherit",
+            "delete",
+            "delete",
+            "truncate",
+        ]
+    ):
         case "update":
             source.run(update(table, row, after))
         case "partial":
@@ -136,10 +159,20 @@ def step(dice: random.Random, source: Source, table: TableId) -> None:
                 update(table, {**two, "a": None}, {**two, "a": row["a"]}),
             )
         case "inherit" if other in rows and other != key:
-            source.run(delete(table, row), update(table, rows[other], {**rows[other], "a": row["a"], "b": row["b"]}))
+            source.run(
+                delete(table, row),
+                update(table, rows[other], {**rows[other], "a": row["a"], "b": row["b"]}),
+            )
         case "delete":
-            named = [child for child in sent(source.tables.get(CHILDREN, {})).values() if (child["a"], child["b"]) == key]
-            source.run(*(delete(CHILDREN, child) for child in named if table == PARENTS), delete(table, row))
+            named = [
+                child
+                for child in sent(source.tables.get(CHILDREN, {})).values()
+                if (child["a"], child["b"]) == key
+            ]
+            source.run(
+                *(delete(CHILDREN, child) for child in named if table == PARENTS),
+                delete(table, row),
+            )
         case "truncate" if table != PARENTS and dice.random() < 0.3:  # MySQL refuses it for parents
             source.run(truncate(table))
 
@@ -156,7 +189,9 @@ def histories(*tables: TableId) -> st.SearchStrategy[list[RowChange]]:
     return st.builds(history, st.just(tables), st.integers(0, 2**32), st.integers(1, 30))
 
 
-def row_by_row(tables: dict[TableId, Rows], changes: Sequence[RowChange], *, insert_on_update: bool = True) -> dict[TableId, Rows]:
+def row_by_row(
+    tables: dict[TableId, Rows], changes: Sequence[RowChange], *, insert_on_update: bool = True
+) -> dict[TableId, Rows]:
     tables = {name: copy(rows) for name, rows in tables.items()}
     for change in changes:
         apply_one(tables[change.table.id], change, insert_on_update)
@@ -185,18 +220,32 @@ class Target:
         for name, rows in tables.items():
             for row in rows.values():
                 cells = ", ".join("NULL" if cell is None else f"'{cell}'" for cell in row.values())
-                self.run(f"INSERT INTO {self.schema}.{name.table} ({', '.join(row)}) VALUES ({cells})")
+                self.run(
+                    f"INSERT INTO {self.schema}.{name.table} ({', '.join(row)}) VALUES ({cells})"
+                )
 
     def rows(self, *tables: TableId) -> dict[TableId, Rows]:
         names = {name: (*SENT, "own") if name == ALONE else SENT for name in tables}
-        found = {name: self.run(f"SELECT {', '.join(names[name])} FROM {self.schema}.{name.table}") for name in tables}
-        return {name: {row[:2]: dict(zip(names[name], row, strict=True)) for row in rows} for name, rows in found.items()}
+        found = {
+            name: self.run(f"SELECT {', '.join(names[name])} FROM {self.schema}.{name.table}")
+            for name in tables
+        }
+        return {
+            name: {row[:2]: dict(zip(names[name], row, strict=True)) for row in rows}
+            for name, rows in found.items()
+        }
 
-    def apply(self, loader: str, task: LoadTask, changes: Sequence[RowChange], *batches: tuple[int, int]) -> None:
+    def apply(
+        self, loader: str, task: LoadTask, changes: Sequence[RowChange], *batches: tuple[int, int]
+    ) -> None:
         """Of the only lane, these parts one after the other."""
-        records = records_of([(offset, CANAL.to_bytes(change)) for offset, change in enumerate(changes)])
+        records = records_of(
+            [(offset, CANAL.to_bytes(change)) for offset, change in enumerate(changes)]
+        )
         task = replace(task, rules=(MapperRule(schema=("shop", self.schema)),))
-        applier = LaneApplier(task, CANAL, self.loaders[loader], read_on=lambda _, offset: iter(records[offset:]))
+        applier = LaneApplier(
+            task, CANAL, self.loaders[loader], read_on=lambda _, offset: iter(records[offset:])
+        )
         applier.applied_offsets()  # as each start asks
         for begin, end in batches:
             applier.apply(LANE, records[begin:end], end, 1, sys.maxsize)
@@ -218,7 +267,10 @@ def target(request: pytest.FixtureRequest) -> Iterator[Target]:
 
 
 def task(**options: Any) -> LoadTask:
-    return replace(LoadTask("contract", TopicConfig("", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget("")), **options)
+    return replace(
+        LoadTask("contract", TopicConfig("", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget("")),
+        **options,
+    )
 
 
 @contextmanager
@@ -244,16 +296,28 @@ WEIGHTS = st.sampled_from([{}, {"PARENTS": 1, "CHILDREN": 2}])
 @TRIED
 @given(st.data(), histories(ALONE), st.booleans(), LEAST)
 def test_a_target_that_lacks_rows_is_left_as_row_by_row(
-    target: Target, loader: str, merge: bool, data: st.DataObject, changes: list[RowChange], insert_on_update: bool, least: int
+    target: Target,
+    loader: str,
+    merge: bool,
+    data: st.DataObject,
+    changes: list[RowChange],
+    insert_on_update: bool,
+    least: int,
 ) -> None:
     start = data.draw(st.integers(0, len(changes)))
     held = row_by_row({ALONE: {}}, changes[:start])[ALONE]
-    kept: Rows = {key: {**held[key], "own": data.draw(st.sampled_from(CELLS))} for key in sorted(held, key=str) if data.draw(st.booleans())}
+    kept: Rows = {
+        key: {**held[key], "own": data.draw(st.sampled_from(CELLS))}
+        for key in sorted(held, key=str)
+        if data.draw(st.booleans())
+    }
     target.fill({ALONE: kept})
     with columns_from(least):
         options = task(merge=merge, insert_on_update_error=insert_on_update)
         target.apply(loader, options, changes, *data.draw(batches(start, len(changes))))
-    assert target.rows(ALONE) == row_by_row({ALONE: kept}, changes[start:], insert_on_update=insert_on_update)
+    assert target.rows(ALONE) == row_by_row(
+        {ALONE: kept}, changes[start:], insert_on_update=insert_on_update
+    )
 
 
 @LOADERS
@@ -281,7 +345,13 @@ def test_parents_and_children_are_left_as_row_by_row(
 @TRIED
 @given(st.data(), histories(*TABLES), WEIGHTS, LEAST)
 def test_changes_that_come_again_leave_the_source_s_rows(
-    target: Target, loader: str, merge: bool, data: st.DataObject, changes: list[RowChange], weights: dict[str, int], least: int
+    target: Target,
+    loader: str,
+    merge: bool,
+    data: st.DataObject,
+    changes: list[RowChange],
+    weights: dict[str, int],
+    least: int,
 ) -> None:
     done = data.draw(st.just(len(changes)) | st.integers(0, len(changes)))
     again = data.draw(st.just(0) | st.integers(0, done))
@@ -290,4 +360,6 @@ def test_changes_that_come_again_leave_the_source_s_rows(
         parts = [*data.draw(batches(0, done)), *data.draw(batches(again, len(changes)))]
         target.apply(loader, task(merge=merge, weights=weights), changes, *parts)
     left, wanted = target.rows(*TABLES), row_by_row({name: {} for name in TABLES}, changes)
-    assert {name: sent(rows) for name, rows in left.items()} == {name: sent(rows) for name, rows in wanted.items()}
+    assert {name: sent(rows) for name, rows in left.items()} == {
+        name: sent(rows) for name, rows in wanted.items()
+    }

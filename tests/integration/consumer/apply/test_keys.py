@@ -1,4 +1,5 @@
-"""Keys are compared as the target's columns hold them, in few rows and in many, with a key and without."""
+"""Keys are compared as the target's columns hold them, in few rows and in many, with a key and
+without."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ from tests.support.records import records_of
 
 __all__ = ["task"]
 pytestmark = pytest.mark.integration
-MOMENT, FLOAT = {"postgresql": "TIMESTAMP", "mysql": "DATETIME"}, {"postgresql": "REAL", "mysql": "FLOAT"}
+MOMENT, FLOAT = (
+    {"postgresql": "TIMESTAMP", "mysql": "DATETIME"},
+    {"postgresql": "REAL", "mysql": "FLOAT"},
+)
 ALTERED = [  # the target's type, the source's before and after, one key in both
     ("DECIMAL(10,2)", "decimal(10,1)", "1.5", "decimal(10,2)", "1.50"),
     ("{moment}(3)", "datetime", "2024-02-29 10:00:00", "datetime(3)", "2024-02-29 10:00:00.000"),
@@ -47,23 +51,43 @@ def typed(server: TargetServer, type_: str) -> str:
 
 
 def crowd(count: int) -> list[RowChange]:
-    """Rows of another table, that make the batch a large one; and the way by columns the one that is taken."""
+    """Rows of another table, that make the batch a large one; and the way by columns the one
+    that is taken."""
     rows = [(Op.INSERT, None, {"id": str(number)}) for number in range(count)]
     return changes("crowd", "id int", "id", *rows)
 
 
 @pytest.mark.parametrize("count", [0, 300], ids=["small", "large"])
-@pytest.mark.parametrize(("target", "old_type", "old", "new_type", "new"), ALTERED, ids=["decimal", "moment", "zerofill"])
+@pytest.mark.parametrize(
+    ("target", "old_type", "old", "new_type", "new"), ALTERED, ids=["decimal", "moment", "zerofill"]
+)
 def test_a_key_column_altered_between_insert_and_delete_leaves_no_row(
-    server: TargetServer, task: LoadTask, count: int, target: str, old_type: str, old: str, new_type: str, new: str
+    server: TargetServer,
+    task: LoadTask,
+    count: int,
+    target: str,
+    old_type: str,
+    old: str,
+    new_type: str,
+    new: str,
 ) -> None:
     server.execute(f"CREATE TABLE {{schema}}.t (k {typed(server, target)} PRIMARY KEY, v INT)")
     server.execute("CREATE TABLE {schema}.crowd (id INT PRIMARY KEY)")
     made = records(
         [
-            *changes("t", f"k {old_type}, v int".replace(" zerofill", "zerofill"), "k", (Op.INSERT, None, {"k": old, "v": "1"})),
+            *changes(
+                "t",
+                f"k {old_type}, v int".replace(" zerofill", "zerofill"),
+                "k",
+                (Op.INSERT, None, {"k": old, "v": "1"}),
+            ),
             *crowd(count),
-            *changes("t", f"k {new_type}, v int".replace(" zerofill", "zerofill"), "k", (Op.DELETE, {"k": new, "v": "1"}, None)),
+            *changes(
+                "t",
+                f"k {new_type}, v int".replace(" zerofill", "zerofill"),
+                "k",
+                (Op.DELETE, {"k": new, "v": "1"}, None),
+            ),
         ]
     )
     with applying(server, task) as applier:
@@ -73,18 +97,36 @@ def test_a_key_column_altered_between_insert_and_delete_leaves_no_row(
 
 @pytest.mark.parametrize("count", [1, 300], ids=["small", "large"])
 @pytest.mark.parametrize("key", ["PRIMARY KEY", "NULL"], ids=["keyed", "keyless"])
-@pytest.mark.parametrize(("target", "type_", "one", "other"), ROUNDED, ids=["moment", "decimal", "float"])
+@pytest.mark.parametrize(
+    ("target", "type_", "one", "other"), ROUNDED, ids=["moment", "decimal", "float"]
+)
 def test_a_row_whose_key_the_target_rounds_is_updated_and_deleted(
-    server: TargetServer, task: LoadTask, count: int, key: str, target: str, type_: str, one: str, other: str
+    server: TargetServer,
+    task: LoadTask,
+    count: int,
+    key: str,
+    target: str,
+    type_: str,
+    one: str,
+    other: str,
 ) -> None:
     server.execute(f"CREATE TABLE {{schema}}.t (k {typed(server, target)} {key}, v INT)")
     server.execute("CREATE TABLE {schema}.crowd (id INT PRIMARY KEY)")
     columns = f"k {type_}, v int"
-    inserts = changes("t", columns, "k", *[(Op.INSERT, None, {"k": cell, "v": "1"}) for cell in (one, other)])
+    inserts = changes(
+        "t", columns, "k", *[(Op.INSERT, None, {"k": cell, "v": "1"}) for cell in (one, other)]
+    )
     update = changes("t", columns, "k", (Op.UPDATE, {"k": one, "v": "1"}, {"k": one, "v": "2"}))
-    deletes = changes("t", columns, "k", *[(Op.DELETE, {"k": cell, "v": v}, None) for cell, v in ((one, "2"), (other, "1"))])
+    deletes = changes(
+        "t",
+        columns,
+        "k",
+        *[(Op.DELETE, {"k": cell, "v": v}, None) for cell, v in ((one, "2"), (other, "1"))],
+    )
     with applying(server, task) as applier:
-        for number, (part, left) in enumerate(((inserts, [(1,), (1,)]), (update, [(1,), (2,)]), (deletes, []))):
+        for number, (part, left) in enumerate(
+            ((inserts, [(1,), (1,)]), (update, [(1,), (2,)]), (deletes, []))
+        ):
             made = records([*part, *crowd(count)])
             report = applier.apply(("shop", 0), made, 1000 * (number + 1), 1)
             assert sum(table.missed for table in report.tables.values()) == 0
@@ -95,7 +137,10 @@ def folding(server: TargetServer) -> str:
     """A type that takes `a` for `A`."""
     if server.quoted("a") == "`a`":
         return "VARCHAR(20) CHARACTER SET utf8mb4"
-    server.execute("CREATE COLLATION {schema}.ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false)")
+    server.execute(
+        "CREATE COLLATION {schema}.ci (provider = icu, locale = 'und-u-ks-level2', deterministic "
+        "= false)"
+    )
     return "VARCHAR(20) COLLATE {schema}.ci"
 
 
@@ -107,12 +152,19 @@ def test_of_two_rows_that_the_target_cannot_tell_apart_the_second_is_refused(
     server.execute(f"CREATE TABLE {{schema}}.t (k {folding(server)} PRIMARY KEY, v INT)")
     server.execute("CREATE TABLE {schema}.crowd (id INT PRIMARY KEY)")
     first, second = changes(
-        "t", "k varchar(20), v int", "k", (Op.INSERT, None, {"k": "a", "v": "1"}), (Op.INSERT, None, {"k": "A", "v": "2"})
+        "t",
+        "k varchar(20), v int",
+        "k",
+        (Op.INSERT, None, {"k": "a", "v": "1"}),
+        (Op.INSERT, None, {"k": "A", "v": "2"}),
     )
     both = [first, *crowd(count), second]
     batches = [both] if parts == 1 else [[first, *crowd(count)], [second]]
     dead_letters: list[DeadLetter] = []
-    with applying(server, task) as applier, pytest.raises(TargetRejected, match="two source rows would become one"):
+    with (
+        applying(server, task) as applier,
+        pytest.raises(TargetRejected, match="two source rows would become one"),
+    ):
         for batch in batches:
             applier.apply(("shop", 0), records(batch), 1000, 1)
     with applying(server, task, dead_letters) as applier:
@@ -130,10 +182,19 @@ def test_a_respelled_key_is_the_same_row(server: TargetServer, task: LoadTask, c
     server.execute(f"CREATE TABLE {{schema}}.t (k {folding(server)} PRIMARY KEY, v INT)")
     server.execute("CREATE TABLE {schema}.crowd (id INT PRIMARY KEY)")
     insert = changes("t", "k varchar(20), v int", "k", (Op.INSERT, None, {"k": "user1", "v": "1"}))
-    respell = changes("t", "k varchar(20), v int", "k", (Op.UPDATE, {"k": "user1", "v": "1"}, {"k": "User1", "v": "2"}))
+    respell = changes(
+        "t",
+        "k varchar(20), v int",
+        "k",
+        (Op.UPDATE, {"k": "user1", "v": "1"}, {"k": "User1", "v": "2"}),
+    )
     delete = changes("t", "k varchar(20), v int", "k", (Op.DELETE, {"k": "User1", "v": "2"}, None))
     with applying(server, task) as applier:
-        for batch in ([*insert, *crowd(count)], [*respell, *crowd(count)], [*respell, *crowd(count)]):
+        for batch in (
+            [*insert, *crowd(count)],
+            [*respell, *crowd(count)],
+            [*respell, *crowd(count)],
+        ):
             applier.apply(("shop", 0), records(batch), 1000, 1)
         assert server.rows("SELECT k, v FROM {schema}.t") == [("User1", 2)]
         applier.apply(("shop", 0), records([*delete, *crowd(count)]), 2000, 1)
@@ -150,13 +211,28 @@ TAKEN_FOR_ONE = [
 @pytest.mark.parametrize("is_letter", [False, True], ids=["stop", "dead letter"])
 @pytest.mark.parametrize("batches", [1, 2])
 @pytest.mark.parametrize("count", [0, 300], ids=["small", "large"])
-@pytest.mark.parametrize(("target", "source", "first", "second"), TAKEN_FOR_ONE, ids=["moment", "decimal"])
+@pytest.mark.parametrize(
+    ("target", "source", "first", "second"), TAKEN_FOR_ONE, ids=["moment", "decimal"]
+)
 def test_of_two_rows_whose_keys_the_target_rounds_to_one_the_second_is_refused(
-    server: TargetServer, task: LoadTask, count: int, batches: int, is_letter: bool, target: str, source: str, first: str, second: str
+    server: TargetServer,
+    task: LoadTask,
+    count: int,
+    batches: int,
+    is_letter: bool,
+    target: str,
+    source: str,
+    first: str,
+    second: str,
 ) -> None:
     server.execute(f"CREATE TABLE {{schema}}.t (k {typed(server, target)} PRIMARY KEY, v INT)")
     server.execute("CREATE TABLE {schema}.crowd (id INT PRIMARY KEY)")
-    one, two = changes("t", f"k {source}, v int", "k", *((Op.INSERT, None, {"k": key, "v": v}) for key, v in ((first, "1"), (second, "2"))))
+    one, two = changes(
+        "t",
+        f"k {source}, v int",
+        "k",
+        *((Op.INSERT, None, {"k": key, "v": v}) for key, v in ((first, "1"), (second, "2"))),
+    )
     parts = [[one, two, *crowd(count)]] if batches == 1 else [[one], [two, *crowd(count)]]
     dead_letters: list[DeadLetter] = []
     refused, end = False, 0
@@ -164,7 +240,10 @@ def test_of_two_rows_whose_keys_the_target_rounds_to_one_the_second_is_refused(
         for part in parts:
             try:
                 applier.apply(
-                    ("shop", 0), records_of([(end + at, CANAL.to_bytes(each)) for at, each in enumerate(part)]), end + len(part), 1
+                    ("shop", 0),
+                    records_of([(end + at, CANAL.to_bytes(each)) for at, each in enumerate(part)]),
+                    end + len(part),
+                    1,
                 )
             except TargetRejected as error:
                 refused = True
@@ -183,11 +262,18 @@ def test_a_row_that_a_batch_inserts_and_deletes_takes_none_with_it_that_is_one_w
     server.execute("CREATE TABLE {schema}.t (k CHAR(9) PRIMARY KEY, v INT)")
     rows = [{"k": key, "v": v} for key, v in (("a", "1"), ("a ", "2"))]
     there = changes("t", "k varchar(20), v int", "k", (Op.INSERT, None, rows[0]))
-    passing = changes("t", "k varchar(20), v int", "k", (Op.INSERT, None, rows[1]), (Op.DELETE, rows[1], None))
+    passing = changes(
+        "t", "k varchar(20), v int", "k", (Op.INSERT, None, rows[1]), (Op.DELETE, rows[1], None)
+    )
     with applying(server, task) as applier:
         applier.apply(("shop", 0), records(there), 1, 1)
         with pytest.raises(TargetRejected, match="two source rows would become one"):
-            applier.apply(("shop", 0), records_of([(at, CANAL.to_bytes(each)) for at, each in enumerate(passing, 1)]), 3, 1)
+            applier.apply(
+                ("shop", 0),
+                records_of([(at, CANAL.to_bytes(each)) for at, each in enumerate(passing, 1)]),
+                3,
+                1,
+            )
     assert server.rows("SELECT v FROM {schema}.t") == [(1,)]
 
 
@@ -209,21 +295,41 @@ OTHER = {"FLOAT": "7.5"}
 @pytest.mark.parametrize("batches", [1, 2])
 @pytest.mark.parametrize(("own", "other", "first", "second"), ALIKE)
 def test_keys_that_only_the_server_can_tell_are_one_are_refused(
-    server: TargetServer, task: LoadTask, batches: int, count: int, own: str, other: str, first: str, second: str
+    server: TargetServer,
+    task: LoadTask,
+    batches: int,
+    count: int,
+    own: str,
+    other: str,
+    first: str,
+    second: str,
 ) -> None:
     type_ = own if server.quoted("a") == "`a`" else other
     if not type_:
         pytest.skip("PostgreSQL tells these apart")
     if "-u-" in type_:
-        server.execute(f"CREATE COLLATION {{schema}}.own (provider = icu, locale = '{type_}', deterministic = false)")
+        server.execute(
+            f"CREATE COLLATION {{schema}}.own (provider = icu, locale = '{type_}', deterministic "
+            f"= false)"
+        )
         type_ = "VARCHAR(20) COLLATE {schema}.own"
     server.execute(f"CREATE TABLE {{schema}}.t (k {type_} PRIMARY KEY, v INT)")
     server.execute("CREATE TABLE {schema}.crowd (id INT PRIMARY KEY)")
     source = {"DATE": "datetime", "FLOAT": "double", "REAL": "double"}.get(type_, "varchar(20)")
-    rows = [(Op.INSERT, None, {"k": key, "v": v}) for key, v in ((first, "1"), (second, "2"), (OTHER.get(own, "1999-12-31"), "3"))]
+    rows = [
+        (Op.INSERT, None, {"k": key, "v": v})
+        for key, v in ((first, "1"), (second, "2"), (OTHER.get(own, "1999-12-31"), "3"))
+    ]
     one, two, third = changes("t", f"k {source}, v int", "k", *rows)
-    gone = changes("t", f"k {source}, v int", "k", (Op.DELETE, {"k": OTHER.get(own, "1999-12-31"), "v": "3"}, None))
-    parts = [[one, two, third, *crowd(count)]] if batches == 1 else [[one, *crowd(count)], [two, third]]
+    gone = changes(
+        "t",
+        f"k {source}, v int",
+        "k",
+        (Op.DELETE, {"k": OTHER.get(own, "1999-12-31"), "v": "3"}, None),
+    )
+    parts = (
+        [[one, two, third, *crowd(count)]] if batches == 1 else [[one, *crowd(count)], [two, third]]
+    )
     dead_letters: list[DeadLetter] = []
     with applying(server, task, dead_letters) as applier:
         end = 0

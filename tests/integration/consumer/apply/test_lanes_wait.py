@@ -1,4 +1,5 @@
-"""Rows of several partitions that share unique values and foreign keys: lanes wait for each other, and both targets end like the source."""
+"""Rows of several partitions that share unique values and foreign keys: lanes wait for each
+other, and both targets end like the source."""
 
 from __future__ import annotations
 
@@ -26,49 +27,75 @@ PARTITIONS, EXCHANGES = 3, 200
 
 
 @pytest.fixture
-def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Shop]:
+def shop(
+    name: str,
+    stack: Addresses,
+    source_cursor: Cursor,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
+) -> Iterator[Shop]:
     make_topic(name, PARTITIONS)
     with open_shop(name, stack, source_cursor, tmp_path) as shop:
         yield shop
 
 
 def change_rows(cursor: Cursor, seed: int) -> None:
-    """Users hand names to each other, come and go under new keys, and have orders as long as they are there."""
+    """Users hand names to each other, come and go under new keys, and have orders as long as
+    they are there."""
     choose = random.Random(seed)
     for number in range(150):
         one, other = choose.sample(range(12), 2)
         cursor.execute("BEGIN")
         match choose.randrange(5):
             case 0:
-                cursor.execute("INSERT IGNORE INTO users VALUES (%s, %s, 'new')", (one, f"name {choose.randrange(20)}"))
+                cursor.execute(
+                    "INSERT IGNORE INTO users VALUES (%s, %s, 'new')",
+                    (one, f"name {choose.randrange(20)}"),
+                )
             case 1:  # they exchange their names
                 cursor.execute("SELECT id, name FROM users WHERE id IN (%s, %s)", (one, other))
                 if len(pair := dict(cursor.fetchall())) == 2:
-                    cursor.execute("UPDATE users SET name = %s WHERE id = %s", (f"taken {number}", one))
+                    cursor.execute(
+                        "UPDATE users SET name = %s WHERE id = %s", (f"taken {number}", one)
+                    )
                     cursor.execute("UPDATE users SET name = %s WHERE id = %s", (pair[one], other))
                     cursor.execute("UPDATE users SET name = %s WHERE id = %s", (pair[other], one))
             case 2:
-                cursor.execute("INSERT INTO orders SELECT %s, id FROM users WHERE id = %s", (number, one))
+                cursor.execute(
+                    "INSERT INTO orders SELECT %s, id FROM users WHERE id = %s", (number, one)
+                )
             case 3:  # gone, and back under another key with the same name
                 cursor.execute("SELECT name FROM users WHERE id = %s", (one,))
                 if found := cursor.fetchone():
                     cursor.execute("DELETE FROM orders WHERE user = %s", (one,))
                     cursor.execute("DELETE FROM users WHERE id = %s", (one,))
-                    cursor.execute("INSERT IGNORE INTO users VALUES (%s, %s, 'again')", (other, found[0]))
+                    cursor.execute(
+                        "INSERT IGNORE INTO users VALUES (%s, %s, 'again')", (other, found[0])
+                    )
             case _:
                 there = "EXISTS (SELECT 1 FROM users WHERE id = %s)"
-                cursor.execute(f"UPDATE orders SET user = %s WHERE user = %s AND {there}", (other, one, other))
+                cursor.execute(
+                    f"UPDATE orders SET user = %s WHERE user = %s AND {there}", (other, one, other)
+                )
         cursor.execute("COMMIT")
 
 
-def test_rows_that_share_unique_values_and_foreign_keys_may_be_in_any_partition_and_come_again(shop: Shop) -> None:
+def test_rows_that_share_unique_values_and_foreign_keys_may_be_in_any_partition_and_come_again(
+    shop: Shop,
+) -> None:
     shop.create("users", "id INT PRIMARY KEY, name VARCHAR(40) UNIQUE, note VARCHAR(9)")
-    shop.create("orders", f"id INT PRIMARY KEY, user INT, FOREIGN KEY (user) REFERENCES {shop.name}.users (id)",
-                f'id INT PRIMARY KEY, "user" INT, FOREIGN KEY ("user") REFERENCES {shop.name}.users (id)')  # fmt: skip
+    shop.create("orders", "id INT PRIMARY KEY, user INT, FOREIGN KEY (user) REFERENCES "
+                          f"{shop.name}.users (id)",
+                'id INT PRIMARY KEY, "user" INT, FOREIGN KEY ("user") REFERENCES '
+                f'{shop.name}.users (id)')  # fmt: skip
     fetch = shop.fetch(shop.addresses.source)
     fetch.start()
     wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position")
-    loads = [shop.load("postgresql", consumer__source__maxRecordsPerBatch="50"), shop.load("mariadb")]  # the first one by executors
+    # the first one by executors
+    loads = [
+        shop.load("postgresql", consumer__source__maxRecordsPerBatch="50"),
+        shop.load("mariadb"),
+    ]
     for seed in range(3):
         change_rows(shop.cursor, seed)
         if seed == 0:
@@ -77,7 +104,10 @@ def test_rows_that_share_unique_values_and_foreign_keys_may_be_in_any_partition_
     shop.cursor.execute("SHOW MASTER STATUS")
     [(file, end, *_)] = shop.cursor.fetchall()
     written = BinlogPosition(file, end)
-    wait_until(lambda: is_at_least(BinlogPosition.from_json(shop.position(fetch) or ""), written), "the fetch task to read everything")
+    wait_until(
+        lambda: is_at_least(BinlogPosition.from_json(shop.position(fetch) or ""), written),
+        "the fetch task to read everything",
+    )
 
     def assert_equal() -> None:
         wait_until(lambda: all(map(shop.is_applied, loads)), "all to be applied")
@@ -87,22 +117,32 @@ def test_rows_that_share_unique_values_and_foreign_keys_may_be_in_any_partition_
             assert rows["mariadb"] == rows["postgresql"] == rows["source"], table
 
     assert_equal()
-    back = kafka_positions_to_json(KafkaPosition(shop.name, partition, -1) for partition in range(PARTITIONS)).encode()
+    back = kafka_positions_to_json(
+        KafkaPosition(shop.name, partition, -1) for partition in range(PARTITIONS)
+    ).encode()
     for load in loads:
         shop.zookeeper.set(shop.path(load), back)
-        wait_until(lambda load=load: "set by somebody else" in load.log.read_text(), "the task to notice the edit")  # type: ignore[misc]
+        wait_until(
+            lambda load=load: "set by somebody else" in load.log.read_text(),  # type: ignore[misc]
+            "the task to notice the edit",
+        )
     assert_equal()
 
 
-USERS = Table(TableId("shop", "users"), (Column("id", "int"), Column("name", "varchar(40)")), ("id",))
+USERS = Table(
+    TableId("shop", "users"), (Column("id", "int"), Column("name", "varchar(40)")), ("id",)
+)
 
 
 def user(key: int, name: str) -> Row:
     return {"id": str(key), "name": name}
 
 
-def test_rows_that_exchange_unique_values_across_partitions_get_on_where_executors_apply_the_lanes(shop: Shop) -> None:
-    """Each executor has one lane, and waits, as each exchange is a ring through all of them; then the driver applies them together."""
+def test_rows_that_exchange_unique_values_across_partitions_get_on_where_executors_apply_the_lanes(
+    shop: Shop,
+) -> None:
+    """Each executor has one lane, and waits, as each exchange is a ring through all of them;
+    then the driver applies them together."""
     source = Source(replace(USERS, id=TableId(shop.name, "users")))
     producer, sent = Producer({"bootstrap.servers": shop.addresses.kafka}), [0] * PARTITIONS
 
@@ -117,7 +157,10 @@ def test_rows_that_exchange_unique_values_across_partitions_get_on_where_executo
     for key in range(3 * EXCHANGES):
         source.put(key, f"name {key}")
     send()
-    loads = [shop.load(target, consumer__source__maxRecordsPerBatch="300") for target in ("postgresql", "mariadb")]
+    loads = [
+        shop.load(target, consumer__source__maxRecordsPerBatch="300")
+        for target in ("postgresql", "mariadb")
+    ]
     for load in loads:
         load.start()
     for load in loads:
@@ -143,10 +186,22 @@ class Lanes:
         self._producer = Producer({"bootstrap.servers": shop.addresses.kafka})
         shop.postgresql(f"CREATE TABLE {shop.name}.users (id INT PRIMARY KEY, name TEXT UNIQUE)")
 
-    def put(self, partition: int, op: Op, before: Row | None, after: Row | None, age_seconds: float = 0.0) -> None:
+    def put(
+        self,
+        partition: int,
+        op: Op,
+        before: Row | None,
+        after: Row | None,
+        age_seconds: float = 0.0,
+    ) -> None:
         table = Table(TableId(self._shop.name, "users"), USERS.columns, USERS.key)
         value = CanalRow().to_bytes(RowChange(table, op, before, after))
-        self._producer.produce(self._shop.name, value, partition=partition, timestamp=int((time.time() - age_seconds) * 1000))
+        self._producer.produce(
+            self._shop.name,
+            value,
+            partition=partition,
+            timestamp=int((time.time() - age_seconds) * 1000),
+        )
         assert self._producer.flush(30) == 0
 
     def rows(self) -> list[tuple[int, str]]:
@@ -171,7 +226,9 @@ def test_a_lane_waits_for_what_another_one_is_still_to_bring(shop: Shop) -> None
     assert load.await_stop() == 0
 
 
-def test_what_no_other_lane_can_cure_any_more_stops_the_task_or_becomes_a_letter(shop: Shop) -> None:
+def test_what_no_other_lane_can_cure_any_more_stops_the_task_or_becomes_a_letter(
+    shop: Shop,
+) -> None:
     lanes = Lanes(shop)
     lanes.put(0, Op.INSERT, None, user(1, "x"), age_seconds=399)
     lanes.put(1, Op.INSERT, None, user(2, "x"), age_seconds=398)

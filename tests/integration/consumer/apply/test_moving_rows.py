@@ -1,4 +1,5 @@
-"""Rows whose partition key is not in their primary key, and keys that change in case only, from the source to both targets."""
+"""Rows whose partition key is not in their primary key, and keys that change in case only, from
+the source to both targets."""
 
 from __future__ import annotations
 
@@ -21,7 +22,13 @@ ROWS = 200
 
 
 @pytest.fixture
-def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Shop]:
+def shop(
+    name: str,
+    stack: Addresses,
+    source_cursor: Cursor,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
+) -> Iterator[Shop]:
     make_topic(name, 3)
     with open_shop(name, stack, source_cursor, tmp_path) as shop:
         yield shop
@@ -30,36 +37,61 @@ def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callabl
 def change_rows(cursor: Cursor, seed: int, rounds: int) -> None:
     choose = random.Random(seed)
     for number in range(rounds):
-        cursor.execute("UPDATE moves SET grp = CONCAT('g', %s), v = v + 1 WHERE id %% 7 = %s", (choose.randrange(9), choose.randrange(7)))
-        cursor.execute("UPDATE users SET email = CONCAT(IF(%s, 'User', 'user'), id, REPEAT(' ', %s)) WHERE id %% 5 = %s",
+        cursor.execute(
+            "UPDATE moves SET grp = CONCAT('g', %s), v = v + 1 WHERE id %% 7 = %s",
+            (choose.randrange(9), choose.randrange(7)),
+        )
+        cursor.execute("UPDATE users SET email = CONCAT(IF(%s, 'User', 'user'), id, REPEAT(' ', "
+                       "%s)) WHERE id %% 5 = %s",
                        (choose.randrange(2), choose.randrange(2), choose.randrange(5)))  # fmt: skip
         if number % 5 == 0:
             gone = choose.randrange(ROWS)
             cursor.execute("DELETE FROM moves WHERE id = %s", (gone,))
-            cursor.execute("INSERT INTO moves VALUES (%s, CONCAT('g', %s), 0)", (gone, choose.randrange(9)))
+            cursor.execute(
+                "INSERT INTO moves VALUES (%s, CONCAT('g', %s), 0)", (gone, choose.randrange(9))
+            )
 
 
 def await_fetched(shop: Shop, fetch: TaskProcess) -> None:
     shop.cursor.execute("SHOW MASTER STATUS")
     [(file, end, *_)] = shop.cursor.fetchall()
     written = BinlogPosition(file, end)
-    wait_until(lambda: is_at_least(BinlogPosition.from_json(shop.position(fetch) or ""), written), "the fetch task to read all", 120)
+    wait_until(
+        lambda: is_at_least(BinlogPosition.from_json(shop.position(fetch) or ""), written),
+        "the fetch task to read all",
+        120,
+    )
 
 
 @pytest.mark.parametrize("on_executors", ["postgresql", "mariadb"])
-def test_rows_that_move_between_partitions_are_all_there_at_the_end(shop: Shop, on_executors: str) -> None:
-    """A fetch task and two tasks with Spark, of which one has executors apply its batches: that takes half a minute."""
+def test_rows_that_move_between_partitions_are_all_there_at_the_end(
+    shop: Shop, on_executors: str
+) -> None:
+    """A fetch task and two tasks with Spark, of which one has executors apply its batches: that
+    takes half a minute."""
     shop.create("moves", "id INT PRIMARY KEY, grp VARCHAR(9), v INT")
-    shop.create("users", "email VARCHAR(40) PRIMARY KEY, id INT", "email VARCHAR(40) PRIMARY KEY, id INT")
-    fetch = shop.fetch(shop.addresses.source, **{f"loader__source__partitionKey__{shop.name.upper()}__MOVES": "GRP"})
+    shop.create(
+        "users", "email VARCHAR(40) PRIMARY KEY, id INT", "email VARCHAR(40) PRIMARY KEY, id INT"
+    )
+    fetch = shop.fetch(
+        shop.addresses.source,
+        **{f"loader__source__partitionKey__{shop.name.upper()}__MOVES": "GRP"},
+    )
     fetch.start()
     wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position", 120)
-    shop.cursor.executemany("INSERT INTO moves VALUES (%s, 'g0', 0)", [(number,) for number in range(ROWS)])
-    shop.cursor.executemany("INSERT INTO users VALUES (%s, %s)", [(f"user{number}", number) for number in range(ROWS)])
+    shop.cursor.executemany(
+        "INSERT INTO moves VALUES (%s, 'g0', 0)", [(number,) for number in range(ROWS)]
+    )
+    shop.cursor.executemany(
+        "INSERT INTO users VALUES (%s, %s)", [(f"user{number}", number) for number in range(ROWS)]
+    )
     change_rows(shop.cursor, 1, 60)
     await_fetched(shop, fetch)
     large = {"consumer__source__maxRecordsPerBatch": "100"}
-    loads = [shop.load(target, **(large if target == on_executors else {})) for target in ("postgresql", "mariadb")]
+    loads = [
+        shop.load(target, **(large if target == on_executors else {}))
+        for target in ("postgresql", "mariadb")
+    ]
     for load in loads:
         load.start()
     for load in loads:

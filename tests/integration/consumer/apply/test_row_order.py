@@ -1,4 +1,5 @@
-"""Changes of one row in several partitions, on real targets: whichever partition is ahead, the row ends as the source has left it."""
+"""Changes of one row in several partitions, on real targets: whichever partition is ahead, the
+row ends as the source has left it."""
 
 from __future__ import annotations
 
@@ -27,10 +28,19 @@ from tests.integration.plugins.loaders.test_loaders import MysqlServer, Postgres
 
 pytestmark = pytest.mark.integration
 CONVERTERS: dict[str, Converter] = {"canalRow": CanalRow(), "oggJson": OggJson()}
-MOVES = Table(TableId("shop", "moves"), (Column("id", "int"), Column("grp", "varchar(9)"), Column("v", "int")), ("id",))
-USERS = Table(TableId("shop", "users"), (Column("email", "varchar(40)"), Column("v", "int")), ("email",))
+MOVES = Table(
+    TableId("shop", "moves"),
+    (Column("id", "int"), Column("grp", "varchar(9)"), Column("v", "int")),
+    ("id",),
+)
+USERS = Table(
+    TableId("shop", "users"), (Column("email", "varchar(40)"), Column("v", "int")), ("email",)
+)
 T0 = 1_700_000_000_000
-VERSION_TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = '{schema}' AND table_name LIKE 'cdcbus_row_%'"
+VERSION_TABLES = (
+    "SELECT table_name FROM information_schema.tables WHERE table_schema = "
+    "'{schema}' AND table_name LIKE 'cdcbus_row_%'"
+)
 
 
 @pytest.fixture(params=["postgresql", "mariadb"])
@@ -71,22 +81,37 @@ def records(lane: Sequence[tuple[bytes, RowChange, int]], converter: str) -> Rec
     keys, changes, times = zip(*lane, strict=True)
     values = [CONVERTERS[converter].to_bytes(change) for change in changes]
     offsets = pa.array(range(len(lane)), pa.int64())
-    return Records(offsets, pa.array(values, pa.binary()), None, pa.array(keys, pa.binary()), pa.array(times, pa.int64()))
+    return Records(
+        offsets,
+        pa.array(values, pa.binary()),
+        None,
+        pa.array(keys, pa.binary()),
+        pa.array(times, pa.int64()),
+    )
 
 
 def interleavings(*lengths: int) -> list[tuple[int, ...]]:
     """All orders in which lanes of so many records can be applied one by one."""
-    return sorted(set(itertools.permutations([lane for lane, length in enumerate(lengths) for _ in range(length)])))
+    return sorted(
+        set(
+            itertools.permutations(
+                [lane for lane, length in enumerate(lengths) for _ in range(length)]
+            )
+        )
+    )
 
 
 class Lanes:
-    """Applies lanes of a source in any order, each part by an applier of its own, as executors do."""
+    """Applies lanes of a source in any order, each part by an applier of its own, as executors
+    do."""
 
     def __init__(self, server: TargetServer, lanes: Sequence[Records], task: LoadTask) -> None:
         self._lanes, self._task = lanes, task
         self.done = [0] * len(lanes)
         self._loaders = [make_loader("JdbcBatch", server.target()) for _ in lanes]
-        self.appliers = [LaneApplier(task, CONVERTERS[task.converter], loader) for loader in self._loaders]
+        self.appliers = [
+            LaneApplier(task, CONVERTERS[task.converter], loader) for loader in self._loaders
+        ]
         self.appliers[0].applied_offsets()  # as the driver
         for lane, applier in enumerate(self.appliers[1:], 1):
             applier.begin(("shop", lane), None)
@@ -122,11 +147,24 @@ class Lanes:
 
 def task_of(server: TargetServer, converter: str = "canalRow", **options: bool) -> LoadTask:
     rules = (MapperRule(schema=("shop", server.schema)),)
-    return replace(LoadTask("7", TopicConfig("", ("shop",)), converter, "JdbcBatch", JdbcTarget(""), rules=rules), **options)  # type: ignore[arg-type]
+    return replace(
+        LoadTask(
+            "7", TopicConfig("", ("shop",)), converter, "JdbcBatch", JdbcTarget(""), rules=rules
+        ),
+        **options,  # type: ignore[arg-type]
+    )
 
 
-def assert_ends(server: TargetServer, source: Source, table: str, expected: list[tuple[object, ...]], task: LoadTask, padding: int) -> None:
-    """In whichever order the lanes are applied; `padding`: rows with ids from 1000 on, with which a few orders are tried only."""
+def assert_ends(
+    server: TargetServer,
+    source: Source,
+    table: str,
+    expected: list[tuple[object, ...]],
+    task: LoadTask,
+    padding: int,
+) -> None:
+    """In whichever order the lanes are applied; `padding`: rows with ids from 1000 on, with
+    which a few orders are tried only."""
     lanes = [*source.lanes.values()]
     orders = interleavings(*map(len, lanes))
     for order in (orders[0], orders[len(orders) // 2], orders[-1]) if padding else orders:
@@ -134,7 +172,16 @@ def assert_ends(server: TargetServer, source: Source, table: str, expected: list
         padded = []
         for number, lane in enumerate(lanes):
             more = [
-                (lane[0][0], RowChange(source.table, Op.INSERT, None, pad(source.table, 1000 * (number + 1) + row, lane[0][1])), T0)
+                (
+                    lane[0][0],
+                    RowChange(
+                        source.table,
+                        Op.INSERT,
+                        None,
+                        pad(source.table, 1000 * (number + 1) + row, lane[0][1]),
+                    ),
+                    T0,
+                )
                 for row in range(padding)
             ]
             padded.append(records([*more, *lane], task.converter))
@@ -179,14 +226,23 @@ def test_a_row_that_moves_between_partitions_and_back_ends_as_the_source_left_it
     assert_ends(server, source, "moves", [(1, "a", 4)], task_of(server, converter), padding)
 
 
-def test_a_row_that_is_deleted_and_comes_again_in_another_partition_stays(server: TargetServer, padding: int) -> None:
+def test_a_row_that_is_deleted_and_comes_again_in_another_partition_stays(
+    server: TargetServer, padding: int
+) -> None:
     server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(9), v INT)")
     source = Source(MOVES, ("grp",), {})
     source.change(Op.INSERT, None, move("1", "a", "1"))
     source.change(Op.DELETE, move("1", "a", "1"), None)
     source.change(Op.INSERT, None, move("1", "b", "2"))
     source.change(Op.UPDATE, move("1", "b", "2"), move("1", "b", "3"))
-    assert_ends(server, source, "moves", [(1, "b", 3)], task_of(server, insert_on_update_error=False), padding)
+    assert_ends(
+        server,
+        source,
+        "moves",
+        [(1, "b", 3)],
+        task_of(server, insert_on_update_error=False),
+        padding,
+    )
 
 
 def test_a_row_that_is_gone_at_last_stays_away(server: TargetServer) -> None:
@@ -198,10 +254,15 @@ def test_a_row_that_is_gone_at_last_stays_away(server: TargetServer) -> None:
     assert_ends(server, source, "moves", [], task_of(server), 0)
 
 
-CASE = {"postgresql": "CREATE COLLATION {schema}.ci (provider = icu, locale = 'und-u-ks-level2', deterministic = false)"}
+CASE = {
+    "postgresql": "CREATE COLLATION {schema}.ci (provider = icu, locale = 'und-u-ks-level2', "
+    "deterministic = false)"
+}
 
 
-@pytest.mark.parametrize(("one", "other"), [("user1", "User1"), ("user1", "user1 ")], ids=["case", "trailing blank"])
+@pytest.mark.parametrize(
+    ("one", "other"), [("user1", "User1"), ("user1", "user1 ")], ids=["case", "trailing blank"]
+)
 def test_a_key_that_changes_in_case_or_blanks_only_stays(
     server: TargetServer, request: pytest.FixtureRequest, one: str, other: str, padding: int
 ) -> None:
@@ -219,11 +280,24 @@ def test_a_key_that_changes_in_case_or_blanks_only_stays(
     assert_ends(server, source, "users", [(shown, 3)], task_of(server), padding)
 
 
-COARSE = {  # the target's key in PostgreSQL, in MariaDB and in MySQL 9, and two keys that are one there
+# the target's key in PostgreSQL, in MariaDB and in MySQL 9, and two keys that are one there
+COARSE = {
     "case": ("VARCHAR(40) COLLATE {schema}.ci", "VARCHAR(40)", "VARCHAR(40)", "user1", "User1"),
-    "trailing blank": ("CHAR(40)", "VARCHAR(40)", "VARCHAR(40) COLLATE utf8mb4_bin", "user1", "user1 "),
+    "trailing blank": (
+        "CHAR(40)",
+        "VARCHAR(40)",
+        "VARCHAR(40) COLLATE utf8mb4_bin",
+        "user1",
+        "user1 ",
+    ),
     "CHAR": ("CHAR(40)", "CHAR(40)", "CHAR(40)", "user1", "user1 "),
-    "CHAR, no pad": ("BPCHAR", "CHAR(40) COLLATE utf8mb4_nopad_bin", "CHAR(40) COLLATE utf8mb4_0900_ai_ci", "user1", "user1 "),
+    "CHAR, no pad": (
+        "BPCHAR",
+        "CHAR(40) COLLATE utf8mb4_nopad_bin",
+        "CHAR(40) COLLATE utf8mb4_0900_ai_ci",
+        "user1",
+        "user1 ",
+    ),
 }
 
 
@@ -242,7 +316,8 @@ def any_server(request: pytest.FixtureRequest, name: str) -> Iterator[TargetServ
 def test_two_rows_in_two_partitions_that_are_one_at_the_target_are_refused_once_no_delete_can_come(
     any_server: TargetServer, request: pytest.FixtureRequest, kind: str, padding: int
 ) -> None:
-    """The second to come waits for the other partition, as the first may be gone there; `settled_before` says that it is not."""
+    """The second to come waits for the other partition, as the first may be gone there;
+    `settled_before` says that it is not."""
     types, one, other = COARSE[kind][:3], *COARSE[kind][3:]
     number = ["postgresql", "mariadb", "mysql_9"].index(request.node.callspec.params["any_server"])
     any_server.execute(f"CREATE TABLE {{schema}}.users (email {types[number]} PRIMARY KEY, v INT)")
@@ -252,7 +327,12 @@ def test_two_rows_in_two_partitions_that_are_one_at_the_target_are_refused_once_
     lanes = []
     for at, lane in enumerate(source.lanes.values()):
         more = [
-            (lane[0][0], RowChange(USERS, Op.INSERT, None, pad(USERS, 1000 * (at + 1) + row, lane[0][1])), T0) for row in range(padding)
+            (
+                lane[0][0],
+                RowChange(USERS, Op.INSERT, None, pad(USERS, 1000 * (at + 1) + row, lane[0][1])),
+                T0,
+            )
+            for row in range(padding)
         ]
         lanes.append(records([*more, *lane], "canalRow"))
     with Lanes(any_server, lanes, task_of(any_server)) as applying:
@@ -262,11 +342,16 @@ def test_two_rows_in_two_partitions_that_are_one_at_the_target_are_refused_once_
         left = lanes[1][padding:]
         with pytest.raises(TargetRejected, match="two source rows would become one"):
             applying.appliers[1].apply(("shop", 1), left, padding + 1, 1, padding + 1)
-    found = {str(row[0]).rstrip(): row[1] for row in any_server.rows("SELECT email, v FROM {schema}.users") if not is_pad(row[0])}
+    found = {
+        str(row[0]).rstrip(): row[1]
+        for row in any_server.rows("SELECT email, v FROM {schema}.users")
+        if not is_pad(row[0])
+    }
     assert found == {one: 1}
 
 
-ROUNDED = {  # the target's key in PostgreSQL and elsewhere, the source's, and two keys that are one there
+# the target's key in PostgreSQL and elsewhere, the source's, and two keys that are one there
+ROUNDED = {
     "DECIMAL": ("DECIMAL(10,1)", "DECIMAL(10,1)", "decimal(10,2)", "1.31", "1.32"),
     "DATE": ("DATE", "DATE", "datetime", "2024-02-29 10:00:00", "2024-02-29 11:00:00"),
     "FLOAT": ("REAL", "FLOAT", "double", "0.1", "0.100000000001"),
@@ -275,10 +360,19 @@ ROUNDED = {  # the target's key in PostgreSQL and elsewhere, the source's, and t
 
 
 @pytest.mark.parametrize("kind", ROUNDED)
-def test_a_key_that_changes_in_what_the_target_does_not_keep_stays(server: TargetServer, kind: str) -> None:
+def test_a_key_that_changes_in_what_the_target_does_not_keep_stays(
+    server: TargetServer, kind: str
+) -> None:
     own, elsewhere, type_, one, other = ROUNDED[kind]
-    server.execute(f"CREATE TABLE {{schema}}.rounded (k {own if isinstance(server, PostgresqlServer) else elsewhere} PRIMARY KEY, v INT)")
-    source = Source(Table(TableId("shop", "rounded"), (Column("k", type_), Column("v", "int")), ("k",)), ("k",), {})
+    server.execute(
+        f"CREATE TABLE {{schema}}.rounded (k "
+        f"{own if isinstance(server, PostgresqlServer) else elsewhere} PRIMARY KEY, v INT)"
+    )
+    source = Source(
+        Table(TableId("shop", "rounded"), (Column("k", type_), Column("v", "int")), ("k",)),
+        ("k",),
+        {},
+    )
     source.change(Op.INSERT, None, {"k": one, "v": "1"})
     source.change(Op.UPDATE, {"k": one, "v": "1"}, {"k": other, "v": "2"})
     source.change(Op.UPDATE, {"k": other, "v": "2"}, {"k": other, "v": "3"})
@@ -288,15 +382,20 @@ def test_a_key_that_changes_in_what_the_target_does_not_keep_stays(server: Targe
         server.execute("DROP TABLE IF EXISTS {schema}.cdcbus_position")
         for (name,) in server.rows(VERSION_TABLES):
             server.execute(f"DROP TABLE {{schema}}.{name}")
-        with Lanes(server, [records(lane, "canalRow") for lane in lanes], task_of(server)) as applying:
+        with Lanes(
+            server, [records(lane, "canalRow") for lane in lanes], task_of(server)
+        ) as applying:
             for number in order:
                 applying.apply(number, 1)
             applying.finish()
         assert server.rows("SELECT v FROM {schema}.rounded") == [(3,)], order
 
 
-def test_changes_of_many_rows_by_columns_are_known_by_their_record_keys(server: TargetServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows whose records have the key of the table make no version table, also where the partition key is a part of it."""
+def test_changes_of_many_rows_by_columns_are_known_by_their_record_keys(
+    server: TargetServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows whose records have the key of the table make no version table, also where the
+    partition key is a part of it."""
     monkeypatch.setattr(apply, "MIN_RECORDS", 1)
     server.execute("CREATE TABLE {schema}.moves (id INT, grp INT, v INT, PRIMARY KEY (id, grp))")
     table = replace(MOVES, key=("id", "grp"))
@@ -328,25 +427,35 @@ def test_versions_are_forgotten_that_no_record_can_be_older_than(server: TargetS
 def test_partitions_that_were_added_while_the_task_was_stopped_make_it_keep_versions(
     server: TargetServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each record has the key of its table; those from before are in another partition than those from after."""
+    """Each record has the key of its table; those from before are in another partition than
+    those from after."""
     server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(9), v INT)")
     source = Source(MOVES, ("id",), {})
     source.change(Op.INSERT, None, move("1", "a", "1"))
     source.change(Op.UPDATE, move("1", "a", "1"), move("1", "a", "2"))
     [lane] = source.lanes.values()
-    with Lanes(server, [records(lane[:1], "canalRow"), records(lane[1:], "canalRow")], task_of(server)) as applying:
+    with Lanes(
+        server, [records(lane[:1], "canalRow"), records(lane[1:], "canalRow")], task_of(server)
+    ) as applying:
         applying.appliers[0].take_over([AppliedOffset("shop", 0, 0, 1)])
         assert server.rows(VERSION_TABLES) == []
         applying.appliers[0].applied_offsets()
-        applying.appliers[0].take_over([AppliedOffset("shop", 0, 0, 1), AppliedOffset("shop", 1, 0, 1)])
-        assert "partitions were added to topic shop, so records of one row are in several of them" in caplog.text
+        applying.appliers[0].take_over(
+            [AppliedOffset("shop", 0, 0, 1), AppliedOffset("shop", 1, 0, 1)]
+        )
+        assert (
+            "partitions were added to topic shop, so records of one row are in several of them"
+            in caplog.text
+        )
         applying.appliers[1].begin(("shop", 1), None)
         applying.apply(1, 1)
         assert applying.apply(0, 1) == 1
     assert server.rows("SELECT id, v FROM {schema}.moves") == [(1, 2)]
 
 
-def test_lanes_that_are_applied_at_the_same_time_do_not_pass_each_other(server: TargetServer) -> None:
+def test_lanes_that_are_applied_at_the_same_time_do_not_pass_each_other(
+    server: TargetServer,
+) -> None:
     """Rows that move on each change, by two lanes at once in batches of a few."""
     server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(9), v INT)")
     source = Source(MOVES, ("grp",), {})
@@ -355,7 +464,9 @@ def test_lanes_that_are_applied_at_the_same_time_do_not_pass_each_other(server: 
     for turn in range(8):
         for number in range(20):
             old, new = "ab"[turn % 2], "ab"[(turn + 1) % 2]
-            source.change(Op.UPDATE, move(str(number), old, str(turn)), move(str(number), new, str(turn + 1)))
+            source.change(
+                Op.UPDATE, move(str(number), old, str(turn)), move(str(number), new, str(turn + 1))
+            )
     lanes = [records(lane, "canalRow") for lane in source.lanes.values()]
 
     def run(lane: int) -> None:

@@ -1,4 +1,5 @@
-"""Random histories whose rows change their partitions, on real targets: whichever lane is ahead, they end as the source has left them.
+"""Random histories whose rows change their partitions, on real targets: whichever lane is ahead,
+they end as the source has left them.
 
 CDCBUS_TEST_EXAMPLES makes it try more of them than a test run has time for, and others each time.
 """
@@ -34,7 +35,11 @@ from tests.integration.plugins.loaders.test_loaders import MysqlServer, Postgres
 
 pytestmark = pytest.mark.integration
 CONVERTERS: dict[str, Converter] = {"canalRow": CanalRow(), "oggJson": OggJson()}
-TABLE = Table(TableId("shop", "t"), (Column("k", "varchar(9)"), Column("grp", "varchar(9)"), Column("v", "int")), ("k",))
+TABLE = Table(
+    TableId("shop", "t"),
+    (Column("k", "varchar(9)"), Column("grp", "varchar(9)"), Column("v", "int")),
+    ("k",),
+)
 KEYS = {"exact": ["1", "2", "3"], "coarse": ["ann", "Ann", "ANN", "bob", "bob ", "Bob"]}
 NUMBERS = count(1)
 T0 = 1_700_000_000_000
@@ -49,7 +54,8 @@ def same(kind: str, key: str) -> str:
 
 @dataclass
 class History:
-    """A source's table, and the lanes of its topic. From the lanes' places in `grown` on, records came after partitions were added."""
+    """A source's table, and the lanes of its topic. From the lanes' places in `grown` on,
+    records came after partitions were added."""
 
     kind: str
     dice: random.Random
@@ -83,12 +89,18 @@ class History:
         elif self.dice.random() < 0.3:
             op, before, after = Op.DELETE, old, None
         else:
-            op, before, after = Op.UPDATE, old, new if self.dice.random() < 0.6 else {**old, "v": new["v"]}
+            op, before, after = (
+                Op.UPDATE,
+                old,
+                new if self.dice.random() < 0.6 else {**old, "v": new["v"]},
+            )
         self.rows.pop(same(self.kind, key), None)
         if after is not None:
             self.rows[same(self.kind, key)] = after
         place = len(self.log) + 1
-        origin = Origin("binlog.000007", 100 * place, "", 1, (T0 + self.dice.randint(-1, 1) * 1000) * 1000)
+        origin = Origin(
+            "binlog.000007", 100 * place, "", 1, (T0 + self.dice.randint(-1, 1) * 1000) * 1000
+        )
         self.log.append(RowChange(TABLE, op, before, after, origin))
         self.publish(self.log[-1])
 
@@ -96,10 +108,14 @@ class History:
         self.now_ms += self.dice.choice([0, 1, 3000])
         for part in split_key_change(change, self.partition_key):
             key = key_text(part, self.partition_key)
-            self.lanes.setdefault(partition_of(key, self.partitions), []).append((key, part, self.now_ms))
+            self.lanes.setdefault(partition_of(key, self.partitions), []).append(
+                (key, part, self.now_ms)
+            )
 
 
-def history(kind: str, seed: int, partition_key: str, partitions: int, steps: int, grow_at: int | None) -> History:
+def history(
+    kind: str, seed: int, partition_key: str, partitions: int, steps: int, grow_at: int | None
+) -> History:
     return History(kind, random.Random(seed), (partition_key,), partitions).run(steps, grow_at)
 
 
@@ -120,9 +136,18 @@ def server(request: pytest.FixtureRequest) -> Iterator[TargetServer]:
     server: TargetServer = kind(request.getfixturevalue(request.param), "t" + uuid.uuid4().hex[:10])
     server.execute("CREATE SCHEMA {schema}")
     if request.param == "postgresql":
-        server.execute("CREATE COLLATION {schema}.ci (provider = icu, locale = 'und-u-ka-shifted-ks-level1', deterministic = false)")
-    server.execute(f"CREATE TABLE {{schema}}.exact (k {_exact(request.param)} PRIMARY KEY, grp VARCHAR(9), v INT)")
-    server.execute(f"CREATE TABLE {{schema}}.coarse (k {_coarse(request.param)} PRIMARY KEY, grp VARCHAR(9), v INT)")
+        server.execute(
+            "CREATE COLLATION {schema}.ci (provider = icu, locale = 'und-u-ka-shifted-ks-level1', "
+            "deterministic = false)"
+        )
+    server.execute(
+        f"CREATE TABLE {{schema}}.exact (k {_exact(request.param)} PRIMARY KEY, grp VARCHAR(9), v "
+        f"INT)"
+    )
+    server.execute(
+        f"CREATE TABLE {{schema}}.coarse (k {_coarse(request.param)} PRIMARY KEY, grp VARCHAR(9), "
+        f"v INT)"
+    )
     yield server
     server.execute("DROP SCHEMA {schema}" + (" CASCADE" if request.param == "postgresql" else ""))
 
@@ -132,20 +157,39 @@ def _exact(server: str) -> str:
 
 
 def _coarse(server: str) -> str:
-    return "VARCHAR(9) COLLATE {schema}.ci" if server == "postgresql" else "VARCHAR(9) COLLATE utf8mb4_general_ci"
+    return (
+        "VARCHAR(9) COLLATE {schema}.ci"
+        if server == "postgresql"
+        else "VARCHAR(9) COLLATE utf8mb4_general_ci"
+    )
 
 
 def records(lane: list[Logged], converter: str) -> Records:
     keys, changes, times = zip(*lane, strict=True)
     values = [CONVERTERS[converter].to_bytes(change) for change in changes]
     offsets = pa.array(range(len(lane)), pa.int64())
-    return Records(offsets, pa.array(values, pa.binary()), None, pa.array(keys, pa.binary()), pa.array(times, pa.int64()))
+    return Records(
+        offsets,
+        pa.array(values, pa.binary()),
+        None,
+        pa.array(keys, pa.binary()),
+        pa.array(times, pa.int64()),
+    )
 
 
-def apply_together(appliers: dict[int, LaneApplier], lanes: dict[int, Records], done: dict[int, int], left: list[int]) -> None:
+def apply_together(
+    appliers: dict[int, LaneApplier],
+    lanes: dict[int, Records],
+    done: dict[int, int],
+    left: list[int],
+) -> None:
     """Lanes that wait for each other, to their ends, as the driver does."""
     driver = appliers[-1]
-    driver.seen |= {("shop", lane): appliers[lane].seen["shop", lane] for lane in left if ("shop", lane) in appliers[lane].seen}
+    driver.seen |= {
+        ("shop", lane): appliers[lane].seen["shop", lane]
+        for lane in left
+        if ("shop", lane) in appliers[lane].seen
+    }
     parts = [(("shop", lane), lanes[lane][done[lane] :], len(lanes[lane]), 1) for lane in left]
     together = driver.apply_together(parts)
     assert together, "no lane gets on"
@@ -155,19 +199,44 @@ def apply_together(appliers: dict[int, LaneApplier], lanes: dict[int, Records], 
 
 
 @TRIED
-@given(st.data(), HISTORIES, st.sampled_from([*CONVERTERS]), st.booleans(), st.sampled_from([1, MIN_RECORDS]))
+@given(
+    st.data(),
+    HISTORIES,
+    st.sampled_from([*CONVERTERS]),
+    st.booleans(),
+    st.sampled_from([1, MIN_RECORDS]),
+)
 def test_rows_end_as_the_source_has_left_them_whichever_lane_is_ahead(
-    server: TargetServer, data: st.DataObject, history: History, converter: str, insert_on_update: bool, least: int
+    server: TargetServer,
+    data: st.DataObject,
+    history: History,
+    converter: str,
+    insert_on_update: bool,
+    least: int,
 ) -> None:
-    """Each lane by an applier of its own, as on executors. 80 histories with connections of their own take 20 s for each server."""
+    """Each lane by an applier of its own, as on executors. 80 histories with connections of
+    their own take 20 s for each server."""
     server.execute(f"DELETE FROM {{schema}}.{history.kind}")
     rules = (MapperRule(schema=("shop", server.schema), table=("t", history.kind)),)
     task_id = f"task{next(NUMBERS)}"
     source = TopicConfig("", ("shop",))
-    task = LoadTask(task_id, source, converter, "JdbcBatch", JdbcTarget(""), rules=rules, insert_on_update_error=insert_on_update)
+    task = LoadTask(
+        task_id,
+        source,
+        converter,
+        "JdbcBatch",
+        JdbcTarget(""),
+        rules=rules,
+        insert_on_update_error=insert_on_update,
+    )
     lanes = {number: records(lane, converter) for number, lane in history.lanes.items()}
-    loaders = {lane: make_loader("JdbcBatch", replace(server.target(), task_id=task_id)) for lane in (*lanes, -1)}
-    appliers = {lane: LaneApplier(task, CONVERTERS[converter], loader) for lane, loader in loaders.items()}
+    loaders = {
+        lane: make_loader("JdbcBatch", replace(server.target(), task_id=task_id))
+        for lane in (*lanes, -1)
+    }
+    appliers = {
+        lane: LaneApplier(task, CONVERTERS[converter], loader) for lane, loader in loaders.items()
+    }
     done, is_told, waiting = dict.fromkeys(lanes, 0), False, set[int]()
     try:
         with pytest.MonkeyPatch.context() as patched:
@@ -181,7 +250,8 @@ def test_rows_end_as_the_source_has_left_them_whichever_lane_is_ahead(
                 begin = done[lane]
                 end = data.draw(st.integers(begin + 1, len(lanes[lane])))
                 if history.grown is not None and not is_told and end > history.grown.get(lane, 0):
-                    appliers[-1].scatter("partitions were added")  # as the driver does before such a batch
+                    # as the driver does before such a batch
+                    appliers[-1].scatter("partitions were added")
                     is_told = True
                 try:
                     appliers[lane].apply(("shop", lane), lanes[lane][begin:end], end, 1)
@@ -195,6 +265,7 @@ def test_rows_end_as_the_source_has_left_them_whichever_lane_is_ahead(
         for loader in loaders.values():
             loader.close()
     found: list[Row] = [
-        dict(zip(("k", "grp", "v"), map(str, row), strict=True)) for row in server.rows(f"SELECT k, grp, v FROM {{schema}}.{history.kind}")
+        dict(zip(("k", "grp", "v"), map(str, row), strict=True))
+        for row in server.rows(f"SELECT k, grp, v FROM {{schema}}.{history.kind}")
     ]
     assert sorted(map(repr, found)) == sorted(map(repr, history.rows.values()))

@@ -1,5 +1,5 @@
-"""Rows that exchange unique values across lanes: applied together, in source order, in a number of statements that the lanes' length
-does not multiply."""
+"""Rows that exchange unique values across lanes: applied together, in source order, in a number
+of statements that the lanes' length does not multiply."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from tests.support.records import records_of
 
 pytestmark = pytest.mark.integration
 PARTITIONS = 3
-USERS = Table(TableId("shop", "users"), (Column("id", "int"), Column("name", "varchar(40)")), ("id",))
+USERS = Table(
+    TableId("shop", "users"), (Column("id", "int"), Column("name", "varchar(40)")), ("id",)
+)
 Value = str | None
 
 
@@ -47,7 +49,13 @@ class Source:
 
     def _log(self, key: int, op: Op, before: Row | None, after: Row | None) -> None:
         self._pos += 100
-        change = RowChange(self._table, op, before, after, Origin("mysql-bin.000003", self._pos, server_id=1, commit_us=self._pos * 1000))
+        change = RowChange(
+            self._table,
+            op,
+            before,
+            after,
+            Origin("mysql-bin.000003", self._pos, server_id=1, commit_us=self._pos * 1000),
+        )
         lane = self.lanes[key % PARTITIONS]
         lane.append((len(lane), CANAL.to_bytes(change)))
 
@@ -78,12 +86,14 @@ class Drive:
                 self.at[partition] = end
             except LaneWaits:
                 left.append((("shop", partition), part, end, 1))
-        for (_, partition), (end, _) in (self._applier.apply_together(left) if left else {}).items():
+        for (_, partition), (end, _) in (
+            self._applier.apply_together(left) if left else {}
+        ).items():
             self.at[partition] = end
 
 
 @contextmanager
-def driving(server: TargetServer, task: LoadTask, source: Source) -> Iterator[Drive]:  # noqa: F811
+def driving(server: TargetServer, task: LoadTask, source: Source) -> Iterator[Drive]:
     loader = make_loader("JdbcBatch", server.target())
     try:
         applier = LaneApplier(task, CANAL, loader)
@@ -96,20 +106,25 @@ def driving(server: TargetServer, task: LoadTask, source: Source) -> Iterator[Dr
 @pytest.mark.parametrize("null", ["", " NOT NULL"])
 @pytest.mark.parametrize("count", [2, 3])
 def test_ninety_exchanges_over_three_partitions_take_few_writes(
-    server: TargetServer,  # noqa: F811
-    task: LoadTask,  # noqa: F811
+    server: TargetServer,
+    task: LoadTask,
     monkeypatch: pytest.MonkeyPatch,
     count: int,
     null: str,
 ) -> None:
-    server.execute(f"CREATE TABLE {{schema}}.users (id INT PRIMARY KEY, name VARCHAR(40){null} UNIQUE)")
+    server.execute(
+        f"CREATE TABLE {{schema}}.users (id INT PRIMARY KEY, name VARCHAR(40){null} UNIQUE)"
+    )
     source = Source()
     for key in range(90 * count):
         source.put(key, f"name {key}")
     with driving(server, task, source) as drive:
         drive.apply([*map(len, source.lanes)])
         for at in range(90):
-            source.rotate(range(at * count, (at + 1) * count), None if not null and at % 2 else f"between {at}")
+            source.rotate(
+                range(at * count, (at + 1) * count),
+                None if not null and at % 2 else f"between {at}",
+            )
         written: list[TableBatch] = []
         counted(monkeypatch, written.append)
         drive.apply([*map(len, source.lanes)])
@@ -130,7 +145,9 @@ def counted(monkeypatch: pytest.MonkeyPatch, tell: Callable[[TableBatch], None])
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_any_changes_of_unique_values_cut_anyhow_end_like_the_source(server: TargetServer, task: LoadTask, seed: int) -> None:  # noqa: F811
+def test_any_changes_of_unique_values_cut_anyhow_end_like_the_source(
+    server: TargetServer, task: LoadTask, seed: int
+) -> None:
     server.execute("CREATE TABLE {schema}.users (id INT PRIMARY KEY, name VARCHAR(40) UNIQUE)")
     choose, source = random.Random(seed), Source()
     with driving(server, replace(task, merge=seed % 3 != 2), source) as drive:
@@ -147,9 +164,17 @@ def test_any_changes_of_unique_values_cut_anyhow_end_like_the_source(server: Tar
                     if key not in source.rows:
                         source.put(key, name)
                 case _ if len(there) > 3:
-                    source.rotate(choose.sample(there, choose.randrange(2, 4)), choose.choice([None, f"between {number}"]))
+                    source.rotate(
+                        choose.sample(there, choose.randrange(2, 4)),
+                        choose.choice([None, f"between {number}"]),
+                    )
             if choose.random() < 0.2:
-                drive.apply([choose.randint(at, len(lane)) for at, lane in zip(drive.at, source.lanes, strict=True)])
+                drive.apply(
+                    [
+                        choose.randint(at, len(lane))
+                        for at, lane in zip(drive.at, source.lanes, strict=True)
+                    ]
+                )
         drive.apply([*map(len, source.lanes)])
         assert drive.at == [*map(len, source.lanes)]
     assert {*server.rows("SELECT id, name FROM {schema}.users")} == {*source.rows.items()}

@@ -1,4 +1,5 @@
-"""A standalone Spark cluster, whose executors are JVMs with Python workers of their own; one is killed under load."""
+"""A standalone Spark cluster, whose executors are JVMs with Python workers of their own; one is
+killed under load."""
 
 from __future__ import annotations
 
@@ -24,17 +25,31 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield cluster
 
 
-def test_lanes_wait_for_executors_and_are_applied_on_them_though_one_is_killed(tables: TwoTables, cluster: Cluster) -> None:
+def test_lanes_wait_for_executors_and_are_applied_on_them_though_one_is_killed(
+    tables: TwoTables, cluster: Cluster
+) -> None:
     tables.change(1)
     shop = tables.shop
-    [jar] = Path(pyspark.__file__).parent.glob("jars/py4j-*.jar")  # one of the task's own comes beside those that it cannot do without
-    spark = {"spark.jars": str(jar), "spark.master": cluster.url, "spark.executor.memory": "640m", "spark.executor.cores": "1"}
+    # one of the task's own comes beside those that it cannot do without
+    [jar] = Path(pyspark.__file__).parent.glob("jars/py4j-*.jar")
+    spark = {
+        "spark.jars": str(jar),
+        "spark.master": cluster.url,
+        "spark.executor.memory": "640m",
+        "spark.executor.cores": "1",
+    }
     load = shop.load("postgresql", consumer__source__maxRecordsPerBatch="100", **spark)
     load.start()
-    waits = f"task {load.task_id} waits for executors: spark.master={cluster.url} has given application app-"
+    waits = (
+        f"task {load.task_id} waits for executors: spark.master={cluster.url} has given "
+        "application app-"
+    )
     wait_until(lambda: waits in load.log.read_text(), "the warning")
     worker = cluster.add_worker("2g")
-    wait_until(lambda: f"task {load.task_id}: executors are available again" in load.log.read_text(), "the end of it")
+    wait_until(
+        lambda: f"task {load.task_id}: executors are available again" in load.log.read_text(),
+        "the end of it",
+    )
     begun = f'SELECT COUNT(*) FROM {shop.name}."orders"'
     wait_until(lambda: shop.postgresql(begun) != [(0,)], "the first rows", 360)
     os.kill(random.choice(executors(worker)), signal.SIGKILL)

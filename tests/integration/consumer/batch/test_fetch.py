@@ -1,4 +1,5 @@
-"""Small batches as they come from Kafka: what is read here, without a job, is what Spark's jobs give."""
+"""Small batches as they come from Kafka: what is read here, without a job, is what Spark's jobs
+give."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ from tests.support.waiting import wait_until
 # PySpark leaves the socket of `toArrow` to the garbage collector.
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings(
+        "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
+    ),
 ]
 T = TypeVar("T")
 PATIENCE_SECONDS = 120.0
@@ -41,13 +44,18 @@ VALUES = (b"{}", None, b"", b"\xff\x00", "\N{PILE OF POO}".encode(), b"x" * 10_0
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    with spark_session(LoadTask("fetch", TopicConfig("", ()), "canalRow", "JdbcBatch", JdbcTarget("")), Event()) as (session, _):
+    with spark_session(
+        LoadTask("fetch", TopicConfig("", ()), "canalRow", "JdbcBatch", JdbcTarget("")), Event()
+    ) as (session, _):
         yield session
 
 
 @pytest.fixture
-def in_batch(spark: SparkSession, tmp_path: Path) -> Callable[[LoadTask, int, Callable[[DataFrame], T]], T]:
-    """What a function gives of the first micro-batch of a task that reads so many lanes from their beginning, on its query's thread."""
+def in_batch(
+    spark: SparkSession, tmp_path: Path
+) -> Callable[[LoadTask, int, Callable[[DataFrame], T]], T]:
+    """What a function gives of the first micro-batch of a task that reads so many lanes from
+    their beginning, on its query's thread."""
 
     def in_batch(task: LoadTask, lanes: int, function: Callable[[DataFrame], T]) -> T:
         found, errors = list[T](), list[Exception]()
@@ -58,11 +66,20 @@ def in_batch(spark: SparkSession, tmp_path: Path) -> Callable[[LoadTask, int, Ca
             except Exception as error:
                 errors.append(error)
 
-        offsets: dict[Lane, int] = {(task.source.topics[0], partition): 0 for partition in range(lanes)}
+        offsets: dict[Lane, int] = {
+            (task.source.topics[0], partition): 0 for partition in range(lanes)
+        }
         stream = kafka_stream(spark, task, offsets, 10_000)
-        query = stream.writeStream.trigger(availableNow=True).foreachBatch(take).option("checkpointLocation", str(tmp_path)).start()
+        query = (
+            stream.writeStream.trigger(availableNow=True)
+            .foreachBatch(take)
+            .option("checkpointLocation", str(tmp_path))
+            .start()
+        )
         try:
-            wait_until(lambda: bool(found or errors) or not query.isActive, "a batch", PATIENCE_SECONDS)
+            wait_until(
+                lambda: bool(found or errors) or not query.isActive, "a batch", PATIENCE_SECONDS
+            )
         finally:
             query.stop()
         if errors:
@@ -81,8 +98,13 @@ def learning() -> BatchSize:
     return BatchSize("7", 50_000, is_streamed=False)
 
 
-def fetched(frame: DataFrame, count: int, size: BatchSize | None = None, ended: Event | None = None) -> pa.Table | None:
-    with TemporaryDirectory() as folder, closing(Fetcher(size or learning(), Path(folder))) as fetcher:
+def fetched(
+    frame: DataFrame, count: int, size: BatchSize | None = None, ended: Event | None = None
+) -> pa.Table | None:
+    with (
+        TemporaryDirectory() as folder,
+        closing(Fetcher(size or learning(), Path(folder))) as fetcher,
+    ):
         return fetcher.fetch(frame, count, ended or Event())
 
 
@@ -98,8 +120,12 @@ def put(servers: str, topic: str, lanes: int, values: int) -> None:
     """So many records into each lane; also a transaction that is committed, and one that is not."""
     plain = Producer({"bootstrap.servers": servers})
     for number in range(values * lanes):
-        headers: list[tuple[str, str | bytes | None]] = [("h", b"%d" % number), ("n", None)] if number % 2 else []
-        plain.produce(topic, VALUES[number % len(VALUES)], partition=number % lanes, headers=headers)
+        headers: list[tuple[str, str | bytes | None]] = (
+            [("h", b"%d" % number), ("n", None)] if number % 2 else []
+        )
+        plain.produce(
+            topic, VALUES[number % len(VALUES)], partition=number % lanes, headers=headers
+        )
     assert plain.flush(60) == 0
     writer = Producer({"bootstrap.servers": servers, "transactional.id": topic})
     writer.init_transactions(60)
@@ -111,7 +137,9 @@ def put(servers: str, topic: str, lanes: int, values: int) -> None:
 
 
 def sorted_by_lane(records: pa.Table) -> pa.Table:
-    return records.sort_by([("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]).combine_chunks()
+    return records.sort_by(
+        [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
+    ).combine_chunks()
 
 
 @pytest.mark.parametrize("has_headers", [False, True])
@@ -142,13 +170,20 @@ def test_records_are_read_as_a_job_reads_them_and_without_one_where_lanes_are_fe
     assert here.schema == collected.schema
     assert sorted_by_lane(here).equals(sorted_by_lane(collected))
     assert len(here) == 100 * lanes + 1
-    chunks = (chunk for table in (here, collected) for column in table.columns for chunk in column.chunks)
-    assert {buffer.address % 8 for chunk in chunks for buffer in chunk.buffers() if buffer} == {0}  # else Arrow complains of each batch
+    chunks = (
+        chunk for table in (here, collected) for column in table.columns for chunk in column.chunks
+    )
+    # else Arrow complains of each batch
+    assert {buffer.address % 8 for chunk in chunks for buffer in chunk.buffers() if buffer} == {0}
     assert (jobs == 0) == (lanes <= HERE_LANES)
 
 
 def test_a_checkpoint_begins_as_spark_itself_writes_it(
-    in_batch: Callable[..., int], name: str, kafka: str, make_topic: Callable[..., str], tmp_path: Path
+    in_batch: Callable[..., int],
+    name: str,
+    kafka: str,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
 ) -> None:
     put(kafka, make_topic(name, 2), 2, 1)
     assert in_batch(reading(name, kafka), 2, DataFrame.count) == 3
@@ -158,14 +193,20 @@ def test_a_checkpoint_begins_as_spark_itself_writes_it(
 
 
 def test_a_partition_that_has_come_since_the_look_at_kafka_is_read_from_its_beginning(
-    in_batch: Callable[..., int], name: str, kafka: str, make_topic: Callable[..., str], tmp_path: Path
+    in_batch: Callable[..., int],
+    name: str,
+    kafka: str,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
 ) -> None:
     put(kafka, make_topic(name, 2), 2, 1)
     begin_at(tmp_path, {(name, 0): 0})
     assert in_batch(reading(name, kafka), 1, DataFrame.count) == 3
 
 
-def test_a_large_count_goes_by_a_job(in_batch: Callable[..., int], name: str, kafka: str, make_topic: Callable[..., str]) -> None:
+def test_a_large_count_goes_by_a_job(
+    in_batch: Callable[..., int], name: str, kafka: str, make_topic: Callable[..., str]
+) -> None:
     put(kafka, make_topic(name), 1, HERE_RECORDS)
 
     def count(frame: DataFrame) -> int:
@@ -178,9 +219,15 @@ def test_a_large_count_goes_by_a_job(in_batch: Callable[..., int], name: str, ka
 
 @pytest.mark.parametrize("count", [MOST_BYTES // MEGABYTE + 10, HERE_RECORDS + 1])
 def test_records_that_need_too_much_memory_are_not_fetched_but_learned_of(
-    in_batch: Callable[..., pa.Table | None], name: str, kafka: str, make_topic: Callable[..., str], count: int
+    in_batch: Callable[..., pa.Table | None],
+    name: str,
+    kafka: str,
+    make_topic: Callable[..., str],
+    count: int,
 ) -> None:
-    producer = Producer({"bootstrap.servers": kafka, "compression.type": "lz4", "message.max.bytes": 2 * MEGABYTE})
+    producer = Producer(
+        {"bootstrap.servers": kafka, "compression.type": "lz4", "message.max.bytes": 2 * MEGABYTE}
+    )
     make_topic(name)
     for _ in range(count):
         producer.produce(name, b"x" * (MOST_BYTES // count + MEGABYTE // 10), partition=0)
@@ -191,7 +238,9 @@ def test_records_that_need_too_much_memory_are_not_fetched_but_learned_of(
     assert size.records < count
 
 
-def test_a_task_can_end_while_kafka_does_not_answer(in_batch: Callable[..., pa.Table | None], name: str) -> None:
+def test_a_task_can_end_while_kafka_does_not_answer(
+    in_batch: Callable[..., pa.Table | None], name: str
+) -> None:
     with private_broker() as broker:
         admin = AdminClient({"bootstrap.servers": broker.address})
         admin.create_topics([NewTopic(name, 1, 1)])[name].result(60)

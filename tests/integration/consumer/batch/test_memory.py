@@ -1,4 +1,5 @@
-"""Rows of 1 MB, more of them than memory, after rows of a few bytes: a consumer task needs no more than its gigabyte."""
+"""Rows of 1 MB, more of them than memory, after rows of a few bytes: a consumer task needs no
+more than its gigabyte."""
 
 from __future__ import annotations
 
@@ -20,18 +21,31 @@ pytestmark = pytest.mark.integration
 
 SMALL_ROWS, LARGE_ROWS = 3_000, 400
 MEGABYTE = 1_000_000
-MOST_MEGABYTES = {"python": 1_000, "worker": 1_000, "java": 1_700}  # with what Spark's JVM needs besides its heap of 1 GB
+# with what Spark's JVM needs besides its heap of 1 GB
+MOST_MEGABYTES = {"python": 1_000, "worker": 1_000, "java": 1_700}
 
 
 @pytest.fixture
-def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Shop]:
+def shop(
+    name: str,
+    stack: Addresses,
+    source_cursor: Cursor,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
+) -> Iterator[Shop]:
     make_topic(name)
     with open_shop(name, stack, source_cursor, tmp_path) as shop:
         yield shop
 
 
 def publish(shop: Shop) -> None:
-    producer = Producer({"bootstrap.servers": shop.addresses.kafka, "compression.type": "lz4", "message.max.bytes": 2 * MEGABYTE})
+    producer = Producer(
+        {
+            "bootstrap.servers": shop.addresses.kafka,
+            "compression.type": "lz4",
+            "message.max.bytes": 2 * MEGABYTE,
+        }
+    )
     for number in range(SMALL_ROWS + LARGE_ROWS):
         note = "x" * (MEGABYTE if number >= SMALL_ROWS else 10)
         record = {
@@ -50,16 +64,25 @@ def publish(shop: Shop) -> None:
 
 
 def peaks_megabytes(session: int) -> dict[str, float]:
-    """The most memory that a process of a session has had, by program: the task, its JVM and the Python workers below that."""
+    """The most memory that a process of a session has had, by program: the task, its JVM and the
+    Python workers below that."""
     found: dict[str, float] = {}
     for folder in Path("/proc").iterdir():
         try:
             is_ours = folder.name.isdigit() and os.getsid(int(folder.name)) == session
-            status, command = ((folder / name).read_text() if is_ours else "" for name in ("status", "cmdline"))
+            status, command = (
+                (folder / name).read_text() if is_ours else "" for name in ("status", "cmdline")
+            )
         except (FileNotFoundError, ProcessLookupError):
             continue
         if peak := re.search(r"VmHWM:\s+(\d+) kB", status):
-            program = "java" if "Name:\tjava" in status else "worker" if "pyspark.worker" in command else "python"
+            program = (
+                "java"
+                if "Name:\tjava" in status
+                else "worker"
+                if "pyspark.worker" in command
+                else "python"
+            )
             found[program] = max(found.get(program, 0.0), int(peak[1]) / 1024)
     return found
 
@@ -67,7 +90,8 @@ def peaks_megabytes(session: int) -> dict[str, float]:
 @pytest.mark.parametrize("target", ["postgresql", "mariadb"])
 def test_rows_of_a_megabyte_need_no_more_memory_than_small_ones(shop: Shop, target: str) -> None:
     shop.create("notes", "id INT PRIMARY KEY, note LONGTEXT", "id INT PRIMARY KEY, note TEXT")
-    shop.postgresql(f'ALTER TABLE {shop.name}."notes" ALTER note SET STORAGE EXTERNAL')  # packing them is not what takes time here
+    # packing them is not what takes time here
+    shop.postgresql(f'ALTER TABLE {shop.name}."notes" ALTER note SET STORAGE EXTERNAL')
     publish(shop)
     load = shop.load(target)
     load.start()
@@ -78,9 +102,13 @@ def test_rows_of_a_megabyte_need_no_more_memory_than_small_ones(shop: Shop, targ
 
     wait_until(is_applied, "all rows to be applied", 900)
     found = peaks_megabytes(load.pid)
-    print(f"peaks in MB: {found}")  # noqa: T201, shown by pytest -s
-    assert {program: peak for program, peak in found.items() if peak > MOST_MEGABYTES[program]} == {}
+    print(f"peaks in MB: {found}")
+    assert {
+        program: peak for program, peak in found.items() if peak > MOST_MEGABYTES[program]
+    } == {}
     assert found.keys() == MOST_MEGABYTES.keys()
     sizes = f"SELECT COUNT(*), SUM(LENGTH(note)) FROM {shop.name}.notes"
-    assert getattr(shop, target)(sizes) == [(SMALL_ROWS + LARGE_ROWS, SMALL_ROWS * 10 + LARGE_ROWS * MEGABYTE)]
+    assert getattr(shop, target)(sizes) == [
+        (SMALL_ROWS + LARGE_ROWS, SMALL_ROWS * 10 + LARGE_ROWS * MEGABYTE)
+    ]
     assert "trying again" not in load.log.read_text()

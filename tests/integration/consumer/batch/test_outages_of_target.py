@@ -1,4 +1,5 @@
-"""A target whose disk is full, and one that is shut down within a batch: waited for, with the reason; nothing becomes a dead letter."""
+"""A target whose disk is full, and one that is shut down within a batch: waited for, with the
+reason; nothing becomes a dead letter."""
 
 from __future__ import annotations
 
@@ -53,7 +54,11 @@ class SmallTarget:
 
     @property
     def url(self) -> str:
-        kind, database = ("postgresql", self.at.database) if self._server is POSTGRESQL else ("mysql", self._schema)
+        kind, database = (
+            ("postgresql", self.at.database)
+            if self._server is POSTGRESQL
+            else ("mysql", self._schema)
+        )
         return f"jdbc:{kind}://{self.at.host}:{self.at.port}/{database}"
 
     def make_room(self) -> None:
@@ -78,8 +83,17 @@ class SmallTarget:
     def connect(self) -> Any:
         at = self.at
         if self._server is POSTGRESQL:
-            return psycopg.connect(host=at.host, port=at.port, user=at.user, password=at.password, dbname=at.database, autocommit=True)
-        return pymysql.connect(host=at.host, port=at.port, user=at.user, password=at.password, autocommit=True)
+            return psycopg.connect(
+                host=at.host,
+                port=at.port,
+                user=at.user,
+                password=at.password,
+                dbname=at.database,
+                autocommit=True,
+            )
+        return pymysql.connect(
+            host=at.host, port=at.port, user=at.user, password=at.password, autocommit=True
+        )
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
         with self.connect() as connection, connection.cursor() as cursor:
@@ -94,7 +108,10 @@ class SmallTarget:
         else:
             self.ask(f"CREATE DATABASE {self._schema}")
             place = f"DATA DIRECTORY = '{self._disk / 'tables'}'"
-            self.ask(f"CREATE TABLE {self._schema}.t (id INT PRIMARY KEY, v VARCHAR(7000)) CHARSET latin1 {place}")
+            self.ask(
+                f"CREATE TABLE {self._schema}.t (id INT PRIMARY KEY, v VARCHAR(7000)) CHARSET "
+                f"latin1 {place}"
+            )
 
     def rows(self) -> int:
         return int(self.ask(f"SELECT COUNT(*) FROM {self._schema}.t")[0][0])
@@ -116,7 +133,9 @@ class SmallTarget:
         """Whether a session waits for it."""
         if self._server is POSTGRESQL:
             return bool(self.ask("SELECT 1 FROM pg_locks WHERE NOT granted"))
-        return bool(self.ask("SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"))
+        return bool(
+            self.ask("SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'")
+        )
 
 
 @contextmanager
@@ -159,7 +178,9 @@ def test_a_full_disk_and_a_shutdown_are_waited_for_and_make_no_dead_letters(
     def put(first: int, count: int) -> None:
         for key in range(first, first + count):
             row = {"id": str(key), "v": secrets.token_hex(WIDTH // 2)}
-            producer.produce(name, CanalRow().to_bytes(RowChange(table, Op.INSERT, None, row)), str(key).encode())
+            producer.produce(
+                name, CanalRow().to_bytes(RowChange(table, Op.INSERT, None, row)), str(key).encode()
+            )
         assert producer.flush(60) == 0
 
     client = KazooClient(stack.zookeeper)
@@ -182,7 +203,9 @@ def test_a_full_disk_and_a_shutdown_are_waited_for_and_make_no_dead_letters(
     try:
         put(0, ROWS)
         task.start()
-        wait_until(lambda: "No space left" in reason() or "is full" in reason(), "the disk to be full")
+        wait_until(
+            lambda: "No space left" in reason() or "is full" in reason(), "the disk to be full"
+        )
         assert target.rows() < ROWS
         target.make_room()
         wait_until(lambda: target.rows() == ROWS, "the task to go on")

@@ -15,11 +15,14 @@ from tests.support.spark_cluster import executors
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
-PATIENCE_SECONDS = 400  # a start of Spark takes minutes on a machine that has twenty times as much to do as it can
+# a start of Spark takes minutes on a machine that has twenty times as much to do as it can
+PATIENCE_SECONDS = 400
 
 
 @pytest.fixture
-def forward(name: str, kafka: str, zookeeper: str, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Forward]:
+def forward(
+    name: str, kafka: str, zookeeper: str, make_topic: Callable[..., str], tmp_path: Path
+) -> Iterator[Forward]:
     """From a topic with one partition to one with three."""
     make_topic(name)
     make_topic(f"{name}-out", 3)
@@ -27,40 +30,63 @@ def forward(name: str, kafka: str, zookeeper: str, make_topic: Callable[..., str
         yield forward
 
 
-def test_rows_are_filtered_renamed_rekeyed_and_spread_in_another_form_and_a_start_goes_on_behind_them(forward: Forward) -> None:
+def test_rows_are_filtered_renamed_rekeyed_and_spread_in_another_form_and_a_start_goes_on_behind_them(
+    forward: Forward,
+) -> None:
     forward.put(range(100))
     forward.put(range(1000, 1010), "secrets")
     task = forward.task(
         consumer__excludes="SHOP.SECRETS",
         loader__source__oggJson="true",
         loader__source__partitionKey__STORE__SALES="CLIENT",
-        **{"mapper[0].schema": "shop,store", "mapper[0].table": "orders,sales", "mapper[0].ignore": "note"},
+        **{
+            "mapper[0].schema": "shop,store",
+            "mapper[0].table": "orders,sales",
+            "mapper[0].ignore": "note",
+        },
         **{"mapper[0].column.customer": "client"},
     )
     task.start()
-    wait_until(lambda: forward.is_at_end(task), f"the task to reach the end: {task.log}", PATIENCE_SECONDS)
+    wait_until(
+        lambda: forward.is_at_end(task), f"the task to reach the end: {task.log}", PATIENCE_SECONDS
+    )
     forward.put(range(100, 150))
     wait_until(lambda: forward.is_at_end(task), f"the task to go on: {task.log}", PATIENCE_SECONDS)
     task.ask_to_stop()
     assert task.await_stop() == 0
     forward.put(range(150, 200))
     task.start()
-    wait_until(lambda: forward.is_at_end(task), f"the task to go on after its stop: {task.log}", PATIENCE_SECONDS)
+    wait_until(
+        lambda: forward.is_at_end(task),
+        f"the task to go on after its stop: {task.log}",
+        PATIENCE_SECONDS,
+    )
 
     found = forward.sent()
     assert len({partition for partition, _, _ in found}) == 3
-    assert {key: len({of for of, one, _ in found if one == key}) for _, key, _ in found} == {f"c{n}_".encode(): 1 for n in range(10)}
+    assert {key: len({of for of, one, _ in found if one == key}) for _, key, _ in found} == {
+        f"c{n}_".encode(): 1 for n in range(10)
+    }
     for customer in range(10):
-        order = [int(value["after"]["id"]) for _, key, value in found if key == f"c{customer}_".encode()]
+        order = [
+            int(value["after"]["id"]) for _, key, value in found if key == f"c{customer}_".encode()
+        ]
         assert order == [*range(customer, 200, 10)]
-    assert {(value["table"], *value["primary_keys"], *value["after"]) for _, _, value in found} == {("store.sales", "id", "id", "client")}
-    assert {value["op_ts"] for _, _, value in found} == {f"1970-01-01 00:00:00.{number:03d}000" for number in range(200)}
+    assert {(value["table"], *value["primary_keys"], *value["after"]) for _, _, value in found} == {
+        ("store.sales", "id", "id", "client")
+    }
+    assert {value["op_ts"] for _, _, value in found} == {
+        f"1970-01-01 00:00:00.{number:03d}000" for number in range(200)
+    }
     assert min(value["current_ts"] for _, _, value in found) > "2020"
 
 
 def test_a_position_that_an_operator_sets_wins_over_the_committed_one(forward: Forward) -> None:
     def set_position(next_offset: int) -> None:
-        forward.zookeeper.set(forward.path, kafka_positions_to_json([KafkaPosition(forward.name, 0, next_offset - 1)]).encode())
+        forward.zookeeper.set(
+            forward.path,
+            kafka_positions_to_json([KafkaPosition(forward.name, 0, next_offset - 1)]).encode(),
+        )
 
     def has_twice(*numbers: int) -> bool:
         ids = [int(value["data"][0]["id"]) for _, _, value in forward.sent()]
@@ -69,15 +95,27 @@ def test_a_position_that_an_operator_sets_wins_over_the_committed_one(forward: F
     forward.put(range(30))
     task = forward.task(loader__source__oggJson="false", loader__source__transaction="true")
     task.start()
-    wait_until(lambda: forward.is_at_end(task), f"the task to reach the end: {task.log}", PATIENCE_SECONDS)
+    wait_until(
+        lambda: forward.is_at_end(task), f"the task to reach the end: {task.log}", PATIENCE_SECONDS
+    )
     wait_until(lambda: has_twice(), "all to be sent once")
     set_position(25)  # while it runs
-    wait_until(lambda: has_twice(*range(25, 30)), f"the last five once more: {task.log}", PATIENCE_SECONDS)
-    wait_until(lambda: forward.is_at_end(task), f"the task to reach the end again: {task.log}", PATIENCE_SECONDS)
+    wait_until(
+        lambda: has_twice(*range(25, 30)), f"the last five once more: {task.log}", PATIENCE_SECONDS
+    )
+    wait_until(
+        lambda: forward.is_at_end(task),
+        f"the task to reach the end again: {task.log}",
+        PATIENCE_SECONDS,
+    )
     task.kill()
     set_position(28)
     task.start()
-    wait_until(lambda: has_twice(*range(25, 30), 28, 29), f"the last two once more: {task.log}", PATIENCE_SECONDS)
+    wait_until(
+        lambda: has_twice(*range(25, 30), 28, 29),
+        f"the last two once more: {task.log}",
+        PATIENCE_SECONDS,
+    )
 
 
 def test_each_change_is_sent_once_by_executors_of_which_one_is_killed_and_by_the_driver_in_turn(
@@ -97,10 +135,17 @@ def test_each_change_is_sent_once_by_executors_of_which_one_is_killed_and_by_the
     task.start()
     wait_until(lambda: forward.sent() != [], f"the first records: {task.log}", PATIENCE_SECONDS)
     os.kill(executors(task.pid)[0], signal.SIGKILL)
-    for numbers in (range(2_500, 2_510), range(2_510, 3_500), range(3_500, 3_510)):  # the driver's, executors', the driver's
-        wait_until(lambda: forward.is_at_end(task), f"the task to reach the end: {task.log}", PATIENCE_SECONDS)
+    # the driver's, executors', the driver's
+    for numbers in (range(2_500, 2_510), range(2_510, 3_500), range(3_500, 3_510)):
+        wait_until(
+            lambda: forward.is_at_end(task),
+            f"the task to reach the end: {task.log}",
+            PATIENCE_SECONDS,
+        )
         forward.put(numbers)
-    wait_until(lambda: forward.is_at_end(task), f"the task to reach the end: {task.log}", PATIENCE_SECONDS)
+    wait_until(
+        lambda: forward.is_at_end(task), f"the task to reach the end: {task.log}", PATIENCE_SECONDS
+    )
     wait_until(lambda: len(forward.sent()) >= 3_510, "what was committed to be visible")
     task.ask_to_stop()
     assert task.await_stop() == 0
@@ -108,5 +153,7 @@ def test_each_change_is_sent_once_by_executors_of_which_one_is_killed_and_by_the
     assert sorted(number for _, number in found) == [*range(3_510)]
     assert sorted(forward.headers()) == [*range(1, 3_510, 2)]
     for customer in range(10):
-        assert [number for key, number in found if key == f"c{customer}_".encode()] == [*range(customer, 3_510, 10)]
+        assert [number for key, number in found if key == f"c{customer}_".encode()] == [
+            *range(customer, 3_510, 10)
+        ]
     assert "Traceback" not in task.log.read_text()

@@ -24,7 +24,13 @@ from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark
 from cdcbus.plugins.converters.canal_row import CanalRow
-from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, DataError, OffsetConflict
+from cdcbus.plugins.errors import (
+    BusRejected,
+    BusUnavailable,
+    ConfigError,
+    DataError,
+    OffsetConflict,
+)
 from cdcbus.plugins.kafka.config import NewTopics, PublishConfig
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from tests.support.committed import committed
@@ -33,13 +39,23 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
-ORDERS = Table(TableId("shop", "orders"), (Column("id", "int(11)", 4), Column("region", "text")), ("id",))
+ORDERS = Table(
+    TableId("shop", "orders"), (Column("id", "int(11)", 4), Column("region", "text")), ("id",)
+)
 Put = Callable[[list[DeadLetter]], None]
 
 
 def insert(number: int, region: str = "eu") -> bytes:
     row = {"id": str(number), "region": region}
-    return CanalRow().to_bytes(RowChange(ORDERS, Op.INSERT, None, row, Origin("mysql-bin.000001", number, commit_us=number * 1000)))
+    return CanalRow().to_bytes(
+        RowChange(
+            ORDERS,
+            Op.INSERT,
+            None,
+            row,
+            Origin("mysql-bin.000001", number, commit_us=number * 1000),
+        )
+    )
 
 
 def truncate() -> bytes:
@@ -49,7 +65,10 @@ def truncate() -> bytes:
 @pytest.fixture
 def task(name: str, kafka: str, make_topic: Callable[..., str]) -> LoadTask:
     """Reads a topic of two partitions and writes to one of three."""
-    source, config = TopicConfig(kafka, (make_topic(name, 2),)), PublishConfig(kafka, make_topic(f"{name}-out", 3), "canalRow")
+    source, config = (
+        TopicConfig(kafka, (make_topic(name, 2),)),
+        PublishConfig(kafka, make_topic(f"{name}-out", 3), "canalRow"),
+    )
     return LoadTask(name, source, "canalRow", "KAFKA_SYNC", config)
 
 
@@ -84,7 +103,9 @@ def batch(*values: bytes | None, first: int = 0) -> Records:
 
 def ids(task: LoadTask) -> list[int]:
     """Of the rows that a reader of committed records sees."""
-    return sorted(int(json.loads(message.value() or b"")["data"][0]["id"]) for message in sent(task))
+    return sorted(
+        int(json.loads(message.value() or b"")["data"][0]["id"]) for message in sent(task)
+    )
 
 
 def sent(task: LoadTask) -> list[Any]:
@@ -97,13 +118,18 @@ def seen(task: LoadTask, wanted: list[int]) -> None:
     wait_until(lambda: ids(task) == wanted, f"a reader to see {wanted}")
 
 
-def test_all_is_acknowledged_when_it_returns_and_each_key_stays_in_order(task: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
+def test_all_is_acknowledged_when_it_returns_and_each_key_stays_in_order(
+    task: LoadTask, forwarding: Callable[..., Forwarder]
+) -> None:
     task = publishing(task, partition_keys={"SHOP.ORDERS": ("REGION",)})
     values = [insert(number, f"r{number % 20}") for number in range(200)]
     forwarder = forwarding(task)
     report = forwarder.apply((task.task_id, 1), batch(*values[:150], None), 151, 5)
     forwarder.apply((task.task_id, 1), batch(*values[150:], first=151), 201, 6)
-    found = [(message.partition(), message.key(), json.loads(message.value())["pos"]) for message in sent(task)]
+    found = [
+        (message.partition(), message.key(), json.loads(message.value())["pos"])
+        for message in sent(task)
+    ]
     assert sorted(number for _, _, number in found) == list(range(200))
     partitions = {key: {number for number, of, _ in found if of == key} for _, key, _ in found}
     assert partitions.keys() == {f"r{number}_".encode() for number in range(20)}
@@ -112,17 +138,25 @@ def test_all_is_acknowledged_when_it_returns_and_each_key_stays_in_order(task: L
     for key in partitions:
         order = [number for _, of, number in found if of == key]
         assert order == sorted(order)
-    assert (report.records, report.table(ORDERS.id).inserted, report.last_commit_ms) == (151, 150, 149)
+    assert (report.records, report.table(ORDERS.id).inserted, report.last_commit_ms) == (
+        151,
+        150,
+        149,
+    )
     assert forwarder.applied_offsets() == []
 
 
-def test_headers_are_carried_on_but_for_our_own_which_are_made_anew(task: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
+def test_headers_are_carried_on_but_for_our_own_which_are_made_anew(
+    task: LoadTask, forwarding: Callable[..., Forwarder]
+) -> None:
     before, after = {"id": "1", "region": "eu"}, {"id": "2", "region": "eu"}
     moved = CanalRow().to_bytes(RowChange(ORDERS, Op.UPDATE, before, after))
     carried = [("trace", b"a"), ("trace", b"b"), ("empty", None), ("cdcbus-old-key", b"9_")]
     headers = [[{"key": name, "value": value} for name, value in carried], None]
     both = batch(moved, insert(3))
-    forwarding(task).apply((task.task_id, 0), Records(both.offsets, both.values, pa.array(headers)), 2, 5)
+    forwarding(task).apply(
+        (task.task_id, 0), Records(both.offsets, both.values, pa.array(headers)), 2, 5
+    )
     assert {message.key(): message.headers() for message in sent(task)} == {
         b"1_": [*carried[:3], ("cdcbus-new-key", b"2_")],
         b"2_": [*carried[:3], ("cdcbus-old-key", b"1_")],
@@ -130,18 +164,33 @@ def test_headers_are_carried_on_but_for_our_own_which_are_made_anew(task: LoadTa
     }
 
 
-def test_what_was_committed_is_the_offset_beside_the_change_number(transactional: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
+def test_what_was_committed_is_the_offset_beside_the_change_number(
+    transactional: LoadTask, forwarding: Callable[..., Forwarder]
+) -> None:
     topic = transactional.task_id
     first = forwarding(transactional)
     assert first.applied_offsets() == []
     first.apply((topic, 0), batch(insert(1), insert(2)), 7, 55)
     first.apply((topic, 1), batch(insert(3)), 4, 56)
-    assert sorted(first.committed_offsets(), key=str) == [Committed(topic, 0, 7, 55), Committed(topic, 1, 4, 56)]
+    assert sorted(first.committed_offsets(), key=str) == [
+        Committed(topic, 0, 7, 55),
+        Committed(topic, 1, 4, 56),
+    ]
     seen(transactional, [1, 2, 3])
-    group = Consumer({"bootstrap.servers": transactional.source.servers, "group.id": f"cdcbus-{topic}"})
+    group = Consumer(
+        {"bootstrap.servers": transactional.source.servers, "group.id": f"cdcbus-{topic}"}
+    )
     with closing(group):
-        assert [found.offset for found in group.committed([TopicPartition(topic, 0), TopicPartition(topic, 1)], timeout=30)] == [7, 4]
-    assert forwarding(transactional).applied_offsets() == [Committed(topic, 0, 7, 55, term=1), Committed(topic, 1, 4, 56, term=1)]
+        assert [
+            found.offset
+            for found in group.committed(
+                [TopicPartition(topic, 0), TopicPartition(topic, 1)], timeout=30
+            )
+        ] == [7, 4]
+    assert forwarding(transactional).applied_offsets() == [
+        Committed(topic, 0, 7, 55, term=1),
+        Committed(topic, 1, 4, 56, term=1),
+    ]
 
 
 def test_where_lanes_were_told_to_go_on_is_committed_before_anything_is_sent(
@@ -155,7 +204,10 @@ def test_where_lanes_were_told_to_go_on_is_committed_before_anything_is_sent(
     first.take_over([AppliedOffset(topic, 0, 3, 56), AppliedOffset(topic, 1, 4, 56)])
     first.close()
     second = forwarding(transactional)
-    assert second.applied_offsets() == [Committed(topic, 0, 3, 56, term=2), Committed(topic, 1, 4, 56, term=1)]
+    assert second.applied_offsets() == [
+        Committed(topic, 0, 3, 56, term=2),
+        Committed(topic, 1, 4, 56, term=1),
+    ]
     second.take_over([AppliedOffset(topic, 0, 3, 57), AppliedOffset(topic, 1, 4, 57)])
     second.apply((topic, 0), batch(insert(3)), 4, 57)
     seen(transactional, [1, 2, 3])
@@ -184,7 +236,10 @@ def test_of_two_processes_the_older_one_can_commit_no_more(
     old, new = forwarding(transactional), forwarding(transactional)
     old.apply((topic, 0), batch(insert(1)), 1, 5)
     assert new.applied_offsets() == [Committed(topic, 0, 1, 5, term=1)]
-    with pytest.raises(BusUnavailable, match=f"another process has taken over the Kafka transactions cdcbus-{topic}-{topic}-0"):
+    with pytest.raises(
+        BusUnavailable,
+        match=f"another process has taken over the Kafka transactions cdcbus-{topic}-{topic}-0",
+    ):
         old.applied_offsets() if is_reading else old.apply((topic, 0), batch(insert(2)), 2, 5)
     new.apply((topic, 0), batch(insert(3)), 2, 5)
     seen(transactional, [1, 3])
@@ -206,12 +261,17 @@ def test_after_a_failure_the_same_process_goes_on_from_what_was_committed(
 def test_another_cluster_keeps_the_offset_at_the_topic_that_it_has(
     transactional: LoadTask, forwarding: Callable[..., Forwarder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cdcbus.consumer.forward.forwarder._Outlet.cluster", lambda _: "another one")
+    monkeypatch.setattr(
+        "cdcbus.consumer.forward.forwarder._Outlet.cluster", lambda _: "another one"
+    )
     topic = transactional.task_id
     forwarder = forwarding(transactional)
     for partition in (0, 1):
         forwarder.apply((topic, partition), batch(insert(partition)), partition + 1, 5)
-    assert forwarding(transactional).applied_offsets() == [Committed(topic, 0, 1, 5, term=1), Committed(topic, 1, 2, 5, term=1)]
+    assert forwarding(transactional).applied_offsets() == [
+        Committed(topic, 0, 1, 5, term=1),
+        Committed(topic, 1, 2, 5, term=1),
+    ]
     seen(transactional, [0, 1])
 
 
@@ -246,7 +306,9 @@ def test_an_executor_sends_nothing_where_something_else_was_committed_than_the_d
     driver.let_go()
     executor.begin(lane, before[lane])
     executor.seen = before
-    with pytest.raises(OffsetConflict, match=rf"somebody else has sent records of {lane[0]}\[0\] meanwhile"):
+    with pytest.raises(
+        OffsetConflict, match=rf"somebody else has sent records of {lane[0]}\[0\] meanwhile"
+    ):
         executor.apply(lane, batch(insert(1), first=1), 2, 5)
     seen(transactional, [0, 1])
 
@@ -270,9 +332,12 @@ def test_an_executor_that_begins_when_it_was_given_up_sends_nothing_and_holds_up
 
 
 def test_a_spark_task_that_runs_twice_goes_on_behind_what_was_committed_and_the_lost_one_can_commit_no_more(
-    transactional: LoadTask, on_executor: Callable[[LoadTask, Iterable[pa.RecordBatch]], Outcome], monkeypatch: pytest.MonkeyPatch
+    transactional: LoadTask,
+    on_executor: Callable[[LoadTask, Iterable[pa.RecordBatch]], Outcome],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The second one runs while the first, which was only thought to be lost, waits for its third slice."""
+    """The second one runs while the first, which was only thought to be lost, waits for its
+    third slice."""
     topic = transactional.task_id
     monkeypatch.setattr(executor_batch, "SLICE_BYTES", 1)
     monkeypatch.setattr(executor_batch, "TURN_SECONDS", 600)
@@ -296,8 +361,15 @@ def test_a_spark_task_that_runs_twice_goes_on_behind_what_was_committed_and_the_
 def test_without_transactions_executors_send_all_that_comes(
     task: LoadTask, on_executor: Callable[[LoadTask, Iterable[pa.RecordBatch]], Outcome]
 ) -> None:
-    outcome = on_executor(task, [columns(task.task_id, range(5)), columns(task.task_id, range(5, 25))])
-    assert (outcome.error, outcome.end, outcome.report.records, outcome.seen) == (None, 26, 25, None)
+    outcome = on_executor(
+        task, [columns(task.task_id, range(5)), columns(task.task_id, range(5, 25))]
+    )
+    assert (outcome.error, outcome.end, outcome.report.records, outcome.seen) == (
+        None,
+        26,
+        25,
+        None,
+    )
     assert ids(task) == [*range(25)]
 
 
@@ -309,7 +381,9 @@ def on_executor(
 
     def run(task: LoadTask, read: Iterable[pa.RecordBatch]) -> Outcome:
         monkeypatch.setattr(executor_batch, "_applier", lambda _: forwarding(task))
-        [found] = executor_batch.apply_lane(pickle.dumps(task), {(task.task_id, 1): Span(0, 26, 7)}, {}, read)
+        [found] = executor_batch.apply_lane(
+            pickle.dumps(task), {(task.task_id, 1): Span(0, 26, 7)}, {}, read
+        )
         outcome: Outcome = pickle.loads(found.column("outcome")[0].as_py())
         return outcome
 
@@ -331,17 +405,26 @@ def narrow(task: LoadTask) -> LoadTask:
     """Writes to a topic that takes 20,000 bytes at most, in smaller batches, uncompressed."""
     topic = f"{task.task_id}-narrow"
     admin = AdminClient({"bootstrap.servers": task.source.servers})
-    admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "20000"})])[topic].result(timeout=30)
-    wait_until(lambda: topic in admin.list_topics(timeout=30).topics, "the broker to know the topic")
-    return publishing(task, topic=topic, kafka_options={"compression.type": "none", "batch.size": "10000"})
+    admin.create_topics([NewTopic(topic, 1, 1, config={"max.message.bytes": "20000"})])[
+        topic
+    ].result(timeout=30)
+    wait_until(
+        lambda: topic in admin.list_topics(timeout=30).topics, "the broker to know the topic"
+    )
+    return publishing(
+        task, topic=topic, kafka_options={"compression.type": "none", "batch.size": "10000"}
+    )
 
 
 LARGE = insert(2, "x" * 30_000)
 
 
-def test_a_record_that_is_too_large_stops_with_its_place(narrow: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
+def test_a_record_that_is_too_large_stops_with_its_place(
+    narrow: LoadTask, forwarding: Callable[..., Forwarder]
+) -> None:
     sentence = (
-        r"-narrow at .* does not take a record of 3\d+ bytes, more than its limit of 20000 bytes .*: table shop\.orders, made of record"
+        r"-narrow at .* does not take a record of 3\d+ bytes, more than its limit of 20000 "
+        r"bytes .*: table shop\.orders, made of record"
     )
     with pytest.raises(BusRejected, match=sentence) as raised:
         forwarding(narrow).apply((narrow.task_id, 0), batch(insert(1), LARGE), 2, 5)
@@ -349,33 +432,50 @@ def test_a_record_that_is_too_large_stops_with_its_place(narrow: LoadTask, forwa
     assert "xxx" not in str(raised.value)
 
 
-def test_a_record_that_is_too_large_becomes_a_letter_and_the_others_go_on(narrow: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
+def test_a_record_that_is_too_large_becomes_a_letter_and_the_others_go_on(
+    narrow: LoadTask, forwarding: Callable[..., Forwarder]
+) -> None:
     dead_letters: list[DeadLetter] = []
-    forwarding(narrow, dead_letters.extend).apply((narrow.task_id, 0), batch(insert(1), LARGE, b"?", insert(3)), 4, 5)
+    forwarding(narrow, dead_letters.extend).apply(
+        (narrow.task_id, 0), batch(insert(1), LARGE, b"?", insert(3)), 4, 5
+    )
     assert sorted(dead_letter.offset for dead_letter in dead_letters) == [1, 2]
     assert ids(narrow) == [1, 3]
 
 
-def test_in_transactions_the_batch_is_begun_anew_without_it(narrow: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
+def test_in_transactions_the_batch_is_begun_anew_without_it(
+    narrow: LoadTask, forwarding: Callable[..., Forwarder]
+) -> None:
     dead_letters: list[DeadLetter] = []
     task = publishing(narrow, transactional_id=f"cdcbus-{narrow.task_id}")
     forwarder = forwarding(task, dead_letters.extend)
     report = forwarder.apply((task.task_id, 0), batch(insert(1), LARGE, insert(3)), 3, 5)
-    assert ([dead_letter.offset for dead_letter in dead_letters], report.table(ORDERS.id).inserted) == ([1], 2)
+    assert (
+        [dead_letter.offset for dead_letter in dead_letters],
+        report.table(ORDERS.id).inserted,
+    ) == ([1], 2)
     assert forwarder.committed_offsets() == [Committed(task.task_id, 0, 3, 5)]
     seen(task, [1, 3])
     forwarder.apply((task.task_id, 0), batch(insert(4), first=3), 4, 5)
     seen(task, [1, 3, 4])
 
 
-def test_a_truncate_needs_a_topic_with_one_partition(narrow: LoadTask, task: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
-    with pytest.raises(DataError, match=r"record .*\[0\]@0: TRUNCATE of shop\.orders: rows are spread over the partitions of topic"):
+def test_a_truncate_needs_a_topic_with_one_partition(
+    narrow: LoadTask, task: LoadTask, forwarding: Callable[..., Forwarder]
+) -> None:
+    with pytest.raises(
+        DataError,
+        match=r"record .*\[0\]@0: TRUNCATE of shop\.orders: rows are spread over the partitions "
+        r"of topic",
+    ):
         forwarding(task).apply((task.task_id, 0), batch(truncate()), 1, 5)
     forwarding(narrow).apply((task.task_id, 0), batch(truncate()), 1, 5)
     assert [json.loads(message.value())["type"] for message in sent(narrow)] == ["TRUNCATE"]
 
 
-def test_a_task_that_would_read_what_it_writes_is_refused(task: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
+def test_a_task_that_would_read_what_it_writes_is_refused(
+    task: LoadTask, forwarding: Callable[..., Forwarder]
+) -> None:
     task = publishing(task, topic=task.task_id)
     forwarder = forwarding(task)
     with pytest.raises(ConfigError, match="is both read and written"):
@@ -384,7 +484,9 @@ def test_a_task_that_would_read_what_it_writes_is_refused(task: LoadTask, forwar
         forwarder.apply((task.task_id, 0), batch(insert(1)), 1, 5)
 
 
-def test_a_missing_topic_is_named_or_made(task: LoadTask, forwarding: Callable[..., Forwarder]) -> None:
+def test_a_missing_topic_is_named_or_made(
+    task: LoadTask, forwarding: Callable[..., Forwarder]
+) -> None:
     lost = publishing(task, topic=f"{task.task_id}-lost")
     with pytest.raises(BusRejected, match=f"kafka-topics --create --topic {task.task_id}-lost"):
         forwarding(lost).check_targets()

@@ -1,4 +1,5 @@
-"""Quiet topics on a real Kafka: what a task that rests is woken by, and that it goes on from where it was."""
+"""Quiet topics on a real Kafka: what a task that rests is woken by, and that it goes on from
+where it was."""
 
 import json
 import os
@@ -50,7 +51,9 @@ def ends(source: TopicConfig, offset: int) -> dict[Lane, int]:
     return {(source.topics[0], 0): offset}
 
 
-def test_topics_are_quiet_where_they_end_as_a_task_knows_them(source: TopicConfig, put: Callable[[bytes], None]) -> None:
+def test_topics_are_quiet_where_they_end_as_a_task_knows_them(
+    source: TopicConfig, put: Callable[[bytes], None]
+) -> None:
     put(b"x")
     wait_until(lambda: is_quiet(source, ends(source, 1)), "Kafka to answer")
     assert not is_quiet(source, ends(source, 0))
@@ -62,9 +65,13 @@ def test_who_sleeps_is_woken_by_a_record_and_by_a_new_partition(
     source: TopicConfig, put: Callable[[bytes], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(end_offset_watcher, "PARTITIONS_SECONDS", 0.1)
-    patient = Pace(0.01, PATIENCE_SECONDS)  # no answer wakes them too, and a new client's first may take more than a second
+    # no answer wakes them too, and a new client's first may take more than a second
+    patient = Pace(0.01, PATIENCE_SECONDS)
     wait_until(lambda: is_quiet(source, ends(source, 0)), "Kafka to answer")
-    with asleep(source, ends(source, 0), patient) as woken, asleep(source, ends(source, 1), patient) as early:
+    with (
+        asleep(source, ends(source, 0), patient) as woken,
+        asleep(source, ends(source, 1), patient) as early,
+    ):
         assert early.wait(PATIENCE_SECONDS)
         assert not woken.is_set()
         put(b"x")
@@ -97,28 +104,64 @@ def test_a_task_that_rests_goes_on_with_the_next_record_and_from_an_edited_posit
     file.write_text(load_text(name, stack, topic))
 
     def record(number: int) -> bytes:
-        row = {"database": name, "table": "t", "type": "INSERT", "isDdl": False, "es": 1, "ts": 1, "pkNames": ["id"]}
-        return json.dumps({**row, "data": [{"id": str(number)}], "mysqlType": {"id": "int"}, "sqlType": {"id": 4}}).encode()
+        row = {
+            "database": name,
+            "table": "t",
+            "type": "INSERT",
+            "isDdl": False,
+            "es": 1,
+            "ts": 1,
+            "pkNames": ["id"],
+        }
+        return json.dumps(
+            {**row, "data": [{"id": str(number)}], "mysqlType": {"id": "int"}, "sqlType": {"id": 4}}
+        ).encode()
 
     with (
-        psycopg.connect(host=pg.host, port=pg.port, user=pg.user, password=pg.password, dbname=pg.database, autocommit=True) as target,
+        psycopg.connect(
+            host=pg.host,
+            port=pg.port,
+            user=pg.user,
+            password=pg.password,
+            dbname=pg.database,
+            autocommit=True,
+        ) as target,
         open_bus(stack.zookeeper, name, tmp_path, TARGET_PASSWORD=pg.password) as bus,
         log.open("wb") as printed,
     ):
         run: Callable[[str], Any] = lambda sql: target.execute(sql.encode())  # noqa: E731
-        ids: Callable[[], list[int]] = lambda: [row[0] for row in run(f"SELECT id FROM {name}.t ORDER BY id").fetchall()]  # noqa: E731
+
+        def ids() -> list[int]:
+            return [row[0] for row in run(f"SELECT id FROM {name}.t ORDER BY id").fetchall()]
+
         run(f"CREATE SCHEMA {name}")
         words = [sys.executable, "-c", IMPATIENT, "task", "run", str(file)]
-        task = subprocess.Popen(words, env=bus.environment, stdout=printed, stderr=printed, cwd=tmp_path, start_new_session=True)
+        task = subprocess.Popen(
+            words,
+            env=bus.environment,
+            stdout=printed,
+            stderr=printed,
+            cwd=tmp_path,
+            start_new_session=True,
+        )
         try:
             run(f"CREATE TABLE {name}.t (id INT PRIMARY KEY)")
             for number in range(2):
                 put(record(number))
-                wait_until(lambda: f"rests behind [{number + 1}]" in log.read_text(), "it to rest", PATIENCE_SECONDS)  # noqa: B023
+                wait_until(
+                    lambda: f"rests behind [{number + 1}]" in log.read_text(),
+                    "it to rest",
+                    PATIENCE_SECONDS,
+                )
                 assert ids() == list(range(number + 1))
             run(f"DELETE FROM {name}.t")
-            bus.client.set(position_path(name, topic), kafka_positions_to_json([KafkaPosition(topic, 0, 0)]).encode())
-            wait_until(lambda: ids() == [1], "what comes behind the edited position", PATIENCE_SECONDS)
+            bus.client.set(
+                position_path(name, topic),
+                kafka_positions_to_json([KafkaPosition(topic, 0, 0)]).encode(),
+            )
+            wait_until(
+                lambda: ids() == [1], "what comes behind the edited position", PATIENCE_SECONDS
+            )
             task.terminate()
             assert task.wait(PATIENCE_SECONDS) == 0
         finally:

@@ -1,4 +1,5 @@
-"""A log that was cut off at its end and filled again: other records at the offsets that were read, on a real broker."""
+"""A log that was cut off at its end and filled again: other records at the offsets that were
+read, on a real broker."""
 
 from __future__ import annotations
 
@@ -66,7 +67,9 @@ class Log:
             assert producer.flush(30) == 0
 
     def fill_in_transaction(self, count: int, is_committed: bool = True) -> None:
-        producer = Producer({"bootstrap.servers": self.broker.address, "transactional.id": self.topic})
+        producer = Producer(
+            {"bootstrap.servers": self.broker.address, "transactional.id": self.topic}
+        )
         producer.init_transactions(30)
         producer.begin_transaction()
         self.fill(count, producer=producer)
@@ -80,9 +83,19 @@ class Log:
         """As they are in Kafka, but for their values."""
         with TopicLogs(self.world.task) as logs:
             found = [landmark for _, landmark in logs.landmarks({lane: begin}, {lane: end})]
-        offsets, times = [landmark.offset for landmark in found], [landmark.came_ms for landmark in found]
-        values = [CANAL.to_bytes(RowChange(T, Op.INSERT, None, {"p": str(lane[1]), "o": str(offset)})) for offset in offsets]
-        return Records(pa.array(offsets, pa.int64()), pa.array(values, pa.binary()), times=pa.array(times, pa.int64()))
+        offsets, times = (
+            [landmark.offset for landmark in found],
+            [landmark.came_ms for landmark in found],
+        )
+        values = [
+            CANAL.to_bytes(RowChange(T, Op.INSERT, None, {"p": str(lane[1]), "o": str(offset)}))
+            for offset in offsets
+        ]
+        return Records(
+            pa.array(offsets, pa.int64()),
+            pa.array(values, pa.binary()),
+            times=pa.array(times, pa.int64()),
+        )
 
     def apply(self, process: Process, *ends: int) -> list[Landmark | None]:
         """Of each partition what comes before its end; the last record of each."""
@@ -102,9 +115,19 @@ def log(server: TargetServer, name: str, broker: PrivateBroker, zookeeper: str) 
     admin = AdminClient({"bootstrap.servers": broker.address})
     admin.create_topics([NewTopic(name, 2, 1)])[name].result(30)
     rules = (MapperRule(schema=("shop", server.schema)),)
-    task = LoadTask(name, TopicConfig(broker.address, (name,)), "canalRow", "JdbcBatch", server.target(), rules=rules)
+    task = LoadTask(
+        name,
+        TopicConfig(broker.address, (name,)),
+        "canalRow",
+        "JdbcBatch",
+        server.target(),
+        rules=rules,
+    )
     client = connect(f"{zookeeper}/{name}")
-    log = Log(World(replace(task, first_consume_from=Edge.EARLIEST), server, client, broker.address), broker)
+    log = Log(
+        World(replace(task, first_consume_from=Edge.EARLIEST), server, client, broker.address),
+        broker,
+    )
     log.fill(10, partition=0)
     try:
         yield log
@@ -115,7 +138,9 @@ def log(server: TargetServer, name: str, broker: PrivateBroker, zookeeper: str) 
         client.close()
 
 
-def test_a_log_cut_off_before_the_position_and_filled_again_is_refused_until_that_partition_is_set(log: Log) -> None:
+def test_a_log_cut_off_before_the_position_and_filled_again_is_refused_until_that_partition_is_set(
+    log: Log,
+) -> None:
     log.fill(60)
     _, last = log.apply(log.world.start(), 10, 60)
     assert last is not None
@@ -125,10 +150,14 @@ def test_a_log_cut_off_before_the_position_and_filled_again_is_refused_until_tha
         log.world.start()
     now = log.read((log.topic, 1), 59, 60).last_before(60)
     assert now is not None
-    then_and_now = f"came into Kafka at {landmarks._at(last)}, and there is one of {landmarks._at(now)} now"
+    then_and_now = (
+        f"came into Kafka at {landmarks._at(last)}, and there is one of {landmarks._at(now)} now"
+    )
     assert str(refused.value) == (
-        f"task {log.topic}: partition 1 of topic {log.topic} was read to before offset 60, and its log was cut off before that and filled "
-        f"again, as after an unclean leader election: the record at offset 59 {then_and_now}; what came between was never read. Say where "
+        f"task {log.topic}: partition 1 of topic {log.topic} was read to before offset 60, and "
+        "its log was cut off before that and filled "
+        f"again, as after an unclean leader election: the record at offset 59 {then_and_now}; "
+        "what came between was never read. Say where "
         f"to begin: cdcbus offset reset {log.topic} --to PLACE --topic {log.topic} --partition 1"
     )
     log.world.client.set(log.world.path, log.world.text(p0=10, p1=50))
@@ -145,10 +174,26 @@ def test_the_same_place_set_anew_is_an_answer(log: Log) -> None:
     with pytest.raises(LogRefilled):
         log.world.start()
     text = log.world.text(p0=10, p1=6).decode()
-    set_positions(log.world.client, log.topic, {log.topic: text}, positions_of(log.world.client, log.topic), "me", "offset set", {0})
+    set_positions(
+        log.world.client,
+        log.topic,
+        {log.topic: text},
+        positions_of(log.world.client, log.topic),
+        "me",
+        "offset set",
+        {0},
+    )
     with pytest.raises(LogRefilled):  # the other partition's place was
         log.world.start()
-    set_positions(log.world.client, log.topic, {log.topic: text}, positions_of(log.world.client, log.topic), "me", "offset set", {1})
+    set_positions(
+        log.world.client,
+        log.topic,
+        {log.topic: text},
+        positions_of(log.world.client, log.topic),
+        "me",
+        "offset set",
+        {1},
+    )
     assert log.world.offsets() == [10, 6]
     assert log.world.offsets() == [10, 6]
 
@@ -181,7 +226,9 @@ def test_records_that_are_held_no_more_tell_nothing(log: Log) -> None:
 
 
 @pytest.mark.parametrize("is_cut", [True, False])
-def test_behind_a_transaction_that_was_undone_there_is_no_record_unless_the_log_is_another_one(log: Log, is_cut: bool) -> None:
+def test_behind_a_transaction_that_was_undone_there_is_no_record_unless_the_log_is_another_one(
+    log: Log, is_cut: bool
+) -> None:
     log.fill_in_transaction(5)
     log.fill_in_transaction(4, is_committed=False)
     (_, last) = log.apply(log.world.start(), 10, 11)  # two markers
@@ -190,7 +237,11 @@ def test_behind_a_transaction_that_was_undone_there_is_no_record_unless_the_log_
     if is_cut:
         log.lose_end(6)
         log.fill(7)
-        with pytest.raises(LogRefilled, match=r"the last record before it was at offset 4, of .* and now there is one at offset 6, of "):
+        with pytest.raises(
+            LogRefilled,
+            match=r"the last record before it was at offset 4, of .* and now there is one at "
+            r"offset 6, of ",
+        ):
             log.world.start()
     else:
         assert log.world.offsets() == [10, 11]
@@ -215,7 +266,11 @@ def test_a_log_cut_off_and_filled_again_under_a_running_task_is_noticed_though_i
 ) -> None:
     monkeypatch.setattr(landmarks, "LOOK_SECONDS", 0.0)
     log.fill(6)
-    process, lane, progress = log.world.start(), (log.topic, 1), Progress(next_offsets={(log.topic, 0): 0, (log.topic, 1): 0})
+    process, lane, progress = (
+        log.world.start(),
+        (log.topic, 1),
+        Progress(next_offsets={(log.topic, 0): 0, (log.topic, 1): 0}),
+    )
     watch = LogWatch(log.world.task, progress)
     moved(progress, lane, log.apply(process, 10, 6), 6)
     assert looked(watch) is None
@@ -232,10 +287,16 @@ def test_a_log_cut_off_and_filled_again_under_a_running_task_is_noticed_though_i
     assert (found.lane, found.last.offset, found.end) == (lane, 7, 8)
 
 
-def test_a_batch_under_way_while_the_leader_changes_is_compared_too(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_under_way_while_the_leader_changes_is_compared_too(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(landmarks, "LOOK_SECONDS", 0.0)
     log.fill(6)
-    process, lane, progress = log.world.start(), (log.topic, 1), Progress(next_offsets={(log.topic, 0): 0, (log.topic, 1): 0})
+    process, lane, progress = (
+        log.world.start(),
+        (log.topic, 1),
+        Progress(next_offsets={(log.topic, 0): 0, (log.topic, 1): 0}),
+    )
     watch = LogWatch(log.world.task, progress)
     under_way = log.read(lane, 0, 6).last_before(6)
     log.lose_end(5)
@@ -259,16 +320,32 @@ def forward(name: str, broker: PrivateBroker, zookeeper: str, tmp_path: Path) ->
 def test_a_running_task_stops_and_so_does_the_next_start(
     forward: Forward, broker: PrivateBroker, postgresql: Database, target: str
 ) -> None:
-    """The start of one that knows from its target, one that knows from ZooKeeper, and one that knows from its transactions."""
+    """The start of one that knows from its target, one that knows from ZooKeeper, and one that
+    knows from its transactions."""
     if target == "postgresql":
         jdbc = f"jdbc:postgresql://{postgresql.host}:{postgresql.port}/{postgresql.database}"
-        database = {"loader.source.userName": postgresql.user, "loader.source.password": postgresql.password}
+        database = {
+            "loader.source.userName": postgresql.user,
+            "loader.source.password": postgresql.password,
+        }
         with psycopg.connect(
-            host=postgresql.host, port=postgresql.port, user=postgresql.user, password=postgresql.password, dbname=postgresql.database
+            host=postgresql.host,
+            port=postgresql.port,
+            user=postgresql.user,
+            password=postgresql.password,
+            dbname=postgresql.database,
         ) as connection:
             connection.execute(f"CREATE SCHEMA {forward.name}".encode())
-            connection.execute(f"CREATE TABLE {forward.name}.orders (id INT PRIMARY KEY, customer TEXT, note TEXT)".encode())
-        to = {"mapper[0].schema": f"shop,{forward.name}", "loader.loaderName": "JdbcBatch", "loader.source.url": jdbc, **database}
+            connection.execute(
+                f"CREATE TABLE {forward.name}.orders (id INT PRIMARY KEY, customer TEXT, note "
+                "TEXT)".encode()
+            )
+        to = {
+            "mapper[0].schema": f"shop,{forward.name}",
+            "loader.loaderName": "JdbcBatch",
+            "loader.source.url": jdbc,
+            **database,
+        }
     else:
         to = {"loader.source.transaction": str(target != "Kafka").lower()}
     task = forward.task(**to)

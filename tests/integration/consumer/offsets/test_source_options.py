@@ -1,4 +1,5 @@
-"""What a fetch task may send beside whole rows of its tables, the whole way to a target: partial row images, heartbeats."""
+"""What a fetch task may send beside whole rows of its tables, the whole way to a target: partial
+row images, heartbeats."""
 
 from __future__ import annotations
 
@@ -20,7 +21,13 @@ MYSQL = "id INT PRIMARY KEY, name VARCHAR(40), n INT NOT NULL DEFAULT 7, body TE
 
 
 @pytest.fixture
-def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Shop]:
+def shop(
+    name: str,
+    stack: Addresses,
+    source_cursor: Cursor,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
+) -> Iterator[Shop]:
     make_topic(name, 3)
     with open_shop(name, stack, source_cursor, tmp_path) as shop:
         yield shop
@@ -35,7 +42,9 @@ def test_rows_logged_in_part_are_folded_by_column(shop: Shop, ogg: str) -> None:
     for at, image in enumerate(("MINIMAL", "NOBLOB", "FULL")):
         shop.cursor.execute("SET SESSION binlog_row_image = %s", (image,))
         for number in range(at * 100, at * 100 + 20):
-            shop.cursor.execute("INSERT INTO orders (id, name, body) VALUES (%s, 'a', 'long')", (number,))
+            shop.cursor.execute(
+                "INSERT INTO orders (id, name, body) VALUES (%s, 'a', 'long')", (number,)
+            )
         shop.cursor.execute("UPDATE orders SET name = NULL WHERE id %% 3 = 0", ())
         shop.cursor.execute("UPDATE orders SET n = n + 1 WHERE id %% 5 = 0", ())
         shop.cursor.execute("UPDATE orders SET body = NULL, n = 0 WHERE id %% 7 = 0", ())
@@ -49,11 +58,17 @@ def test_rows_logged_in_part_are_folded_by_column(shop: Shop, ogg: str) -> None:
 def test_heartbeats_tell_the_lag_of_a_target_that_has_no_table_for_them(shop: Shop) -> None:
     shop.create("orders", MYSQL)
     table = f"{shop.name}.cdcbus_heartbeat"
-    fetch = start_fetch(shop, consumer__source__heartbeatTable=table, consumer__source__heartbeatIntervalSeconds="0.5")
+    fetch = start_fetch(
+        shop,
+        consumer__source__heartbeatTable=table,
+        consumer__source__heartbeatIntervalSeconds="0.5",
+    )
     load = shop.load("postgresql")
     load.start()
     shop.cursor.execute("INSERT INTO orders (id) VALUES (1)")
-    wait_until(lambda: shop.rows("orders")["postgresql"] == shop.rows("orders")["source"], "the row")
+    wait_until(
+        lambda: shop.rows("orders")["postgresql"] == shop.rows("orders")["source"], "the row"
+    )
     wait_until(lambda: "a heartbeat took" in load.log.read_text(), "the task to report a heartbeat")
     (lag,) = re.findall(r"a heartbeat took (-?[0-9.]+) s", load.log.read_text())[-1:]
     assert -1 < float(lag) < 60

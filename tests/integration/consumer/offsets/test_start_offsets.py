@@ -1,4 +1,5 @@
-"""Where a consumer task starts when Kafka no longer has, or does not have yet, what its position says."""
+"""Where a consumer task starts when Kafka no longer has, or does not have yet, what its position
+says."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def task(cut_topic: str, kafka: str) -> LoadTask:
-    return LoadTask(cut_topic, TopicConfig(kafka, (cut_topic,)), "canalRow", "JdbcBatch", JdbcTarget(""))
+    return LoadTask(
+        cut_topic, TopicConfig(kafka, (cut_topic,)), "canalRow", "JdbcBatch", JdbcTarget("")
+    )
 
 
 def start(task: LoadTask, last_offset: int) -> int:
@@ -37,14 +40,18 @@ def test_the_first_and_the_end_offset_are_held(task: LoadTask, last_offset: int)
     assert start(task, last_offset) == last_offset + 1
 
 
-def test_the_size_of_records_ahead_is_known_where_they_are_many(name: str, kafka: str, make_topic: Callable[..., str]) -> None:
+def test_the_size_of_records_ahead_is_known_where_they_are_many(
+    name: str, kafka: str, make_topic: Callable[..., str]
+) -> None:
     make_topic(name, 2)
     producer = Producer({"bootstrap.servers": kafka})
     for number in range(300):
         producer.produce(name, b"x" * (10 if number < 150 else 1000), partition=1)
     producer.produce(name, b"x", partition=0)
     assert producer.flush(30) == 0
-    with TopicLogs(LoadTask(name, TopicConfig(kafka, (name,)), "canalRow", "JdbcBatch", JdbcTarget(""))) as logs:
+    with TopicLogs(
+        LoadTask(name, TopicConfig(kafka, (name,)), "canalRow", "JdbcBatch", JdbcTarget(""))
+    ) as logs:
         assert logs.ahead({(name, 0): 0, (name, 1): 20}) == (281, 10)
         assert logs.ahead({(name, 0): 0, (name, 1): 150}) == (151, 1000)
         assert logs.ahead({(name, 0): 0, (name, 1): 250}) == (51, 0)
@@ -54,8 +61,14 @@ def test_the_size_of_records_ahead_is_known_where_they_are_many(name: str, kafka
 def test_an_offset_that_is_not_held_stops_with_the_numbers_or_is_reset_with_a_warning(
     task: LoadTask, last_offset: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with pytest.raises(PositionLost, match=rf"wants offset {last_offset + 1} of {task.task_id}\[0\], Kafka holds 5 to 10; "):
+    with pytest.raises(
+        PositionLost,
+        match=rf"wants offset {last_offset + 1} of {task.task_id}\[0\], Kafka holds 5 to 10; ",
+    ):
         start(task, last_offset)
     with caplog.at_level(logging.WARNING):
         assert start(replace(task, allow_offset_reset=True), last_offset) == 5
-    assert f"offset {last_offset + 1} of {task.task_id}[0] is not held (5 to 10); reset to 5" in caplog.text
+    assert (
+        f"offset {last_offset + 1} of {task.task_id}[0] is not held (5 to 10); reset to 5"
+        in caplog.text
+    )

@@ -1,4 +1,5 @@
-"""Whose position is true: what a start makes of what target, ZooKeeper and Kafka say, on the real ones, without Spark."""
+"""Whose position is true: what a start makes of what target, ZooKeeper and Kafka say, on the
+real ones, without Spark."""
 
 from __future__ import annotations
 
@@ -25,14 +26,29 @@ from cdcbus.consumer.offsets.topic_identity import TopicIdentity
 from cdcbus.consumer.take_over import find_starts, take_over
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.converters.canal_row import CanalRow
-from cdcbus.plugins.errors import NoPosition, OffsetConflict, TargetReplaced, TargetUnavailable, TopicRemade
+from cdcbus.plugins.errors import (
+    NoPosition,
+    OffsetConflict,
+    TargetReplaced,
+    TargetUnavailable,
+    TopicRemade,
+)
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch
-from cdcbus.plugins.positions import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
+from cdcbus.plugins.positions import (
+    KafkaPosition,
+    kafka_positions_from_json,
+    kafka_positions_to_json,
+)
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.plugins.start import Edge
 from cdcbus.tasks.zookeeper.position_history import positions_of, set_positions
-from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect, position_path, written_path
+from cdcbus.tasks.zookeeper.positions import (
+    ZooKeeperPositions,
+    connect,
+    position_path,
+    written_path,
+)
 from tests.contract.target_server import TargetServer
 from tests.integration.plugins.loaders.test_loaders import MysqlServer, PostgresqlServer
 from tests.support.records import records_of
@@ -50,7 +66,8 @@ def record(lane: Lane, offset: int) -> bytes:
 
 @dataclass
 class Process:
-    """One that has taken the task over, as `cdcbus.consumer.run` does, and applies what it is told to."""
+    """One that has taken the task over, as `cdcbus.consumer.run` does, and applies what it is
+    told to."""
 
     world: World
     offsets: dict[Lane, int] = field(default_factory=dict)
@@ -58,13 +75,23 @@ class Process:
 
     def __post_init__(self) -> None:
         world = self.world
-        self.loader = make_loader(world.task.loader, world.server.target(task_id=world.task.task_id))
+        self.loader = make_loader(
+            world.task.loader, world.server.target(task_id=world.task.task_id)
+        )
         self.applier = LaneApplier(world.task, CANAL, self.loader)
-        self.stores = {topic: ZooKeeperPositions(world.client, world.task.task_id, topic) for topic in world.task.source.topics}
+        self.stores = {
+            topic: ZooKeeperPositions(world.client, world.task.task_id, topic)
+            for topic in world.task.source.topics
+        }
         self.positions = StoredPositions(self.stores)
 
     def take_over(self) -> Process:
-        starts = find_starts(self.world.task, self.applier, self.stores, self.offsets if self.positions.has_begun else NOWHERE)
+        starts = find_starts(
+            self.world.task,
+            self.applier,
+            self.stores,
+            self.offsets if self.positions.has_begun else NOWHERE,
+        )
         take_over(self.applier, self.positions, starts)
         self.offsets, self.lost = dict(starts.offsets), starts.lost
         return self
@@ -73,7 +100,9 @@ class Process:
         """Of each partition what comes before its end."""
         for partition, end in enumerate(ends):
             lane = (self.world.task.task_id, partition)
-            records = records_of([(offset, record(lane, offset)) for offset in range(self.offsets[lane], end)])
+            records = records_of(
+                [(offset, record(lane, offset)) for offset in range(self.offsets[lane], end)]
+            )
             self.applier.apply(lane, records, end, self.positions.mzxid(lane))
             self.offsets[lane] = end
         if saves:
@@ -88,7 +117,8 @@ class Process:
 
 @dataclass
 class World:
-    """A topic of three partitions with RECORDS in each, a table that shows which of them have come, how often, and a ZooKeeper."""
+    """A topic of three partitions with RECORDS in each, a table that shows which of them have
+    come, how often, and a ZooKeeper."""
 
     task: LoadTask
     server: TargetServer
@@ -110,11 +140,16 @@ class World:
         return [*self.start(**keys).offsets.values()]
 
     def stored(self) -> dict[int, int]:
-        return {p.partition: p.next_offset for p in kafka_positions_from_json(self.client.get(self.path)[0])}
+        return {
+            p.partition: p.next_offset
+            for p in kafka_positions_from_json(self.client.get(self.path)[0])
+        }
 
     def text(self, **next_offsets: int) -> bytes:
         topic = self.task.task_id
-        return kafka_positions_to_json(KafkaPosition(topic, int(name[1:]), end - 1) for name, end in next_offsets.items()).encode()
+        return kafka_positions_to_json(
+            KafkaPosition(topic, int(name[1:]), end - 1) for name, end in next_offsets.items()
+        ).encode()
 
     def rows(self) -> Counter[tuple[Any, ...]]:
         return Counter(self.server.rows("SELECT p, o FROM {schema}.seen"))
@@ -148,10 +183,14 @@ def server(request: pytest.FixtureRequest, name: str) -> Iterator[TargetServer]:
 
 
 @pytest.fixture
-def world(server: TargetServer, name: str, kafka: str, zookeeper: str, make_topic: Callable[..., str]) -> Iterator[World]:
+def world(
+    server: TargetServer, name: str, kafka: str, zookeeper: str, make_topic: Callable[..., str]
+) -> Iterator[World]:
     make_topic(name, 3)
     rules = (MapperRule(schema=("shop", server.schema)),)
-    task = LoadTask(name, TopicConfig(kafka, (name,)), "canalRow", "JdbcBatch", server.target(), rules=rules)
+    task = LoadTask(
+        name, TopicConfig(kafka, (name,)), "canalRow", "JdbcBatch", server.target(), rules=rules
+    )
     task = replace(task, first_consume_from=Edge.EARLIEST)
     with ExitStack() as stack:
         client = connect(f"{zookeeper}/{name}")
@@ -167,7 +206,9 @@ def world(server: TargetServer, name: str, kafka: str, zookeeper: str, make_topi
 
 
 def once(*ends: int) -> Counter[tuple[Any, ...]]:
-    return Counter((partition, offset) for partition, end in enumerate(ends) for offset in range(end))
+    return Counter(
+        (partition, offset) for partition, end in enumerate(ends) for offset in range(end)
+    )
 
 
 # The target is the truth
@@ -179,7 +220,9 @@ def test_a_target_that_is_ahead_of_zookeeper_is_believed(world: World) -> None:
     assert world.offsets() == [11, 21, 31]
 
 
-def test_a_target_restored_to_an_older_state_gets_what_it_has_lost_and_it_is_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_target_restored_to_an_older_state_gets_what_it_has_lost_and_it_is_told(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     process = world.start().apply(10, 20, 30)
     world.sql("CREATE TABLE {schema}.kept AS SELECT * FROM {schema}.cdcbus_position")
     world.sql("CREATE TABLE {schema}.kept_rows AS SELECT * FROM {schema}.seen")
@@ -192,26 +235,47 @@ def test_a_target_restored_to_an_older_state_gets_what_it_has_lost_and_it_is_tol
         for _ in range(2):  # as a start looks twice
             progress.begin(world.task.task_id, Starts(again.offsets, lost=again.lost))
     assert [*again.offsets.values()] == [10, 20, 30]
-    assert again.lost == {(world.task.task_id, 1): (20, 50), (world.task.task_id, 0): (10, 50), (world.task.task_id, 2): (30, 50)}
-    assert caplog.text.count(f"the target has lost commits, as after a restore: it has {world.task.task_id}[0] up to offset 10") == 1
+    assert again.lost == {
+        (world.task.task_id, 1): (20, 50),
+        (world.task.task_id, 0): (10, 50),
+        (world.task.task_id, 2): (30, 50),
+    }
+    assert (
+        caplog.text.count(
+            f"the target has lost commits, as after a restore: it has {world.task.task_id}[0] up "
+            "to offset 10"
+        )
+        == 1
+    )
     again.apply(RECORDS, RECORDS, RECORDS)
     assert world.rows() == once(RECORDS, RECORDS, RECORDS)
     assert world.start().lost == {}
 
 
 @pytest.mark.parametrize("table_is_there", [True, False])
-def test_a_target_replaced_by_an_empty_one_is_refused_until_a_position_is_set(world: World, table_is_there: bool) -> None:
+def test_a_target_replaced_by_an_empty_one_is_refused_until_a_position_is_set(
+    world: World, table_is_there: bool
+) -> None:
     world.start().apply(10, 20, 30)
     world.sql("DELETE FROM {schema}.seen")
-    world.sql("DELETE FROM {schema}.cdcbus_position" if table_is_there else "DROP TABLE {schema}.cdcbus_position")
-    with pytest.raises(TargetReplaced, match=rf"committed up to 10 there.*cdcbus offset reset {world.task.task_id} --to PLACE"):
+    world.sql(
+        "DELETE FROM {schema}.cdcbus_position"
+        if table_is_there
+        else "DROP TABLE {schema}.cdcbus_position"
+    )
+    with pytest.raises(
+        TargetReplaced,
+        match=rf"committed up to 10 there.*cdcbus offset reset {world.task.task_id} --to PLACE",
+    ):
         world.start()
     world.client.set(world.path, world.text(p0=0, p1=0, p2=0))
     world.start().apply(RECORDS, RECORDS, RECORDS)
     assert world.rows() == once(RECORDS, RECORDS, RECORDS)
 
 
-def test_a_target_that_keeps_no_offsets_goes_on_from_zookeeper_and_so_it_does_once_it_keeps_them(world: World) -> None:
+def test_a_target_that_keeps_no_offsets_goes_on_from_zookeeper_and_so_it_does_once_it_keeps_them(
+    world: World,
+) -> None:
     world.start().apply(10, 20, 30)
     for mark in (b'"isKept":false', b'"isKept":true'):
         path = written_path(world.task.task_id, world.task.task_id)
@@ -251,7 +315,15 @@ def test_an_edit_by_command_that_names_what_is_there_already_holds(world: World)
     world.start().apply(10, 20, 30).apply(15, 25, 35, saves=False)
     before = positions_of(world.client, world.task.task_id)
     text = world.client.get(world.path)[0].decode()
-    set_positions(world.client, world.task.task_id, {world.task.task_id: text}, before, "me", "test", partitions={1})
+    set_positions(
+        world.client,
+        world.task.task_id,
+        {world.task.task_id: text},
+        before,
+        "me",
+        "test",
+        partitions={1},
+    )
     assert world.offsets() == [15, 20, 35]
 
 
@@ -264,7 +336,9 @@ def test_a_copy_of_the_tree_is_no_edit_and_one_set_there_is(world: World, zookee
         world.client, kept = copy, world.client
         text = copy.get(world.path)[0]
         world.processes.append(process := Process(world))
-        assert [*find_starts(world.task, process.applier, process.stores, NOWHERE).offsets.values()] == [15, 25, 35]
+        assert [
+            *find_starts(world.task, process.applier, process.stores, NOWHERE).offsets.values()
+        ] == [15, 25, 35]
         copy.set(world.path, text)
         assert world.offsets() == [10, 20, 30]
     finally:
@@ -288,7 +362,9 @@ def test_an_old_tree_and_table_go_on_as_before_where_the_numbers_agree(world: Wo
     world.sql("ALTER TABLE {schema}.cdcbus_position DROP COLUMN epoch")
     world.sql("ALTER TABLE {schema}.cdcbus_position DROP COLUMN details")
     mzxid = world.client.get(world.path)[1].mzxid
-    world.sql(f"UPDATE {{schema}}.cdcbus_position SET next_offset = next_offset + 1, mzxid = {mzxid}")
+    world.sql(
+        f"UPDATE {{schema}}.cdcbus_position SET next_offset = next_offset + 1, mzxid = {mzxid}"
+    )
     assert world.offsets() == [11, 21, 31]
     assert world.offsets() == [11, 21, 31]
 
@@ -305,11 +381,14 @@ def test_an_old_tree_s_edit_holds_and_no_alarm_is_raised(world: World) -> None:
 # Taking over
 
 
-@pytest.mark.parametrize("are_known", [False, True], ids=["it waits", "it ends the other's session"])
+@pytest.mark.parametrize(
+    "are_known", [False, True], ids=["it waits", "it ends the other's session"]
+)
 def test_a_take_over_meets_a_commit_under_way_and_keyless_rows_come_once(
     world: World, monkeypatch: pytest.MonkeyPatch, are_known: bool
 ) -> None:
-    """Sessions of another process cannot be told behind a pooler: there the commit is waited for."""
+    """Sessions of another process cannot be told behind a pooler: there the commit is waited
+    for."""
     if not are_known:
         monkeypatch.setattr(JdbcBatch, "end_other_sessions", lambda _: None)
     old = world.start()
@@ -397,17 +476,24 @@ def test_an_executor_of_an_earlier_epoch_commits_nothing(world: World) -> None:
 # The topic
 
 
-def test_a_topic_made_anew_while_the_task_is_stopped_is_refused_until_a_position_is_set(world: World) -> None:
+def test_a_topic_made_anew_while_the_task_is_stopped_is_refused_until_a_position_is_set(
+    world: World,
+) -> None:
     world.start().apply(10, 20, 30)
     world.remake_topic()
-    with pytest.raises(TopicRemade, match=rf"was deleted and made anew .* cdcbus offset reset {world.task.task_id} --to PLACE"):
+    with pytest.raises(
+        TopicRemade,
+        match=rf"was deleted and made anew .* cdcbus offset reset {world.task.task_id} --to PLACE",
+    ):
         world.start()
     world.client.set(world.path, world.text(p0=0, p1=0, p2=0))
     assert world.offsets() == [0, 0, 0]
     assert world.offsets() == [0, 0, 0]
 
 
-def test_a_topic_made_anew_under_a_running_task_is_noticed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_made_anew_under_a_running_task_is_noticed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(topic_identity, "LOOK_SECONDS", 0.0)
     world.start().apply(10, 20, 30)
     identity = TopicIdentity(world.task, topic_identity.topic_ids(world.task.source))
@@ -421,11 +507,15 @@ def test_a_topic_made_anew_under_a_running_task_is_noticed(world: World, monkeyp
 
 @pytest.mark.parametrize("rule", [Edge.EARLIEST, Edge.LATEST])
 @pytest.mark.parametrize("is_tree_lost", [True, False])
-def test_a_start_rule_is_for_the_first_start_only(world: World, rule: Edge, is_tree_lost: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_start_rule_is_for_the_first_start_only(
+    world: World, rule: Edge, is_tree_lost: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     world.start(first_consume_from=rule)
     world.client.set(world.path, world.text(p0=10, p1=20, p2=30))
     world.start()
-    world.client.delete(f"/datas/task/{world.task.task_id}" if is_tree_lost else world.path, recursive=True)
+    world.client.delete(
+        f"/datas/task/{world.task.task_id}" if is_tree_lost else world.path, recursive=True
+    )
     with caplog.at_level(logging.WARNING):
         assert world.offsets() == [10, 20, 30]
     assert "is gone; the task goes on from where it knows to be" in caplog.text
@@ -443,9 +533,13 @@ def test_without_any_knowledge_but_that_it_has_run_a_task_refuses(world: World) 
     world.start().apply(10, 20, 30)
     before = positions_of(world.client, world.task.task_id)
     topic = world.task.task_id
-    set_positions(world.client, topic, {topic: world.text(p0=1, p1=1, p2=1).decode()}, before, "me", "test")
+    set_positions(
+        world.client, topic, {topic: world.text(p0=1, p1=1, p2=1).decode()}, before, "me", "test"
+    )
     for path in (world.path, written_path(topic, topic)):
         world.client.delete(path)
     world.sql("DELETE FROM {schema}.cdcbus_position")
-    with pytest.raises(NoPosition, match=rf"has run before, as /datas/task/{topic}/history/{topic} tells"):
+    with pytest.raises(
+        NoPosition, match=rf"has run before, as /datas/task/{topic}/history/{topic} tells"
+    ):
         world.start()

@@ -1,4 +1,5 @@
-"""Dead letters in a real Kafka: put, listed, replayed, dropped, by the class and by the command line."""
+"""Dead letters in a real Kafka: put, listed, replayed, dropped, by the class and by the command
+line."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture
 def task(name: str, kafka: str, make_topic: Callable[..., str]) -> LoadTask:
-    """Reads a topic of two partitions with three records: two in the first one, one of them with headers and bytes that are no text."""
+    """Reads a topic of two partitions with three records: two in the first one, one of them with
+    headers and bytes that are no text."""
     make_topic(name, 2)
     producer = Producer({"bootstrap.servers": kafka})
     producer.produce(name, b"first", b"k_", partition=0)
@@ -33,7 +35,13 @@ def task(name: str, kafka: str, make_topic: Callable[..., str]) -> LoadTask:
     assert producer.flush(30) == 0
     config = DeadLetterConfig(f"{name}-dead", limit=2)
     return LoadTask(
-        name, TopicConfig(kafka, (name,)), "canalRow", "JdbcBatch", JdbcTarget(""), on_error=OnError.DEADLETTER, dead_letters=config
+        name,
+        TopicConfig(kafka, (name,)),
+        "canalRow",
+        "JdbcBatch",
+        JdbcTarget(""),
+        on_error=OnError.DEADLETTER,
+        dead_letters=config,
     )
 
 
@@ -63,11 +71,20 @@ def last(task: LoadTask, partition: int) -> Message:
         consumer.close()
 
 
-def test_a_letter_holds_the_original_record_and_says_where_it_comes_from(task: LoadTask, topic: DeadLetterTopic) -> None:
+def test_a_letter_holds_the_original_record_and_says_where_it_comes_from(
+    task: LoadTask, topic: DeadLetterTopic
+) -> None:
     topic.put([dead_letter(task, 0, 1), dead_letter(task, 1, 0)])
     binary, other = topic.dead_letters()
-    assert (binary.dead_letter, other.dead_letter) == (dead_letter(task, 0, 1), dead_letter(task, 1, 0))
-    assert (binary.key, binary.value, binary.headers) == (b"\xfe", b"\xff\x00", [("from", b"outside")])
+    assert (binary.dead_letter, other.dead_letter) == (
+        dead_letter(task, 0, 1),
+        dead_letter(task, 1, 0),
+    )
+    assert (binary.key, binary.value, binary.headers) == (
+        b"\xfe",
+        b"\xff\x00",
+        [("from", b"outside")],
+    )
     assert (other.key, other.value, other.headers) == (None, b"other", [])
     assert binary.time.endswith("+00:00")
 
@@ -94,7 +111,11 @@ def places(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("is_far", [False, True])
 def test_records_that_are_near_each_other_are_read_at_once(
-    task: LoadTask, kafka: str, places: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch, is_far: bool
+    task: LoadTask,
+    kafka: str,
+    places: list[tuple[int, int]],
+    monkeypatch: pytest.MonkeyPatch,
+    is_far: bool,
 ) -> None:
     if is_far:
         monkeypatch.setattr("cdcbus.consumer.records.dead_letters.NEAR_BYTES", 0)
@@ -110,11 +131,19 @@ def test_records_that_are_near_each_other_are_read_at_once(
         topic.put([*wanted, dead_letter(task, 0, 1)])
         assert places == [(0, 1), (1, 3), *([(1, 50), (1, 99)] if is_far else [])]
         found = {each.dead_letter[1:3]: each.value for each in topic.dead_letters()}
-    assert found == {(0, 1): b"\xff\x00", (1, 3): b"2", (1, 50): b"49", (1, 99): b"98", (1, 100): b"99"}
+    assert found == {
+        (0, 1): b"\xff\x00",
+        (1, 3): b"2",
+        (1, 50): b"49",
+        (1, 99): b"98",
+        (1, 100): b"99",
+    }
 
 
 @pytest.mark.parametrize("others", [[], [0]])
-def test_a_record_that_is_gone_is_told_and_no_letter_is_put(task: LoadTask, name: str, kafka: str, others: list[int]) -> None:
+def test_a_record_that_is_gone_is_told_and_no_letter_is_put(
+    task: LoadTask, name: str, kafka: str, others: list[int]
+) -> None:
     writer = Producer({"bootstrap.servers": kafka, "transactional.id": name})
     writer.init_transactions(60)
     for is_committed in (False, True, False):  # at 1, 3, 5 with a marker behind each
@@ -126,8 +155,13 @@ def test_a_record_that_is_gone_is_told_and_no_letter_is_put(task: LoadTask, name
     with DeadLetterTopic(task) as topic:
         topic.open()
         for gone in (1, 2, 4, 5, 6, 7):
-            with pytest.raises(BusUnavailable, match=rf"record {name}/1/\d+, a dead letter, cannot be read once more"):
-                topic.put([dead_letter(task, 1, gone), *(dead_letter(task, 1, other) for other in others)])
+            with pytest.raises(
+                BusUnavailable,
+                match=rf"record {name}/1/\d+, a dead letter, cannot be read once more",
+            ):
+                topic.put(
+                    [dead_letter(task, 1, gone), *(dead_letter(task, 1, other) for other in others)]
+                )
         assert topic.dead_letters() == []
         topic.put([dead_letter(task, 1, 3), dead_letter(task, 1, 0)])
         assert [each.value for each in topic.dead_letters()] == [b"other", b"written"]
@@ -139,13 +173,17 @@ def test_letters_of_other_tasks_are_not_seen(task: LoadTask, topic: DeadLetterTo
         assert other.dead_letters() == []
 
 
-def test_more_open_letters_than_the_limit_stop_the_task_until_some_are_settled(task: LoadTask, topic: DeadLetterTopic) -> None:
+def test_more_open_letters_than_the_limit_stop_the_task_until_some_are_settled(
+    task: LoadTask, topic: DeadLetterTopic
+) -> None:
     topic.put([dead_letter(task, 0, 0), dead_letter(task, 0, 1)])
     with dead_letters_of(task) as again:
         assert again is not None
         again.open()
         with pytest.raises(
-            DataError, match=r"3 dead letters would be open, loader\.deadletterLimit is 2; the last is record .*/1/0: no JSON"
+            DataError,
+            match=r"3 dead letters would be open, loader\.deadletterLimit is 2; the last is "
+            r"record .*/1/0: no JSON",
         ):
             again.put([dead_letter(task, 1, 0)])
         assert len(topic.dead_letters()) == 2
@@ -159,16 +197,24 @@ def test_a_task_that_stops_on_errors_needs_no_topic(task: LoadTask) -> None:
         assert topic is None
 
 
-def test_the_topic_is_compacted_so_that_letters_do_not_expire(task: LoadTask, topic: DeadLetterTopic) -> None:
+def test_the_topic_is_compacted_so_that_letters_do_not_expire(
+    task: LoadTask, topic: DeadLetterTopic
+) -> None:
     resource = ConfigResource(ConfigResource.Type.TOPIC, task.dead_letters.topic)
     admin = AdminClient({"bootstrap.servers": task.source.servers})
-    assert admin.describe_configs([resource])[resource].result(30)["cleanup.policy"].value == "compact"
+    assert (
+        admin.describe_configs([resource])[resource].result(30)["cleanup.policy"].value == "compact"
+    )
     topic.open()  # a topic that is there is as good
 
 
-def test_kafka_away_is_told_and_nothing_counts_as_put(task: LoadTask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kafka_away_is_told_and_nothing_counts_as_put(
+    task: LoadTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("cdcbus.consumer.records.dead_letters.WAIT_SECONDS", 1.0)
-    with DeadLetterTopic(replace(task, source=replace(task.source, servers="127.0.0.1:9"))) as topic:
+    with DeadLetterTopic(
+        replace(task, source=replace(task.source, servers="127.0.0.1:9"))
+    ) as topic:
         with pytest.raises(BusUnavailable, match=r"127\.0\.0\.1:9"):
             topic.open()
         with pytest.raises(BusUnavailable, match=r"127\.0\.0\.1:9"):
@@ -189,10 +235,14 @@ def run(task: LoadTask, tmp_path: Path, zookeeper: str) -> Callable[..., Result]
     }  # fmt: skip
     file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
     runner = CliRunner(env={"CDCBUS_ZOOKEEPER": zookeeper})
-    return lambda command, *words, **options: runner.invoke(main, ["dlq", command, str(file), *words], **options)
+    return lambda command, *words, **options: runner.invoke(
+        main, ["dlq", command, str(file), *words], **options
+    )
 
 
-def test_list_and_show_print_letters(task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result]) -> None:
+def test_list_and_show_print_letters(
+    task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result]
+) -> None:
     assert run("list").output == "no dead letters are open\n"
     topic.put([dead_letter(task, 0, 0), dead_letter(task, 0, 1)])
     listed = run("list")
@@ -201,7 +251,11 @@ def test_list_and_show_print_letters(task: LoadTask, topic: DeadLetterTopic, run
     [one, other] = json.loads(run("list", "--json").output)
     assert (one["record"], other["offset"], one["reason"]) == (f"{task.task_id}/0/0", 1, "no JSON")
     [shown] = json.loads(run("show", f"{task.task_id}/0/1", "--json").output)
-    assert (shown["key"], shown["headers"], shown["value"]) == ("base64:/g==", {"from": "outside"}, "base64:/wA=")
+    assert (shown["key"], shown["headers"], shown["value"]) == (
+        "base64:/g==",
+        {"from": "outside"},
+        "base64:/wA=",
+    )
     assert "value: first" in run("show").output
 
 
@@ -220,11 +274,15 @@ def test_replay_puts_the_record_to_the_end_of_its_partition_and_settles_the_lett
     assert [each.headers for each in topic.dead_letters()] == [[("from", b"outside")], []]
 
 
-def test_drop_settles_letters_after_a_question(task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result]) -> None:
+def test_drop_settles_letters_after_a_question(
+    task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result]
+) -> None:
     topic.put([dead_letter(task, 0, 0), dead_letter(task, 0, 1)])
     assert run("drop", "--all", input="n\n").exit_code != 0
     assert len(topic.dead_letters()) == 2
-    assert [each["record"] for each in json.loads(run("drop", "--all", "--yes", "--json").stdout)] == [
+    assert [
+        each["record"] for each in json.loads(run("drop", "--all", "--yes", "--json").stdout)
+    ] == [
         f"{task.task_id}/0/0",
         f"{task.task_id}/0/1",
     ]
@@ -234,9 +292,15 @@ def test_drop_settles_letters_after_a_question(task: LoadTask, topic: DeadLetter
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
-    [(["shop/0/77"], "no open dead letter: shop/0/77"), ([], "or give --all"), (["shop-0-1"], "expected TOPIC/PARTITION/OFFSET")],
+    [
+        (["shop/0/77"], "no open dead letter: shop/0/77"),
+        ([], "or give --all"),
+        (["shop-0-1"], "expected TOPIC/PARTITION/OFFSET"),
+    ],
 )
-def test_records_that_are_not_there_are_refused(run: Callable[..., Result], words: list[str], sentence: str) -> None:
+def test_records_that_are_not_there_are_refused(
+    run: Callable[..., Result], words: list[str], sentence: str
+) -> None:
     refused = run("drop", *words, "--yes")
     assert refused.exit_code != 0
     assert sentence in refused.output
@@ -265,10 +329,14 @@ def test_a_replay_over_a_newer_record_of_the_row_is_refused_unless_forced(
     add(b"k_", 2)
     refused = run("replay", "--all", "--yes")
     assert refused.exit_code == 1
-    assert f"{task.task_id}/0/0 (record {task.task_id}/0/3 with the same key is newer)" in refused.output
+    assert (
+        f"{task.task_id}/0/0 (record {task.task_id}/0/3 with the same key is newer)"
+        in refused.output
+    )
     assert "--force" in refused.output
     assert (last(task, 0).offset(), len(topic.dead_letters())) == (3, 2)  # nothing is done
-    assert run("replay", f"{task.task_id}/0/1", "--yes").exit_code == 0  # the row has no newer record
+    # the row has no newer record
+    assert run("replay", f"{task.task_id}/0/1", "--yes").exit_code == 0
     assert run("replay", f"{task.task_id}/0/0", "--yes", "--force").exit_code == 0
     assert (last(task, 0).value(), topic.dead_letters()) == (b"first", [])
 
@@ -278,7 +346,10 @@ def test_letters_of_one_row_are_replayed_together_in_order(
 ) -> None:
     add(b"k_")
     topic.put([dead_letter(task, 0, 0), dead_letter(task, 0, 2)])
-    assert f"{task.task_id}/0/2 with the same key is newer" in run("replay", f"{task.task_id}/0/0", "--yes").output
+    assert (
+        f"{task.task_id}/0/2 with the same key is newer"
+        in run("replay", f"{task.task_id}/0/0", "--yes").output
+    )
     assert run("replay", "--all", "--yes").exit_code == 0
     assert (last(task, 0).offset(), last(task, 0).value()) == (4, b"newer")
 
@@ -289,9 +360,12 @@ def test_a_replayed_record_is_as_old_as_it_was(
     add(b"k_")
     topic.put([dead_letter(task, 0, 0), dead_letter(task, 0, 2)])
     assert run("replay", f"{task.task_id}/0/0", "--yes", "--force").exit_code == 0  # at 3
-    assert run("replay", f"{task.task_id}/0/2", "--yes").exit_code == 0  # is newer than that, though it came before; at 4
+    # is newer than that, though it came before; at 4
+    assert run("replay", f"{task.task_id}/0/2", "--yes").exit_code == 0
     topic.put([dead_letter(task, 0, 3)])
-    assert f"{task.task_id}/0/4 with the same key is newer" in run("replay", "--all", "--yes").output
+    assert (
+        f"{task.task_id}/0/4 with the same key is newer" in run("replay", "--all", "--yes").output
+    )
     topic.put([dead_letter(task, 0, 4)])
     assert [each.origin for each in topic.dead_letters()] == [0, 2]
     assert run("replay", "--all", "--yes").exit_code == 0

@@ -1,4 +1,5 @@
-"""Records that a fetch process sends after it has lost its lock: whole tasks, real servers on both ends."""
+"""Records that a fetch process sends after it has lost its lock: whole tasks, real servers on
+both ends."""
 
 from __future__ import annotations
 
@@ -27,7 +28,13 @@ IN_FLIGHT = 8 << 20  # more than sockets and brokers take before they answer
 
 
 @pytest.fixture
-def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Shop]:
+def shop(
+    name: str,
+    stack: Addresses,
+    source_cursor: Cursor,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
+) -> Iterator[Shop]:
     make_topic(name)
     with open_shop(name, stack, source_cursor, tmp_path) as shop:
         yield shop
@@ -35,10 +42,15 @@ def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callabl
 
 def ran(shop: Shop, is_ogg: str, *statements: str) -> TaskProcess:
     """A fetch process that has the statements in Kafka, and has ended."""
-    fetch, before = shop.fetch(shop.addresses.source, loader__source__oggJson=is_ogg), shop.ends()[0]
+    fetch, before = (
+        shop.fetch(shop.addresses.source, loader__source__oggJson=is_ogg),
+        shop.ends()[0],
+    )
     log = len(fetch.log.read_text()) if fetch.log.exists() else 0
     fetch.start()
-    wait_until(lambda: "reads the binlog from" in fetch.log.read_text()[log:], "the fetch task to read")
+    wait_until(
+        lambda: "reads the binlog from" in fetch.log.read_text()[log:], "the fetch task to read"
+    )
     for statement in statements:
         shop.cursor.execute(statement)
     wait_until(lambda: shop.ends()[0] > before, "the records")
@@ -57,8 +69,8 @@ def sent_late(shop: Shop, records: list[Message]) -> None:
 
 @pytest.mark.parametrize("is_ogg", ["false", "true"], ids=["canalRow", "oggJson"])
 def test_a_record_of_a_process_that_has_lost_its_lock_does_not_win(shop: Shop, is_ogg: str) -> None:
-    """It starts four tasks on Spark and two without, hence some 40 s: a late record must lose in a batch with its successor, in a later
-    one, and behind the place where a task starts."""
+    """It starts four tasks on Spark and two without, hence some 40 s: a late record must lose in
+    a batch with its successor, in a later one, and behind the place where a task starts."""
     shop.create("orders", "id INT PRIMARY KEY, name VARCHAR(40)")
     converter = {"consumer__converter": "oggJson" if is_ogg == "true" else "canalRow"}
     ran(shop, is_ogg, "INSERT INTO orders VALUES (1, 'old'), (2, 'old')")
@@ -106,8 +118,9 @@ Guard.__init__ = lambda self, client, on_lost, over: init(self, client, lambda: 
 def test_a_fetch_process_that_is_paused_with_records_in_its_queue_loses_no_row(
     shop: Shop, stack_home: Path, tmp_path: Path, is_slow: bool
 ) -> None:
-    """Without transactions. It is stopped by SIGSTOP while Kafka does not answer, so that its queue is full; another process takes over
-    and brings a newer state of each row; then the first one goes on. Some 30 s: the lock's lease, and a start of Spark."""
+    """Without transactions. It is stopped by SIGSTOP while Kafka does not answer, so that its
+    queue is full; another process takes over and brings a newer state of each row; then the
+    first one goes on. Some 30 s: the lock's lease, and a start of Spark."""
     shop.create("orders", "id INT PRIMARY KEY, state INT, filling VARCHAR(2000)")
     first, second = shop.fetch(shop.addresses.source), shop.fetch(shop.addresses.source)
     second.log = first.log.with_suffix(".second.log")
@@ -115,10 +128,17 @@ def test_a_fetch_process_that_is_paused_with_records_in_its_queue_loses_no_row(
         (tmp_path / "sitecustomize.py").write_text(SLOW, encoding="utf-8")
         first.environment["PYTHONPATH"] = str(tmp_path)
     first.start()
-    wait_until(lambda: first.log.exists() and "reads the binlog from" in first.log.read_text(), "the first to read")
-    filling = ", ".join(f"SHA2(i + {number}, 256)" for number in range(16))  # which does not get smaller
+    wait_until(
+        lambda: first.log.exists() and "reads the binlog from" in first.log.read_text(),
+        "the first to read",
+    )
+    # which does not get smaller
+    filling = ", ".join(f"SHA2(i + {number}, 256)" for number in range(16))
     digits = f"({' UNION ALL '.join(f'SELECT {digit} d' for digit in range(10))})"
-    numbers = f"(SELECT 1 + a.d + 10 * b.d + 100 * c.d + 1000 * e.d i FROM {digits} a, {digits} b, {digits} c, {digits} e)"
+    numbers = (
+        f"(SELECT 1 + a.d + 10 * b.d + 100 * c.d + 1000 * e.d i FROM {digits} a, {digits} "
+        f"b, {digits} c, {digits} e)"
+    )
     shop.cursor.execute(f"INSERT INTO orders SELECT i, 0, CONCAT({filling}) FROM {numbers} n")
     wait_until(lambda: shop.ends()[0] == ROWS, "the rows in Kafka")
     stat = f"/datas/task/{first.task_id}/stat"
@@ -127,18 +147,27 @@ def test_a_fetch_process_that_is_paused_with_records_in_its_queue_loses_no_row(
     os.kill(broker, signal.SIGSTOP)
     try:
         shop.cursor.execute("UPDATE orders SET state = 1")
-        wait_until(lambda: (orjson.loads(shop.zookeeper.get(stat)[0])["queuedBytes"] or 0) > IN_FLIGHT, "records in the queue")
+        wait_until(
+            lambda: (orjson.loads(shop.zookeeper.get(stat)[0])["queuedBytes"] or 0) > IN_FLIGHT,
+            "records in the queue",
+        )
         os.kill(first.pid, signal.SIGSTOP)
     finally:
         os.kill(broker, signal.SIGCONT)
     second.start()
-    wait_until(lambda: second.log.exists() and "reads the binlog from" in second.log.read_text(), "the second to have the lock")
+    wait_until(
+        lambda: second.log.exists() and "reads the binlog from" in second.log.read_text(),
+        "the second to have the lock",
+    )
     shop.cursor.execute("UPDATE orders SET state = 2")
-    wait_until(lambda: b'"state":"2"' in (messages(shop.addresses.kafka, shop.name)[-1].value() or b""), "the newest state in Kafka")
+    wait_until(
+        lambda: b'"state":"2"' in (messages(shop.addresses.kafka, shop.name)[-1].value() or b""),
+        "the newest state in Kafka",
+    )
     os.kill(first.pid, signal.SIGCONT)
     wait_until(lambda: "is held by process" in first.log.read_text(), "the first to have noticed")
     came_late = late(shop.addresses.kafka, shop.name)
-    print(f"{came_late} late records")  # noqa: T201, shown by pytest -s
+    print(f"{came_late} late records")
     assert came_late or not is_slow  # else the rest of this test would say nothing
     loads = [shop.load(target) for target in ("postgresql", "mariadb")]
     for load in loads:
@@ -149,5 +178,10 @@ def test_a_fetch_process_that_is_paused_with_records_in_its_queue_loses_no_row(
     assert rows["source"] == rows["postgresql"] == rows["mariadb"]
     assert [row[:2] for row in rows["source"]] == [(number, 2) for number in range(1, ROWS + 1)]
     for load in loads:
-        told = [int(count) for count in re.findall(r" (\d+) records from offset \d+ on are left out", load.log.read_text())]
+        told = [
+            int(count)
+            for count in re.findall(
+                r" (\d+) records from offset \d+ on are left out", load.log.read_text()
+            )
+        ]
         assert sum(told) == came_late

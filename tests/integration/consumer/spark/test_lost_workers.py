@@ -33,7 +33,9 @@ def test_a_task_goes_on_when_workers_were_lost_as_often_as_spark_tries(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     for seed in range(1, 7):  # more than the driver applies itself
         tables.change(seed)
-    load = tables.shop.load("postgresql", consumer__eventProcessor__className="dying:change", spark__master="local[2]")
+    load = tables.shop.load(
+        "postgresql", consumer__eventProcessor__className="dying:change", spark__master="local[2]"
+    )
     load.start()
     tables.assert_arrived(load)
     assert "Spark's executors were lost again and again: " in load.log.read_text()

@@ -19,7 +19,14 @@ pytestmark = pytest.mark.integration
 
 
 def task(master: str) -> LoadTask:
-    return LoadTask("7", TopicConfig("", ()), "canalRow", "JdbcBatch", JdbcTarget(""), spark_options={"spark.master": master})
+    return LoadTask(
+        "7",
+        TopicConfig("", ()),
+        "canalRow",
+        "JdbcBatch",
+        JdbcTarget(""),
+        spark_options={"spark.master": master},
+    )
 
 
 FUNCTIONS = """
@@ -33,7 +40,9 @@ with spark_session(task("local[1]"), Event()) as (spark, _):
 
 
 def test_a_session_is_made_without_mllibs_functions() -> None:
-    functions = subprocess.run([sys.executable, "-c", FUNCTIONS], check=True, capture_output=True, text=True).stdout
+    functions = subprocess.run(
+        [sys.executable, "-c", FUNCTIONS], check=True, capture_output=True, text=True
+    ).stdout
     assert "timestampadd" in functions
     assert "vector_to_array" not in functions
 
@@ -44,12 +53,19 @@ def test_spark_that_does_not_start_says_why() -> None:
         pass
 
 
-def test_an_application_that_its_cluster_ends_is_lost_to_all_its_tasks(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_application_that_its_cluster_ends_is_lost_to_all_its_tasks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     losses: list[str] = []
-    why = r"node 1: its application local-\d+ was ended by spark.master=local\[1,4\], whose logs say why"
+    why = (
+        r"node 1: its application local-\d+ was ended by spark.master=local\[1,4\], whose logs "
+        r"say why"
+    )
     with (
         pytest.raises(CdcError, match=why),
-        shared_spark("cdcbus node 1", {"spark.master": "local[1]"}, Event(), lambda: losses.append("all")) as open_spark,
+        shared_spark(
+            "cdcbus node 1", {"spark.master": "local[1]"}, Event(), lambda: losses.append("all")
+        ) as open_spark,
         open_spark(task("local[1]"), Event()) as (spark, _),
     ):
         spark.sparkContext._jsc.sc().stop()  # as it is when a cluster has ended it
@@ -58,12 +74,16 @@ def test_an_application_that_its_cluster_ends_is_lost_to_all_its_tasks(caplog: p
     assert "was ended by" in caplog.text
 
 
-def test_an_application_that_ends_with_its_node_is_not_lost(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_application_that_ends_with_its_node_is_not_lost(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     losses: list[str] = []
     stop = Event()
     with (
         pytest.raises((PySparkException, Py4JError)),
-        shared_spark("cdcbus node 1", {"spark.master": "local[1]"}, stop, lambda: losses.append("all")) as open_spark,
+        shared_spark(
+            "cdcbus node 1", {"spark.master": "local[1]"}, stop, lambda: losses.append("all")
+        ) as open_spark,
         open_spark(task("local[1]"), stop) as (spark, _),
     ):
         stop.set()

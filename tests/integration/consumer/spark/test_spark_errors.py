@@ -18,7 +18,14 @@ from cdcbus.consumer.batch.batch_size import BatchSize
 from cdcbus.consumer.batch.fetch import Fetcher
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets.start_offsets import Lane
-from cdcbus.consumer.spark.session import ASYNCHRONOUS_PROGRESS, begin_at, kafka_stream, query_error, spark_error, spark_session
+from cdcbus.consumer.spark.session import (
+    ASYNCHRONOUS_PROGRESS,
+    begin_at,
+    kafka_stream,
+    query_error,
+    spark_error,
+    spark_session,
+)
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable, CdcError
 from tests.support.waiting import wait_until
@@ -29,28 +36,43 @@ SOON = {"default.api.timeout.ms": "3000", "request.timeout.ms": "2000"}
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    with spark_session(LoadTask("spark-errors", TopicConfig("", ()), "canalRow", "JdbcBatch", JdbcTarget("")), Event()) as (session, _):
+    with spark_session(
+        LoadTask("spark-errors", TopicConfig("", ()), "canalRow", "JdbcBatch", JdbcTarget("")),
+        Event(),
+    ) as (session, _):
         yield session
 
 
 @pytest.fixture
 def task(cut_topic: str, kafka: str) -> LoadTask:
-    return LoadTask("7", TopicConfig(kafka, (cut_topic,), kafka_options=SOON), "canalRow", "JdbcBatch", JdbcTarget(""))
+    return LoadTask(
+        "7",
+        TopicConfig(kafka, (cut_topic,), kafka_options=SOON),
+        "canalRow",
+        "JdbcBatch",
+        JdbcTarget(""),
+    )
 
 
 Read = Callable[[DataFrame], object]
 
 
 def fetch(frame: DataFrame) -> None:
-    with TemporaryDirectory() as folder, closing(Fetcher(BatchSize("7", 1000, is_streamed=False), Path(folder))) as fetcher:
+    with (
+        TemporaryDirectory() as folder,
+        closing(Fetcher(BatchSize("7", 1000, is_streamed=False), Path(folder))) as fetcher,
+    ):
         fetcher.fetch(frame, 1, Event())
 
 
 READS = pytest.mark.parametrize("read", [DataFrame.count, fetch])
 
 
-def ended(spark: SparkSession, task: LoadTask, offsets: dict[Lane, int], folder: Path, read: Read) -> CdcError:
-    """What a query that reads from there ends with; as in a task, a batch hands on no error of its own."""
+def ended(
+    spark: SparkSession, task: LoadTask, offsets: dict[Lane, int], folder: Path, read: Read
+) -> CdcError:
+    """What a query that reads from there ends with; as in a task, a batch hands on no error of
+    its own."""
     inside: list[Exception] = []
 
     def take(frame: DataFrame, _: int) -> None:
@@ -60,7 +82,11 @@ def ended(spark: SparkSession, task: LoadTask, offsets: dict[Lane, int], folder:
             inside.append(error)
 
     begin_at(folder, offsets)
-    writer = kafka_stream(spark, task, offsets, 1000).writeStream.foreachBatch(take).option("checkpointLocation", str(folder))
+    writer = (
+        kafka_stream(spark, task, offsets, 1000)
+        .writeStream.foreachBatch(take)
+        .option("checkpointLocation", str(folder))
+    )
     query = writer.options(**ASYNCHRONOUS_PROGRESS).start()
     try:
         wait_until(lambda: bool(inside) or not query.isActive, "the query to fail")
@@ -79,7 +105,9 @@ def test_offsets_that_are_not_there_are_looked_at_again(
 
 
 @READS
-def test_offsets_that_go_while_a_batch_is_read_are_looked_at_again(spark: SparkSession, task: LoadTask, tmp_path: Path, read: Read) -> None:
+def test_offsets_that_go_while_a_batch_is_read_are_looked_at_again(
+    spark: SparkSession, task: LoadTask, tmp_path: Path, read: Read
+) -> None:
     def cut_and_read(frame: DataFrame) -> None:
         topic = task.source.topics[0]
         admin = AdminClient({"bootstrap.servers": task.source.servers})
@@ -90,18 +118,30 @@ def test_offsets_that_go_while_a_batch_is_read_are_looked_at_again(spark: SparkS
     assert type(found) is BusUnavailable, found
 
 
-def test_a_topic_that_is_missing_is_looked_at_again(spark: SparkSession, task: LoadTask, tmp_path: Path) -> None:
+def test_a_topic_that_is_missing_is_looked_at_again(
+    spark: SparkSession, task: LoadTask, tmp_path: Path
+) -> None:
     missing = replace(task, source=replace(task.source, topics=("no-such-topic",)))
     found = ended(spark, missing, {("no-such-topic", 0): 0}, tmp_path, fetch)
     assert type(found) is BusUnavailable, found
 
 
-def test_a_broker_that_is_away_is_waited_for(spark: SparkSession, task: LoadTask, tmp_path: Path) -> None:
+def test_a_broker_that_is_away_is_waited_for(
+    spark: SparkSession, task: LoadTask, tmp_path: Path
+) -> None:
     away = replace(task, source=replace(task.source, servers="127.0.0.1:9"))
     found = ended(spark, away, {(task.source.topics[0], 0): 5}, tmp_path, fetch)
     assert type(found) is BusUnavailable, found
 
 
-def test_a_fault_inside_a_batch_stops_even_if_it_speaks_of_kafka(spark: SparkSession, task: LoadTask, tmp_path: Path) -> None:
-    found = ended(spark, task, {(task.source.topics[0], 0): 5}, tmp_path, lambda frame: frame.selectExpr("raise_error('kafka')").collect())
+def test_a_fault_inside_a_batch_stops_even_if_it_speaks_of_kafka(
+    spark: SparkSession, task: LoadTask, tmp_path: Path
+) -> None:
+    found = ended(
+        spark,
+        task,
+        {(task.source.topics[0], 0): 5},
+        tmp_path,
+        lambda frame: frame.selectExpr("raise_error('kafka')").collect(),
+    )
     assert type(found) is CdcError, found

@@ -27,9 +27,16 @@ TASK = LoadTask("warm-up", TopicConfig("", ()), "canalRow", "JdbcBatch", JdbcTar
 
 def test_a_worker_begins_with_what_applying_needs_and_nothing_of_it_from_an_archive() -> None:
     def loaded(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from_archives = any(".zip/" in (getattr(module, "__file__", None) or "") for module in sys.modules.values())
+        from_archives = any(
+            ".zip/" in (getattr(module, "__file__", None) or "") for module in sys.modules.values()
+        )
         are_loaded = {"cdcbus.consumer.batch.executor_batch", "pyarrow.acero"} <= sys.modules.keys()
-        found = are_loaded, from_archives, gc.get_freeze_count() > len(gc.get_objects()), pa.default_memory_pool().backend_name
+        found = (
+            are_loaded,
+            from_archives,
+            gc.get_freeze_count() > len(gc.get_objects()),
+            pa.default_memory_pool().backend_name,
+        )
         yield pa.RecordBatch.from_arrays([pa.array([repr(found).encode()])], ["outcome"])
 
     with spark_session(TASK, Event()) as (spark, _):
@@ -39,11 +46,19 @@ def test_a_worker_begins_with_what_applying_needs_and_nothing_of_it_from_an_arch
 
 def test_a_worker_that_was_started_ahead_does_the_work() -> None:
     def pid(_: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield pa.RecordBatch.from_arrays([pa.array([b"%d" % os.getpid()], pa.binary())], ["outcome"])
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([b"%d" % os.getpid()], pa.binary())], ["outcome"]
+        )
 
     with spark_session(TASK, Event()) as (spark, _):
         before = python_workers(os.getsid(0))
         Executors.warm_up(spark, 1)
-        wait_until(lambda: not any(thread.name == "warm-up" for thread in threading.enumerate()), "the worker to be started")
+        wait_until(
+            lambda: not any(thread.name == "warm-up" for thread in threading.enumerate()),
+            "the worker to be started",
+        )
         started = set(python_workers(os.getsid(0))) - set(before)
-        assert int(bytes(map_in_arrow(spark.range(0, 1, numPartitions=1), pid)._jdf.head().get(0))) in started
+        assert (
+            int(bytes(map_in_arrow(spark.range(0, 1, numPartitions=1), pid)._jdf.head().get(0)))
+            in started
+        )

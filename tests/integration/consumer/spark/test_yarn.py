@@ -54,6 +54,10 @@ def test_containers_apply_lanes_with_the_package_that_they_are_sent_and_one_is_k
         kill(random.choice(yarn.executors()))
     tables.change(2)
     tables.assert_arrived(load)
-    in_containers = [told for file in tmp_path.glob("*.told") if (told := file.read_text()).startswith(str(yarn.folder))]
+    in_containers = [
+        told
+        for file in tmp_path.glob("*.told")
+        if (told := file.read_text()).startswith(str(yarn.folder))
+    ]
     assert in_containers
     assert all("cdcbus.zip/cdcbus/" in told for told in in_containers)

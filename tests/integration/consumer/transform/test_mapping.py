@@ -1,4 +1,5 @@
-"""All that mappers and event processors do to rows, the whole way from the source to both targets, with few rows and with many."""
+"""All that mappers and event processors do to rows, the whole way from the source to both
+targets, with few rows and with many."""
 
 from __future__ import annotations
 
@@ -17,9 +18,13 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 MANY = 1500
-SOURCE = "id INT PRIMARY KEY, CUST INT, email VARCHAR(40), phone VARCHAR(20), first VARCHAR(20), last VARCHAR(20), internal VARCHAR(20)"
+SOURCE = (
+    "id INT PRIMARY KEY, CUST INT, email VARCHAR(40), phone VARCHAR(20), first VARCHAR(20), "
+    "last VARCHAR(20), internal VARCHAR(20)"
+)
 ORDERS = (
-    "shard VARCHAR(20), id INT, customer INT, email VARCHAR(64), phone VARCHAR(4), label VARCHAR(60), origin VARCHAR(9), "
+    "shard VARCHAR(20), id INT, customer INT, email VARCHAR(64), phone VARCHAR(4), label "
+    "VARCHAR(60), origin VARCHAR(9), "
     "PRIMARY KEY (shard, id)"
 )
 MAPPER = {
@@ -59,7 +64,13 @@ def change(row):
 
 
 @pytest.fixture
-def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Shop]:
+def shop(
+    name: str,
+    stack: Addresses,
+    source_cursor: Cursor,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
+) -> Iterator[Shop]:
     make_topic(name, 2)
     with open_shop(name, stack, source_cursor, tmp_path) as shop:
         yield shop
@@ -87,9 +98,15 @@ def test_rows_are_mapped_in_every_way_at_once(shop: Shop) -> None:
     loads = [shop.load(target, **MAPPER) for target in ("postgresql", "mariadb")]
 
     def insert(first: int, last: int) -> None:
-        ids = f"WITH RECURSIVE n AS (SELECT {first} AS i UNION ALL SELECT i + 1 FROM n WHERE i < {last})"
+        ids = (
+            f"WITH RECURSIVE n AS (SELECT {first} AS i UNION ALL SELECT i + 1 FROM n WHERE i < "
+            f"{last})"
+        )
         for number in (1, 2, 3):
-            row = f"i, i + {number}, CONCAT('e', i, '@x'), IF(i = 2, NULL, CONCAT('0301', i)), 'Ada', 'Løvel', 'secret'"
+            row = (
+                f"i, i + {number}, CONCAT('e', i, '@x'), IF(i = 2, NULL, CONCAT('0301', i)), "
+                "'Ada', 'Løvel', 'secret'"
+            )
             shop.cursor.execute("SET SESSION max_recursive_iterations = 10000")
             shop.cursor.execute(f"INSERT INTO orders_{number} {ids} SELECT {row} FROM n")
         shop.cursor.execute(f"INSERT INTO people {ids} SELECT i, CONCAT('n', i), i FROM n")
@@ -100,9 +117,22 @@ def test_rows_are_mapped_in_every_way_at_once(shop: Shop) -> None:
             shop.cursor.execute(f"SELECT id, CUST, email, phone, first, last FROM {table}")
             for id_, customer, email, phone, first, last in shop.cursor.fetchall():
                 hashed = sha256(f"salt{email}".encode()).hexdigest()
-                found["orders"].append((table, id_, customer, hashed, phone and phone[:4], f"{first} {last.upper()}", "web"))
+                found["orders"].append(
+                    (
+                        table,
+                        id_,
+                        customer,
+                        hashed,
+                        phone and phone[:4],
+                        f"{first} {last.upper()}",
+                        "web",
+                    )
+                )
                 found["phones"].append((f"{table}/{id_}", phone and "hidden"))
-        for table, target, columns in (("orders_3", "third", "id"), ("people", "persons", "id, name")):
+        for table, target, columns in (
+            ("orders_3", "third", "id"),
+            ("people", "persons", "id, name"),
+        ):
             shop.cursor.execute(f"SELECT {columns} FROM {table}")
             found[target] = list(shop.cursor.fetchall())
         return {table: sorted(rows) for table, rows in found.items()}
@@ -124,17 +154,24 @@ def test_rows_are_mapped_in_every_way_at_once(shop: Shop) -> None:
         assert "persons lacks columns of" in load.log.read_text()
 
 
-def test_an_event_processor_changes_leaves_out_and_adds_rows(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_processor_changes_leaves_out_and_adds_rows(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "rules.py").write_text(PROCESSOR)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     shop.create("notes", "id INT PRIMARY KEY, note VARCHAR(20)")
     create_at_targets(shop, "audit", "id INT PRIMARY KEY, note VARCHAR(20)")
     fetch = start_fetch(shop)
-    loads = [shop.load(target, consumer__eventProcessor__className="rules:change") for target in ("postgresql", "mariadb")]
+    loads = [
+        shop.load(target, consumer__eventProcessor__className="rules:change")
+        for target in ("postgresql", "mariadb")
+    ]
     for load in loads:
         load.start()
     shop.cursor.execute("INSERT INTO notes VALUES (1, 'a'), (2, 'test'), (3, 'c')")
-    wait_until(lambda: [len(rows) for rows in at_targets(shop, "audit")] == [2, 2], "the first rows")
+    wait_until(
+        lambda: [len(rows) for rows in at_targets(shop, "audit")] == [2, 2], "the first rows"
+    )
     shop.cursor.execute("UPDATE notes SET note = 'b' WHERE id = 1")
     shop.cursor.execute("DELETE FROM notes WHERE id = 3")
     wait_applied(shop, fetch, *loads)

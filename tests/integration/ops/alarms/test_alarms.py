@@ -1,4 +1,5 @@
-"""Alarms with a real ZooKeeper: raised, told of, silenced, over; and what remains of them when another node takes over."""
+"""Alarms with a real ZooKeeper: raised, told of, silenced, over; and what remains of them when
+another node takes over."""
 
 from __future__ import annotations
 
@@ -40,10 +41,16 @@ class Watched:
         self.gate.touch()
         self.nodes: TaskNodes = bus.tasks
         self.alarms = AlarmNodes(bus.client)
-        bus.client.create(f"/datas/task/{TASK}/dist/t", b'{"positionCheckInterval":1,"alarm.stuckSeconds":1000}', makepath=True)
+        bus.client.create(
+            f"/datas/task/{TASK}/dist/t",
+            b'{"positionCheckInterval":1,"alarm.stuckSeconds":1000}',
+            makepath=True,
+        )
         self.nodes.want(TASK, True, "somebody")
         self.nodes.claim(TASK, "n1")
-        put_node(bus.client, f"/datas/task/{TASK}/lock/t", {"processId": os.getpid(), "nodeId": "n1"})
+        put_node(
+            bus.client, f"/datas/task/{TASK}/lock/t", {"processId": os.getpid(), "nodeId": "n1"}
+        )
         self.is_in(State.WORKING)
         self.tells()
 
@@ -53,14 +60,22 @@ class Watched:
         self.nodes.put_run(TASK, Run(state, reason, wanted.order, "n1"))
 
     def tells(self, **fields: Any) -> None:
-        self.nodes.put_stat(TASK, replace(Stat(State.WORKING, "", now(), "n1", os.getpid(), lag_records=0), **fields))
+        self.nodes.put_stat(
+            TASK,
+            replace(Stat(State.WORKING, "", now(), "n1", os.getpid(), lag_records=0), **fields),
+        )
 
     def watch(self, node_id: str = "n1", **settings: str) -> Watch:
         command = (
             "import pathlib,sys; text = sys.stdin.read(); "
-            f"pathlib.Path({str(self.gate)!r}).exists() or sys.exit(9); open({str(self._told)!r}, 'a').write(text)"
+            f"pathlib.Path({str(self.gate)!r}).exists() or sys.exit(9); open({str(self._told)!r}, "
+            "'a').write(text)"
         )
-        given = {"CDCBUS_ALARM_HOLDSECONDS": "0", "CDCBUS_ALARM_EXEC_COMMAND": f"{sys.executable} -c {shlex.quote(command)}", **settings}
+        given = {
+            "CDCBUS_ALARM_HOLDSECONDS": "0",
+            "CDCBUS_ALARM_EXEC_COMMAND": f"{sys.executable} -c {shlex.quote(command)}",
+            **settings,
+        }
         return Watch(self.bus.client, read_bus_settings({}, None, given, self.bus.folder), node_id)
 
     @property
@@ -90,7 +105,11 @@ def test_a_lag_is_raised_once_also_over_a_take_over_and_over_once(watched: Watch
     watched.tells(lag_records=20_000)
     looks_until(watch, lambda: watched.told == [(LAG, "raised")], "the alarm")
     (listed,) = watched.bus.json("alarm", "list")
-    assert (listed["task_id"], listed["alarms"][0]["rule"], listed["sent"][0]["by"]) == (TASK, LAG, "exec")
+    assert (listed["task_id"], listed["alarms"][0]["rule"], listed["sent"][0]["by"]) == (
+        TASK,
+        LAG,
+        "exec",
+    )
     assert "20,000 records behind" in watched.bus("alarm", "list").stdout
     assert "alarm lag-records: 20,000 records behind" in watched.bus("task", "status", TASK).stdout
     watched.nodes.release(TASK)
@@ -104,7 +123,10 @@ def test_a_lag_is_raised_once_also_over_a_take_over_and_over_once(watched: Watch
     other.look()
     assert watched.told == [(LAG, "raised"), (LAG, "cleared")]
     assert "no alarm is raised" in watched.bus("alarm", "list").stderr
-    assert f"task {TASK}: {LAG} cleared, accepted by exec" in watched.bus("alarm", "list", "--sent").stdout
+    assert (
+        f"task {TASK}: {LAG} cleared, accepted by exec"
+        in watched.bus("alarm", "list", "--sent").stdout
+    )
 
 
 def test_what_nobody_accepts_is_sent_again_in_order(
@@ -133,7 +155,9 @@ def test_a_silent_task_is_told_of_when_the_silence_is_over(watched: Watched) -> 
     watch.look()
     assert watched.told == []
     assert f"task {TASK} is silent until" in watched.bus("alarm", "list").stdout
-    assert watched.bus.json("alarm", "silence", "--all", "--off") == [{"task_id": TASK, "silent_until": None}]
+    assert watched.bus.json("alarm", "silence", "--all", "--off") == [
+        {"task_id": TASK, "silent_until": None}
+    ]
     looks_until(watch, lambda: watched.told == [(LAG, "raised")], "the alarm after the silence")
     assert "there is no task 8" in watched.bus("alarm", "silence", "8", code=1).stderr
     watched.bus("alarm", "silence", code=2)
@@ -165,7 +189,9 @@ def test_a_stuck_task_is_started_again_as_often_as_allowed(watched: Watched) -> 
     assert len(watched.alarms.get(TASK)[0].restarts) == 1
 
 
-def test_damaged_alarms_and_limits_harm_nobody(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_alarms_and_limits_harm_nobody(
+    watched: Watched, caplog: pytest.LogCaptureFixture
+) -> None:
     watched.bus.client.create(f"/datas/task/{TASK}/alarm", b'{"alarms":{"lag-records":7}}')
     watched.bus.client.set(f"/datas/task/{TASK}/dist/t", b'{"alarmPositionCount":"many"}')
     watched.is_in(State.ERROR, "no topic t")
@@ -176,13 +202,23 @@ def test_damaged_alarms_and_limits_harm_nobody(watched: Watched, caplog: pytest.
 
 
 def test_a_node_tells_of_a_task_that_cannot_work_and_of_its_end(
-    zookeeper: str, kafka: str, source: Database, source_cursor: Cursor, name: str, make_topic: Callable[..., str], tmp_path: Path
+    zookeeper: str,
+    kafka: str,
+    source: Database,
+    source_cursor: Cursor,
+    name: str,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
 ) -> None:
     told = tmp_path / "told"
     script = f"import sys; open({str(told)!r}, 'a').write(sys.stdin.read())"
     with open_bus(zookeeper, name, tmp_path, SOURCE_PASSWORD=source.password) as bus:
-        bus.load(fetch_text(TASK, source, kafka, name, restartRetries="0"))  # there is no such topic
-        settings = {"CDCBUS_ALARM_EXEC_COMMAND": f"{sys.executable} -c {shlex.quote(script)}", "CDCBUS_ALARM_HOLDSECONDS": "0"}
+        # there is no such topic
+        bus.load(fetch_text(TASK, source, kafka, name, restartRetries="0"))
+        settings = {
+            "CDCBUS_ALARM_EXEC_COMMAND": f"{sys.executable} -c {shlex.quote(script)}",
+            "CDCBUS_ALARM_HOLDSECONDS": "0",
+        }
         bus.node("n1", CDCBUS_HTTP_BIND="off", **settings)
         bus("task", "start", TASK, code=1)
         wait_until(lambda: told.exists() and '"rule":"error"' in told.read_text(), "the alarm")
@@ -201,9 +237,14 @@ def test_the_ways_to_people_are_tried(zookeeper: str, name: str, tmp_path: Path)
         assert "alarms go to the log only" in bus("alarm", "test", "--config", file, code=1).stderr
         file.write_text("alarm.exec.command=cat\n")
         assert bus("alarm", "test", "--config", file).stdout == "exec: accepted\n"
-        file.write_text("alarm.exec.command=cat\nalarm.smtp.host=127.0.0.1\nalarm.smtp.port=1\nalarm.smtp.to=a@example.com\n")
+        file.write_text(
+            "alarm.exec.command=cat\nalarm.smtp.host=127.0.0.1\nalarm.smtp.port=1\nalarm.smtp.to=a@example.com\n"
+        )
         tried = bus("alarm", "test", "--config", file, code=1)
-        assert (tried.stdout, "mail: not accepted: mail server 127.0.0.1:1 cannot be reached" in tried.stderr) == ("exec: accepted\n", True)
+        assert (
+            tried.stdout,
+            "mail: not accepted: mail server 127.0.0.1:1 cannot be reached" in tried.stderr,
+        ) == ("exec: accepted\n", True)
         mail, command = json.loads(bus("alarm", "test", "--config", file, "--json", code=1).stdout)
         assert (mail["channel"], mail["is_accepted"]) == ("mail", False)
         assert "cannot be reached" in mail["refused"]

@@ -30,7 +30,8 @@ LIMIT_SECONDS = 480
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Path]:
-    """A home of the demo's own: whether it stops its servers is asked too. Not below pytest's, which the databases' user may not enter."""
+    """A home of the demo's own: whether it stops its servers is asked too. Not below pytest's,
+    which the databases' user may not enter."""
     home = Path(tempfile.mkdtemp(prefix="cdcbus-demo-test-"))
     home.chmod(0o755)
     try:
@@ -46,14 +47,17 @@ def begin(home: Path, *options: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # some callers of tests ignore Ctrl-C
+        # some callers of tests ignore Ctrl-C
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
 def read_until(demo: subprocess.Popen[str], words: str) -> None:
     """Reads what it prints up to the line with these words."""
     assert demo.stdout is not None
-    assert any(words in line for line in demo.stdout), f"the demo has ended without saying {words!r}"
+    assert any(words in line for line in demo.stdout), (
+        f"the demo has ended without saying {words!r}"
+    )
 
 
 def is_anything_left(home: Path) -> bool:
@@ -83,7 +87,9 @@ def test_it_ends_with_equal_tables_and_leaves_no_process(home: Path) -> None:
     verdict = json.loads(demo.stdout)
     assert verdict["equal"] is True
     assert list(verdict["targets"]) == ["postgresql", "mysql"]
-    assert all(table["source_rows"] > 0 for tables in verdict["targets"].values() for table in tables)
+    assert all(
+        table["source_rows"] > 0 for tables in verdict["targets"].values() for table in tables
+    )
     assert demo.stderr.count("killed with SIGKILL") == demo.stderr.count("started again") == 3
     assert "PostgreSQL is equal to the source" in demo.stderr
     assert "MariaDB is equal to the source" in demo.stderr
@@ -123,12 +129,18 @@ def at_target(source: Database, mariadb: Database) -> Iterator[Callable[[str], N
         sql.execute(server, database, mariadb_ddl()[0])
 
 
-def test_a_difference_planted_at_the_target_is_found(source: Database, mariadb: Database, at_target: Callable[[str], None]) -> None:
+def test_a_difference_planted_at_the_target_is_found(
+    source: Database, mariadb: Database, at_target: Callable[[str], None]
+) -> None:
     assert all(each.is_equal for each in compare_shops(source, "mariadb", mariadb))
     at_target(f"UPDATE {SCHEMA}.products SET rating = 4.25, picture = 'x' WHERE sku = 'SKU-001125'")
     at_target(f"DELETE FROM {SCHEMA}.shelf_places WHERE id = 7")
     at_target(f"INSERT INTO {SCHEMA}.heartbeat VALUES (9, NOW(6))")
-    found = {each.table.name: each.differences for each in compare_shops(source, "mariadb", mariadb) if not each.is_equal}
+    found = {
+        each.table.name: each.differences
+        for each in compare_shops(source, "mariadb", mariadb)
+        if not each.is_equal
+    }
     assert found == {
         "products": [Difference(("SKU-001125",), "rating, picture")],
         "shelf_places": [Difference(("7",), "missing")],

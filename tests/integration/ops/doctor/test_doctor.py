@@ -14,21 +14,33 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def bus(zookeeper: str, name: str, source: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bus]:
+def bus(
+    zookeeper: str, name: str, source: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Bus]:
     monkeypatch.setenv("SOURCE_PASSWORD", source.password)
     with open_bus(zookeeper, name, tmp_path) as opened:
         yield opened
 
 
 def test_all_that_the_tasks_of_zookeeper_name_is_looked_at_once(
-    bus: Bus, stack: Addresses, source: Database, kafka: str, name: str, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    bus: Bus,
+    stack: Addresses,
+    source: Database,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TARGET_PASSWORD", stack.postgresql.password)
     make_topic(name, 2)
     bus.load(fetch_text("5101", source, kafka, name))
     bus.load(fetch_text("5102", source, kafka, name))
     bus.load(load_text("5103", stack, name))
-    bus.load(fetch_text("5106", source, kafka, name).replace(f"topic={name}\n", f"topic={name}-nowhere\n"))
+    bus.load(
+        fetch_text("5106", source, kafka, name).replace(
+            f"topic={name}\n", f"topic={name}-nowhere\n"
+        )
+    )
     BusNodes(bus.client).put_stat("north", {"status": "WORKING"})
     found = {seen["subject"]: seen for seen in bus.json("doctor")}
     assert len([subject for subject in found if subject.startswith("clock of source")]) == 1
@@ -43,7 +55,8 @@ def test_all_that_the_tasks_of_zookeeper_name_is_looked_at_once(
     ):
         assert found[subject]["outcome"] == "ok", found
     assert found[f"Kafka topic {name}-nowhere"]["found"] == "not there, though a task names it"
-    assert found["node north"]["outcome"] == "warning"  # it has told once, but no process holds its lock
+    # it has told once, but no process holds its lock
+    assert found["node north"]["outcome"] == "warning"
     assert source.password not in str(found)
 
 
@@ -54,8 +67,17 @@ def test_a_task_that_cannot_be_read_is_an_error(bus: Bus) -> None:
     assert "cdcbus task check 5105" in found["task 5105"]["cure"]
 
 
-def test_what_is_away_is_named_with_a_cure_and_ends_with_1(bus: Bus, source: Database, name: str) -> None:
-    bus.load(fetch_text("5104", Database("127.0.0.1", 1, source.user, source.password, source.database), "127.0.0.1:2", name))
+def test_what_is_away_is_named_with_a_cure_and_ends_with_1(
+    bus: Bus, source: Database, name: str
+) -> None:
+    bus.load(
+        fetch_text(
+            "5104",
+            Database("127.0.0.1", 1, source.user, source.password, source.database),
+            "127.0.0.1:2",
+            name,
+        )
+    )
     text = bus("doctor", code=1).output
     assert "127.0.0.1:2" in text
     assert "source 127.0.0.1:1" in text

@@ -1,4 +1,5 @@
-"""Nodes on real servers: who runs what, what happens when one is killed, paused, drained, and what the commands say."""
+"""Nodes on real servers: who runs what, what happens when one is killed, paused, drained, and
+what the commands say."""
 
 import json
 import os
@@ -33,7 +34,14 @@ def bus(zookeeper: str, name: str, source: Database, tmp_path: Path) -> Iterator
 
 
 @pytest.fixture
-def fetch(bus: Bus, kafka: str, source: Database, source_cursor: Cursor, name: str, make_topic: Callable[..., str]) -> str:
+def fetch(
+    bus: Bus,
+    kafka: str,
+    source: Database,
+    source_cursor: Cursor,
+    name: str,
+    make_topic: Callable[..., str],
+) -> str:
     """A fetch task in ZooKeeper, not started; its table is `t`."""
     make_topic(name)
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
@@ -45,7 +53,13 @@ def fetch(bus: Bus, kafka: str, source: Database, source_cursor: Cursor, name: s
 def inserting(source: Database, schema: str) -> Iterator[Callable[[], int]]:
     """Inserts rows all the time, one after the other; gives how many there are."""
     over, count = threading.Event(), [0]
-    connection = pymysql.connect(host=source.host, port=source.port, user=source.user, password=source.password, autocommit=True)
+    connection = pymysql.connect(
+        host=source.host,
+        port=source.port,
+        user=source.user,
+        password=source.password,
+        autocommit=True,
+    )
 
     def insert() -> None:
         with connection.cursor() as cursor:
@@ -67,26 +81,42 @@ def ids(kafka: str, topic: str) -> list[int]:
     return [int(record["data"][0]["id"]) for record in published(kafka, topic)]
 
 
-def test_a_task_is_started_looked_at_and_stopped(bus: Bus, fetch: str, kafka: str, name: str, source_cursor: Cursor) -> None:
+def test_a_task_is_started_looked_at_and_stopped(
+    bus: Bus, fetch: str, kafka: str, name: str, source_cursor: Cursor
+) -> None:
     assert bus.status(fetch).state is State.NEW
     missing = bus("task", "start", fetch, "--timeout", "0.5", code=1)
-    assert "task 1084 is STARTING: no node is there to run it; start one: cdcbus node run. It stays wanted" in missing.stderr
+    assert (
+        "task 1084 is STARTING: no node is there to run it; start one: cdcbus node run. It stays "
+        "wanted" in missing.stderr
+    )
     (told,) = json.loads(bus("task", "start", fetch, "--timeout", "0.5", "--json", code=1).stdout)
     assert (told["task_id"], told["state"], told["ok"]) == ("1084", "STARTING", False)
     assert told["missing"].startswith("no node is there")
-    assert bus.json("task", "list")[0]["reason"] == "no node is there to run it; start one: cdcbus node run"
+    assert (
+        bus.json("task", "list")[0]["reason"]
+        == "no node is there to run it; start one: cdcbus node run"
+    )
     bus.node("n1")
     assert "task 1084 is WORKING on node n1" in bus("task", "start", fetch).stdout
     source_cursor.execute("INSERT INTO t VALUES (1, 1), (2, 2)")
     wait_until(lambda: ids(kafka, name) == [1, 2], "the rows in Kafka")
     wait_until(lambda: bus.json("task", "list")[0]["progress"]["rows"] == 2, "the rows in the list")
-    wait_until(lambda: bus.json("task", "list")[0]["progress"]["lag_seconds"] == 0, "the end of the binlog to be reached")
+    wait_until(
+        lambda: bus.json("task", "list")[0]["progress"]["lag_seconds"] == 0,
+        "the end of the binlog to be reached",
+    )
     (listed,) = bus.json("task", "list")
     assert (listed["state"], listed["node_id"]) == ("WORKING", "n1")
     status = bus("task", "status", fetch).stdout
     assert "2 rows since its start" in status
     (table,) = bus.json("task", "status", fetch)["progress"]["tables"]
-    assert (table["swimlane"], table["table"], table["rows"], table["inserted"]) == (name, f"{name}.t", 2, 2)
+    assert (table["swimlane"], table["table"], table["rows"], table["inserted"]) == (
+        name,
+        f"{name}.t",
+        2,
+        2,
+    )
     assert f"{name}: process {bus.runner(fetch)} on " in status
     assert "reads the binlog from" in bus("task", "logs", fetch).stdout
     node = bus.json("node", "info", "n1")
@@ -96,7 +126,10 @@ def test_a_task_is_started_looked_at_and_stopped(bus: Bus, fetch: str, kafka: st
     assert bus.runner(fetch) not in (0, before)
     before = bus.runner(fetch)
     os.kill(before, signal.SIGTERM)  # not by its node, so it is not to stay away
-    wait_until(lambda: bus.runner(fetch) not in (0, before) and bus.status(fetch).state is State.WORKING, "its node to start it again")
+    wait_until(
+        lambda: bus.runner(fetch) not in (0, before) and bus.status(fetch).state is State.WORKING,
+        "its node to start it again",
+    )
     assert "task 1084 is running" in bus("task", "rm", fetch, "--yes", code=1).stderr
     assert bus("task", "stop", fetch).stdout == "task 1084 is STOPPED\n"
     assert bus.runner(fetch) == 0
@@ -106,12 +139,16 @@ def test_a_task_is_started_looked_at_and_stopped(bus: Bus, fetch: str, kafka: st
     assert bus.text(f"/datas/task/2084/position/{name}") == stored
     exported = bus("task", "export", "2084").stdout
     assert "taskId=2084\n" in exported and "nodeId=n2\n" in exported
-    assert "(nodeId=n2) none is there" in bus("task", "start", "2084", "--timeout", "3", code=1).stderr
+    assert (
+        "(nodeId=n2) none is there" in bus("task", "start", "2084", "--timeout", "3", code=1).stderr
+    )
     bus("task", "rm", fetch, "--yes")
     assert bus.text(f"/datas/task/{fetch}") is None
 
 
-def test_a_killed_nodes_task_goes_on_elsewhere_and_no_row_is_missing(bus: Bus, fetch: str, kafka: str, name: str, source: Database) -> None:
+def test_a_killed_nodes_task_goes_on_elsewhere_and_no_row_is_missing(
+    bus: Bus, fetch: str, kafka: str, name: str, source: Database
+) -> None:
     for node_id in ("n1", "n2"):
         bus.node(node_id)
     bus("task", "start", fetch)
@@ -121,11 +158,17 @@ def test_a_killed_nodes_task_goes_on_elsewhere_and_no_row_is_missing(bus: Bus, f
         os.kill(bus.nodes[first].pid, signal.SIGKILL)
         killed = time.monotonic()
         bus.nodes[first].wait()
-        wait_until(lambda: not Path(f"/proc/{child}").exists(), "the task of the killed node to end with it")
-        wait_until(lambda: bus.status(fetch).state is State.WORKING and bus.status(fetch).node_id != first, "another node to have it")
+        wait_until(
+            lambda: not Path(f"/proc/{child}").exists(),
+            "the task of the killed node to end with it",
+        )
+        wait_until(
+            lambda: bus.status(fetch).state is State.WORKING and bus.status(fetch).node_id != first,
+            "another node to have it",
+        )
         count = inserted()
         wait_until(lambda: len(set(ids(kafka, name))) > count, "rows of after the takeover")
-    print(f"taken over after {time.monotonic() - killed:.1f} s")  # noqa: T201, shown by pytest -s
+    print(f"taken over after {time.monotonic() - killed:.1f} s")
     wait_until(lambda: set(ids(kafka, name)) == set(range(inserted())), "all rows in Kafka")
     bus("task", "stop", fetch)
 
@@ -134,9 +177,13 @@ def test_a_killed_nodes_task_goes_on_elsewhere_and_no_row_is_missing(bus: Bus, f
 def test_a_paused_holder_does_not_work_when_it_goes_on(
     bus: Bus, fetch: str, kafka: str, name: str, source: Database, transaction: str
 ) -> None:
-    """The node and its task are stopped for longer than their sessions last, under load; another node works meanwhile. In transactions each
-    row is there exactly once, and in order; without, what the task had given to Kafka's client before the pause may come late."""
-    bus.load(fetch_text(fetch, source, kafka, name, **{"loader.source.transaction": transaction}), "--force")
+    """The node and its task are stopped for longer than their sessions last, under load; another
+    node works meanwhile. In transactions each row is there exactly once, and in order; without,
+    what the task had given to Kafka's client before the pause may come late."""
+    bus.load(
+        fetch_text(fetch, source, kafka, name, **{"loader.source.transaction": transaction}),
+        "--force",
+    )
     for node_id in ("n1", "n2"):
         bus.node(node_id)
     bus("task", "start", fetch)
@@ -147,12 +194,19 @@ def test_a_paused_holder_does_not_work_when_it_goes_on(
         for pid in (bus.nodes[first].pid, child):
             os.kill(pid, signal.SIGSTOP)
         wait_until(
-            lambda: bus.status(fetch).node_id == second and bus.status(fetch).state is State.WORKING, "the other node to have it", 30
+            lambda: (
+                bus.status(fetch).node_id == second and bus.status(fetch).state is State.WORKING
+            ),
+            "the other node to have it",
+            30,
         )
         holder = bus.runner(fetch)
         for pid in (bus.nodes[first].pid, child):
             os.kill(pid, signal.SIGCONT)
-        wait_until(lambda: not Path(f"/proc/{child}").exists(), "the first node to end what it has no claim for any more")
+        wait_until(
+            lambda: not Path(f"/proc/{child}").exists(),
+            "the first node to end what it has no claim for any more",
+        )
         assert (bus.runner(fetch), bus.status(fetch).node_id) == (holder, second)
         count = inserted()
         wait_until(lambda: max(ids(kafka, name)) > count, "rows of after the pause")
@@ -161,19 +215,30 @@ def test_a_paused_holder_does_not_work_when_it_goes_on(
         assert ids(kafka, name) == list(range(inserted()))
     seen = ids(kafka, name)
     late = [number for before, number in pairwise(seen) if number < before]
-    print(f"starts again at {late}, {len(seen) - inserted()} rows twice")  # noqa: T201, shown by pytest -s
+    print(f"starts again at {late}, {len(seen) - inserted()} rows twice")
     assert "was taken by another node" in bus.said() or "left to another node" in bus.said()
     bus("task", "stop", fetch)
 
 
-def test_a_task_alone_that_is_paused_starts_anew_and_waits_for_the_lock(bus: Bus, fetch: str, kafka: str, name: str) -> None:
-    """Two `task run` of one task: the second waits, has the lock while the first is paused, and keeps it."""
+def test_a_task_alone_that_is_paused_starts_anew_and_waits_for_the_lock(
+    bus: Bus, fetch: str, kafka: str, name: str
+) -> None:
+    """Two `task run` of one task: the second waits, has the lock while the first is paused, and
+    keeps it."""
     words = [sys.executable, "-m", "cdcbus", "task", "run", fetch]
     runs = []
     try:
         for number in range(2):
             with (bus.folder / f"run{number}.log").open("wb") as log:
-                runs.append(subprocess.Popen(words, env=bus.environment, stderr=log, cwd=bus.folder, start_new_session=True))
+                runs.append(
+                    subprocess.Popen(
+                        words,
+                        env=bus.environment,
+                        stderr=log,
+                        cwd=bus.folder,
+                        start_new_session=True,
+                    )
+                )
             wait_until(lambda: bus.status(fetch).state is State.WORKING, "the first to work")
         first, second = runs
         waiting = f"/datas/task/{fetch}/lock/{name} is held by process {first.pid} on "
@@ -182,7 +247,10 @@ def test_a_task_alone_that_is_paused_starts_anew_and_waits_for_the_lock(bus: Bus
         first.send_signal(signal.SIGSTOP)
         wait_until(lambda: bus.runner(fetch) == second.pid, "the second to have it")
         first.send_signal(signal.SIGCONT)
-        wait_until(lambda: f"held by process {second.pid} on " in (bus.folder / "run0.log").read_text(), "the first to wait")
+        wait_until(
+            lambda: f"held by process {second.pid} on " in (bus.folder / "run0.log").read_text(),
+            "the first to wait",
+        )
         assert (first.poll(), bus.runner(fetch)) == (None, second.pid)
         for run in reversed(runs):
             run.terminate()
@@ -193,21 +261,39 @@ def test_a_task_alone_that_is_paused_starts_anew_and_waits_for_the_lock(bus: Bus
             run.wait()
 
 
-def test_a_node_that_is_drained_or_ends_gives_its_tasks_to_others(bus: Bus, fetch: str, name: str) -> None:
+def test_a_node_that_is_drained_or_ends_gives_its_tasks_to_others(
+    bus: Bus, fetch: str, name: str
+) -> None:
     bus.node("n1")
     bus("task", "start", fetch)
     bus.node("n2")
-    wait_until(lambda: [node["state"] for node in bus.json("node", "list")] == ["working", "working"], "both nodes")
-    assert "node n1 takes no tasks until: cdcbus node resume n1" in bus("node", "drain", "n1").stdout
-    assert bus.json("task", "start", fetch) == [{"task_id": "1084", "state": "WORKING", "node_id": "n2", "ok": True, "missing": ""}]
+    wait_until(
+        lambda: [node["state"] for node in bus.json("node", "list")] == ["working", "working"],
+        "both nodes",
+    )
+    assert (
+        "node n1 takes no tasks until: cdcbus node resume n1" in bus("node", "drain", "n1").stdout
+    )
+    assert bus.json("task", "start", fetch) == [
+        {"task_id": "1084", "state": "WORKING", "node_id": "n2", "ok": True, "missing": ""}
+    ]
     assert [node["state"] for node in bus.json("node", "list")] == ["drained", "working"]
     assert bus.json("node", "resume", "n1")["state"] == "working"
     bus.nodes["n2"].terminate()
     assert bus.nodes["n2"].wait(30) == 0
-    wait_until(lambda: bus.status(fetch).node_id == "n1" and bus.status(fetch).state is State.WORKING, "n1 to have it again")
+    wait_until(
+        lambda: bus.status(fetch).node_id == "n1" and bus.status(fetch).state is State.WORKING,
+        "n1 to have it again",
+    )
     bus("node", "limit", "n1", "0")
     wait_until(lambda: bus.runner(fetch) == 0, "n1 to give it back")
-    wait_until(lambda: "are full, it needs 1 swimlanes" in bus("task", "start", fetch, "--timeout", "0", code=1).stderr, "the reason")
+    wait_until(
+        lambda: (
+            "are full, it needs 1 swimlanes"
+            in bus("task", "start", fetch, "--timeout", "0", code=1).stderr
+        ),
+        "the reason",
+    )
     bus("node", "limit", "n1", "1")
     assert bus("task", "start", fetch).stdout == "task 1084 is WORKING on node n1\n"
     assert "no node is called n3" in bus("node", "info", "n3", code=1).stderr
@@ -220,7 +306,10 @@ def test_a_node_that_is_drained_or_ends_gives_its_tasks_to_others(bus: Bus, fetc
         timeout=60,
         check=False,
     )
-    assert (other.returncode, f"node n1 is process {bus.nodes['n1'].pid} on " in other.stderr) == (1, True)
+    assert (other.returncode, f"node n1 is process {bus.nodes['n1'].pid} on " in other.stderr) == (
+        1,
+        True,
+    )
 
 
 def test_a_task_that_fails_is_started_again_and_then_waits_for_a_person(
@@ -267,7 +356,9 @@ def test_junk_in_zookeeper_harms_no_other_task(bus: Bus, fetch: str) -> None:
         state, reason = listed[task_id]
         assert (state, f"/datas/task/{task_id}/" in reason) == ("ERROR", True)
     for task_id in "fi":
-        wait_until(lambda: bus.status(task_id).state is State.ERROR, f"the reason of task {task_id}")  # noqa: B023
+        wait_until(
+            lambda: bus.status(task_id).state is State.ERROR, f"the reason of task {task_id}"
+        )
         assert bus.status(task_id).reason
     assert "do not look like" not in bus("task", "list").stdout
     assert {node["node_id"] for node in bus.json("node", "list")} >= {"n1", "junk"}
@@ -280,14 +371,28 @@ def test_junk_in_zookeeper_harms_no_other_task(bus: Bus, fetch: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["task", "list"], ["task", "start", "1"], ["task", "stop", "1"], ["node", "list"], ["offset", "undo", "1"]]
+    "words",
+    [
+        ["task", "list"],
+        ["task", "start", "1"],
+        ["task", "stop", "1"],
+        ["node", "list"],
+        ["offset", "undo", "1"],
+    ],
 )
 def test_a_wrong_zookeeper_is_named_within_seconds(words: list[str]) -> None:
     address = f"127.0.0.1:{free_port(set())}"
     done = subprocess.run(
-        [sys.executable, "-m", "cdcbus", *words, "--zookeeper", address], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "cdcbus", *words, "--zookeeper", address],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
-    assert (done.returncode, f"ZooKeeper at {address} did not answer within 4 s" in done.stderr) == (1, True)
+    assert (
+        done.returncode,
+        f"ZooKeeper at {address} did not answer within 4 s" in done.stderr,
+    ) == (1, True)
 
 
 def test_a_node_task_that_starts_while_zookeeper_is_away_waits_for_it(
@@ -303,14 +408,22 @@ def test_a_node_task_that_starts_while_zookeeper_is_away_waits_for_it(
     try:
         line.cut()
         by_hand = [sys.executable, "-m", "cdcbus", "task", "run", fetch]
-        done = subprocess.run(by_hand, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            by_hand, env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
         assert (done.returncode, "did not answer within 4 s" in done.stderr) == (1, True)
         process = start_task(fetch, "n1", environment, log, lambda: None)
         try:
-            wait_until(lambda: process.ended() is not None or "the task waits for it" in said(), "the task to say that it waits")
+            wait_until(
+                lambda: process.ended() is not None or "the task waits for it" in said(),
+                "the task to say that it waits",
+            )
             assert process.ended() is None
             line.mend()
-            wait_until(lambda: process.ended() is not None or "reads the binlog from" in said(), "the task to be at work")
+            wait_until(
+                lambda: process.ended() is not None or "reads the binlog from" in said(),
+                "the task to be at work",
+            )
             assert process.ended() is None
             process.ask_to_stop()
             process.wait(60)
@@ -322,7 +435,18 @@ def test_a_node_task_that_starts_while_zookeeper_is_away_waits_for_it(
 
 
 def test_the_shell_completes_the_ids_of_tasks(bus: Bus, fetch: str) -> None:
-    words = {"_CDCBUS_COMPLETE": "bash_complete", "COMP_WORDS": "cdcbus task start 10", "COMP_CWORD": "3"}
+    words = {
+        "_CDCBUS_COMPLETE": "bash_complete",
+        "COMP_WORDS": "cdcbus task start 10",
+        "COMP_CWORD": "3",
+    }
     command = [Path(sys.executable).with_name("cdcbus")]
-    done = subprocess.run(command, env={**bus.environment, **words}, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        command,
+        env={**bus.environment, **words},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     assert done.stdout == f"plain,{fetch}\n"

@@ -35,8 +35,16 @@ def bus(zookeeper: str, stack: Addresses, name: str, tmp_path: Path) -> Iterator
 class Feed:
     """Rows for the consumer task of each table: in a topic of its own."""
 
-    def __init__(self, bus: Bus, stack: Addresses, name: str, make_topic: Callable[..., str], run: Run) -> None:
-        self._bus, self._stack, self._name, self._make_topic, self._run = bus, stack, name, make_topic, run
+    def __init__(
+        self, bus: Bus, stack: Addresses, name: str, make_topic: Callable[..., str], run: Run
+    ) -> None:
+        self._bus, self._stack, self._name, self._make_topic, self._run = (
+            bus,
+            stack,
+            name,
+            make_topic,
+            run,
+        )
         self._producer = Producer({"bootstrap.servers": stack.kafka})
         self._rows: dict[str, list[int]] = {}
 
@@ -51,17 +59,39 @@ class Feed:
         """One more row."""
         rows = self._rows[task_id]
         rows.append(len(rows))
-        record = {"database": self._name, "table": task_id, "type": "INSERT", "isDdl": False, "es": 1, "ts": 1, "pkNames": ["id"]}
-        value = json.dumps({**record, "data": [{"id": str(rows[-1])}], "mysqlType": {"id": "int"}, "sqlType": {"id": 4}})
+        record = {
+            "database": self._name,
+            "table": task_id,
+            "type": "INSERT",
+            "isDdl": False,
+            "es": 1,
+            "ts": 1,
+            "pkNames": ["id"],
+        }
+        value = json.dumps(
+            {
+                **record,
+                "data": [{"id": str(rows[-1])}],
+                "mysqlType": {"id": "int"},
+                "sqlType": {"id": 4},
+            }
+        )
         self._producer.produce(f"{self._name}-{task_id}", value.encode())
         assert self._producer.flush(60) == 0
 
     def wait_applied(self, *task_ids: str) -> None:
         for task_id in task_ids:
-            wait_until(lambda: self._ids(task_id) == self._rows[task_id], f"the rows of {task_id}", PATIENCE_SECONDS)  # noqa: B023
+            wait_until(
+                lambda: self._ids(task_id) == self._rows[task_id],
+                f"the rows of {task_id}",
+                PATIENCE_SECONDS,
+            )
 
     def _ids(self, task_id: str) -> list[int]:
-        return [row[0] for row in self._run(f"SELECT id FROM {self._name}.{task_id} ORDER BY id").fetchall()]
+        return [
+            row[0]
+            for row in self._run(f"SELECT id FROM {self._name}.{task_id} ORDER BY id").fetchall()
+        ]
 
 
 @pytest.fixture
@@ -80,7 +110,9 @@ def jvms(pid: int) -> list[int]:
 
 
 @pytest.mark.parametrize("is_isolated", ["true", "false"])
-def test_a_target_that_is_away_when_a_node_starts_a_task_is_waited_for(bus: Bus, stack: Addresses, feed: Feed, is_isolated: str) -> None:
+def test_a_target_that_is_away_when_a_node_starts_a_task_is_waited_for(
+    bus: Bus, stack: Addresses, feed: Feed, is_isolated: str
+) -> None:
     target = stack.postgresql
     with closing(Line(f"{target.host}:{target.port}")) as line:
         line.cut()
@@ -98,12 +130,20 @@ def test_a_target_that_is_away_when_a_node_starts_a_task_is_waited_for(bus: Bus,
         bus("task", "stop", "late")
 
 
-def test_tasks_share_one_application_and_nothing_else(bus: Bus, stack: Addresses, feed: Feed) -> None:
+def test_tasks_share_one_application_and_nothing_else(
+    bus: Bus, stack: Addresses, feed: Feed
+) -> None:
     for task_id in ("a", "b"):
         feed.task(task_id)
     feed.task("alone", **{"spark.isolated": "true"})
     target = stack.postgresql
-    feed.task("bad", **{"restartRetries": "0", "loader.source.url": f"jdbc:postgresql://{target.host}:{target.port}/no_such_database"})
+    feed.task(
+        "bad",
+        **{
+            "restartRetries": "0",
+            "loader.source.url": f"jdbc:postgresql://{target.host}:{target.port}/no_such_database",
+        },
+    )
     node = bus.node("n1")
     bus("task", "start", "a", "b", "alone", "--timeout", PATIENCE_SECONDS)
     shared = bus.runner("a")
@@ -111,14 +151,20 @@ def test_tasks_share_one_application_and_nothing_else(bus: Bus, stack: Addresses
     assert bus.runner("alone") not in (0, shared)
     bus("task", "stop", "alone")
     bus("task", "start", "bad", "--timeout", PATIENCE_SECONDS, code=1)
-    wait_until(lambda: bus.status("bad").state is State.ERROR, "the node to give up", PATIENCE_SECONDS)
+    wait_until(
+        lambda: bus.status("bad").state is State.ERROR, "the node to give up", PATIENCE_SECONDS
+    )
     assert "no_such_database" in bus.status("bad").reason
     assert "no_such_database" in bus("task", "logs", "bad").stdout
     for task_id in ("a", "b"):
         feed.insert(task_id)
     feed.wait_applied("a", "b")
     log = bus("task", "logs", "a").stdout
-    assert ("task a reads" in log, "no_such_database" in log, "task b" in log) == (True, False, False)
+    assert ("task a reads" in log, "no_such_database" in log, "task b" in log) == (
+        True,
+        False,
+        False,
+    )
     assert (bus.runner("a"), bus.runner("b"), bus.runner("bad")) == (shared, shared, 0)
     bus("task", "stop", "a")
     assert (bus.runner("a"), bus.runner("b")) == (0, shared)
@@ -140,7 +186,11 @@ def test_tasks_share_one_application_and_nothing_else(bus: Bus, stack: Addresses
     os.kill(jvm, signal.SIGKILL)
     feed.insert("a")
     feed.wait_applied("a")
-    wait_until(lambda: working(bus, "a", "b") and bus.runner("a") not in (0, after), "both to work again", PATIENCE_SECONDS)
+    wait_until(
+        lambda: working(bus, "a", "b") and bus.runner("a") not in (0, after),
+        "both to work again",
+        PATIENCE_SECONDS,
+    )
     last = bus.runner("b")
     node.terminate()
     assert node.wait(PATIENCE_SECONDS) == 0
@@ -148,8 +198,11 @@ def test_tasks_share_one_application_and_nothing_else(bus: Bus, stack: Addresses
     assert (bus.runner("a"), bus.runner("b")) == (0, 0)
 
 
-def test_a_paused_application_ends_when_it_goes_on_and_its_tasks_go_on_elsewhere(bus: Bus, feed: Feed) -> None:
-    """Node and application are stopped for longer than their sessions last; another node works meanwhile."""
+def test_a_paused_application_ends_when_it_goes_on_and_its_tasks_go_on_elsewhere(
+    bus: Bus, feed: Feed
+) -> None:
+    """Node and application are stopped for longer than their sessions last; another node works
+    meanwhile."""
     for task_id in ("a", "b"):
         feed.task(task_id)
     first = bus.node("n1")
@@ -158,7 +211,11 @@ def test_a_paused_application_ends_when_it_goes_on_and_its_tasks_go_on_elsewhere
     bus.node("n2")
     for pid in (first.pid, shared):
         os.kill(pid, signal.SIGSTOP)
-    wait_until(lambda: bus.status("a").node_id == bus.status("b").node_id == "n2", "the other node to have them", PATIENCE_SECONDS)
+    wait_until(
+        lambda: bus.status("a").node_id == bus.status("b").node_id == "n2",
+        "the other node to have them",
+        PATIENCE_SECONDS,
+    )
     for task_id in ("a", "b"):
         feed.insert(task_id)
     feed.wait_applied("a", "b")
@@ -166,7 +223,11 @@ def test_a_paused_application_ends_when_it_goes_on_and_its_tasks_go_on_elsewhere
     holder = bus.runner("a")
     for pid in (first.pid, shared):
         os.kill(pid, signal.SIGCONT)
-    wait_until(lambda: not Path(f"/proc/{shared}").exists(), "the first application to end", PATIENCE_SECONDS)
+    wait_until(
+        lambda: not Path(f"/proc/{shared}").exists(),
+        "the first application to end",
+        PATIENCE_SECONDS,
+    )
     for task_id in ("a", "b"):
         feed.insert(task_id)
     feed.wait_applied("a", "b")

@@ -38,7 +38,8 @@ COMMAND = "from cdcbus.ops.stack.commands import stack; stack()"
 
 @dataclass
 class Stack:
-    """A stack of its own, in a folder that others can enter, as pytest's cannot be by the databases of root."""
+    """A stack of its own, in a folder that others can enter, as pytest's cannot be by the
+    databases of root."""
 
     home: Path
 
@@ -58,8 +59,19 @@ class Stack:
 
     def popen(self, *arguments: str, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
         """`cdcbus stack ...` in a process group of its own."""
-        line = [*prefix, sys.executable, "-c", COMMAND, arguments[0], "--home", str(self.home), *arguments[1:]]
-        return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        line = [
+            *prefix,
+            sys.executable,
+            "-c",
+            COMMAND,
+            arguments[0],
+            "--home",
+            str(self.home),
+            *arguments[1:],
+        ]
+        return subprocess.Popen(
+            line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
 
 
 def finish(process: subprocess.Popen[str]) -> str:
@@ -77,7 +89,9 @@ def until(condition: Callable[[], bool]) -> None:
 
 def is_alive(pid: int) -> bool:
     """Not counting those that have ended and that nobody has waited for."""
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    state = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout
     return bool(state) and not state.startswith("Z")
 
 
@@ -98,7 +112,8 @@ def stack() -> Iterator[Stack]:
 
 @contextmanager
 def open_folder() -> Iterator[Path]:
-    """A folder for the home of a stack, which is purged in the end, whatever happens: no file may be left then."""
+    """A folder for the home of a stack, which is purged in the end, whatever happens: no file
+    may be left then."""
     folder = Path(tempfile.mkdtemp(prefix="cdcbus-"))
     folder.chmod(0o755)
     try:
@@ -149,7 +164,9 @@ def check_all_is_there(found: Addresses) -> None:
         assert execute(name, database, "SELECT * FROM kept").rows == [(1, "例😀")], name
     with zookeeper_client(found) as zookeeper:
         assert zookeeper.get("/kept")[0] == b"value"
-    consumer = Consumer({"bootstrap.servers": found.kafka, "group.id": "test", "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": found.kafka, "group.id": "test", "enable.auto.commit": False}
+    )
     consumer.assign([TopicPartition("kept", 0, 0)])
     message = consumer.poll(20)
     consumer.close()
@@ -174,7 +191,8 @@ def test_the_source_can_be_read_from(stack: Stack) -> None:
     rows = execute(
         "source",
         servers_of(stack).source,
-        "SELECT @@log_bin, @@binlog_format, @@binlog_row_image, @@binlog_row_metadata, @@character_set_server, "
+        "SELECT @@log_bin, @@binlog_format, @@binlog_row_image, @@binlog_row_metadata, "
+        "@@character_set_server, "
         "@@time_zone, @@gtid_current_pos <> '', @@server_id",
     ).rows
     assert rows == [(1, "ROW", "FULL", "FULL", "utf8mb4", "+00:00", 1, 1)]
@@ -186,7 +204,8 @@ def test_the_postgresql_target_is_set_up_for_text_of_all_languages(stack: Stack)
     rows = execute(
         "postgresql",
         servers_of(stack).postgresql,
-        "SELECT current_setting('server_encoding'), current_setting('timezone'), current_setting('max_connections'), "
+        "SELECT current_setting('server_encoding'), current_setting('timezone'), "
+        "current_setting('max_connections'), "
         "upper('ä'), current_setting('server_version_num')::int / 10000",
     ).rows
     assert rows == [("UTF8", "UTC", "100", "Ä", 18)]
@@ -232,7 +251,10 @@ def test_another_port_when_somebody_has_taken_it(stack: Stack) -> None:
     before = addresses.load(stack.home)
     assert before is not None
     stack.down()
-    foreign = [socket.create_server(("127.0.0.1", before.ports[name])) for name in ("kafka", "kafka-controller", "source")]
+    foreign = [
+        socket.create_server(("127.0.0.1", before.ports[name]))
+        for name in ("kafka", "kafka-controller", "source")
+    ]
     try:
         found, said = stack.up()
     finally:
@@ -241,7 +263,10 @@ def test_another_port_when_somebody_has_taken_it(stack: Stack) -> None:
     after = addresses.load(stack.home)
     assert after is not None
     for name in ("kafka", "kafka-controller", "source"):
-        line = f"port {before.ports[name]} of {name} is taken by another process: it gets {after.ports[name]}"
+        line = (
+            f"port {before.ports[name]} of {name} is taken by another process: it gets "
+            f"{after.ports[name]}"
+        )
         assert line in said
     check_all_is_there(found)
 
@@ -277,7 +302,9 @@ def test_ctrl_c_in_the_middle_is_no_harm(stack: Stack) -> None:
 def test_kill_9_of_the_first_up_is_no_harm(folder: Path) -> None:
     stack = Stack(folder / "home")
     process = stack.popen("up")
-    until(lambda: (stack.home / "source/data.part").exists() or (stack.home / "source/data").exists())
+    until(
+        lambda: (stack.home / "source/data.part").exists() or (stack.home / "source/data").exists()
+    )
     process.kill()
     process.communicate()
     found, _ = stack.up()
@@ -310,13 +337,19 @@ def test_java_tools(stack: Stack) -> None:
 def test_the_printed_mysql_command(stack: Stack) -> None:
     printed = finish(stack.popen("status")).splitlines()
     line = printed[printed.index("MariaDB source") + 1]
-    done = subprocess.run(f"{line} -Ne 'SELECT id FROM kept'", shell=True, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        f"{line} -Ne 'SELECT id FROM kept'", shell=True, capture_output=True, text=True, check=True
+    )
     assert done.stdout == "1\n"
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root, to become another user")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("setpriv") is None,
+    reason="needs root, to become another user",
+)
 def test_as_a_user_who_is_not_root(folder: Path) -> None:
-    """The user may read all files here, as the Python that runs this may be in root's closed home."""
+    """The user may read all files here, as the Python that runs this may be in root's closed
+    home."""
     shutil.chown(folder, "nobody")
     stack = Stack(folder / "home")
     read_all = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")

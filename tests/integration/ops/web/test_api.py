@@ -1,4 +1,5 @@
-"""The API, porter's pages, health and metrics over a real ZooKeeper and Kafka: what they say, what changes something and what does not."""
+"""The API, porter's pages, health and metrics over a real ZooKeeper and Kafka: what they say,
+what changes something and what does not."""
 
 from __future__ import annotations
 
@@ -61,7 +62,14 @@ def load(bus: Bus, kafka: str, name: str, make_topic: Callable[..., str]) -> str
     for _ in range(10):
         producer.produce(name, b"{}")
     assert producer.flush(30) == 0
-    bus.load(resting_text("242", kafka, name, **{"loader.onError": "deadletter", "loader.deadletterTopic": f"{name}-dead"}))
+    bus.load(
+        resting_text(
+            "242",
+            kafka,
+            name,
+            **{"loader.onError": "deadletter", "loader.deadletterTopic": f"{name}-dead"},
+        )
+    )
     return "242"
 
 
@@ -86,10 +94,15 @@ def tree(client: KazooClient, path: str = "/datas") -> dict[str, tuple[bytes, in
     return found
 
 
-def test_what_the_api_orders_is_wanted_and_in_the_audit(bus: Bus, web: httpx.Client, load: str) -> None:
+def test_what_the_api_orders_is_wanted_and_in_the_audit(
+    bus: Bus, web: httpx.Client, load: str
+) -> None:
     assert get(web, "/api/tasks")[0]["state"] == "NEW"
     started = post(web, f"/api/tasks/{load}/start")
-    assert (started["state"], started["reason"]) == ("STARTING", "no node is there to run it; start one: cdcbus node run")
+    assert (started["state"], started["reason"]) == (
+        "STARTING",
+        "no node is there to run it; start one: cdcbus node run",
+    )
     first = bus.tasks.wanted(load)
     assert first is not None
     assert (first.is_working, first.by) == (True, "ada@127.0.0.1 by HTTP")
@@ -99,7 +112,9 @@ def test_what_the_api_orders_is_wanted_and_in_the_audit(bus: Bus, web: httpx.Cli
     assert second.order > first.order
     assert post(web, f"/api/tasks/{load}/stop")["state"] == "STOPPED"
     bus.client.ensure_path("/datas/task/99")  # what is left of another task
-    assert "task 99 has no text in ZooKeeper" in post(web, "/api/tasks/99/start", status=409)["error"]
+    assert (
+        "task 99 has no text in ZooKeeper" in post(web, "/api/tasks/99/start", status=409)["error"]
+    )
     assert "99" in get(web, "/api/topics")["unreadable"]
     bus.client.create("/datas/node/n7/stat", b'{"hostName":"h7","workLimit":4}', makepath=True)
     assert post(web, "/api/nodes/n7/limit", {"swimlanes": 3})["host"] == "h7"
@@ -131,24 +146,45 @@ def test_what_the_api_orders_is_wanted_and_in_the_audit(bus: Bus, web: httpx.Cli
     assert all(re.fullmatch(r"\S+@\S+", each) for each in (by[0], by[9]))
 
 
-def test_a_reset_is_a_dry_run_unless_it_says_otherwise_and_is_undone(bus: Bus, web: httpx.Client, load: str, name: str) -> None:
+def test_a_reset_is_a_dry_run_unless_it_says_otherwise_and_is_undone(
+    bus: Bus, web: httpx.Client, load: str, name: str
+) -> None:
     before = tree(bus.client)
     dry = post(web, f"/api/tasks/{load}/positions/reset", {"to": "latest"}, 200)
-    assert (dry["is_set"], dry["positions"][0]["means"][0]) == (False, f"{name}[0]: goes on at offset 10; nothing was stored")
+    assert (dry["is_set"], dry["positions"][0]["means"][0]) == (
+        False,
+        f"{name}[0]: goes on at offset 10; nothing was stored",
+    )
     assert dry["positions"][0]["means"][-1].startswith("what the target has is not known: ")
     assert tree(bus.client) == before
-    assert post(web, f"/api/tasks/{load}/positions/reset", {"to": "latest", "dry_run": False}, 200)["is_set"]
+    assert post(web, f"/api/tasks/{load}/positions/reset", {"to": "latest", "dry_run": False}, 200)[
+        "is_set"
+    ]
     back = post(web, f"/api/tasks/{load}/positions/reset", {"to": "-3", "dry_run": False}, 200)
     assert "repeats 3 records" in back["positions"][0]["means"][0]
     assert json.loads(bus.text(f"/datas/task/{load}/position/{name}") or "")["offset"] == 6
     undone = post(web, f"/api/tasks/{load}/positions/undo", {"swimlane": name}, 200)
     assert json.loads(undone["position"])["offset"] == 9
     (position,) = get(web, f"/api/tasks/{load}/positions")
-    assert [each["how"] for each in position["history"]] == ["offset reset --to latest", "offset reset --to -3", "offset undo"]
+    assert [each["how"] for each in position["history"]] == [
+        "offset reset --to latest",
+        "offset reset --to -3",
+        "offset undo",
+    ]
     assert [each["by"] for each in position["history"]] == ["ada@127.0.0.1 by HTTP"] * 3
-    bus.client.create(f"/datas/task/{load}/lock/{name}", b'{"processId":77,"hostName":"h"}', makepath=True)
-    assert "process 77 on h" in post(web, f"/api/tasks/{load}/positions/reset", {"to": "earliest", "dry_run": False}, 409)["error"]
-    assert "no place in a topic" in post(web, f"/api/tasks/{load}/positions/reset", {"to": "the end"}, 409)["error"]
+    bus.client.create(
+        f"/datas/task/{load}/lock/{name}", b'{"processId":77,"hostName":"h"}', makepath=True
+    )
+    assert (
+        "process 77 on h"
+        in post(
+            web, f"/api/tasks/{load}/positions/reset", {"to": "earliest", "dry_run": False}, 409
+        )["error"]
+    )
+    assert (
+        "no place in a topic"
+        in post(web, f"/api/tasks/{load}/positions/reset", {"to": "the end"}, 409)["error"]
+    )
 
 
 def test_dead_letters_are_listed_without_their_rows_replayed_and_dropped(
@@ -160,31 +196,63 @@ def test_dead_letters_are_listed_without_their_rows_replayed_and_dropped(
         topic.open()
         topic.put([DeadLetter(name, 0, offset, "no JSON") for offset in (1, 2, 3)])
     listed = get(web, f"/api/tasks/{load}/dlq")
-    assert [(each["record"], each["reason"]) for each in listed] == [(f"{name}/0/{offset}", "no JSON") for offset in (1, 2, 3)]
-    assert "no open dead letter: x/0/1" in post(web, f"/api/tasks/{load}/dlq/drop", {"records": ["x/0/1"]}, 409)["error"]
+    assert [(each["record"], each["reason"]) for each in listed] == [
+        (f"{name}/0/{offset}", "no JSON") for offset in (1, 2, 3)
+    ]
+    assert (
+        "no open dead letter: x/0/1"
+        in post(web, f"/api/tasks/{load}/dlq/drop", {"records": ["x/0/1"]}, 409)["error"]
+    )
     for neither in ({}, {"records": ["x/0/1"], "all": True}):
         assert '"all": true' in post(web, f"/api/tasks/{load}/dlq/drop", neither, 422)["error"]
-    assert "back in time" in post(web, f"/api/tasks/{load}/dlq/replay", {"records": [f"{name}/0/2"]}, 409)["error"]
-    assert post(web, f"/api/tasks/{load}/dlq/replay", {"records": [f"{name}/0/2"], "force": True}, 200) == {"count": 1}
+    assert (
+        "back in time"
+        in post(web, f"/api/tasks/{load}/dlq/replay", {"records": [f"{name}/0/2"]}, 409)["error"]
+    )
+    assert post(
+        web, f"/api/tasks/{load}/dlq/replay", {"records": [f"{name}/0/2"], "force": True}, 200
+    ) == {"count": 1}
     assert post(web, f"/api/tasks/{load}/dlq/drop", {"all": True}, 200) == {"count": 2}
     assert get(web, f"/api/tasks/{load}/dlq") == []
-    assert [each["what"] for each in get(web, "/api/audit")][1:] == [*[f"dlq replay {name}/0/2"] * 2, f"dlq drop {name}/0/1 {name}/0/3"]
+    assert [each["what"] for each in get(web, "/api/audit")][1:] == [
+        *[f"dlq replay {name}/0/2"] * 2,
+        f"dlq drop {name}/0/1 {name}/0/3",
+    ]
 
 
-def test_porters_pages_speak_of_this_node(bus: Bus, web: httpx.Client, load: str, name: str) -> None:
+def test_porters_pages_speak_of_this_node(
+    bus: Bus, web: httpx.Client, load: str, name: str
+) -> None:
     told = {"workLimit": 4, "healthLevel": "GREEN", "tasks": {load: [name]}, "heartbeat": now()}
     bus.client.create("/datas/node/n1/stat", json.dumps(told).encode(), makepath=True)
-    working(bus, load, name, Stat(State.WORKING, at=now(), process_id=77, lag_records=12, idle_seconds=3.4))
+    working(
+        bus,
+        load,
+        name,
+        Stat(State.WORKING, at=now(), process_id=77, lag_records=12, idle_seconds=3.4),
+    )
     for path in ("/inspect/node/info", "/inspect/node/info.json"):
         info = get(web, path)
-        assert (info["nodeId"], info["workLimit"], info["workUsed"], info["dnodeSnapshot"]) == ("n1", 4, 1, told)
-        assert (info["consumeProcess"], info["consumerIdle"]) == ({f"{load}_{name}": "12"}, {f"{load}_{name}": "3s"})
+        assert (info["nodeId"], info["workLimit"], info["workUsed"], info["dnodeSnapshot"]) == (
+            "n1",
+            4,
+            1,
+            told,
+        )
+        assert (info["consumeProcess"], info["consumerIdle"]) == (
+            {f"{load}_{name}": "12"},
+            {f"{load}_{name}": "3s"},
+        )
     assert get(web, "/inspect/node/error") == []
     stacks = web.get("/inspect/node/jstack").text
     assert "test_porters_pages_speak_of_this_node" in stacks
     assert '"http" daemon' in stacks
-    for page in ("jstack", "jstat", "jmap", "jinfo"):  # a JVM below this process is one of tests that ran before
-        assert re.search(r"no task of this node runs on Spark just now|process \d+, java", web.get(f"/inspect/node/{page}").text)
+    # a JVM below this process is one of tests that ran before
+    for page in ("jstack", "jstat", "jmap", "jinfo"):
+        assert re.search(
+            r"no task of this node runs on Spark just now|process \d+, java",
+            web.get(f"/inspect/node/{page}").text,
+        )
 
 
 def working(bus: Bus, task_id: str, lane: str, stat: Stat) -> None:
@@ -201,28 +269,51 @@ def working(bus: Bus, task_id: str, lane: str, stat: Stat) -> None:
     bus.tasks.put_stat(task_id, stat)
 
 
-def test_health_fails_while_a_task_has_lag_and_makes_no_progress(bus: Bus, web: httpx.Client, load: str, name: str) -> None:
+def test_health_fails_while_a_task_has_lag_and_makes_no_progress(
+    bus: Bus, web: httpx.Client, load: str, name: str
+) -> None:
     assert get(web, "/healthz")["status"] == "ok"
-    bus.client.create("/datas/node/n1/stat", json.dumps({"tasks": {load: [name]}, "heartbeat": now()}).encode(), makepath=True)
+    bus.client.create(
+        "/datas/node/n1/stat",
+        json.dumps({"tasks": {load: [name]}, "heartbeat": now()}).encode(),
+        makepath=True,
+    )
     stat = Stat(State.WORKING, at=now(), process_id=77, lag_records=12, still_seconds=20)
     working(bus, load, name, stat)
     assert get(web, "/healthz")["status"] == "ok"
-    bus.tasks.put_stat(load, Stat(State.WORKING, at=now(), process_id=77, lag_records=12, still_seconds=301))
+    bus.tasks.put_stat(
+        load, Stat(State.WORKING, at=now(), process_id=77, lag_records=12, still_seconds=301)
+    )
     failing = web.get("/healthz")
     assert failing.status_code == 503
     assert failing.json()["reasons"] == ["task 242 has lag and makes no progress for 301 s"]
     bus.tasks.put_stat(load, Stat(State.WORKING, at="2024-01-01 00:00:00", process_id=77))
     assert "task 242 has not told of itself for" in web.get("/healthz").json()["reasons"][0]
     with pages(bus.address, bind="0.0.0.0:0") as everywhere:
-        assert everywhere.get("/healthz").json() == {"status": "failing", "node": "n1", "reasons": []}
+        assert everywhere.get("/healthz").json() == {
+            "status": "failing",
+            "node": "n1",
+            "reasons": [],
+        }
         assert everywhere.get("/healthz", headers=BEARER).json()["reasons"] != []
         assert everywhere.get("/metrics").status_code == 401
         assert everywhere.get("/metrics", headers=BEARER).status_code == 200
 
 
-def test_metrics_tell_of_all_tasks_and_nodes(bus: Bus, web: httpx.Client, load: str, name: str) -> None:
-    bus.client.create("/datas/node/n1/stat", json.dumps({"tasks": {load: [name]}, "workLimit": 4}).encode(), makepath=True)
-    working(bus, load, name, Stat(State.RETRYING, "away", now(), "n1", 77, rows=5, lag_records=12, lag_seconds=1.5))
+def test_metrics_tell_of_all_tasks_and_nodes(
+    bus: Bus, web: httpx.Client, load: str, name: str
+) -> None:
+    bus.client.create(
+        "/datas/node/n1/stat",
+        json.dumps({"tasks": {load: [name]}, "workLimit": 4}).encode(),
+        makepath=True,
+    )
+    working(
+        bus,
+        load,
+        name,
+        Stat(State.RETRYING, "away", now(), "n1", 77, rows=5, lag_records=12, lag_seconds=1.5),
+    )
     answer = web.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     lines = answer.text.splitlines()
@@ -232,7 +323,8 @@ def test_metrics_tell_of_all_tasks_and_nodes(bus: Bus, web: httpx.Client, load: 
     assert f'cdcbus_task_lag_seconds{{task="{load}"}} 1.5' in lines
     assert f'cdcbus_task_on_node{{node="n1",task="{load}"}} 1.0' in lines
     assert 'cdcbus_node_swimlanes{node="n1"} 0.0' in lines  # it is not there
-    assert not [line for line in lines if line.startswith("cdcbus_task_lag_bytes")]  # not known, so not 0
+    # not known, so not 0
+    assert not [line for line in lines if line.startswith("cdcbus_task_lag_bytes")]
 
 
 DAMAGE = {
@@ -255,7 +347,9 @@ DAMAGE = {
 }  # fmt: skip
 
 
-def test_nodes_that_somebody_damaged_are_told_of_and_nothing_fails(bus: Bus, web: httpx.Client, load: str, name: str) -> None:
+def test_nodes_that_somebody_damaged_are_told_of_and_nothing_fails(
+    bus: Bus, web: httpx.Client, load: str, name: str
+) -> None:
     directory = f"/datas/task/{load}"
     bus.tasks.want(load, is_working=True, by="x")
     own = [
@@ -280,7 +374,9 @@ def test_nodes_that_somebody_damaged_are_told_of_and_nothing_fails(bus: Bus, web
                 assert answer.status_code in (200, 409), (path, text, page, answer.text)
         if is_text or node.startswith(("position", "history")):
             found = tree(bus.client)
-            preview = web.post(f"/api/tasks/{load}/positions/reset", json={"to": "earliest"}, headers=BEARER)
+            preview = web.post(
+                f"/api/tasks/{load}/positions/reset", json={"to": "earliest"}, headers=BEARER
+            )
             assert preview.status_code in (200, 409), (path, texts[-1], preview.text)
             assert tree(bus.client) == found
         if before is None:
@@ -289,14 +385,23 @@ def test_nodes_that_somebody_damaged_are_told_of_and_nothing_fails(bus: Bus, web
             bus.client.set(path, before)
     bus.client.set(f"{directory}/wanted", b"{")
     assert "wanted does not hold a JSON object" in get(web, f"/api/tasks/{load}")["reason"]
-    assert post(web, f"/api/tasks/{load}/start")["state"] == "STARTING"  # writing it again is the cure
-    for node_text in (b"{", b"[]", b'{"tasks":[1],"workLimit":"x","heartbeat":5}', b'{"tasks":{"a":7,"b":[{}]}}', b"\xff"):
+    # writing it again is the cure
+    assert post(web, f"/api/tasks/{load}/start")["state"] == "STARTING"
+    for node_text in (
+        b"{",
+        b"[]",
+        b'{"tasks":[1],"workLimit":"x","heartbeat":5}',
+        b'{"tasks":{"a":7,"b":[{}]}}',
+        b"\xff",
+    ):
         for node in ("n1/stat", "n1/lock", "n1/wanted"):
             bus.client.ensure_path(f"/datas/node/{node}")
             bus.client.set(f"/datas/node/{node}", node_text)
             for page in (*GETS, "/api/nodes/n1"):
                 answer = web.get(page)
-                assert answer.status_code == 200 or (page == "/healthz" and answer.status_code == 503), (node, node_text, page, answer.text)
+                assert answer.status_code == 200 or (
+                    page == "/healthz" and answer.status_code == 503
+                ), (node, node_text, page, answer.text)
     bus.client.create("/datas/audit/by hand", b"{")
     assert "does not hold a JSON object" in get(web, "/api/audit")[-1]["failed"]
 
@@ -305,17 +410,37 @@ def test_no_answer_holds_a_secret(bus: Bus, web: httpx.Client, load: str, name: 
     """Also of a task that porter left with its password in clear."""
     path = f"/datas/task/{load}/dist/{name}"
     dist = json.loads(bus.text(path) or "")
-    dist["loader"]["source"] |= {"password": SECRET, "url": f"jdbc:postgresql://127.0.0.1:1/none?user=cdc&password={SECRET}"}
+    dist["loader"]["source"] |= {
+        "password": SECRET,
+        "url": f"jdbc:postgresql://127.0.0.1:1/none?user=cdc&password={SECRET}",
+    }
     bus.client.set(path, json.dumps(dist).encode())
     post(web, f"/api/tasks/{load}/start")
     answers = [
         web.get(page)
-        for page in (*GETS, f"/api/tasks/{load}", f"/api/tasks/{load}/positions", f"/api/tasks/{load}/dlq", "/api/openapi.json")
+        for page in (
+            *GETS,
+            f"/api/tasks/{load}",
+            f"/api/tasks/{load}/positions",
+            f"/api/tasks/{load}/dlq",
+            "/api/openapi.json",
+        )
     ]
     answers += [
-        web.get(page) for page in ("/", f"/tasks/{load}", "/nodes", "/topics", f"/topics/{name}", "/lineage", "/inspect/node/jstack")
+        web.get(page)
+        for page in (
+            "/",
+            f"/tasks/{load}",
+            "/nodes",
+            "/topics",
+            f"/topics/{name}",
+            "/lineage",
+            "/inspect/node/jstack",
+        )
     ]
-    answers.append(web.post(f"/api/tasks/{load}/positions/reset", json={"to": "earliest"}, headers=BEARER))
+    answers.append(
+        web.post(f"/api/tasks/{load}/positions/reset", json={"to": "earliest"}, headers=BEARER)
+    )
     answers.append(web.get("/api/tasks", headers={"Authorization": "Bearer wrong"}))
     answers.append(web.post("/api/nodes/n1/limit", json={"swimlanes": SECRET}, headers=BEARER))
     for answer in answers:
@@ -350,7 +475,16 @@ BODIES = st.none() | st.binary(max_size=200) | JSONS.map(lambda value: json.dump
 PATHS = (
     *(
         f"/api/tasks/{{}}{rest}"
-        for rest in ("", "/start", "/stop", "/restart", "/positions", "/positions/reset", "/positions/undo", "/dlq/drop")
+        for rest in (
+            "",
+            "/start",
+            "/stop",
+            "/restart",
+            "/positions",
+            "/positions/reset",
+            "/positions/undo",
+            "/dlq/drop",
+        )
     ),
     *(f"/api/nodes/{{}}{rest}" for rest in ("", "/drain", "/limit")),
     *(
@@ -365,7 +499,9 @@ PATHS = (
 )
 
 
-def test_whatever_is_asked_no_page_fails_and_nothing_changes(bus: Bus, web: httpx.Client, load: str) -> None:
+def test_whatever_is_asked_no_page_fails_and_nothing_changes(
+    bus: Bus, web: httpx.Client, load: str
+) -> None:
     before = tree(bus.client)
 
     @settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
@@ -377,9 +513,16 @@ def test_whatever_is_asked_no_page_fails_and_nothing_changes(bus: Bus, web: http
         is_quoted=st.booleans(),
     )
     def ask(method: str, path: str, name: str, body: bytes | None, is_quoted: bool) -> None:
-        word = "".join(f"%{byte:02x}" for byte in name.encode(errors="replace")) if is_quoted else name
+        word = (
+            "".join(f"%{byte:02x}" for byte in name.encode(errors="replace")) if is_quoted else name
+        )
         try:
-            request = web.build_request(method, path.format(word), content=body, headers={**BEARER, "content-type": "application/json"})
+            request = web.build_request(
+                method,
+                path.format(word),
+                content=body,
+                headers={**BEARER, "content-type": "application/json"},
+            )
         except (httpx.InvalidURL, UnicodeEncodeError):
             return  # no client can ask so
         if word in (load, "login", "logout"):

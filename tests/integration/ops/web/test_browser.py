@@ -1,4 +1,5 @@
-"""The console in a real browser, over a node that runs a real task: by keyboard and by mouse, in light and dark, wide and narrow.
+"""The console in a real browser, over a node that runs a real task: by keyboard and by mouse, in
+light and dark, wide and narrow.
 
 With CDCBUS_WRITE_SCREENSHOTS=1 the pictures in docs/images are taken anew.
 """
@@ -25,7 +26,10 @@ from tests.support.waiting import wait_until
 from tests.support.web import TOKEN
 
 CHROMIUM = shutil.which("chromium")
-pytestmark = [pytest.mark.integration, pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium; apt-get install chromium")]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium; apt-get install chromium"),
+]
 
 WRITES = os.environ.get("CDCBUS_WRITE_SCREENSHOTS") == "1"
 IMAGES = Path(__file__).parents[4] / "docs" / "images"
@@ -76,11 +80,16 @@ def address() -> str:
 
 
 @pytest.fixture
-def bus(stack: Addresses, name: str, source: Database, tmp_path: Path, address: str) -> Iterator[Bus]:
+def bus(
+    stack: Addresses, name: str, source: Database, tmp_path: Path, address: str
+) -> Iterator[Bus]:
     """Beside the tables of the target, which are there for longer than its tasks."""
     web = {"CDCBUS_HTTP_BIND": address, "CDCBUS_HTTP_TOKEN": TOKEN}
     passwords = {"SOURCE_PASSWORD": source.password, "TARGET_PASSWORD": stack.postgresql.password}
-    with postgresql_schema(stack, name) as run, open_bus(stack.zookeeper, name, tmp_path, **passwords, **web) as opened:
+    with (
+        postgresql_schema(stack, name) as run,
+        open_bus(stack.zookeeper, name, tmp_path, **passwords, **web) as opened,
+    ):
         for table in TABLES:
             run(f"CREATE TABLE {name}.{table}")
         yield opened
@@ -98,48 +107,76 @@ def fetch(
     name: str,
     make_topic: Callable[..., str],
 ) -> str:
-    """A fetch task, not started; beside it consumer tasks, and one that must fail as it has no topic. Of two the last hours are known."""
+    """A fetch task, not started; beside it consumer tasks, and one that must fail as it has no
+    topic. Of two the last hours are known."""
     make_topic(name)
     for table in TABLES:
         source_cursor.execute(f"CREATE TABLE {table}")
     task_id = f"{name}-to-kafka"
     bus.load(fetch_text(task_id, source, kafka, name))
-    failing = fetch_text("stock-to-kafka", source, kafka, name, restartRetries="0").replace(f"topic={name}\n", f"topic={name}-stock\n")
+    failing = fetch_text("stock-to-kafka", source, kafka, name, restartRetries="0").replace(
+        f"topic={name}\n", f"topic={name}-stock\n"
+    )
     bus.load(failing)
     for kind, target in (("postgresql", postgresql), ("mariadb", mariadb)):
         url = f"jdbc:{kind}://{target.host}:{target.port}/{target.database}"
-        bus.load(load_text(f"{name}-to-{kind}", stack, name, **{"loader.source.url": url, "loader.onError": "deadletter"}))
+        bus.load(
+            load_text(
+                f"{name}-to-{kind}",
+                stack,
+                name,
+                **{"loader.source.url": url, "loader.onError": "deadletter"},
+            )
+        )
     now = minute_of(time.time())
     known = [
         Minute(
-            now - 60 * back, int(900 + 500 * math.sin(back / 25) + 90 * math.sin(back * 2.4)), None, 3.1 if back == 70 else 0.25, "WORKING"
+            now - 60 * back,
+            int(900 + 500 * math.sin(back / 25) + 90 * math.sin(back * 2.4)),
+            None,
+            3.1 if back == 70 else 0.25,
+            "WORKING",
         )
         for back in range(170, 0, -1)
     ]
     ThroughputHistory(bus.client).put(task_id, known)
-    ThroughputHistory(bus.client).put(f"{name}-to-postgresql", [replace(minute, lag_records=minute.rows // 300) for minute in known])
+    ThroughputHistory(bus.client).put(
+        f"{name}-to-postgresql",
+        [replace(minute, lag_records=minute.rows // 300) for minute in known],
+    )
     return task_id
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS, timeout=PATIENCE_MS)
+        opened = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=ARGUMENTS, timeout=PATIENCE_MS
+        )
         yield opened
         opened.close()
 
 
 class Look:
-    """A page of the console, and what went wrong with it: errors it has told, and addresses it has asked that are not the node's."""
+    """A page of the console, and what went wrong with it: errors it has told, and addresses it
+    has asked that are not the node's."""
 
     def __init__(self, page: Page, base: str, folder: Path) -> None:
         self.page, self.base, self.wrong = page, base, list[str]()
         self._folder = folder
         page.set_default_timeout(PATIENCE_MS)
         expect.set_options(timeout=PATIENCE_MS)
-        page.on("console", lambda message: self.wrong.append(message.text) if message.type == "error" else None)
+        page.on(
+            "console",
+            lambda message: self.wrong.append(message.text) if message.type == "error" else None,
+        )
         page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        page.on("request", lambda request: None if request.url.startswith(base) else self.wrong.append(request.url))
+        page.on(
+            "request",
+            lambda request: (
+                None if request.url.startswith(base) else self.wrong.append(request.url)
+            ),
+        )
 
     def at(self, path: str) -> None:
         self.page.goto(self.base + path)
@@ -152,7 +189,9 @@ class Look:
         """By keyboard alone."""
         for _ in range(60):
             self.page.keyboard.press("Tab")
-            if self.page.evaluate("(selector) => document.activeElement.matches(selector)", selector):
+            if self.page.evaluate(
+                "(selector) => document.activeElement.matches(selector)", selector
+            ):
                 return
         raise AssertionError(f"no Tab leads to {selector}")
 
@@ -168,7 +207,13 @@ def expect_text(look: Look, selector: str, text: str) -> None:
 
 
 def test_a_task_is_started_looked_at_stopped_and_reset_in_the_browser(
-    bus: Bus, fetch: str, name: str, address: str, browser: Browser, source_cursor: Cursor, tmp_path: Path
+    bus: Bus,
+    fetch: str,
+    name: str,
+    address: str,
+    browser: Browser,
+    source_cursor: Cursor,
+    tmp_path: Path,
 ) -> None:
     node = bus.node("node-1")
     consumer = f"{name}-to-postgresql"
@@ -207,16 +252,23 @@ def test_a_task_is_started_looked_at_stopped_and_reset_in_the_browser(
     page.wait_for_url("**done=start")
     expect_text(look, "#live_head .state", "WORKING")
     source_cursor.executemany(
-        "INSERT INTO customers VALUES (%s, %s, %s)", [(1, "Ada", "London"), (2, "Grace", None), (3, "Edsger", "Austin")]
+        "INSERT INTO customers VALUES (%s, %s, %s)",
+        [(1, "Ada", "London"), (2, "Grace", None), (3, "Edsger", "Austin")],
     )
     for number in range(1, 9):
-        source_cursor.execute("INSERT INTO orders VALUES (%s, %s, %s, 'new')", (number, number % 3 + 1, number * 12.5))
+        source_cursor.execute(
+            "INSERT INTO orders VALUES (%s, %s, %s, 'new')", (number, number % 3 + 1, number * 12.5)
+        )
     for number in (1, 3, 5, 7):
         source_cursor.execute("UPDATE orders SET state = 'paid' WHERE id = %s", (number,))
     source_cursor.execute("DELETE FROM orders WHERE id = 8")
     source_cursor.execute("UPDATE customers SET city = 'New York' WHERE id = 2")
     expect_text(look, "#live_tables tr", f"{name}.orders")
-    expect(page.locator("#live_figures > dl > div").filter(has_text="Rows since its start").locator("dd")).to_have_text("17")
+    expect(
+        page.locator("#live_figures > dl > div")
+        .filter(has_text="Rows since its start")
+        .locator("dd")
+    ).to_have_text("17")
     expect_text(look, "#live_log", "reads the binlog from")
     look.at(f"/tasks/{fetch}")
     look.take("task")
@@ -242,7 +294,8 @@ def test_a_task_is_started_looked_at_stopped_and_reset_in_the_browser(
     look.at(f"/tasks/{consumer}")
     expect_text(look, "#live_head .state", "WORKING")
     expect_text(look, "#live_tables tr", f"{name}.customers")
-    source_cursor.execute("UPDATE orders SET state = 'paid' WHERE id = 2")  # rows that had to wait for Spark are not timed
+    # rows that had to wait for Spark are not timed
+    source_cursor.execute("UPDATE orders SET state = 'paid' WHERE id = 2")
     expect_text(look, "#live_delays tr", "source to target")
     expect_text(look, "#live_places tr", "next offset 18")
     expect(look.page.locator("#live_charts figure")).to_have_count(3)

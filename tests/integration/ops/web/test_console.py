@@ -1,4 +1,5 @@
-"""The console over a real ZooKeeper and Kafka: what its pages say, to whom, and what its forms do."""
+"""The console over a real ZooKeeper and Kafka: what its pages say, to whom, and what its forms
+do."""
 
 from __future__ import annotations
 
@@ -42,8 +43,26 @@ def keys(topic: str) -> dict[str, str]:
 
 def record(number: int) -> bytes:
     row = {"id": str(number), "name": CELL}
-    told = {"database": "shop", "table": "people", "type": "INSERT", "isDdl": False, "pkNames": ["id"], "data": [row], "old": None}
-    return json.dumps({**told, "id": number, "es": 1, "ts": 1, "sql": "", "sqlType": {"id": 4, "name": 12}, "mysqlType": {}}).encode()
+    told = {
+        "database": "shop",
+        "table": "people",
+        "type": "INSERT",
+        "isDdl": False,
+        "pkNames": ["id"],
+        "data": [row],
+        "old": None,
+    }
+    return json.dumps(
+        {
+            **told,
+            "id": number,
+            "es": 1,
+            "ts": 1,
+            "sql": "",
+            "sqlType": {"id": 4, "name": 12},
+            "mysqlType": {},
+        }
+    ).encode()
 
 
 @pytest.fixture
@@ -54,7 +73,8 @@ def bus(zookeeper: str, name: str, tmp_path: Path) -> Iterator[Bus]:
 
 @pytest.fixture
 def load(bus: Bus, kafka: str, name: str, make_topic: Callable[..., str]) -> str:
-    """A consumer task, not started, without a position; its topic has ten records, and the fourth is a dead letter."""
+    """A consumer task, not started, without a position; its topic has ten records, and the
+    fourth is a dead letter."""
     make_topic(name)
     producer = Producer({"bootstrap.servers": kafka})
     for number in range(10):
@@ -86,13 +106,25 @@ def log_in(web: httpx.Client) -> None:
 def text(web: httpx.Client, path: str, status: int = 200) -> str:
     """What a page says, without its marks."""
     answer = web.get(path)
-    assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8"), answer.text
+    assert (answer.status_code, answer.headers["content-type"]) == (
+        status,
+        "text/html; charset=utf-8",
+    ), answer.text
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", answer.text))
 
 
 def test_where_nothing_is_yet_each_page_says_how_to_begin(web: httpx.Client) -> None:
     for path, command in zip(
-        PAGES, ["task import", "node run", "task import", "task import", "loader.onError=deadletter", "alarm.exec.command"], strict=True
+        PAGES,
+        [
+            "task import",
+            "node run",
+            "task import",
+            "task import",
+            "loader.onError=deadletter",
+            "alarm.exec.command",
+        ],
+        strict=True,
     ):
         assert command in text(web, path), path
     assert "there is no such task" in text(web, "/tasks/none", 404)
@@ -100,29 +132,55 @@ def test_where_nothing_is_yet_each_page_says_how_to_begin(web: httpx.Client) -> 
     assert "no task names topic none" in text(web, "/topics/none", 404)
 
 
-def test_the_pages_show_a_task_and_hold_no_secret_and_no_cell(web: httpx.Client, bus: Bus, load: str, name: str, kafka: str) -> None:
+def test_the_pages_show_a_task_and_hold_no_secret_and_no_cell(
+    web: httpx.Client, bus: Bus, load: str, name: str, kafka: str
+) -> None:
     now = minute_of(time.time())
-    ThroughputHistory(bus.client).put(load, [Minute(now - 60 * back, 100 * back, 7, 0.5, "WORKING") for back in range(5, 0, -1)])
-    said = {path: text(web, path) for path in (*PAGES, f"/tasks/{load}", f"/tasks/{load}/reset?to=latest", f"/letters/{load}")}
-    assert not [path for path, words in said.items() if "s3cret" in words or "Ada" in words or TOKEN in words]
+    ThroughputHistory(bus.client).put(
+        load, [Minute(now - 60 * back, 100 * back, 7, 0.5, "WORKING") for back in range(5, 0, -1)]
+    )
+    said = {
+        path: text(web, path)
+        for path in (*PAGES, f"/tasks/{load}", f"/tasks/{load}/reset?to=latest", f"/letters/{load}")
+    }
+    assert not [
+        path
+        for path, words in said.items()
+        if "s3cret" in words or "Ada" in words or TOKEN in words
+    ]
     assert re.search(rf"242 .*NEW .*topic {name} → postgresql://127.0.0.1:1/none", said["/"])
     assert re.search(rf"{name} 1 1 10 no known task 242", said["/topics"])
     assert re.search(rf"no known task {name} 242 ", said["/lineage"])
     assert "TARGET_PASSWORD" in said[f"/tasks/{load}"]
-    assert "Highest 500 a minute" in said[f"/tasks/{load}"] and "Highest 7 records" in said[f"/tasks/{load}"]
-    assert f"{name}[0]: goes on at offset 10; nothing was stored" in said[f"/tasks/{load}/reset?to=latest"]
-    assert re.search(rf"1 open letter .*{name}/0/3 .*the target refuses it", said[f"/letters/{load}"])
+    assert (
+        "Highest 500 a minute" in said[f"/tasks/{load}"]
+        and "Highest 7 records" in said[f"/tasks/{load}"]
+    )
+    assert (
+        f"{name}[0]: goes on at offset 10; nothing was stored"
+        in said[f"/tasks/{load}/reset?to=latest"]
+    )
+    assert re.search(
+        rf"1 open letter .*{name}/0/3 .*the target refuses it", said[f"/letters/{load}"]
+    )
     assert re.search(r"242 .* 1 2\d{3}-", said["/letters"])
     log_in(web)
-    assert "Ada&#39;s cell" in text(web, f"/letters/{load}").replace('"', "")  # the record itself, for those who may see rows
+    # the record itself, for those who may see rows
+    assert "Ada&#39;s cell" in text(web, f"/letters/{load}").replace('"', "")
 
 
-def test_open_letters_are_counted_on_the_overview(web: httpx.Client, bus: Bus, load: str, name: str, kafka: str) -> None:
+def test_open_letters_are_counted_on_the_overview(
+    web: httpx.Client, bus: Bus, load: str, name: str, kafka: str
+) -> None:
     bus.load(resting_text("away", "127.0.0.1:1", "away", **keys("away")))
-    bus.load(resting_text("none", kafka, name, **{**keys(name), "loader.onError": "${env:ON_ERROR}"}))
+    bus.load(
+        resting_text("none", kafka, name, **{**keys(name), "loader.onError": "${env:ON_ERROR}"})
+    )
     bus.client.create("/datas/task/broken/dist/x", b"{", makepath=True)
     environment = {"TARGET_PASSWORD": "s3cret", "ON_ERROR": "deadletter"}
-    counts = LetterCounts(bus.client, read_bus_settings({"zookeeper": bus.address}, None, environment))
+    counts = LetterCounts(
+        bus.client, read_bus_settings({"zookeeper": bus.address}, None, environment)
+    )
     assert "letters" not in bus("task", "list").stdout
     counts.tell()
     listed = {task["task_id"]: task["open_letters"] for task in bus.json("task", "list")}
@@ -147,7 +205,9 @@ def test_open_letters_are_counted_on_the_overview(web: httpx.Client, bus: Bus, l
     assert bus.status(load).open_dead_letters == 0
 
 
-def test_rows_of_a_topic_are_for_those_who_have_the_token(web: httpx.Client, load: str, name: str) -> None:
+def test_rows_of_a_topic_are_for_those_who_have_the_token(
+    web: httpx.Client, load: str, name: str
+) -> None:
     for path in (f"/topics/{name}?task={load}", f"/live/topics/{name}?task={load}"):
         assert web.get(path).headers["location"] == f"/login?next={path.partition('?')[0]}"
     log_in(web)
@@ -156,11 +216,16 @@ def test_rows_of_a_topic_are_for_those_who_have_the_token(web: httpx.Client, loa
     assert "No row like that" in text(web, f"/topics/{name}?op=DELETE")
 
 
-def test_forms_ask_who_it_is_then_do_what_the_commands_do(web: httpx.Client, bus: Bus, load: str, name: str) -> None:
+def test_forms_ask_who_it_is_then_do_what_the_commands_do(
+    web: httpx.Client, bus: Bus, load: str, name: str
+) -> None:
     assert web.post(f"/tasks/{load}/start").headers["location"].startswith("/login")
     assert bus.status(load).state is State.NEW
     log_in(web)
-    assert web.post(f"/tasks/{load}/start", headers={"origin": "http://evil.example"}).status_code == 403
+    assert (
+        web.post(f"/tasks/{load}/start", headers={"origin": "http://evil.example"}).status_code
+        == 403
+    )
     assert web.post(f"/tasks/{load}/start").headers["location"] == "/tasks/242?done=start"
     assert bus.status(load).state is State.STARTING
     assert "Start is ordered" in text(web, "/tasks/242?done=start")
@@ -173,7 +238,9 @@ def test_forms_ask_who_it_is_then_do_what_the_commands_do(web: httpx.Client, bus
     assert json.loads(bus.text("/datas/node/n7/wanted") or "")["workLimit"] == 3
 
 
-def test_a_reset_shows_what_it_means_and_sets_nothing_before_it_is_told_to(web: httpx.Client, bus: Bus, load: str, name: str) -> None:
+def test_a_reset_shows_what_it_means_and_sets_nothing_before_it_is_told_to(
+    web: httpx.Client, bus: Bus, load: str, name: str
+) -> None:
     path, address = f"/datas/task/242/position/{name}", "/tasks/242/reset"
     log_in(web)
     assert "goes on at offset 10" in text(web, f"{address}?to=latest")
@@ -181,11 +248,15 @@ def test_a_reset_shows_what_it_means_and_sets_nothing_before_it_is_told_to(web: 
     assert web.post(address, data={"to": "latest"}).headers["location"] == "/tasks/242?done=reset"
     assert json.loads(bus.text(path) or "")["offset"] == 9
     assert "4 records" in text(web, f"{address}?to=-4")
-    assert "'soon' is no place in a topic" in text(web, f"{address}?to=soon", 409).replace("&#39;", "'")
+    assert "'soon' is no place in a topic" in text(web, f"{address}?to=soon", 409).replace(
+        "&#39;", "'"
+    )
     assert "Kafka holds 0 to 10" in text(web, f"{address}?to=77", 409)
     assert web.post(address, data={"to": "77"}).status_code == 409
     assert json.loads(bus.text(path) or "")["offset"] == 9
-    assert re.search(r"Set by hand .*ada@127.0.0.1 by HTTP offset reset --to latest", text(web, "/tasks/242"))
+    assert re.search(
+        r"Set by hand .*ada@127.0.0.1 by HTTP offset reset --to latest", text(web, "/tasks/242")
+    )
     web.post("/tasks/242/undo", data={"swimlane": name})
     assert (bus.text(path) or "").strip() == ""
 
@@ -195,9 +266,15 @@ def test_letters_are_replayed_when_they_are_chosen(web: httpx.Client, load: str,
     assert "no letter was chosen" in web.post(f"/letters/{load}/replay").text
     chosen = {"record": [f"{name}/0/3"]}
     assert "back in time" in web.post(f"/letters/{load}/replay", data=chosen).text
-    assert web.post(f"/letters/{load}/replay", data={**chosen, "force": "true"}).headers["location"] == "/letters/242?done=replay"
+    assert (
+        web.post(f"/letters/{load}/replay", data={**chosen, "force": "true"}).headers["location"]
+        == "/letters/242?done=replay"
+    )
     assert "None is open." in text(web, f"/letters/{load}")
-    assert web.post(f"/letters/{load}/drop", data={"all": "true"}).headers["location"] == "/letters/242?done=drop"
+    assert (
+        web.post(f"/letters/{load}/drop", data={"all": "true"}).headers["location"]
+        == "/letters/242?done=drop"
+    )
     assert text(web, f"/topics/{name}?newest=20").count("Ada") == 11
 
 
@@ -207,7 +284,12 @@ def test_letters_of_a_fetch_task_say_where_the_row_is_and_can_be_dropped_not_rep
     make_topic(f"{name}-dead")
     source = Database("127.0.0.1", 1, "u", "p", "")
     keys = f"loader.onError=deadletter\nloader.deadletterTopic={name}-dead\n"
-    bus.load(fetch_text("7", source, kafka, name).replace("${env:SOURCE_PASSWORD}", "${env:TARGET_PASSWORD}") + keys)
+    bus.load(
+        fetch_text("7", source, kafka, name).replace(
+            "${env:SOURCE_PASSWORD}", "${env:TARGET_PASSWORD}"
+        )
+        + keys
+    )
     producer = Producer({"bootstrap.servers": kafka})
     for pos in (4, 900):
         record = LargeRecord(name, "shop.people", ("id",), "bin.000003", pos, 1, 0)
@@ -216,22 +298,38 @@ def test_letters_of_a_fetch_task_say_where_the_row_is_and_can_be_dropped_not_rep
     first, second = f"{name}/bin.000003:4/1/0", f"{name}/bin.000003:900/1/0"
     assert re.search(r" 7 .* 2 2\d{3}-", text(web, "/letters"))
     said = text(web, "/letters/7")
-    assert "position bin.000003:900" in said and "table shop.people" in said and "is too large for topic" in said
+    assert (
+        "position bin.000003:900" in said
+        and "table shop.people" in said
+        and "is too large for topic" in said
+    )
     assert "The letters of a fetch task hold no records" in said
     assert "Ada" not in said
     log_in(web)
     assert "key Ada_" in text(web, "/letters/7")
     assert web.post("/letters/7/replay", data={"record": [first]}).status_code == 409
-    assert web.post("/letters/7/drop", data={"record": [first]}).headers["location"] == "/letters/7?done=drop"
+    assert (
+        web.post("/letters/7/drop", data={"record": [first]}).headers["location"]
+        == "/letters/7?done=drop"
+    )
     assert (first in text(web, "/letters/7"), second in text(web, "/letters/7")) == (False, True)
     assert re.search(rf"dlq drop {first} task 7 done", text(web, "/nodes"))
 
 
-def test_alarms_are_shown_with_who_was_told_and_tasks_are_silenced(web: httpx.Client, bus: Bus, load: str) -> None:
+def test_alarms_are_shown_with_who_was_told_and_tasks_are_silenced(
+    web: httpx.Client, bus: Bus, load: str
+) -> None:
     at = time.time() - 100
-    raised, waiting = Alarm("20,000 records behind", at, at, at, times=2), Notice(Kind.RAISED, "idle", "no row has come", at, at)
+    raised, waiting = (
+        Alarm("20,000 records behind", at, at, at, times=2),
+        Notice(Kind.RAISED, "idle", "no row has come", at, at),
+    )
     sent = Sent(Notice(Kind.REPEATED, "lag-records", "20,000 records behind", at, at, 2), "mail")
-    AlarmNodes(bus.client).put(load, TaskAlarms({"lag-records": raised, "idle": replace(raised, times=1)}, (waiting,), (sent,)), -1)
+    AlarmNodes(bus.client).put(
+        load,
+        TaskAlarms({"lag-records": raised, "idle": replace(raised, times=1)}, (waiting,), (sent,)),
+        -1,
+    )
     page = text(web, "/alarms")
     assert re.search(r"242 lag-records .* 20,000 records behind 2 × mail", page)
     assert re.search(r"242 idle .* 1 × nobody yet", page)
@@ -239,7 +337,9 @@ def test_alarms_are_shown_with_who_was_told_and_tasks_are_silenced(web: httpx.Cl
     assert re.search(r"242 .*NEW .*lag-records 20,000 records behind", text(web, "/"))
     assert re.search(r"Alarms 2 ", text(web, "/"))
     assert re.search(
-        r"lag-records 20,000 records behind .*Last notices .* idle raised no row has come nobody yet", text(web, f"/tasks/{load}")
+        r"lag-records 20,000 records behind .*Last notices .* idle raised no row has come nobody "
+        r"yet",
+        text(web, f"/tasks/{load}"),
     )
 
     assert web.post("/alarms/silence", data={"for": "1h"}).headers["location"].startswith("/login")
@@ -247,14 +347,25 @@ def test_alarms_are_shown_with_who_was_told_and_tasks_are_silenced(web: httpx.Cl
     assert web.post(f"/tasks/{load}/silence", data={"for": "soon"}).status_code == 422
     assert web.post("/alarms/silence", data={"for": "1h", "task": "none"}).status_code == 404
     assert not AlarmNodes(bus.client).silence(load).is_on(time.time())
-    assert web.post("/alarms/silence", data={"for": "2h"}).headers["location"] == "/alarms?done=silence"
+    assert (
+        web.post("/alarms/silence", data={"for": "2h"}).headers["location"]
+        == "/alarms?done=silence"
+    )
     assert AlarmNodes(bus.client).silence(load).is_on(time.time() + 7000)
     assert re.search(r"242 20\S+ \S+ ada@127.0.0.1 by HTTP End it", text(web, "/alarms"))
-    wait_until(lambda: "NEW silent" in text(web, "/"), "the overview, which all who look share for a second")
+    wait_until(
+        lambda: "NEW silent" in text(web, "/"),
+        "the overview, which all who look share for a second",
+    )
     assert "Nothing is told until 20" in text(web, f"/tasks/{load}")
-    assert web.post(f"/tasks/{load}/silence", data={"for": "off"}).headers["location"] == "/tasks/242?done=told"
+    assert (
+        web.post(f"/tasks/{load}/silence", data={"for": "off"}).headers["location"]
+        == "/tasks/242?done=told"
+    )
     assert "No task is silent." in text(web, "/alarms")
-    assert re.search(r"alarm silence off task 242 done .*alarm silence 7200 s task 242 done", text(web, "/nodes"))
+    assert re.search(
+        r"alarm silence off task 242 done .*alarm silence 7200 s task 242 done", text(web, "/nodes")
+    )
 
 
 def test_a_page_is_kept_up_to_date_by_its_stream(web: httpx.Client, bus: Bus, load: str) -> None:
@@ -262,7 +373,11 @@ def test_a_page_is_kept_up_to_date_by_its_stream(web: httpx.Client, bus: Bus, lo
     assert live is not None
     with web.stream("GET", live[1].replace("&amp;", "&")) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
-        parts = (json.loads(line.removeprefix("data: ")) for line in answer.iter_lines() if line.startswith("data: "))
+        parts = (
+            json.loads(line.removeprefix("data: "))
+            for line in answer.iter_lines()
+            if line.startswith("data: ")
+        )
         assert "NEW" in next(parts)["live_tasks"]
         bus.tasks.want(load, is_working=True, by="test")
         assert any("STARTING" in found.get("live_tasks", "") for found in parts)

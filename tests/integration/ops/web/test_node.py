@@ -1,4 +1,5 @@
-"""The pages of a node that runs: where they are, what happens to them, and that they never keep a node from its work."""
+"""The pages of a node that runs: where they are, what happens to them, and that they never keep
+a node from its work."""
 
 from __future__ import annotations
 
@@ -50,13 +51,19 @@ def test_a_port_in_use_costs_a_node_its_pages_only(bus: Bus) -> None:
         port = other.getsockname()[1]
         bus.node("n1", CDCBUS_HTTP_BIND=f"127.0.0.1:{port}")
         wait_until(lambda: "node n1 takes tasks" in said(bus, "n1"), "the node")
-    assert f"http.bind=127.0.0.1:{port} cannot be had (Address already in use); this node goes on without pages" in said(bus, "n1")
+    assert (
+        f"http.bind=127.0.0.1:{port} cannot be had (Address already in use); this node goes on "
+        "without pages" in said(bus, "n1")
+    )
 
 
 def test_a_node_that_is_open_to_others_needs_a_token(bus: Bus) -> None:
     node = bus.node("n1", CDCBUS_HTTP_BIND="0.0.0.0:0")
     assert node.wait(60) == 1
-    assert "http.bind=0.0.0.0:0 is open to other machines; set http.token too, or bind to 127.0.0.1" in said(bus, "n1")
+    assert (
+        "http.bind=0.0.0.0:0 is open to other machines; set http.token too, or bind to 127.0.0.1"
+        in said(bus, "n1")
+    )
     node = bus.node("n2", CDCBUS_HTTP_BIND="0.0.0.0:0", CDCBUS_HTTP_TOKEN="0123456789abcdef")
     wait_until(lambda: "node n2 takes tasks" in said(bus, "n2"), "the node")
     assert "0123456789abcdef" not in said(bus, "n2")

@@ -19,16 +19,29 @@ PATHS = (
 )  # fmt: skip
 
 
-def test_while_zookeeper_is_away_every_page_says_so_and_nothing_hangs(zookeeper: str, name: str) -> None:
+def test_while_zookeeper_is_away_every_page_says_so_and_nothing_hangs(
+    zookeeper: str, name: str
+) -> None:
     line = Line(zookeeper)
     try:
         with pages(f"{line.address}/{name}") as web:
             assert web.get("/healthz").status_code == 200
             line.cut()
             with ThreadPoolExecutor(len(PATHS)) as pool:
-                answers = [*pool.map(lambda path: web.post(path, headers=BEARER) if path.endswith("/stop") else web.get(path), PATHS)]
+                answers = [
+                    *pool.map(
+                        lambda path: (
+                            web.post(path, headers=BEARER)
+                            if path.endswith("/stop")
+                            else web.get(path)
+                        ),
+                        PATHS,
+                    )
+                ]
             assert [answer.status_code for answer in answers] == [503] * len(PATHS)
-            assert [answer.text for answer in answers if "ZooKeeper does not answer" not in answer.text] == []
+            assert [
+                answer.text for answer in answers if "ZooKeeper does not answer" not in answer.text
+            ] == []
             assert web.get("/inspect/node/jstack").status_code == 200
             assert web.get("/login").status_code == 200
             line.mend()

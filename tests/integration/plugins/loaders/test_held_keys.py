@@ -1,4 +1,5 @@
-"""Which keys are equal is told by the loaders as the servers tell it: any doubt is an error, and never two rows in one."""
+"""Which keys are equal is told by the loaders as the servers tell it: any doubt is an error, and
+never two rows in one."""
 
 from __future__ import annotations
 
@@ -25,41 +26,131 @@ pytestmark = pytest.mark.integration
 Server = PostgresqlServer | MysqlServer
 
 PIECES: Final = [
-    *("a", "A", "b", "ss", "ß", "s", "ä", "ae", "æ", "á", "e\u0301", "é", "i", "ı", "İ", "ﬁ", "fi", "あ", "ア", "が", "か", "😀", "😁"),
-    *("ł", "l", "ŀ", "Å", "\u212b", "-", " ", "\u00a0", "\u200b", "\x01", "7", "07", "１", "и", "й", "ё", "е", "Σ", "ς", "한", "'", "\\"),
+    *(
+        "a",
+        "A",
+        "b",
+        "ss",
+        "ß",
+        "s",
+        "ä",
+        "ae",
+        "æ",
+        "á",
+        "e\u0301",
+        "é",
+        "i",
+        "ı",
+        "İ",
+        "ﬁ",
+        "fi",
+        "あ",
+        "ア",
+        "が",
+        "か",
+        "😀",
+        "😁",
+    ),
+    *(
+        "ł",
+        "l",
+        "ŀ",
+        "Å",
+        "\u212b",
+        "-",
+        " ",
+        "\u00a0",
+        "\u200b",
+        "\x01",
+        "7",
+        "07",
+        "１",
+        "и",
+        "й",
+        "ё",
+        "е",
+        "Σ",
+        "ς",
+        "한",
+        "'",
+        "\\",
+    ),
 ]
 TEXT: Final = st.lists(st.sampled_from(PIECES), max_size=3).map("".join)
-DIGITS: Final = st.sampled_from(["0", "4", "5", "49", "50", "45", "99", "999", "9995", "123456", "500000", "499999", "000001"])
+DIGITS: Final = st.sampled_from(
+    ["0", "4", "5", "49", "50", "45", "99", "999", "9995", "123456", "500000", "499999", "000001"]
+)
 WHOLE: Final = st.sampled_from(["0", "-0", "1", "007", "15", "-1", "-15", "149", "150", "99"])
 NUMBER: Final = st.builds(lambda whole, digits: f"{whole}.{digits}", WHOLE, DIGITS) | WHOLE
 SECOND: Final = st.sampled_from(["00:00:00", "23:59:59", "12:30:31"])
 TIME: Final = st.builds(lambda second, digits: f"{second}.{digits}", SECOND, DIGITS) | SECOND
-MOMENT: Final = st.builds("{} {}".format, st.sampled_from(["1999-12-31", "2000-01-01", "2024-02-29", "1971-01-01"]), TIME)
+MOMENT: Final = st.builds(
+    "{} {}".format, st.sampled_from(["1999-12-31", "2000-01-01", "2024-02-29", "1971-01-01"]), TIME
+)
 WHOLE_MOMENT: Final = MOMENT.map(lambda cell: cell.partition(".")[0])
-"""MySQL rounds half a second before it drops the time of day, MariaDB does not: keys are sent as they are held, so neither is asked to."""
+"""MySQL rounds half a second before it drops the time of day, MariaDB does not: keys are sent as
+they are held, so neither is asked to."""
 CELLS: Final = {"text": TEXT, "number": NUMBER, "time": TIME, "moment": MOMENT, "day": WHOLE_MOMENT}
 
 POSTGRESQL: Final = [
-    *(("number", type_) for type_ in ("numeric(12,2)", "numeric(12,0)", "numeric(5,-1)", "numeric", "real", "double precision")),
-    *(("moment", type_) for type_ in ("timestamp(0)", "timestamp(3)", "timestamp", "timestamptz(1)", "date")),
+    *(
+        ("number", type_)
+        for type_ in (
+            "numeric(12,2)",
+            "numeric(12,0)",
+            "numeric(5,-1)",
+            "numeric",
+            "real",
+            "double precision",
+        )
+    ),
+    *(
+        ("moment", type_)
+        for type_ in ("timestamp(0)", "timestamp(3)", "timestamp", "timestamptz(1)", "date")
+    ),
     *(("time", type_) for type_ in ("time(0)", "time(2)", "time")),
     *(
         ("text", type_)
-        for type_ in ("text", "varchar(20)", "citext", *(f"text COLLATE {{schema}}.{name}" for name in ("two", "one", "shift")))
+        for type_ in (
+            "text",
+            "varchar(20)",
+            "citext",
+            *(f"text COLLATE {{schema}}.{name}" for name in ("two", "one", "shift")),
+        )
     ),
 ]
-COLLATIONS: Final = {"two": "und-u-ks-level2", "one": "und-u-ks-level1", "shift": "und-u-ka-shifted-kn-true-ks-level1"}
+COLLATIONS: Final = {
+    "two": "und-u-ks-level2",
+    "one": "und-u-ks-level1",
+    "shift": "und-u-ka-shifted-kn-true-ks-level1",
+}
 MYSQL: Final = [
     *(("number", type_) for type_ in ("decimal(12,2)", "decimal(12,0)", "float", "double")),
-    *(("moment", type_) for type_ in ("datetime", "datetime(3)", "datetime(6)", "timestamp(1) NULL")),
+    *(
+        ("moment", type_)
+        for type_ in ("datetime", "datetime(3)", "datetime(6)", "timestamp(1) NULL")
+    ),
     ("day", "date"),
     *(("time", type_) for type_ in ("time", "time(2)", "time(6)")),
-    *(("text", f"varchar(20) COLLATE utf8mb4_{name}") for name in ("bin", "general_ci", "unicode_ci", "german2_ci", "danish_ci")),
+    *(
+        ("text", f"varchar(20) COLLATE utf8mb4_{name}")
+        for name in ("bin", "general_ci", "unicode_ci", "german2_ci", "danish_ci")
+    ),
     ("text", "char(20) COLLATE utf8mb4_bin"),
     ("text", "char(20) COLLATE utf8mb4_unicode_ci"),
 ]
-MARIADB: Final = [*(("text", f"varchar(20) COLLATE utf8mb4_{name}") for name in ("nopad_bin", "uca1400_ai_ci", "uca1400_nopad_as_ci"))]
-MYSQL_9: Final = [*(("text", f"varchar(20) COLLATE utf8mb4_{name}") for name in ("0900_bin", "0900_ai_ci", "0900_as_cs", "ja_0900_as_cs"))]
+MARIADB: Final = [
+    *(
+        ("text", f"varchar(20) COLLATE utf8mb4_{name}")
+        for name in ("nopad_bin", "uca1400_ai_ci", "uca1400_nopad_as_ci")
+    )
+]
+MYSQL_9: Final = [
+    *(
+        ("text", f"varchar(20) COLLATE utf8mb4_{name}")
+        for name in ("0900_bin", "0900_ai_ci", "0900_as_cs", "ja_0900_as_cs")
+    )
+]
 
 
 @contextmanager
@@ -76,7 +167,9 @@ def keyed(server: Server, type_: str) -> Iterator[tuple[JdbcBatch, TargetTable]]
         loader.close()
 
 
-def equal_pairs(server: Server, loader: JdbcBatch, table: TargetTable, cells: Sequence[str]) -> set[tuple[int, int]]:
+def equal_pairs(
+    server: Server, loader: JdbcBatch, table: TargetTable, cells: Sequence[str]
+) -> set[tuple[int, int]]:
     """As the server says of what it holds."""
     rows = [(str(number), cell) for number, cell in enumerate(cells)]
     try:
@@ -84,7 +177,9 @@ def equal_pairs(server: Server, loader: JdbcBatch, table: TargetTable, cells: Se
             transaction.write(TableBatch(table, truncate=True, writes=[Writes(("i", "k"), rows)]))
     except TargetRejected:
         assume(False)
-    found: Any = server.rows("SELECT a.i, b.i FROM {schema}.t AS a JOIN {schema}.t AS b ON a.k = b.k AND a.i < b.i")
+    found: Any = server.rows(
+        "SELECT a.i, b.i FROM {schema}.t AS a JOIN {schema}.t AS b ON a.k = b.k AND a.i < b.i"
+    )
     return set(found)
 
 
@@ -109,12 +204,18 @@ def check_keys(server: Server, kind: str, type_: str) -> None:
                         assert is_folding, pair
                         with database.engine.connect() as connection:
                             is_told = folded(cells[one]) == folded(cells[other]) or (
-                                not are_plain(by_key, held) and database.dialect.is_any_alike(connection, by_key, held)
+                                not are_plain(by_key, held)
+                                and database.dialect.is_any_alike(connection, by_key, held)
                             )
                         assert is_told, pair
                         assert spelling_of(by_key)(held[0]) != spelling_of(by_key)(held[1]), pair
-                    if is_same and kind != "number":  # of numbers 7 and 007 are one at the source, too
-                        assert say is None or say(pair[0]) != say(pair[1]) or kind in ("moment", "time"), pair
+                    # of numbers 7 and 007 are one at the source, too
+                    if is_same and kind != "number":
+                        assert (
+                            say is None
+                            or say(pair[0]) != say(pair[1])
+                            or kind in ("moment", "time")
+                        ), pair
 
         told()
 
@@ -125,7 +226,10 @@ def postgresql_server(postgresql: Database, name: str) -> Iterator[PostgresqlSer
     server.execute("CREATE SCHEMA {schema}")
     server.execute("CREATE EXTENSION IF NOT EXISTS citext SCHEMA public")
     for collation, locale in COLLATIONS.items():
-        server.execute(f"CREATE COLLATION {{schema}}.{collation} (provider = icu, locale = '{locale}', deterministic = false)")
+        server.execute(
+            f"CREATE COLLATION {{schema}}.{collation} (provider = icu, locale = '{locale}', "
+            f"deterministic = false)"
+        )
     yield server
     server.execute("DROP SCHEMA {schema} CASCADE")
 

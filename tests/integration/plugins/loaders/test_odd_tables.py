@@ -1,4 +1,5 @@
-"""Target tables with features that nobody looks at: few rows and many come to the same, or are refused with the cure."""
+"""Target tables with features that nobody looks at: few rows and many come to the same, or are
+refused with the cure."""
 
 from __future__ import annotations
 
@@ -57,27 +58,56 @@ def table_of(server: Server, loader: Loader) -> TargetTable:
     return table
 
 
-def write(loader: Loader, table: TargetTable, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, are_new: bool) -> None:
+def write(
+    loader: Loader,
+    table: TargetTable,
+    columns: tuple[str, ...],
+    rows: Sequence[tuple[str, ...]],
+    *,
+    are_new: bool,
+) -> None:
     """As columns where there are many, as executors bring them."""
     arrays = ColumnRows([pa.array(cells, pa.string()) for cells in zip(*rows, strict=True)])
     with loader.transaction() as transaction:
         few_or_many = arrays if len(rows) > 200 else rows
-        transaction.write(TableBatch(table, writes=[Writes(columns, few_or_many, expected=0 if are_new else len(rows), are_new=are_new)]))
+        transaction.write(
+            TableBatch(
+                table,
+                writes=[
+                    Writes(
+                        columns, few_or_many, expected=0 if are_new else len(rows), are_new=are_new
+                    )
+                ],
+            )
+        )
 
 
 ODD = {
-    "an identity outside the key": ("id int primary key, n int GENERATED ALWAYS AS IDENTITY, v text", ""),
-    "an identity as the key": ("id int GENERATED ALWAYS AS IDENTITY primary key, n int, v text", ""),
-    "a key that is checked at the commit": ("id int primary key DEFERRABLE INITIALLY DEFERRED, n int, v text", ""),
+    "an identity outside the key": ("id int primary key, n int GENERATED ALWAYS AS IDENTITY, v "
+                                    "text", ""),
+    "an identity as the key": ("id int GENERATED ALWAYS AS IDENTITY primary key, n int, v "
+                               "text", ""),
+    "a key that is checked at the commit": ("id int primary key DEFERRABLE INITIALLY DEFERRED, n "
+                                            "int, v text", ""),
     "a key that may be checked at the commit": ("id int primary key DEFERRABLE, n int, v text", ""),
-    "a generated column": ("id int primary key, n int, v text, g int GENERATED ALWAYS AS (n * 2) STORED", ""),
-    "a unique index of an expression": ("id int primary key, n int, v text", "CREATE UNIQUE INDEX expr ON {schema}.t (abs(n))"),
-    "partitions": ("id int primary key, n int, v text) PARTITION BY HASH (id", "CREATE TABLE {schema}.p PARTITION OF {schema}.t DEFAULT"),
+    "a generated column": ("id int primary key, n int, v text, g int GENERATED ALWAYS AS (n * 2) "
+                           "STORED", ""),
+    "a unique index of an expression": ("id int primary key, n int, v text", "CREATE UNIQUE INDEX "
+                                                                             "expr ON {schema}.t "
+                                                                             "(abs(n))"),
+    "partitions": ("id int primary key, n int, v text) PARTITION BY HASH (id", "CREATE TABLE "
+                                                                               "{schema}.p "
+                                                                               "PARTITION OF "
+                                                                               "{schema}.t "
+                                                                               "DEFAULT"),
     "a trigger before each row": ("id int primary key, n int, v text", """
         CREATE FUNCTION {schema}.same() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
         CREATE TRIGGER same BEFORE INSERT OR UPDATE ON {schema}.t FOR EACH ROW EXECUTE FUNCTION {schema}.same()"""),
 }  # fmt: skip
-ODD["partitions"] = ("id int primary key, n int, v text) PARTITION BY RANGE (id", ODD["partitions"][1])
+ODD["partitions"] = (
+    "id int primary key, n int, v text) PARTITION BY RANGE (id",
+    ODD["partitions"][1],
+)
 
 
 @pytest.mark.parametrize("count", [3, 300, MANY])
@@ -96,7 +126,9 @@ def test_few_and_many_rows_come_to_the_same_in_postgresql(
     write(loader, table, names, [(str(i), str(i), "a") for i in range(count)], are_new=True)
     later = range(count // 2, count + count // 2)
     write(loader, table, names, [(str(i), str(i), "b") for i in later], are_new=False)
-    assert server.rows("SELECT count(*), sum(n) FROM {schema}.t WHERE v = 'b'") == [(count, sum(later))]
+    assert server.rows("SELECT count(*), sum(n) FROM {schema}.t WHERE v = 'b'") == [
+        (count, sum(later))
+    ]
     assert server.rows("SELECT count(*) FROM {schema}.t WHERE v = 'a'") == [(count // 2,)]
 
 
@@ -108,7 +140,9 @@ def test_an_invalid_or_partial_unique_index_is_not_taken_for_the_key(
     server.execute("CREATE TABLE {schema}.t (id int not null, n int not null)")
     server.execute("CREATE UNIQUE INDEX part ON {schema}.t (n) WHERE n > 0")
     server.execute("CREATE UNIQUE INDEX broken ON {schema}.t (id)")
-    server.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{schema}.broken'::regclass")
+    server.execute(
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{schema}.broken'::regclass"
+    )
     assert table_of(server, loader_of(server)).key == ()
 
 
@@ -134,7 +168,9 @@ def test_rules_are_refused_and_row_security_and_triggers_are_told(
 
 
 def test_a_slower_way_is_told_once_with_its_reason(
-    postgresql_server: PostgresqlServer, loader_of: Callable[[Server], Loader], caplog: pytest.LogCaptureFixture
+    postgresql_server: PostgresqlServer,
+    loader_of: Callable[[Server], Loader],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A view takes no COPY."""
     server = postgresql_server
@@ -147,8 +183,16 @@ def test_a_slower_way_is_told_once_with_its_reason(
             rows = [(str(start + i), "a") for i in range(MANY)]
             arrays = ColumnRows([pa.array(cells, pa.string()) for cells in zip(*rows, strict=True)])
             with loader.transaction() as transaction:
-                transaction.write(TableBatch(replaced_key(table), writes=[Writes(("id", "v"), arrays, are_new=True)]))
-    told = [record.getMessage() for record in caplog.records if "slower statements" in record.getMessage()]
+                transaction.write(
+                    TableBatch(
+                        replaced_key(table), writes=[Writes(("id", "v"), arrays, are_new=True)]
+                    )
+                )
+    told = [
+        record.getMessage()
+        for record in caplog.records
+        if "slower statements" in record.getMessage()
+    ]
     assert len(told) == 1
     assert server.rows("SELECT count(*) FROM {schema}.base") == [(2 * MANY,)]
 
@@ -159,7 +203,10 @@ def replaced_key(table: TargetTable) -> TargetTable:
 
 
 def test_rows_that_were_there_before_a_column_was_added_are_told_of(
-    postgresql_server: PostgresqlServer, mysql_server: MysqlServer, loader_of: Callable[[Server], Loader], caplog: pytest.LogCaptureFixture
+    postgresql_server: PostgresqlServer,
+    mysql_server: MysqlServer,
+    loader_of: Callable[[Server], Loader],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     for server in (postgresql_server, mysql_server):
         server.execute("CREATE TABLE {schema}.t (id int primary key)")
@@ -169,21 +216,35 @@ def test_rows_that_were_there_before_a_column_was_added_are_told_of(
             table = loader.evolve(table, [Column("id", "int"), Column("empty", "int")])
             assert "hold NULL in its new column" not in caplog.text
             server.execute("INSERT INTO {schema}.t (id) VALUES (1)")
-            loader.evolve(table, [*(Column(name, "int") for name in table.columns), Column("s", "int")])
+            loader.evolve(
+                table, [*(Column(name, "int") for name in table.columns), Column("s", "int")]
+            )
         assert "hold NULL in its new column s" in caplog.text
         caplog.clear()
 
 
 @pytest.mark.parametrize("count", [3, 9, 300])
-def test_mariadb_s_odd_tables(mysql_server: MysqlServer, loader_of: Callable[[Server], Loader], count: int) -> None:
-    """Generated, invisible and counting columns, and a further unique key, for which rows go by way of a temporary table."""
+def test_mariadb_s_odd_tables(
+    mysql_server: MysqlServer, loader_of: Callable[[Server], Loader], count: int
+) -> None:
+    """Generated, invisible and counting columns, and a further unique key, for which rows go by
+    way of a temporary table."""
     server = mysql_server
     server.execute(
-        "CREATE TABLE {schema}.t (id int primary key, n int AUTO_INCREMENT UNIQUE, v text, g int AS (id * 2) STORED, "
+        "CREATE TABLE {schema}.t (id int primary key, n int AUTO_INCREMENT UNIQUE, v text, g int "
+        "AS (id * 2) STORED, "
         "i int INVISIBLE DEFAULT 7)"
     )
     loader = loader_of(server)
     table = table_of(server, loader)
     for cell in ("a", "b"):
-        write(loader, table, ("id", "n", "v"), [(str(i), str(i + 1), cell) for i in range(count)], are_new=cell == "a")
-    assert server.rows("SELECT count(*), sum(g), min(i) FROM {schema}.t WHERE v = 'b'") == [(count, count * (count - 1), 7)]
+        write(
+            loader,
+            table,
+            ("id", "n", "v"),
+            [(str(i), str(i + 1), cell) for i in range(count)],
+            are_new=cell == "a",
+        )
+    assert server.rows("SELECT count(*), sum(g), min(i) FROM {schema}.t WHERE v = 'b'") == [
+        (count, count * (count - 1), 7)
+    ]

@@ -1,4 +1,5 @@
-"""Odd target tables in batches of three sizes, with inserts, updates and deletes: one end, or one clear error, whatever the size."""
+"""Odd target tables in batches of three sizes, with inserts, updates and deletes: one end, or
+one clear error, whatever the size."""
 
 from __future__ import annotations
 
@@ -42,7 +43,11 @@ class OddMysql(MysqlServer):
 
     def execute_each(self, sql: str) -> None:
         for statement in sql.split(";;"):
-            self.execute(statement.replace("{nopad}", "utf8mb4_nopad_bin" if self.is_mariadb else "utf8mb4_0900_bin"))
+            self.execute(
+                statement.replace(
+                    "{nopad}", "utf8mb4_nopad_bin" if self.is_mariadb else "utf8mb4_0900_bin"
+                )
+            )
 
     def with_rights(self, rights: Sequence[str]) -> JdbcTarget:
         target = self.without_rights_to_create()
@@ -76,8 +81,9 @@ def mysql_server(request: pytest.FixtureRequest, name: str) -> Iterator[OddMysql
 
 @dataclass(frozen=True)
 class Odd:
-    """A table `t` by statements. `error` None: it ends as the source; else what is raised, with words of its text. `key`: how a number
-    becomes the id's text. `poor`: what makes the rights of a user that has them all on the table fewer; at MySQL the rights that it has."""
+    """A table `t` by statements. `error` None: it ends as the source; else what is raised, with
+    words of its text. `key`: how a number becomes the id's text. `poor`: what makes the rights
+    of a user that has them all on the table fewer; at MySQL the rights that it has."""
 
     make: str
     error: type[TargetError] | None = None
@@ -98,7 +104,8 @@ class Replica:
         self.rows: dict[int, tuple[str, str]] = {}
 
     def run(self, loader: Loader) -> list[Counts]:
-        """Rows that are new, then updates of which half find no row, then updates only, then deletes of which half find none."""
+        """Rows that are new, then updates of which half find no row, then updates only, then
+        deletes of which half find none."""
         table = loader.table(TableId(self.server.schema, "t"))
         assert table is not None
         if table.unsafe:
@@ -131,20 +138,33 @@ class Replica:
 
     def delete(self, loader: Loader, table: TargetTable, numbers: range) -> Counts:
         with loader.transaction() as transaction:
-            counts = transaction.write(TableBatch(table, deletes=self.shaped([(self.odd.key(number),) for number in numbers])))
+            counts = transaction.write(
+                TableBatch(
+                    table, deletes=self.shaped([(self.odd.key(number),) for number in numbers])
+                )
+            )
         for number in numbers:
             self.rows.pop(number, None)
         return counts
 
     def shaped(self, rows: Rows) -> Rows:
         """As columns where there are many, as executors bring them."""
-        return ColumnRows([pa.array(cells, pa.string()) for cells in zip(*rows, strict=True)]) if len(rows) > 200 else rows
+        return (
+            ColumnRows([pa.array(cells, pa.string()) for cells in zip(*rows, strict=True)])
+            if len(rows) > 200
+            else rows
+        )
 
     def expected(self) -> list[tuple[object, ...]]:
-        return sorted((self.odd.key(number).rstrip(), int(n), v) for number, (n, v) in self.rows.items())
+        return sorted(
+            (self.odd.key(number).rstrip(), int(n), v) for number, (n, v) in self.rows.items()
+        )
 
     def found(self) -> list[tuple[object, ...]]:
-        return sorted((str(id_).rstrip(), n, v) for id_, n, v in self.server.rows("SELECT id, n, v FROM {schema}.t"))
+        return sorted(
+            (str(id_).rstrip(), n, v)
+            for id_, n, v in self.server.rows("SELECT id, n, v FROM {schema}.t")
+        )
 
 
 @contextmanager
@@ -180,7 +200,8 @@ def assert_counted(counts: Sequence[Counts], count: int) -> None:
 PLAIN: Final = "CREATE TABLE {schema}.t (id int primary key, n int, v text)"
 CHILD: Final = "CREATE TABLE {schema}.child (PRIMARY KEY (id)) INHERITS ({schema}.t)"
 PARENT: Final = (
-    "CREATE TABLE {schema}.parent (id int, n int, v text);; CREATE TABLE {schema}.t (PRIMARY KEY (id)) INHERITS ({schema}.parent)"
+    "CREATE TABLE {schema}.parent (id int, n int, v text);; CREATE TABLE {schema}.t "
+    "(PRIMARY KEY (id)) INHERITS ({schema}.parent)"
 )
 FOREIGN: Final = """CREATE FOREIGN DATA WRAPPER {schema};; CREATE SERVER {schema} FOREIGN DATA WRAPPER {schema};;
     CREATE FOREIGN TABLE {schema}.%s"""
@@ -190,8 +211,14 @@ ELSEWHERE: Final = (
     + FOREIGN
 )
 BASE: Final = "CREATE TABLE {schema}.base (id int primary key, n int, v text) ENGINE="
-ROWS: Final = "v text, b timestamp(6) GENERATED ALWAYS AS ROW START, e timestamp(6) GENERATED ALWAYS AS ROW END"
-VIEW: Final = ";; CREATE VIEW {schema}.one AS SELECT * FROM {schema}.base;; CREATE VIEW {schema}.t AS SELECT * FROM {schema}.one"
+ROWS: Final = (
+    "v text, b timestamp(6) GENERATED ALWAYS AS ROW START, e timestamp(6) GENERATED "
+    "ALWAYS AS ROW END"
+)
+VIEW: Final = (
+    ";; CREATE VIEW {schema}.one AS SELECT * FROM {schema}.base;; CREATE VIEW "
+    "{schema}.t AS SELECT * FROM {schema}.one"
+)
 DENIED: Final = "permission denied for table t"
 
 
@@ -200,59 +227,128 @@ def poor(*statements: str) -> tuple[str, ...]:
 
 
 POSTGRESQL = {
-    "a unique index with NULLS NOT DISTINCT": Odd(PLAIN.replace("primary key", "not null UNIQUE NULLS NOT DISTINCT")),
-    "child tables": Odd(f"{PLAIN};; {CHILD}", TargetMisconfigured, "child tables .INHERITS., among them t[0-9a-f]*.child"),
+    "a unique index with NULLS NOT DISTINCT": Odd(
+        PLAIN.replace("primary key", "not null UNIQUE NULLS NOT DISTINCT")
+    ),
+    "child tables": Odd(
+        f"{PLAIN};; {CHILD}",
+        TargetMisconfigured,
+        "child tables .INHERITS., among them t[0-9a-f]*.child",
+    ),
     "a parent": Odd(PARENT),
-    "a foreign table": Odd(FOREIGN % "t (id int, n int, v text) SERVER {schema}", TargetMisconfigured, "is a foreign table"),
+    "a foreign table": Odd(
+        FOREIGN % "t (id int, n int, v text) SERVER {schema}",
+        TargetMisconfigured,
+        "is a foreign table",
+    ),
     "a foreign partition": Odd(
-        ELSEWHERE % "high PARTITION OF {schema}.t FOR VALUES FROM (1000000) TO (2000000) SERVER {schema}",
+        ELSEWHERE
+        % "high PARTITION OF {schema}.t FOR VALUES FROM (1000000) TO (2000000) SERVER {schema}",
         *(TargetMisconfigured, "has a partition that is a foreign table"),
     ),
-    "no right to delete": Odd(PLAIN, TargetMisconfigured, DENIED, poor=poor("REVOKE DELETE ON %s FROM %s")),
-    "no right to read": Odd(PLAIN, TargetMisconfigured, DENIED, poor=poor("REVOKE SELECT ON %s FROM %s")),
+    "no right to delete": Odd(
+        PLAIN, TargetMisconfigured, DENIED, poor=poor("REVOKE DELETE ON %s FROM %s")
+    ),
+    "no right to read": Odd(
+        PLAIN, TargetMisconfigured, DENIED, poor=poor("REVOKE SELECT ON %s FROM %s")
+    ),
     "a right to update some columns": Odd(
-        PLAIN, TargetMisconfigured, DENIED, poor=poor("REVOKE UPDATE ON %s FROM %s", "GRANT UPDATE (v) ON %s TO %s")
+        PLAIN,
+        TargetMisconfigured,
+        DENIED,
+        poor=poor("REVOKE UPDATE ON %s FROM %s", "GRANT UPDATE (v) ON %s TO %s"),
     ),
     "a right to insert some columns": Odd(
-        PLAIN, TargetMisconfigured, DENIED, poor=poor("REVOKE INSERT ON %s FROM %s", "GRANT INSERT (id, v) ON %s TO %s")
+        PLAIN,
+        TargetMisconfigured,
+        DENIED,
+        poor=poor("REVOKE INSERT ON %s FROM %s", "GRANT INSERT (id, v) ON %s TO %s"),
     ),
-    "a column that no record has": Odd(PLAIN.replace("v text", "v text, x int NOT NULL"), TargetRejected, '"x"'),
-    "a key of citext": Odd("CREATE EXTENSION IF NOT EXISTS citext;; " + PLAIN.replace("id int", "id citext"), key=text_key),
+    "a column that no record has": Odd(
+        PLAIN.replace("v text", "v text, x int NOT NULL"), TargetRejected, '"x"'
+    ),
+    "a key of citext": Odd(
+        "CREATE EXTENSION IF NOT EXISTS citext;; " + PLAIN.replace("id int", "id citext"),
+        key=text_key,
+    ),
     "a key of char(n)": Odd(PLAIN.replace("id int", "id char(9)"), key=text_key),
-    "a key of char(n), and blanks": Odd(PLAIN.replace("id int", "id char(9)"), key=lambda number: f"k{number}  "),
+    "a key of char(n), and blanks": Odd(
+        PLAIN.replace("id int", "id char(9)"), key=lambda number: f"k{number}  "
+    ),
     "a partial unique index": Odd(PLAIN + ";; CREATE UNIQUE INDEX ON {schema}.t (n) WHERE v = 'a'"),
-    "an exclusion constraint": Odd(PLAIN.replace("v text", "v text, EXCLUDE USING btree (n WITH =)")),
+    "an exclusion constraint": Odd(
+        PLAIN.replace("v text", "v text, EXCLUDE USING btree (n WITH =)")
+    ),
     "an exclusion constraint that rows hurt": Odd(
         PLAIN.replace("v text", "v text, EXCLUDE USING btree (v WITH =)"), RowConflict, "exclusion"
     ),
 }
 
 MYSQL = {
-    "a column that no record has": Odd(PLAIN.replace("v text", "v text, x int NOT NULL"), TargetRejected, "'x'"),
-    "no right to delete": Odd(PLAIN, TargetMisconfigured, "DELETE command denied", poor=("SELECT, INSERT, UPDATE",)),
-    "no right to read": Odd(PLAIN, TargetMisconfigured, "SELECT command denied", poor=("INSERT, UPDATE, DELETE",)),
-    "no right to update": Odd(PLAIN, TargetMisconfigured, "UPDATE command denied", poor=("SELECT, INSERT, DELETE",)),
-    "a right to update some columns": Odd(PLAIN, TargetMisconfigured, "denied to user", poor=("SELECT, INSERT, DELETE, UPDATE (v)",)),
-    "a right to insert some columns": Odd(PLAIN, TargetMisconfigured, "denied to user", poor=("SELECT, UPDATE, DELETE, INSERT (id, v)",)),
-    "a binary collation": Odd(PLAIN.replace("id int", "id varchar(20) collate utf8mb4_bin"), key=text_key),
-    "a binary collation, and blanks": Odd(PLAIN.replace("id int", "id varchar(20) collate utf8mb4_bin"), key=lambda number: f"k{number} "),
+    "a column that no record has": Odd(
+        PLAIN.replace("v text", "v text, x int NOT NULL"), TargetRejected, "'x'"
+    ),
+    "no right to delete": Odd(
+        PLAIN, TargetMisconfigured, "DELETE command denied", poor=("SELECT, INSERT, UPDATE",)
+    ),
+    "no right to read": Odd(
+        PLAIN, TargetMisconfigured, "SELECT command denied", poor=("INSERT, UPDATE, DELETE",)
+    ),
+    "no right to update": Odd(
+        PLAIN, TargetMisconfigured, "UPDATE command denied", poor=("SELECT, INSERT, DELETE",)
+    ),
+    "a right to update some columns": Odd(
+        PLAIN, TargetMisconfigured, "denied to user", poor=("SELECT, INSERT, DELETE, UPDATE (v)",)
+    ),
+    "a right to insert some columns": Odd(
+        PLAIN,
+        TargetMisconfigured,
+        "denied to user",
+        poor=("SELECT, UPDATE, DELETE, INSERT (id, v)",),
+    ),
+    "a binary collation": Odd(
+        PLAIN.replace("id int", "id varchar(20) collate utf8mb4_bin"), key=text_key
+    ),
+    "a binary collation, and blanks": Odd(
+        PLAIN.replace("id int", "id varchar(20) collate utf8mb4_bin"),
+        key=lambda number: f"k{number} ",
+    ),
     "a collation without padding, and blanks": Odd(
         PLAIN.replace("id int", "id varchar(20) collate {nopad}"), key=lambda number: f"k{number} "
     ),
     "a prefix key": Odd(PLAIN.replace("v text", "v text, m varchar(20), UNIQUE (m(10))")),
-    "invisible columns": Odd(PLAIN.replace("v text", "v text, i int INVISIBLE DEFAULT 7, j int NULL INVISIBLE")),
+    "invisible columns": Odd(
+        PLAIN.replace("v text", "v text, i int INVISIBLE DEFAULT 7, j int NULL INVISIBLE")
+    ),
     "checks": Odd(PLAIN.replace("v text", "v text, CHECK (n >= 0), CHECK (v <> 'z')")),
-    "a check that rows hurt": Odd(PLAIN.replace("v text", "v text, CONSTRAINT only_b CHECK (v <> 'b')"), TargetRejected, "only_b"),
-    "views over MyISAM": Odd(BASE + "MyISAM" + VIEW, TargetMisconfigured, "is a view over t[0-9a-f]*.base, which has the engine MyISAM"),
+    "a check that rows hurt": Odd(
+        PLAIN.replace("v text", "v text, CONSTRAINT only_b CHECK (v <> 'b')"),
+        TargetRejected,
+        "only_b",
+    ),
+    "views over MyISAM": Odd(
+        BASE + "MyISAM" + VIEW,
+        TargetMisconfigured,
+        "is a view over t[0-9a-f]*.base, which has the engine MyISAM",
+    ),
     "partitions": Odd(PLAIN + " PARTITION BY HASH (id) PARTITIONS 4"),
     "MERGE": Odd(
-        BASE + "MyISAM;; " + PLAIN + " ENGINE=MERGE UNION=({schema}.base) INSERT_METHOD=LAST", TargetMisconfigured, "no transactions"
+        BASE + "MyISAM;; " + PLAIN + " ENGINE=MERGE UNION=({schema}.base) INSERT_METHOD=LAST",
+        TargetMisconfigured,
+        "no transactions",
     ),
 }
 MARIADB = {
     "system versioning": Odd(PLAIN + " WITH SYSTEM VERSIONING"),
-    "system versioning by columns": Odd(PLAIN.replace("v text", ROWS + ", PERIOD FOR SYSTEM_TIME (b, e)") + " WITH SYSTEM VERSIONING"),
-    "views over Aria": Odd(BASE + "Aria" + VIEW, TargetMisconfigured, "is a view over t[0-9a-f]*.base, which has the engine Aria"),
+    "system versioning by columns": Odd(
+        PLAIN.replace("v text", ROWS + ", PERIOD FOR SYSTEM_TIME (b, e)")
+        + " WITH SYSTEM VERSIONING"
+    ),
+    "views over Aria": Odd(
+        BASE + "Aria" + VIEW,
+        TargetMisconfigured,
+        "is a view over t[0-9a-f]*.base, which has the engine Aria",
+    ),
 }
 
 
@@ -293,7 +389,9 @@ def test_rows_that_a_trigger_leaves_out_count_as_missed(
         counts = replica.run(loader)
     out = [count // 3 + (count % 3 > 0)]
     assert [(each.written, each.missed) for each in counts[:1]] == [(count - out[0], out[0])]
-    for each, numbers in zip(counts[1:3], (range(count // 2, count // 2 + count), range(count // 2)), strict=True):
+    for each, numbers in zip(
+        counts[1:3], (range(count // 2, count // 2 + count), range(count // 2)), strict=True
+    ):
         left_out = sum(number % 3 == 0 for number in numbers)
         assert each.written == len(numbers) - left_out
     kept = {number: row for number, row in replica.rows.items() if number % 3}
@@ -302,7 +400,9 @@ def test_rows_that_a_trigger_leaves_out_count_as_missed(
 
 
 @pytest.mark.parametrize("count", SIZES)
-def test_rows_of_nothing_but_a_key_that_are_there_are_not_taken_for_left_out(postgresql_server: OddPostgresql, count: int) -> None:
+def test_rows_of_nothing_but_a_key_that_are_there_are_not_taken_for_left_out(
+    postgresql_server: OddPostgresql, count: int
+) -> None:
     server = postgresql_server
     server.execute("CREATE TABLE {schema}.t (id int primary key)")
     with loading(server.target()) as loader:
@@ -311,15 +411,17 @@ def test_rows_of_nothing_but_a_key_that_are_there_are_not_taken_for_left_out(pos
         for missed in (0, 1):
             rows = ColumnRows([pa.array(map(str, range(count)), pa.string())])
             with loader.transaction() as transaction:
-                assert transaction.write(TableBatch(table, writes=[Writes(("id",), rows, are_new=True)])) == Counts(
-                    written=count - missed, missed=missed
-                )
+                assert transaction.write(
+                    TableBatch(table, writes=[Writes(("id",), rows, are_new=True)])
+                ) == Counts(written=count - missed, missed=missed)
             if not missed:
                 server.execute(LEAVES_OUT.replace("% 3 = 0", "= 0"))
                 server.execute("DELETE FROM {schema}.t WHERE id < 2")
 
 
-def test_a_unique_index_with_nulls_not_distinct_is_no_key_where_it_takes_null(postgresql_server: OddPostgresql) -> None:
+def test_a_unique_index_with_nulls_not_distinct_is_no_key_where_it_takes_null(
+    postgresql_server: OddPostgresql,
+) -> None:
     """The source's NULLs are distinct: they would be one row."""
     postgresql_server.execute("CREATE TABLE {schema}.t (id int UNIQUE NULLS NOT DISTINCT)")
     with loading(postgresql_server.target()) as loader:
@@ -328,10 +430,15 @@ def test_a_unique_index_with_nulls_not_distinct_is_no_key_where_it_takes_null(po
     assert table.key == ()
 
 
-def test_rights_that_a_user_lacks_are_told_by_column(postgresql_server: OddPostgresql, mysql_server: OddMysql) -> None:
+def test_rights_that_a_user_lacks_are_told_by_column(
+    postgresql_server: OddPostgresql, mysql_server: OddMysql
+) -> None:
     told = "gives this user no right to UPDATE its columns id, n"
     for server, rights in (
-        (postgresql_server, poor("REVOKE UPDATE, DELETE ON %s FROM %s", "GRANT UPDATE (v) ON %s TO %s")),
+        (
+            postgresql_server,
+            poor("REVOKE UPDATE, DELETE ON %s FROM %s", "GRANT UPDATE (v) ON %s TO %s"),
+        ),
         (mysql_server, ("SELECT, INSERT, UPDATE (v)",)),
     ):
         server.execute(PLAIN)
@@ -339,7 +446,9 @@ def test_rights_that_a_user_lacks_are_told_by_column(postgresql_server: OddPostg
             table = loader.table(TableId(server.schema, "t"))
         assert table is not None
         assert told in table.remarks
-        assert ("gives this user no right to DELETE rows" in table.remarks) is isinstance(server, OddPostgresql)
+        assert ("gives this user no right to DELETE rows" in table.remarks) is isinstance(
+            server, OddPostgresql
+        )
 
 
 @pytest.mark.parametrize("count", SIZES)

@@ -1,4 +1,5 @@
-"""The Oracle loader without an Oracle: its SQL runs on H2 in Oracle mode, and what it says to the driver is recorded."""
+"""The Oracle loader without an Oracle: its SQL runs on H2 in Oracle mode, and what it says to
+the driver is recorded."""
 
 from __future__ import annotations
 
@@ -70,11 +71,18 @@ def rows(database: Database, columns: str = "*") -> list[tuple[Any, ...]]:
     return database.rows(f"SELECT {columns} FROM {database.schema}.T ORDER BY 1")
 
 
-def test_a_table_tells_columns_key_and_other_unique_keys(database: Database, loader: Loader) -> None:
-    columns = "A VARCHAR2(7), B NUMBER(12, 2), C NUMBER, W NUMBER DEFAULT 7 NOT NULL, T TIMESTAMP(6), PRIMARY KEY (A, C), UNIQUE (B)"
+def test_a_table_tells_columns_key_and_other_unique_keys(
+    database: Database, loader: Loader
+) -> None:
+    columns = (
+        "A VARCHAR2(7), B NUMBER(12, 2), C NUMBER, W NUMBER DEFAULT 7 NOT NULL, T "
+        "TIMESTAMP(6), PRIMARY KEY (A, C), UNIQUE (B)"
+    )
     table = made(database, loader, columns)
     assert (table.key, table.unique_keys, table.dialect) == (("A", "C"), (("B",),), "oracle")
-    assert [(column.type, column.length, column.scale) for column in table.columns.values()][:2] == [
+    assert [(column.type, column.length, column.scale) for column in table.columns.values()][
+        :2
+    ] == [
         ("VARCHAR2", 7, None),
         ("NUMBER", 12, 2),
     ]
@@ -83,15 +91,22 @@ def test_a_table_tells_columns_key_and_other_unique_keys(database: Database, loa
 
 
 def test_rows_are_merged_updated_deleted_and_counted(database: Database, loader: Loader) -> None:
-    table = made(database, loader, "K NUMBER PRIMARY KEY, V VARCHAR2(20), W NUMBER DEFAULT 7 NOT NULL")
+    table = made(
+        database, loader, "K NUMBER PRIMARY KEY, V VARCHAR2(20), W NUMBER DEFAULT 7 NOT NULL"
+    )
     both = Writes(("K", "V"), [("1", "a"), ("2", None)])
     assert write(loader, table, both) == Counts(written=2)
     assert write(loader, table, both) == Counts(written=2)
-    assert write(loader, table, Writes(("V", "K"), [("b", "2"), ("c", "9")], may_insert=False)) == Counts(written=1, missed=1)
+    assert write(
+        loader, table, Writes(("V", "K"), [("b", "2"), ("c", "9")], may_insert=False)
+    ) == Counts(written=1, missed=1)
     assert write(loader, table, deletes=[("1",), ("8",)]) == Counts(deleted=1, missed=1)
     assert rows(database) == [(2, "b", 7)]
     late = Writes(("K", "V"), [("2", "d"), ("5", "e")], expected=2)
-    assert [write(loader, table, late) for _ in range(2)] == [Counts(written=2, missed=1), Counts(written=2)]
+    assert [write(loader, table, late) for _ in range(2)] == [
+        Counts(written=2, missed=1),
+        Counts(written=2),
+    ]
     assert rows(database) == [(2, "d", 7), (5, "e", 7)]
     assert write(loader, table, Writes(("K",), [("2",), ("3",)])) == Counts(written=2)
     assert write(loader, table, both, truncate=True) == Counts(written=2)
@@ -99,13 +114,21 @@ def test_rows_are_merged_updated_deleted_and_counted(database: Database, loader:
 
 
 def test_cells_reach_the_driver_in_its_own_types(database: Database, loader: Loader) -> None:
-    columns = "K NUMBER PRIMARY KEY, F BINARY_DOUBLE, T TIMESTAMP(6), D DATE, C CLOB, B BLOB, R RAW(9), N VARCHAR2(9) NOT NULL, H CHAR(3)"
+    columns = (
+        "K NUMBER PRIMARY KEY, F BINARY_DOUBLE, T TIMESTAMP(6), D DATE, C CLOB, B BLOB, R "
+        "RAW(9), N VARCHAR2(9) NOT NULL, H CHAR(3)"
+    )
     table = made(database, loader, columns)
     row: tuple[Cell, ...] = (
-        "18446744073709551615", "1e22", "2024-02-29 23:59:59.123456", "2024-02-29", "x" * 1001, "\x00\xff" * 1001, "\xff", "", "ab",
+        "18446744073709551615", "1e22", "2024-02-29 "
+                                        "23:59:59.123456", "2024-02-29", "x" * 1001, "\x00\xff" * 1001, "\xff", "", "ab",
     )  # fmt: skip
     write(loader, table, Writes(tuple(table.columns), [row, ("2", *[None] * 6, "null", None)]))
-    [given] = [rows for sql, rows in database.said if sql.startswith("MERGE INTO") and "POSITION" not in sql]
+    [given] = [
+        rows
+        for sql, rows in database.said
+        if sql.startswith("MERGE INTO") and "POSITION" not in sql
+    ]
     assert tuple(given[0]) == (
         Decimal("18446744073709551615"), 1e22, datetime(2024, 2, 29, 23, 59, 59, 123456), datetime(2024, 2, 29),
         "x" * 1001, b"\x00\xff" * 1001, b"\xff", " ", "ab",
@@ -121,11 +144,17 @@ def test_cells_reach_the_driver_in_its_own_types(database: Database, loader: Loa
     ]
 
 
-def test_a_row_never_touches_another_by_a_second_unique_key(database: Database, loader: Loader) -> None:
+def test_a_row_never_touches_another_by_a_second_unique_key(
+    database: Database, loader: Loader
+) -> None:
     table = made(database, loader, "K NUMBER PRIMARY KEY, V VARCHAR2(9) UNIQUE")
     write(loader, table, Writes(("K", "V"), [("1", "a"), ("2", "b")]))
     moved = TableBatch(table, writes=[Writes(("K", "V"), [("3", "a")])])
-    with loader.transaction() as transaction, pytest.raises(RowConflict) as refused, transaction.savepoint():
+    with (
+        loader.transaction() as transaction,
+        pytest.raises(RowConflict) as refused,
+        transaction.savepoint(),
+    ):
         transaction.write(moved)
     assert "SECRET" not in str(refused.value)
     assert rows(database) == [(1, "a"), (2, "b")]
@@ -151,7 +180,11 @@ def test_offsets_come_and_go_with_the_rows(database: Database, loader: Loader) -
 
 def test_rows_without_a_key_go_and_come_one_by_one(database: Database, loader: Loader) -> None:
     table = made(database, loader, "A NUMBER, B VARCHAR2(9)")
-    write(loader, table, swaps=[Swaps(("A", "B"), [(None, ("1", "x")), (None, ("1", "x")), (None, ("2", ""))])])
+    write(
+        loader,
+        table,
+        swaps=[Swaps(("A", "B"), [(None, ("1", "x")), (None, ("1", "x")), (None, ("2", ""))])],
+    )
     swaps = Swaps(("A", "B"), [(("1", "x"), None), (("2", ""), ("3", "y")), (("9", "z"), None)])
     assert write(loader, table, swaps=[swaps]) == Counts(written=1, deleted=1, missed=1)
     assert rows(database) == [(1, "x"), (3, "y")]
@@ -180,8 +213,12 @@ def test_a_cell_that_does_not_fit_is_rejected_without_being_shown(
     assert "4242" not in str(refused.value)
 
 
-@pytest.mark.parametrize(("policy", "stored"), [(ZeroDate.NULL, None), (ZeroDate.EPOCH, "1970-01-01 00:00:00")])
-def test_zero_dates_follow_the_policy(database: Database, policy: ZeroDate, stored: str | None) -> None:
+@pytest.mark.parametrize(
+    ("policy", "stored"), [(ZeroDate.NULL, None), (ZeroDate.EPOCH, "1970-01-01 00:00:00")]
+)
+def test_zero_dates_follow_the_policy(
+    database: Database, policy: ZeroDate, stored: str | None
+) -> None:
     loader = make_loader("JdbcBatch", JdbcTarget(TARGET.url, zero_date=policy))
     table = made(database, loader, "K NUMBER PRIMARY KEY, V DATE")
     write(loader, table, Writes(("K", "V"), [("1", "0000-00-00 00:00:00")]))
@@ -189,9 +226,13 @@ def test_zero_dates_follow_the_policy(database: Database, policy: ZeroDate, stor
     loader.close()
 
 
-def test_a_table_grows_by_the_source_s_columns_and_lengths(database: Database, loader: Loader) -> None:
+def test_a_table_grows_by_the_source_s_columns_and_lengths(
+    database: Database, loader: Loader
+) -> None:
     table = made(database, loader, "K NUMBER PRIMARY KEY, V VARCHAR2(3)")
-    table = loader.evolve(table, [Column("k", "int"), Column("v", "varchar(40)"), Column("new", "datetime(6)")])
+    table = loader.evolve(
+        table, [Column("k", "int"), Column("v", "varchar(40)"), Column("new", "datetime(6)")]
+    )
     assert {name: (column.type, column.length) for name, column in table.columns.items()} == {
         "K": ("NUMBER", None),
         "V": ("VARCHAR2", 40),
@@ -199,7 +240,9 @@ def test_a_table_grows_by_the_source_s_columns_and_lengths(database: Database, l
     }
 
 
-def test_a_session_is_in_utc_and_waits_no_longer_than_the_address_says(database: Database, loader: Loader) -> None:
+def test_a_session_is_in_utc_and_waits_no_longer_than_the_address_says(
+    database: Database, loader: Loader
+) -> None:
     loader.applied_offsets()
     [connection] = database.connections
     assert (connection.call_timeout, connection.given["dsn"]) == (5000, "h:1521/svc")

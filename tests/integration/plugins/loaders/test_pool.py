@@ -53,29 +53,45 @@ class Server:
     def connections(self) -> list[int]:
         """Those of the task: PostgreSQL knows them by the task's name, MariaDB by its database."""
         if self.kind == "postgresql":
-            sql = f"SELECT pid FROM pg_stat_activity WHERE application_name = 'cdcbus {self.task_id}'"
+            sql = (
+                f"SELECT pid FROM pg_stat_activity WHERE application_name = 'cdcbus {self.task_id}'"
+            )
         else:
             sql = f"SELECT id FROM information_schema.processlist WHERE db = '{self.database}'"
         return [number for (number,) in self.query(sql)]
 
     def kill(self, number: int) -> None:
-        self.query(f"SELECT pg_terminate_backend({number}, 5000)" if self.kind == "postgresql" else f"KILL {number}")
+        self.query(
+            f"SELECT pg_terminate_backend({number}, 5000)"
+            if self.kind == "postgresql"
+            else f"KILL {number}"
+        )
 
     def query(self, sql: str) -> list[tuple[int, ...]]:
         at = self.at
         if self.kind == "postgresql":
             with psycopg.connect(
-                host=at.host, port=at.port, user=at.user, password=at.password, dbname=at.database, autocommit=True
+                host=at.host,
+                port=at.port,
+                user=at.user,
+                password=at.password,
+                dbname=at.database,
+                autocommit=True,
             ) as connection:
                 found = connection.execute(sql.encode())
                 return found.fetchall() if found.description else []
-        with pymysql.connect(host=at.host, port=at.port, user=at.user, password=at.password) as old, old.cursor() as cursor:
+        with (
+            pymysql.connect(host=at.host, port=at.port, user=at.user, password=at.password) as old,
+            old.cursor() as cursor,
+        ):
             cursor.execute(sql)
             return list(cursor.fetchall())
 
 
 @pytest.fixture(params=["postgresql", "mysql"])
-def server(request: pytest.FixtureRequest, stack: Addresses, name: str, tmp_path: Path) -> Iterator[Server]:
+def server(
+    request: pytest.FixtureRequest, stack: Addresses, name: str, tmp_path: Path
+) -> Iterator[Server]:
     if request.param == "postgresql":
         yield Server("postgresql", stack.postgresql, name, tmp_path)
         return
@@ -89,12 +105,17 @@ def opened(server: Server, **keys: str | int) -> Loader:
     return make_loader("JdbcBatch", server.target(**keys))
 
 
-def test_the_third_of_two_connections_is_waited_for_as_long_as_max_wait_says(server: Server) -> None:
+def test_the_third_of_two_connections_is_waited_for_as_long_as_max_wait_says(
+    server: Server,
+) -> None:
     with closing(opened(server, maxPoolSize=2, maxWait=500)) as loader, ExitStack() as lanes:
         lanes.enter_context(loader.transaction())
         lanes.enter_context(loader.transaction())
         began = monotonic()
-        sentence = r"all 2 connections stayed busy for 0\.5 s \(loader\.source\.maxWait\); raise loader\.source\.maxPoolSize$"
+        sentence = (
+            r"all 2 connections stayed busy for 0\.5 s \(loader\.source\.maxWait\); raise "
+            r"loader\.source\.maxPoolSize$"
+        )
         with pytest.raises(TargetUnavailable, match=sentence):
             lanes.enter_context(loader.transaction())
         assert 0.5 <= monotonic() - began < 30  # the default is a minute
@@ -102,7 +123,9 @@ def test_the_third_of_two_connections_is_waited_for_as_long_as_max_wait_says(ser
 
 
 @pytest.mark.parametrize("key", ["minPoolSize", "initialPoolSize"])
-def test_the_first_use_opens_as_many_connections_as_are_to_be_kept(server: Server, key: str) -> None:
+def test_the_first_use_opens_as_many_connections_as_are_to_be_kept(
+    server: Server, key: str
+) -> None:
     with closing(opened(server, **{key: 3})) as loader:
         assert server.connections() == []
         loader.applied_offsets()
@@ -122,15 +145,28 @@ def test_fewer_connections_than_wanted_are_a_warning(
     if server.kind == "postgresql":
         server.query(f"CREATE ROLE {server.task_id} LOGIN PASSWORD 'few' CONNECTION LIMIT 2")
     else:
-        server.query(f"CREATE USER {server.task_id}@127.0.0.1 IDENTIFIED BY 'few' WITH MAX_USER_CONNECTIONS 2")
+        server.query(
+            f"CREATE USER {server.task_id}@127.0.0.1 IDENTIFIED BY 'few' WITH "
+            "MAX_USER_CONNECTIONS 2"
+        )
         server.query(f"GRANT ALL ON {server.database}.* TO {server.task_id}@127.0.0.1")
     try:
-        few = server.target(minPoolSize=4, connectionErrorRetryAttempts=0, userName=server.task_id, password="few")
-        with closing(make_loader("JdbcBatch", few)) as loader, suppress(TargetMisconfigured):  # it may not read the table of offsets
+        few = server.target(
+            minPoolSize=4, connectionErrorRetryAttempts=0, userName=server.task_id, password="few"
+        )
+        # it may not read the table of offsets
+        with closing(make_loader("JdbcBatch", few)) as loader, suppress(TargetMisconfigured):
             loader.applied_offsets()
-        assert re.search(r"goes on with 2 connections: .*connection 3 of 4 \(loader\.source\.minPoolSize\): ", caplog.text)
+        assert re.search(
+            r"goes on with 2 connections: .*connection 3 of 4 \(loader\.source\.minPoolSize\): ",
+            caplog.text,
+        )
     finally:
-        server.query(f"DROP ROLE {server.task_id}" if server.kind == "postgresql" else f"DROP USER {server.task_id}@127.0.0.1")
+        server.query(
+            f"DROP ROLE {server.task_id}"
+            if server.kind == "postgresql"
+            else f"DROP USER {server.task_id}@127.0.0.1"
+        )
 
 
 @pytest.mark.parametrize("retries", [0, 2])
@@ -145,11 +181,16 @@ def test_an_unreachable_server_is_tried_again_as_often_as_the_key_says(
     assert pauses == [0.5] * retries
 
 
-def test_a_server_that_comes_back_between_two_attempts_is_used(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_comes_back_between_two_attempts_is_used(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with closing(opened(server, connectionErrorRetryAttempts=1)) as loader:
         driver = "psycopg.connect" if server.kind == "postgresql" else "pymysql.connect"
         real = (psycopg if server.kind == "postgresql" else pymysql).connect
-        errors = [psycopg.OperationalError("connection refused"), pymysql.err.OperationalError(2003, "connection refused")]
+        errors = [
+            psycopg.OperationalError("connection refused"),
+            pymysql.err.OperationalError(2003, "connection refused"),
+        ]
         left = [errors[server.kind != "postgresql"]]
 
         def connect(*arguments: object, **options: object) -> object:
@@ -162,14 +203,21 @@ def test_a_server_that_comes_back_between_two_attempts_is_used(server: Server, m
         assert not left
 
 
-def test_a_refused_login_is_not_tried_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_login_is_not_tried_again(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(engine, "sleep", lambda _: pytest.fail("tried again"))
-    with closing(opened(server, password="wrong", connectionErrorRetryAttempts=5)) as loader, pytest.raises(TargetMisconfigured):
+    with (
+        closing(opened(server, password="wrong", connectionErrorRetryAttempts=5)) as loader,
+        pytest.raises(TargetMisconfigured),
+    ):
         loader.applied_offsets()
 
 
 @pytest.mark.parametrize("is_tested", [True, False])
-def test_a_connection_that_died_while_idle_is_found_out_by_the_test_before_use(server: Server, is_tested: bool) -> None:
+def test_a_connection_that_died_while_idle_is_found_out_by_the_test_before_use(
+    server: Server, is_tested: bool
+) -> None:
     with closing(opened(server, testOnBorrow=str(is_tested).lower())) as loader:
         loader.applied_offsets()
         (number,) = server.connections()

@@ -19,17 +19,35 @@ import psycopg
 import pytest
 
 from cdcbus.ops.stack.addresses import Database, free_port
-from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget, Loader, TableBatch, TargetTable, Writes
+from cdcbus.plugins.contracts import (
+    AppliedOffset,
+    JdbcTarget,
+    Loader,
+    TableBatch,
+    TargetTable,
+    Writes,
+)
 from cdcbus.plugins.errors import TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.rowchange import TableId
 from tests.contract.target_server import TargetServer
-from tests.integration.plugins.loaders.test_loaders import ForeignMysqlServer, MysqlServer, PostgresqlServer, schema_on
+from tests.integration.plugins.loaders.test_loaders import (
+    ForeignMysqlServer,
+    MysqlServer,
+    PostgresqlServer,
+    schema_on,
+)
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 NO_MYSQL = "the stack has no MySQL: CDCBUS_TEST_SOURCE names one"
-ON_MYSQL = pytest.param("mysql", marks=[pytest.mark.source, pytest.mark.skipif("CDCBUS_TEST_SOURCE" not in os.environ, reason=NO_MYSQL)])
+ON_MYSQL = pytest.param(
+    "mysql",
+    marks=[
+        pytest.mark.source,
+        pytest.mark.skipif("CDCBUS_TEST_SOURCE" not in os.environ, reason=NO_MYSQL),
+    ],
+)
 
 
 @pytest.fixture
@@ -70,11 +88,18 @@ def write(loader: Loader, table: TargetTable, *rows: tuple[str, str]) -> None:
 # Transactions that are ended in the middle
 
 
-def test_a_transaction_that_the_server_ends_as_idle_is_tried_again(pg: PostgresqlServer, name: str) -> None:
+def test_a_transaction_that_the_server_ends_as_idle_is_tried_again(
+    pg: PostgresqlServer, name: str
+) -> None:
     pg.execute("CREATE TABLE {schema}.t (id int primary key, v text)")
     target = pg.target(task_id=name)
-    target = replace(target, url=f"{target.url}&options=-c%20idle_in_transaction_session_timeout=100")
-    gone = f"SELECT 1 FROM pg_stat_activity WHERE application_name = 'cdcbus {name}' AND state LIKE 'idle in%'"
+    target = replace(
+        target, url=f"{target.url}&options=-c%20idle_in_transaction_session_timeout=100"
+    )
+    gone = (
+        f"SELECT 1 FROM pg_stat_activity WHERE application_name = 'cdcbus {name}' AND state "
+        "LIKE 'idle in%'"
+    )
     with closing(make_loader("JdbcBatch", target)) as loader:
         table = table_of(loader, pg)
         with pytest.raises(TargetUnavailable), loader.transaction() as transaction:
@@ -85,7 +110,11 @@ def test_a_transaction_that_the_server_ends_as_idle_is_tried_again(pg: Postgresq
         with pytest.raises(TargetUnavailable), loader.transaction() as transaction:
             transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [("1", "a")])]))
             wait_until(lambda: not pg.rows(gone), "the end of the session")
-        with pytest.raises(TargetUnavailable), loader.transaction() as transaction, transaction.savepoint():
+        with (
+            pytest.raises(TargetUnavailable),
+            loader.transaction() as transaction,
+            transaction.savepoint(),
+        ):
             transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [("1", "a")])]))
             wait_until(lambda: not pg.rows(gone), "the end of the session")
         with pytest.raises(TargetUnavailable), loader.transaction() as transaction:
@@ -115,7 +144,9 @@ with loader.transaction() as transaction:
 @contextmanager
 def stopped(target: JdbcTarget, schema: str) -> Iterator[None]:
     """A process that has written row 1 of table `t`, and stands still before its commit."""
-    with subprocess.Popen([sys.executable, "-c", STOPPED], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", STOPPED], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(pickle.dumps((target, schema)))
@@ -139,10 +170,14 @@ def test_what_a_process_that_stands_still_holds_is_free_for_its_successor(
         write(loader, table, ("1", "ours"))
         assert monotonic() - began < 6
     assert server.rows("SELECT * FROM {schema}.t") == [(1, "ours")]
-    assert re.search(f"task {name} has ended [12] sessions of an earlier process of it", caplog.text)
+    assert re.search(
+        f"task {name} has ended [12] sessions of an earlier process of it", caplog.text
+    )
 
 
-def test_sessions_of_other_tasks_and_its_own_are_left_alone(server: TargetServer, name: str) -> None:
+def test_sessions_of_other_tasks_and_its_own_are_left_alone(
+    server: TargetServer, name: str
+) -> None:
     server.execute("CREATE TABLE {schema}.t (id int primary key, v varchar(9))")
     with (
         closing(make_loader("JdbcBatch", server.target(task_id=f"{name}-other"))) as other,
@@ -157,7 +192,9 @@ def test_sessions_of_other_tasks_and_its_own_are_left_alone(server: TargetServer
     assert server.rows("SELECT id FROM {schema}.t ORDER BY 1") == [(1,), (2,)]
 
 
-def test_a_lock_that_another_program_holds_is_waited_for_for_a_while_only(server: TargetServer, name: str) -> None:
+def test_a_lock_that_another_program_holds_is_waited_for_for_a_while_only(
+    server: TargetServer, name: str
+) -> None:
     """20 s, as that is how long each wait is."""
     server.execute("CREATE TABLE {schema}.t (id int primary key, v varchar(9))")
     server.execute("INSERT INTO {schema}.t VALUES (1, 'a')")
@@ -192,20 +229,30 @@ def impatient_loader(maria: MysqlServer) -> Iterator[Loader]:
 def test_many_texts_of_many_bytes_are_sent_in_statements_that_the_server_takes(
     maria: MysqlServer, impatient_loader: Loader, unique: str
 ) -> None:
-    maria.execute(f"CREATE TABLE {{schema}}.t (id VARCHAR(190) PRIMARY KEY, v LONGTEXT, u INT{unique})")
+    maria.execute(
+        f"CREATE TABLE {{schema}}.t (id VARCHAR(190) PRIMARY KEY, v LONGTEXT, u INT{unique})"
+    )
     table, count = table_of(impatient_loader, maria), 1500
     keys = [("😀" * 180 + f"{number:05}",) for number in range(count)]
     for _ in range(2):
         with impatient_loader.transaction() as transaction:
-            transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [(key, "漢" * 700) for (key,) in keys])]))
+            transaction.write(
+                TableBatch(
+                    table, writes=[Writes(("id", "v"), [(key, "漢" * 700) for (key,) in keys])]
+                )
+            )
     assert maria.rows("SELECT COUNT(*), MIN(CHAR_LENGTH(v)) FROM {schema}.t") == [(count, 700)]
     with impatient_loader.transaction() as transaction:
         assert transaction.write(TableBatch(table, deletes=keys)).deleted == count
 
 
-def test_one_row_that_is_too_large_is_refused_with_both_numbers(maria: MysqlServer, impatient_loader: Loader) -> None:
+def test_one_row_that_is_too_large_is_refused_with_both_numbers(
+    maria: MysqlServer, impatient_loader: Loader
+) -> None:
     maria.execute("CREATE TABLE {schema}.t (id INT PRIMARY KEY, v LONGTEXT)")
-    with pytest.raises(TargetRejected, match=r"a row takes 1[0-9]{6} bytes, but max_allowed_packet is 1048576"):
+    with pytest.raises(
+        TargetRejected, match=r"a row takes 1[0-9]{6} bytes, but max_allowed_packet is 1048576"
+    ):
         write(impatient_loader, table_of(impatient_loader, maria), ("1", "😀" * 270_000))
     write(impatient_loader, table_of(impatient_loader, maria), ("1", "😀" * 200_000))
 
@@ -222,9 +269,12 @@ def pooler(postgresql: Database, tmp_path: Path, name: str) -> Iterator[Database
     at, users, config = postgresql, tmp_path / "users", tmp_path / "pgbouncer.ini"
     users.write_text(f'"{at.user}" ""\n')
     config.write_text(
-        f"[databases]\n{at.database} = host={at.host} port={at.port} user={at.user} password={at.password}\n"
-        f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = any\nauth_file = {users}\npool_mode = transaction\n"
-        "default_pool_size = 2\nignore_startup_parameters = options\nunix_socket_dir =\nserver_round_robin = 1\n"
+        f"[databases]\n{at.database} = host={at.host} port={at.port} user={at.user} "
+        f"password={at.password}\n"
+        f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = any\nauth_file "
+        f"= {users}\npool_mode = transaction\n"
+        "default_pool_size = 2\nignore_startup_parameters = options\nunix_socket_dir "
+        "=\nserver_round_robin = 1\n"
     )
     for path in (tmp_path, *tmp_path.parents):
         if path.stat().st_uid == os.getuid() and path != Path("/"):
@@ -246,11 +296,17 @@ def _answers(at: Database) -> bool:
     return True
 
 
-def test_behind_a_pooler_instants_and_schemas_are_right_whatever_the_role_s_are(pg: PostgresqlServer, pooler: Database, name: str) -> None:
+def test_behind_a_pooler_instants_and_schemas_are_right_whatever_the_role_s_are(
+    pg: PostgresqlServer, pooler: Database, name: str
+) -> None:
     pg.execute("CREATE TABLE {schema}.t (id int primary key, v timestamptz)")
-    with psycopg.connect(host=pg.at.host, port=pooler.port, user=pg.at.user, dbname=pg.at.database, autocommit=True) as other:
+    with psycopg.connect(
+        host=pg.at.host, port=pooler.port, user=pg.at.user, dbname=pg.at.database, autocommit=True
+    ) as other:
         other.execute("SET TimeZone = 'Asia/Tokyo'")
-        with closing(make_loader("JdbcBatch", replace(pg, at=pooler).target(task_id=name))) as loader:
+        with closing(
+            make_loader("JdbcBatch", replace(pg, at=pooler).target(task_id=name))
+        ) as loader:
             table = table_of(loader, pg)
             for number in range(1, 13):  # a statement that is done often would be prepared
                 other.execute("SELECT 1")  # which takes turns

@@ -1,4 +1,5 @@
-"""What each error of a target is about: a row, the table, or the server. Only the first may become a dead letter."""
+"""What each error of a target is about: a row, the table, or the server. Only the first may
+become a dead letter."""
 
 from __future__ import annotations
 
@@ -46,11 +47,17 @@ def table_of(loader: Loader, schema: str) -> TargetTable:
     return table
 
 
-def write(server: PostgresqlServer | MysqlServer, *rows: tuple[str | None, ...], columns: tuple[str, ...] = ("id", "v")) -> Counts:
+def write(
+    server: PostgresqlServer | MysqlServer,
+    *rows: tuple[str | None, ...],
+    columns: tuple[str, ...] = ("id", "v"),
+) -> Counts:
     loader = make_loader("JdbcBatch", server.target())
     try:
         with loader.transaction() as transaction:
-            return transaction.write(TableBatch(table_of(loader, server.schema), writes=[Writes(columns, rows)]))
+            return transaction.write(
+                TableBatch(table_of(loader, server.schema), writes=[Writes(columns, rows)])
+            )
     finally:
         loader.close()
 
@@ -84,7 +91,9 @@ RAISES = """
         ("23505", RowConflict),
     ],
 )
-def test_postgresql_s_errors_are_told_apart_by_their_state(postgresql: PostgresqlServer, state: str, kind: type[TargetError]) -> None:
+def test_postgresql_s_errors_are_told_apart_by_their_state(
+    postgresql: PostgresqlServer, state: str, kind: type[TargetError]
+) -> None:
     """Raised by a trigger, as most of them cannot be had otherwise."""
     postgresql.execute("CREATE TABLE {schema}.t (id int primary key, v text)")
     postgresql.execute(RAISES % state)
@@ -107,26 +116,38 @@ def test_postgresql_s_errors_are_told_apart_by_their_state(postgresql: Postgresq
         (1452, RowConflict),
     ],
 )
-def test_mysql_s_errors_are_told_apart_by_their_number(mysql: MysqlServer, number: int, kind: type[TargetError]) -> None:
+def test_mysql_s_errors_are_told_apart_by_their_number(
+    mysql: MysqlServer, number: int, kind: type[TargetError]
+) -> None:
     """Signalled by a trigger, as most of them cannot be had otherwise."""
     mysql.execute("CREATE TABLE {schema}.t (id int primary key, v text)")
     signal = f"SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = {number}, MESSAGE_TEXT = 'of a trigger'"
-    mysql.execute(f"CREATE TRIGGER {{schema}}.refuse BEFORE INSERT ON {{schema}}.t FOR EACH ROW {signal}")
+    mysql.execute(
+        f"CREATE TRIGGER {{schema}}.refuse BEFORE INSERT ON {{schema}}.t FOR EACH ROW {signal}"
+    )
     assert type(refusal(mysql, ("1", "a"))) is kind
 
 
 @pytest.mark.parametrize("value", ["x" * 11, None], ids=["too long", "NULL"])
-def test_what_a_cell_holds_is_about_its_row(postgresql: PostgresqlServer, mysql: MysqlServer, value: str | None) -> None:
+def test_what_a_cell_holds_is_about_its_row(
+    postgresql: PostgresqlServer, mysql: MysqlServer, value: str | None
+) -> None:
     for server in (postgresql, mysql):
         server.execute("CREATE TABLE {schema}.t (id int primary key, v varchar(10) NOT NULL)")
         assert type(refusal(server, ("1", value))) is TargetRejected
 
 
 def test_a_table_that_is_full_is_waited_for(mysql: MysqlServer) -> None:
-    """A quota of MariaDB's own: MEMORY has no transactions, so the loader is asked for the error alone."""
-    mysql.execute("CREATE TABLE {schema}.small (id int primary key, v char(200)) ENGINE=MEMORY MAX_ROWS=1")
+    """A quota of MariaDB's own: MEMORY has no transactions, so the loader is asked for the error
+    alone."""
+    mysql.execute(
+        "CREATE TABLE {schema}.small (id int primary key, v char(200)) ENGINE=MEMORY MAX_ROWS=1"
+    )
     mysql.execute("CREATE TABLE {schema}.t (id int primary key, v text)")
-    many = "WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT i + NEW.id * 1000, 'x' FROM n"
+    many = (
+        "WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT i "
+        "+ NEW.id * 1000, 'x' FROM n"
+    )
     mysql.execute(
         "CREATE TRIGGER {schema}.fill AFTER INSERT ON {schema}.t FOR EACH ROW "
         f"BEGIN SET @@max_recursive_iterations = 1000; INSERT INTO {{schema}}.small {many}; END"
@@ -136,7 +157,9 @@ def test_a_table_that_is_full_is_waited_for(mysql: MysqlServer) -> None:
     assert "errno 1114" in str(error)
 
 
-def test_postgresql_that_ends_an_idle_transaction_is_a_lost_connection(postgresql: PostgresqlServer) -> None:
+def test_postgresql_that_ends_an_idle_transaction_is_a_lost_connection(
+    postgresql: PostgresqlServer,
+) -> None:
     postgresql.execute("CREATE TABLE {schema}.t (id int primary key, v text)")
     loader = make_loader("JdbcBatch", postgresql.target())
     table = table_of(loader, postgresql.schema)
@@ -156,10 +179,15 @@ def test_postgresql_that_ends_an_idle_transaction_is_a_lost_connection(postgresq
 
 @pytest.mark.parametrize("engine", ["MyISAM", "Aria", "MEMORY"])
 @pytest.mark.parametrize("key", ["", "PRIMARY KEY"])
-def test_an_engine_without_transactions_is_named_with_its_cure(mysql: MysqlServer, engine: str, key: str) -> None:
+def test_an_engine_without_transactions_is_named_with_its_cure(
+    mysql: MysqlServer, engine: str, key: str
+) -> None:
     mysql.execute(f"CREATE TABLE {{schema}}.t (id int {key}, v varchar(10)) ENGINE={engine}")
     loader = make_loader("JdbcBatch", mysql.target())
-    assert f"has the engine {engine}, which knows no transactions" in table_of(loader, mysql.schema).unsafe
+    assert (
+        f"has the engine {engine}, which knows no transactions"
+        in table_of(loader, mysql.schema).unsafe
+    )
     mysql.execute("ALTER TABLE {schema}.t ENGINE=InnoDB")
     loader.refresh(TableId(mysql.schema, "t"))
     assert table_of(loader, mysql.schema).unsafe == ""
@@ -172,7 +200,9 @@ def test_offsets_are_not_kept_in_a_table_without_transactions(mysql: MysqlServer
     loader.close()
     mysql.execute("ALTER TABLE {schema}.cdcbus_position ENGINE=Aria")
     again = make_loader("JdbcBatch", mysql.target())
-    with pytest.raises(TargetMisconfigured, match=r"cdcbus_position has the engine Aria.*ENGINE=InnoDB"):
+    with pytest.raises(
+        TargetMisconfigured, match=r"cdcbus_position has the engine Aria.*ENGINE=InnoDB"
+    ):
         again.applied_offsets()
     again.close()
 
@@ -186,20 +216,31 @@ def small_packets(mysql: MysqlServer) -> Iterator[MysqlServer]:
     mysql.execute(f"SET GLOBAL max_allowed_packet = {before}")
 
 
-def test_many_texts_of_several_bytes_a_character_fit_the_packets_of_the_server(small_packets: MysqlServer) -> None:
+def test_many_texts_of_several_bytes_a_character_fit_the_packets_of_the_server(
+    small_packets: MysqlServer,
+) -> None:
     server = small_packets
-    server.execute("CREATE TABLE {schema}.t (id varchar(700) primary key, v text, u int unique) CHARACTER SET utf8mb4")
+    server.execute(
+        "CREATE TABLE {schema}.t (id varchar(700) primary key, v text, u int unique) CHARACTER "
+        "SET utf8mb4"
+    )
     rows = [("漢" * 600 + str(number), "字" * 1000, str(number)) for number in range(500)]
     assert write(server, *rows, columns=("id", "v", "u")).written == 500
     loader = make_loader("JdbcBatch", server.target())
     with loader.transaction() as transaction:
-        deleted = transaction.write(TableBatch(table_of(loader, server.schema), deletes=[row[:1] for row in rows]))
+        deleted = transaction.write(
+            TableBatch(table_of(loader, server.schema), deletes=[row[:1] for row in rows])
+        )
     loader.close()
     assert deleted.deleted == 500
 
 
-def test_a_row_larger_than_a_packet_is_refused_with_both_numbers(small_packets: MysqlServer) -> None:
-    small_packets.execute("CREATE TABLE {schema}.t (id int primary key, v longtext) CHARACTER SET utf8mb4")
+def test_a_row_larger_than_a_packet_is_refused_with_both_numbers(
+    small_packets: MysqlServer,
+) -> None:
+    small_packets.execute(
+        "CREATE TABLE {schema}.t (id int primary key, v longtext) CHARACTER SET utf8mb4"
+    )
     error = refusal(small_packets, ("1", "a"), ("2", "漢" * 400_000))
     assert type(error) is TargetRejected
     assert "a row takes 1200" in str(error)

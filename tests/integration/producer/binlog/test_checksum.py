@@ -1,4 +1,5 @@
-"""binlog_checksum is switched under a running task: each file's head says what its events end with, for all who read the binlog."""
+"""binlog_checksum is switched under a running task: each file's head says what its events end
+with, for all who read the binlog."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def test_a_switch_before_ddl_loses_neither_rows_nor_the_position(
     rule: Edge | None,
 ) -> None:
     make_topic(name)
-    task = replace(fetch_task(source, name, servers=kafka), start=Edge.LATEST, on_position_lost=rule)
+    task = replace(
+        fetch_task(source, name, servers=kafka), start=Edge.LATEST, on_position_lost=rule
+    )
     with global_variable(source, "binlog_checksum", before):
         source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
         waits, goes_on = Event(), Event()
@@ -76,7 +79,10 @@ def test_a_place_is_found_by_time_in_files_of_either_kind(
 
     with global_variable(source, "binlog_checksum", before):
         source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
-        with BinlogSource(fetch_task(source, name)) as reader, global_variable(source, "binlog_checksum", after):
+        with (
+            BinlogSource(fetch_task(source, name)) as reader,
+            global_variable(source, "binlog_checksum", after),
+        ):
             source_cursor.execute("SELECT UNIX_TIMESTAMP(NOW(3))")
             now = int(source_cursor.fetchall()[0][0])
             source_cursor.execute("INSERT INTO t VALUES (1)")

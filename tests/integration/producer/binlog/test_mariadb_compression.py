@@ -13,7 +13,13 @@ from cdcbus.producer.binlog import transaction_payload
 from cdcbus.producer.source.row_events import Rows
 from tests.integration.producer.decoding.test_golden import CASES
 from tests.integration.producer.decoding.test_golden import test_golden as check_golden
-from tests.integration.producer.reading import changes_of, fetch_task, global_variable, position, read_batches
+from tests.integration.producer.reading import (
+    changes_of,
+    fetch_task,
+    global_variable,
+    position,
+    read_batches,
+)
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 
@@ -25,14 +31,22 @@ def compressed(source: Database, is_mariadb: bool) -> Iterator[None]:
         with global_variable(source, "binlog_transaction_compression", "ON"):
             yield
         return
-    with global_variable(source, "log_bin_compress_min_len", 10), global_variable(source, "log_bin_compress", "ON"):
+    with (
+        global_variable(source, "log_bin_compress_min_len", 10),
+        global_variable(source, "log_bin_compress", "ON"),
+    ):
         yield
 
 
 @pytest.mark.usefixtures("compressed")
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_a_golden_case_gives_the_same_records(
-    path: Path, source: Database, source_cursor: Cursor, name: str, is_mariadb: bool, request: pytest.FixtureRequest
+    path: Path,
+    source: Database,
+    source_cursor: Cursor,
+    name: str,
+    is_mariadb: bool,
+    request: pytest.FixtureRequest,
 ) -> None:
     check_golden(path, "full_metadata", source, source_cursor, name, is_mariadb, request)
 
@@ -49,7 +63,10 @@ def test_what_is_compressed_is_said_by_the_server_to_be_so(
     source: Database, source_cursor: Cursor, name: str, is_mariadb: bool, update: str
 ) -> None:
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT, v TEXT)")
-    source_cursor.execute(f"INSERT INTO t VALUES {', '.join(f'({i}, {i}, REPEAT(char(65 + {i} MOD 26), 50))' for i in range(200))}")
+    source_cursor.execute(
+        "INSERT INTO t VALUES "
+        f"{', '.join(f'({i}, {i}, REPEAT(char(65 + {i} MOD 26), 50))' for i in range(200))}"
+    )
     start = position(source_cursor)
     if not is_mariadb:
         source_cursor.execute("SET SESSION binlog_transaction_compression = ON")
@@ -59,25 +76,42 @@ def test_what_is_compressed_is_said_by_the_server_to_be_so(
     events = {row[1]: row[2] for row in source_cursor.fetchall()}
     assert any("compressed" in kind or kind == "Transaction_payload" for kind in events.values())
     changes = changes_of(read_batches(fetch_task(source, name), start, end))
-    assert [(change.before or {})["id"] for change in changes] == [str(i) for i in range(200 if "UPDATE" in update else 100)]
-    assert all(events[change.origin.pos].startswith(("Update_rows", "Delete_rows", "Transaction_payload")) for change in changes)
+    assert [(change.before or {})["id"] for change in changes] == [
+        str(i) for i in range(200 if "UPDATE" in update else 100)
+    ]
+    assert all(
+        events[change.origin.pos].startswith(("Update_rows", "Delete_rows", "Transaction_payload"))
+        for change in changes
+    )
 
 
 @pytest.mark.usefixtures("mysql_only")
-def test_a_large_compressed_transaction_comes_in_pieces(source: Database, source_cursor: Cursor, name: str) -> None:
+def test_a_large_compressed_transaction_comes_in_pieces(
+    source: Database, source_cursor: Cursor, name: str
+) -> None:
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(1000))")
-    source_cursor.execute("SET SESSION binlog_transaction_compression = ON, cte_max_recursion_depth = 100000")
+    source_cursor.execute(
+        "SET SESSION binlog_transaction_compression = ON, cte_max_recursion_depth = 100000"
+    )
     start = position(source_cursor)
-    numbers = "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9999) SELECT i, REPEAT(i, 200) FROM n"
+    numbers = (
+        "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9999) "
+        "SELECT i, REPEAT(i, 200) FROM n"
+    )
     source_cursor.execute(f"INSERT INTO t {numbers}")
     end = position(source_cursor)
     batches = read_batches(fetch_task(source, name), start, end)
     changes = changes_of(batches)
-    assert [change.after for change in changes] == [{"id": str(i), "v": str(i) * 200} for i in range(10_000)]
+    assert [change.after for change in changes] == [
+        {"id": str(i), "v": str(i) * 200} for i in range(10_000)
+    ]
     assert [change.row for change in changes] == list(range(10_000))
     assert [change.is_last for change in changes] == [False] * 9_999 + [True]
     assert len({change.origin.pos for change in changes}) == 1
     assert [batch.edge.pos for batch in batches if batch.edge is not None] == [end.pos]
-    sizes = [sum(len(rows.body) for rows in (*batch.closed, *batch.opened) if isinstance(rows, Rows)) for batch in batches]
+    sizes = [
+        sum(len(rows.body) for rows in (*batch.closed, *batch.opened) if isinstance(rows, Rows))
+        for batch in batches
+    ]
     assert sum(sizes) > 20 * transaction_payload.PIECE_BYTES
     assert max(sizes) < 2 * transaction_payload.PIECE_BYTES

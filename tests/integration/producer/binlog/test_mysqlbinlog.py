@@ -1,4 +1,5 @@
-"""`mysqlbinlog -vv`, the server's own reader, as a second witness of what rows hold, where it is installed."""
+"""`mysqlbinlog -vv`, the server's own reader, as a second witness of what rows hold, where it is
+installed."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from tests.integration.producer.reading import fetch_task, position, read
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 
-# Types that it prints as SELECT does; text of any character set and floating point numbers are not among them.
+# Types that it prints as SELECT does; text of any character set and floating point numbers are not
+# among them.
 CASES = ["integers", "decimals", "bits", "keys", "no_key"]
 _STATEMENT = re.compile(r"### (INSERT INTO|UPDATE|DELETE FROM) `(\w+)`")
 _EITHER = re.compile(r"(-\d+) \((\d+)\)")  # a number of which it does not know whether it is signed
@@ -29,7 +31,9 @@ Cells = list[str | None]
 
 @pytest.mark.usefixtures("full_metadata")
 @pytest.mark.parametrize("case", CASES)
-def test_it_prints_the_same_rows(source: Database, source_cursor: Cursor, name: str, case: str, is_mariadb: bool) -> None:
+def test_it_prints_the_same_rows(
+    source: Database, source_cursor: Cursor, name: str, case: str, is_mariadb: bool
+) -> None:
     command = "mariadb-binlog" if is_mariadb else "mysqlbinlog"
     program = shutil.which(command)
     if program is None:
@@ -37,9 +41,13 @@ def test_it_prints_the_same_rows(source: Database, source_cursor: Cursor, name: 
     start = position(source_cursor)
     end = execute(source, name, parse((FOLDER / f"{case}.sql").read_text(encoding="utf-8")))[-1]
     changes = read(fetch_task(source, name), start, end)
-    wanted = [(op, shown) for op, schema, shown in printed(program, source, start, end) if schema == name]
+    wanted = [
+        (op, shown) for op, schema, shown in printed(program, source, start, end) if schema == name
+    ]
     found = [(change.op, cells(change.before) + cells(change.after)) for change in changes]
-    assert found == [(op, signed(shown, ours)) for (op, shown), (_, ours) in zip(wanted, found, strict=True)]
+    assert found == [
+        (op, signed(shown, ours)) for (op, shown), (_, ours) in zip(wanted, found, strict=True)
+    ]
     assert found
 
 
@@ -49,17 +57,29 @@ def cells(row: Row | None) -> Cells:
 
 def signed(shown: Cells, ours: Cells) -> Cells:
     """What is shown, where it is shown in two ways that which we have, if it is among them."""
-    pairs = [(cell, _EITHER.fullmatch(cell or ""), our) for cell, our in zip(shown, ours, strict=True)]
+    pairs = [
+        (cell, _EITHER.fullmatch(cell or ""), our) for cell, our in zip(shown, ours, strict=True)
+    ]
     return [our if either and our in either.groups() else cell for cell, either, our in pairs]
 
 
-def printed(program: str, source: Database, start: BinlogPosition, end: BinlogPosition) -> list[tuple[Op, str, Cells]]:
+def printed(
+    program: str, source: Database, start: BinlogPosition, end: BinlogPosition
+) -> list[tuple[Op, str, Cells]]:
     """Row by row, its schema and the cells of its images."""
     assert start.file == end.file
-    command = [program, "--read-from-remote-server", f"--host={source.host}", f"--port={source.port}", f"--user={source.user}"]
+    command = [
+        program,
+        "--read-from-remote-server",
+        f"--host={source.host}",
+        f"--port={source.port}",
+        f"--user={source.user}",
+    ]
     command += [f"--password={source.password}", "-vv", "--base64-output=DECODE-ROWS"]
     command += [f"--start-position={start.pos}", f"--stop-position={end.pos}", start.file]
-    text = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout.decode("utf-8", "replace")
+    text = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout.decode(
+        "utf-8", "replace"
+    )
     found: list[tuple[Op, str, Cells]] = []
     for line in text.split("\n"):
         if statement := _STATEMENT.match(line):

@@ -1,4 +1,5 @@
-"""Generated DDL on the real server: what its text says is what the server made of it, or it is not understood."""
+"""Generated DDL on the real server: what its text says is what the server made of it, or it is
+not understood."""
 
 from __future__ import annotations
 
@@ -36,35 +37,55 @@ NAMES = {
     "sjis": ("a", "b", "表", "ソ"),
     "utf8mb4": ("ä", "表", "a", "b", "é é"),
 }
-MODES = ("", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,REAL_AS_FLOAT")
+MODES = (
+    "",
+    "ANSI_QUOTES",
+    "NO_BACKSLASH_ESCAPES",
+    "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,REAL_AS_FLOAT",
+)
 MODES_MARIADB = (*MODES, "ORACLE", "MAXDB")
 NUMBERS = (
     "INT|INTEGER|INT(11)|INT1|INT2|INT3|INT4|INT8|MIDDLEINT|BIGINT|TINYINT(1)|SMALLINT UNSIGNED"
     "|MEDIUMINT UNSIGNED ZEROFILL|BIGINT(20) UNSIGNED"
-    "|BOOL|BOOLEAN|DECIMAL|DEC(5)|NUMERIC(9, 2)|FIXED(6,1) UNSIGNED|FLOAT|FLOAT(30)|FLOAT(7,3)|FLOAT4|FLOAT8|DOUBLE PRECISION|DOUBLE(9,3)"
-    "|REAL|BIT|BIT(7)|YEAR|DATE|TIME(3)|DATETIME(6)|DATETIME|TIMESTAMP NULL|TIMESTAMP(2) NULL|INT SIGNED"
+    "|BOOL|BOOLEAN|DECIMAL|DEC(5)|NUMERIC(9, 2)|FIXED(6,1) "
+    "UNSIGNED|FLOAT|FLOAT(30)|FLOAT(7,3)|FLOAT4|FLOAT8|DOUBLE PRECISION|DOUBLE(9,3)"
+    "|REAL|BIT|BIT(7)|YEAR|DATE|TIME(3)|DATETIME(6)|DATETIME|TIMESTAMP NULL|TIMESTAMP(2) NULL|INT "
+    "SIGNED"
 )
 BYTES = (
-    "BINARY(3)|BINARY|VARBINARY(20)|BLOB|TINYBLOB|MEDIUMBLOB|LONGBLOB|BLOB(70)|BLOB(300)|LONG VARBINARY|GEOMETRY|POINT|GEOMETRYCOLLECTION"
+    "BINARY(3)|BINARY|VARBINARY(20)|BLOB|TINYBLOB|MEDIUMBLOB|LONGBLOB|BLOB(70)|BLOB(300)|LONG "
+    "VARBINARY|GEOMETRY|POINT|GEOMETRYCOLLECTION"
 )
 TEXTS = (
-    "CHAR|CHAR(9)|CHARACTER(3)|VARCHAR(20)|CHARACTER VARYING(7)|CHAR VARYING(8)|TINYTEXT|TEXT|MEDIUMTEXT|LONGTEXT"
+    "CHAR|CHAR(9)|CHARACTER(3)|VARCHAR(20)|CHARACTER VARYING(7)|CHAR "
+    "VARYING(8)|TINYTEXT|TEXT|MEDIUMTEXT|LONGTEXT"
     "|TEXT(20)|TEXT(100)|TEXT(20000)"
     "|LONG|LONG VARCHAR|ENUM({0})|SET({0})|ENUM({0},'x')"
 )
-NATIONALS = "NCHAR(3)|NATIONAL CHAR(4)|NVARCHAR(5)|NATIONAL VARCHAR(6)|NCHAR VARYING(7)|NATIONAL CHAR VARYING(8)|NCHAR VARCHAR(9)"
+NATIONALS = (
+    "NCHAR(3)|NATIONAL CHAR(4)|NVARCHAR(5)|NATIONAL VARCHAR(6)|NCHAR VARYING(7)|NATIONAL "
+    "CHAR VARYING(8)|NCHAR VARCHAR(9)"
+)
 CHARSETS = (
-    "|| CHARACTER SET latin1| CHARSET utf8mb4| CHARACTER SET 'latin1'| CHARACTER SET utf8mb3 COLLATE utf8mb3_bin| COLLATE utf8mb4_bin"
-    "| COLLATE latin1_bin| CHAR SET ascii| UNICODE| ASCII| BYTE| BINARY| CHARACTER SET binary| CHARACTER SET gbk BINARY"
+    "|| CHARACTER SET latin1| CHARSET utf8mb4| CHARACTER SET 'latin1'| CHARACTER SET utf8mb3 "
+    "COLLATE utf8mb3_bin| COLLATE utf8mb4_bin"
+    "| COLLATE latin1_bin| CHAR SET ascii| UNICODE| ASCII| BYTE| BINARY| CHARACTER SET binary| "
+    "CHARACTER SET gbk BINARY"
 )
 ATTRIBUTES = (
-    "|||| NOT NULL| NULL| DEFAULT NULL| COMMENT {0}| INVISIBLE| COMMENT {0} NOT NULL| CHECK (1 = 1)| CONSTRAINT c{n} CHECK (1 < {n})"
-    " | /* a */| -- b\n| #c\n| /*!50000 NOT NULL */| /*!99999 NOT NULL */| /*M! NOT NULL */| /*M!100100 NOT NULL */| /*!80023 NOT NULL */"
+    "|||| NOT NULL| NULL| DEFAULT NULL| COMMENT {0}| INVISIBLE| COMMENT {0} NOT NULL| CHECK (1 = "
+    "1)| CONSTRAINT c{n} CHECK (1 < {n})"
+    " | /* a */| -- b\n| #c\n| /*!50000 NOT NULL */| /*!99999 NOT NULL */| /*M! NOT NULL */| "
+    "/*M!100100 NOT NULL */| /*!80023 NOT NULL */"
     "| /*M!990000 , NOT /* */ */| /*!50701 COMMENT 'm' */"
 )
-SERVER_ATTRIBUTES = {True: "| COMPRESSED| WITHOUT SYSTEM VERSIONING| COMPRESSED=zlib", False: "| COLUMN_FORMAT FIXED| NOT SECONDARY"}
+SERVER_ATTRIBUTES = {
+    True: "| COMPRESSED| WITHOUT SYSTEM VERSIONING| COMPRESSED=zlib",
+    False: "| COLUMN_FORMAT FIXED| NOT SECONDARY",
+}
 OPTIONS = (
-    "|| ENGINE=InnoDB| COMMENT={0}| DEFAULT CHARSET=latin1| CHARACTER SET = utf8mb4 COLLATE = utf8mb4_bin"
+    "|| ENGINE=InnoDB| COMMENT={0}| DEFAULT CHARSET=latin1| CHARACTER SET = utf8mb4 COLLATE = "
+    "utf8mb4_bin"
     "| COLLATE latin1_bin| ROW_FORMAT DYNAMIC, COMMENT {0}"
 )
 
@@ -84,12 +105,21 @@ class Grammar:
 
     def pick(self, choices: str) -> str:
         self.count += 1
-        return self.rng.choice(choices.split("|")).replace("{0}", self.text()).replace("{n}", str(self.count))
+        return (
+            self.rng.choice(choices.split("|"))
+            .replace("{0}", self.text())
+            .replace("{n}", str(self.count))
+        )
 
     def text(self) -> str:
         """A string."""
         label = self.rng.choice(
-            [label for label in self.labels if encoded(self.client, label) is not None and (label.isascii() or not self.is_plain)]
+            [
+                label
+                for label in self.labels
+                if encoded(self.client, label) is not None
+                and (label.isascii() or not self.is_plain)
+            ]
         )
         if "NO_BACKSLASH" not in self.mode:
             label = label.replace("\\", "\\\\")
@@ -100,33 +130,67 @@ class Grammar:
     def name(self, name: str) -> str:
         if re.fullmatch(r"\w*[a-z]\w*", name, re.ASCII) and self.rng.random() < 0.5:
             return name
-        return f'"{name}"' if ("ANSI" in self.mode or self.mode == "ORACLE") and self.rng.random() < 0.5 else f"`{name}`"
+        return (
+            f'"{name}"'
+            if ("ANSI" in self.mode or self.mode == "ORACLE") and self.rng.random() < 0.5
+            else f"`{name}`"
+        )
 
     def new(self) -> str:
         """A column's name, that no other has."""
-        return self.name(self.rng.choice(NAMES[self.client]) + (str(self.count) if self.rng.random() < 0.8 else ""))
+        return self.name(
+            self.rng.choice(NAMES[self.client])
+            + (str(self.count) if self.rng.random() < 0.8 else "")
+        )
 
     def old(self) -> str:
         """A column that is there; mostly one that is in no key."""
-        keyed = {name for key in self.table.uniques for name in key.columns} if self.table and self.rng.random() < 0.95 else set()
-        names = [column.name for column in self.table.columns if column.name not in keyed] if self.table else []
-        return self.rng.choice([name for name in names if encoded(self.client, name) is not None] or ["id"])
+        keyed = (
+            {name for key in self.table.uniques for name in key.columns}
+            if self.table and self.rng.random() < 0.95
+            else set()
+        )
+        names = (
+            [column.name for column in self.table.columns if column.name not in keyed]
+            if self.table
+            else []
+        )
+        return self.rng.choice(
+            [name for name in names if encoded(self.client, name) is not None] or ["id"]
+        )
 
     def short(self) -> str:
         """A column that a key is made of mostly."""
         long = ("text", "blob", "geo", "poi", "vec", "json")
         columns = self.table.columns if self.table else ()
-        names = [c.name for c in columns if encoded(self.client, c.name) is not None and not any(word in c.type for word in long)]
-        return self.name(self.rng.choice(names or ["id"])) if self.rng.random() < 0.995 else self.name(self.old())
+        names = [
+            c.name
+            for c in columns
+            if encoded(self.client, c.name) is not None and not any(word in c.type for word in long)
+        ]
+        return (
+            self.name(self.rng.choice(names or ["id"]))
+            if self.rng.random() < 0.995
+            else self.name(self.old())
+        )
 
     def type(self) -> str:
         family = self.rng.random()
         if self.mode == "ORACLE" and family < 0.2:
-            return self.pick("VARCHAR2(9)|NUMBER|NUMBER(5)|NUMBER(7,2)|RAW(5)|CLOB|BLOB|DATE|MARIADB_SCHEMA.DATE")
+            return self.pick(
+                "VARCHAR2(9)|NUMBER|NUMBER(5)|NUMBER(7,2)|RAW(5)|CLOB|BLOB|DATE|MARIADB_SCHEMA.DATE"
+            )
         if family < 0.4:
             return self.pick(NUMBERS)
         if family < 0.5:
-            return self.pick(BYTES + ("|UUID|INET6|INET4|VECTOR(3)" if self.is_mariadb else "|VECTOR(3)|GEOMCOLLECTION|JSON"))
+            return self.pick(
+                BYTES
+                + (
+                    "|UUID|INET6|INET4|VECTOR(3)"
+                    if self.is_mariadb
+                    else "|VECTOR(3)|GEOMCOLLECTION|JSON"
+                )
+            )
         if family < 0.55:
             return self.pick(NATIONALS) if family < 0.53 else "JSON"
         charset = self.pick(CHARSETS)
@@ -140,15 +204,19 @@ class Grammar:
         if self.rng.random() < 0.05:
             more += self.pick(SERVER_ATTRIBUTES[self.is_mariadb])
         if self.rng.random() < 0.04:
-            return f"{name} {self.type() if self.rng.random() < 0.005 else self.pick(NUMBERS)}{more} UNIQUE" + self.pick("| KEY")
+            return (
+                f"{name} {self.type() if self.rng.random() < 0.005 else self.pick(NUMBERS)}{more} "
+                "UNIQUE" + self.pick("| KEY")
+            )
         if self.rng.random() < 0.03:
             default = self.rng.choice(["1", "-1.5", "(1 + 1)", "NULL"])
-            return f"{name} INT DEFAULT {default} REFERENCES x (y) ON DELETE SET NULL{self.pick(ATTRIBUTES)}"
-        if self.rng.random() < 0.03:
             return (
-                f"{name} VARCHAR(90) {self.pick('|GENERATED ALWAYS ')}AS (concat('a(', \"id\", ')')) {self.pick('VIRTUAL|STORED')}".replace(
-                    '"id"', "id"
-                )
+                f"{name} INT DEFAULT {default} REFERENCES x (y) ON DELETE SET "
+                f"NULL{self.pick(ATTRIBUTES)}"
+            )
+        if self.rng.random() < 0.03:
+            return f"{name} VARCHAR(90) {self.pick('|GENERATED ALWAYS ')}AS (concat('a(', \"id\", ')')) {self.pick('VIRTUAL|STORED')}".replace(
+                '"id"', "id"
             )
         return f"{name} {self.type()}{more}"
 
@@ -159,24 +227,37 @@ class Grammar:
         self.count += 1
         t = self.rng.choice(["", "", "", "t."])
         old, new = self.name(self.old()), self.new()
-        unique = "UNIQUE|UNIQUE KEY|CONSTRAINT u{n} UNIQUE|UNIQUE u{n}|UNIQUE INDEX u{n} USING BTREE"
+        unique = (
+            "UNIQUE|UNIQUE KEY|CONSTRAINT u{n} UNIQUE|UNIQUE u{n}|UNIQUE INDEX u{n} USING BTREE"
+        )
         kinds: list[Callable[[], str]] = [
             *[lambda: f"ADD {self.pick('|COLUMN ')}{self.column(new)}{self.place()}"] * 4,
-            lambda: f"ADD ({self.column(new)}, {self.column(self.new())}, KEY k{self.count} ({new}))",
+            lambda: (
+                f"ADD ({self.column(new)}, {self.column(self.new())}, KEY k{self.count} ({new}))"
+            ),
             *[lambda: f"MODIFY {self.pick('|COLUMN ')}{t}{self.column(old)}{self.place()}"] * 2,
             *[lambda: f"CHANGE {t}{old} {self.column(new)}{self.place()}"] * 2,
-            lambda: f"DROP {self.pick('|COLUMN ')}{old}{self.pick('|| RESTRICT| CASCADE') if self.is_mariadb else ''}",
+            lambda: (
+                f"DROP {self.pick('|COLUMN ')}{old}{self.pick('|| RESTRICT| CASCADE') if self.is_mariadb else ''}"
+            ),
             lambda: f"RENAME COLUMN {old} TO {new}",
             lambda: f"ADD {self.pick(unique)} ({self.short()}{self.pick('|||| DESC')})",
-            lambda: f"ADD UNIQUE p{self.count} ({old}({self.rng.choice([3, 9])}))" if self.rng.random() < 0.05 else "FORCE",
+            lambda: (
+                f"ADD UNIQUE p{self.count} ({old}({self.rng.choice([3, 9])}))"
+                if self.rng.random() < 0.05
+                else "FORCE"
+            ),
             lambda: f"ADD {self.pick('INDEX|KEY k{n}|FULLTEXT KEY')} ({old})",
             lambda: self.pick(
-                "ALTER id SET DEFAULT 3|COMMENT {0}|ENGINE=InnoDB|FORCE|ALGORITHM=COPY|ADD CHECK (1 < 2)"
+                "ALTER id SET DEFAULT 3|COMMENT {0}|ENGINE=InnoDB|FORCE|ALGORITHM=COPY|ADD CHECK "
+                "(1 < 2)"
                 "|DROP PRIMARY KEY|ADD PRIMARY KEY (id)"
             ),
             lambda: self.pick(
-                "CONVERT TO CHARACTER SET utf8mb4|CONVERT TO CHARSET latin1 COLLATE latin1_bin|DEFAULT CHARSET utf8mb4|CHARACTER SET latin1"
-                "|COLLATE utf8mb4_bin|DEFAULT COLLATE latin1_bin|CHARSET = 'utf8mb4'|ROW_FORMAT = DYNAMIC"
+                "CONVERT TO CHARACTER SET utf8mb4|CONVERT TO CHARSET latin1 COLLATE "
+                "latin1_bin|DEFAULT CHARSET utf8mb4|CHARACTER SET latin1"
+                "|COLLATE utf8mb4_bin|DEFAULT COLLATE latin1_bin|CHARSET = 'utf8mb4'|ROW_FORMAT = "
+                "DYNAMIC"
             ),
             lambda: self.drop_index(),
         ]
@@ -190,17 +271,32 @@ class Grammar:
         return self.rng.choice(kinds)()
 
     def drop_index(self) -> str:
-        names = [unique.name for unique in self.table.uniques if unique.name != "PRIMARY"] if self.table else []
-        return f"DROP {self.pick('INDEX|KEY')} {self.name(self.rng.choice(names))}" if names else "FORCE"
+        names = (
+            [unique.name for unique in self.table.uniques if unique.name != "PRIMARY"]
+            if self.table
+            else []
+        )
+        return (
+            f"DROP {self.pick('INDEX|KEY')} {self.name(self.rng.choice(names))}"
+            if names
+            else "FORCE"
+        )
 
     def create(self) -> str:
         columns = [self.column(self.new()) for _ in range(self.rng.randrange(1, 5))]
         columns.insert(
             self.rng.randrange(len(columns) + 1),
-            self.pick("id INT PRIMARY KEY|id SERIAL|id INT NOT NULL AUTO_INCREMENT KEY|id BIGINT UNIQUE"),
+            self.pick(
+                "id INT PRIMARY KEY|id SERIAL|id INT NOT NULL AUTO_INCREMENT KEY|id BIGINT UNIQUE"
+            ),
         )
         if self.rng.random() < 0.3:
-            columns.append(self.pick("KEY k (id)|UNIQUE KEY (id)|INDEX id (id)|CHECK (1 < 2)|UNIQUE u (id DESC) COMMENT {0}"))
+            columns.append(
+                self.pick(
+                    "KEY k (id)|UNIQUE KEY (id)|INDEX id (id)|CHECK (1 < 2)|UNIQUE u (id DESC) "
+                    "COMMENT {0}"
+                )
+            )
         options = self.pick(OPTIONS)
         if self.is_mariadb:
             options += self.pick("|||||||| WITH SYSTEM VERSIONING| COLLATE uca1400_ai_ci")
@@ -216,7 +312,11 @@ class Grammar:
             return f"CREATE UNIQUE INDEX u{self.count} ON t ({self.short()})"
         if kind < 0.2 or len(self.table.columns) > 14 or self.table.columns[-1].name == "row_end":
             return "DROP TABLE t"
-        words = self.pick("TABLE|TABLE|TABLE|ONLINE TABLE|IGNORE TABLE|TABLE IF EXISTS" if self.is_mariadb else "TABLE")
+        words = self.pick(
+            "TABLE|TABLE|TABLE|ONLINE TABLE|IGNORE TABLE|TABLE IF EXISTS"
+            if self.is_mariadb
+            else "TABLE"
+        )
         actions = [self.action() for _ in range(self.rng.choice([1, 1, 2, 3]))]
         if self.rng.random() < 0.9:  # what happens to a column twice over is for the server to say
             actions = [action for action in actions if "EXISTS" not in action] or actions[:1]
@@ -259,7 +359,9 @@ def run(source: Database, name: str, seed: int, *, is_mariadb: bool) -> Iterator
             before = after
 
 
-def told(table: TableId, before: TableSchema | None, found: list[Change], charset: str) -> TableSchema | None:
+def told(
+    table: TableId, before: TableSchema | None, found: list[Change], charset: str
+) -> TableSchema | None:
     """The table after a statement, by its text; None where that is not understood."""
     state = before
     for change in found:
@@ -267,17 +369,32 @@ def told(table: TableId, before: TableSchema | None, found: list[Change], charse
             return TableSchema((), (), "")
         if isinstance(change, Created) and change.if_missing and before is not None:
             continue
-        if not isinstance(change, Created | Altered) or change.actions is None or change.table != table:
+        if (
+            not isinstance(change, Created | Altered)
+            or change.actions is None
+            or change.table != table
+        ):
             return None
-        state = apply(TableSchema((), (), charset) if isinstance(change, Created) or state is None else state, change.actions)
+        state = apply(
+            TableSchema((), (), charset) if isinstance(change, Created) or state is None else state,
+            change.actions,
+        )
         if state is None:
             return None
     return state
 
 
-@pytest.mark.parametrize("seed", [int(seed) for seed in os.environ.get("CDCBUS_TEST_SEEDS", "1").split(",")])
+@pytest.mark.parametrize(
+    "seed", [int(seed) for seed in os.environ.get("CDCBUS_TEST_SEEDS", "1").split(",")]
+)
 def test_a_text_says_what_the_server_makes_of_it(
-    source: Database, source_cursor: Cursor, name: str, seed: int, capsys: pytest.CaptureFixture[str], *, is_mariadb: bool
+    source: Database,
+    source_cursor: Cursor,
+    name: str,
+    seed: int,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    is_mariadb: bool,
 ) -> None:
     start = position(source_cursor)
     table = TableId(name, "t")
@@ -287,7 +404,9 @@ def test_a_text_says_what_the_server_makes_of_it(
         if len(ran) == STATEMENTS:
             break
     with BinlogSource(fetch_task(source, name)) as binlog:
-        statements: list[Statement] = binlog._history()._scan.between(BinlogCoordinates(start.file, start.pos), ran[-1].end)
+        statements: list[Statement] = binlog._history()._scan.between(
+            BinlogCoordinates(start.file, start.pos), ran[-1].end
+        )
     wrong, strange = [], []
     by_end = {statement.end: statement for statement in statements}
     for one in ran:
@@ -300,9 +419,16 @@ def test_a_text_says_what_the_server_makes_of_it(
         wanted = one.after or TableSchema((), (), "")
         if made is None:
             strange.append(statement.sql.decode("utf-8", "replace"))
-        elif essence(_plain(made)) != essence(_plain(wanted)) or not _alike(_plain(made), _plain(wanted)):
+        elif essence(_plain(made)) != essence(_plain(wanted)) or not _alike(
+            _plain(made), _plain(wanted)
+        ):
             wrong.append(
-                (statement.sql.decode("utf-8", "replace"), one.before and one.before.to_fields(), made.to_fields(), wanted.to_fields())
+                (
+                    statement.sql.decode("utf-8", "replace"),
+                    one.before and one.before.to_fields(),
+                    made.to_fields(),
+                    wanted.to_fields(),
+                )
             )
     share = 1 - len(strange) / len(ran)
     with capsys.disabled():
@@ -312,18 +438,25 @@ def test_a_text_says_what_the_server_makes_of_it(
 
 
 def _plain(table: TableSchema) -> TableSchema:
-    """MySQL shows no character set where the values are bytes, MariaDB does. The order of unique keys counts where it says which is the
-    table's: not behind a primary key, nor of those that are none for it."""
+    """MySQL shows no character set where the values are bytes, MariaDB does. The order of unique
+    keys counts where it says which is the table's: not behind a primary key, nor of those that
+    are none for it."""
     nullable = {column.name for column in table.columns if column.is_nullable}
     has_primary = any(unique.name == "PRIMARY" for unique in table.uniques)
 
     def counts(unique: UniqueKey) -> bool:
-        return unique.name == "PRIMARY" or (not has_primary and unique.is_whole and not nullable & {*unique.columns})
+        return unique.name == "PRIMARY" or (
+            not has_primary and unique.is_whole and not nullable & {*unique.columns}
+        )
 
     others = sorted(
-        (replace(unique, name="") for unique in table.uniques if not counts(unique)), key=lambda one: (one.columns, one.is_whole)
+        (replace(unique, name="") for unique in table.uniques if not counts(unique)),
+        key=lambda one: (one.columns, one.is_whole),
     )
-    columns = tuple(replace(column, charset="") if column.charset == "binary" else column for column in table.columns)
+    columns = tuple(
+        replace(column, charset="") if column.charset == "binary" else column
+        for column in table.columns
+    )
     return replace(table, columns=columns, uniques=(*filter(counts, table.uniques), *others))
 
 
@@ -332,7 +465,8 @@ def _alike(made: TableSchema, found: TableSchema) -> bool:
 
     def keys(table: TableSchema) -> list[tuple[str, tuple[str, ...], bool]]:
         return [
-            ("" if not known.name else key.name, key.columns, key.is_whole) for key, known in zip(table.uniques, made.uniques, strict=False)
+            ("" if not known.name else key.name, key.columns, key.is_whole)
+            for key, known in zip(table.uniques, made.uniques, strict=False)
         ]
 
     return len(made.uniques) == len(found.uniques) and keys(made) == keys(found)

@@ -1,5 +1,5 @@
-"""Statements that change rows and were logged as text, on real servers: of other tables they are nothing to the task, of its own they stop
-it, or are skipped, counted and told."""
+"""Statements that change rows and were logged as text, on real servers: of other tables they are
+nothing to the task, of its own they stop it, or are skipped, counted and told."""
 
 from __future__ import annotations
 
@@ -35,7 +35,12 @@ def other(source_cursor: Cursor, name: str) -> Iterator[str]:
 
 @pytest.fixture
 def begun(
-    source: Database, kafka: str, name: str, source_cursor: Cursor, make_topic: Callable[..., str], store: Callable[[str], None]
+    source: Database,
+    kafka: str,
+    name: str,
+    source_cursor: Cursor,
+    make_topic: Callable[..., str],
+    store: Callable[[str], None],
 ) -> FetchTask:
     """A task of a table with row 1 in front of it."""
     make_topic(name)
@@ -54,7 +59,14 @@ def as_text(source: Database, schema: str, *statements: str) -> None:
 
 
 def test_statements_of_other_tables_stop_nothing(
-    begun: FetchTask, source: Database, source_cursor: Cursor, name: str, other: str, kafka: str, positions: PositionStore, tmp_path: Path
+    begun: FetchTask,
+    source: Database,
+    source_cursor: Cursor,
+    name: str,
+    other: str,
+    kafka: str,
+    positions: PositionStore,
+    tmp_path: Path,
 ) -> None:
     file = tmp_path / "rows.txt"
     file.write_text("7\t7\n")
@@ -80,7 +92,13 @@ def test_statements_of_other_tables_stop_nothing(
 
 
 def test_a_statement_of_another_table_beside_rows_of_the_task(
-    begun: FetchTask, source: Database, name: str, other: str, kafka: str, positions: PositionStore, source_cursor: Cursor
+    begun: FetchTask,
+    source: Database,
+    name: str,
+    other: str,
+    kafka: str,
+    positions: PositionStore,
+    source_cursor: Cursor,
 ) -> None:
     """The transaction goes on behind it."""
     with connect(source) as connection, connection.cursor() as cursor:
@@ -110,10 +128,19 @@ INSIDE: tuple[Statements, ...] = (
 
 @pytest.mark.parametrize("statements", INSIDE)
 def test_a_statement_of_the_tasks_own_table_stops_it(
-    begun: FetchTask, source: Database, name: str, other: str, statements: Statements, kafka: str, positions: PositionStore
+    begun: FetchTask,
+    source: Database,
+    name: str,
+    other: str,
+    statements: Statements,
+    kafka: str,
+    positions: PositionStore,
 ) -> None:
     as_text(source, name, *(one.format(name=name, other=other) for one in statements))
-    with pytest.raises(UnreadableEvent, match=r"consumer\.onStatement=skip") as raised, Running(begun, positions) as running:
+    with (
+        pytest.raises(UnreadableEvent, match=r"consumer\.onStatement=skip") as raised,
+        Running(begun, positions) as running,
+    ):
         running.ends()
     assert f"{name}.t" in str(raised.value)
     assert ids(kafka, name) == [1]
@@ -139,11 +166,18 @@ def test_a_statement_of_the_tasks_own_table_is_skipped_and_counted(
     assert ids(kafka, name) == [1, 2]
     assert running.progress.skipped == 1
     assert f"{name}.t was logged as text and is skipped" in caplog.text.replace(f"{other}.t, ", "")
-    assert "50" not in [word for line in caplog.messages if "skipped" in line for word in line.split()]
+    assert "50" not in [
+        word for line in caplog.messages if "skipped" in line for word in line.split()
+    ]
 
 
 def test_a_comment_that_ends_in_a_backslash_makes_no_select(
-    begun: FetchTask, source: Database, source_cursor: Cursor, name: str, kafka: str, positions: PositionStore
+    begun: FetchTask,
+    source: Database,
+    source_cursor: Cursor,
+    name: str,
+    kafka: str,
+    positions: PositionStore,
 ) -> None:
     with connect(source) as connection, connection.cursor() as cursor:
         cursor.execute(f"USE {name}")

@@ -1,4 +1,5 @@
-"""Every character set that the source lists gives the text that the server itself gives: the server is the oracle for each character."""
+"""Every character set that the source lists gives the text that the server itself gives: the
+server is the oracle for each character."""
 
 from __future__ import annotations
 
@@ -18,17 +19,41 @@ CHUNK = 8000  # rows in one statement
 
 @pytest.fixture(scope="module")
 def cursor(source: Database) -> Iterator[Cursor]:
-    """A cursor with two temporary tables: `characters`, all but the surrogates; `codes`, all of one and two bytes, and three of EUC-JP."""
+    """A cursor with two temporary tables: `characters`, all but the surrogates; `codes`, all of
+    one and two bytes, and three of EUC-JP."""
     with connect(source) as connection, connection.cursor() as cursor:
         cursor.execute("SET sql_mode = ''")
         cursor.execute("CREATE DATABASE IF NOT EXISTS cdcbus_charsets")
         cursor.execute("USE cdcbus_charsets")
-        cursor.execute("CREATE TEMPORARY TABLE characters (c VARCHAR(1) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin)")
-        points = [*range(0x10000), *range(0x10000, 0x110000, 61), *range(0x1F300, 0x1F700), *range(0x20000, 0x20100), 0x10FFFF]
-        insert(cursor, "characters", [f"_utf32 x'{point:08x}'" for point in points if not 0xD800 <= point < 0xE000 and point != 0xFFFD])
+        cursor.execute(
+            "CREATE TEMPORARY TABLE characters (c VARCHAR(1) CHARACTER SET utf8mb4 COLLATE "
+            "utf8mb4_bin)"
+        )
+        points = [
+            *range(0x10000),
+            *range(0x10000, 0x110000, 61),
+            *range(0x1F300, 0x1F700),
+            *range(0x20000, 0x20100),
+            0x10FFFF,
+        ]
+        insert(
+            cursor,
+            "characters",
+            [
+                f"_utf32 x'{point:08x}'"
+                for point in points
+                if not 0xD800 <= point < 0xE000 and point != 0xFFFD
+            ],
+        )
         cursor.execute("CREATE TEMPORARY TABLE codes (b VARBINARY(4))")
-        codes = [bytes((first,)) for first in range(256)] + [bytes((first, second)) for first in range(256) for second in range(256)]
-        codes += [bytes((0x8F, first, second)) for first in range(0xA1, 0xFF) for second in range(0xA1, 0xFF)]
+        codes = [bytes((first,)) for first in range(256)] + [
+            bytes((first, second)) for first in range(256) for second in range(256)
+        ]
+        codes += [
+            bytes((0x8F, first, second))
+            for first in range(0xA1, 0xFF)
+            for second in range(0xA1, 0xFF)
+        ]
         insert(cursor, "codes", [f"x'{code.hex()}'" for code in codes])
         yield cursor
         cursor.execute("DROP DATABASE cdcbus_charsets")
@@ -36,7 +61,10 @@ def cursor(source: Database) -> Iterator[Cursor]:
 
 def insert(cursor: Cursor, table: str, values: list[str]) -> None:
     for start in range(0, len(values), CHUNK):
-        cursor.execute(f"INSERT INTO {table} VALUES " + ",".join(f"({value})" for value in values[start : start + CHUNK]))
+        cursor.execute(
+            f"INSERT INTO {table} VALUES "
+            + ",".join(f"({value})" for value in values[start : start + CHUNK])
+        )
 
 
 def charsets(cursor: Cursor) -> list[str]:
@@ -54,8 +82,12 @@ def test_every_character_that_a_character_set_holds_is_read(cursor: Cursor) -> N
             f" WHERE BINARY CONVERT(CONVERT(c USING {charset}) USING utf8mb4) = BINARY c"
         )
         found = [(text, raw, decode(raw)) for text, raw in cursor.fetchall()]
-        assert len(found) > 120, f"{charset}: the server holds too few characters for this to test anything"
-        if bad := [(f"U+{ord(text):04X}", raw.hex(), shown) for text, raw, shown in found if text != shown]:
+        assert len(found) > 120, (
+            f"{charset}: the server holds too few characters for this to test anything"
+        )
+        if bad := [
+            (f"U+{ord(text):04X}", raw.hex(), shown) for text, raw, shown in found if text != shown
+        ]:
             wrong[charset] = bad
     assert wrong == {}
 
@@ -64,28 +96,46 @@ def test_what_a_character_set_cannot_hold_is_stored_as_the_server_stores_it(curs
     """Or is not known to be."""
     wrong, known = {}, set()
     for charset in {*charsets(cursor)} & NAMES:
-        cursor.execute(f"SELECT c, CONVERT(CONVERT(c USING {charset}) USING utf8mb4) FROM characters")
+        cursor.execute(
+            f"SELECT c, CONVERT(CONVERT(c USING {charset}) USING utf8mb4) FROM characters"
+        )
         found = [(text, kept, stored(charset, text)) for text, kept in cursor.fetchall()]
         known |= {charset for *_, told in found if told == "?"}
-        if bad := [(f"U+{ord(text):04X}", kept, told) for text, kept, told in found if told is not None and told != kept]:
+        if bad := [
+            (f"U+{ord(text):04X}", kept, told)
+            for text, kept, told in found
+            if told is not None and told != kept
+        ]:
             wrong[charset] = bad[:50]
     assert wrong == {}
     assert {"ascii", "latin1", "utf8mb3"} <= known
 
 
 def test_every_code_that_a_character_set_holds_is_read(cursor: Cursor) -> None:
-    """From bytes to characters: also those that have more than one code. What the server cannot read either, it shows as `?`, as nothing
-    or as U+FFFD; there it is enough that nothing stops."""
+    """From bytes to characters: also those that have more than one code. What the server cannot
+    read either, it shows as `?`, as nothing or as U+FFFD; there it is enough that nothing stops."""
     wrong = {}
     for charset in charsets(cursor):
         decode = decoder(charset, "c")
         cursor.execute(
-            f"SELECT b, CAST(CONVERT(CONVERT(b USING {charset}) USING utf8mb4) AS BINARY) FROM codes"
-            f" WHERE CHAR_LENGTH(CONVERT(b USING {charset})) = 1 AND CAST(CONVERT(b USING {charset}) AS BINARY) = b"
+            f"SELECT b, CAST(CONVERT(CONVERT(b USING {charset}) USING utf8mb4) AS BINARY) FROM "
+            "codes"
+            f" WHERE CHAR_LENGTH(CONVERT(b USING {charset})) = 1 AND CAST(CONVERT(b USING "
+            f"{charset}) AS BINARY) = b"
         )
-        found = {raw: (shown.decode("utf-8", "replace"), decode(raw)) for raw, shown in cursor.fetchall()}
-        readable = {raw: pair for raw, pair in found.items() if pair[0] and "�" not in pair[0] and (pair[0] != "?" or pair[1] == "?")}
-        assert len(readable) > 120 or charset == "utf32", f"{charset}: too few codes for this to test anything"
-        if bad := [(raw.hex(), shown, ours) for raw, (shown, ours) in readable.items() if shown != ours]:
+        found = {
+            raw: (shown.decode("utf-8", "replace"), decode(raw)) for raw, shown in cursor.fetchall()
+        }
+        readable = {
+            raw: pair
+            for raw, pair in found.items()
+            if pair[0] and "�" not in pair[0] and (pair[0] != "?" or pair[1] == "?")
+        }
+        assert len(readable) > 120 or charset == "utf32", (
+            f"{charset}: too few codes for this to test anything"
+        )
+        if bad := [
+            (raw.hex(), shown, ours) for raw, (shown, ours) in readable.items() if shown != ours
+        ]:
             wrong[charset] = bad
     assert wrong == {}

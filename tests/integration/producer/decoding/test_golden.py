@@ -1,6 +1,7 @@
 """Each tests/golden/source/<case>.sql gives exactly the records that it names.
 
-A new case needs no code: write the statements, run with CDCBUS_WRITE_GOLDEN=1, and read what was written.
+A new case needs no code: write the statements, run with CDCBUS_WRITE_GOLDEN=1, and read what was
+written.
 """
 
 from __future__ import annotations
@@ -37,7 +38,13 @@ OGG_KEYS = ("table", "op_type", "primary_keys", "before", "after")
 @pytest.mark.parametrize("metadata", ["full_metadata", "least_metadata"])
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_golden(
-    path: Path, metadata: str, source: Database, source_cursor: Cursor, name: str, is_mariadb: bool, request: pytest.FixtureRequest
+    path: Path,
+    metadata: str,
+    source: Database,
+    source_cursor: Cursor,
+    name: str,
+    is_mariadb: bool,
+    request: pytest.FixtureRequest,
 ) -> None:
     case = parse(path.read_text(encoding="utf-8"))
     if case.only not in ("", "mariadb" if is_mariadb else "mysql"):
@@ -53,7 +60,11 @@ def test_golden(
         tables=FilterConfig(regexes=(rf"{name}\.(?!hidden).*",)),
         partition_keys={f"{name}.KEYED".upper(): ("region", "Name")},
     )
-    changes = [part for change in read(task, start, ends[-1]) for part in split_key_change(change, key_columns(change.table, task.publish))]
+    changes = [
+        part
+        for change in read(task, start, ends[-1])
+        for part in split_key_change(change, key_columns(change.table, task.publish))
+    ]
     found = [converted(change, task.publish) for change in changes]
     if os.environ.get("CDCBUS_WRITE_GOLDEN") and metadata == "full_metadata":
         fill(case, ends, changes, found)
@@ -68,7 +79,9 @@ def test_golden(
 def without_width(record: Expected) -> Expected:
     """As full metadata, which the cases are written with, show a boolean."""
     types = record.canal.get("mysqlType", {})
-    types.update((column, type_.replace("tinyint(1)", "tinyint")) for column, type_ in types.items())
+    types.update(
+        (column, type_.replace("tinyint(1)", "tinyint")) for column, type_ in types.items()
+    )
     return record
 
 
@@ -86,30 +99,47 @@ def execute(source: Database, name: str, case: Case) -> list[BinlogPosition]:
 def converted(change: RowChange, publish: PublishConfig) -> Expected:
     """All of a record."""
     key = key_text(change, key_columns(change.table, publish)).decode()
-    return Expected(key, json.loads(CanalRow().to_bytes(change)), json.loads(OggJson().to_bytes(change)))
+    return Expected(
+        key, json.loads(CanalRow().to_bytes(change)), json.loads(OggJson().to_bytes(change))
+    )
 
 
 def like(record: Expected, wanted: Expected) -> Expected:
     """What `wanted` speaks of; a member that is not there is None."""
-    canal, ogg = ({key: found.get(key) for key in keys} for found, keys in ((record.canal, wanted.canal), (record.ogg, wanted.ogg)))
+    canal, ogg = (
+        {key: found.get(key) for key in keys}
+        for found, keys in ((record.canal, wanted.canal), (record.ogg, wanted.ogg))
+    )
     return Expected(record.key, canal, ogg)
 
 
 def with_schema(record: Expected, name: str) -> Expected:
-    return Expected(record.key, *(json.loads(json.dumps(form).replace(SCHEMA, name)) for form in (record.canal, record.ogg)))
+    return Expected(
+        record.key,
+        *(
+            json.loads(json.dumps(form).replace(SCHEMA, name))
+            for form in (record.canal, record.ogg)
+        ),
+    )
 
 
-def fill(case: Case, ends: list[BinlogPosition], changes: list[RowChange], found: list[Expected]) -> None:
+def fill(
+    case: Case, ends: list[BinlogPosition], changes: list[RowChange], found: list[Expected]
+) -> None:
     """Puts each record below the statement that ended its transaction."""
     shapes = set()
     for part in case.parts:
         part.records = []
     for change, record in zip(changes, found, strict=True):
         at = BinlogPosition(change.origin.file, change.origin.pos + 1)
-        part = next(part for part, end in zip(case.parts, ends, strict=True) if is_at_least(end, at))
+        part = next(
+            part for part, end in zip(case.parts, ends, strict=True) if is_at_least(end, at)
+        )
         keys = CANAL_KEYS if change.table in shapes else (*CANAL_KEYS, *CANAL_SHAPE)
         shapes.add(change.table)
-        part.records.append(Expected(record.key, some(record.canal, keys), some(record.ogg, OGG_KEYS)))
+        part.records.append(
+            Expected(record.key, some(record.canal, keys), some(record.ogg, OGG_KEYS))
+        )
 
 
 def some(members: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:

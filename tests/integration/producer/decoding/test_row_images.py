@@ -1,4 +1,5 @@
-"""Row images that lack columns: sent as they are where the task file says so, else a stop before the first of them."""
+"""Row images that lack columns: sent as they are where the task file says so, else a stop before
+the first of them."""
 
 from __future__ import annotations
 
@@ -23,7 +24,14 @@ TABLE = "CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(20), n INT NOT NULL DE
 
 
 @pytest.fixture
-def task(source: Database, kafka: str, name: str, make_topic: Callable[..., str], source_cursor: Cursor, store: Store) -> FetchTask:
+def task(
+    source: Database,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    source_cursor: Cursor,
+    store: Store,
+) -> FetchTask:
     """It starts behind the CREATE of `t`."""
     make_topic(name)
     source_cursor.execute(TABLE)
@@ -64,17 +72,27 @@ PARTIAL = {
 
 @pytest.mark.parametrize("image", PARTIAL)
 def test_a_column_that_was_not_logged_is_not_in_the_record(
-    source: Database, source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str, image: str
+    source: Database,
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+    image: str,
 ) -> None:
     in_session(source, name, image, *CHANGES)
     any_image = replace(task, source=replace(task.source, takes_partial=True))
     with Running(any_image, positions) as running:
         running.until_stored(position(source_cursor))
-    assert [(record["data"][0], (record["old"] or [None])[0]) for record in canal(kafka, name)] == PARTIAL[image]
+    assert [
+        (record["data"][0], (record["old"] or [None])[0]) for record in canal(kafka, name)
+    ] == PARTIAL[image]
 
 
 @pytest.mark.parametrize("image", PARTIAL)
-@pytest.mark.parametrize("statement", ["INSERT INTO t (id, name) VALUES (2, 'b')", "UPDATE t SET n = 0", "DELETE FROM t"])
+@pytest.mark.parametrize(
+    "statement", ["INSERT INTO t (id, name) VALUES (2, 'b')", "UPDATE t SET n = 0", "DELETE FROM t"]
+)
 def test_an_image_that_a_session_made_partial_stops_the_task_before_it(
     source: Database,
     source_cursor: Cursor,
@@ -102,18 +120,27 @@ def test_an_image_that_a_session_made_partial_stops_the_task_before_it(
     assert "consumer.source.rowImage=any" in sentences[0]
     assert sentences[0] == sentences[1]
     assert set(ids(kafka, name)) <= {1}
-    with Running(replace(task, source=replace(task.source, takes_partial=True)), positions) as running:
+    with Running(
+        replace(task, source=replace(task.source, takes_partial=True)), positions
+    ) as running:
         running.until_stored(position(source_cursor))
     assert canal(kafka, name)[-1]["type"] == statement.split()[0]
 
 
 def test_a_server_with_partial_images_may_be_read_where_the_task_takes_them(
-    source: Database, source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str
+    source: Database,
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
 ) -> None:
     """Without that the start is refused: see test_outages."""
     with global_variable(source, "binlog_row_image", "MINIMAL"):
         in_session(source, name, "MINIMAL", "INSERT INTO t (id) VALUES (1)")
-        with Running(replace(task, source=replace(task.source, takes_partial=True)), positions) as running:
+        with Running(
+            replace(task, source=replace(task.source, takes_partial=True)), positions
+        ) as running:
             running.until_stored(position(source_cursor))
     assert [record["data"] for record in canal(kafka, name)] == [[{"id": "1"}]]
 
@@ -122,13 +149,17 @@ def test_a_record_key_that_was_not_logged_stops_the_task_though_it_takes_partial
     source: Database, source_cursor: Cursor, task: FetchTask, positions: PositionStore, name: str
 ) -> None:
     """Else the update would go to another partition than the row's insert."""
-    in_session(source, name, "MINIMAL", "INSERT INTO t (id, name) VALUES (1, 'a')", "UPDATE t SET n = 0")
+    in_session(
+        source, name, "MINIMAL", "INSERT INTO t (id, name) VALUES (1, 'a')", "UPDATE t SET n = 0"
+    )
     task = replace(
         task,
         source=replace(task.source, takes_partial=True),
         publish=replace(task.publish, partition_keys={f"{name}.T".upper(): ("NAME",)}),
     )
-    stops = pytest.raises(UnreadableEvent, match="the record key needs column name, which the row image lacks")
+    stops = pytest.raises(
+        UnreadableEvent, match="the record key needs column name, which the row image lacks"
+    )
     with stops, Running(task, positions) as running:
         running.ends()
 
@@ -137,17 +168,33 @@ def test_a_key_change_that_was_not_logged_whole_stops_the_task_though_it_takes_p
     source: Database, source_cursor: Cursor, task: FetchTask, positions: PositionStore, name: str
 ) -> None:
     """Else the row under its new key would lack what the one under the old key had."""
-    in_session(source, name, "MINIMAL", "INSERT INTO t (id, name) VALUES (1, 'a')", "UPDATE t SET id = 2")
-    stops = pytest.raises(UnreadableEvent, match="its images lack column name, n, body: it cannot be sent whole")
-    with stops, Running(replace(task, source=replace(task.source, takes_partial=True)), positions) as running:
+    in_session(
+        source, name, "MINIMAL", "INSERT INTO t (id, name) VALUES (1, 'a')", "UPDATE t SET id = 2"
+    )
+    stops = pytest.raises(
+        UnreadableEvent, match="its images lack column name, n, body: it cannot be sent whole"
+    )
+    with (
+        stops,
+        Running(
+            replace(task, source=replace(task.source, takes_partial=True)), positions
+        ) as running,
+    ):
         running.ends()
 
 
 def test_full_images_hold_also_the_columns_that_the_server_computes_or_hides(
-    source: Database, source_cursor: Cursor, positions: PositionStore, task: FetchTask, kafka: str, name: str, is_mariadb: bool
+    source: Database,
+    source_cursor: Cursor,
+    positions: PositionStore,
+    task: FetchTask,
+    kafka: str,
+    name: str,
+    is_mariadb: bool,
 ) -> None:
     source_cursor.execute(
-        "CREATE TABLE g (id INT PRIMARY KEY, a INT, v INT AS (a + 1) VIRTUAL, s INT AS (a + 2) STORED, h INT INVISIBLE DEFAULT 3"
+        "CREATE TABLE g (id INT PRIMARY KEY, a INT, v INT AS (a + 1) VIRTUAL, s INT AS (a + 2) "
+        "STORED, h INT INVISIBLE DEFAULT 3"
         + (") WITH SYSTEM VERSIONING" if is_mariadb else ", INDEX ((a * 2)))")
     )
     source_cursor.execute("INSERT INTO g (id, a) VALUES (1, 1), (2, 2)")
@@ -156,4 +203,6 @@ def test_full_images_hold_also_the_columns_that_the_server_computes_or_hides(
     with Running(task, positions) as running:
         running.until_stored(position(source_cursor))
     assert len(canal(kafka, name)) >= 4
-    assert all({"id", "a", "v", "s", "h"} <= record["data"][0].keys() for record in canal(kafka, name))
+    assert all(
+        {"id", "a", "v", "s", "h"} <= record["data"][0].keys() for record in canal(kafka, name)
+    )

@@ -31,11 +31,23 @@ def test_kafka_s_console_consumer_prints_keys_and_records(
     make_topic(name)
     source_cursor.execute("CREATE TABLE t (id INT, name VARCHAR(20), PRIMARY KEY (name, id))")
     positions.save(position(source_cursor).to_json())
-    for statement in ("INSERT INTO t VALUES (1, 'größe 😀')", "UPDATE t SET id = 2", "TRUNCATE TABLE t"):
+    for statement in (
+        "INSERT INTO t VALUES (1, 'größe 😀')",
+        "UPDATE t SET id = 2",
+        "TRUNCATE TABLE t",
+    ):
         source_cursor.execute(statement)
     with Running(fetch_task(source, name, servers=kafka), positions) as running:
         running.until_stored(position(source_cursor))
-    command = [sys.executable, "-m", "cdcbus", "stack", "kafka-console-consumer", "--home", str(stack_home)]
+    command = [
+        sys.executable,
+        "-m",
+        "cdcbus",
+        "stack",
+        "kafka-console-consumer",
+        "--home",
+        str(stack_home),
+    ]
     options = [
         "--topic",
         name,
@@ -47,7 +59,14 @@ def test_kafka_s_console_consumer_prints_keys_and_records(
         "--property",
         "key.separator= | ",
     ]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, encoding="utf-8", check=True, timeout=300)
+    done = subprocess.run(
+        [*command, *options],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+        timeout=300,
+    )
     lines = [line.split(" | ", 1) for line in done.stdout.splitlines()]
     records = [json.loads(value) for _, value in lines]
     assert [key for key, _ in lines] == ["1_größe 😀_", "1_größe 😀_", "2_größe 😀_", ""]

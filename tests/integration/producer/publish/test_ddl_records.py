@@ -52,26 +52,46 @@ def test_a_truncate_stands_in_its_topic_between_the_rows_before_it_and_after_it(
     make_topic(name)
     positions.save(position(source_cursor).to_json())
     run(source_cursor, *STATEMENTS)
-    with Running(fetch_task(source, name, servers=kafka, converter=converter), positions) as running:
+    with Running(
+        fetch_task(source, name, servers=kafka, converter=converter), positions
+    ) as running:
         running.until_stored(position(source_cursor))
-    changes = [change for message in messages(kafka, name) for change in make_converter(converter).from_bytes(message.value() or b"")]
+    changes = [
+        change
+        for message in messages(kafka, name)
+        for change in make_converter(converter).from_bytes(message.value() or b"")
+    ]
     assert [change.op for change in changes] == ["INSERT", "INSERT", "TRUNCATE", "INSERT", "DELETE"]
     assert {change.table.id for change in changes} == {TableId(name, "t")}
     assert running.progress.done == len(changes)
 
 
 def test_with_ddl_each_partition_has_the_statements_as_canal_writes_them(
-    source: Database, source_cursor: Cursor, kafka: str, name: str, make_topic: Callable[..., str], positions: PositionStore
+    source: Database,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    positions: PositionStore,
 ) -> None:
     make_topic(name, 3)
     positions.save(position(source_cursor).to_json())
-    run(source_cursor, *(statement for statement in STATEMENTS if not statement.startswith("TRUNCATE")))
+    run(
+        source_cursor,
+        *(statement for statement in STATEMENTS if not statement.startswith("TRUNCATE")),
+    )
     task = replace(fetch_task(source, name, servers=kafka), ddl=DdlConfig(definitions=True))
     with Running(task, positions) as running:
         running.until_stored(position(source_cursor))
-    found = [message for message in messages(kafka, name) if json.loads(message.value() or b"")["isDdl"]]
+    found = [
+        message for message in messages(kafka, name) if json.loads(message.value() or b"")["isDdl"]
+    ]
     for partition in range(3):
-        records = [json.loads(message.value() or b"") for message in found if message.partition() == partition]
+        records = [
+            json.loads(message.value() or b"")
+            for message in found
+            if message.partition() == partition
+        ]
         assert [(record["type"], record["table"]) for record in records] == [
             ("CREATE", "t"),
             ("CINDEX", "t"),
@@ -86,7 +106,12 @@ def test_with_ddl_each_partition_has_the_statements_as_canal_writes_them(
 
 
 def test_a_truncate_of_a_table_spread_over_partitions_stops_and_the_task_can_go_on_without_it(
-    source: Database, source_cursor: Cursor, kafka: str, name: str, make_topic: Callable[..., str], positions: PositionStore
+    source: Database,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    positions: PositionStore,
 ) -> None:
     make_topic(name, 3)
     positions.save(position(source_cursor).to_json())
@@ -94,10 +119,15 @@ def test_a_truncate_of_a_table_spread_over_partitions_stops_and_the_task_can_go_
     task = fetch_task(source, name, servers=kafka)
     with pytest.raises(UnreadableEvent) as stopped, Running(task, positions) as running:
         running.ends()
-    assert f": TRUNCATE of {name}.t, whose rows are spread over 3 partitions of topic {name}: no order holds" in str(stopped.value)
+    assert (
+        f": TRUNCATE of {name}.t, whose rows are spread over 3 partitions of topic {name}: no "
+        "order holds" in str(stopped.value)
+    )
     with Running(replace(task, ddl=DdlConfig(truncates=False)), positions) as running:
         running.until_stored(position(source_cursor))
-    assert {(record["type"], record["data"][0]["id"]) for record in canal(kafka, name)} == {("INSERT", str(number)) for number in (1, 2, 3)}
+    assert {(record["type"], record["data"][0]["id"]) for record in canal(kafka, name)} == {
+        ("INSERT", str(number)) for number in (1, 2, 3)
+    }
 
 
 @pytest.mark.source
@@ -105,7 +135,8 @@ def test_a_truncate_of_a_table_spread_over_partitions_stops_and_the_task_can_go_
 def test_the_ddl_of_the_server_names_its_tables_and_stands_at_its_place(
     source: Database, source_cursor: Cursor, name: str, size: int
 ) -> None:
-    """Also in another session's schema, with comments, and without the temporary tables that hide others."""
+    """Also in another session's schema, with comments, and without the temporary tables that
+    hide others."""
     start = position(source_cursor)
     run(source_cursor, *STATEMENTS)
     with connect(source) as connection, connection.cursor() as other:
@@ -117,4 +148,6 @@ def test_the_ddl_of_the_server_names_its_tables_and_stands_at_its_place(
     kinds = ["CREATE", "TRUNCATE", "CINDEX", "ALTER", "CREATE", "RENAME", "ERASE", "TRUNCATE"]
     assert [ddl.kind for ddl in found] == kinds
     assert [ddl.table.table for ddl in found] == ["t", "t", "t", "t", "größe", "u", "u", "t"]
-    assert all(ddl.origin.pos and ddl.origin.commit_us and ddl.table.schema == name for ddl in found)
+    assert all(
+        ddl.origin.pos and ddl.origin.commit_us and ddl.table.schema == name for ddl in found
+    )

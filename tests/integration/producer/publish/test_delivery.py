@@ -1,4 +1,5 @@
-"""Transactions of unusual forms: GTIDs with tags, XA, rolled back although they are in the binlog."""
+"""Transactions of unusual forms: GTIDs with tags, XA, rolled back although they are in the
+binlog."""
 
 from __future__ import annotations
 
@@ -12,7 +13,14 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import RowChange
-from tests.integration.producer.reading import changes_of, connect, fetch_task, position, read, read_batches
+from tests.integration.producer.reading import (
+    changes_of,
+    connect,
+    fetch_task,
+    position,
+    read,
+    read_batches,
+)
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 
@@ -46,14 +54,20 @@ def run(cursor: Cursor, *statements: str) -> None:
 
 
 @pytest.mark.usefixtures("mysql_only", "table")
-def test_a_gtid_with_a_tag_is_the_server_s(source: Database, source_cursor: Cursor, name: str) -> None:
+def test_a_gtid_with_a_tag_is_the_server_s(
+    source: Database, source_cursor: Cursor, name: str
+) -> None:
     start = position(source_cursor)
     run(
-        source_cursor, "SET SESSION gtid_next = 'AUTOMATIC:blue_1'", "INSERT INTO t VALUES (1, '{}')", "SET SESSION gtid_next = 'AUTOMATIC'"
+        source_cursor,
+        "SET SESSION gtid_next = 'AUTOMATIC:blue_1'",
+        "INSERT INTO t VALUES (1, '{}')",
+        "SET SESSION gtid_next = 'AUTOMATIC'",
     )
     (change,) = read(fetch_task(source, name), start, position(source_cursor))
     source_cursor.execute(
-        "SELECT GTID_SUBSET(%s, @@gtid_executed), @@server_uuid, UNIX_TIMESTAMP(NOW(6)) * 1000000 - %s",
+        "SELECT GTID_SUBSET(%s, @@gtid_executed), @@server_uuid, UNIX_TIMESTAMP(NOW(6)) * 1000000 "
+        "- %s",
         (change.origin.gtid, change.origin.commit_us),
     )
     ((is_executed, server_uuid, age_us),) = source_cursor.fetchall()
@@ -64,11 +78,16 @@ def test_a_gtid_with_a_tag_is_the_server_s(source: Database, source_cursor: Curs
 
 
 @pytest.mark.usefixtures("table")
-def test_the_commit_time_is_as_exact_as_the_server_knows_it(source: Database, source_cursor: Cursor, name: str, is_mariadb: bool) -> None:
+def test_the_commit_time_is_as_exact_as_the_server_knows_it(
+    source: Database, source_cursor: Cursor, name: str, is_mariadb: bool
+) -> None:
     start = position(source_cursor)
     for number in range(5):
         source_cursor.execute("INSERT INTO t VALUES (%s, '{}')", (number,))
-    times = [change.origin.commit_us for change in read(fetch_task(source, name), start, position(source_cursor))]
+    times = [
+        change.origin.commit_us
+        for change in read(fetch_task(source, name), start, position(source_cursor))
+    ]
     assert times == sorted(times)
     assert any(time % 1_000_000 for time in times) is not is_mariadb
 
@@ -85,7 +104,12 @@ def test_the_rows_of_an_xa_transaction_come_where_it_is_committed(
     source: Database, source_cursor: Cursor, name: str, other: Cursor
 ) -> None:
     start = position(source_cursor)
-    prepare(other, XID, "INSERT INTO t VALUES (1, '{}'), (2, '{}')", "UPDATE t SET v = '[]' WHERE id = 2")
+    prepare(
+        other,
+        XID,
+        "INSERT INTO t VALUES (1, '{}'), (2, '{}')",
+        "UPDATE t SET v = '[]' WHERE id = 2",
+    )
     source_cursor.execute("INSERT INTO t VALUES (3, '{}')")
     before_commit = position(source_cursor)
     other.execute(f"XA COMMIT {XID}")
@@ -93,17 +117,26 @@ def test_the_rows_of_an_xa_transaction_come_where_it_is_committed(
     batches = read_batches(fetch_task(source, name), start, end)
     changes = changes_of(batches)
     assert ids(changes) == ["3", "1", "2", "2"]
-    assert [(change.row, change.is_last) for change in changes] == [(0, True), (0, False), (1, False), (2, True)]
+    assert [(change.row, change.is_last) for change in changes] == [
+        (0, True),
+        (0, False),
+        (1, False),
+        (2, True),
+    ]
     assert {change.origin.pos >= before_commit.pos for change in changes[1:]} == {True}
     assert len({change.origin.gtid for change in changes[1:]}) == 1
     *between, last = [batch.edge for batch in batches if batch.edge is not None]
     assert (last.pos, last.published) == (end.pos, None)
-    assert {edge.pos for edge in between} <= {start.pos}, "reading cannot go on between: it would not meet the rows"
+    assert {edge.pos for edge in between} <= {start.pos}, (
+        "reading cannot go on between: it would not meet the rows"
+    )
     assert all(edge.published and edge.published.pos <= before_commit.pos for edge in between)
 
 
 @pytest.mark.usefixtures("logs_prepared")
-@pytest.mark.parametrize("is_late", [False, True], ids=["before the other is committed", "behind it"])
+@pytest.mark.parametrize(
+    "is_late", [False, True], ids=["before the other is committed", "behind it"]
+)
 def test_reading_goes_on_from_before_an_open_xa_transaction_and_repeats_nothing(
     source: Database, source_cursor: Cursor, name: str, other: Cursor, is_late: bool
 ) -> None:
@@ -127,7 +160,9 @@ def test_reading_goes_on_from_before_an_open_xa_transaction_and_repeats_nothing(
         other.execute("SELECT 1" if is_late else f"XA COMMIT '{name}-a'")
         source_cursor.execute("INSERT INTO t VALUES (6, '{}')")
     again = BinlogPosition.from_json(edge.to_json())
-    assert ids(read(task, again, position(source_cursor))) == (["3", "6"] if is_late else ["3", "1", "6"])
+    assert ids(read(task, again, position(source_cursor))) == (
+        ["3", "6"] if is_late else ["3", "1", "6"]
+    )
 
 
 def test_the_rows_of_an_xa_transaction_that_is_rolled_back_do_not_come(
@@ -140,19 +175,35 @@ def test_the_rows_of_an_xa_transaction_that_is_rolled_back_do_not_come(
     assert change.after == {"id": "1", "v": "[]"}
 
 
-def test_an_xa_transaction_of_one_phase_is_like_any_other(source: Database, source_cursor: Cursor, name: str, other: Cursor) -> None:
+def test_an_xa_transaction_of_one_phase_is_like_any_other(
+    source: Database, source_cursor: Cursor, name: str, other: Cursor
+) -> None:
     start = position(source_cursor)
-    run(other, "XA START 'x'", "INSERT INTO t VALUES (1, '{}'), (2, '{}')", "XA END 'x'", "XA COMMIT 'x' ONE PHASE")
+    run(
+        other,
+        "XA START 'x'",
+        "INSERT INTO t VALUES (1, '{}'), (2, '{}')",
+        "XA END 'x'",
+        "XA COMMIT 'x' ONE PHASE",
+    )
     other.execute("INSERT INTO t VALUES (3, '{}')")
     changes = read(fetch_task(source, name), start, position(source_cursor))
-    assert [(*ids([change]), change.row, change.is_last) for change in changes] == [("1", 0, False), ("2", 1, True), ("3", 0, True)]
+    assert [(*ids([change]), change.row, change.is_last) for change in changes] == [
+        ("1", 0, False),
+        ("2", 1, True),
+        ("3", 0, True),
+    ]
 
 
-def test_xa_transactions_may_be_prepared_at_the_same_time(source: Database, source_cursor: Cursor, name: str, other: Cursor) -> None:
+def test_xa_transactions_may_be_prepared_at_the_same_time(
+    source: Database, source_cursor: Cursor, name: str, other: Cursor
+) -> None:
     start = position(source_cursor)
     with ExitStack() as open_connections:
         for number in range(3):
-            cursor = open_connections.enter_context(open_connections.enter_context(connect(source)).cursor())
+            cursor = open_connections.enter_context(
+                open_connections.enter_context(connect(source)).cursor()
+            )
             cursor.execute(f"USE {name}")
             prepare(cursor, f"'{number}'", f"INSERT INTO t VALUES ({number}, '{{}}')")
             open_connections.callback(cursor.execute, f"XA COMMIT '{number}'")  # the last one first
@@ -166,17 +217,28 @@ def test_the_commit_of_an_xa_transaction_that_was_prepared_before_the_start_stop
     prepare(other, "'x'", "INSERT INTO t VALUES (1, '{}')")
     start = position(source_cursor)
     other.execute("XA COMMIT 'x'")
-    with pytest.raises(UnreadableEvent, match="prepared before the position where reading began; set the position"):
+    with pytest.raises(
+        UnreadableEvent, match="prepared before the position where reading began; set the position"
+    ):
         read(fetch_task(source, name), start, position(source_cursor))
 
 
 @pytest.mark.usefixtures("table")
-def test_rows_that_were_rolled_back_do_not_come(source: Database, source_cursor: Cursor, name: str, is_mariadb: bool) -> None:
+def test_rows_that_were_rolled_back_do_not_come(
+    source: Database, source_cursor: Cursor, name: str, is_mariadb: bool
+) -> None:
     """A transaction that has made a temporary table is in the binlog nevertheless."""
     if not is_mariadb:
         pytest.skip("MySQL 9 leaves it out")
     start = position(source_cursor)
-    run(source_cursor, "BEGIN", "INSERT INTO t VALUES (1, '{}')", "CREATE TEMPORARY TABLE x (a INT)", "DROP TEMPORARY TABLE x", "ROLLBACK")
+    run(
+        source_cursor,
+        "BEGIN",
+        "INSERT INTO t VALUES (1, '{}')",
+        "CREATE TEMPORARY TABLE x (a INT)",
+        "DROP TEMPORARY TABLE x",
+        "ROLLBACK",
+    )
     rolled_back = position(source_cursor)
     assert rolled_back != start
     source_cursor.execute("INSERT INTO t VALUES (2, '{}')")
@@ -200,8 +262,10 @@ PATCHES = [
     "JSON_SET(v, '$.list[last]', JSON_OBJECT('k', 1.5, 'j', NULL))",
     "JSON_SET(v, '$.list[99]', 99)",
     "JSON_SET(v, '$.\"odd \\\\\"key\\\\\" ä\"', TRUE, '$.a', 'new')",
-    "JSON_SET(v, '$.when', CAST('2024-02-29 12:00:01.5' AS DATETIME(6)), '$.d', CAST('12.50' AS DECIMAL(10, 2)))",
-    "JSON_REPLACE(v, '$.a', JSON_ARRAY(1, 40000, 5000000000, -1, JSON_ARRAY()), '$.list[0]', JSON_OBJECT())",
+    "JSON_SET(v, '$.when', CAST('2024-02-29 12:00:01.5' AS DATETIME(6)), '$.d', CAST('12.50' AS "
+    "DECIMAL(10, 2)))",
+    "JSON_REPLACE(v, '$.a', JSON_ARRAY(1, 40000, 5000000000, -1, JSON_ARRAY()), '$.list[0]', "
+    "JSON_OBJECT())",
     "JSON_REMOVE(v, '$.a')",
     "JSON_REMOVE(v, '$.list[0]', '$.nested.deep[1].x')",
     "JSON_SET(v, '$.long', REPEAT('y', 70000))",
@@ -211,12 +275,16 @@ PATCHES = [
 
 @pytest.mark.usefixtures("mysql_only")
 @pytest.mark.parametrize("more", [0, 70_000])
-def test_partial_updates_of_json_give_whole_documents(source: Database, source_cursor: Cursor, name: str, more: int) -> None:
+def test_partial_updates_of_json_give_whole_documents(
+    source: Database, source_cursor: Cursor, name: str, more: int
+) -> None:
     """With documents of the small and of the large form."""
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n JSON, v JSON, w JSON, x INT)")
     source_cursor.execute(
-        "INSERT INTO t SELECT %s, NULL, JSON_OBJECT('a', 1, 'b', 'bb', 'list', JSON_ARRAY(1, 2, 'three'), 'nested', "
-        "JSON_OBJECT('deep', JSON_ARRAY(1, JSON_OBJECT('x', 'y', 'z', 1.0))), 'long', REPEAT('x', 1000 + %s)), '{\"w\": 1}', 5",
+        "INSERT INTO t SELECT %s, NULL, JSON_OBJECT('a', 1, 'b', 'bb', 'list', JSON_ARRAY(1, 2, "
+        "'three'), 'nested', "
+        "JSON_OBJECT('deep', JSON_ARRAY(1, JSON_OBJECT('x', 'y', 'z', 1.0))), 'long', REPEAT('x', "
+        "1000 + %s)), '{\"w\": 1}', 5",
         (1, more),
     )
     source_cursor.execute("INSERT INTO t SELECT id + 1, n, v, w, x FROM t")
@@ -224,11 +292,14 @@ def test_partial_updates_of_json_give_whole_documents(source: Database, source_c
     start = position(source_cursor)
     expected = []
     for number, patch in enumerate(PATCHES):
-        source_cursor.execute(f"UPDATE t SET v = {patch}, x = {number}, w = JSON_SET(w, '$.w', {number})")
+        source_cursor.execute(
+            f"UPDATE t SET v = {patch}, x = {number}, w = JSON_SET(w, '$.w', {number})"
+        )
         source_cursor.execute("SELECT id, n, v, w, x FROM t ORDER BY id")
         names = ("id", "n", "v", "w", "x")
         expected += [
-            {key: None if cell is None else str(cell) for key, cell in zip(names, row, strict=True)} for row in source_cursor.fetchall()
+            {key: None if cell is None else str(cell) for key, cell in zip(names, row, strict=True)}
+            for row in source_cursor.fetchall()
         ]
     end = position(source_cursor)
     source_cursor.execute(f"SHOW BINLOG EVENTS IN '{start.file}' FROM {start.pos}")

@@ -1,4 +1,5 @@
-"""Fetch tasks that write in Kafka transactions: a reader of committed records sees each row change exactly once."""
+"""Fetch tasks that write in Kafka transactions: a reader of committed records sees each row
+change exactly once."""
 
 from __future__ import annotations
 
@@ -34,7 +35,12 @@ Store = Callable[[str], None]
 
 @pytest.fixture
 def task(
-    source: Database, source_cursor: Cursor, kafka: str, name: str, make_topic: Callable[..., str], positions: PositionStore
+    source: Database,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    positions: PositionStore,
 ) -> FetchTask:
     """With a table `t` without a key, and the position at the end."""
     make_topic(name, 3)
@@ -77,22 +83,35 @@ def test_rows_of_a_table_without_a_key_are_in_one_partition_in_order(
         for number in range(50):
             insert(source_cursor, 2 * number, 2 * number + 1)
         running.until_stored(position(source_cursor))
-        running.until(lambda: ids(kafka, name) == list(range(100)))  # a commit is visible a moment after it is acknowledged
+        # a commit is visible a moment after it is acknowledged
+        running.until(lambda: ids(kafka, name) == list(range(100)))
     assert len({message.partition() for message in committed(kafka, name)}) == 1
     assert {message.key() for message in committed(kafka, name)} == {b""}
 
 
-def died_after_a_commit(task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore) -> BinlogPosition:
-    """Rows 1 to 4 are committed, and ZooKeeper's position is still before row 3; the end of the binlog."""
-    with pytest.raises(PositionError, match="the process dies"), Running(task, Broken(positions, 2)) as running:  # type: ignore[arg-type]
-        running.until_stored(insert(source_cursor, 1, 2))  # the saves are that of the start and this one
+def died_after_a_commit(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore
+) -> BinlogPosition:
+    """Rows 1 to 4 are committed, and ZooKeeper's position is still before row 3; the end of the
+    binlog."""
+    with (
+        pytest.raises(PositionError, match="the process dies"),
+        Running(task, Broken(positions, 2)) as running,  # type: ignore[arg-type]
+    ):
+        # the saves are that of the start and this one
+        running.until_stored(insert(source_cursor, 1, 2))
         end = insert(source_cursor, 3, 4)
         running.until(lambda: ids(kafka, name) == [1, 2, 3, 4])
     return end
 
 
 def test_a_task_that_dies_after_a_commit_repeats_nothing(
-    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, zookeeper_client: KazooClient
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    positions: PositionStore,
+    zookeeper_client: KazooClient,
 ) -> None:
     end = died_after_a_commit(task, source_cursor, kafka, name, positions)
     again = ZooKeeperPositions(zookeeper_client, name, name)
@@ -115,24 +134,39 @@ def test_a_position_that_is_gone_is_the_one_that_kafka_has(
     died_after_a_commit(task, source_cursor, kafka, name, positions)
     insert(source_cursor, 5)
     zookeeper_client.delete(f"/datas/task/{name}", recursive=True)
-    with Running(replace(task, start=rule), ZooKeeperPositions(zookeeper_client, name, name)) as running:
+    with Running(
+        replace(task, start=rule), ZooKeeperPositions(zookeeper_client, name, name)
+    ) as running:
         running.until_stored(insert(source_cursor, 6))
     wait_until(lambda: ids(kafka, name) == [1, 2, 3, 4, 5, 6], "what was committed to be visible")
 
 
 def test_a_position_set_by_hand_after_that_holds(
-    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, zookeeper_client: KazooClient, store: Store
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    positions: PositionStore,
+    zookeeper_client: KazooClient,
+    store: Store,
 ) -> None:
     died_after_a_commit(task, source_cursor, kafka, name, positions)
     again = ZooKeeperPositions(zookeeper_client, name, name)
     store(again.load() or "")
     with Running(task, again) as running:
         running.until_stored(insert(source_cursor, 5))
-    wait_until(lambda: ids(kafka, name) == [1, 2, 3, 4, 3, 4, 5], "what was committed to be visible")
+    wait_until(
+        lambda: ids(kafka, name) == [1, 2, 3, 4, 3, 4, 5], "what was committed to be visible"
+    )
 
 
 def test_a_position_set_back_while_the_task_runs_is_taken_over(
-    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, store: Store
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    positions: PositionStore,
+    store: Store,
 ) -> None:
     start = positions.load()
     with Running(task, positions) as running:
@@ -144,14 +178,28 @@ def test_a_position_set_back_while_the_task_runs_is_taken_over(
 
 
 def test_an_open_xa_transaction_holds_up_nobody_and_a_kill_beside_it_repeats_nothing(
-    task: FetchTask, source: Database, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, zookeeper_client: KazooClient
+    task: FetchTask,
+    source: Database,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    positions: PositionStore,
+    zookeeper_client: KazooClient,
 ) -> None:
     with connect(source) as connection, connection.cursor() as other:
         other.execute(f"USE {name}")
-        for sql in (f"XA START '{name}'", "INSERT INTO t VALUES (10)", f"XA END '{name}'", f"XA PREPARE '{name}'"):
+        for sql in (
+            f"XA START '{name}'",
+            "INSERT INTO t VALUES (10)",
+            f"XA END '{name}'",
+            f"XA PREPARE '{name}'",
+        ):
             other.execute(sql)
         try:
-            with pytest.raises(PositionError, match="the process dies"), Running(task, Broken(positions, 2)) as running:  # type: ignore[arg-type]
+            with (
+                pytest.raises(PositionError, match="the process dies"),
+                Running(task, Broken(positions, 2)) as running,  # type: ignore[arg-type]
+            ):
                 insert(source_cursor, 1, 2)
                 running.until(lambda: running.progress.stored > 0 and ids(kafka, name) == [1, 2])
                 insert(source_cursor, 3, 4)
@@ -166,13 +214,22 @@ def test_an_open_xa_transaction_holds_up_nobody_and_a_kill_beside_it_repeats_not
         except BaseException:
             other.execute(f"XA ROLLBACK '{name}'")
             raise
-    wait_until(lambda: ids(kafka, name) == [1, 2, 3, 4, 5, 10, 6], "what was committed to be visible")
+    wait_until(
+        lambda: ids(kafka, name) == [1, 2, 3, 4, 5, 10, 6], "what was committed to be visible"
+    )
 
 
 def test_of_two_processes_that_run_a_task_the_older_one_stops(
-    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, zookeeper_client: KazooClient
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    positions: PositionStore,
+    zookeeper_client: KazooClient,
 ) -> None:
-    fenced = pytest.raises(BusRejected, match=f"another process has taken over the Kafka transactions cdcbus-{name} at")
+    fenced = pytest.raises(
+        BusRejected, match=f"another process has taken over the Kafka transactions cdcbus-{name} at"
+    )
     second = replace(task, source=replace(task.source, server_id=77_078))
     with ExitStack() as open_tasks:
         younger = Running(second, ZooKeeperPositions(zookeeper_client, name, name))
@@ -187,16 +244,23 @@ def test_of_two_processes_that_run_a_task_the_older_one_stops(
 
 
 def test_rows_of_a_transaction_that_is_not_whole_are_not_seen(
-    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, zookeeper_client: KazooClient
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    positions: PositionStore,
+    zookeeper_client: KazooClient,
 ) -> None:
-    """A large transaction is sent in pieces; the task stops in the midst of it, and begins it anew."""
+    """A large transaction is sent in pieces; the task stops in the midst of it, and begins it
+    anew."""
     source_cursor.execute("ALTER TABLE t ADD COLUMN v TEXT")
     with Running(task, positions) as running:
         running.until_stored(insert_wide(source_cursor, range(2)))
         done = running.progress.done
         end = insert_wide(source_cursor, range(2, 20_002))
         running.until(lambda: running.progress.done > done)
-    assert eventually(lambda: is_aborted(kafka, name), SECONDS)  # what others write behind it can be read
+    # what others write behind it can be read
+    assert eventually(lambda: is_aborted(kafka, name), SECONDS)
     seen = ids(kafka, name)
     assert seen in ([0, 1], list(range(20_002)))
     with Running(task, ZooKeeperPositions(zookeeper_client, name, name)) as running:
@@ -205,20 +269,32 @@ def test_rows_of_a_transaction_that_is_not_whole_are_not_seen(
 
 
 def insert_wide(cursor: Cursor, numbers: range) -> BinlogPosition:
-    cursor.execute(f"INSERT INTO t SELECT seq, REPEAT('x', 500) FROM seq_{numbers.start}_to_{numbers.stop - 1}")
+    cursor.execute(
+        f"INSERT INTO t SELECT seq, REPEAT('x', 500) FROM seq_{numbers.start}_to_{numbers.stop - 1}"
+    )
     return position(cursor)
 
 
 def test_a_record_that_is_too_large_leaves_a_letter_and_all_others_come_once(
-    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, make_topic: Callable[..., str], positions: PositionStore
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    positions: PositionStore,
 ) -> None:
     make_topic(f"{name}-letters")
     options = {"compression.type": "none", "batch.size": "100000"}
-    task = replace(task, publish=replace(task.publish, dead_letter_topic=f"{name}-letters", kafka_options=options))
+    task = replace(
+        task,
+        publish=replace(task.publish, dead_letter_topic=f"{name}-letters", kafka_options=options),
+    )
     limit_topic(kafka, name, 200_000)
     source_cursor.execute("ALTER TABLE t ADD COLUMN v LONGTEXT")
     with Running(task, positions) as running:
-        source_cursor.execute("INSERT INTO t VALUES (1, 'a'), (2, REPEAT('b', 300000)), (3, REPEAT('c', 150000))")
+        source_cursor.execute(
+            "INSERT INTO t VALUES (1, 'a'), (2, REPEAT('b', 300000)), (3, REPEAT('c', 150000))"
+        )
         source_cursor.execute("INSERT INTO t VALUES (4, 'd')")
         running.until_stored(position(source_cursor))
     wait_until(lambda: ids(kafka, name) == [1, 3, 4], "what was committed to be visible")
@@ -229,13 +305,20 @@ def test_a_record_that_is_too_large_leaves_a_letter_and_all_others_come_once(
 
 
 def test_a_transaction_that_takes_too_long_is_begun_anew(
-    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, monkeypatch: pytest.MonkeyPatch
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    positions: PositionStore,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The broker looks for such transactions every ten seconds."""
     monkeypatch.setattr(delivery, "COMMIT_SECONDS", 3600.0)
     monkeypatch.setattr(delivery, "BUSY_RECORDS", 0)
     options = {"transaction.timeout.ms": "1000"}
-    slow = replace(task, position_interval_seconds=3600.0, publish=replace(task.publish, kafka_options=options))
+    slow = replace(
+        task, position_interval_seconds=3600.0, publish=replace(task.publish, kafka_options=options)
+    )
     with Running(slow, positions) as running:
         insert(source_cursor, 1, 2)
         running.until(lambda: ids(kafka, name) == [1, 2])  # the first commit is not held back
@@ -248,10 +331,15 @@ def test_a_transaction_that_takes_too_long_is_begun_anew(
         running.until(lambda: ids(kafka, name) == [1, 2, 3, 4, 5, 6])
 
 
-def test_transactions_that_kafka_would_not_keep_open_so_long_are_refused(task: FetchTask, positions: PositionStore) -> None:
+def test_transactions_that_kafka_would_not_keep_open_so_long_are_refused(
+    task: FetchTask, positions: PositionStore
+) -> None:
     options = {"transaction.timeout.ms": "3600000"}
     task = replace(task, publish=replace(task.publish, kafka_options=options))
-    with pytest.raises(BusRejected, match=r"refuses transactions cdcbus-.*transaction\.timeout\.ms"), Running(task, positions) as running:
+    with (
+        pytest.raises(BusRejected, match=r"refuses transactions cdcbus-.*transaction\.timeout\.ms"),
+        Running(task, positions) as running,
+    ):
         running.ends()
 
 
@@ -259,7 +347,9 @@ def limit_topic(kafka: str, topic: str, most_bytes: int) -> None:
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
-    entry = ConfigEntry("max.message.bytes", str(most_bytes), incremental_operation=AlterConfigOpType.SET)
+    entry = ConfigEntry(
+        "max.message.bytes", str(most_bytes), incremental_operation=AlterConfigOpType.SET
+    )
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": kafka})
     admin.incremental_alter_configs([resource])[resource].result(30)
@@ -272,21 +362,34 @@ def is_aborted(kafka: str, topic: str) -> bool:
 
 def ends(kafka: str, topic: str, isolation: str) -> list[int]:
     """Of each partition, as a reader with that isolation sees it."""
-    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "look", "isolation.level": isolation})
+    consumer = Consumer(
+        {"bootstrap.servers": kafka, "group.id": "look", "isolation.level": isolation}
+    )
     try:
-        return [consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1] for number in range(3)]
+        return [
+            consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1]
+            for number in range(3)
+        ]
     finally:
         consumer.close()
 
 
 def test_wide_rows_of_a_backlog_are_not_committed_a_read_at_a_time(
-    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, monkeypatch: pytest.MonkeyPatch
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    positions: PositionStore,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A read brings fewer than 130 of them; commits come by time, and the last one as soon as nothing more is there."""
+    """A read brings fewer than 130 of them; commits come by time, and the last one as soon as
+    nothing more is there."""
     rows = 3000
     source_cursor.execute("ALTER TABLE t ADD v VARCHAR(2000)")
     positions.save(position(source_cursor).to_json())
-    source_cursor.executemany("INSERT INTO t SELECT %s, REPEAT('x', 2000)", [(number,) for number in range(rows)])
+    source_cursor.executemany(
+        "INSERT INTO t SELECT %s, REPEAT('x', 2000)", [(number,) for number in range(rows)]
+    )
     commits: list[float] = []
     commit = Transaction.commit
 
@@ -299,5 +402,7 @@ def test_wide_rows_of_a_backlog_are_not_committed_a_read_at_a_time(
     with Running(task, positions) as running:
         running.until_stored(end)
     assert sorted(ids(kafka, name)) == list(range(rows))
-    by_time = (commits[-1] - commits[0]) * (1 / delivery.COMMIT_SECONDS + 1 / task.position_interval_seconds)
+    by_time = (commits[-1] - commits[0]) * (
+        1 / delivery.COMMIT_SECONDS + 1 / task.position_interval_seconds
+    )
     assert len(commits) <= by_time + 8, commits

@@ -1,4 +1,5 @@
-"""Records that are larger than a topic takes: the task stops, or leaves a letter; it never loops, and loses no other row."""
+"""Records that are larger than a topic takes: the task stops, or leaves a letter; it never
+loops, and loses no other row."""
 
 from __future__ import annotations
 
@@ -28,18 +29,28 @@ LIMIT_BYTES = 200_000
 
 
 @pytest.fixture
-def task(source: Database, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore) -> FetchTask:
-    """With a table `t`, whose topic has a limit below which the task's batches are; uncompressed, so that sizes are known."""
+def task(
+    source: Database, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore
+) -> FetchTask:
+    """With a table `t`, whose topic has a limit below which the task's batches are;
+    uncompressed, so that sizes are known."""
     admin = AdminClient({"bootstrap.servers": kafka})
-    admin.create_topics([NewTopic(name, 1, 1, config={"max.message.bytes": str(LIMIT_BYTES)})])[name].result(timeout=30)
+    admin.create_topics([NewTopic(name, 1, 1, config={"max.message.bytes": str(LIMIT_BYTES)})])[
+        name
+    ].result(timeout=30)
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v LONGTEXT)")
     positions.save(position(source_cursor).to_json())
-    return publishing(fetch_task(source, name, servers=kafka), **{"compression.type": "none", "batch.size": "100000"})
+    return publishing(
+        fetch_task(source, name, servers=kafka),
+        **{"compression.type": "none", "batch.size": "100000"},
+    )
 
 
 def publishing(task: FetchTask, dead_letter_topic: str = "", **options: str) -> FetchTask:
     publish: PublishConfig = replace(
-        task.publish, dead_letter_topic=dead_letter_topic, kafka_options={**task.publish.kafka_options, **options}
+        task.publish,
+        dead_letter_topic=dead_letter_topic,
+        kafka_options={**task.publish.kafka_options, **options},
     )
     return replace(task, publish=publish)
 
@@ -47,7 +58,10 @@ def publishing(task: FetchTask, dead_letter_topic: str = "", **options: str) -> 
 def insert(cursor: Cursor) -> None:
     """Rows of which 3 and 6 are too large, in two transactions."""
     for first in (1, 5):
-        rows = [(number, "x" * (300_000 if number in (3, 6) else 150_000 if number == 2 else 10)) for number in range(first, first + 4)]
+        rows = [
+            (number, "x" * (300_000 if number in (3, 6) else 150_000 if number == 2 else 10))
+            for number in range(first, first + 4)
+        ]
         cursor.executemany("INSERT INTO t VALUES (%s, %s)", rows)
 
 
@@ -57,8 +71,10 @@ def test_it_stops_the_task_with_its_place_and_the_limit(
     before = positions.load()
     insert(source_cursor)
     sentence = (
-        f"Kafka topic {name} at {kafka} does not take a record of 3.* bytes, more than its limit of {LIMIT_BYTES} bytes .*: "
-        rf"table {name}\.t \(key columns: id\), row [12] of its transaction, event at .*loader\.onError=deadletter"
+        f"Kafka topic {name} at {kafka} does not take a record of 3.* bytes, more than its limit "
+        f"of {LIMIT_BYTES} bytes .*: "
+        rf"table {name}\.t \(key columns: id\), row [12] of its transaction, event at "
+        r".*loader\.onError=deadletter"
     )
     with pytest.raises(BusRejected, match=sentence) as raised, Running(task, positions) as running:
         running.ends()
@@ -67,7 +83,12 @@ def test_it_stops_the_task_with_its_place_and_the_limit(
 
 
 def test_it_leaves_a_letter_and_the_others_go_on(
-    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, make_topic: Callable[..., str], positions: PositionStore
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    positions: PositionStore,
 ) -> None:
     dead_letters = make_topic(f"{name}-letters")
     insert(source_cursor)
@@ -85,11 +106,15 @@ def test_a_letter_that_the_dead_letter_topic_does_not_take_stops_the_task(
 ) -> None:
     dead_letters = f"{name}-letters"
     admin = AdminClient({"bootstrap.servers": kafka})
-    admin.create_topics([NewTopic(dead_letters, 1, 1, config={"max.message.bytes": "10"})])[dead_letters].result(timeout=30)
+    admin.create_topics([NewTopic(dead_letters, 1, 1, config={"max.message.bytes": "10"})])[
+        dead_letters
+    ].result(timeout=30)
     before = positions.load()
     insert(source_cursor)
     with (
-        pytest.raises(BusRejected, match=f"Kafka topic {dead_letters} at .* does not take a record"),
+        pytest.raises(
+            BusRejected, match=f"Kafka topic {dead_letters} at .* does not take a record"
+        ),
         Running(publishing(task, dead_letters), positions) as running,
     ):
         running.ends()
@@ -101,7 +126,9 @@ def test_a_topic_whose_limit_is_below_a_batch_stops_the_task_and_names_both_sett
 ) -> None:
     source_cursor.execute("INSERT INTO t SELECT seq, REPEAT('x', 100000) FROM seq_1_to_10")
     task = publishing(task, **{"batch.size": "1000000", "linger.ms": "500"})
-    stops = pytest.raises(BusRejected, match=r"max\.message\.bytes is less than kafka\.batch\.size \(1000000\)")
+    stops = pytest.raises(
+        BusRejected, match=r"max\.message\.bytes is less than kafka\.batch\.size \(1000000\)"
+    )
     with stops, Running(task, positions) as running:
         running.ends()
 
@@ -137,6 +164,8 @@ def test_the_letters_are_listed_and_dropped_but_not_replayed(
     assert refused.exit_code == 1
     assert "the letters of a fetch task hold no records" in refused.output
     assert run("drop", first["record"], "--yes").output == "1 dead letters dropped\n"
-    assert [each["record"] for each in json.loads(run("list", "--json").output)] == [second["record"]]
+    assert [each["record"] for each in json.loads(run("list", "--json").output)] == [
+        second["record"]
+    ]
     assert run("drop", "--all", "--yes").exit_code == 0
     assert run("list").output == "no dead letters are open\n"

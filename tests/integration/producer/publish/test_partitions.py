@@ -29,22 +29,52 @@ MURMUR2 = {
     "lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
     "abc": 479470107,
 }
-KEYS = ("", "21", "foobar", "a b", "größe", "漢字", "😀", "x" * 200, *(f"key {number}" for number in range(60)))
+KEYS = (
+    "",
+    "21",
+    "foobar",
+    "a b",
+    "größe",
+    "漢字",
+    "😀",
+    "x" * 200,
+    *(f"key {number}" for number in range(60)),
+)
 
 
 def of_the_java_client(keys: list[str]) -> list[int]:
     program = Path(__file__).with_name("Partitions.java")
-    command = [str(java()), "-Dfile.encoding=UTF-8", "-Dsun.jnu.encoding=UTF-8", "-cp", str(KAFKA.jars.folder / "*"), str(program)]
-    done = subprocess.run([*command, str(PARTITIONS), *keys], capture_output=True, text=True, env={"LC_ALL": "C.UTF-8"}, check=True)
+    command = [
+        str(java()),
+        "-Dfile.encoding=UTF-8",
+        "-Dsun.jnu.encoding=UTF-8",
+        "-cp",
+        str(KAFKA.jars.folder / "*"),
+        str(program),
+    ]
+    done = subprocess.run(
+        [*command, str(PARTITIONS), *keys],
+        capture_output=True,
+        text=True,
+        env={"LC_ALL": "C.UTF-8"},
+        check=True,
+    )
     return [int(line) for line in done.stdout.split()]
 
 
 def test_the_java_client_s_murmur2_is_kafka_s() -> None:
-    assert of_the_java_client(list(MURMUR2)) == [(value & 0x7FFFFFFF) % PARTITIONS for value in MURMUR2.values()]
+    assert of_the_java_client(list(MURMUR2)) == [
+        (value & 0x7FFFFFFF) % PARTITIONS for value in MURMUR2.values()
+    ]
 
 
 def test_each_record_lands_where_the_java_client_puts_its_key(
-    source: Database, source_cursor: Cursor, kafka: str, name: str, make_topic: Callable[..., str], positions: PositionStore
+    source: Database,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    positions: PositionStore,
 ) -> None:
     make_topic(name, PARTITIONS)
     source_cursor.execute("CREATE TABLE t (k VARCHAR(255) COLLATE utf8mb4_bin PRIMARY KEY)")
@@ -53,14 +83,21 @@ def test_each_record_lands_where_the_java_client_puts_its_key(
         source_cursor.execute("INSERT INTO t VALUES (%s)", (key,))
     with Running(fetch_task(source, name, servers=kafka), positions) as running:
         running.until_stored(position(source_cursor))
-    found = {(message.key() or b"").decode(): message.partition() for message in messages(kafka, name)}
+    found = {
+        (message.key() or b"").decode(): message.partition() for message in messages(kafka, name)
+    }
     keys = [f"{key}_" for key in KEYS]
     assert found == dict(zip(keys, of_the_java_client(keys), strict=True))
     assert len(set(found.values())) == PARTITIONS
 
 
 def test_an_update_that_changes_the_key_goes_to_both_partitions(
-    source: Database, source_cursor: Cursor, kafka: str, name: str, make_topic: Callable[..., str], positions: PositionStore
+    source: Database,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    positions: PositionStore,
 ) -> None:
     make_topic(name, PARTITIONS)
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
@@ -70,20 +107,35 @@ def test_an_update_that_changes_the_key_goes_to_both_partitions(
         source_cursor.execute("UPDATE t SET id = %s", (number,))
     with Running(fetch_task(source, name, servers=kafka), positions) as running:
         running.until_stored(position(source_cursor))
-    headers = [(message.key(), header) for message in messages(kafka, name) for header in message.headers() or []]
+    headers = [
+        (message.key(), header)
+        for message in messages(kafka, name)
+        for header in message.headers() or []
+    ]
     pairs = [
-        ((f"{n}_".encode(), ("cdcbus-new-key", f"{n + 1}_".encode())), (f"{n + 1}_".encode(), ("cdcbus-old-key", f"{n}_".encode())))
+        (
+            (f"{n}_".encode(), ("cdcbus-new-key", f"{n + 1}_".encode())),
+            (f"{n + 1}_".encode(), ("cdcbus-old-key", f"{n}_".encode())),
+        )
         for n in range(39)
     ]
     assert sorted(headers) == sorted(mark for pair in pairs for mark in pair)
     types: dict[str, list[str]] = {}
     for record in canal(kafka, name):
         types.setdefault(record["data"][0]["id"], []).append(record["type"])
-    assert types == {**{str(number): ["INSERT", "DELETE"] for number in range(39)}, "39": ["INSERT"]}
+    assert types == {
+        **{str(number): ["INSERT", "DELETE"] for number in range(39)},
+        "39": ["INSERT"],
+    }
 
 
 def test_rows_of_all_tables_without_a_key_are_in_the_partition_of_the_empty_key_in_order(
-    source: Database, source_cursor: Cursor, kafka: str, name: str, make_topic: Callable[..., str], positions: PositionStore
+    source: Database,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    positions: PositionStore,
 ) -> None:
     make_topic(name, PARTITIONS)
     for table in ("a", "b"):
@@ -94,21 +146,40 @@ def test_rows_of_all_tables_without_a_key_are_in_the_partition_of_the_empty_key_
     with Running(fetch_task(source, name, servers=kafka), positions) as running:
         running.until_stored(position(source_cursor))
     assert ids(kafka, name) == list(range(40))
-    assert {(message.key(), message.partition()) for message in messages(kafka, name)} == {(b"", of_the_java_client([""])[0])}
+    assert {(message.key(), message.partition()) for message in messages(kafka, name)} == {
+        (b"", of_the_java_client([""])[0])
+    }
 
 
 def test_what_safety_needs_cannot_be_set_otherwise(
-    source: Database, source_cursor: Cursor, kafka: str, name: str, make_topic: Callable[..., str], positions: PositionStore
+    source: Database,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    positions: PositionStore,
 ) -> None:
-    """`acks=0` and another partitioner in a task file change nothing: the records are where they belong, once each."""
+    """`acks=0` and another partitioner in a task file change nothing: the records are where they
+    belong, once each."""
     make_topic(name, PARTITIONS)
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     positions.save(position(source_cursor).to_json())
-    source_cursor.execute(f"INSERT INTO t VALUES {', '.join(f'({number})' for number in range(30))}")
+    source_cursor.execute(
+        f"INSERT INTO t VALUES {', '.join(f'({number})' for number in range(30))}"
+    )
     task = fetch_task(source, name, servers=kafka)
-    options = {"acks": "0", "enable.idempotence": "false", "partitioner": "consistent", "linger.ms": "1"}
-    with Running(replace(task, publish=replace(task.publish, kafka_options=options)), positions) as running:
+    options = {
+        "acks": "0",
+        "enable.idempotence": "false",
+        "partitioner": "consistent",
+        "linger.ms": "1",
+    }
+    with Running(
+        replace(task, publish=replace(task.publish, kafka_options=options)), positions
+    ) as running:
         running.until_stored(position(source_cursor))
-    found = {(message.key() or b"").decode(): message.partition() for message in messages(kafka, name)}
+    found = {
+        (message.key() or b"").decode(): message.partition() for message in messages(kafka, name)
+    }
     keys = [f"{number}_" for number in range(30)]
     assert found == dict(zip(keys, of_the_java_client(keys), strict=True))

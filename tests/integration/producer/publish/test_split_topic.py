@@ -1,4 +1,5 @@
-"""A topic that gets more partitions, and a consumer task for each: every key is in one of them, in order."""
+"""A topic that gets more partitions, and a consumer task for each: every key is in one of them,
+in order."""
 
 from __future__ import annotations
 
@@ -35,7 +36,10 @@ PARTITIONS = 3
 def split(kafka: str, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": kafka})
     admin.create_partitions([NewPartitions(topic, PARTITIONS)])[topic].result(timeout=30)
-    wait_until(lambda: len(admin.list_topics(topic, timeout=30).topics[topic].partitions) == PARTITIONS, "all partitions")
+    wait_until(
+        lambda: len(admin.list_topics(topic, timeout=30).topics[topic].partitions) == PARTITIONS,
+        "all partitions",
+    )
 
 
 def change_rows(cursor: Cursor, seed: int) -> None:
@@ -49,17 +53,25 @@ def change_rows(cursor: Cursor, seed: int) -> None:
 
 def records(found: list[Message]) -> Records:
     return Records(
-        pa.array([message.offset() for message in found], pa.int64()), pa.array([message.value() for message in found], pa.binary())
+        pa.array([message.offset() for message in found], pa.int64()),
+        pa.array([message.value() for message in found], pa.binary()),
     )
 
 
 def test_each_key_is_in_one_partition_in_order_and_the_tasks_of_all_partitions_together_make_the_table(
-    source: Database, source_cursor: Cursor, kafka: str, name: str, make_topic: Callable[..., str], positions: PositionStore
+    source: Database,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    positions: PositionStore,
 ) -> None:
     make_topic(name)
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
     positions.save(position(source_cursor).to_json())
-    source_cursor.execute(f"INSERT INTO t VALUES {', '.join(f'({number}, 0)' for number in range(ROWS))}")
+    source_cursor.execute(
+        f"INSERT INTO t VALUES {', '.join(f'({number}, 0)' for number in range(ROWS))}"
+    )
     change_rows(source_cursor, 1)
     fetch = fetch_task(source, name, servers=kafka)
     with Running(fetch, positions) as running:
@@ -69,7 +81,13 @@ def test_each_key_is_in_one_partition_in_order_and_the_tasks_of_all_partitions_t
     columns = {column: TargetColumn(column, "int") for column in ("id", "v")}
     target = MemoryTarget({table: TargetTable(table, columns, ("id",))})
     tasks = [
-        LoadTask(f"{name}-{number}", TopicConfig(kafka, (name,), partitions=(number,)), "canalRow", "JdbcBatch", JdbcTarget(""))
+        LoadTask(
+            f"{name}-{number}",
+            TopicConfig(kafka, (name,), partitions=(number,)),
+            "canalRow",
+            "JdbcBatch",
+            JdbcTarget(""),
+        )
         for number in range(PARTITIONS)
     ]
     appliers = [LaneApplier(task, CanalRow(), target) for task in tasks]
@@ -91,4 +109,6 @@ def test_each_key_is_in_one_partition_in_order_and_the_tasks_of_all_partitions_t
         assert mine
         appliers[number].apply((name, number), records(mine), (mine[-1].offset() or 0) + 1, 0)
     source_cursor.execute("SELECT id, v FROM t")
-    assert {(row["id"], row["v"]) for row in target.rows[table].values()} == {(str(key), str(v)) for key, v in source_cursor.fetchall()}
+    assert {(row["id"], row["v"]) for row in target.rows[table].values()} == {
+        (str(key), str(v)) for key, v in source_cursor.fetchall()
+    }

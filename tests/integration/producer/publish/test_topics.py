@@ -48,12 +48,18 @@ def publishing(task: FetchTask, **changes: object) -> FetchTask:
 def test_each_table_s_rows_are_in_its_own_topic_in_order(
     task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore
 ) -> None:
-    rules = (TopicRule(rf"{name}\.orders", True, f"{name}-named"), TopicRule(rf"{name}\.s.*", True), TopicRule(f"{name}x", False))
+    rules = (
+        TopicRule(rf"{name}\.orders", True, f"{name}-named"),
+        TopicRule(rf"{name}\.s.*", True),
+        TopicRule(f"{name}x", False),
+    )
     for number in range(20):
         source_cursor.execute(f"INSERT INTO orders VALUES ({number})")
         source_cursor.execute(f"INSERT INTO stock VALUES ({number + 100})")
         source_cursor.execute(f"INSERT INTO `odd name` VALUES ({number + 200})")
-    with Running(publishing(task, topic_rules=rules, new_topics=NewTopics(1, 1)), positions) as running:
+    with Running(
+        publishing(task, topic_rules=rules, new_topics=NewTopics(1, 1)), positions
+    ) as running:
         running.until_stored(position(source_cursor))
     assert ids(kafka, f"{name}-named") == list(range(20))
     assert ids(kafka, f"{name}_stock") == list(range(100, 120))
@@ -63,10 +69,17 @@ def test_each_table_s_rows_are_in_its_own_topic_in_order(
 
 @pytest.mark.usefixtures("start")
 def test_missing_topics_are_made_as_the_task_file_says(
-    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, admin: AdminClient
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    positions: PositionStore,
+    admin: AdminClient,
 ) -> None:
     source_cursor.execute("INSERT INTO stock VALUES (1)")
-    task = publishing(task, topic_rules=(TopicRule(rf"{name}\.stock", True),), new_topics=NewTopics(3, 1))
+    task = publishing(
+        task, topic_rules=(TopicRule(rf"{name}\.stock", True),), new_topics=NewTopics(3, 1)
+    )
     with Running(task, positions) as running:
         running.until_stored(position(source_cursor))
     topics = admin.list_topics(timeout=10).topics
@@ -74,22 +87,35 @@ def test_missing_topics_are_made_as_the_task_file_says(
 
 
 @pytest.mark.usefixtures("start")
-def test_a_topic_that_cannot_be_made_stops_the_task_with_the_broker_s_reason(task: FetchTask, positions: PositionStore) -> None:
-    reason = pytest.raises(BusRejected, match=r"does not make topic .* \(loader\.source\.createTopic\): .*[Rr]eplication")
+def test_a_topic_that_cannot_be_made_stops_the_task_with_the_broker_s_reason(
+    task: FetchTask, positions: PositionStore
+) -> None:
+    reason = pytest.raises(
+        BusRejected,
+        match=r"does not make topic .* \(loader\.source\.createTopic\): .*[Rr]eplication",
+    )
     with reason, Running(publishing(task, new_topics=NewTopics(1, 7)), positions) as running:
         running.ends()
 
 
 @pytest.mark.usefixtures("start")
 def test_a_topic_that_is_missing_at_its_first_row_stops_the_task_with_the_command_that_makes_it(
-    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, make_topic: Callable[..., str], positions: PositionStore
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    positions: PositionStore,
 ) -> None:
     make_topic(name)
     source_cursor.execute("INSERT INTO orders VALUES (1)")
     before = position(source_cursor)
     task = publishing(task, topic_rules=(TopicRule(rf"{name}\.stock", True),))
     with (
-        pytest.raises(BusRejected, match=f"Kafka topic {name}_stock at .* kafka-topics --create --topic {name}_stock"),
+        pytest.raises(
+            BusRejected,
+            match=f"Kafka topic {name}_stock at .* kafka-topics --create --topic {name}_stock",
+        ),
         Running(task, positions) as running,
     ):
         running.until_stored(before)
@@ -117,12 +143,22 @@ def test_a_named_topic_that_is_missing_stops_the_task_at_its_start(
 
 @pytest.mark.usefixtures("start")
 def test_a_table_whose_name_is_none_for_a_topic_stops_the_task(
-    task: FetchTask, source_cursor: Cursor, name: str, make_topic: Callable[..., str], positions: PositionStore
+    task: FetchTask,
+    source_cursor: Cursor,
+    name: str,
+    make_topic: Callable[..., str],
+    positions: PositionStore,
 ) -> None:
     make_topic(name)
     source_cursor.execute("INSERT INTO `odd name` VALUES (1)")
-    stops = pytest.raises(ConfigError, match=r"dynamicTopic: .*odd name would go to a topic of its own name.*TOPIC:REGEX")
-    with stops, Running(publishing(task, topic_rules=(TopicRule(r".*\..*", True),)), positions) as running:
+    stops = pytest.raises(
+        ConfigError,
+        match=r"dynamicTopic: .*odd name would go to a topic of its own name.*TOPIC:REGEX",
+    )
+    with (
+        stops,
+        Running(publishing(task, topic_rules=(TopicRule(r".*\..*", True),)), positions) as running,
+    ):
         running.ends()
 
 
@@ -137,9 +173,15 @@ def test_a_topic_deleted_under_the_task_stops_it_and_no_row_is_missing_in_the_ne
     admin: AdminClient,
 ) -> None:
     make_topic(name)
-    options = {"topic.metadata.refresh.interval.ms": "500", "topic.metadata.propagation.max.ms": "1000"}
+    options = {
+        "topic.metadata.refresh.interval.ms": "500",
+        "topic.metadata.propagation.max.ms": "1000",
+    }
     task = publishing(task, kafka_options=options)
-    with pytest.raises(BusRejected, match=f"Kafka topic {name} at .* kafka-topics --create"), Running(task, positions) as running:
+    with (
+        pytest.raises(BusRejected, match=f"Kafka topic {name} at .* kafka-topics --create"),
+        Running(task, positions) as running,
+    ):
         source_cursor.execute("INSERT INTO orders VALUES (1), (2), (3)")
         running.until_stored(position(source_cursor))
         running.until(lambda: high_watermark(kafka, name) == 3)

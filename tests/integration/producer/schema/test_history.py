@@ -1,4 +1,5 @@
-"""Rows are decoded with the columns that their table had when they were written, although the server does not send them."""
+"""Rows are decoded with the columns that their table had when they were written, although the
+server does not send them."""
 
 from __future__ import annotations
 
@@ -91,7 +92,11 @@ BEFORE, SWAPPED = {"id": "1", "a": "10", "b": "20"}, {"id": "2", "b": "30", "a":
 def test_columns_of_one_type_that_exchange_their_places(course: Course, swap: str) -> None:
     """Whether the task runs at the time, starts between, lags behind, or goes back."""
     for is_lagging in (False, True):
-        start = course.run("DELETE FROM t", "ALTER TABLE t RENAME COLUMN a TO x, RENAME COLUMN b TO y", "DROP TABLE t")
+        start = course.run(
+            "DELETE FROM t",
+            "ALTER TABLE t RENAME COLUMN a TO x, RENAME COLUMN b TO y",
+            "DROP TABLE t",
+        )
         course.run("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)")
         course.catch_up()
         edge = course.run("INSERT INTO t VALUES (1, 10, 20)")
@@ -126,7 +131,12 @@ def test_a_reader_that_lags_behind_three_alters_in_a_row(course: Course) -> None
     assert course.between(course.start, course.read_to)[1:] == expected
 
 
-UNLOGGED = ("DROP TABLE t", "SET sql_log_bin = 0", "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)", "SET sql_log_bin = 1")
+UNLOGGED = (
+    "DROP TABLE t",
+    "SET sql_log_bin = 0",
+    "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)",
+    "SET sql_log_bin = 1",
+)
 
 
 def test_a_start_in_front_of_a_swap_that_nobody_followed_stops_where_the_binlog_does_not_show_how_the_table_was_made(
@@ -145,17 +155,27 @@ def test_a_start_in_front_of_a_swap_that_nobody_followed_stops_where_the_binlog_
     assert [change.after for change in read(course.task, edge, end)] == [SWAPPED]
 
 
-def test_a_start_in_front_of_a_swap_that_nobody_followed_takes_the_table_from_its_text(course: Course) -> None:
+def test_a_start_in_front_of_a_swap_that_nobody_followed_takes_the_table_from_its_text(
+    course: Course,
+) -> None:
     course.run("INSERT INTO t VALUES (1, 10, 20)", SWAPS[0])
     end = course.run("INSERT INTO t VALUES (2, 30, 40)")
-    assert [change.after for change in read(course.task, course.start, end)][1:] == [BEFORE, SWAPPED]
+    assert [change.after for change in read(course.task, course.start, end)][1:] == [
+        BEFORE,
+        SWAPPED,
+    ]
 
 
 def test_a_start_far_behind_is_fine_where_no_ddl_of_the_table_came_since(course: Course) -> None:
     course.run(
-        "CREATE TABLE other (a INT)", "ALTER TABLE other ADD t INT", "INSERT INTO t VALUES (1, 10, 20)", "ALTER TABLE t ADD INDEX (a)"
+        "CREATE TABLE other (a INT)",
+        "ALTER TABLE other ADD t INT",
+        "INSERT INTO t VALUES (1, 10, 20)",
+        "ALTER TABLE t ADD INDEX (a)",
     )
-    assert [change.after for change in read(course.task, course.start, position(course.cursor))][1:] == [BEFORE]
+    assert [change.after for change in read(course.task, course.start, position(course.cursor))][
+        1:
+    ] == [BEFORE]
 
 
 GHOSTS = {
@@ -167,7 +187,8 @@ GHOSTS = {
         "DROP TABLE IF EXISTS `{0}`.`_t_del`",
     ),
     "pt-online-schema-change": (
-        "CREATE TABLE `{0}`.`_t_new` (`id` int NOT NULL, `a` int DEFAULT NULL, `b` int DEFAULT NULL, PRIMARY KEY (`id`)) ENGINE=InnoDB",
+        "CREATE TABLE `{0}`.`_t_new` (`id` int NOT NULL, `a` int DEFAULT NULL, `b` int DEFAULT "
+        "NULL, PRIMARY KEY (`id`)) ENGINE=InnoDB",
         "ALTER TABLE `{0}`.`_t_new` CHANGE a b INT, CHANGE b a INT",
         "INSERT LOW_PRIORITY IGNORE INTO `{0}`.`_t_new` SELECT * FROM t",
         "RENAME TABLE `{0}`.`t` TO `{0}`.`_t_old`, `{0}`.`_t_new` TO `{0}`.`t`",
@@ -179,9 +200,16 @@ GHOSTS = {
 @pytest.mark.parametrize("is_alone", [False, True], ids=["all tables", "one table"])
 @pytest.mark.parametrize("is_lagging", [False, True], ids=["live", "lagging"])
 @pytest.mark.parametrize("tool", GHOSTS)
-def test_online_schema_changes(source: Database, course: Course, name: str, tool: str, *, is_lagging: bool, is_alone: bool) -> None:
+def test_online_schema_changes(
+    source: Database, course: Course, name: str, tool: str, *, is_lagging: bool, is_alone: bool
+) -> None:
     if is_alone:
-        course = Course(course.cursor, fetch_task(source, name, tables=FilterConfig(includes=frozenset({f"{name}.T".upper()}))))
+        course = Course(
+            course.cursor,
+            fetch_task(
+                source, name, tables=FilterConfig(includes=frozenset({f"{name}.T".upper()}))
+            ),
+        )
     course.run("INSERT INTO t VALUES (1, 10, 20)")
     rows = course.catch_up()
     for statement in GHOSTS[tool]:
@@ -226,7 +254,10 @@ def test_tables_that_are_copied_swapped_and_made_again(course: Course, *, is_lag
         rows += [] if is_lagging else course.catch_up()
     rows += course.catch_up()
     names = ["id,a,b", "id,x,a", "id,a,b", "id,x,a", "id,a,b", "c,d,e", "c,d,e"]
-    expected = [dict(zip(columns.split(","), (str(id_), "10", "20"), strict=True)) for id_, columns in enumerate(names, 1)]
+    expected = [
+        dict(zip(columns.split(","), (str(id_), "10", "20"), strict=True))
+        for id_, columns in enumerate(names, 1)
+    ]
     assert rows == expected
     assert course.between(course.start, course.read_to)[1:] == expected
 
@@ -234,7 +265,9 @@ def test_tables_that_are_copied_swapped_and_made_again(course: Course, *, is_lag
 UNREADABLE = "ALTER TABLE {0} ADD c INT, ADD d INT, ORDER BY a, b"
 
 
-def test_ddl_of_tables_that_are_left_out_never_stops(source: Database, course: Course, name: str) -> None:
+def test_ddl_of_tables_that_are_left_out_never_stops(
+    source: Database, course: Course, name: str
+) -> None:
     course.task = fetch_task(source, name, tables=FilterConfig(regexes=(rf"{name}\.t",)))
     course.run(
         "CREATE TABLE hidden (a INT, b INT)",
@@ -246,7 +279,8 @@ def test_ddl_of_tables_that_are_left_out_never_stops(source: Database, course: C
     assert all("hidden" not in entry for entry in course.entries)
 
 
-CLIENTS = {"latin1": "größe", "gbk": "表", "sjis": "表ソ"}  # the second bytes of the last are a backslash's
+# the second bytes of the last are a backslash's
+CLIENTS = {"latin1": "größe", "gbk": "表", "sjis": "表ソ"}
 
 
 @pytest.mark.parametrize("is_lagging", [False, True], ids=["live", "lagging"])
@@ -256,9 +290,11 @@ def test_ddl_means_what_it_means_in_the_character_set_of_its_session(
 ) -> None:
     word = CLIENTS[client]
     ddl = (
-        f"ALTER TABLE t ADD `{word}` ENUM('{word}', 'x', 'y''{word}') CHARACTER SET utf8mb4, DROP a",
+        f"ALTER TABLE t ADD `{word}` ENUM('{word}', 'x', 'y''{word}') CHARACTER SET utf8mb4, DROP "
+        "a",
         f"INSERT INTO t VALUES (1, 20, '{word}'), (2, 20, 'y''{word}')",
-        f"ALTER TABLE t CHANGE `{word}` `2{word}` ENUM('{word}', 'x', 'y''{word}', '{word}z') CHARACTER SET utf8mb4 COMMENT '{word}'",
+        f"ALTER TABLE t CHANGE `{word}` `2{word}` ENUM('{word}', 'x', 'y''{word}', '{word}z') "
+        f"CHARACTER SET utf8mb4 COMMENT '{word}'",
         f"INSERT INTO t VALUES (3, 20, '{word}z')",
         "ALTER TABLE t DROP b",
     )
@@ -272,15 +308,22 @@ def test_ddl_means_what_it_means_in_the_character_set_of_its_session(
             connection.query(sql)
             rows += [] if is_lagging else course.catch_up()
     rows += course.catch_up()
-    after = [{"id": "1", "b": "20", word: word}, {"id": "2", "b": "20", word: f"y'{word}"}, {"id": "3", "b": "20", f"2{word}": f"{word}z"}]
+    after = [
+        {"id": "1", "b": "20", word: word},
+        {"id": "2", "b": "20", word: f"y'{word}"},
+        {"id": "3", "b": "20", f"2{word}": f"{word}z"},
+    ]
     assert rows == after
 
 
 @pytest.mark.parametrize("mode", ["", "STRICT_ALL_TABLES"])
-def test_labels_that_their_character_set_cannot_hold_are_read_as_the_server_stores_them(course: Course, mode: str) -> None:
+def test_labels_that_their_character_set_cannot_hold_are_read_as_the_server_stores_them(
+    course: Course, mode: str
+) -> None:
     course.run(
         f"SET sql_mode = '{mode}'",
-        "CREATE TABLE u (id INT, e ENUM('ä', '表', 'x') CHARACTER SET latin1, s SET('a表b', '😀') CHARACTER SET utf8mb3, g ENUM('é', '表')"
+        "CREATE TABLE u (id INT, e ENUM('ä', '表', 'x') CHARACTER SET latin1, s SET('a表b', '😀') "
+        "CHARACTER SET utf8mb3, g ENUM('é', '表')"
         " CHARACTER SET gbk)",
         "INSERT INTO u VALUES (1, 1, 3, 2), (2, 2, 1, 2)",
         "ALTER TABLE u MODIFY id ENUM('ä', 'y') CHARACTER SET ascii",
@@ -295,15 +338,19 @@ def test_labels_that_their_character_set_cannot_hold_are_read_as_the_server_stor
 
 
 @pytest.mark.parametrize("is_explicit", [0, 1])
-def test_a_timestamp_is_null_or_a_key_as_the_session_had_it(course: Course, *, is_mariadb: bool, is_explicit: int) -> None:
-    """By explicit_defaults_for_timestamp, which decides whether a unique key of it is the table's."""
+def test_a_timestamp_is_null_or_a_key_as_the_session_had_it(
+    course: Course, *, is_mariadb: bool, is_explicit: int
+) -> None:
+    """By explicit_defaults_for_timestamp, which decides whether a unique key of it is the
+    table's."""
     course.run("SET sql_mode = ''")
     try:
         course.run(f"SET explicit_defaults_for_timestamp = {is_explicit}")
     except pymysql.MySQLError:
         pytest.skip("this release has it for the whole server")
     course.run(
-        "CREATE TABLE u (a TIMESTAMP, b INT NOT NULL, n TIMESTAMP NULL, UNIQUE x (a), UNIQUE y (b), UNIQUE z (n))",
+        "CREATE TABLE u (a TIMESTAMP, b INT NOT NULL, n TIMESTAMP NULL, UNIQUE x (a), UNIQUE y "
+        "(b), UNIQUE z (n))",
         "INSERT INTO u VALUES ('2020-01-01 00:00:00', 1, NULL)",
         "ALTER TABLE u ADD c TIMESTAMP DEFAULT '2021-01-01 00:00:00' FIRST, ADD UNIQUE w (c, b)",
         "INSERT INTO u (a, b) VALUES ('2020-01-01 00:00:01', 2)",
@@ -314,7 +361,9 @@ def test_a_timestamp_is_null_or_a_key_as_the_session_had_it(course: Course, *, i
     assert keys == ([("b",), ("b",)] if is_explicit else [("a",), ("a",)])
 
 
-def test_sequences_that_were_made_and_dropped_before_the_task_came_there(course: Course, *, is_mariadb: bool) -> None:
+def test_sequences_that_were_made_and_dropped_before_the_task_came_there(
+    course: Course, *, is_mariadb: bool
+) -> None:
     if not is_mariadb:
         pytest.skip("MySQL has none")
     course.run(
@@ -329,10 +378,18 @@ def test_sequences_that_were_made_and_dropped_before_the_task_came_there(course:
         "INSERT INTO s VALUES (5)",
         "DROP TABLE s",
     )
-    assert course.catch_up() == [{"id": "1", "a": "7", "b": "20"}, {"id": "2", "a": "1", "b": "20"}, {"id": "5"}]
+    assert course.catch_up() == [
+        {"id": "1", "a": "7", "b": "20"},
+        {"id": "2", "a": "1", "b": "20"},
+        {"id": "5"},
+    ]
 
 
-ALTERED = ("ALTER TABLE v ADD c INT", "ALTER TABLE v DROP a, ADD INDEX (c)", "ALTER TABLE v RENAME COLUMN c TO d")
+ALTERED = (
+    "ALTER TABLE v ADD c INT",
+    "ALTER TABLE v DROP a, ADD INDEX (c)",
+    "ALTER TABLE v RENAME COLUMN c TO d",
+)
 VERSIONED = (
     "ALTER TABLE v ADD c INT",
     "ALTER TABLE v ADD d INT FIRST, ADD UNIQUE u (d)",
@@ -347,8 +404,13 @@ VERSIONED = (
 )
 
 
-@pytest.mark.parametrize("times", ["", ", row_start x ROW START, row_end x ROW END, PERIOD FOR SYSTEM_TIME (row_start, row_end)"])
-def test_tables_with_system_versions_that_are_altered(source: Database, course: Course, times: str, *, is_mariadb: bool) -> None:
+@pytest.mark.parametrize(
+    "times",
+    ["", ", row_start x ROW START, row_end x ROW END, PERIOD FOR SYSTEM_TIME (row_start, row_end)"],
+)
+def test_tables_with_system_versions_that_are_altered(
+    source: Database, course: Course, times: str, *, is_mariadb: bool
+) -> None:
     """While they keep their history, which is what system_versioning_alter_history=KEEP allows."""
     if not is_mariadb:
         pytest.skip("tables of MariaDB")
@@ -361,9 +423,15 @@ def test_tables_with_system_versions_that_are_altered(source: Database, course: 
             if times:
                 course.catch_up()
             for number, ddl in enumerate(ALTERED if times else VERSIONED):
-                names = [name for name in columns(course.cursor, "v") if not name.startswith("row_")]
+                names = [
+                    name for name in columns(course.cursor, "v") if not name.startswith("row_")
+                ]
                 values = ", ".join(str(number * 10 + i) for i, _ in enumerate(names))
-                course.run(f"INSERT INTO v ({', '.join(names)}) VALUES ({values})", "DELETE FROM v WHERE id < 7", ddl)
+                course.run(
+                    f"INSERT INTO v ({', '.join(names)}) VALUES ({values})",
+                    "DELETE FROM v WHERE id < 7",
+                    ddl,
+                )
             course.run("DROP TABLE IF EXISTS v")
             start, course.read_to = course.read_to, position(course.cursor)
             read.append([_untimed(change) for change in course.changes(start, course.read_to)])
@@ -373,7 +441,11 @@ def test_tables_with_system_versions_that_are_altered(source: Database, course: 
 
 def _untimed(change: RowChange) -> object:
     """All but the cells that hold a row's times."""
-    row = {name: cell for name, cell in (change.after or change.before or {}).items() if not name.startswith("row_")}
+    row = {
+        name: cell
+        for name, cell in (change.after or change.before or {}).items()
+        if not name.startswith("row_")
+    }
     return change.op, change.table.key, [column.name for column in change.table.columns], row
 
 
@@ -392,8 +464,11 @@ def test_sql_modes_are_those_of_the_session(course: Course) -> None:
 
 @pytest.mark.parametrize("words", ["TABLE", "TABLE IF NOT EXISTS"])
 @pytest.mark.parametrize("is_known", [True, False], ids=["a restart", "a first start"])
-def test_a_new_table_is_followed_from_its_text(course: Course, words: str, *, is_known: bool) -> None:
-    """Also where it was altered before the task came there, which is what a tool for migrations does with its own table."""
+def test_a_new_table_is_followed_from_its_text(
+    course: Course, words: str, *, is_known: bool
+) -> None:
+    """Also where it was altered before the task came there, which is what a tool for migrations
+    does with its own table."""
     if not is_known:
         course.entries.clear()
     course.run(
@@ -406,9 +481,13 @@ def test_a_new_table_is_followed_from_its_text(course: Course, words: str, *, is
     assert course.catch_up() == [{"id": "1", "b": "20"}, {"a": "10", "id": "2", "b": "20"}]
 
 
-def test_a_key_that_the_server_made_and_hides_is_read(source: Database, source_cursor: Cursor, name: str, least_metadata: None) -> None:
+def test_a_key_that_the_server_made_and_hides_is_read(
+    source: Database, source_cursor: Cursor, name: str, least_metadata: None
+) -> None:
     """MySQL's generated invisible primary key, which it shows to sessions that want to see it."""
-    source_cursor.execute("SHOW GLOBAL VARIABLES LIKE 'show_gipk_in_create_table_and_information_schema'")
+    source_cursor.execute(
+        "SHOW GLOBAL VARIABLES LIKE 'show_gipk_in_create_table_and_information_schema'"
+    )
     if not source_cursor.fetchall():
         pytest.skip("a key of MySQL's")
     with global_variable(source, "show_gipk_in_create_table_and_information_schema", "OFF"):
@@ -418,9 +497,16 @@ def test_a_key_that_the_server_made_and_hides_is_read(source: Database, source_c
         course.run("INSERT INTO t VALUES (5)")
         assert course.catch_up() == [{"my_row_id": "1", "a": "5"}]
         course.run(
-            "CREATE TABLE u (a INT)", "INSERT INTO u VALUES (6)", "ALTER TABLE u ADD b INT", "INSERT INTO u VALUES (7, 8)", "DROP TABLE u"
+            "CREATE TABLE u (a INT)",
+            "INSERT INTO u VALUES (6)",
+            "ALTER TABLE u ADD b INT",
+            "INSERT INTO u VALUES (7, 8)",
+            "DROP TABLE u",
         )
-        assert course.catch_up() == [{"my_row_id": "1", "a": "6"}, {"my_row_id": "2", "a": "7", "b": "8"}]
+        assert course.catch_up() == [
+            {"my_row_id": "1", "a": "6"},
+            {"my_row_id": "2", "a": "7", "b": "8"},
+        ]
 
 
 def test_ddl_that_is_not_understood_is_answered_by_the_server(course: Course) -> None:
@@ -433,15 +519,25 @@ def test_ddl_that_is_not_understood_and_was_followed_by_more_stops_at_rows(cours
     course.run("INSERT INTO t VALUES (1, 10, 20, 30, 40)")
     after = course.run("ALTER TABLE t RENAME COLUMN c TO d, RENAME COLUMN d TO c")
     end = course.run("INSERT INTO t VALUES (2, 10, 20, 30, 40)")
-    with pytest.raises(UnreadableEvent, match=r"t: the row has 5 columns .* the table now has 5: .*d int.*c int") as stopped:
+    with pytest.raises(
+        UnreadableEvent, match=r"t: the row has 5 columns .* the table now has 5: .*d int.*c int"
+    ) as stopped:
         course.catch_up()
     assert str(stopped.value).startswith(edge.file)
     assert course.between(after, end) == [{"id": "2", "a": "10", "b": "20", "d": "30", "c": "40"}]
 
 
 def test_an_alter_that_the_binlog_does_not_show_stops(course: Course) -> None:
-    course.run("SET sql_log_bin = 0", "ALTER TABLE t ADD c INT", "SET sql_log_bin = 1", "INSERT INTO t VALUES (1, 10, 20, 30)")
-    with pytest.raises(UnreadableEvent, match=r"the row has 4 columns .* has 3: .* sql_log_bin=0, delete memory/.*\.t$"):
+    course.run(
+        "SET sql_log_bin = 0",
+        "ALTER TABLE t ADD c INT",
+        "SET sql_log_bin = 1",
+        "INSERT INTO t VALUES (1, 10, 20, 30)",
+    )
+    with pytest.raises(
+        UnreadableEvent,
+        match=r"the row has 4 columns .* has 3: .* sql_log_bin=0, delete memory/.*\.t$",
+    ):
         course.catch_up()
 
 
@@ -468,19 +564,25 @@ BYTES = "\x12>Egè\x9b\x12Ó¤VBfUD\0\0"
 
 @pytest.fixture
 def open_course(source: Database, course: Course, *, is_mariadb: bool) -> Iterator[Course]:
-    """The server sends full metadata, and there is a table `own` (id, u, b) with a type that these leave open. The history is empty."""
+    """The server sends full metadata, and there is a table `own` (id, u, b) with a type that
+    these leave open. The history is empty."""
     if not is_mariadb:
         pytest.skip("types of MariaDB")
     course.entries.clear()
     with global_variable(source, "binlog_row_metadata", "FULL"):
         course.run("CREATE TABLE own (id INT PRIMARY KEY, u UUID, b BINARY(16))")
         course.start = course.read_to = position(course.cursor)
-        course.run(f"INSERT INTO own VALUES (1, '{UUID}', x'{UUID.replace('-', '')}')", "INSERT INTO t VALUES (1, 10, 20)")
+        course.run(
+            f"INSERT INTO own VALUES (1, '{UUID}', x'{UUID.replace('-', '')}')",
+            "INSERT INTO t VALUES (1, 10, 20)",
+        )
         yield course
 
 
 @pytest.mark.parametrize("is_lagging", [False, True], ids=["live", "lagging"])
-def test_types_that_full_metadata_leave_open_are_those_of_the_place(open_course: Course, *, is_lagging: bool) -> None:
+def test_types_that_full_metadata_leave_open_are_those_of_the_place(
+    open_course: Course, *, is_lagging: bool
+) -> None:
     course = open_course
     rows = course.catch_up()
     assert rows == [{"id": "1", "u": UUID, "b": BYTES}, BEFORE]
@@ -505,34 +607,59 @@ def test_types_that_full_metadata_leave_open_are_those_of_the_place(open_course:
     assert course.between(course.start, course.read_to) == rows
 
 
-def test_types_that_are_left_open_need_no_history_where_only_other_columns_were_altered(open_course: Course) -> None:
+def test_types_that_are_left_open_need_no_history_where_only_other_columns_were_altered(
+    open_course: Course,
+) -> None:
     made = "CREATE TABLE own (id INT PRIMARY KEY, u UUID, b BINARY(16))"
-    open_course.read_to = open_course.run("DROP TABLE own", "SET sql_log_bin = 0", made, "SET sql_log_bin = 1")
-    open_course.run("INSERT INTO own VALUES (1, NULL, NULL)", "ALTER TABLE own ADD c INT FIRST", "ALTER TABLE own DROP b, ADD INDEX (u)")
+    open_course.read_to = open_course.run(
+        "DROP TABLE own", "SET sql_log_bin = 0", made, "SET sql_log_bin = 1"
+    )
+    open_course.run(
+        "INSERT INTO own VALUES (1, NULL, NULL)",
+        "ALTER TABLE own ADD c INT FIRST",
+        "ALTER TABLE own DROP b, ADD INDEX (u)",
+    )
     with pytest.raises(
-        UnreadableEvent, match=r"table \w+\.own: the types of u, b at .* are not known.*GRANT SELECT, or start behind the last DDL"
+        UnreadableEvent,
+        match=r"table \w+\.own: the types of u, b at .* are not known.*GRANT SELECT, or start "
+        r"behind the last DDL",
     ):
         open_course.catch_up()
     open_course.read_to = open_course.run("INSERT INTO own VALUES (5, 2, NULL)")
-    open_course.run(f"INSERT INTO own VALUES (5, 3, '{UUID}')", "ALTER TABLE own ADD d INT", "ALTER TABLE own RENAME COLUMN d TO e")
+    open_course.run(
+        f"INSERT INTO own VALUES (5, 3, '{UUID}')",
+        "ALTER TABLE own ADD d INT",
+        "ALTER TABLE own RENAME COLUMN d TO e",
+    )
     assert open_course.catch_up() == [{"c": "5", "id": "3", "u": UUID}]
 
 
-def test_types_that_are_left_open_are_told_by_the_text_that_made_the_table(open_course: Course) -> None:
+def test_types_that_are_left_open_are_told_by_the_text_that_made_the_table(
+    open_course: Course,
+) -> None:
     open_course.run("ALTER TABLE own ADD c INT FIRST", "ALTER TABLE own DROP b, ADD INDEX (u)")
     assert open_course.catch_up() == [{"id": "1", "u": UUID, "b": BYTES}, BEFORE]
 
 
-def test_a_history_of_open_types_becomes_whole_when_the_server_says_less(source: Database, open_course: Course) -> None:
+def test_a_history_of_open_types_becomes_whole_when_the_server_says_less(
+    source: Database, open_course: Course
+) -> None:
     open_course.catch_up()
     with global_variable(source, "binlog_row_metadata", "NO_LOG"):
-        open_course.run("INSERT INTO t VALUES (2, 30, 40)", "INSERT INTO own VALUES (2, NULL, NULL)")
-        rows: list[dict[str, str | None]] = [{"id": "2", "a": "30", "b": "40"}, {"id": "2", "u": None, "b": None}]
+        open_course.run(
+            "INSERT INTO t VALUES (2, 30, 40)", "INSERT INTO own VALUES (2, NULL, NULL)"
+        )
+        rows: list[dict[str, str | None]] = [
+            {"id": "2", "a": "30", "b": "40"},
+            {"id": "2", "u": None, "b": None},
+        ]
         assert open_course.catch_up() == rows
     assert f"{open_course.task.task_id}.t" in open_course.entries
 
 
-def test_taking_many_tables_can_be_given_up(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_taking_many_tables_can_be_given_up(
+    course: Course, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The reader gets empty batches meanwhile; nothing is stored before all tables are known."""
     monkeypatch.setattr(history, "TABLES_AT_ONCE", 1)
     course.run("CREATE TABLE u LIKE t", "CREATE TABLE v LIKE t")
@@ -558,12 +685,21 @@ def test_a_history_of_another_server_is_read_anew(course: Course) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"table":["x","t"],"versions":[]}', '{"table":["x","y"],"versions":[{"columns":[["a"]]}]}']
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"table":["x","t"],"versions":[]}',
+        '{"table":["x","y"],"versions":[{"columns":[["a"]]}]}',
+    ],
 )
 def test_a_damaged_entry_is_said(course: Course, name: str, text: str) -> None:
     course.entries[f"{name}.t"] = text
     course.run("INSERT INTO t VALUES (1, 10, 20)")
-    with pytest.raises(UnusableHistory, match=rf"memory/{name}\.t is not the schema history .* delete this node"):
+    with pytest.raises(
+        UnusableHistory, match=rf"memory/{name}\.t is not the schema history .* delete this node"
+    ):
         course.catch_up()
     del course.entries[f"{name}.t"]
     course.read_to = position(course.cursor)
@@ -613,7 +749,9 @@ def test_the_text_of_ddl_means_what_the_server_makes_of_it(
         reader = SchemaReader(connection)
         before = TableSchema((), (), reader.default_charset(name))
         source_cursor.execute("SELECT VERSION()")
-        session = Session(version=version_number(source_cursor.fetchall()[0][0]), is_mariadb=is_mariadb)
+        session = Session(
+            version=version_number(source_cursor.fetchall()[0][0]), is_mariadb=is_mariadb
+        )
         for step in found:
             source_cursor.execute(step.sql)
             after, _ = reader.read(TableId(name, "t"))
@@ -621,7 +759,9 @@ def test_the_text_of_ddl_means_what_the_server_makes_of_it(
             made: TableSchema | None = before
             for change in changes(step.sql.encode(), name, session):
                 assert isinstance(change, Altered | Created)
-                made = None if made is None or change.actions is None else apply(made, change.actions)
+                made = (
+                    None if made is None or change.actions is None else apply(made, change.actions)
+                )
             if made is not None:
                 assert essence(made) == essence(after), step.sql
             before = after
@@ -631,20 +771,42 @@ def essence(table: TableSchema) -> object:
     """What rows show of a table: a type's display width is not in it."""
 
     def type_(text: str, data_type: str) -> str:
-        return text if data_type in ("enum", "set", "decimal") else data_type + " unsigned" * ("unsigned" in text)
+        return (
+            text
+            if data_type in ("enum", "set", "decimal")
+            else data_type + " unsigned" * ("unsigned" in text)
+        )
 
-    columns = [(c.name, type_(c.type, c.data_type), c.charset.replace("utf8mb3", "utf8"), c.is_nullable) for c in table.columns]
+    columns = [
+        (c.name, type_(c.type, c.data_type), c.charset.replace("utf8mb3", "utf8"), c.is_nullable)
+        for c in table.columns
+    ]
     return columns, shown(table).partition(" key ")[2], table.charset
 
 
-TYPES = ["INT", "INT UNSIGNED", "BIGINT", "VARCHAR(20)", "ENUM('1','2','3')", "VARCHAR(9) CHARACTER SET latin1"]
+TYPES = [
+    "INT",
+    "INT UNSIGNED",
+    "BIGINT",
+    "VARCHAR(20)",
+    "ENUM('1','2','3')",
+    "VARCHAR(9) CHARACTER SET latin1",
+]
 numbers = st.integers(0, 5)
 types, places = st.sampled_from(TYPES), st.sampled_from(["", " FIRST", " AFTER {0}"])
 ALTERS = st.one_of(
     st.builds("ALTER TABLE t ADD n{{n}} {}{}".format, types, places),
     st.builds("ALTER TABLE t ADD n{{n}} {}, DROP {{1}}".format, types),
-    st.builds("ALTER TABLE t MODIFY {{0}} {}{}".format, types, st.sampled_from(["", " FIRST", " AFTER {1}"])),
-    st.builds("ALTER TABLE t CHANGE {{0}} n{{n}} {}{}".format, types, st.sampled_from(["", " FIRST", " AFTER {1}"])),
+    st.builds(
+        "ALTER TABLE t MODIFY {{0}} {}{}".format,
+        types,
+        st.sampled_from(["", " FIRST", " AFTER {1}"]),
+    ),
+    st.builds(
+        "ALTER TABLE t CHANGE {{0}} n{{n}} {}{}".format,
+        types,
+        st.sampled_from(["", " FIRST", " AFTER {1}"]),
+    ),
     st.sampled_from(
         [
             "ALTER TABLE t DROP {0}",
@@ -665,11 +827,22 @@ STEPS = st.lists(st.tuples(ALTERS, numbers, numbers, st.booleans()), min_size=2,
 
 
 @given(steps=STEPS)
-@settings(max_examples=10, deadline=None, phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=10,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_rows_are_decoded_as_with_full_metadata(
-    steps: list[tuple[str, int, int, bool]], source: Database, source_cursor: Cursor, name: str, *, is_mariadb: bool
+    steps: list[tuple[str, int, int, bool]],
+    source: Database,
+    source_cursor: Cursor,
+    name: str,
+    *,
+    is_mariadb: bool,
 ) -> None:
-    """Random DDL with a row after each; the reader starts anew at random moments, and at the end once more from the beginning."""
+    """Random DDL with a row after each; the reader starts anew at random moments, and at the end
+    once more from the beginning."""
 
     def fresh() -> None:
         source_cursor.execute(f"DROP DATABASE {name}")
@@ -684,7 +857,11 @@ def test_rows_are_decoded_as_with_full_metadata(
         start = position(source_cursor)
         for number, (ddl, first, second, is_read) in enumerate(steps):
             for is_ddl in (True, False):
-                sql = ddl.format(*pick(source_cursor, first, second), n=number) if is_ddl else insert(source_cursor)
+                sql = (
+                    ddl.format(*pick(source_cursor, first, second), n=number)
+                    if is_ddl
+                    else insert(source_cursor)
+                )
                 with suppress(pymysql.MySQLError):  # not every one is possible
                     source_cursor.execute(sql)
                     statements.append((sql, is_read))
@@ -717,7 +894,8 @@ def pick(cursor: Cursor, first: int, second: int) -> tuple[str, str]:
 
 def columns(cursor: Cursor, table: str = "t") -> list[str]:
     cursor.execute(
-        "SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = %s ORDER BY ordinal_position",
+        "SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND "
+        "table_name = %s ORDER BY ordinal_position",
         (table,),
     )
     return [row[0] for row in cursor.fetchall()]
@@ -727,9 +905,18 @@ def insert(cursor: Cursor) -> str:
     """A row with another value in each column."""
     cursor.execute("SELECT COUNT(*) FROM t")
     first = cursor.fetchall()[0][0] + 1
-    return "REPLACE INTO t VALUES ({})".format(", ".join(f"'{(first + i) % 3 + 1}'" for i, _ in enumerate(columns(cursor))))
+    return "REPLACE INTO t VALUES ({})".format(
+        ", ".join(f"'{(first + i) % 3 + 1}'" for i, _ in enumerate(columns(cursor)))
+    )
 
 
 def plain(change: RowChange) -> object:
     """All but where it comes from, and what least metadata does not tell."""
-    return change.table.id.table, change.table.key, [column.name for column in change.table.columns], change.op, change.before, change.after
+    return (
+        change.table.id.table,
+        change.table.key,
+        [column.name for column in change.table.columns],
+        change.op,
+        change.before,
+        change.after,
+    )

@@ -47,6 +47,11 @@ def test_a_sequence_makes_no_records_and_is_said_once(
     end = position(source_cursor)
     with Running(fetch_task(source, name, servers=kafka), positions) as running:
         running.until_stored(end)
-    rows = [(record["table"], record["data"][0]["id"], record["data"][0]["v"]) for record in canal(kafka, name)]
-    assert rows == [("t", str(number), str(value)) for number, value in enumerate((7, 8, 9, 10, 11, 101))]
+    rows = [
+        (record["table"], record["data"][0]["id"], record["data"][0]["v"])
+        for record in canal(kafka, name)
+    ]
+    assert rows == [
+        ("t", str(number), str(value)) for number, value in enumerate((7, 8, 9, 10, 11, 101))
+    ]
     assert caplog.text.count("is a SEQUENCE, not a table") == 1

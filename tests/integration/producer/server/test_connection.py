@@ -1,4 +1,5 @@
-"""The connections of a task that reads: they are killed, or have nothing to say; binlog files go on and are purged behind them."""
+"""The connections of a task that reads: they are killed, or have nothing to say; binlog files go
+on and are purged behind them."""
 
 from __future__ import annotations
 
@@ -26,7 +27,14 @@ DUMPS = "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlo
 
 
 @pytest.fixture
-def task(source: Database, kafka: str, name: str, make_topic: Callable[..., str], source_cursor: Cursor, store: Store) -> FetchTask:
+def task(
+    source: Database,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    source_cursor: Cursor,
+    store: Store,
+) -> FetchTask:
     """It starts behind the CREATE of `t`."""
     make_topic(name)
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
@@ -61,7 +69,12 @@ def test_a_killed_dump_is_taken_up_again_by_one_other(
 
 @pytest.mark.usefixtures("least_metadata")
 def test_when_the_connection_that_asks_for_columns_is_killed_rows_wait_and_none_is_skipped(
-    source: Database, source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str
+    source: Database,
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
 ) -> None:
     """All but the dump and this test's own: the next new table needs it."""
     with connect(source) as watching, watching.cursor() as cursor:
@@ -70,7 +83,9 @@ def test_when_the_connection_that_asks_for_columns_is_killed_rows_wait_and_none_
             insert(source_cursor, 1)
             running.until_stored(position(source_cursor))
             dumps = found(cursor, DUMPS)
-            for number in found(cursor, "SELECT id FROM information_schema.processlist") - before - dumps:
+            for number in (
+                found(cursor, "SELECT id FROM information_schema.processlist") - before - dumps
+            ):
                 cursor.execute(f"KILL {number}")
             source_cursor.execute("CREATE TABLE u (id INT PRIMARY KEY)")
             source_cursor.execute("INSERT INTO u VALUES (2)")
@@ -80,13 +95,19 @@ def test_when_the_connection_that_asks_for_columns_is_killed_rows_wait_and_none_
 
 
 def is_purged(cursor: Cursor, last: str) -> bool:
-    """Whether all files before that one are; a server keeps those that it still needs for a moment."""
+    """Whether all files before that one are; a server keeps those that it still needs for a
+    moment."""
     cursor.execute(f"PURGE BINARY LOGS TO '{last}'")
     return binlog_files(cursor.connection)[0][0] == last
 
 
 def test_logs_that_go_on_and_are_purged_behind_the_reader_cost_nothing(
-    source: Database, source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str
+    source: Database,
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
 ) -> None:
     with Running(task, positions) as running:
         for number in range(4):
@@ -100,21 +121,36 @@ def test_logs_that_go_on_and_are_purged_behind_the_reader_cost_nothing(
 
 
 def test_an_idle_source_is_not_taken_for_a_dead_one(
-    source_cursor: Cursor, task: FetchTask, positions: PositionStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Its heartbeats come ten times a second here, see conftest; each lets the task report."""
     monkeypatch.setattr(dump_stream, "SILENCE_SECONDS", 0.7)
     reports = []
-    with caplog.at_level(logging.WARNING), Running(task, positions, lambda _: reports.append(1)) as running:
+    with (
+        caplog.at_level(logging.WARNING),
+        Running(task, positions, lambda _: reports.append(1)) as running,
+    ):
         running.until(lambda: len(reports) > 1)
         before = found(source_cursor, DUMPS)
         running.until(lambda: len(reports) > 30)
         assert found(source_cursor, DUMPS) == before
-    assert [record.getMessage() for record in caplog.records if record.name.startswith("cdcbus")] == []
+    assert [
+        record.getMessage() for record in caplog.records if record.name.startswith("cdcbus")
+    ] == []
 
 
 def test_the_text_of_statements_is_not_sent_nor_that_of_tables_left_out(
-    source: Database, source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str, is_mariadb: bool
+    source: Database,
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+    is_mariadb: bool,
 ) -> None:
     source_cursor.execute("CREATE TABLE secrets (id INT PRIMARY KEY)")
     setting = "binlog_annotate_row_events" if is_mariadb else "binlog_rows_query_log_events"
@@ -124,7 +160,9 @@ def test_the_text_of_statements_is_not_sent_nor_that_of_tables_left_out(
         for table in ("secrets", "t", "secrets"):
             cursor.execute(f"INSERT INTO {table} VALUES (1)")
             cursor.execute("DELETE FROM secrets")
-    without = FilterConfig(regexes=task.tables.regexes, excludes=frozenset({f"{name}.SECRETS".upper()}))
+    without = FilterConfig(
+        regexes=task.tables.regexes, excludes=frozenset({f"{name}.SECRETS".upper()})
+    )
     with Running(replace(task, tables=without), positions) as running:
         running.until_stored(position(source_cursor))
     assert ids(kafka, name) == [1]

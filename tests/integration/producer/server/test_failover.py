@@ -1,4 +1,5 @@
-"""Several addresses of a source, servers that come back with other binlogs, and binlogs that break off. The servers are the tests' own."""
+"""Several addresses of a source, servers that come back with other binlogs, and binlogs that
+break off. The servers are the tests' own."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ def server(name: str) -> Iterator[PrivateMariadb]:
 
 
 @pytest.fixture
-def task(server: PrivateMariadb, kafka: str, name: str, make_topic: Callable[..., str]) -> FetchTask:
+def task(
+    server: PrivateMariadb, kafka: str, name: str, make_topic: Callable[..., str]
+) -> FetchTask:
     make_topic(name)
     return replace(fetch_task(server.database, name, servers=kafka), start=Edge.LATEST)
 
@@ -54,15 +57,20 @@ REPLICA, REPLICA_PASSWORD = "anywhere", "anywhere-pass"
 
 def access_for_replicas() -> list[str]:
     """A user that a replica brings along."""
-    return [f"CREATE USER {REPLICA} IDENTIFIED BY '{REPLICA_PASSWORD}'", f"GRANT ALL ON *.* TO {REPLICA}"]
+    return [
+        f"CREATE USER {REPLICA} IDENTIFIED BY '{REPLICA_PASSWORD}'",
+        f"GRANT ALL ON *.* TO {REPLICA}",
+    ]
 
 
 def replicating(server: PrivateMariadb) -> list[str]:
     """A replica of the server."""
     at = server.database
     return [
-        f"CHANGE MASTER TO MASTER_HOST='{at.host}', MASTER_PORT={at.port}, MASTER_USER='{REPLICA}', "
-        f"MASTER_PASSWORD='{REPLICA_PASSWORD}', MASTER_USE_GTID=slave_pos, MASTER_SSL=0, MASTER_SSL_VERIFY_SERVER_CERT=0",
+        f"CHANGE MASTER TO MASTER_HOST='{at.host}', MASTER_PORT={at.port}, "
+        f"MASTER_USER='{REPLICA}', "
+        f"MASTER_PASSWORD='{REPLICA_PASSWORD}', MASTER_USE_GTID=slave_pos, MASTER_SSL=0, "
+        "MASTER_SSL_VERIFY_SERVER_CERT=0",
         "START SLAVE",
     ]
 
@@ -80,21 +88,36 @@ def ran(task: FetchTask, positions: MemoryPositions, do: Callable[[], BinlogPosi
 
 @pytest.mark.parametrize("has_gtids", [True, False], ids=["by GTIDs", "by time"])
 def test_the_next_address_is_read_when_the_first_is_gone(
-    server: PrivateMariadb, task: FetchTask, kafka: str, name: str, has_gtids: bool, caplog: pytest.LogCaptureFixture
+    server: PrivateMariadb,
+    task: FetchTask,
+    kafka: str,
+    name: str,
+    has_gtids: bool,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The second server has what the first one has, in other places of its own files."""
     positions = MemoryPositions()
     with private_mariadb("--server-id=2", "--log-slave-updates") as second:
         second.execute("FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
-        server.execute("CREATE USER anywhere IDENTIFIED BY 'anywhere-pass'", "GRANT ALL ON *.* TO anywhere")
+        server.execute(
+            "CREATE USER anywhere IDENTIFIED BY 'anywhere-pass'", "GRANT ALL ON *.* TO anywhere"
+        )
         source = replace(server.database, user="anywhere", password="anywhere-pass")
         second.execute(
-            f"CHANGE MASTER TO MASTER_HOST='{source.host}', MASTER_PORT={source.port}, MASTER_USER='{source.user}', "
-            f"MASTER_PASSWORD='{source.password}', MASTER_USE_GTID=slave_pos, MASTER_SSL=0, MASTER_SSL_VERIFY_SERVER_CERT=0",
+            f"CHANGE MASTER TO MASTER_HOST='{source.host}', MASTER_PORT={source.port}, "
+            f"MASTER_USER='{source.user}', "
+            f"MASTER_PASSWORD='{source.password}', MASTER_USE_GTID=slave_pos, MASTER_SSL=0, "
+            "MASTER_SSL_VERIFY_SERVER_CERT=0",
             "START SLAVE",
         )
         places = tuple((there.database.host, there.database.port) for there in (server, second))
-        access = replace(task.source, addresses=places, user=source.user, password=source.password, connect_timeout_seconds=2.0)
+        access = replace(
+            task.source,
+            addresses=places,
+            user=source.user,
+            password=source.password,
+            connect_timeout_seconds=2.0,
+        )
         task = replace(task, source=access)
         ran(task, positions, lambda: server.execute(*inserts(name, 1, 2, 3)))
         wait_until(lambda: rows(second, name) == 3, "the second server to have the rows")
@@ -108,7 +131,10 @@ def test_the_next_address_is_read_when_the_first_is_gone(
         sent = ids(kafka, name)
         assert sent == [1, 2, 3, 4, 5] if has_gtids else sent[:3] + sent[-2:] == [1, 2, 3, 4, 5]
         assert stored(positions).gtid.startswith("0-2-")
-        assert f"trying source {places[1][0]}:{places[1][1]} in place of {places[0][0]}:{places[0][1]}" in caplog.text
+        assert (
+            f"trying source {places[1][0]}:{places[1][1]} in place of {places[0][0]}:{places[0][1]}"
+            in caplog.text
+        )
         with Running(task, positions) as running:
             running.until_stored(second.execute(*inserts(name, 6)))
         assert ids(kafka, name)[-1] == 6
@@ -120,15 +146,23 @@ def test_a_failover_by_gtids_keeps_the_schema_history(
     """DDL that the first server had and the task had not read yet lies between."""
     positions, schemas = MemoryPositions(), MemorySchemas()
     caplog.set_level("INFO", "cdcbus.producer")
-    with private_mariadb("--server-id=2", "--log-slave-updates", "--binlog-row-metadata=NO_LOG") as second:
+    with private_mariadb(
+        "--server-id=2", "--log-slave-updates", "--binlog-row-metadata=NO_LOG"
+    ) as second:
         server.execute("SET GLOBAL binlog_row_metadata = NO_LOG", *access_for_replicas())
         second.execute("FLUSH BINARY LOGS", *replicating(server))
-        first_task = replace(task, source=replace(task.source, user=REPLICA, password=REPLICA_PASSWORD))
+        first_task = replace(
+            task, source=replace(task.source, user=REPLICA, password=REPLICA_PASSWORD)
+        )
         running = Running(first_task, positions)
         running.schemas = schemas
         with running:
             running.until(lambda: running.progress.position is not None)
-            running.until_stored(server.execute(f"ALTER TABLE {name}.t ADD a INT", f"INSERT INTO {name}.t VALUES (1, 2)"))
+            running.until_stored(
+                server.execute(
+                    f"ALTER TABLE {name}.t ADD a INT", f"INSERT INTO {name}.t VALUES (1, 2)"
+                )
+            )
         server.execute(
             f"INSERT INTO {name}.t VALUES (3, 4)",
             f"ALTER TABLE {name}.t DROP a, ADD b INT FIRST",
@@ -137,7 +171,9 @@ def test_a_failover_by_gtids_keeps_the_schema_history(
         wait_until(lambda: rows(second, name) == 3, "the second server to have the rows")
         server.kill()
         there = (second.database.host, second.database.port)
-        again = Running(replace(first_task, source=replace(first_task.source, addresses=(there,))), positions)
+        again = Running(
+            replace(first_task, source=replace(first_task.source, addresses=(there,))), positions
+        )
         again.schemas = schemas
         with again:
             again.until(lambda: high_watermark(kafka, name) == 3)
@@ -147,9 +183,15 @@ def test_a_failover_by_gtids_keeps_the_schema_history(
 
 
 def test_an_address_that_refuses_the_login_lets_the_next_one_have_its_turn(
-    server: PrivateMariadb, mariadb: Database, task: FetchTask, kafka: str, name: str, caplog: pytest.LogCaptureFixture
+    server: PrivateMariadb,
+    mariadb: Database,
+    task: FetchTask,
+    kafka: str,
+    name: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    here, elsewhere = task.source.addresses[0], (mariadb.host, mariadb.port)  # where another password holds
+    # where another password holds
+    here, elsewhere = task.source.addresses[0], (mariadb.host, mariadb.port)
     task = replace(task, source=replace(task.source, addresses=(elsewhere, here)))
     ran(task, MemoryPositions(), lambda: server.execute(*inserts(name, 1)))
     assert ids(kafka, name) == [1]
@@ -165,7 +207,9 @@ def rows(server: PrivateMariadb, name: str) -> int:
 
 
 def count(cursor: Cursor, name: str) -> int:
-    cursor.execute("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s", (name,))
+    cursor.execute(
+        "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s", (name,)
+    )
     if cursor.fetchall() == ((0,),):
         return 0
     cursor.execute(f"SELECT COUNT(*) FROM {name}.t")
@@ -177,17 +221,26 @@ def stored_place(running: Running) -> tuple[str, int] | None:
     return (place.file, place.pos) if place else None
 
 
-def test_a_reset_binlog_is_not_taken_for_the_one_that_was_read(server: PrivateMariadb, task: FetchTask, kafka: str, name: str) -> None:
+def test_a_reset_binlog_is_not_taken_for_the_one_that_was_read(
+    server: PrivateMariadb, task: FetchTask, kafka: str, name: str
+) -> None:
     positions = MemoryPositions()
     server.execute("RESET MASTER")
     ran(task, positions, lambda: server.execute(*inserts(name, 1)))
     before = stored(positions)
     wait_until(
-        lambda: server.execute("RESET MASTER") is not None and created(server, task) > before.file_created_ms, "a file of another second"
+        lambda: (
+            server.execute("RESET MASTER") is not None
+            and created(server, task) > before.file_created_ms
+        ),
+        "a file of another second",
     )
     end = server.execute(*inserts(name, 2, 3, 4, 5))
     assert (end.file, end.pos) > (before.file, before.pos)
-    with pytest.raises(PositionLost, match=f"does not hold {before}.*the binlog was reset"), Running(task, positions) as running:
+    with (
+        pytest.raises(PositionLost, match=f"does not hold {before}.*the binlog was reset"),
+        Running(task, positions) as running,
+    ):
         running.ends()
     assert stored(positions) == before
     with Running(replace(task, on_position_lost=Edge.EARLIEST), positions) as running:
@@ -203,7 +256,11 @@ def test_a_binlog_that_is_reset_under_a_running_task_is_noticed(
     positions = MemoryPositions()
     server.execute("FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
     task = replace(task, on_position_lost=rule)
-    ends = pytest.raises(PositionLost, match="does not hold mysql-bin") if rule is None else nullcontext()
+    ends = (
+        pytest.raises(PositionLost, match="does not hold mysql-bin")
+        if rule is None
+        else nullcontext()
+    )
     with ends, Running(task, positions) as running:
         running.until(lambda: running.progress.position is not None)
         running.until_stored(server.execute(*inserts(name, 1, 2)))
@@ -215,16 +272,25 @@ def test_a_binlog_that_is_reset_under_a_running_task_is_noticed(
 
 
 @pytest.mark.usefixtures("quick_look")
-@pytest.mark.parametrize(("further", "older_ms"), [(100, 0), (0, 5000)], ids=["elsewhere", "in another file of the name"])
+@pytest.mark.parametrize(
+    ("further", "older_ms"), [(100, 0), (0, 5000)], ids=["elsewhere", "in another file of the name"]
+)
 def test_a_stream_that_stands_still_elsewhere_than_at_the_end_is_given_up(
     server: PrivateMariadb, task: FetchTask, further: int, older_ms: int
 ) -> None:
-    """So MySQL's thread does after RESET BINARY LOGS AND GTIDS: it sends heartbeats at the end of the file that is gone."""
+    """So MySQL's thread does after RESET BINARY LOGS AND GTIDS: it sends heartbeats at the end
+    of the file that is gone."""
     end = server.execute()
     with connect(server.database) as connection:
         watch = EndWatch(task.source, inspect(connection, task.source))
-    tick, sent = threading.Event(), Sent(end.file, end.pos + further, created(server, task) - older_ms)
-    with pytest.raises(SourceUnavailable, match=f"up to {sent} and nothing since, but its end is {end}, in a file of 20"):
+    tick, sent = (
+        threading.Event(),
+        Sent(end.file, end.pos + further, created(server, task) - older_ms),
+    )
+    with pytest.raises(
+        SourceUnavailable,
+        match=f"up to {sent} and nothing since, but its end is {end}, in a file of 20",
+    ):
         while not tick.wait(0.05):
             watch.see(Batch([], None, []), sent)
 
@@ -235,22 +301,36 @@ def test_another_server_that_has_come_behind_the_address_is_noticed_while_the_fi
 ) -> None:
     line = Line(f"{server.database.host}:{server.database.port}")
     host, port = line.address.split(":")
-    access = replace(task.source, addresses=((host, int(port)),), user="anywhere", password="anywhere-pass")
+    access = replace(
+        task.source, addresses=((host, int(port)),), user="anywhere", password="anywhere-pass"
+    )
     grants = ("CREATE USER anywhere IDENTIFIED BY 'anywhere-pass'", "GRANT ALL ON *.* TO anywhere")
     with private_mariadb("--server-id=7") as second, closing(line):
         server.execute(*grants)
         second.execute(*grants)
-        with suppress(PositionLost), Running(replace(task, source=access), MemoryPositions()) as running:
+        with (
+            suppress(PositionLost),
+            Running(replace(task, source=access), MemoryPositions()) as running,
+        ):
             running.until(lambda: running.progress.position is not None)
             line.lead_to(f"{second.database.host}:{second.database.port}")
-            wait_until(lambda: "is another server now: server-id-7, not server-id-" in caplog.text, "it to be noticed")
+            wait_until(
+                lambda: "is another server now: server-id-7, not server-id-" in caplog.text,
+                "it to be noticed",
+            )
 
 
 @pytest.mark.usefixtures("quick_look")
 def test_a_quiet_task_reads_on_and_is_not_taken_for_one_that_stands_still(
-    server: PrivateMariadb, task: FetchTask, kafka: str, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    server: PrivateMariadb,
+    task: FetchTask,
+    kafka: str,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The end is asked many times: of a file that was begun anew, and behind transactions of tables that are not read."""
+    """The end is asked many times: of a file that was begun anew, and behind transactions of
+    tables that are not read."""
     looks: list[bool] = []
     look = EndWatch._stands_elsewhere
 
@@ -261,7 +341,11 @@ def test_a_quiet_task_reads_on_and_is_not_taken_for_one_that_stands_still(
     monkeypatch.setattr(EndWatch, "_stands_elsewhere", counted)
     with Running(task, MemoryPositions()) as running:
         running.until(lambda: running.progress.position is not None)
-        for statements in ((), ("FLUSH BINARY LOGS",), (f"CREATE DATABASE {name}_other", f"DROP DATABASE {name}_other")):
+        for statements in (
+            (),
+            ("FLUSH BINARY LOGS",),
+            (f"CREATE DATABASE {name}_other", f"DROP DATABASE {name}_other"),
+        ):
             server.execute(*statements)
             seen = len(looks)
             running.until(lambda seen=seen: len(looks) > seen + 4)  # type: ignore[misc]
@@ -285,7 +369,12 @@ def created(server: PrivateMariadb, task: FetchTask) -> int:
 
 @pytest.mark.parametrize("rule", [None, Edge.EARLIEST, Edge.LATEST])
 def test_a_purged_position_stops_the_task_or_goes_on_as_the_task_file_says(
-    server: PrivateMariadb, task: FetchTask, kafka: str, name: str, rule: Edge | None, caplog: pytest.LogCaptureFixture
+    server: PrivateMariadb,
+    task: FetchTask,
+    kafka: str,
+    name: str,
+    rule: Edge | None,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     positions = MemoryPositions()
     ran(task, positions, lambda: server.execute(*inserts(name, 1)))
@@ -293,7 +382,10 @@ def test_a_purged_position_stops_the_task_or_goes_on_as_the_task_file_says(
     server.execute("FLUSH BINARY LOGS", *inserts(name, 2), "FLUSH BINARY LOGS", *inserts(name, 3))
     last = server.execute()
     wait_until(lambda: purged(server, last.file), "the old files to be purged")
-    gap = f"does not hold {lost}, committed 20.* UTC: it has {last.file} to {last.file}; {last.file} begins at 20"
+    gap = (
+        f"does not hold {lost}, committed 20.* UTC: it has {last.file} to {last.file}; "
+        f"{last.file} begins at 20"
+    )
     if rule is None:
         with pytest.raises(PositionLost, match=gap), Running(task, positions) as running:
             running.ends()
@@ -333,7 +425,11 @@ def test_an_end_that_was_read_and_is_lost_is_told(
 ) -> None:
     positions = MemoryPositions()
     size = server.execute(*inserts(name, 1)).pos
-    ran(replace(task, start=server.execute()), positions, lambda: server.execute(*inserts(name, 2, 3)))
+    ran(
+        replace(task, start=server.execute()),
+        positions,
+        lambda: server.execute(*inserts(name, 2, 3)),
+    )
     end = stored(positions)
     server.kill()
     os.truncate(server.binlog(end.file), size)
@@ -341,4 +437,7 @@ def test_an_end_that_was_read_and_is_lost_is_told(
     with Running(task, positions) as running:
         running.until_stored(server.execute(*inserts(name, 4)))
     assert ids(kafka, name) == [2, 3, 4]
-    assert f"has lost the end of {end.file} behind {size}, which the task has read up to {end.pos}" in caplog.text
+    assert (
+        f"has lost the end of {end.file} behind {size}, which the task has read up to {end.pos}"
+        in caplog.text
+    )

@@ -1,4 +1,5 @@
-"""Logins by caching_sha2_password, MySQL's usual method: with an empty cache the server needs the password itself, else only a proof."""
+"""Logins by caching_sha2_password, MySQL's usual method: with an empty cache the server needs
+the password itself, else only a proof."""
 
 from __future__ import annotations
 
@@ -22,10 +23,14 @@ MODES = [TlsMode.DISABLED, TlsMode.PREFERRED, TlsMode.REQUIRED]
 
 
 @pytest.fixture
-def user(source: Database, source_cursor: Cursor, is_mariadb: bool, name: str) -> Iterator[SourceConfig]:
+def user(
+    source: Database, source_cursor: Cursor, is_mariadb: bool, name: str
+) -> Iterator[SourceConfig]:
     if is_mariadb:
         pytest.skip("MariaDB has other methods")
-    source_cursor.execute(f"CREATE USER '{name}'@'%%' IDENTIFIED WITH caching_sha2_password BY 'päss word'", ())
+    source_cursor.execute(
+        f"CREATE USER '{name}'@'%%' IDENTIFIED WITH caching_sha2_password BY 'päss word'", ()
+    )
     try:
         yield replace(source_config(source), user=name, password="päss word")
     finally:
@@ -40,7 +45,9 @@ def is_encrypted(config: SourceConfig) -> bool:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_login_with_an_empty_cache_and_then_a_full_one(user: SourceConfig, source_cursor: Cursor, mode: TlsMode) -> None:
+def test_a_login_with_an_empty_cache_and_then_a_full_one(
+    user: SourceConfig, source_cursor: Cursor, mode: TlsMode
+) -> None:
     config = replace(user, tls=MysqlTls(mode))
     source_cursor.execute("FLUSH PRIVILEGES")  # empties the cache
     assert [is_encrypted(config), is_encrypted(config)] == [mode is not TlsMode.DISABLED] * 2
@@ -59,6 +66,8 @@ def test_a_wrong_password_is_refused_with_an_empty_cache_and_with_a_full_one(
         servers.connect(wrong)
 
 
-def test_the_certificate_that_the_server_has_made_for_itself_is_not_of_a_known_issuer(user: SourceConfig) -> None:
+def test_the_certificate_that_the_server_has_made_for_itself_is_not_of_a_known_issuer(
+    user: SourceConfig,
+) -> None:
     with pytest.raises(SourceMisconfigured, match="certificate verify failed"):
         servers.connect(replace(user, tls=MysqlTls(TlsMode.VERIFY_CA)))

@@ -14,14 +14,19 @@ pytestmark = [pytest.mark.integration, pytest.mark.source]
 
 
 @pytest.fixture
-def transactions(source_cursor: Cursor, full_metadata: None) -> tuple[BinlogPosition, BinlogPosition]:
-    """Start and end of transactions of one and several statements, with a table left out, DDL and a new binlog file between them."""
+def transactions(
+    source_cursor: Cursor, full_metadata: None
+) -> tuple[BinlogPosition, BinlogPosition]:
+    """Start and end of transactions of one and several statements, with a table left out, DDL
+    and a new binlog file between them."""
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
     source_cursor.execute("CREATE TABLE other (id INT PRIMARY KEY)")
     start = position(source_cursor)
     for number in range(3):
         source_cursor.execute("BEGIN")
-        source_cursor.execute("INSERT INTO t (id) VALUES (%s), (%s)", (number * 10, number * 10 + 1))
+        source_cursor.execute(
+            "INSERT INTO t (id) VALUES (%s), (%s)", (number * 10, number * 10 + 1)
+        )
         source_cursor.execute("INSERT INTO other VALUES (%s)", (number,))
         source_cursor.execute("UPDATE t SET n = COALESCE(n, 0) + 1")
         source_cursor.execute("COMMIT")
@@ -56,7 +61,10 @@ def test_what_is_read_does_not_depend_on_how_much_is_read_at_once(
 
 
 def test_each_row_change_says_where_its_event_stands(
-    source: Database, source_cursor: Cursor, name: str, transactions: tuple[BinlogPosition, BinlogPosition]
+    source: Database,
+    source_cursor: Cursor,
+    name: str,
+    transactions: tuple[BinlogPosition, BinlogPosition],
 ) -> None:
     start, end = transactions
     changes = read(fetch_task(source, name), start, end)
@@ -65,11 +73,17 @@ def test_each_row_change_says_where_its_event_stands(
         source_cursor.execute(f"SHOW BINLOG EVENTS IN '{file}'")
         events = {row[1]: row[2] for row in source_cursor.fetchall()}
         for change in (change for change in changes if change.origin.file == file):
-            assert events[change.origin.pos].startswith(("Write_rows", "Update_rows", "Delete_rows"))
+            assert events[change.origin.pos].startswith(
+                ("Write_rows", "Update_rows", "Delete_rows")
+            )
 
 
 def test_the_rows_of_a_transaction_share_its_gtid_and_its_time(
-    source: Database, source_cursor: Cursor, name: str, is_mariadb: bool, transactions: tuple[BinlogPosition, BinlogPosition]
+    source: Database,
+    source_cursor: Cursor,
+    name: str,
+    is_mariadb: bool,
+    transactions: tuple[BinlogPosition, BinlogPosition],
 ) -> None:
     source_cursor.execute("SELECT @@server_id, UNIX_TIMESTAMP(NOW(6)) * 1000")
     ((server_id, now_ms),) = source_cursor.fetchall()
@@ -79,7 +93,9 @@ def test_the_rows_of_a_transaction_share_its_gtid_and_its_time(
         if change.is_last:
             by_transaction.append([])
     assert by_transaction.pop() == []
-    assert [[change.row for change in changes] for changes in by_transaction] == [list(range(len(changes))) for changes in by_transaction]
+    assert [[change.row for change in changes] for changes in by_transaction] == [
+        list(range(len(changes))) for changes in by_transaction
+    ]
     gtids = [{change.origin.gtid for change in changes} for changes in by_transaction]
     assert all(len(gtid) == 1 for gtid in gtids)
     assert len(set.union(*gtids)) == len(by_transaction)
@@ -89,7 +105,9 @@ def test_the_rows_of_a_transaction_share_its_gtid_and_its_time(
         assert change.origin.gtid.count("-") == (2 if is_mariadb else 4)
 
 
-def test_a_transaction_s_gtid_is_the_server_s(source: Database, source_cursor: Cursor, name: str, is_mariadb: bool) -> None:
+def test_a_transaction_s_gtid_is_the_server_s(
+    source: Database, source_cursor: Cursor, name: str, is_mariadb: bool
+) -> None:
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     start = position(source_cursor)
     source_cursor.execute("INSERT INTO t VALUES (1)")
@@ -102,11 +120,15 @@ def test_a_transaction_s_gtid_is_the_server_s(source: Database, source_cursor: C
         assert source_cursor.fetchall() == ((1,),)
 
 
-def test_rows_of_more_than_sixteen_megabytes_are_read(source: Database, source_cursor: Cursor, name: str) -> None:
+def test_rows_of_more_than_sixteen_megabytes_are_read(
+    source: Database, source_cursor: Cursor, name: str
+) -> None:
     """The protocol splits them into packets."""
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v LONGBLOB)")
     start = position(source_cursor)
-    source_cursor.execute("INSERT INTO t VALUES (1, REPEAT('x', 20000000)), (2, REPEAT('y', 16777215 - 60))")
+    source_cursor.execute(
+        "INSERT INTO t VALUES (1, REPEAT('x', 20000000)), (2, REPEAT('y', 16777215 - 60))"
+    )
     first, second = read(fetch_task(source, name), start, position(source_cursor))
     assert first.after == {"id": "1", "v": "x" * 20_000_000}
     assert second.after == {"id": "2", "v": "y" * (16_777_215 - 60)}
@@ -116,7 +138,10 @@ def test_rows_of_more_than_sixteen_megabytes_are_read(source: Database, source_c
 TABLES = {
     "(id INT, n INT NOT NULL UNIQUE)": ("1, 1", ("n",)),
     "(id INT UNIQUE, n INT)": ("1, 1", ()),
-    "(n INT UNIQUE, x INT NOT NULL, y INT NOT NULL, UNIQUE (y, x), UNIQUE (x))": ("1, 1, 1", ("y", "x")),
+    "(n INT UNIQUE, x INT NOT NULL, y INT NOT NULL, UNIQUE (y, x), UNIQUE (x))": (
+        "1, 1, 1",
+        ("y", "x"),
+    ),
     "(n INT NOT NULL UNIQUE, `o``dd` INT NOT NULL PRIMARY KEY)": ("1, 1", ("o`dd",)),
     "(v VARCHAR(20) NOT NULL, n INT, UNIQUE (v(3)))": ("1, 1", ()),
 }
@@ -124,7 +149,11 @@ TABLES = {
 
 @pytest.mark.parametrize("metadata", ["full_metadata", "least_metadata"])
 def test_the_key_is_the_same_however_little_the_server_says_of_its_tables(
-    source: Database, source_cursor: Cursor, name: str, metadata: str, request: pytest.FixtureRequest
+    source: Database,
+    source_cursor: Cursor,
+    name: str,
+    metadata: str,
+    request: pytest.FixtureRequest,
 ) -> None:
     request.getfixturevalue(metadata)
     found = {}
@@ -138,11 +167,22 @@ def test_the_key_is_the_same_however_little_the_server_says_of_its_tables(
 
 
 @pytest.mark.usefixtures("least_metadata")
-def test_a_boolean_is_told_by_its_width_where_the_table_is_known(source: Database, source_cursor: Cursor, name: str) -> None:
-    source_cursor.execute(f"CREATE TABLE {name}.flags (a BOOL, b TINYINT, c TINYINT(1) UNSIGNED, d TINYINT(1) NOT NULL)")
+def test_a_boolean_is_told_by_its_width_where_the_table_is_known(
+    source: Database, source_cursor: Cursor, name: str
+) -> None:
+    source_cursor.execute(
+        f"CREATE TABLE {name}.flags (a BOOL, b TINYINT, c TINYINT(1) UNSIGNED, d TINYINT(1) NOT "
+        "NULL)"
+    )
     start = position(source_cursor)
     source_cursor.execute(f"INSERT INTO {name}.flags VALUES (1, 100, 2, 0)")
     [change] = read(fetch_task(source, name), start, position(source_cursor))
     source_cursor.execute(f"SHOW COLUMNS FROM {name}.flags LIKE 'c'")
-    shown = "tinyint(1) unsigned" if "(1)" in source_cursor.fetchall()[0][1] else "tinyint unsigned"  # MySQL keeps the width of signed ones
-    assert [column.mysql_type for column in change.table.columns] == ["tinyint(1)", "tinyint", shown, "tinyint(1)"]
+    # MySQL keeps the width of signed ones
+    shown = "tinyint(1) unsigned" if "(1)" in source_cursor.fetchall()[0][1] else "tinyint unsigned"
+    assert [column.mysql_type for column in change.table.columns] == [
+        "tinyint(1)",
+        "tinyint",
+        shown,
+        "tinyint(1)",
+    ]

@@ -1,4 +1,5 @@
-"""A first start that is cut short: what it needs is stored in an order that the next start can go on from, whatever DDL comes between."""
+"""A first start that is cut short: what it needs is stored in an order that the next start can
+go on from, whatever DDL comes between."""
 
 from __future__ import annotations
 
@@ -24,7 +25,13 @@ class KilledError(Exception):
     """Stands for the end of the process at this place."""
 
 
-def killed(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, task: FetchTask, positions: PositionStore) -> Running:
+def killed(
+    monkeypatch: pytest.MonkeyPatch,
+    owner: object,
+    name: str,
+    task: FetchTask,
+    positions: PositionStore,
+) -> Running:
     """The task, which ends where it calls that for the first time."""
 
     def kill(*_: Any, **__: Any) -> None:
@@ -38,14 +45,26 @@ def killed(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, task: Fetc
 
 
 @pytest.fixture
-def task(source: Database, source_cursor: Cursor, kafka: str, name: str, make_topic: Callable[..., str], least_metadata: None) -> FetchTask:
+def task(
+    source: Database,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    least_metadata: None,
+) -> FetchTask:
     make_topic(name)
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)")
     return fetch_task(source, name, servers=kafka)
 
 
 def test_a_kill_before_the_tables_are_known_and_ddl_after_it(
-    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, monkeypatch: pytest.MonkeyPatch
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    positions: PositionStore,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     task = replace(task, start=Edge.LATEST)
     first = killed(monkeypatch, SchemaReader, "read_all", task, positions)
@@ -62,7 +81,12 @@ def test_a_kill_before_the_tables_are_known_and_ddl_after_it(
 
 
 def test_a_kill_behind_the_tables_and_ddl_after_it(
-    task: FetchTask, source_cursor: Cursor, kafka: str, name: str, positions: PositionStore, monkeypatch: pytest.MonkeyPatch
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    positions: PositionStore,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     task = replace(task, start=position(source_cursor))
     first = killed(monkeypatch, positions, "save", task, positions)

@@ -26,14 +26,22 @@ pytestmark = [pytest.mark.integration, pytest.mark.source]
 
 @pytest.fixture
 def task(
-    source: Database, kafka: str, name: str, make_topic: Callable[..., str], source_cursor: Cursor, store: Callable[[str], None]
+    source: Database,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    source_cursor: Cursor,
+    store: Callable[[str], None],
 ) -> Iterator[FetchTask]:
     """Its heartbeats are in another schema than the tables that it reads."""
     make_topic(name)
     source_cursor.execute(f"CREATE DATABASE {name}_ops")
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     store(position(source_cursor).to_json())
-    yield replace(fetch_task(source, name, servers=kafka), heartbeat=HeartbeatConfig(TableId(f"{name}_ops", "cdcbus_heartbeat"), 0.3))
+    yield replace(
+        fetch_task(source, name, servers=kafka),
+        heartbeat=HeartbeatConfig(TableId(f"{name}_ops", "cdcbus_heartbeat"), 0.3),
+    )
     source_cursor.execute(f"DROP DATABASE {name}_ops")
 
 
@@ -64,8 +72,13 @@ def test_heartbeats_travel_with_the_rows_and_move_the_position(
     assert len(beats(source_cursor, task)) == 1
 
 
-def test_tasks_that_share_a_source_share_its_heartbeat(source_cursor: Cursor, task: FetchTask) -> None:
-    often, seldom = HeartbeatConfig(TableId(f"{task.task_id}_ops", "cdcbus_heartbeat"), 0.001), task.heartbeat
+def test_tasks_that_share_a_source_share_its_heartbeat(
+    source_cursor: Cursor, task: FetchTask
+) -> None:
+    often, seldom = (
+        HeartbeatConfig(TableId(f"{task.task_id}_ops", "cdcbus_heartbeat"), 0.001),
+        task.heartbeat,
+    )
     assert seldom is not None
     seldom = replace(seldom, interval_seconds=3600.0)
     other = replace(task, task_id="other")
@@ -79,25 +92,37 @@ def test_tasks_that_share_a_source_share_its_heartbeat(source_cursor: Cursor, ta
 
 
 def test_a_source_that_refuses_heartbeats_is_read_all_the_same(
-    source_cursor: Cursor, task: FetchTask, positions: PositionStore, name: str, caplog: pytest.LogCaptureFixture
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    name: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     source_cursor.execute(f"CREATE USER '{name}'@'%%' IDENTIFIED BY 'of-user'", ())
     try:
         try:
-            source_cursor.execute(f"GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '{name}'@'%%'", ())
+            source_cursor.execute(
+                f"GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '{name}'@'%%'", ()
+            )
         except OperationalError:
             pytest.skip("the user of the tests may not grant")
         poor = replace(task, source=replace(task.source, user=name, password="of-user"))
 
         def said() -> list[str]:
-            return [record.getMessage() for record in caplog.records if record.name == heartbeat.__name__]
+            return [
+                record.getMessage()
+                for record in caplog.records
+                if record.name == heartbeat.__name__
+            ]
 
         with caplog.at_level(logging.INFO, heartbeat.__name__), Running(poor, positions) as running:
             running.until(lambda: bool(said()))
             source_cursor.execute("INSERT INTO t VALUES (1)")
             running.until_stored(position(source_cursor))
             assert running.progress.done == 1
-            source_cursor.execute(f"GRANT CREATE, INSERT, UPDATE ON {name}_ops.* TO '{name}'@'%%'", ())
+            source_cursor.execute(
+                f"GRANT CREATE, INSERT, UPDATE ON {name}_ops.* TO '{name}'@'%%'", ()
+            )
             running.until(lambda: len(said()) > 1)
             running.until(lambda: running.progress.done >= 2)
         refusal, again = said()

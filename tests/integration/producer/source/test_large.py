@@ -1,4 +1,5 @@
-"""What large things cost a fetch task in memory; `python -m tests.bench.large` measures more of them, and times."""
+"""What large things cost a fetch task in memory; `python -m tests.bench.large` measures more of
+them, and times."""
 
 from __future__ import annotations
 

@@ -27,7 +27,9 @@ def works(status: TaskStatus) -> bool:
     return status.now == (State.WORKING, "")
 
 
-@pytest.mark.parametrize("transactional_id", ["", "cdcbus-xa"], ids=["without transactions", "in transactions"])
+@pytest.mark.parametrize(
+    "transactional_id", ["", "cdcbus-xa"], ids=["without transactions", "in transactions"]
+)
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
 def test_a_task_says_which_xa_transaction_holds_it_up_and_works_again_once_it_is_finished(
     source: Database,
@@ -43,12 +45,23 @@ def test_a_task_says_which_xa_transaction_holds_it_up_and_works_again_once_it_is
     make_topic(name)
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     task = replace(fetch_task(source, name, servers=kafka), start=Edge.LATEST)
-    task = replace(task, publish=replace(task.publish, transactional_id=transactional_id and f"{transactional_id}-{name}"))
+    task = replace(
+        task,
+        publish=replace(
+            task.publish, transactional_id=transactional_id and f"{transactional_id}-{name}"
+        ),
+    )
     positions, xid = MemoryPositions(), f"X'{name.encode().hex()}',X'',1"
     running = Running(task, positions)
     with closing(connect(source)) as connection, connection.cursor() as other, running:
         running.until(lambda: running.progress.position is not None)
-        for statement in (f"USE {name}", f"XA START '{name}'", "INSERT INTO t VALUES (1)", f"XA END '{name}'", f"XA PREPARE '{name}'"):
+        for statement in (
+            f"USE {name}",
+            f"XA START '{name}'",
+            "INSERT INTO t VALUES (1)",
+            f"XA END '{name}'",
+            f"XA PREPARE '{name}'",
+        ):
             other.execute(statement)
         source_cursor.execute("INSERT INTO t VALUES (2)")
         wait_until(lambda: running.status.now[0] is State.RETRYING, "it to be reported")

@@ -18,7 +18,13 @@ from cdcbus.producer.server.connection import binlog_files, now_ms
 from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.source.row_events import Batch
 from cdcbus.tasks.zookeeper.positions import MemoryPositions
-from tests.integration.producer.reading import IDLE_LIMIT, changes_of, fetch_task, position, read_batches
+from tests.integration.producer.reading import (
+    IDLE_LIMIT,
+    changes_of,
+    fetch_task,
+    position,
+    read_batches,
+)
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
@@ -33,7 +39,8 @@ def task(source: Database, name: str) -> FetchTask:
 
 @pytest.fixture
 def transactions(source_cursor: Cursor, task: FetchTask, full_metadata: None) -> list[Batch]:
-    """The ends of six transactions in four files, each in a second of its own; each inserts its number."""
+    """The ends of six transactions in four files, each in a second of its own; each inserts its
+    number."""
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     with BinlogSource(task) as source:
         start = source.locate(Edge.LATEST)
@@ -44,7 +51,9 @@ def transactions(source_cursor: Cursor, task: FetchTask, full_metadata: None) ->
         if number % 2 == 0:
             source_cursor.execute("FLUSH BINARY LOGS")
     found = [batch for batch in read_batches(task, start, position(source_cursor)) if batch.closed]
-    assert [change.after for change in changes_of(found)] == [{"id": str(number)} for number in range(6)]
+    assert [change.after for change in changes_of(found)] == [
+        {"id": str(number)} for number in range(6)
+    ]
     return found
 
 
@@ -81,20 +90,33 @@ def test_a_time_starts_with_the_first_transaction_of_that_time_or_later(
             assert numbers(task, AtTime(at + step_ms), end) == list(range(number + 1, 6))
 
 
-def test_a_time_since_which_nothing_was_committed_is_the_end(task: FetchTask, transactions: list[Batch], source_cursor: Cursor) -> None:
-    wait_until(lambda: now_ms(source_cursor.connection) > edge(transactions[-1]).timestamp_ms + 1000, "the second after the last commit")
+def test_a_time_since_which_nothing_was_committed_is_the_end(
+    task: FetchTask, transactions: list[Batch], source_cursor: Cursor
+) -> None:
+    wait_until(
+        lambda: now_ms(source_cursor.connection) > edge(transactions[-1]).timestamp_ms + 1000,
+        "the second after the last commit",
+    )
     with BinlogSource(task) as source:
-        found, end = source.locate(AtTime(edge(transactions[-1]).timestamp_ms + 1000)), position(source_cursor)
+        found, end = (
+            source.locate(AtTime(edge(transactions[-1]).timestamp_ms + 1000)),
+            position(source_cursor),
+        )
     assert (found.file, found.pos) == (end.file, end.pos)
 
 
 def test_a_time_to_come_is_refused(task: FetchTask, source_cursor: Cursor) -> None:
-    with BinlogSource(task) as source, pytest.raises(ConfigError, match="2100-01-01 00:00:00 UTC has not come yet at source"):
+    with (
+        BinlogSource(task) as source,
+        pytest.raises(ConfigError, match="2100-01-01 00:00:00 UTC has not come yet at source"),
+    ):
         source.locate(AtTime(4_102_444_800_000))
 
 
 @pytest.mark.parametrize("rule", [Edge.EARLIEST, Edge.LATEST])
-def test_a_time_before_the_binlog_is_a_lost_position(task: FetchTask, source_cursor: Cursor, rule: Edge) -> None:
+def test_a_time_before_the_binlog_is_a_lost_position(
+    task: FetchTask, source_cursor: Cursor, rule: Edge
+) -> None:
     first = binlog_files(source_cursor.connection)[0][0]
     positions = MemoryPositions()
     task = replace(task, start=AtTime(1_000_000_000_000))
@@ -106,7 +128,9 @@ def test_a_time_before_the_binlog_is_a_lost_position(task: FetchTask, source_cur
         assert start_position(task, positions, source) == (source.locate(rule), False)
 
 
-def test_every_edge_says_what_the_server_has_executed(transactions: list[Batch], source_cursor: Cursor, is_mariadb: bool) -> None:
+def test_every_edge_says_what_the_server_has_executed(
+    transactions: list[Batch], source_cursor: Cursor, is_mariadb: bool
+) -> None:
     for batch in transactions:
         here = edge(batch)
         if is_mariadb:
@@ -120,20 +144,26 @@ def test_every_edge_says_what_the_server_has_executed(transactions: list[Batch],
         assert source_cursor.fetchall() == ((edge(transactions[-1]).gtid,),)
 
 
-def test_a_gtid_set_starts_with_what_is_not_in_it(task: FetchTask, transactions: list[Batch]) -> None:
+def test_a_gtid_set_starts_with_what_is_not_in_it(
+    task: FetchTask, transactions: list[Batch]
+) -> None:
     end = edge(transactions[-1])
     for number, batch in enumerate(transactions[:-1], 1):
         assert numbers(task, AtGtid(edge(batch).gtid), end) == list(range(number, 6))
 
 
-def test_a_position_of_another_server_goes_on_by_its_gtids(task: FetchTask, transactions: list[Batch]) -> None:
+def test_a_position_of_another_server_goes_on_by_its_gtids(
+    task: FetchTask, transactions: list[Batch]
+) -> None:
     end = edge(transactions[-1])
     for number, batch in enumerate(transactions[:-1], 1):
         elsewhere = replace(edge(batch), file="elsewhere.000999", pos=77, server_uuid=ELSEWHERE)
         assert numbers(task, elsewhere, end) == list(range(number, 6))
 
 
-def test_the_server_is_named_again_once_all_of_a_gtid_set_is_behind(task: FetchTask, transactions: list[Batch]) -> None:
+def test_the_server_is_named_again_once_all_of_a_gtid_set_is_behind(
+    task: FetchTask, transactions: list[Batch]
+) -> None:
     """A restart in between goes by GTIDs as well."""
     first, end = edge(transactions[0]), edge(transactions[-1])
     found: list[BinlogPosition] = []
@@ -145,7 +175,9 @@ def test_the_server_is_named_again_once_all_of_a_gtid_set_is_behind(task: FetchT
     assert found[-1] == end
     for place in found[:-1]:
         assert numbers(task, place, end) == [
-            n for n in range(6) if edge(transactions[n]).pos > place.pos or edge(transactions[n]).file > place.file
+            n
+            for n in range(6)
+            if edge(transactions[n]).pos > place.pos or edge(transactions[n]).file > place.file
         ]
 
 
@@ -153,10 +185,18 @@ def test_a_position_of_another_server_without_gtids_goes_on_a_minute_before_its_
     task: FetchTask, transactions: list[Batch], caplog: pytest.LogCaptureFixture
 ) -> None:
     end = edge(transactions[-1])
-    elsewhere = replace(end, gtid="", server_uuid=ELSEWHERE, timestamp_ms=edge(transactions[2]).timestamp_ms + 60_000)
+    elsewhere = replace(
+        end,
+        gtid="",
+        server_uuid=ELSEWHERE,
+        timestamp_ms=edge(transactions[2]).timestamp_ms + 60_000,
+    )
     assert numbers(task, elsewhere, end) == [2, 3, 4, 5]
     assert "what was committed from" in caplog.text
-    with BinlogSource(task) as source, pytest.raises(PositionLost, match="neither GTIDs nor a commit time"):
+    with (
+        BinlogSource(task) as source,
+        pytest.raises(PositionLost, match="neither GTIDs nor a commit time"),
+    ):
         source.locate(replace(elsewhere, timestamp_ms=0))
 
 
@@ -170,43 +210,62 @@ def test_a_place_and_a_time_have_their_gtids(task: FetchTask, transactions: list
         assert source.locate(AtTime(last.timestamp_ms)).gtid == before.gtid
 
 
-def test_gtids_that_the_server_does_not_have_are_lost(task: FetchTask, source_cursor: Cursor, is_mariadb: bool) -> None:
+def test_gtids_that_the_server_does_not_have_are_lost(
+    task: FetchTask, source_cursor: Cursor, is_mariadb: bool
+) -> None:
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     gtid = "0-1-99999999" if is_mariadb else f"{ELSEWHERE}:1-5"
     with (
         BinlogSource(task) as source,
-        pytest.raises(PositionLost, match="0-1-99999999" if is_mariadb else f"has not executed {ELSEWHERE}:1-5"),
+        pytest.raises(
+            PositionLost,
+            match="0-1-99999999" if is_mariadb else f"has not executed {ELSEWHERE}:1-5",
+        ),
     ):
         source.locate(AtGtid(gtid))
 
 
-def test_a_file_of_the_same_name_that_is_another_one_is_not_read(task: FetchTask, transactions: list[Batch]) -> None:
+def test_a_file_of_the_same_name_that_is_another_one_is_not_read(
+    task: FetchTask, transactions: list[Batch]
+) -> None:
     here = edge(transactions[0])
     with BinlogSource(task) as source:
         assert source.locate(here) == here
         with pytest.raises(
             PositionLost,
-            match=f"does not hold {here}, committed 20.* begins at 20.*; its {here.file} is of 20.*, the one that was read of 20",
+            match=f"does not hold {here}, committed 20.* begins at 20.*; its {here.file} is of "
+            "20.*, the one that was read of 20",
         ):
             source.locate(replace(here, file_created_ms=here.file_created_ms - 1000))
 
 
-def test_a_position_whose_gtids_the_server_has_lost_is_not_read(task: FetchTask, transactions: list[Batch], is_mariadb: bool) -> None:
+def test_a_position_whose_gtids_the_server_has_lost_is_not_read(
+    task: FetchTask, transactions: list[Batch], is_mariadb: bool
+) -> None:
     """As after a reset of the binlog within one second."""
     if is_mariadb:
         pytest.skip("MariaDB has no function for it")
     here = edge(transactions[0])
-    with BinlogSource(task) as source, pytest.raises(PositionLost, match=f"has not executed {ELSEWHERE}:1"):
+    with (
+        BinlogSource(task) as source,
+        pytest.raises(PositionLost, match=f"has not executed {ELSEWHERE}:1"),
+    ):
         source.locate(replace(here, gtid=f"{here.gtid},{ELSEWHERE}:1"))
 
 
-def test_looking_for_a_place_does_not_end_a_reader(task: FetchTask, transactions: list[Batch]) -> None:
+def test_looking_for_a_place_does_not_end_a_reader(
+    task: FetchTask, transactions: list[Batch]
+) -> None:
     """Servers end a reader when another one comes with its server id."""
     with BinlogSource(task) as source:
         batches: Iterator[Batch] = source.batches(edge(transactions[0]))
         next(batches)
         with BinlogSource(task) as other:
-            for start in (AtTime(edge(transactions[1]).timestamp_ms), AtGtid(edge(transactions[1]).gtid), Edge.LATEST):
+            for start in (
+                AtTime(edge(transactions[1]).timestamp_ms),
+                AtGtid(edge(transactions[1]).gtid),
+                Edge.LATEST,
+            ):
                 other.locate(start)
         for _ in range(5):
             next(batches)

@@ -1,4 +1,5 @@
-"""Binlog events that change rows in a way this release cannot decode: the task stops before them, by name."""
+"""Binlog events that change rows in a way this release cannot decode: the task stops before
+them, by name."""
 
 from __future__ import annotations
 
@@ -32,8 +33,9 @@ def stops(
     stored: Callable[[], str | None],
     store: Callable[[str], None],
 ) -> Stops:
-    """Runs statements in a session of their own between two rows, and the task until it stops: its sentence. The row before has been sent,
-    the one after has not, and the stored position is between."""
+    """Runs statements in a session of their own between two rows, and the task until it stops:
+    its sentence. The row before has been sent, the one after has not, and the stored position is
+    between."""
 
     def run(*statements: str, row_before: str = "INSERT INTO t VALUES (1, '{}')") -> str:
         make_topic(name)
@@ -46,7 +48,10 @@ def stops(
             for statement in statements:
                 cursor.execute(statement)
         source_cursor.execute("INSERT INTO t VALUES (99, '{}')")
-        with pytest.raises(UnreadableEvent) as raised, Running(fetch_task(source, name, servers=kafka), positions) as running:
+        with (
+            pytest.raises(UnreadableEvent) as raised,
+            Running(fetch_task(source, name, servers=kafka), positions) as running,
+        ):
             running.ends()
         assert ids(kafka, name) == [1], raised.value
         left = BinlogPosition.from_json(stored() or "")
@@ -69,7 +74,8 @@ def stops(
         "/*!50000 INSERT INTO t VALUES (2, '{}') */",
         "INSERT INTO t VALUES (2, '{}') -- START TRANSACTION",
         "CREATE TABLE x SELECT * FROM t",
-        "CREATE TABLE IF NOT EXISTS x (n INT DEFAULT 1) COMMENT 'it''s' /* by hand */ AS (SELECT id FROM t)",
+        "CREATE TABLE IF NOT EXISTS x (n INT DEFAULT 1) COMMENT 'it''s' /* by hand */ AS (SELECT "
+        "id FROM t)",
     ],
 )
 def test_rows_changed_in_statement_format(stops: Stops, statement: str) -> None:
@@ -78,20 +84,27 @@ def test_rows_changed_in_statement_format(stops: Stops, statement: str) -> None:
     assert "Set binlog_format=ROW for every session" in sentence
 
 
-def test_rows_changed_in_statement_format_by_a_common_table_expression(stops: Stops, is_mariadb: bool) -> None:
+def test_rows_changed_in_statement_format_by_a_common_table_expression(
+    stops: Stops, is_mariadb: bool
+) -> None:
     if is_mariadb:
         pytest.skip("MariaDB 11.4 has none that change rows")
     assert "logged as text" in stops(
-        "SET SESSION binlog_format = STATEMENT", "WITH x AS (SELECT 1 AS id) DELETE FROM t WHERE id IN (SELECT id FROM x)"
+        "SET SESSION binlog_format = STATEMENT",
+        "WITH x AS (SELECT 1 AS id) DELETE FROM t WHERE id IN (SELECT id FROM x)",
     )
 
 
 @pytest.mark.parametrize("call", ["SELECT put(2)", "DO put(2)"])
-def test_rows_changed_in_statement_format_by_a_function(stops: Stops, source: Database, call: str) -> None:
+def test_rows_changed_in_statement_format_by_a_function(
+    stops: Stops, source: Database, call: str
+) -> None:
     body = "BEGIN INSERT INTO t VALUES (number, '{}'); RETURN number; END"
     with global_variable(source, "log_bin_trust_function_creators", "ON"):
         sentence = stops(
-            "SET SESSION binlog_format = STATEMENT", f"CREATE FUNCTION put(number INT) RETURNS INT MODIFIES SQL DATA {body}", call
+            "SET SESSION binlog_format = STATEMENT",
+            f"CREATE FUNCTION put(number INT) RETURNS INT MODIFIES SQL DATA {body}",
+            call,
         )
     assert "logged as text" in sentence
 
@@ -99,26 +112,34 @@ def test_rows_changed_in_statement_format_by_a_function(stops: Stops, source: Da
 def test_rows_changed_for_one_statement_in_statement_format(stops: Stops, is_mariadb: bool) -> None:
     if not is_mariadb:
         pytest.skip("MariaDB's syntax")
-    assert "logged as text" in stops("SET STATEMENT binlog_format = STATEMENT FOR INSERT INTO t VALUES (2, '{}')")
+    assert "logged as text" in stops(
+        "SET STATEMENT binlog_format = STATEMENT FOR INSERT INTO t VALUES (2, '{}')"
+    )
 
 
 def test_rows_changed_by_analyze_in_statement_format(stops: Stops, is_mariadb: bool) -> None:
     if not is_mariadb:
         pytest.skip("MariaDB's syntax")
-    assert "logged as text" in stops("SET SESSION binlog_format = STATEMENT", "ANALYZE FORMAT=JSON UPDATE t SET v = '[]'")
+    assert "logged as text" in stops(
+        "SET SESSION binlog_format = STATEMENT", "ANALYZE FORMAT=JSON UPDATE t SET v = '[]'"
+    )
 
 
 def test_a_file_loaded_in_statement_format(stops: Stops, source: Database, tmp_path: Path) -> None:
     file = tmp_path / "rows.txt"
     file.write_text("2\t{}\n")
     with global_variable(source, "local_infile", 1):
-        sentence = stops("SET SESSION binlog_format = STATEMENT", f"LOAD DATA LOCAL INFILE '{file}' INTO TABLE t")
+        sentence = stops(
+            "SET SESSION binlog_format = STATEMENT", f"LOAD DATA LOCAL INFILE '{file}' INTO TABLE t"
+        )
     assert "logged as text" in sentence
     assert "LOAD of" in sentence
 
 
 @pytest.mark.usefixtures("logs_prepared")
-def test_an_xa_transaction_that_keeps_more_rows_than_there_is_room_for(stops: Stops, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_xa_transaction_that_keeps_more_rows_than_there_is_room_for(
+    stops: Stops, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(xa, "MAX_BYTES", 1 << 20)
     insert = "INSERT INTO t SELECT 2, JSON_OBJECT('long', REPEAT('x', 2000000))"
     sentence = stops("XA START 'x'", insert, "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'")

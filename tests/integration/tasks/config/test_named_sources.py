@@ -1,4 +1,5 @@
-"""`cdcbus source` and tasks with named sources, on a real ZooKeeper, and what the sources lead to."""
+"""`cdcbus source` and tasks with named sources, on a real ZooKeeper, and what the sources lead
+to."""
 
 import json
 import os
@@ -64,15 +65,25 @@ def test_added_listed_shown_in_both_homes(run: Run, zookeeper: str, name: str) -
         "source": {"url": "jdbc:mysql://h/db", "password": "${env:P}"},
     }
     assert run("add", "A", "--file", "servers=k:1", "kafka.sasl.password=s3cret").exit_code == 0
-    assert run("list").stdout.splitlines() == ["A  KAFKA  sources/A.properties", "A  JDBC  ZooKeeper /datas/datesource/A"]
+    assert run("list").stdout.splitlines() == [
+        "A  KAFKA  sources/A.properties",
+        "A  JDBC  ZooKeeper /datas/datesource/A",
+    ]
     shown = run("show", "A").stdout
-    assert shown.splitlines() == ["A: KAFKA, sources/A.properties", "  servers=k:1", "  kafka.sasl.password=***"]
+    assert shown.splitlines() == [
+        "A: KAFKA, sources/A.properties",
+        "  servers=k:1",
+        "  kafka.sasl.password=***",
+    ]
     assert json.loads(run("list", "--json").stdout)[1]["kind"] == "JDBC"
 
 
-def test_sources_of_the_settings_file_are_listed_between_files_and_zookeeper(run: Run, tmp_path: Path) -> None:
+def test_sources_of_the_settings_file_are_listed_between_files_and_zookeeper(
+    run: Run, tmp_path: Path
+) -> None:
     (tmp_path / "cdcbus.properties").write_text(
-        "porter.source.B.servers=k:1\nporter.source.B.kafka.sasl.password=s3cret\n", encoding="utf-8"
+        "porter.source.B.servers=k:1\nporter.source.B.kafka.sasl.password=s3cret\n",
+        encoding="utf-8",
     )
     run("add", "B", "--file", "url=jdbc:mysql://h/db")
     run("add", "B", "address=h:1")
@@ -83,7 +94,11 @@ def test_sources_of_the_settings_file_are_listed_between_files_and_zookeeper(run
     ]
     (tmp_path / "sources" / "B.properties").unlink()
     shown = run("show", "B")
-    assert shown.stdout.splitlines() == ["B: KAFKA, cdcbus.properties", "  servers=k:1", "  kafka.sasl.password=***"]
+    assert shown.stdout.splitlines() == [
+        "B: KAFKA, cdcbus.properties",
+        "  servers=k:1",
+        "  kafka.sasl.password=***",
+    ]
 
 
 def test_what_is_there_is_replaced_only_when_asked(run: Run, zookeeper: str, name: str) -> None:
@@ -102,11 +117,18 @@ def test_an_inline_secret_is_refused_and_nothing_is_stored(run: Run) -> None:
     assert "s3cret" not in result.output
     assert run("list").stdout == ""
     missing = run("show", "A")
-    assert (missing.exit_code, missing.stderr.startswith("no source is called A: no file in sources, and no")) == (1, True)
+    assert (
+        missing.exit_code,
+        missing.stderr.startswith("no source is called A: no file in sources, and no"),
+    ) == (1, True)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"code":"76DCDB"}', '{"using":false,"source":{}}'])
-def test_a_node_that_is_no_source_is_told_and_hides_no_other(run: Run, node: Callable[[str], None], text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"code":"76DCDB"}', '{"using":false,"source":{}}']
+)
+def test_a_node_that_is_no_source_is_told_and_hides_no_other(
+    run: Run, node: Callable[[str], None], text: str
+) -> None:
     node(text)
     assert run("add", "B", "servers=k:1").exit_code == 0
     result = run("list")
@@ -133,22 +155,42 @@ def test_a_task_takes_porters_source(run: Run, node: Callable[[str], None], tmp_
     assert (read.task.target.url, read.task.target.pool_size) == ("jdbc:mysql://h/db", 4)
     assert [note.key for note in read.notes] == ["loader.source.sourceType"]
     node(PORTERS.replace('"4"', '"x"').replace('"sourceType":"JDBC"', '"password":"s3cret"'))
-    with pytest.raises(ConfigError, match=r"properties:6: loader\.source\.maxPoolSize: .*ZooKeeper /datas/datesource/76DCDB\)"):
+    with pytest.raises(
+        ConfigError,
+        match=r"properties:6: loader\.source\.maxPoolSize: .*ZooKeeper /datas/datesource/76DCDB\)",
+    ):
         read_task(file, {}, bus().source_lookup(file))
 
 
-def test_what_answers_is_ok(run: Run, kafka: str, source: Database, postgresql: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_answers_is_ok(
+    run: Run, kafka: str, source: Database, postgresql: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SOURCE_PASSWORD", source.password)
     monkeypatch.setenv("TARGET_PASSWORD", postgresql.password)
     url = f"url=jdbc:postgresql://{postgresql.host}:{postgresql.port}/{postgresql.database}"
     run("add", "TARGET", url, f"userName={postgresql.user}", "password=${env:TARGET_PASSWORD}")
-    run("add", "DB", f"address={source.host}:{source.port}", f"username={source.user}", "password=${env:SOURCE_PASSWORD}")
+    run(
+        "add",
+        "DB",
+        f"address={source.host}:{source.port}",
+        f"username={source.user}",
+        "password=${env:SOURCE_PASSWORD}",
+    )
     run("add", "BUS", f"servers={kafka}")
     for name, kind in (("TARGET", "JDBC"), ("DB", "CANAL"), ("BUS", "KAFKA")):
         result = run("test", name)
-        assert (result.exit_code, result.stdout) == (0, f"{name}: ok, {kind} answers (ZooKeeper /datas/datesource/{name})\n"), result.stderr
+        assert (result.exit_code, result.stdout) == (
+            0,
+            f"{name}: ok, {kind} answers (ZooKeeper /datas/datesource/{name})\n",
+        ), result.stderr
     fields = json.loads(run("test", "DB", "--json").stdout)
-    assert fields == {"name": "DB", "kind": "CANAL", "where": "ZooKeeper /datas/datesource/DB", "ok": True, "failure": ""}
+    assert fields == {
+        "name": "DB",
+        "kind": "CANAL",
+        "where": "ZooKeeper /datas/datesource/DB",
+        "ok": True,
+        "failure": "",
+    }
 
 
 def test_what_does_not_answer_is_one_sentence_without_its_secret(
@@ -158,14 +200,28 @@ def test_what_does_not_answer_is_one_sentence_without_its_secret(
     monkeypatch.setattr("cdcbus.tasks.preflight.named_source.ANSWER_SECONDS", 0.5)
     url = f"url=jdbc:postgresql://{postgresql.host}:{postgresql.port}/{postgresql.database}"
     run("add", "TARGET", url, f"userName={postgresql.user}", "password=${env:WRONG}")
-    run("add", "DB", f"address={source.host}:{source.port}", f"username={source.user}", "password=${env:WRONG}")
+    run(
+        "add",
+        "DB",
+        f"address={source.host}:{source.port}",
+        f"username={source.user}",
+        "password=${env:WRONG}",
+    )
     run("add", "BUS", "servers=127.0.0.1:1")
     run("add", "UNFILLED", "servers=k:1", "kafka.sasl.password=${env:NOT_SET_HERE}")
     run("add", "NOWHERE", "userName=u")
-    words = {"TARGET": "login", "DB": "refuses user", "BUS": "no Kafka broker", "UNFILLED": "NOT_SET_HERE", "NOWHERE": "leads nowhere"}
+    words = {
+        "TARGET": "login",
+        "DB": "refuses user",
+        "BUS": "no Kafka broker",
+        "UNFILLED": "NOT_SET_HERE",
+        "NOWHERE": "leads nowhere",
+    }
     for name, word in words.items():
         result = run("test", name)
-        assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (1, "", 1), result.output
+        assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (1, "", 1), (
+            result.output
+        )
         assert word in result.stderr
         assert "s3cret" not in result.output
     failed = run("test", "BUS", "--json")
@@ -176,7 +232,9 @@ def test_what_does_not_answer_is_one_sentence_without_its_secret(
 
 def test_digest_auth_comes_from_the_settings(zookeeper: str, name: str, tmp_path: Path) -> None:
     file = tmp_path / "bus.properties"
-    file.write_text(f"zookeeper={zookeeper}/{name}\nzookeeper.auth=cdc:${{env:ZK_PASSWORD}}\n", encoding="utf-8")
+    file.write_text(
+        f"zookeeper={zookeeper}/{name}\nzookeeper.auth=cdc:${{env:ZK_PASSWORD}}\n", encoding="utf-8"
+    )
     owner = connect(f"{zookeeper}/{name}", auth="cdc:right")
     try:
         store = ZooKeeperPositions(owner, "1", "a")

@@ -27,7 +27,9 @@ def show(zookeeper: str, name: str) -> Iterator[Callable[..., Result]]:
             store = ZooKeeperPositions(client, "1484", swimlane)
             store.load()
             store.save(text)
-        return CliRunner().invoke(main, ["offset", "show", "1484", "--zookeeper", f"{zookeeper}/{name}", *options])
+        return CliRunner().invoke(
+            main, ["offset", "show", "1484", "--zookeeper", f"{zookeeper}/{name}", *options]
+        )
 
     yield call
     client.stop()
@@ -43,7 +45,8 @@ def test_each_swimlane_is_shown_as_stored_and_in_words(show: Callable[..., Resul
         "  orders[0] done up to 41, next 42; orders[1] done up to -1, next 0",
         "/datas/task/1484/position/shop",
         f"  {STORED['shop']}",
-        "  reading goes on at byte 4 of mysql-bin.000501, committed 2023-11-14 22:13:20 UTC, GTID 0-1-100",
+        "  reading goes on at byte 4 of mysql-bin.000501, committed 2023-11-14 22:13:20 UTC, GTID "
+        "0-1-100",
     ]
 
 
@@ -54,15 +57,28 @@ def test_as_json(show: Callable[..., Result]) -> None:
     ]
 
 
-def test_a_position_that_cannot_be_used_exits_1_and_does_not_hide_the_others(show: Callable[..., Result]) -> None:
-    result = show({"blank": " ", "broken": '{"offset":', "far": '{"logfileName":"f.1","offset":4,"timestamp":99999999999999999}'})
+def test_a_position_that_cannot_be_used_exits_1_and_does_not_hide_the_others(
+    show: Callable[..., Result],
+) -> None:
+    result = show(
+        {
+            "blank": " ",
+            "broken": '{"offset":',
+            "far": '{"logfileName":"f.1","offset":4,"timestamp":99999999999999999}',
+        }
+    )
     assert result.exit_code == 1
     assert "blank: the task starts as its file says" in result.stdout
     assert "unusable: not JSON" in result.stdout
     assert "which is no time" in result.stdout
 
 
-def test_a_task_without_a_position_is_one_sentence(show: Callable[..., Result], zookeeper: str, name: str) -> None:
+def test_a_task_without_a_position_is_one_sentence(
+    show: Callable[..., Result], zookeeper: str, name: str
+) -> None:
     result = show({})
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith(f"task 1484 has no stored position: nothing is below /datas/task/1484/position at {zookeeper}/{name};")
+    assert result.stderr.startswith(
+        "task 1484 has no stored position: nothing is below /datas/task/1484/position at "
+        f"{zookeeper}/{name};"
+    )

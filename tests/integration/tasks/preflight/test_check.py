@@ -1,4 +1,5 @@
-"""`cdcbus task check` on real servers: what is sound is all ok, each fault is told, and nothing is changed."""
+"""`cdcbus task check` on real servers: what is sound is all ok, each fault is told, and nothing
+is changed."""
 
 from __future__ import annotations
 
@@ -29,9 +30,18 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def shop(name: str, stack: Addresses, source_cursor: Cursor, make_topic: Callable[..., str], tmp_path: Path) -> Iterator[Shop]:
+def shop(
+    name: str,
+    stack: Addresses,
+    source_cursor: Cursor,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
+) -> Iterator[Shop]:
     make_topic(name, 2)
-    with open_shop(name, stack, source_cursor, tmp_path) as shop, global_variable(stack.source, "binlog_row_metadata", "FULL"):
+    with (
+        open_shop(name, stack, source_cursor, tmp_path) as shop,
+        global_variable(stack.source, "binlog_row_metadata", "FULL"),
+    ):
         shop.create("orders", "id INT PRIMARY KEY, name VARCHAR(40)")
         yield shop
 
@@ -40,12 +50,33 @@ def check(shop: Shop, task: TaskProcess, zookeeper: str = "") -> dict[str, tuple
     """Each subject -> (outcome, sentence) of its worst result; positions must be as before."""
     before = shop.position(task)
     file = shop.folder / f"{task.task_id}.properties"
-    result = CliRunner().invoke(main, ["task", "check", "--json", "--zookeeper", zookeeper or shop.addresses.zookeeper, str(file)])
+    result = CliRunner().invoke(
+        main,
+        [
+            "task",
+            "check",
+            "--json",
+            "--zookeeper",
+            zookeeper or shop.addresses.zookeeper,
+            str(file),
+        ],
+    )
     assert shop.position(task) == before
     (checked,) = json.loads(result.stdout)
-    seen = {each["subject"]: (each["outcome"], f"{each['found']} {each['cure']}") for each in reversed(checked["connections"])}
-    seen |= {each["subject"]: (each["outcome"], f"{each['found']} {each['cure']}") for each in checked["connections"] if each["cure"]}
-    assert checked["ok"] == (result.exit_code == 0) == ("error" not in {outcome for outcome, _ in seen.values()})
+    seen = {
+        each["subject"]: (each["outcome"], f"{each['found']} {each['cure']}")
+        for each in reversed(checked["connections"])
+    }
+    seen |= {
+        each["subject"]: (each["outcome"], f"{each['found']} {each['cure']}")
+        for each in checked["connections"]
+        if each["cure"]
+    }
+    assert (
+        checked["ok"]
+        == (result.exit_code == 0)
+        == ("error" not in {outcome for outcome, _ in seen.values()})
+    )
     return seen
 
 
@@ -61,7 +92,9 @@ def fetch(shop: Shop, **keys: str) -> TaskProcess:
 
 
 def test_a_sound_fetch_task_is_all_ok(shop: Shop) -> None:
-    seen = check(shop, fetch(shop, **{f"loader__source__partitionKey__{shop.name.upper()}__ORDERS": "ID"}))
+    seen = check(
+        shop, fetch(shop, **{f"loader__source__partitionKey__{shop.name.upper()}__ORDERS": "ID"})
+    )
     assert odd(seen) == {}
     assert seen["source tables"][1].startswith(f"1 read: {shop.name}.orders")
     assert seen[f"partitionKey {shop.name.upper()}.ORDERS"][1].startswith("columns id")
@@ -73,7 +106,9 @@ def test_a_stored_position_and_what_is_behind_it(shop: Shop) -> None:
     shop.cursor.execute("SHOW MASTER STATUS")
     ((file, pos, *_),) = shop.cursor.fetchall()
     task = fetch(shop)
-    shop.zookeeper.create(shop.path(task), BinlogPosition(file, pos).to_json().encode(), makepath=True)
+    shop.zookeeper.create(
+        shop.path(task), BinlogPosition(file, pos).to_json().encode(), makepath=True
+    )
     shop.cursor.execute("INSERT INTO orders VALUES (1, 'a')")
     sentence = check(shop, task)["start"][1]
     assert f"at {file}:{pos} by the stored position {shop.path(task)}" in sentence
@@ -82,7 +117,9 @@ def test_a_stored_position_and_what_is_behind_it(shop: Shop) -> None:
 
 def test_a_purged_file(shop: Shop) -> None:
     task = fetch(shop)
-    shop.zookeeper.create(shop.path(task), BinlogPosition("mysql-bin.000000", 4).to_json().encode(), makepath=True)
+    shop.zookeeper.create(
+        shop.path(task), BinlogPosition("mysql-bin.000000", 4).to_json().encode(), makepath=True
+    )
     seen = check(shop, task)
     assert odd(seen) == {"start": "error"}
     assert "does not hold mysql-bin.000000:4" in seen["start"][1]
@@ -98,7 +135,10 @@ def test_a_purged_file(shop: Shop) -> None:
         ({"consumer__source__filter": "nothing"}, {"source tables": "warning"}),
         ({"consumer__offset": ""}, {"start": "error"}),
         ({"loader__source__partitionKey__NO__SUCH": "ID"}, {"partitionKey NO.SUCH": "warning"}),
-        ({"consumer__source__password": "wrong", "loader__source__topic": "no"}, {"source": "error", "Kafka topic no": "error"}),
+        (
+            {"consumer__source__password": "wrong", "loader__source__topic": "no"},
+            {"source": "error", "Kafka topic no": "error"},
+        ),
     ],
 )
 def test_a_fault_of_a_fetch_task(shop: Shop, keys: dict[str, str], wanted: dict[str, str]) -> None:
@@ -107,14 +147,21 @@ def test_a_fault_of_a_fetch_task(shop: Shop, keys: dict[str, str], wanted: dict[
 
 def test_a_partition_key_with_columns_outside_of_the_primary_key(shop: Shop) -> None:
     key = f"partitionKey {shop.name.upper()}.ORDERS"
-    seen = check(shop, fetch(shop, **{f"loader__source__partitionKey__{shop.name.upper()}__ORDERS": "NAME"}))
+    seen = check(
+        shop, fetch(shop, **{f"loader__source__partitionKey__{shop.name.upper()}__ORDERS": "NAME"})
+    )
     assert odd(seen) == {key: "warning"}
-    assert "of which name not in the primary key: changes of one row may be in two partitions" in seen[key][1]
+    assert (
+        "of which name not in the primary key: changes of one row may be in two partitions"
+        in seen[key][1]
+    )
 
 
 def test_a_partition_key_column_that_the_table_lacks(shop: Shop) -> None:
     key = f"partitionKey {shop.name.upper()}.ORDERS"
-    seen = check(shop, fetch(shop, **{f"loader__source__partitionKey__{shop.name.upper()}__ORDERS": "UUID"}))
+    seen = check(
+        shop, fetch(shop, **{f"loader__source__partitionKey__{shop.name.upper()}__ORDERS": "UUID"})
+    )
     assert odd(seen) == {key: "error"}
     assert "no column UUID" in seen[key][1]
 
@@ -146,19 +193,27 @@ def user(shop: Shop, *grants: str) -> Iterator[dict[str, str]]:
 
 def test_missing_grants(shop: Shop) -> None:
     with user(shop, f"SELECT ON {shop.name}.*") as keys:
-        wanted = {"grant REPLICATION SLAVE": "error", "grant REPLICATION CLIENT": "error", "start": "error"}
+        wanted = {
+            "grant REPLICATION SLAVE": "error",
+            "grant REPLICATION CLIENT": "error",
+            "start": "error",
+        }
         assert odd(check(shop, fetch(shop, **keys))) == wanted
 
 
 def test_the_grants_that_the_documents_name_are_enough(shop: Shop) -> None:
-    with user(shop, "REPLICATION SLAVE, REPLICATION CLIENT ON *.*", f"SELECT ON {shop.name}.*") as keys:
+    with user(
+        shop, "REPLICATION SLAVE, REPLICATION CLIENT ON *.*", f"SELECT ON {shop.name}.*"
+    ) as keys:
         assert odd(check(shop, fetch(shop, **keys))) == {}
 
 
 def test_partial_row_images_are_a_warning_where_the_task_takes_them(shop: Shop) -> None:
     with global_variable(shop.addresses.source, "binlog_row_image", "MINIMAL"):
         assert odd(check(shop, fetch(shop))) == {"binlog_row_image": "error", "start": "error"}
-        assert odd(check(shop, fetch(shop, consumer__source__rowImage="any"))) == {"binlog_row_image": "warning"}
+        assert odd(check(shop, fetch(shop, consumer__source__rowImage="any"))) == {
+            "binlog_row_image": "warning"
+        }
 
 
 def test_heartbeats_that_the_source_would_take_or_not(shop: Shop) -> None:
@@ -168,7 +223,9 @@ def test_heartbeats_that_the_source_would_take_or_not(shop: Shop) -> None:
     assert odd(seen) == {}
     assert seen[subject][1].startswith("the table is not there yet; a start makes it")
     shop.cursor.execute(create_table(TableId(shop.name, "cdcbus_heartbeat")))
-    with user(shop, "REPLICATION SLAVE, REPLICATION CLIENT ON *.*", f"SELECT ON {shop.name}.*") as login:
+    with user(
+        shop, "REPLICATION SLAVE, REPLICATION CLIENT ON *.*", f"SELECT ON {shop.name}.*"
+    ) as login:
         seen = check(shop, fetch(shop, **keys, **login))
         assert odd(seen) == {subject: "warning"}
         assert f"The user needs SELECT, INSERT, UPDATE on {table}" in seen[subject][1]
@@ -179,14 +236,18 @@ def replica(source: Database, number: int) -> Iterator[None]:
     """A registered replica of the source."""
     with connect(source) as connection:
         raw: Any = connection
-        raw._execute_command(COMMAND.COM_REGISTER_SLAVE, struct.pack("<IBBBHII", number, 0, 0, 0, 3306, 0, 0))
+        raw._execute_command(
+            COMMAND.COM_REGISTER_SLAVE, struct.pack("<IBBBHII", number, 0, 0, 0, 3306, 0, 0)
+        )
         raw._read_packet()
         yield
 
 
 def test_another_replica_with_the_same_server_id(shop: Shop) -> None:
     with replica(shop.addresses.source, 77_123):
-        assert odd(check(shop, fetch(shop, consumer__source__slaveId="77123"))) == {"server id 77123": "error"}
+        assert odd(check(shop, fetch(shop, consumer__source__slaveId="77123"))) == {
+            "server id 77123": "error"
+        }
         assert odd(check(shop, fetch(shop, consumer__source__slaveId="77124"))) == {}
 
 
@@ -201,7 +262,9 @@ def includes(shop: Shop) -> dict[str, str]:
 def test_a_sound_consumer_task_is_all_ok(shop: Shop, target: str) -> None:
     seen = check(shop, shop.load(target, **includes(shop)))
     assert odd(seen) == {}
-    assert seen[f"start {shop.name}[1]"][1].startswith("at offset 0 by the start rule, as nothing is stored, 0 records behind")
+    assert seen[f"start {shop.name}[1]"][1].startswith(
+        "at offset 0 by the start rule, as nothing is stored, 0 records behind"
+    )
     assert "key id" in seen[f"target table {shop.name}.orders"][1]
 
 
@@ -215,8 +278,14 @@ def test_a_user_who_can_make_no_offset_table(shop: Shop) -> None:
     shop.mariadb(f"CREATE USER '{shop.name}'@'%' IDENTIFIED BY 'of-user'")
     try:
         shop.mariadb(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {shop.name}.* TO '{shop.name}'@'%'")
-        keys = {"loader__source__userName": shop.name, "loader__source__password": "of-user", **includes(shop)}
-        assert odd(check(shop, shop.load("mariadb", **keys))) == {"target table cdcbus_position": "warning"}
+        keys = {
+            "loader__source__userName": shop.name,
+            "loader__source__password": "of-user",
+            **includes(shop),
+        }
+        assert odd(check(shop, shop.load("mariadb", **keys))) == {
+            "target table cdcbus_position": "warning"
+        }
     finally:
         shop.mariadb(f"DROP USER '{shop.name}'@'%'")
 
@@ -232,7 +301,9 @@ def test_a_user_who_can_make_no_offset_table(shop: Shop) -> None:
         ({"consumer__offset": "5000"}, {"start": "error"}),
     ],
 )
-def test_a_fault_of_a_consumer_task(shop: Shop, keys: dict[str, str], wanted: dict[str, str]) -> None:
+def test_a_fault_of_a_consumer_task(
+    shop: Shop, keys: dict[str, str], wanted: dict[str, str]
+) -> None:
     named = {subject.replace("NAME", shop.name): outcome for subject, outcome in wanted.items()}
     assert odd(check(shop, shop.load("postgresql", **keys))) == named
 
@@ -243,7 +314,10 @@ def test_a_target_table_without_key_and_one_with_a_second(shop: Shop) -> None:
     names = f"{shop.name}.bare,{shop.name}.twice".upper()
     seen = check(shop, shop.load("postgresql", consumer__includes=names))
     assert odd(seen) == {f"target table {shop.name}.bare": "warning"}
-    assert "further unique keys: (mail); rows that exchange" in seen[f"target table {shop.name}.twice"][1]
+    assert (
+        "further unique keys: (mail); rows that exchange"
+        in seen[f"target table {shop.name}.twice"][1]
+    )
 
 
 @pytest.fixture
@@ -265,22 +339,35 @@ def row(table: TableId, **cells: str) -> bytes:
 
 
 @pytest.mark.parametrize("target", ["postgresql", "mariadb"])
-def test_a_column_that_comes_and_the_target_lacks(shop: Shop, send: Callable[[bytes], None], target: str) -> None:
+def test_a_column_that_comes_and_the_target_lacks(
+    shop: Shop, send: Callable[[bytes], None], target: str
+) -> None:
     send(row(TableId(shop.name, "orders"), id="1", name="a", paid="1"))
     task, subject = shop.load(target), f"target table {shop.name}.orders"
     seen = check(shop, task)  # its file names no tables: those of the records are looked at
     assert odd(seen) == {subject: "error"}
-    assert f"has no column paid for column paid of {shop.name}.orders, which record {shop.name}[1]@0 has" in seen[subject][1]
+    assert (
+        f"has no column paid for column paid of {shop.name}.orders, which record {shop.name}[1]@0 "
+        "has" in seen[subject][1]
+    )
     alter = seen[subject][1][seen[subject][1].index("ALTER") :].partition(";")[0]
     (shop.postgresql if target == "postgresql" else shop.mariadb)(alter)
     assert odd(check(shop, task)) == {}
 
 
-def test_a_column_that_came_before_the_start_only(shop: Shop, send: Callable[[bytes], None]) -> None:
+def test_a_column_that_came_before_the_start_only(
+    shop: Shop, send: Callable[[bytes], None]
+) -> None:
     send(row(TableId(shop.name, "orders"), id="1", name="a", paid="1"))
-    task, subject = shop.load("postgresql", consumer__source__firstConsumeFrom="latest"), f"target table {shop.name}.orders"
+    task, subject = (
+        shop.load("postgresql", consumer__source__firstConsumeFrom="latest"),
+        f"target table {shop.name}.orders",
+    )
     assert odd(check(shop, task)) == {subject: "warning"}
-    assert odd(check(shop, shop.load("postgresql", consumer__excludes=f"{shop.name.upper()}.ORDERS"))) == {}
+    assert (
+        odd(check(shop, shop.load("postgresql", consumer__excludes=f"{shop.name.upper()}.ORDERS")))
+        == {}
+    )
 
 
 def test_rows_of_a_table_that_the_target_lacks(shop: Shop, send: Callable[[bytes], None]) -> None:
@@ -308,7 +395,9 @@ def test_transaction_marks_end_no_look_at_the_records(shop: Shop) -> None:
 
 def test_an_offset_that_would_be_reset_is_a_warning(shop: Shop) -> None:
     task = shop.load("postgresql", consumer__source__allowOffsetReset="true", **includes(shop))
-    stored = kafka_positions_to_json([KafkaPosition(shop.name, 0, 99), KafkaPosition(shop.name, 1, -1)])
+    stored = kafka_positions_to_json(
+        [KafkaPosition(shop.name, 0, 99), KafkaPosition(shop.name, 1, -1)]
+    )
     shop.zookeeper.create(shop.path(task), stored.encode(), makepath=True)
     outcome, sentence = check(shop, task)["start"]
     assert outcome == "warning"
@@ -317,7 +406,9 @@ def test_an_offset_that_would_be_reset_is_a_warning(shop: Shop) -> None:
 
 def test_without_zookeeper_the_rest_is_looked_at(shop: Shop) -> None:
     zookeeper = f"127.0.0.1:{free_port(())}"
-    assert odd(check(shop, shop.load("postgresql", **includes(shop)), zookeeper)) == {f"ZooKeeper {zookeeper}": "warning"}
+    assert odd(check(shop, shop.load("postgresql", **includes(shop)), zookeeper)) == {
+        f"ZooKeeper {zookeeper}": "warning"
+    }
 
 
 def test_a_chroot_that_is_not_there_is_not_made(shop: Shop) -> None:

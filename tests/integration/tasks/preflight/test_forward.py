@@ -1,4 +1,5 @@
-"""`cdcbus task check` of a task from Kafka to Kafka: topics on both sides, where it would start, and nothing is changed."""
+"""`cdcbus task check` of a task from Kafka to Kafka: topics on both sides, where it would start,
+and nothing is changed."""
 
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ def test_the_committed_offset_is_told_and_not_taken_over(
         store.save(kafka_positions_to_json([KafkaPosition(name, 0, -1)]))
         task, _ = observed(text, zookeeper, tmp_path)
         assert isinstance(task.target, PublishConfig)
-        row = RowChange(Table(TableId("s", "t"), (Column("id"),), ("id",)), Op.INSERT, None, {"id": "1"})
+        row = RowChange(
+            Table(TableId("s", "t"), (Column("id"),), ("id",)), Op.INSERT, None, {"id": "1"}
+        )
         with closing(Forwarder(task, task.target, CanalRow(), None, None, Event())) as forwarder:
             assert forwarder.applied_offsets() == []
             forwarder.apply((name, 0), records_of([(0, CanalRow().to_bytes(row))]), 0, store.mzxid)
@@ -72,7 +75,11 @@ def test_the_committed_offset_is_told_and_not_taken_over(
     assert f"ok Kafka topic {name}: 1 partition, all are read" in told
     assert f"ok Kafka topic {name}-out: 3 partitions, replication factor 1" in told
     assert f"ok transactions: cdcbus-{name}-TOPIC-PARTITION; offsets that are committed: 1" in told
-    assert [line for line in told if line.startswith(f"ok start {name}[0]: at offset 0 by the stored position")]
+    assert [
+        line
+        for line in told
+        if line.startswith(f"ok start {name}[0]: at offset 0 by the stored position")
+    ]
     assert {one.outcome for one in seen} == {Outcome.OK}
 
 
@@ -81,13 +88,32 @@ def test_a_topic_that_is_missing_or_read_itself_is_an_error_and_one_to_be_made_i
 ) -> None:
     make_topic(name, 1)
     first = "consumer.source.firstConsumeFrom=earliest\n"
-    _, lost = observed(TEXT.format(name=name, kafka=kafka, to=f"{name}-lost") + first, zookeeper, tmp_path)
-    [error] = [one for one in lost if one.outcome is Outcome.ERROR]
-    assert (error.subject, f"kafka-topics --create --topic {name}-lost" in error.found) == (f"Kafka topic {name}-lost", True)
-    _, made = observed(
-        TEXT.format(name=name, kafka=kafka, to=f"{name}-made") + first + "loader.source.createTopic=6:1\n", zookeeper, tmp_path
+    _, lost = observed(
+        TEXT.format(name=name, kafka=kafka, to=f"{name}-lost") + first, zookeeper, tmp_path
     )
-    assert f"ok Kafka topic {name}-made: not there; a start makes it, with 6 partitions and replication factor 1" in lines(made)
-    assert f"{name}-made" not in AdminClient({"bootstrap.servers": kafka}).list_topics(timeout=30).topics
+    [error] = [one for one in lost if one.outcome is Outcome.ERROR]
+    assert (error.subject, f"kafka-topics --create --topic {name}-lost" in error.found) == (
+        f"Kafka topic {name}-lost",
+        True,
+    )
+    _, made = observed(
+        TEXT.format(name=name, kafka=kafka, to=f"{name}-made")
+        + first
+        + "loader.source.createTopic=6:1\n",
+        zookeeper,
+        tmp_path,
+    )
+    assert (
+        f"ok Kafka topic {name}-made: not there; a start makes it, with 6 partitions and "
+        "replication factor 1" in lines(made)
+    )
+    assert (
+        f"{name}-made"
+        not in AdminClient({"bootstrap.servers": kafka}).list_topics(timeout=30).topics
+    )
     _, circle = observed(TEXT.format(name=name, kafka=kafka, to=name) + first, zookeeper, tmp_path)
-    assert [line for line in lines(circle) if line.startswith("error") and f"topic {name} is both read and written" in line]
+    assert [
+        line
+        for line in lines(circle)
+        if line.startswith("error") and f"topic {name} is both read and written" in line
+    ]

@@ -1,4 +1,5 @@
-"""A Kafka that wants a login, or a certificate: with the settings of one task file, in either client's words."""
+"""A Kafka that wants a login, or a certificate: with the settings of one task file, in either
+client's words."""
 
 from __future__ import annotations
 
@@ -10,7 +11,11 @@ from threading import Event
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from confluent_kafka.admin._scram import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 from confluent_kafka.cimpl import NewTopic
 from pymysql.cursors import Cursor
 
@@ -41,7 +46,8 @@ QUOTED = PASSWORD.replace('"', '\\\\"')  # in a JAAS text, in a .properties file
 
 @dataclass(frozen=True, slots=True)
 class SecureKafka:
-    """One broker: `plain` lets everybody in, `login` wants a user and password, `tls` a certificate of `ours`."""
+    """One broker: `plain` lets everybody in, `login` wants a user and password, `tls` a
+    certificate of `ours`."""
 
     plain: str
     login: str
@@ -55,7 +61,11 @@ class SecureKafka:
 def broker() -> Iterator[SecureKafka]:
     with ExitStack() as open_:
         folder = open_.enter_context(open_folder())
-        ours, theirs, plan = Authority.new(folder, "ours"), Authority.new(folder, "theirs"), Plan.new()
+        ours, theirs, plan = (
+            Authority.new(folder, "ours"),
+            Authority.new(folder, "theirs"),
+            Plan.new(),
+        )
         login = f"{HOST}:{free_port(plan.ports.values())}"
         tls = f"{HOST}:{free_port([*plan.ports.values(), int(login.partition(':')[2])])}"
         kafka, controller = plan.address("kafka"), plan.address("kafka-controller")
@@ -75,7 +85,9 @@ def broker() -> Iterator[SecureKafka]:
         open_.enter_context(running(KAFKA, place_of(KAFKA, folder, plan), settings=settings))
         admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
         admin.create_topics([NewTopic("guarded", 2, 1)])["guarded"].result(30)
-        user = UserScramCredentialUpsertion("scram", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), PASSWORD.encode())
+        user = UserScramCredentialUpsertion(
+            "scram", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), PASSWORD.encode()
+        )
         admin.alter_user_scram_credentials([user])["scram"].result(30)
         yield SecureKafka(kafka, login, tls, ours, theirs, ours.issue("client"))
 
@@ -91,7 +103,12 @@ def java_login(mechanism: str, user: str, password: str = QUOTED) -> dict[str, s
 
 
 def librdkafka_login(mechanism: str, user: str, password: str = PASSWORD) -> dict[str, str]:
-    return {"security.protocol": "sasl_plaintext", "sasl.mechanisms": mechanism, "sasl.username": user, "sasl.password": password}
+    return {
+        "security.protocol": "sasl_plaintext",
+        "sasl.mechanisms": mechanism,
+        "sasl.username": user,
+        "sasl.password": password,
+    }
 
 
 LOGINS = [
@@ -126,7 +143,8 @@ def load_task(servers: str, options: Mapping[str, str]) -> LoadTask:
 
 
 def publish(servers: str, options: Mapping[str, str], seconds: float) -> None:
-    """What a fetch task's publisher does with a broker: it looks for the topic, and its records are acknowledged."""
+    """What a fetch task's publisher does with a broker: it looks for the topic, and its records
+    are acknowledged."""
     task = fetch_task(servers, options)
     publisher = KafkaPublisher(task.publish, make_converter("canalRow"), Event())
     shape = publisher.shape(task.publish.topic, seconds)
@@ -149,10 +167,14 @@ def look(servers: str, options: Mapping[str, str], seconds: float) -> None:
 
 def look_at_named_source(servers: str, options: Mapping[str, str], seconds: float) -> None:
     """`cdcbus source test`."""
-    text = f"servers={servers}\n" + "".join(f"kafka.{name}={value}\n" for name, value in options.items())
+    text = f"servers={servers}\n" + "".join(
+        f"kafka.{name}={value}\n" for name, value in options.items()
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("cdcbus.tasks.preflight.named_source.ANSWER_SECONDS", seconds)
-        check_source(NamedSource("k", "k.properties", written_entries(text, Diagnostics(), VOCABULARY)), {})
+        check_source(
+            NamedSource("k", "k.properties", written_entries(text, Diagnostics(), VOCABULARY)), {}
+        )
 
 
 CLIENTS = [publish, look, look_at_named_source]
@@ -161,15 +183,23 @@ PATIENCE_SECONDS, SHORT_SECONDS = 30.0, 1.5  # a client that is not let in waits
 
 
 @pytest.mark.parametrize("use", CLIENTS)
-@pytest.mark.parametrize("options", LOGINS, ids=["java-plain", "java-scram", "librdkafka-plain", "librdkafka-scram"])
-def test_a_login_in_either_client_s_words(broker: SecureKafka, use: Use, options: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "options", LOGINS, ids=["java-plain", "java-scram", "librdkafka-plain", "librdkafka-scram"]
+)
+def test_a_login_in_either_client_s_words(
+    broker: SecureKafka, use: Use, options: dict[str, str]
+) -> None:
     use(broker.login, options, PATIENCE_SECONDS)
 
 
 @pytest.mark.parametrize("use", CLIENTS)
 @pytest.mark.parametrize("options", WRONG, ids=["plain", "scram"])
-def test_a_wrong_password_is_refused_for_good_and_not_shown(broker: SecureKafka, use: Use, options: dict[str, str]) -> None:
-    with pytest.raises(BusRejected, match=r"cannot be logged in to: .*[Aa]uthentication.*kafka\.sasl") as refused:
+def test_a_wrong_password_is_refused_for_good_and_not_shown(
+    broker: SecureKafka, use: Use, options: dict[str, str]
+) -> None:
+    with pytest.raises(
+        BusRejected, match=r"cannot be logged in to: .*[Aa]uthentication.*kafka\.sasl"
+    ) as refused:
         use(broker.login, options, SHORT_SECONDS)
     assert "wrong" not in str(refused.value)
 
@@ -199,8 +229,12 @@ def test_tls_in_either_client_s_words(broker: SecureKafka, use: Use, spelling: s
 
 
 @pytest.mark.parametrize("use", CLIENTS)
-def test_a_broker_with_another_certificate_is_refused_for_good(broker: SecureKafka, use: Use) -> None:
-    with pytest.raises(BusRejected, match=r"cannot be logged in to: .*certificate verify failed.*kafka\.ssl"):
+def test_a_broker_with_another_certificate_is_refused_for_good(
+    broker: SecureKafka, use: Use
+) -> None:
+    with pytest.raises(
+        BusRejected, match=r"cannot be logged in to: .*certificate verify failed.*kafka\.ssl"
+    ):
         use(broker.tls, certificates(broker, "java", broker.theirs), SHORT_SECONDS)
 
 
@@ -212,13 +246,24 @@ def test_rows_go_from_a_source_to_a_target_through_a_broker_with_logins(
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
     with open_shop(name, stack, source_cursor, tmp_path) as shop:
         shop.create("orders", "id INT PRIMARY KEY, name VARCHAR(40)")
-        fetch = shop.fetch(stack.source, loader__source__servers=broker.login, **keys(java_login("SCRAM-SHA-256", "scram")))
-        load = shop.load("postgresql", consumer__source__servers=broker.login, **keys(librdkafka_login("PLAIN", "alice")))
+        fetch = shop.fetch(
+            stack.source,
+            loader__source__servers=broker.login,
+            **keys(java_login("SCRAM-SHA-256", "scram")),
+        )
+        load = shop.load(
+            "postgresql",
+            consumer__source__servers=broker.login,
+            **keys(librdkafka_login("PLAIN", "alice")),
+        )
         fetch.start()
         load.start()
         wait_until(lambda: shop.position(fetch) is not None, "a position")
         source_cursor.execute("INSERT INTO orders VALUES (1, 'a'), (2, 'b')")
-        wait_until(lambda: shop.rows("orders")["postgresql"] == [(1, "a"), (2, "b")], "the rows at the target")
+        wait_until(
+            lambda: shop.rows("orders")["postgresql"] == [(1, "a"), (2, "b")],
+            "the rows at the target",
+        )
 
 
 def keys(options: Mapping[str, str]) -> dict[str, str]:

@@ -40,21 +40,47 @@ class Secured:
 def secured() -> Iterator[Secured]:
     with ExitStack() as open_:
         folder = open_.enter_context(open_folder())
-        ours, theirs, plan = Authority.new(folder, "ours"), Authority.new(folder, "theirs"), Plan.new()
+        ours, theirs, plan = (
+            Authority.new(folder, "ours"),
+            Authority.new(folder, "theirs"),
+            Plan.new(),
+        )
         mariadb, postgresql = place_of(SOURCE, folder, plan), place_of(POSTGRESQL, folder, plan)
         pem = ours.issue("server")
         if mariadb.account:
             mariadb.account.give(pem)
-        open_.enter_context(running(SOURCE, mariadb, "--ssl", f"--ssl-cert={pem}", f"--ssl-key={pem}", f"--ssl-ca={ours.ca}"))
-        tls = ("--ssl=on", f"--ssl_cert_file={pem}", f"--ssl_key_file={pem}", f"--ssl_ca_file={ours.ca}")
+        open_.enter_context(
+            running(
+                SOURCE,
+                mariadb,
+                "--ssl",
+                f"--ssl-cert={pem}",
+                f"--ssl-key={pem}",
+                f"--ssl-ca={ours.ca}",
+            )
+        )
+        tls = (
+            "--ssl=on",
+            f"--ssl_cert_file={pem}",
+            f"--ssl_key_file={pem}",
+            f"--ssl_ca_file={ours.ca}",
+        )
         open_.enter_context(running(POSTGRESQL, postgresql, *tls))
-        yield Secured(plan.database("source"), plan.database("postgresql"), ours, theirs, ours.issue("client"))
+        yield Secured(
+            plan.database("source"), plan.database("postgresql"), ours, theirs, ours.issue("client")
+        )
 
 
 # The source
 
 
-def source(secured: Secured, *keys: str, host: str = "127.0.0.1", user: str | None = None, password: str | None = None) -> SourceConfig:
+def source(
+    secured: Secured,
+    *keys: str,
+    host: str = "127.0.0.1",
+    user: str | None = None,
+    password: str | None = None,
+) -> SourceConfig:
     """What a task file with these keys says of the source."""
     database = secured.mariadb
     lines = [
@@ -87,8 +113,13 @@ def cipher(config: SourceConfig) -> str:
         (["sslCa=CA", "sslCert=CLIENT", "sslKey=CLIENT"], True),
     ],
 )
-def test_a_source_is_reached_in_each_mode(secured: Secured, keys: list[str], is_encrypted: bool) -> None:
-    filled = [key.replace("=CA", f"={secured.ours.ca}").replace("=CLIENT", f"={secured.client}") for key in keys]
+def test_a_source_is_reached_in_each_mode(
+    secured: Secured, keys: list[str], is_encrypted: bool
+) -> None:
+    filled = [
+        key.replace("=CA", f"={secured.ours.ca}").replace("=CLIENT", f"={secured.client}")
+        for key in keys
+    ]
     assert bool(cipher(source(secured, *filled))) is is_encrypted
 
 
@@ -100,9 +131,18 @@ def test_a_source_is_reached_in_each_mode(secured: Secured, keys: list[str], is_
         (["sslMode=verify-identity", "sslCa=OURS"], "localhost"),
     ],
 )
-def test_a_source_with_another_certificate_is_refused_for_good(secured: Secured, keys: list[str], host: str) -> None:
-    filled = [key.replace("THEIRS", str(secured.theirs.ca)).replace("OURS", str(secured.ours.ca)) for key in keys]
-    with pytest.raises(SourceMisconfigured, match=r"no TLS connection with consumer\.source\.sslMode=verify-.*certificate verify failed"):
+def test_a_source_with_another_certificate_is_refused_for_good(
+    secured: Secured, keys: list[str], host: str
+) -> None:
+    filled = [
+        key.replace("THEIRS", str(secured.theirs.ca)).replace("OURS", str(secured.ours.ca))
+        for key in keys
+    ]
+    with pytest.raises(
+        SourceMisconfigured,
+        match=r"no TLS connection with consumer\.source\.sslMode=verify-.*certificate verify "
+        r"failed",
+    ):
         servers.connect(source(secured, *filled, host=host))
 
 
@@ -113,23 +153,37 @@ def test_the_issuer_alone_is_enough_for_another_name_of_the_host(secured: Secure
 def test_a_user_who_must_show_a_certificate_needs_one(secured: Secured) -> None:
     database = secured.mariadb
     with closing(
-        pymysql.connect(host=database.host, port=database.port, user=database.user, password=database.password, autocommit=True)
+        pymysql.connect(
+            host=database.host,
+            port=database.port,
+            user=database.user,
+            password=database.password,
+            autocommit=True,
+        )
     ) as connection:
-        connection.cursor().execute("CREATE OR REPLACE USER 'shown'@'%' IDENTIFIED BY 'x' REQUIRE X509")
+        connection.cursor().execute(
+            "CREATE OR REPLACE USER 'shown'@'%' IDENTIFIED BY 'x' REQUIRE X509"
+        )
     keys = (f"sslCa={secured.ours.ca}", f"sslCert={secured.client}", f"sslKey={secured.client}")
     assert cipher(source(secured, *keys, user="shown", password="x"))
     with pytest.raises(SourceMisconfigured, match="refuses user shown"):
         servers.connect(source(secured, keys[0], user="shown", password="x"))
 
 
-@pytest.mark.parametrize("key", ["sslCa=/no/such.pem", "sslCert=/no/such.pem\nconsumer.source.sslKey=/no/such.pem"])
+@pytest.mark.parametrize(
+    "key", ["sslCa=/no/such.pem", "sslCert=/no/such.pem\nconsumer.source.sslKey=/no/such.pem"]
+)
 def test_a_missing_file_is_named(secured: Secured, key: str) -> None:
-    with pytest.raises(ConfigError, match=r"^/no/such\.pem.* in PEM form \(No such file or directory\)"):
+    with pytest.raises(
+        ConfigError, match=r"^/no/such\.pem.* in PEM form \(No such file or directory\)"
+    ):
         servers.connect(source(secured, key))
 
 
 @pytest.mark.parametrize("mode", ["required", "verify-ca"])
-def test_a_source_without_tls_is_refused_where_it_is_required(stack_source: Secured, mode: str) -> None:
+def test_a_source_without_tls_is_refused_where_it_is_required(
+    stack_source: Secured, mode: str
+) -> None:
     with pytest.raises(SourceMisconfigured, match=f"sslMode={mode}.*server doesn't support it"):
         servers.connect(source(stack_source, f"sslMode={mode}"))
 

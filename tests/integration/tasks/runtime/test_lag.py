@@ -36,7 +36,9 @@ TABLE = Table(TableId("shop", "orders"), (Column("id", "int", 4),), ("id",))
 def load(kafka: str, name: str) -> LoadTask:
     """Of a topic that keeps its records for a day."""
     admin = AdminClient({"bootstrap.servers": kafka})
-    admin.create_topics([NewTopic(name, 2, 1, config={"retention.ms": "86400000"})])[name].result(30)
+    admin.create_topics([NewTopic(name, 2, 1, config={"retention.ms": "86400000"})])[name].result(
+        30
+    )
     return LoadTask(name, TopicConfig(kafka, (name,)), "canalRow", "JdbcBatch", JdbcTarget(""))
 
 
@@ -49,15 +51,22 @@ def put(task: LoadTask, partition: int, *values: bytes) -> None:
 
 def row(committed: float) -> bytes:
     origin = Origin("bin.1", 4, commit_us=int(committed * 1_000_000))
-    return make_converter("canalRow").to_bytes(RowChange(TABLE, Op.INSERT, None, {"id": "1"}, origin))
+    return make_converter("canalRow").to_bytes(
+        RowChange(TABLE, Op.INSERT, None, {"id": "1"}, origin)
+    )
 
 
 def at(task: LoadTask, *next_offsets: int) -> LoadProgress:
     topic = task.source.topics[0]
-    return LoadProgress(BatchReport(last_commit_ms=1), next_offsets={(topic, lane): offset for lane, offset in enumerate(next_offsets)})
+    return LoadProgress(
+        BatchReport(last_commit_ms=1),
+        next_offsets={(topic, lane): offset for lane, offset in enumerate(next_offsets)},
+    )
 
 
-def test_a_consumer_tasks_lag_is_that_of_the_first_row_that_is_not_applied_however_long_nothing_came_before(load: LoadTask) -> None:
+def test_a_consumer_tasks_lag_is_that_of_the_first_row_that_is_not_applied_however_long_nothing_came_before(
+    load: LoadTask,
+) -> None:
     begun = time.time()
     put(load, 0, row(begun - 9 * HOUR), row(begun - HOUR), row(begun))
     put(load, 1, row(begun - 5 * HOUR))
@@ -65,15 +74,24 @@ def test_a_consumer_tasks_lag_is_that_of_the_first_row_that_is_not_applied_howev
 
     def is_behind(progress: LoadProgress, records: int, seconds: float) -> bool:
         lag = measure(progress)  # less than what is known where Kafka takes long to answer
-        return lag.records == records and lag.seconds is not None and 0 <= lag.seconds - seconds <= time.time() - begun + 1
+        return (
+            lag.records == records
+            and lag.seconds is not None
+            and 0 <= lag.seconds - seconds <= time.time() - begun + 1
+        )
 
     wait_until(lambda: is_behind(at(load, 1, 0), 3, 5 * HOUR), "the lag of the second lane's row")
     wait_until(lambda: is_behind(at(load, 1, 1), 2, HOUR), "the lag of the first lane's second row")
     wait_until(lambda: measure(at(load, 3, 1)).seconds == 0.0, "the end of the topic")
-    wait_until(lambda: measure(at(load, 3, 1)).retention_seconds == 86_400.0, "for how long the topic is kept")
+    wait_until(
+        lambda: measure(at(load, 3, 1)).retention_seconds == 86_400.0,
+        "for how long the topic is kept",
+    )
 
 
-def test_what_a_topic_deletes_next_is_told_where_it_keeps_so_many_bytes(kafka: str, name: str) -> None:
+def test_what_a_topic_deletes_next_is_told_where_it_keeps_so_many_bytes(
+    kafka: str, name: str
+) -> None:
     admin = AdminClient({"bootstrap.servers": kafka})
     admin.create_topics([NewTopic(name, 2, 1, config={"retention.bytes": "6000"})])[name].result(30)
     task = LoadTask(name, TopicConfig(kafka, (name,)), "canalRow", "JdbcBatch", JdbcTarget(""))
@@ -82,9 +100,12 @@ def test_what_a_topic_deletes_next_is_told_where_it_keeps_so_many_bytes(kafka: s
     (deleted,) = admin.delete_records([TopicPartition(name, 0, 20)]).values()
     assert deleted.result(30).low_watermark == 20
     measure = lag_meter(task)
-    wait_until(lambda: measure(at(task, 40, 0)).kept_unread == 0.75, "60 of 80 records to be unread")
+    wait_until(
+        lambda: measure(at(task, 40, 0)).kept_unread == 0.75, "60 of 80 records to be unread"
+    )
     assert measure(at(task, 40, 0)).kept_place == (
-        f"topic {name}, partition 0: 60 of the 80 records that are there are still to be read, the next one is 20 after the first, "
+        f"topic {name}, partition 0: 60 of the 80 records that are there are still to be read, "
+        "the next one is 20 after the first, "
         "and the topic keeps 6,000 bytes of a partition"
     )
     wait_until(lambda: measure(at(task, 100, 1)).kept_unread == 0.0, "the end of the topic")
@@ -97,7 +118,9 @@ def test_a_record_that_cannot_be_read_is_as_old_as_it_is_in_kafka(load: LoadTask
 
     def is_as_old_as_in_kafka() -> bool:
         lag = measure(at(load, 0, 0))
-        return lag.records == 1 and lag.seconds is not None and lag.seconds <= time.time() - begun + 1
+        return (
+            lag.records == 1 and lag.seconds is not None and lag.seconds <= time.time() - begun + 1
+        )
 
     wait_until(is_as_old_as_in_kafka, "the lag by Kafka's time")
 
@@ -106,7 +129,11 @@ def test_a_fetch_tasks_lag_in_bytes_is_what_the_source_has_written_since(
     source: Database, source_cursor: Cursor, end_of_binlog: Callable[[], BinlogPosition]
 ) -> None:
     config = SourceConfig(((source.host, source.port),), source.user, source.password)
-    measure = lag_meter(FetchTask("7", "shop", config, FilterConfig(), PublishConfig("127.0.0.1:1", "t", "canalRow")))
+    measure = lag_meter(
+        FetchTask(
+            "7", "shop", config, FilterConfig(), PublishConfig("127.0.0.1:1", "t", "canalRow")
+        )
+    )
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     start = end_of_binlog()
     source_cursor.execute("INSERT INTO t VALUES (1)")
@@ -129,6 +156,8 @@ def end_of_binlog(source: Database) -> Callable[[], BinlogPosition]:
 
     def end() -> BinlogPosition:
         with servers.connect(config) as connection:
-            return replace(servers.latest_position(connection), timestamp_ms=int(time.time() * 1000) - 10_000)
+            return replace(
+                servers.latest_position(connection), timestamp_ms=int(time.time() * 1000) - 10_000
+            )
 
     return end

@@ -61,7 +61,8 @@ def publish() -> object:
 
 
 def run(task: FetchTask, nodes: TaskNodes, rows: int, reason: str = "") -> None:
-    """A task that sends `rows` inserts, fails once if there is a reason, and is over once it has told of them."""
+    """A task that sends `rows` inserts, fails once if there is a reason, and is over once it has
+    told of them."""
     stop, reporter = Event(), status_reporter.StatusReporter(task, nodes, "n1")
     with reporter.reporting(stop):
         reporter(Progress())  # reading begins
@@ -74,25 +75,38 @@ def run(task: FetchTask, nodes: TaskNodes, rows: int, reason: str = "") -> None:
         stop.set()
 
 
-def test_a_task_tells_of_lag_delays_tables_and_minutes_and_goes_on_where_another_process_stopped(nodes: TaskNodes, task: FetchTask) -> None:
+def test_a_task_tells_of_lag_delays_tables_and_minutes_and_goes_on_where_another_process_stopped(
+    nodes: TaskNodes, task: FetchTask
+) -> None:
     seen: list[Stat] = []
     put = nodes.put_stat
     nodes.put_stat = lambda task_id, stat: (seen.append(stat), put(task_id, stat))[1]  # type: ignore[method-assign, func-returns-value]
     run(task, nodes, 5)
     run(task, nodes, 3)
     told = next(stat for stat in seen if stat.rows == 5)
-    assert (told.lag_seconds, told.lag_bytes, told.skew_seconds, told.retention_seconds) == (3.5, 700, 0.25, 86_400.0)
+    assert (told.lag_seconds, told.lag_bytes, told.skew_seconds, told.retention_seconds) == (
+        3.5,
+        700,
+        0.25,
+        86_400.0,
+    )
     assert told.tables == (TableCounts("shop", "shop.orders", 5, 5),)
-    assert 0.25 <= told.delays["source_to_kafka"].p50 < 600  # what it took, and what the clocks differ by
+    # what it took, and what the clocks differ by
+    assert 0.25 <= told.delays["source_to_kafka"].p50 < 600
     last = nodes.stat("7")
     assert last is not None and (last.state, last.tables[0].rows) == (State.STOPPED, 3)
     minutes = ThroughputHistory(nodes.client).read("7")
     assert (sum(minute.rows for minute in minutes), minutes[-1].state) == (8, "STOPPED")
     porters = get_node(nodes.client, "/datas/task/7/stat/shop/SHOP.ORDERS")
-    assert porters is not None and (porters.fields["insertRow"], porters.fields["schema"]) == (8, "SHOP")
+    assert porters is not None and (porters.fields["insertRow"], porters.fields["schema"]) == (
+        8,
+        "SHOP",
+    )
 
 
-def test_what_was_done_with_many_tables_is_told_without_waiting_for_each_answer(nodes: TaskNodes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_done_with_many_tables_is_told_without_waiting_for_each_answer(
+    nodes: TaskNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of 10,000 tables a task would tell for 15 s, once a minute and before it ends."""
     counts = [TableCounts("shop", f"shop.t{number}", number, number) for number in range(450)]
     add_to_porters_nodes(nodes.client, "7", "n1", dict.fromkeys(counts[:100]))
@@ -124,7 +138,9 @@ def test_a_task_that_waits_for_executors_says_so(nodes: TaskNodes, task: FetchTa
     reporter = status_reporter.StatusReporter(task, nodes, "n1")
     with reporter.reporting(Event()):
         reporter.status.waiting("for executors")
-        wait_until(lambda: told(nodes) == (State.RETRYING, "task 7 waits for executors"), "the reason")
+        wait_until(
+            lambda: told(nodes) == (State.RETRYING, "task 7 waits for executors"), "the reason"
+        )
         reporter.status.resumed("executors are available again")
         reporter.status.observe(is_behind=False)
         wait_until(lambda: told(nodes) == (State.WORKING, ""), "its end")
@@ -144,7 +160,10 @@ def test_a_task_that_fails_each_time_it_has_begun_to_read_is_retrying_until_it_g
 
     def fail(reason: str) -> None:
         reporter.status.retrying(f"{reason}; trying again in 0.5 s")
-        wait_until(lambda: told(nodes) == (State.RETRYING, f"task 7: {reason}; trying again in 0.5 s"), "the failure")
+        wait_until(
+            lambda: told(nodes) == (State.RETRYING, f"task 7: {reason}; trying again in 0.5 s"),
+            "the failure",
+        )
 
     def read(progress: Progress) -> None:
         reporter.status.reading("the binlog")
@@ -161,7 +180,7 @@ def test_a_task_that_fails_each_time_it_has_begun_to_read_is_retrying_until_it_g
             fail(reason)
             read(Progress())
             count = len(seen)
-            wait_until(lambda: len(seen) > count + 1, "it to be told again")  # noqa: B023
+            wait_until(lambda: len(seen) > count + 1, "it to be told again")
         reporter(Progress(1))
         await_work(2)
         fail("three")
@@ -192,7 +211,10 @@ def test_failures_are_counted_while_they_are_the_same_and_porters_error_node_las
     nodes.client.create("/datas/task/7/dist/shop", b"{}", makepath=True)
     run(task, nodes, 1, "Kafka is away")
     nodes.add_failure("7", "node n1", "task 7: Kafka is away; trying again in 2 s")
-    with pytest.raises(DataError), status_reporter.StatusReporter(task, nodes, "n1").reporting(Event()):
+    with (
+        pytest.raises(DataError),
+        status_reporter.StatusReporter(task, nodes, "n1").reporting(Event()),
+    ):
         raise DataError("record t[0]@5 is no row")
     gone = Run(State.ERROR, "record t[0]@5 is no row", node_id="n1")
     nodes.put_run("7", gone)  # as its node does next
@@ -201,7 +223,10 @@ def test_failures_are_counted_while_they_are_the_same_and_porters_error_node_las
         Failure("", "node n1", "record t[0]@5 is no row", 1),
     ]
     porters = get_node(nodes.client, "/datas/task/7/error/shop")
-    assert porters is not None and (porters.fields["swimlaneId"], "no row" in porters.text("message")) == ("shop", True)
+    assert porters is not None and (
+        porters.fields["swimlaneId"],
+        "no row" in porters.text("message"),
+    ) == ("shop", True)
     nodes.want("7", True, "somebody")
     assert get_node(nodes.client, "/datas/task/7/error/shop") is None
     assert len(nodes.errors("7")) == 2

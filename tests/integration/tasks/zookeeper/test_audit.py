@@ -35,9 +35,15 @@ def test_an_action_is_noted_before_it_is_done(client: KazooClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "failed"), [(ConfigError("there is no such task"), "there is no such task"), (ValueError("s3cret"), "unexpected ValueError")]
+    ("error", "failed"),
+    [
+        (ConfigError("there is no such task"), "there is no such task"),
+        (ValueError("s3cret"), "unexpected ValueError"),
+    ],
 )
-def test_one_that_fails_says_why_and_nothing_that_is_no_sentence_of_ours(client: KazooClient, error: Exception, failed: str) -> None:
+def test_one_that_fails_says_why_and_nothing_that_is_no_sentence_of_ours(
+    client: KazooClient, error: Exception, failed: str
+) -> None:
     with pytest.raises(type(error)), audited(client, "ada@h", "task start", "task 7"):
         raise error
     assert [action.failed for action in actions(client)] == [failed]
@@ -48,11 +54,15 @@ def test_the_newest_are_kept_in_order(client: KazooClient, monkeypatch: pytest.M
     for number in range(9):
         with audited(client, "ada@h", f"offset set {number}", "task 7"):
             pass
-    assert [action.what for action in actions(client)] == [f"offset set {number}" for number in range(4, 9)]
+    assert [action.what for action in actions(client)] == [
+        f"offset set {number}" for number in range(4, 9)
+    ]
     assert [action.what for action in actions(client, 2)] == ["offset set 7", "offset set 8"]
 
 
-def test_many_at_once_are_all_noted(client: KazooClient, zookeeper: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_at_once_are_all_noted(
+    client: KazooClient, zookeeper: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(audit, "KEPT", 12)
     others = [connect(f"{zookeeper}/{name}") for _ in range(4)]
 
@@ -78,7 +88,10 @@ def test_a_position_that_moved_meanwhile_is_noted_as_a_failure(client: KazooClie
     set_positions(client, "7", {"t": "a"}, {}, "ada@h", "offset set")
     with pytest.raises(PositionConflict):
         set_positions(client, "7", {"t": "b"}, {"t": "z"}, "ada@h", "offset reset --to latest")
-    assert [(action.what, bool(action.failed)) for action in actions(client)] == [("offset set", False), ("offset reset --to latest", True)]
+    assert [(action.what, bool(action.failed)) for action in actions(client)] == [
+        ("offset set", False),
+        ("offset reset --to latest", True),
+    ]
 
 
 def test_a_damaged_note_hides_no_other(client: KazooClient) -> None:

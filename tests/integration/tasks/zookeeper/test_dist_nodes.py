@@ -14,18 +14,34 @@ pytestmark = pytest.mark.integration
 GOLDEN = Path(__file__).parents[3] / "golden" / "dist"
 
 
-def test_tasks_of_porter_are_followed_from_table_to_table(zookeeper: str, name: str, tmp_path: Path) -> None:
+def test_tasks_of_porter_are_followed_from_table_to_table(
+    zookeeper: str, name: str, tmp_path: Path
+) -> None:
     client = connect(f"{zookeeper}/{name}")
     try:
         assert stored_dists(client) == {}
-        client.create("/datas/task/1083/dist/smssdb", (GOLDEN / "binlog-to-kafka.json").read_bytes(), makepath=True)
-        client.create("/datas/task/1084/dist/SMS", (GOLDEN / "kafka-to-mysql.json").read_bytes(), makepath=True)
+        client.create(
+            "/datas/task/1083/dist/smssdb",
+            (GOLDEN / "binlog-to-kafka.json").read_bytes(),
+            makepath=True,
+        )
+        client.create(
+            "/datas/task/1084/dist/SMS",
+            (GOLDEN / "kafka-to-mysql.json").read_bytes(),
+            makepath=True,
+        )
         client.create("/datas/task/1085/position/SMS", b"", makepath=True)
-        assert [*stored_dists(client)] == ["/datas/task/1083/dist/smssdb", "/datas/task/1084/dist/SMS"]
+        assert [*stored_dists(client)] == [
+            "/datas/task/1083/dist/smssdb",
+            "/datas/task/1084/dist/SMS",
+        ]
     finally:
         client.stop()
         client.close()
-    result = CliRunner().invoke(main, ["lineage", "T_SMS_SEND", "--tasks", str(tmp_path), "--zookeeper", f"{zookeeper}/{name}"])
+    result = CliRunner().invoke(
+        main,
+        ["lineage", "T_SMS_SEND", "--tasks", str(tmp_path), "--zookeeper", f"{zookeeper}/{name}"],
+    )
     assert (result.exit_code, result.stderr) == (0, "")
     assert [line.split(" at ")[0].strip("└─ ") for line in result.stdout.splitlines()] == [
         "smssdb.t_sms_send",

@@ -1,4 +1,5 @@
-"""The lock of a swimlane on a real ZooKeeper: who gets it, who waits, and that its holder stops in time."""
+"""The lock of a swimlane on a real ZooKeeper: who gets it, who waits, and that its holder stops
+in time."""
 
 import json
 import logging
@@ -23,7 +24,9 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
-IDENTITY = "import json; from cdcbus.tasks.process_identity import identity; print(json.dumps(identity()))"
+IDENTITY = (
+    "import json; from cdcbus.tasks.process_identity import identity; print(json.dumps(identity()))"
+)
 
 
 @pytest.fixture
@@ -45,7 +48,9 @@ def lost_never() -> None:
     raise AssertionError
 
 
-def test_who_comes_second_waits_and_says_for_whom(client: KazooClient, zookeeper: str, name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_who_comes_second_waits_and_says_for_whom(
+    client: KazooClient, zookeeper: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
     other, stop = connect(f"{zookeeper}/{name}"), threading.Event()
     got = []
 
@@ -53,11 +58,17 @@ def test_who_comes_second_waits_and_says_for_whom(client: KazooClient, zookeeper
         with held(other, "1", ["a", "b"], "n2", stop, lost_never) as is_held:
             got.append(is_held)
 
-    with caplog.at_level(logging.WARNING), held(client, "1", ["b"], "n1", threading.Event(), lost_never) as is_held:
+    with (
+        caplog.at_level(logging.WARNING),
+        held(client, "1", ["b"], "n1", threading.Event(), lost_never) as is_held,
+    ):
         assert is_held
         waiting = threading.Thread(target=wait)
         waiting.start()
-        wait_until(lambda: f"{lock_path('1', 'b')} is held by process " in caplog.text, "the second to say it")
+        wait_until(
+            lambda: f"{lock_path('1', 'b')} is held by process " in caplog.text,
+            "the second to say it",
+        )
         assert ("(node n1); waiting until it lets go" in caplog.text, got) == (True, [])
     waiting.join(30)
     assert (got, client.get_children(lock_path("1"))) == ([True], [])
@@ -65,7 +76,9 @@ def test_who_comes_second_waits_and_says_for_whom(client: KazooClient, zookeeper
     other.close()
 
 
-def test_a_lock_of_a_process_that_has_ended_on_this_machine_is_taken_at_once(client: KazooClient, zookeeper: str, name: str) -> None:
+def test_a_lock_of_a_process_that_has_ended_on_this_machine_is_taken_at_once(
+    client: KazooClient, zookeeper: str, name: str
+) -> None:
     other = connect(f"{zookeeper}/{name}", session_seconds=30)
     dead = subprocess.run([sys.executable, "-c", IDENTITY], capture_output=True, check=True).stdout
     other.create(lock_path("1", "a"), dead, ephemeral=True, makepath=True)
@@ -78,8 +91,14 @@ def test_a_lock_of_a_process_that_has_ended_on_this_machine_is_taken_at_once(cli
     other.close()
 
 
-def test_porters_lock_is_respected_and_told_of(client: KazooClient, caplog: pytest.LogCaptureFixture) -> None:
-    client.create(lock_path("1", "a"), b'{"taskId":"1","nodeId":"5","hostName":"h","processId":"77"}', makepath=True)
+def test_porters_lock_is_respected_and_told_of(
+    client: KazooClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.create(
+        lock_path("1", "a"),
+        b'{"taskId":"1","nodeId":"5","hostName":"h","processId":"77"}',
+        makepath=True,
+    )
     stop, got = threading.Event(), []
 
     def wait() -> None:
@@ -89,7 +108,10 @@ def test_porters_lock_is_respected_and_told_of(client: KazooClient, caplog: pyte
     waiting = threading.Thread(target=wait)
     with caplog.at_level(logging.WARNING):
         waiting.start()
-        wait_until(lambda: "delete it if porter does not run this task any more" in caplog.text, "the sentence")
+        wait_until(
+            lambda: "delete it if porter does not run this task any more" in caplog.text,
+            "the sentence",
+        )
     stop.set()
     waiting.join(30)
     assert (got, client.exists(lock_path("1", "a")) is None) == ([False], False)
@@ -102,7 +124,9 @@ def test_a_lock_that_somebody_deletes_is_noticed(client: KazooClient) -> None:
         assert lost.wait(30)
 
 
-def test_who_is_cut_off_stops_before_anybody_else_can_have_the_lock(client: KazooClient, line: Line, name: str) -> None:
+def test_who_is_cut_off_stops_before_anybody_else_can_have_the_lock(
+    client: KazooClient, line: Line, name: str
+) -> None:
     there: list[bool] = []
     lost = threading.Event()
 
@@ -127,21 +151,46 @@ def test_who_is_cut_off_stops_before_anybody_else_can_have_the_lock(client: Kazo
 
 
 def test_a_task_that_is_cut_off_from_zookeeper_starts_anew_and_goes_on(
-    line: Line, zookeeper: str, source: Database, kafka: str, name: str, make_topic: Callable[..., str], tmp_path: Path
+    line: Line,
+    zookeeper: str,
+    source: Database,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
 ) -> None:
     make_topic(name)
     with open_bus(zookeeper, name, tmp_path, SOURCE_PASSWORD=source.password) as bus:
         file = tmp_path / "1.properties"
         file.write_text(fetch_text("1", source, kafka, name))
-        words = [sys.executable, "-m", "cdcbus", "task", "run", str(file), "--zookeeper", f"{line.address}/{name}"]
+        words = [
+            sys.executable,
+            "-m",
+            "cdcbus",
+            "task",
+            "run",
+            str(file),
+            "--zookeeper",
+            f"{line.address}/{name}",
+        ]
         log = tmp_path / "run.log"
-        with log.open("wb") as output, subprocess.Popen(words, env=bus.environment, stderr=output, cwd=tmp_path) as running:
+        with (
+            log.open("wb") as output,
+            subprocess.Popen(words, env=bus.environment, stderr=output, cwd=tmp_path) as running,
+        ):
             try:
-                wait_until(lambda: log.read_text().count("reads the binlog from") == 1, "it to work")
+                wait_until(
+                    lambda: log.read_text().count("reads the binlog from") == 1, "it to work"
+                )
                 line.cut()
-                wait_until(lambda: "as another process may have its locks, and waits" in log.read_text(), "it to stop")
+                wait_until(
+                    lambda: "as another process may have its locks, and waits" in log.read_text(),
+                    "it to stop",
+                )
                 line.mend()
-                wait_until(lambda: log.read_text().count("reads the binlog from") == 2, "it to work again")
+                wait_until(
+                    lambda: log.read_text().count("reads the binlog from") == 2, "it to work again"
+                )
                 assert bus.runner("1") == running.pid
             finally:
                 running.terminate()
@@ -149,7 +198,9 @@ def test_a_task_that_is_cut_off_from_zookeeper_starts_anew_and_goes_on(
         assert bus.runner("1") == 0
 
 
-def test_each_holder_has_a_higher_epoch_also_where_its_node_is_lost_and_who_lost_the_lock_has_none(client: KazooClient) -> None:
+def test_each_holder_has_a_higher_epoch_also_where_its_node_is_lost_and_who_lost_the_lock_has_none(
+    client: KazooClient,
+) -> None:
     found = []
     for _ in range(3):
         with held(client, "1", ["a"], "", threading.Event(), lost_never):
@@ -166,7 +217,9 @@ def test_each_holder_has_a_higher_epoch_also_where_its_node_is_lost_and_who_lost
         next_epoch(client, "1", "a")
 
 
-def test_a_holder_that_another_one_follows_gets_no_higher_epoch(client: KazooClient, zookeeper: str, name: str) -> None:
+def test_a_holder_that_another_one_follows_gets_no_higher_epoch(
+    client: KazooClient, zookeeper: str, name: str
+) -> None:
     other = connect(f"{zookeeper}/{name}")
     with held(client, "1", ["a"], "", threading.Event(), lost_never):
         client.delete(lock_path("1", "a"))  # as ZooKeeper does when the session is over

@@ -85,7 +85,9 @@ def node(line: Line, hand: KazooClient) -> Iterator[ZooKeeperHand]:
     client.close()
 
 
-def save_with_lost_answer(store: ZooKeeperPositions, text: str, node: ZooKeeperHand, line: Line) -> threading.Thread:
+def save_with_lost_answer(
+    store: ZooKeeperPositions, text: str, node: ZooKeeperHand, line: Line
+) -> threading.Thread:
     """Saves in a thread; returns when the server has written it but the answer is lost for ever."""
     line.loses_answers_from = text.encode()
     before = node.version()
@@ -96,7 +98,9 @@ def save_with_lost_answer(store: ZooKeeperPositions, text: str, node: ZooKeeperH
     return saving
 
 
-def test_a_write_whose_answer_was_lost_is_recognised_as_ours(node: ZooKeeperHand, line: Line) -> None:
+def test_a_write_whose_answer_was_lost_is_recognised_as_ours(
+    node: ZooKeeperHand, line: Line
+) -> None:
     store = node.store()
     store.load()
     store.save("first")
@@ -132,7 +136,9 @@ def test_a_save_that_gave_up_can_be_repeated(node: ZooKeeperHand, line: Line) ->
     store.load()
     store.save("first")
     line.loses_answers_from = b"second"
-    with pytest.raises(PositionUnavailable, match=r"does not answer for /datas/task/.*/position/T_ORDER"):
+    with pytest.raises(
+        PositionUnavailable, match=r"does not answer for /datas/task/.*/position/T_ORDER"
+    ):
         store.save("second")
     line.cut()
     line.mend()
@@ -141,7 +147,9 @@ def test_a_save_that_gave_up_can_be_repeated(node: ZooKeeperHand, line: Line) ->
     assert (node.text(), node.version()) == ("third", 2)
 
 
-def test_a_write_that_never_arrived_is_written_after_reconnecting(node: ZooKeeperHand, line: Line) -> None:
+def test_a_write_that_never_arrived_is_written_after_reconnecting(
+    node: ZooKeeperHand, line: Line
+) -> None:
     store = node.store()
     store.load()
     store.save("first")
@@ -153,7 +161,9 @@ def test_a_write_that_never_arrived_is_written_after_reconnecting(node: ZooKeepe
     assert (node.text(), node.version()) == ("second", 1)
 
 
-def test_an_edit_made_while_the_line_was_cut_is_told_after_reconnecting(node: ZooKeeperHand, line: Line) -> None:
+def test_an_edit_made_while_the_line_was_cut_is_told_after_reconnecting(
+    node: ZooKeeperHand, line: Line
+) -> None:
     store = node.store()
     store.load()
     store.save("first")
@@ -164,7 +174,9 @@ def test_an_edit_made_while_the_line_was_cut_is_told_after_reconnecting(node: Zo
     assert store.load() == "edited"
 
 
-def test_bytes_that_are_no_text_are_a_position_error(node: ZooKeeperHand, hand: KazooClient) -> None:
+def test_bytes_that_are_no_text_are_a_position_error(
+    node: ZooKeeperHand, hand: KazooClient
+) -> None:
     store = node.store()
     hand.create(store.path, b"\xff\xfe", makepath=True)
     with pytest.raises(PositionError, match="UTF-8"):

@@ -1,4 +1,5 @@
-"""Tasks in a real ZooKeeper: put there, looked at, run and written out again; and no secret anywhere."""
+"""Tasks in a real ZooKeeper: put there, looked at, run and written out again; and no secret
+anywhere."""
 
 import json
 import signal
@@ -66,7 +67,9 @@ class Cdcbus:
 
 
 @pytest.fixture
-def cdcbus(zookeeper: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cdcbus]:
+def cdcbus(
+    zookeeper: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Cdcbus]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CDCBUS_ZOOKEEPER", f"{zookeeper}/{name}")
     monkeypatch.delenv("CDCBUS_SECRET_KEYFILE", raising=False)
@@ -85,17 +88,29 @@ def key(cdcbus: Cdcbus) -> Path:
 
 
 def test_an_inline_secret_is_seen_nowhere_and_the_task_starts_with_it(
-    cdcbus: Cdcbus, key: Path, kafka: str, postgresql: Database, name: str, make_topic: Callable[..., str]
+    cdcbus: Cdcbus,
+    key: Path,
+    kafka: str,
+    postgresql: Database,
+    name: str,
+    make_topic: Callable[..., str],
 ) -> None:
     make_topic(name)
     real = postgresql.password
     text = LOAD.format(kafka=kafka, topics=name, target=postgresql, password=real)
     file = cdcbus.write("1084.properties", text)
     url = f"loader.source.url=jdbc:mysql://h/db?user=u&password={SECRET}"
-    other = cdcbus.write("1085.properties", text.replace("1084", "1085").replace(f"loader.source.password={real}", url))
+    other = cdcbus.write(
+        "1085.properties",
+        text.replace("1084", "1085").replace(f"loader.source.password={real}", url),
+    )
     cdcbus("task", "import", "--strict", file, code=1)
     assert cdcbus.nodes() == {}
-    assert cdcbus("task", "import", file, other).stdout.splitlines()[0].startswith("task 1084 is in ZooKeeper, /datas/task/1084/dist at ")
+    assert (
+        cdcbus("task", "import", file, other)
+        .stdout.splitlines()[0]
+        .startswith("task 1084 is in ZooKeeper, /datas/task/1084/dist at ")
+    )
     cdcbus("task", "import", file, code=1)
     cdcbus("task", "import", "--force", file)
     cdcbus("source", "add", "TARGET", "url=jdbc:mysql://h/db", f"password={SECRET}")
@@ -115,7 +130,11 @@ def test_an_inline_secret_is_seen_nowhere_and_the_task_starts_with_it(
     cdcbus("task", "run", "1084", "--zookeeper", "127.0.0.1:1", code=1)
     cdcbus("--debug", "task", "check", "1085", code=1)
     nodes = cdcbus.nodes()
-    assert {f"/datas/task/1084/dist/{name}", f"/datas/task/1085/dist/{name}", "/datas/datesource/TARGET"} <= nodes.keys()
+    assert {
+        f"/datas/task/1084/dist/{name}",
+        f"/datas/task/1085/dist/{name}",
+        "/datas/datesource/TARGET",
+    } <= nodes.keys()
     assert sum("${encrypted:" in text for text in nodes.values()) == 3
     for secret in (SECRET, real):
         assert secret not in "".join(nodes.values())
@@ -123,7 +142,10 @@ def test_an_inline_secret_is_seen_nowhere_and_the_task_starts_with_it(
     key.write_bytes(Fernet.generate_key())
     assert "does not open with the key in" in cdcbus("task", "run", "1084", code=1).stderr
     (cdcbus.folder / "cdcbus.properties").unlink()
-    assert "expected secret.keyFile in cdcbus.properties, or $CDCBUS_SECRET_KEYFILE" in cdcbus("task", "run", "1084", code=1).stderr
+    assert (
+        "expected secret.keyFile in cdcbus.properties, or $CDCBUS_SECRET_KEYFILE"
+        in cdcbus("task", "run", "1084", code=1).stderr
+    )
     assert SECRET not in cdcbus.printed
 
 
@@ -134,14 +156,24 @@ def cdcbus_address() -> str:
 
 
 def test_a_task_of_zookeeper_is_checked_run_and_exported(
-    cdcbus: Cdcbus, kafka: str, postgresql: Database, name: str, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    cdcbus: Cdcbus,
+    kafka: str,
+    postgresql: Database,
+    name: str,
+    make_topic: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TARGET_PASSWORD", postgresql.password)
     topics = [make_topic(f"{name}-{lane}") for lane in "ab"]
-    text = LOAD.format(kafka=kafka, topics=",".join(topics), target=postgresql, password="${env:TARGET_PASSWORD}")
+    text = LOAD.format(
+        kafka=kafka, topics=",".join(topics), target=postgresql, password="${env:TARGET_PASSWORD}"
+    )
     cdcbus("task", "import", cdcbus.write("1084.properties", text))
     nodes = cdcbus.nodes("/datas/task/1084/dist")
-    assert [json.loads(nodes[f"/datas/task/1084/dist/{topic}"])["consumer"]["source"]["topics"] for topic in topics] == topics
+    assert [
+        json.loads(nodes[f"/datas/task/1084/dist/{topic}"])["consumer"]["source"]["topics"]
+        for topic in topics
+    ] == topics
     assert all("${env:TARGET_PASSWORD}" in node for node in nodes.values() if node)
     checked = cdcbus("task", "check", "1084").stdout
     assert "0 errors, 0 warnings, 0 notes" in checked
@@ -150,17 +182,27 @@ def test_a_task_of_zookeeper_is_checked_run_and_exported(
     exported = cdcbus("task", "export", "1084", "--output", "exported.properties")
     assert exported.stdout == ""
     cdcbus("task", "check", "exported.properties")
-    assert f"consumer.source.topics={','.join(topics)}\n" in (cdcbus.folder / "exported.properties").read_text(encoding="utf-8")
+    assert f"consumer.source.topics={','.join(topics)}\n" in (
+        cdcbus.folder / "exported.properties"
+    ).read_text(encoding="utf-8")
     # One topic fewer: its node goes, its position is not touched.
     cdcbus.client.create(f"/datas/task/1084/position/{topics[1]}", b"x", makepath=True)
     one = cdcbus.write("one.properties", text.replace(f",{topics[1]}", ""))
     cdcbus("task", "import", "--force", one)
-    assert cdcbus.nodes("/datas/task/1084/dist").keys() == {"/datas/task/1084/dist", f"/datas/task/1084/dist/{topics[0]}"}
+    assert cdcbus.nodes("/datas/task/1084/dist").keys() == {
+        "/datas/task/1084/dist",
+        f"/datas/task/1084/dist/{topics[0]}",
+    }
     assert cdcbus.client.get(f"/datas/task/1084/position/{topics[1]}")[0] == b"x"
 
 
 def test_a_fetch_task_runs_by_its_id_and_opens_its_secret(
-    cdcbus: Cdcbus, key: Path, kafka: str, source: Database, name: str, make_topic: Callable[..., str]
+    cdcbus: Cdcbus,
+    key: Path,
+    kafka: str,
+    source: Database,
+    name: str,
+    make_topic: Callable[..., str],
 ) -> None:
     make_topic(name)
     cdcbus(
@@ -174,8 +216,13 @@ def test_a_fetch_task_runs_by_its_id_and_opens_its_secret(
             f"consumer.source.database=lane\nloader.loaderName=KAFKA_SYNC\nloader.source.servers={kafka}\nloader.source.topic={name}\n",
         ),
     )
-    assert cdcbus.nodes("/datas/task/1083/dist").keys() == {"/datas/task/1083/dist", "/datas/task/1083/dist/lane"}
-    with subprocess.Popen([sys.executable, "-m", "cdcbus", "task", "run", "1083"], stderr=subprocess.PIPE, text=True) as running:
+    assert cdcbus.nodes("/datas/task/1083/dist").keys() == {
+        "/datas/task/1083/dist",
+        "/datas/task/1083/dist/lane",
+    }
+    with subprocess.Popen(
+        [sys.executable, "-m", "cdcbus", "task", "run", "1083"], stderr=subprocess.PIPE, text=True
+    ) as running:
         assert running.stderr is not None
         lines: list[str] = []
         for line in running.stderr:
@@ -186,7 +233,10 @@ def test_a_fetch_task_runs_by_its_id_and_opens_its_secret(
         lines += running.stderr.readlines()
         assert running.wait(timeout=30) == 0, lines
     assert "task 1083 has stopped" in lines[-1]
-    assert cdcbus.nodes("/datas/task/1083/position").keys() == {"/datas/task/1083/position", "/datas/task/1083/position/lane"}
+    assert cdcbus.nodes("/datas/task/1083/position").keys() == {
+        "/datas/task/1083/position",
+        "/datas/task/1083/position/lane",
+    }
     assert source.password not in "".join(lines) + cdcbus.printed + "".join(cdcbus.nodes().values())
 
 
@@ -194,15 +244,26 @@ def test_porters_node_with_a_secret_is_used_and_not_printed(cdcbus: Cdcbus) -> N
     dist = {
         "taskId": "7",
         "consumer": {"consumerName": "KafkaFetch", "source": {"servers": "k:9092", "topics": "A"}},
-        "loader": {"loaderName": "JdbcBatch", "source": {"url": "jdbc:mysql://h/db", "password": SECRET}},
+        "loader": {
+            "loaderName": "JdbcBatch",
+            "source": {"url": "jdbc:mysql://h/db", "password": SECRET},
+        },
     }
     for task_id in ("7", "8"):
-        cdcbus.client.create(f"/datas/task/{task_id}/dist/A", json.dumps(dist).encode(), makepath=True)
-    assert "/datas/task/8/dist holds taskId=7; expected taskId=8" in cdcbus("task", "run", "8", code=1).stderr
+        cdcbus.client.create(
+            f"/datas/task/{task_id}/dist/A", json.dumps(dist).encode(), makepath=True
+        )
+    assert (
+        "/datas/task/8/dist holds taskId=7; expected taskId=8"
+        in cdcbus("task", "run", "8", code=1).stderr
+    )
     assert "name a file with --output" in cdcbus("task", "export", "7", code=1).stderr
     cdcbus("task", "export", "7", "--output", "7.properties")
     file = cdcbus.folder / "7.properties"
-    assert (file.stat().st_mode & 0o777, f"loader.source.password={SECRET}\n" in file.read_text(encoding="utf-8")) == (0o600, True)
+    assert (
+        file.stat().st_mode & 0o777,
+        f"loader.source.password={SECRET}\n" in file.read_text(encoding="utf-8"),
+    ) == (0o600, True)
     cdcbus("lineage", "--zookeeper", cdcbus_address(), "--tasks", cdcbus.folder / "7.properties")
     assert SECRET not in cdcbus.printed
 
@@ -210,15 +271,31 @@ def test_porters_node_with_a_secret_is_used_and_not_printed(cdcbus: Cdcbus) -> N
 @pytest.mark.parametrize("command", ["run", "check", "export"])
 def test_a_task_that_is_not_there_or_is_none_is_one_sentence(cdcbus: Cdcbus, command: str) -> None:
     missing = cdcbus("task", command, "8", code=1)
-    assert "there is no file and no task called 8: nothing is below /datas/task/8/dist at " in missing.output.replace("\n", "")
+    assert (
+        "there is no file and no task called 8: nothing is below /datas/task/8/dist at "
+        in missing.output.replace("\n", "")
+    )
     for data in (b"", b"{", b"[]", b"\xff"):
         cdcbus.client.ensure_path("/datas/task/9/dist/A")
         cdcbus.client.set("/datas/task/9/dist/A", data)
-        assert "/datas/task/9/dist: A: " in cdcbus("task", command, "9", code=1).output or command == "check"
+        assert (
+            "/datas/task/9/dist: A: " in cdcbus("task", command, "9", code=1).output
+            or command == "check"
+        )
 
 
 def test_a_zookeeper_that_is_away_is_one_sentence(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "cdcbus", "task", "check", "--json", "8", "--zookeeper", f"127.0.0.1:{free_port(set())}"]
+    words = [
+        sys.executable,
+        "-m",
+        "cdcbus",
+        "task",
+        "check",
+        "--json",
+        "8",
+        "--zookeeper",
+        f"127.0.0.1:{free_port(set())}",
+    ]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, cwd=tmp_path)
     (checked,) = json.loads(done.stdout)
     assert (done.returncode, done.stderr, len(checked["findings"])) == (1, "", 1)
@@ -228,14 +305,19 @@ def test_a_zookeeper_that_is_away_is_one_sentence(tmp_path: Path) -> None:
 def test_several_tasks_are_stored_all_or_none(cdcbus: Cdcbus) -> None:
     nodes = DistNodes(cdcbus.client)
     nodes.put({"1": {"a": {"taskId": "1"}}}, is_replacing=False)
-    with pytest.raises(ConfigError, match="task 1 is in ZooKeeper already, at /datas/task/1/dist; --force writes it anew"):
+    with pytest.raises(
+        ConfigError,
+        match="task 1 is in ZooKeeper already, at /datas/task/1/dist; --force writes it anew",
+    ):
         nodes.put({"2": {"a": {"taskId": "2"}}, "1": {"b": {"taskId": "1"}}}, is_replacing=False)
     assert nodes.get("2") is None
     nodes.put({"2": {"a": {"taskId": "2"}}, "1": {"b": {"taskId": "1"}}}, is_replacing=True)
     assert (nodes.get("1"), nodes.get("2")) == ({"taskId": "1"}, {"taskId": "2"})
 
 
-def test_who_writes_at_the_same_time_is_not_overwritten(cdcbus: Cdcbus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_writes_at_the_same_time_is_not_overwritten(
+    cdcbus: Cdcbus, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nodes = DistNodes(cdcbus.client)
     begin = cdcbus.client.transaction
 
@@ -245,7 +327,11 @@ def test_who_writes_at_the_same_time_is_not_overwritten(cdcbus: Cdcbus, monkeypa
 
     nothing, real = AsyncResult(SequentialThreadingHandler()), cdcbus.client.get_children_async
     nothing.set([])
-    monkeypatch.setattr(cdcbus.client, "get_children_async", lambda path: nothing if path == "/datas/task/1/dist" else real(path))
+    monkeypatch.setattr(
+        cdcbus.client,
+        "get_children_async",
+        lambda path: nothing if path == "/datas/task/1/dist" else real(path),
+    )
     monkeypatch.setattr(cdcbus.client, "transaction", begin_late)
     with pytest.raises(PositionConflict, match="written by somebody else at the same time"):
         nodes.put({"2": {"b": {"taskId": "2"}}, "1": {"a": {"taskId": "1"}}}, is_replacing=False)

@@ -44,11 +44,20 @@ CHILD_TABLE = Table(CHILDREN, (Column("id"), Column("parent")), ("id",))
 
 
 def table(name: TableId, *columns: str, unique: tuple[tuple[str, ...], ...] = ()) -> TargetTable:
-    return TargetTable(name, {column: TargetColumn(column, "text") for column in columns}, ("id",), unique, "postgresql")
+    return TargetTable(
+        name,
+        {column: TargetColumn(column, "text") for column in columns},
+        ("id",),
+        unique,
+        "postgresql",
+    )
 
 
 def target(**options: object) -> MemoryTarget:
-    tables = {PARENTS: table(PARENTS, "id", "v", unique=(("v",),)), CHILDREN: table(CHILDREN, "id", "parent")}
+    tables = {
+        PARENTS: table(PARENTS, "id", "v", unique=(("v",),)),
+        CHILDREN: table(CHILDREN, "id", "parent"),
+    }
     return MemoryTarget(tables, **options)  # type: ignore[arg-type]
 
 
@@ -57,7 +66,9 @@ class Made:
 
     def __init__(self, *records: RowChange | list[RowChange] | Exception) -> None:
         self.made = records
-        self.records = records_of([(number, str(number).encode()) for number in range(len(records))])
+        self.records = records_of(
+            [(number, str(number).encode()) for number in range(len(records))]
+        )
 
     def from_bytes(self, value: bytes) -> list[RowChange]:
         made = self.made[int(value)]
@@ -74,20 +85,31 @@ class Made:
 
 
 def apply(
-    loader: MemoryTarget, *records: RowChange | list[RowChange] | Exception, task: LoadTask = TASK, process: Processor | None = None
+    loader: MemoryTarget,
+    *records: RowChange | list[RowChange] | Exception,
+    task: LoadTask = TASK,
+    process: Processor | None = None,
 ) -> BatchReport:
     made = Made(*records)
-    return LaneApplier(task, made, loader, process, read_on=made.read_on).apply(LANE, made.records, len(made.records), 5, ALONE)
+    return LaneApplier(task, made, loader, process, read_on=made.read_on).apply(
+        LANE, made.records, len(made.records), 5, ALONE
+    )
 
 
 def parent(op: Op, row: Row | None, before: Row | None = None) -> RowChange:
     return RowChange(
-        PARENT_TABLE, op, before or (row if op is Op.DELETE else None), None if op is Op.DELETE else row, Origin(commit_us=9_000)
+        PARENT_TABLE,
+        op,
+        before or (row if op is Op.DELETE else None),
+        None if op is Op.DELETE else row,
+        Origin(commit_us=9_000),
     )
 
 
 def child(op: Op, row: Row) -> RowChange:
-    return RowChange(CHILD_TABLE, op, row if op is Op.DELETE else None, None if op is Op.DELETE else row)
+    return RowChange(
+        CHILD_TABLE, op, row if op is Op.DELETE else None, None if op is Op.DELETE else row
+    )
 
 
 def row(key: str, v: Cell = None) -> dict[str, Cell]:
@@ -102,7 +124,8 @@ KINDS = ("put", "move", "delete", "child", "child", "orphan", "truncate")
 
 
 class Source:
-    """Two tables of a source that keeps its unique key and its foreign key at every row, and the changes that it logs."""
+    """Two tables of a source that keeps its unique key and its foreign key at every row, and the
+    changes that it logs."""
 
     def __init__(self) -> None:
         self.parents: dict[str, dict[str, Cell]] = {}
@@ -115,10 +138,18 @@ class Source:
         held = {each["v"] for other, each in self.parents.items() if other != key}
         named = {each["parent"] for each in self.children.values()}
         if kind == "put" and (v is None or v not in held):
-            self._log(parent(Op.UPDATE if key in self.parents else Op.INSERT, row(key, v), self.parents.get(key)))
+            self._log(
+                parent(
+                    Op.UPDATE if key in self.parents else Op.INSERT,
+                    row(key, v),
+                    self.parents.get(key),
+                )
+            )
             self.parents[key] = row(key, v)
         elif kind == "move" and key in self.parents and key not in named:
-            free = draw(st.sampled_from([key, *(other for other in KEYS if other not in self.parents)]))
+            free = draw(
+                st.sampled_from([key, *(other for other in KEYS if other not in self.parents)])
+            )
             moved = row(free, self.parents[key]["v"])
             self._log(parent(Op.UPDATE, moved, self.parents.pop(key)))
             self.parents[free] = moved
@@ -179,21 +210,30 @@ def test_batches_of_any_size_leave_the_source_s_rows_whatever_its_keys_forbid_on
 
 @settings(max_examples=200, deadline=None)
 @given(histories(), st.data())
-def test_changes_of_rows_with_unique_values_may_come_again(source: Source, data: st.DataObject) -> None:
+def test_changes_of_rows_with_unique_values_may_come_again(
+    source: Source, data: st.DataObject
+) -> None:
     changes = [change for change in source.changes if change.table is PARENT_TABLE]
     loader, made = target(), Made(*changes)
     applier = LaneApplier(TASK, made, loader, read_on=made.read_on)
-    applier.apply(LANE, made.records[: (end := data.draw(st.integers(0, len(changes))))], end, 5, ALONE)
+    applier.apply(
+        LANE, made.records[: (end := data.draw(st.integers(0, len(changes))))], end, 5, ALONE
+    )
     for begin in (0, data.draw(st.integers(0, len(changes)))):
         size = data.draw(st.integers(1, 9))
         for at in range(begin, len(changes), size):
-            applier.apply(LANE, made.records[at : at + size], min(at + size, len(changes)), 5, ALONE)
+            applier.apply(
+                LANE, made.records[at : at + size], min(at + size, len(changes)), 5, ALONE
+            )
     assert loader.rows[PARENTS] == source.rows()[PARENTS]
 
 
 @settings(max_examples=200, deadline=None)
 @given(
-    st.booleans().flatmap(lambda has_children: histories(KINDS[: -1 if has_children else 3])), st.integers(1, 4), st.booleans(), st.data()
+    st.booleans().flatmap(lambda has_children: histories(KINDS[: -1 if has_children else 3])),
+    st.integers(1, 4),
+    st.booleans(),
+    st.data(),
 )
 def test_lanes_that_are_applied_in_any_order_and_come_again_wait_for_each_other(
     source: Source, count: int, is_deferred: bool, data: st.DataObject
@@ -202,8 +242,15 @@ def test_lanes_that_are_applied_in_any_order_and_come_again_wait_for_each_other(
     lanes = [list[RowChange]() for _ in range(count)]
     for change in source.changes:
         for part in split(change):
-            lanes[int((part.before or part.after or {})["id"] or 0) * (1 if part.table is PARENT_TABLE else 3) % count].append(part)
-    loader, made = target(foreign_keys=FOREIGN, is_deferred=is_deferred), [Made(*changes) for changes in lanes]
+            lanes[
+                int((part.before or part.after or {})["id"] or 0)
+                * (1 if part.table is PARENT_TABLE else 3)
+                % count
+            ].append(part)
+    loader, made = (
+        target(foreign_keys=FOREIGN, is_deferred=is_deferred),
+        [Made(*changes) for changes in lanes],
+    )
     appliers = [LaneApplier(TASK, each, loader, read_on=each.read_on) for each in made]
     at = [0] * count
 
@@ -219,7 +266,9 @@ def test_lanes_that_are_applied_in_any_order_and_come_again_wait_for_each_other(
             at[lane] = waiting.end
         return at[lane] > begin
 
-    for lane, most in data.draw(st.lists(st.tuples(st.integers(0, count - 1), st.integers(1, 9)), max_size=9)):
+    for lane, most in data.draw(
+        st.lists(st.tuples(st.integers(0, count - 1), st.integers(1, 9)), max_size=9)
+    ):
         apply_some(lane, most)
     at = [data.draw(st.integers(0, reached)) for reached in at]
     while any(reached < len(changes) for reached, changes in zip(at, lanes, strict=True)):
@@ -234,14 +283,23 @@ def split(change: RowChange) -> list[RowChange]:
     before, after = change.before, change.after
     if before is None or after is None or before["id"] == after["id"]:
         return [change]
-    return [RowChange(change.table, Op.DELETE, before, None), RowChange(change.table, Op.INSERT, None, after)]
+    return [
+        RowChange(change.table, Op.DELETE, before, None),
+        RowChange(change.table, Op.INSERT, None, after),
+    ]
 
 
 @settings(max_examples=100, deadline=None)
 @given(histories(), st.sets(st.integers(0, 24), max_size=4))
-def test_exactly_the_records_that_are_refused_become_dead_letters(source: Source, bad: set[int]) -> None:
-    """Refused rows are put between those of a history, under keys of their own; before a truncate they would not be written at all."""
-    last_truncate = max((number for number, change in enumerate(source.changes) if change.op is Op.TRUNCATE), default=-1)
+def test_exactly_the_records_that_are_refused_become_dead_letters(
+    source: Source, bad: set[int]
+) -> None:
+    """Refused rows are put between those of a history, under keys of their own; before a
+    truncate they would not be written at all."""
+    last_truncate = max(
+        (number for number, change in enumerate(source.changes) if change.op is Op.TRUNCATE),
+        default=-1,
+    )
     records: list[RowChange] = []
     wrong = []
     for number, change in enumerate(source.changes):
@@ -249,8 +307,14 @@ def test_exactly_the_records_that_are_refused_become_dead_letters(source: Source
             wrong.append(len(records))
             records.append(parent(Op.INSERT, row(f"bad{number}", "refused")))
         records.append(change)
-    loader, made, dead_letters = target(refused=frozenset({"refused"})), Made(*records), list[DeadLetter]()
-    report = LaneApplier(TASK, made, loader, put_dead_letters=dead_letters.extend).apply(LANE, made.records, len(records), 5)
+    loader, made, dead_letters = (
+        target(refused=frozenset({"refused"})),
+        Made(*records),
+        list[DeadLetter](),
+    )
+    report = LaneApplier(TASK, made, loader, put_dead_letters=dead_letters.extend).apply(
+        LANE, made.records, len(records), 5
+    )
     assert sorted(dead_letter.offset for dead_letter in dead_letters) == wrong
     assert loader.rows == source.rows()
     assert sum(each.failed for each in report.tables.values()) == len(wrong)
@@ -289,24 +353,37 @@ def test_without_merging_each_change_is_written_by_itself_in_order() -> None:
 
 def test_a_refused_row_stops_with_its_record_and_changes_nothing() -> None:
     loader = target(refused=frozenset({"refused"}))
-    with pytest.raises(TargetRejected, match=r"^record shop\[0\]@1: table shop\.parents: a cell does not fit$"):
+    with pytest.raises(
+        TargetRejected, match=r"^record shop\[0\]@1: table shop\.parents: a cell does not fit$"
+    ):
         apply(loader, parent(Op.INSERT, row("1")), parent(Op.INSERT, row("2", "refused")))
     assert (loader.rows[PARENTS], loader.offsets) == ({}, {})
 
 
 def test_a_record_that_cannot_be_read_is_named_or_becomes_a_dead_letter() -> None:
-    loader, made, dead_letters = target(), Made(ConversionError("no JSON"), parent(Op.INSERT, row("1"))), list[DeadLetter]()
+    loader, made, dead_letters = (
+        target(),
+        Made(ConversionError("no JSON"), parent(Op.INSERT, row("1"))),
+        list[DeadLetter](),
+    )
     with pytest.raises(ConversionError, match=r"^record shop\[0\]@0: no JSON$"):
         LaneApplier(TASK, made, loader).apply(LANE, made.records, 2, 5)
-    report = LaneApplier(TASK, made, loader, put_dead_letters=dead_letters.extend).apply(LANE, made.records, 2, 5)
+    report = LaneApplier(TASK, made, loader, put_dead_letters=dead_letters.extend).apply(
+        LANE, made.records, 2, 5
+    )
     assert dead_letters == [DeadLetter("shop", 0, 0, "no JSON")]
     assert (report.unread, list(loader.rows[PARENTS])) == (1, [("1",)])
 
 
 def test_a_record_of_several_rows_is_applied_whole_or_not_at_all() -> None:
     loader, dead_letters = target(refused=frozenset({"refused"})), list[DeadLetter]()
-    made = Made([parent(Op.INSERT, row("1")), parent(Op.INSERT, row("2", "refused"))], parent(Op.INSERT, row("3")))
-    LaneApplier(TASK, made, loader, put_dead_letters=dead_letters.extend).apply(LANE, made.records, 2, 5)
+    made = Made(
+        [parent(Op.INSERT, row("1")), parent(Op.INSERT, row("2", "refused"))],
+        parent(Op.INSERT, row("3")),
+    )
+    LaneApplier(TASK, made, loader, put_dead_letters=dead_letters.extend).apply(
+        LANE, made.records, 2, 5
+    )
     assert [dead_letter.offset for dead_letter in dead_letters] == [0]
     assert list(loader.rows[PARENTS]) == [("3",)]
 
@@ -321,14 +398,25 @@ def test_nothing_is_committed_unless_the_dead_letters_are_put() -> None:
     assert (loader.rows[PARENTS], loader.offsets) == ({}, {})
 
 
-def test_a_dry_run_goes_on_past_what_would_become_a_dead_letter_and_puts_none(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_dry_run_goes_on_past_what_would_become_a_dead_letter_and_puts_none(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     without_key = RowChange(PARENT_TABLE, Op.INSERT, None, {"v": "secret"})
-    made = Made(ConversionError("no JSON"), parent(Op.INSERT, row("1")), without_key, parent(Op.INSERT, row("2")))
+    made = Made(
+        ConversionError("no JSON"),
+        parent(Op.INSERT, row("1")),
+        without_key,
+        parent(Op.INSERT, row("2")),
+    )
     loader, dead_letters = target(is_dry_run=True), list[DeadLetter]()
-    report = LaneApplier(TASK, made, loader, put_dead_letters=dead_letters.extend).apply(LANE, made.records, 4, 5)
+    report = LaneApplier(TASK, made, loader, put_dead_letters=dead_letters.extend).apply(
+        LANE, made.records, 4, 5
+    )
     assert (dead_letters, list(loader.rows[PARENTS])) == ([], [("1",), ("2",)])
     assert (report.unread, report.tables[PARENTS].failed) == (1, 1)
-    unread, refused = (record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
+    unread, refused = (
+        record.getMessage() for record in caplog.records if record.levelno == logging.WARNING
+    )
     assert unread == "task 7: record shop/0/0 would become a dead letter: no JSON"
     assert refused.startswith("task 7: record shop/0/2 would become a dead letter: ")
     assert "secret" not in caplog.text
@@ -340,7 +428,9 @@ def test_a_dry_run_of_a_task_that_is_to_stop_stops() -> None:
         LaneApplier(TASK, made, target(is_dry_run=True)).apply(LANE, made.records, 2, 5)
 
 
-def test_what_another_row_forbids_and_no_later_change_cures_is_refused_where_no_other_lane_can() -> None:
+def test_what_another_row_forbids_and_no_later_change_cures_is_refused_where_no_other_lane_can() -> (
+    None
+):
     loader = target()
     apply(loader, parent(Op.INSERT, row("1", "x")))
     with pytest.raises(RowConflict, match=r"^record shop\[0\]@0: "):
@@ -364,7 +454,9 @@ def test_an_insert_that_is_forbidden_is_not_lost_where_updates_may_not_insert() 
 
 
 @pytest.mark.parametrize("merge", [True, False])
-def test_changes_of_a_row_within_a_record_stay_in_order_though_the_first_is_forbidden(merge: bool) -> None:
+def test_changes_of_a_row_within_a_record_stay_in_order_though_the_first_is_forbidden(
+    merge: bool,
+) -> None:
     loader = target()
     apply(loader, parent(Op.INSERT, row("9", "x")))
     record = [parent(Op.INSERT, row("1", "x")), parent(Op.UPDATE, row("1", "y"), row("1", "x"))]
@@ -375,22 +467,41 @@ def test_changes_of_a_row_within_a_record_stay_in_order_though_the_first_is_forb
     assert loader.rows[PARENTS] == {("1",): row("1", "y"), ("9",): row("9", "x")}
 
 
-def test_a_record_is_refused_whole_with_one_letter_though_its_other_rows_were_applied_before_that_was_known() -> None:
+def test_a_record_is_refused_whole_with_one_letter_though_its_other_rows_were_applied_before_that_was_known() -> (
+    None
+):
     loader, dead_letters = target(), list[DeadLetter]()
     apply(loader, parent(Op.INSERT, row("9", "x")), parent(Op.INSERT, row("8", "y")))
     made = Made(
-        [parent(Op.INSERT, row("1", "a")), parent(Op.INSERT, row("2", "x")), parent(Op.INSERT, row("3", "y"))], parent(Op.INSERT, row("4"))
+        [
+            parent(Op.INSERT, row("1", "a")),
+            parent(Op.INSERT, row("2", "x")),
+            parent(Op.INSERT, row("3", "y")),
+        ],
+        parent(Op.INSERT, row("4")),
     )
     applier = LaneApplier(TASK, made, loader, None, dead_letters.extend)
     applier.seen = dict(loader.offsets)
     report = applier.apply(LANE, made.records, 2, 5, ALONE).tables[PARENTS]
-    assert ([dead_letter.offset for dead_letter in dead_letters], sorted(loader.rows[PARENTS])) == ([0], [("4",), ("8",), ("9",)])
+    assert ([dead_letter.offset for dead_letter in dead_letters], sorted(loader.rows[PARENTS])) == (
+        [0],
+        [("4",), ("8",), ("9",)],
+    )
     assert (report.rows, report.failed, report.inserted) == (4, 3, 1)
 
 
-def lane_applier(loader: MemoryTarget, made: Made, dead_letters: list[DeadLetter] | None = None) -> LaneApplier:
+def lane_applier(
+    loader: MemoryTarget, made: Made, dead_letters: list[DeadLetter] | None = None
+) -> LaneApplier:
     """One that knows what the target holds."""
-    applier = LaneApplier(TASK, made, loader, None, None if dead_letters is None else dead_letters.extend, read_on=made.read_on)
+    applier = LaneApplier(
+        TASK,
+        made,
+        loader,
+        None,
+        None if dead_letters is None else dead_letters.extend,
+        read_on=made.read_on,
+    )
     applier.seen = dict(loader.offsets)
     return applier
 
@@ -407,17 +518,31 @@ def filled(**held: str) -> MemoryTarget:
 
 def test_rows_that_exchange_values_need_no_third_one() -> None:
     """Their own third one was taken by a row of another lane, which is ahead."""
-    loader, made = filled(_1="u", _5="z", _9="y"), Made(update("1", "y", "u"), update("5", "u", "z"), update("1", "z", "y"))
+    loader, made = (
+        filled(_1="u", _5="z", _9="y"),
+        Made(update("1", "y", "u"), update("5", "u", "z"), update("1", "z", "y")),
+    )
     lane_applier(loader, made).apply(LANE, made.records, 3, 5)
-    assert {key: each["v"] for (key,), each in loader.rows[PARENTS].items()} == {"1": "z", "5": "u", "9": "y"}
+    assert {key: each["v"] for (key,), each in loader.rows[PARENTS].items()} == {
+        "1": "z",
+        "5": "u",
+        "9": "y",
+    }
 
 
 def test_a_forbidden_change_is_not_refused_for_the_fault_of_the_next_one_of_its_row() -> None:
     loader, dead_letters = filled(_9="x"), list[DeadLetter]()
     loader.refused = frozenset({"refused"})
-    made = Made(parent(Op.INSERT, row("1", "x")), update("1", "refused", "x"), parent(Op.DELETE, row("9", "x")))
+    made = Made(
+        parent(Op.INSERT, row("1", "x")),
+        update("1", "refused", "x"),
+        parent(Op.DELETE, row("9", "x")),
+    )
     lane_applier(loader, made, dead_letters).apply(LANE, made.records, 3, 5, ALONE)
-    assert ([dead_letter.offset for dead_letter in dead_letters], loader.rows[PARENTS]) == ([1], {("1",): row("1", "x")})
+    assert ([dead_letter.offset for dead_letter in dead_letters], loader.rows[PARENTS]) == (
+        [1],
+        {("1",): row("1", "x")},
+    )
 
 
 def test_what_a_change_held_and_has_brought_does_not_keep_the_lane_from_its_place() -> None:
@@ -437,7 +562,9 @@ def test_a_look_ahead_knows_from_which_offset_on_it_has_looked() -> None:
     """The second batch is smaller than the first one, which waited."""
     loader = filled(_9="x", _8="y")
     made = Made(
-        *(parent(Op.INSERT, row(*each)) for each in (("1", "x"), ("5", "e"))), update("1", "y", "x"), parent(Op.INSERT, row("6", "f"))
+        *(parent(Op.INSERT, row(*each)) for each in (("1", "x"), ("5", "e"))),
+        update("1", "y", "x"),
+        parent(Op.INSERT, row("6", "f")),
     )
     applier = lane_applier(loader, made)
     with pytest.raises(LaneWaits):
@@ -445,14 +572,25 @@ def test_a_look_ahead_knows_from_which_offset_on_it_has_looked() -> None:
     assert applier.apply(LANE, made.records[:2], 2, 5, ALONE).tables[PARENTS].superseded == 1
 
 
-def test_a_later_change_is_found_however_far_it_is_and_whoever_else_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_later_change_is_found_however_far_it_is_and_whoever_else_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(lookahead, "MOST_BYTES", 2)
     monkeypatch.setattr(lookahead, "LOOK_SECONDS", -1.0)
     loader = target()
     apply(loader, parent(Op.INSERT, row("8", "y")), parent(Op.INSERT, row("9", "x")))
     between = [parent(Op.INSERT, row(str(number))) for number in range(10, 30)]
-    last = parent(Op.UPDATE, row("1", "a"), row("1", "x")), parent(Op.UPDATE, row("2", "b"), row("2", "y"))
-    made = Made(parent(Op.INSERT, row("7")), parent(Op.INSERT, row("1", "x")), parent(Op.INSERT, row("2", "y")), *between, *last)
+    last = (
+        parent(Op.UPDATE, row("1", "a"), row("1", "x")),
+        parent(Op.UPDATE, row("2", "b"), row("2", "y")),
+    )
+    made = Made(
+        parent(Op.INSERT, row("7")),
+        parent(Op.INSERT, row("1", "x")),
+        parent(Op.INSERT, row("2", "y")),
+        *between,
+        *last,
+    )
     applier, end, waits = LaneApplier(TASK, made, loader, read_on=made.read_on), 0, 0
     applier.seen = dict(loader.offsets)
     while end < 3:
@@ -462,7 +600,10 @@ def test_a_later_change_is_found_however_far_it_is_and_whoever_else_asks(monkeyp
         except LaneWaits as waiting:
             end, waits = waiting.end, waits + 1
             assert (end, waits) <= (1, 99)
-    assert (sorted(loader.rows[PARENTS]), waits > 9) == ([("1",), ("2",), ("7",), ("8",), ("9",)], True)
+    assert (sorted(loader.rows[PARENTS]), waits > 9) == (
+        [("1",), ("2",), ("7",), ("8",), ("9",)],
+        True,
+    )
 
 
 def test_a_refused_row_has_all_tables_of_its_batch_looked_at_again() -> None:
@@ -470,13 +611,21 @@ def test_a_refused_row_has_all_tables_of_its_batch_looked_at_again() -> None:
     made = Made(parent(Op.INSERT, row("1", "bad")), child(Op.INSERT, {"id": "1", "parent": None}))
     applier = LaneApplier(TASK, made, loader, None, dead_letters.extend)
     write = applier.prepare(LANE, made.records)
-    before, loader.tables[CHILDREN] = loader.tables[CHILDREN], table(CHILDREN, "id", "parent", "new")
-    with pytest.raises(TargetUnavailable, match=r"^target table shop\.children has been altered meanwhile"):
+    before, loader.tables[CHILDREN] = (
+        loader.tables[CHILDREN],
+        table(CHILDREN, "id", "parent", "new"),
+    )
+    with pytest.raises(
+        TargetUnavailable, match=r"^target table shop\.children has been altered meanwhile"
+    ):
         write(2, 5, 0, False)
     assert (dead_letters, loader.rows[CHILDREN]) == ([], {})
     loader.tables[CHILDREN] = before
     write(2, 5, 0, False)
-    assert ([dead_letter.offset for dead_letter in dead_letters], list(loader.rows[CHILDREN])) == ([0], [("1",)])
+    assert ([dead_letter.offset for dead_letter in dead_letters], list(loader.rows[CHILDREN])) == (
+        [0],
+        [("1",)],
+    )
 
 
 def test_a_column_that_the_target_lacks_is_looked_for_again_next_time() -> None:
@@ -484,24 +633,35 @@ def test_a_column_that_the_target_lacks_is_looked_for_again_next_time() -> None:
     change = RowChange(wide, Op.INSERT, None, {**row("1"), "new": "5"})
     loader, made, dead_letters = target(), Made(change), list[DeadLetter]()
     applier = LaneApplier(TASK, made, loader, put_dead_letters=dead_letters.extend)
-    with pytest.raises(UnmappedColumn, match=r'ALTER TABLE "shop"\."parents" ADD COLUMN "new" integer'):
+    with pytest.raises(
+        UnmappedColumn, match=r'ALTER TABLE "shop"\."parents" ADD COLUMN "new" integer'
+    ):
         applier.apply(LANE, made.records, 1, 5)
-    assert (loader.refreshed, dead_letters) == ([PARENTS], [])  # no dead letter: the column may come
+    # no dead letter: the column may come
+    assert (loader.refreshed, dead_letters) == ([PARENTS], [])
     loader.tables[PARENTS] = table(PARENTS, "id", "v", "new")
     applier.apply(LANE, made.records, 1, 5)
     assert loader.rows[PARENTS] == {("1",): {"id": "1", "v": None, "new": "5"}}
 
 
 @pytest.mark.parametrize(
-    "task", [replace(TASK, schema_change=SchemaChange.IGNORE), replace(TASK, rules=(MapperRule(force_matched=False),))]
+    "task",
+    [
+        replace(TASK, schema_change=SchemaChange.IGNORE),
+        replace(TASK, rules=(MapperRule(force_matched=False),)),
+    ],
 )
-def test_a_dropped_column_is_counted_and_told_once(task: LoadTask, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_dropped_column_is_counted_and_told_once(
+    task: LoadTask, caplog: pytest.LogCaptureFixture
+) -> None:
     wide = Table(PARENTS, (*PARENT_TABLE.columns, Column("new", "int")), ("id",))
     changes = [RowChange(wide, Op.INSERT, None, {**row(key), "new": "5"}) for key in KEYS]
     with caplog.at_level(logging.WARNING):
         report = apply(target(), *changes, task=task)
     assert (report.tables[PARENTS].dropped, len(caplog.records)) == (4, 1)
-    assert caplog.messages[0] == "task 7: shop.parents lacks columns of shop.parents: new are dropped"
+    assert (
+        caplog.messages[0] == "task 7: shop.parents lacks columns of shop.parents: new are dropped"
+    )
 
 
 # Ways
@@ -525,34 +685,60 @@ def shard(number: int) -> Table:
 def test_sharded_tables_are_merged_into_one() -> None:
     loader = target()
     rules = (MapperRule(table=("parents_[0-9]+", "parents")),)
-    apply(loader, *(RowChange(shard(n), Op.INSERT, None, row(str(n))) for n in range(3)), task=replace(TASK, rules=rules))
+    apply(
+        loader,
+        *(RowChange(shard(n), Op.INSERT, None, row(str(n))) for n in range(3)),
+        task=replace(TASK, rules=rules),
+    )
     assert list(loader.rows[PARENTS]) == [("0",), ("1",), ("2",)]
 
 
 @pytest.mark.parametrize(
     ("name", "includes"),
-    [("parents_[0-9]+", frozenset[str]()), ("parents_1", frozenset({"SHOP.PARENTS", "SHOP.PARENTS_0", "SHOP.PARENTS_1"}))],
+    [
+        ("parents_[0-9]+", frozenset[str]()),
+        ("parents_1", frozenset({"SHOP.PARENTS", "SHOP.PARENTS_0", "SHOP.PARENTS_1"})),
+    ],
 )
-def test_a_truncate_of_a_shard_does_not_empty_what_others_share(name: str, includes: frozenset[str]) -> None:
+def test_a_truncate_of_a_shard_does_not_empty_what_others_share(
+    name: str, includes: frozenset[str]
+) -> None:
     loader = target(rows={PARENTS: {("0",): row("0")}})
     task = replace(TASK, rules=(MapperRule(table=(name, "parents")),), includes=includes)
-    with pytest.raises(DataError, match=r"TRUNCATE of shop\.parents_1: target table shop\.parents holds rows of other source tables too"):
+    with pytest.raises(
+        DataError,
+        match=r"TRUNCATE of shop\.parents_1: target table shop\.parents holds rows of other "
+        r"source tables too",
+    ):
         apply(loader, RowChange(shard(1), Op.TRUNCATE, None, None), task=task)
     assert list(loader.rows[PARENTS]) == [("0",)]
 
 
-def test_an_event_processor_sees_wanted_rows_before_mapping_and_changes_adds_or_leaves_them_out() -> None:
+def test_an_event_processor_sees_wanted_rows_before_mapping_and_changes_adds_or_leaves_them_out() -> (
+    None
+):
     def process(change: RowChange) -> list[RowChange]:
         assert change.table.id == PARENTS
         if change.after is None or change.after["id"] == "2":
             return []
-        made = RowChange(change.table, change.op, change.before, {**change.after, "v": "made"}, change.origin)
+        made = RowChange(
+            change.table, change.op, change.before, {**change.after, "v": "made"}, change.origin
+        )
         return [made, child(Op.INSERT, {"id": "9", "parent": "1"})]
 
     loader = target()
-    changes = [parent(Op.INSERT, row("1")), parent(Op.INSERT, row("2")), child(Op.INSERT, {"id": "1", "parent": "1"})]
-    apply(loader, *changes, task=replace(TASK, excludes=frozenset({"SHOP.CHILDREN"})), process=process)
-    assert loader.rows == {PARENTS: {("1",): row("1", "made")}, CHILDREN: {("9",): {"id": "9", "parent": "1"}}}
+    changes = [
+        parent(Op.INSERT, row("1")),
+        parent(Op.INSERT, row("2")),
+        child(Op.INSERT, {"id": "1", "parent": "1"}),
+    ]
+    apply(
+        loader, *changes, task=replace(TASK, excludes=frozenset({"SHOP.CHILDREN"})), process=process
+    )
+    assert loader.rows == {
+        PARENTS: {("1",): row("1", "made")},
+        CHILDREN: {("9",): {"id": "9", "parent": "1"}},
+    }
 
 
 # Counters
@@ -565,7 +751,13 @@ def test_a_report_counts_what_happened_at_the_source_and_what_the_target_missed(
     ]  # fmt: skip
     report = apply(target(), *changes, task=replace(TASK, insert_on_update_error=False))
     counted = report.tables[PARENTS]
-    assert (counted.rows, counted.inserted, counted.updated, counted.deleted, counted.missed) == (4, 1, 2, 1, 2)
+    assert (counted.rows, counted.inserted, counted.updated, counted.deleted, counted.missed) == (
+        4,
+        1,
+        2,
+        1,
+        2,
+    )
     assert (report.records, report.tables[CHILDREN].inserted, report.last_commit_ms) == (5, 1, 9)
     total = BatchReport()
     for _ in range(2):
@@ -584,15 +776,28 @@ def test_an_update_that_becomes_an_insert_is_missed(merge: bool) -> None:
     loader = target(rows={PARENTS: {("8",): row("8")}})
     assert apply(loader, *changes, task=replace(TASK, merge=merge)).tables[PARENTS].missed == 1
     assert set(loader.rows[PARENTS]) == {("1",), ("8",), ("7",)}
-    born = [parent(Op.TRUNCATE, None), parent(Op.INSERT, row("8", "a")), parent(Op.DELETE, row("8", "a")), parent(Op.INSERT, row("8", "b"))]
+    born = [
+        parent(Op.TRUNCATE, None),
+        parent(Op.INSERT, row("8", "a")),
+        parent(Op.DELETE, row("8", "a")),
+        parent(Op.INSERT, row("8", "b")),
+    ]
     assert apply(target(), *born, task=replace(TASK, merge=merge)).tables[PARENTS].missed == 0
 
 
 @pytest.mark.parametrize("merge", [True, False])
-def test_an_update_of_a_row_that_the_batch_has_deleted_is_missed_where_it_may_not_insert(merge: bool) -> None:
+def test_an_update_of_a_row_that_the_batch_has_deleted_is_missed_where_it_may_not_insert(
+    merge: bool,
+) -> None:
     loader = target()
-    changes = parent(Op.INSERT, row("1")), parent(Op.DELETE, row("1")), parent(Op.UPDATE, row("1", "a"), row("1"))
-    counted = apply(loader, *changes, task=replace(TASK, insert_on_update_error=False, merge=merge)).tables[PARENTS]
+    changes = (
+        parent(Op.INSERT, row("1")),
+        parent(Op.DELETE, row("1")),
+        parent(Op.UPDATE, row("1", "a"), row("1")),
+    )
+    counted = apply(
+        loader, *changes, task=replace(TASK, insert_on_update_error=False, merge=merge)
+    ).tables[PARENTS]
     assert (loader.rows[PARENTS], counted.updated, counted.missed) == ({}, 1, 1)
 
 
@@ -600,7 +805,8 @@ def test_a_row_that_comes_and_goes_within_a_batch_is_not_missed() -> None:
     came, gone = parent(Op.INSERT, row("1", "a")), parent(Op.DELETE, row("1"))
     assert apply(target(), came, gone).tables[PARENTS].missed == 0
     assert apply(target(), came, gone, parent(Op.DELETE, row("2"))).tables[PARENTS].missed == 1
-    assert apply(target(), gone, came, gone).tables[PARENTS].missed == 1  # it should have been there
+    # it should have been there
+    assert apply(target(), gone, came, gone).tables[PARENTS].missed == 1
     moved = parent(Op.UPDATE, row("3", "a"), row("1"))
     assert apply(target(), came, moved, parent(Op.DELETE, row("3"))).tables[PARENTS].missed == 0
 

@@ -9,21 +9,36 @@ from cdcbus.consumer.transform.mapper import Mapper
 from cdcbus.plugins.contracts import RowVersion, TargetColumn, TargetTable
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 
-MOVES = Table(TableId("shop", "moves"), (Column("id"), Column("Part"), Column("grp")), ("id", "Part"))
-TARGET = TargetTable(TableId("shop", "moves"), {name: TargetColumn(name, "int") for name in ("id", "Part", "grp")}, ("id", "Part"))
+MOVES = Table(
+    TableId("shop", "moves"), (Column("id"), Column("Part"), Column("grp")), ("id", "Part")
+)
+TARGET = TargetTable(
+    TableId("shop", "moves"),
+    {name: TargetColumn(name, "int") for name in ("id", "Part", "grp")},
+    ("id", "Part"),
+)
 [ROUTE] = Mapper(()).routes(MOVES.id)
 PLAN = ROUTE.plan(MOVES, TARGET)
 
 
 def change(op: Op = Op.INSERT, row: int = 0, **cells: str) -> RowChange:
     image = {"id": "1", "Part": "2", "grp": "g", **cells}
-    return RowChange(MOVES, op, image if op is Op.DELETE else None, None if op is Op.DELETE else image, Origin("b.000002", 4), row)
+    return RowChange(
+        MOVES,
+        op,
+        image if op is Op.DELETE else None,
+        None if op is Op.DELETE else image,
+        Origin("b.000002", 4),
+        row,
+    )
 
 
 def version(file: str, pos: int, second: int, came_ms: int, op: Op = Op.INSERT) -> RowVersion:
     image = {"id": "1"}
     origin = Origin(file, pos, commit_us=second * 1_000_000)
-    made = RowChange(MOVES, op, image if op is Op.DELETE else None, None if op is Op.DELETE else image, origin)
+    made = RowChange(
+        MOVES, op, image if op is Op.DELETE else None, None if op is Op.DELETE else image, origin
+    )
     return version_of(MappedChange(0, PLAN, made, (), came_ms))
 
 
@@ -35,8 +50,14 @@ FIRST = version("b.000009", 900, 5, 1000)
     [
         (version("b.000009", 901, 5, 0), "the place, when clocks agree, whatever came first"),
         (version("b.000010", 4, 6, 0), "the file's number"),
-        (version("b.000009", 901, 4, 1000 + NEAR_MS), "the place, when the source's clock tells when a statement began"),
-        (version("b.000001", 4, 9, 1001 + NEAR_MS), "when it came, after another server has taken over"),
+        (
+            version("b.000009", 901, 4, 1000 + NEAR_MS),
+            "the place, when the source's clock tells when a statement began",
+        ),
+        (
+            version("b.000001", 4, 9, 1001 + NEAR_MS),
+            "when it came, after another server has taken over",
+        ),
         (version("", 0, 9, 1001), "when it came, where the place is not known"),
     ],
 )
@@ -68,7 +89,9 @@ def test_a_change_is_not_older_than_itself_and_a_delete_comes_before_its_insert(
         (b"{", False),
     ],
 )
-def test_a_row_stays_in_its_partition_where_the_record_key_is_of_its_key_alone(key: bytes | None, is_by_key: bool) -> None:
+def test_a_row_stays_in_its_partition_where_the_record_key_is_of_its_key_alone(
+    key: bytes | None, is_by_key: bool
+) -> None:
     assert Placing().is_row_by_key(PLAN, key, change()) == is_by_key
 
 

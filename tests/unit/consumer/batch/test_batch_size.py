@@ -41,8 +41,12 @@ def test_full_batches_of_small_records_make_room_for_as_many_as_the_task_allows(
     assert not size.learn(50_000, 50_000 * KB // 2)
 
 
-@pytest.mark.parametrize(("count", "record_bytes"), [(FIRST_RECORDS // 2, KB), (FIRST_RECORDS, 50 * KB), (0, 0)])
-def test_batches_that_are_not_full_or_fit_well_change_nothing(count: int, record_bytes: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "record_bytes"), [(FIRST_RECORDS // 2, KB), (FIRST_RECORDS, 50 * KB), (0, 0)]
+)
+def test_batches_that_are_not_full_or_fit_well_change_nothing(
+    count: int, record_bytes: int
+) -> None:
     size = BatchSize("7", 50_000, is_streamed=False)
     assert not size.learn(count, count * record_bytes)
     assert size.records == FIRST_RECORDS
@@ -56,7 +60,9 @@ def test_a_batch_that_is_too_large_makes_the_next_ones_smaller_until_they_fit() 
 
 
 @pytest.mark.parametrize("record_bytes", [KB, KB * KB])
-def test_after_a_batch_whose_lanes_wait_for_each_other_the_next_ones_are_not_streamed(record_bytes: int) -> None:
+def test_after_a_batch_whose_lanes_wait_for_each_other_the_next_ones_are_not_streamed(
+    record_bytes: int,
+) -> None:
     size = BatchSize("7", 50_000, is_streamed=True)
     size.expect(FIRST_RECORDS, record_bytes)
     assert size.is_large(size.records)
@@ -114,14 +120,22 @@ def test_batches_that_last_too_long_become_as_large_as_fits_into_half_a_turn_and
     count = int(records_per_second * TURN_SECONDS)
     assert size.learn(count, count * 10, is_too_large=True, seconds=TURN_SECONDS)
     assert size.records == count // 2
-    assert not size.learn(size.records, size.records * 10, seconds=size.records / records_per_second)
-    assert size.learn(size.records, size.records * 10, seconds=size.records / records_per_second / 8)
+    assert not size.learn(
+        size.records, size.records * 10, seconds=size.records / records_per_second
+    )
+    assert size.learn(
+        size.records, size.records * 10, seconds=size.records / records_per_second / 8
+    )
     assert size.records == before
 
 
 def test_a_batch_is_large_by_its_records_its_bytes_or_where_transactions_are_to_be_small() -> None:
     size = BatchSize("7", 50_000, is_streamed=True)
-    assert [size.is_large(count) for count in (100, LARGE_RECORDS, LARGE_RECORDS + 1)] == [False, False, True]
+    assert [size.is_large(count) for count in (100, LARGE_RECORDS, LARGE_RECORDS + 1)] == [
+        False,
+        False,
+        True,
+    ]
     size.learn(10, 10 << 20)
     assert [size.is_large(count) for count in (8, 9)] == [False, True]
     assert BatchSize("7", 5, is_streamed=True).is_large(6)

@@ -32,7 +32,8 @@ def batches(sizes: Iterable[int], first: int = 0) -> list[pa.RecordBatch]:
         times = [1000 + offset for offset in offsets]
         found.append(
             pa.record_batch(
-                [[LANE[0]] * size, [LANE[1]] * size, offsets, values, times], ["topic", "partition", "offset", "value", "kafka_ms"]
+                [[LANE[0]] * size, [LANE[1]] * size, offsets, values, times],
+                ["topic", "partition", "offset", "value", "kafka_ms"],
             )
         )
         first += size
@@ -82,9 +83,13 @@ def test_the_first_slices_are_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "others", [[], [(LANE[0], 7)], [("other", LANE[1])], [("other", 7)]], ids=["alone", "one topic", "one partition", "nothing"]
+    "others",
+    [[], [(LANE[0], 7)], [("other", LANE[1])], [("other", 7)]],
+    ids=["alone", "one topic", "one partition", "nothing"],
 )
-def test_what_is_the_same_in_all_lanes_need_not_be_in_their_records(monkeypatch: pytest.MonkeyPatch, others: list[Lane]) -> None:
+def test_what_is_the_same_in_all_lanes_need_not_be_in_their_records(
+    monkeypatch: pytest.MonkeyPatch, others: list[Lane]
+) -> None:
     loader, lanes = target(), [*others, LANE]
     read = [batch.drop_columns(same_in_all(lanes)) for batch in batches((10, 10))]
     assert applied(monkeypatch, loader, read, Span(0, RECORDS, 7), others=others).lane == LANE
@@ -92,10 +97,15 @@ def test_what_is_the_same_in_all_lanes_need_not_be_in_their_records(monkeypatch:
 
 
 def test_a_lane_that_nothing_is_wanted_of_has_no_outcome() -> None:
-    assert list(apply_lane(pickle.dumps(TASK), {("other", 0): Span(0, RECORDS, 7)}, {}, batches((5,)))) == []
+    assert (
+        list(apply_lane(pickle.dumps(TASK), {("other", 0): Span(0, RECORDS, 7)}, {}, batches((5,))))
+        == []
+    )
 
 
-def test_the_offset_goes_to_the_end_where_no_records_are_left_but_transaction_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_offset_goes_to_the_end_where_no_records_are_left_but_transaction_markers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     loader = target()
     assert applied(monkeypatch, loader, batches((5,)), Span(0, 8, 7)).end == 8
     assert loader.applied_offsets() == [after(8, last=4)]
@@ -107,9 +117,13 @@ def test_a_bounded_replay_ends_inside_the_batch(monkeypatch: pytest.MonkeyPatch)
     assert len(loader.rows[PARENTS]) == 7
 
 
-def test_what_an_executor_that_was_lost_has_committed_is_not_applied_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_an_executor_that_was_lost_has_committed_is_not_applied_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     loader = target(offsets={LANE: AppliedOffset(*LANE, 12, 7)})
-    outcome = applied(monkeypatch, loader, batches((10, 10)), Span(0, RECORDS, 7), AppliedOffset(*LANE, 0, 6))
+    outcome = applied(
+        monkeypatch, loader, batches((10, 10)), Span(0, RECORDS, 7), AppliedOffset(*LANE, 0, 6)
+    )
     assert (outcome.end, outcome.report.records, outcome.error) == (RECORDS, 8, None)
     assert sorted(loader.rows[PARENTS]) == sorted((str(number),) for number in range(12, RECORDS))
 
@@ -119,7 +133,9 @@ def test_nothing_is_written_where_the_target_does_not_hold_what_the_driver_has_s
     monkeypatch: pytest.MonkeyPatch, found: AppliedOffset | None
 ) -> None:
     loader = target(offsets={LANE: found} if found else {})
-    outcome = applied(monkeypatch, loader, batches((20,)), Span(0, RECORDS, 7), AppliedOffset(*LANE, 0, 6))
+    outcome = applied(
+        monkeypatch, loader, batches((20,)), Span(0, RECORDS, 7), AppliedOffset(*LANE, 0, 6)
+    )
     assert isinstance(outcome.error, OffsetConflict)
     assert (outcome.end, loader.rows[PARENTS]) == (0, {})
 
@@ -136,7 +152,9 @@ def test_a_lane_leaves_the_rest_for_later_after_many_bytes_or_a_long_time(
     assert outcome.seconds > 0
 
 
-def test_errors_come_back_with_the_log_and_what_was_committed_before_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_come_back_with_the_log_and_what_was_committed_before_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     loader = target(refused=frozenset({"v15"}))
     monkeypatch.setattr(executor_batch, "SLICE_BYTES", 1)
     outcome = applied(monkeypatch, loader, batches((10, 6, 4)), Span(0, RECORDS, 7))
@@ -148,13 +166,17 @@ def test_errors_come_back_with_the_log_and_what_was_committed_before_stays(monke
     assert "shop[0] is applied in halves" in text
 
 
-def test_an_error_that_is_not_known_is_told_by_its_place_without_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_that_is_not_known_is_told_by_its_place_without_its_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def broken(*_: object) -> None:
         raise KeyError("SECRET")
 
     monkeypatch.setattr(LaneApplier, "prepare", broken)
     outcome = applied(monkeypatch, target(), batches((5,)), Span(0, 5, 7))
-    assert str(outcome.error).startswith(f"task 7: shop[0] failed on an executor: KeyError at {__file__}:")
+    assert str(outcome.error).startswith(
+        f"task 7: shop[0] failed on an executor: KeyError at {__file__}:"
+    )
     assert "SECRET" not in str(outcome.error)
 
 

@@ -1,4 +1,5 @@
-"""When positions are written, and that a row is applied once whatever happens in between: two lanes, a table without a key in memory."""
+"""When positions are written, and that a row is applied once whatever happens in between: two
+lanes, a table without a key in memory."""
 
 from __future__ import annotations
 
@@ -34,15 +35,29 @@ from cdcbus.consumer.offsets.start_offsets import Lane, starting_offsets
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import NO_MARK, AppliedOffset, JdbcTarget, Mark
-from cdcbus.plugins.errors import OffsetConflict, PositionConflict, PositionUnavailable, TargetUnavailable
-from cdcbus.plugins.positions import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
+from cdcbus.plugins.errors import (
+    OffsetConflict,
+    PositionConflict,
+    PositionUnavailable,
+    TargetUnavailable,
+)
+from cdcbus.plugins.positions import (
+    KafkaPosition,
+    kafka_positions_from_json,
+    kafka_positions_to_json,
+)
 from cdcbus.plugins.start import Edge
 from cdcbus.tasks.zookeeper.positions import MemoryNode, MemoryPositions
 from tests.support.waiting import wait_until
 
 LANES: tuple[Lane, ...] = (("orders", 0), ("orders", 1), ("places", 0))
 TASK = LoadTask(
-    "7", TopicConfig("kafka:9092", ("orders", "places")), "canalRow", "JdbcBatch", JdbcTarget(""), first_consume_from=Edge.EARLIEST
+    "7",
+    TopicConfig("kafka:9092", ("orders", "places")),
+    "canalRow",
+    "JdbcBatch",
+    JdbcTarget(""),
+    first_consume_from=Edge.EARLIEST,
 )
 
 
@@ -58,7 +73,8 @@ class Logs:
 
 @dataclass
 class Table:
-    """A table without a key, and the target's applied offsets: an Applier that writes a lane's rows and its offset, or raises before.
+    """A table without a key, and the target's applied offsets: an Applier that writes a lane's rows
+    and its offset, or raises before.
 
     `taken`: lanes that somebody else has applied; `away`: lanes whose transactions fail."""
 
@@ -70,7 +86,13 @@ class Table:
     lanes_at_once: int = 1
 
     def apply(
-        self, lane: Lane, records: Records, end_offset: int, mzxid: int, _settled_before: int = 0, _is_hasty: bool = False
+        self,
+        lane: Lane,
+        records: Records,
+        end_offset: int,
+        mzxid: int,
+        _settled_before: int = 0,
+        _is_hasty: bool = False,
     ) -> BatchReport:
         if lane in self.taken:
             raise OffsetConflict("somebody else has applied it")
@@ -85,12 +107,18 @@ class Table:
 class World:
     """What outlives a process: ZooKeeper's nodes and the target."""
 
-    nodes: Mapping[str, MemoryNode] = field(default_factory=lambda: {topic: MemoryNode() for topic in TASK.source.topics})
+    nodes: Mapping[str, MemoryNode] = field(
+        default_factory=lambda: {topic: MemoryNode() for topic in TASK.source.topics}
+    )
     table: Table = field(default_factory=Table)
 
     def stored(self) -> dict[Lane, int]:
         """The next offsets that the nodes name."""
-        found = [position for node in self.nodes.values() for position in kafka_positions_from_json(node.node.data)]
+        found = [
+            position
+            for node in self.nodes.values()
+            for position in kafka_positions_from_json(node.node.data)
+        ]
         return {(position.topic, position.partition): position.next_offset for position in found}
 
     def versions(self) -> list[int]:
@@ -98,8 +126,14 @@ class World:
 
     def edit(self, lane: Lane, next_offset: int) -> None:
         """An operator's hand."""
-        others = [KafkaPosition(*other, offset - 1) for other, offset in self.stored().items() if other[0] == lane[0] and other != lane]
-        self.nodes[lane[0]].set(kafka_positions_to_json([*others, KafkaPosition(*lane, next_offset - 1)]).encode())
+        others = [
+            KafkaPosition(*other, offset - 1)
+            for other, offset in self.stored().items()
+            if other[0] == lane[0] and other != lane
+        ]
+        self.nodes[lane[0]].set(
+            kafka_positions_to_json([*others, KafkaPosition(*lane, next_offset - 1)]).encode()
+        )
 
 
 class Run:
@@ -115,15 +149,30 @@ class Run:
         positions = StoredPositions(self.stores, is_dry_run=table.is_dry_run)
         if not table.is_dry_run:
             positions.begin(self.progress.next_offsets)
-            table.seen = {lane: AppliedOffset(*lane, end, positions.mzxid(lane)) for lane, end in self.progress.next_offsets.items()}
+            table.seen = {
+                lane: AppliedOffset(*lane, end, positions.mzxid(lane))
+                for lane, end in self.progress.next_offsets.items()
+            }
         size = BatchSize(TASK.task_id, 100, is_streamed=False)
-        self.batches = Batches(TASK, table, None, positions, self.progress, self.stop, lambda _: None, size, Path())  # type: ignore[arg-type]
+        self.batches = Batches(
+            TASK,
+            table,  # type: ignore[arg-type]
+            None,
+            positions,
+            self.progress,
+            self.stop,
+            lambda _: None,
+            size,
+            Path(),
+        )
 
     def batch(self, counts: Sequence[int], away: frozenset[Lane] = frozenset()) -> None:
         """So many more records of each lane."""
         self.world.table.away = away
         begins = self.progress.next_offsets
-        ends = {lane: min(begins[lane] + count, 1000) for lane, count in zip(LANES, counts, strict=True)}
+        ends = {
+            lane: min(begins[lane] + count, 1000) for lane, count in zip(LANES, counts, strict=True)
+        }
         self.batches._work(partial(self.batches._apply_here, self.records(ends)), ends)
 
     def records(self, ends: Mapping[Lane, int]) -> pa.Table:
@@ -155,7 +204,9 @@ def ends(*offsets: int) -> dict[Lane, int]:
     return dict(zip(LANES, offsets, strict=True))
 
 
-def test_positions_are_written_once_for_many_batches_and_only_those_that_have_moved(due: Callable[[bool], None]) -> None:
+def test_positions_are_written_once_for_many_batches_and_only_those_that_have_moved(
+    due: Callable[[bool], None],
+) -> None:
     world = World()
     run = Run(world)
     assert (world.versions(), world.stored()) == ([0, 0], ends(0, 0, 0))
@@ -170,7 +221,9 @@ def test_positions_are_written_once_for_many_batches_and_only_those_that_have_mo
     assert world.versions() == [1, 0]
 
 
-def test_what_is_due_when_no_batch_comes_is_written_all_the_same(due: Callable[[bool], None]) -> None:
+def test_what_is_due_when_no_batch_comes_is_written_all_the_same(
+    due: Callable[[bool], None],
+) -> None:
     world = World()
     run = Run(world)
     run.batch((3, 0, 1))
@@ -180,7 +233,9 @@ def test_what_is_due_when_no_batch_comes_is_written_all_the_same(due: Callable[[
 
 
 @pytest.mark.parametrize("is_told_to_stop", [False, True])
-def test_the_end_of_a_query_writes_all_that_was_applied(due: Callable[[bool], None], is_told_to_stop: bool) -> None:
+def test_the_end_of_a_query_writes_all_that_was_applied(
+    due: Callable[[bool], None], is_told_to_stop: bool
+) -> None:
     world = World()
     run = Run(world)
     run.batch((3, 2, 1))
@@ -192,7 +247,9 @@ def test_the_end_of_a_query_writes_all_that_was_applied(due: Callable[[bool], No
     assert (run.batches.error, world.stored()) == (None, ends(3, 2, 1))
 
 
-def test_a_query_that_fails_between_batches_writes_all_that_was_applied(due: Callable[[bool], None]) -> None:
+def test_a_query_that_fails_between_batches_writes_all_that_was_applied(
+    due: Callable[[bool], None],
+) -> None:
     world = World()
     run = Run(world)
     run.batch((3, 2, 1))
@@ -202,7 +259,9 @@ def test_a_query_that_fails_between_batches_writes_all_that_was_applied(due: Cal
     assert world.stored() == ends(3, 2, 1)
 
 
-def test_of_a_batch_that_has_nothing_but_what_a_bounded_replay_leaves_out_nothing_is_asked(due: Callable[[bool], None]) -> None:
+def test_of_a_batch_that_has_nothing_but_what_a_bounded_replay_leaves_out_nothing_is_asked(
+    due: Callable[[bool], None],
+) -> None:
     run = Run(World())
     run.batches._limit = 3
     run.batch((3, 2, 0))
@@ -217,7 +276,9 @@ def test_of_a_batch_that_has_nothing_but_what_a_bounded_replay_leaves_out_nothin
     assert run.progress.next_offsets == ends(3, 2, 0)
 
 
-def test_after_a_batch_of_which_one_lane_was_applied_the_next_start_goes_on_behind_that_lane(due: Callable[[bool], None]) -> None:
+def test_after_a_batch_of_which_one_lane_was_applied_the_next_start_goes_on_behind_that_lane(
+    due: Callable[[bool], None],
+) -> None:
     world = World()
     run = Run(world)
     run.batch((3, 2, 1))
@@ -238,7 +299,14 @@ def test_a_lane_that_others_were_in_the_way_of_is_applied_once_they_are_and_else
     run = Run(world)
     tried = list[Lane]()
 
-    def apply(lane: Lane, records: Records, end_offset: int, mzxid: int, settled_before: int = 0, _is_hasty: bool = False) -> BatchReport:
+    def apply(
+        lane: Lane,
+        records: Records,
+        end_offset: int,
+        mzxid: int,
+        settled_before: int = 0,
+        _is_hasty: bool = False,
+    ) -> BatchReport:
         tried.append(lane)
         world.table.away = frozenset([("orders", 0)] if tried.count(("orders", 0)) < 2 else [])
         return Table.apply(world.table, lane, records, end_offset, mzxid, settled_before)
@@ -261,27 +329,45 @@ class TestLanesThatWaitForEachOther:
         return World()
 
     @pytest.fixture
-    def run(self, world: World, due: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch) -> Run:
+    def run(
+        self, world: World, due: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch
+    ) -> Run:
         run = Run(world)
         waits = {LANES[0]: 1, LANES[1]: 0}
         self.together: list[list[tuple[Lane, list[int], int]]] = []
         self.applied: dict[Lane, int] | Exception = {}
 
-        def apply(lane: Lane, records: Records, end: int, mzxid: int, settled_before: int = 0, is_hasty: bool = False) -> BatchReport:
+        def apply(
+            lane: Lane,
+            records: Records,
+            end: int,
+            mzxid: int,
+            settled_before: int = 0,
+            is_hasty: bool = False,
+        ) -> BatchReport:
             if lane in waits:
                 at = waits[lane]
-                raise LaneWaits("another row", at, Table.apply(world.table, lane, records.before(at), at, mzxid))
+                raise LaneWaits(
+                    "another row", at, Table.apply(world.table, lane, records.before(at), at, mzxid)
+                )
             return Table.apply(world.table, lane, records, end, mzxid, settled_before)
 
-        def apply_together(lanes: Sequence[tuple[Lane, Records, int, int]]) -> dict[Lane, tuple[int, BatchReport]]:
-            self.together.append([(lane, records.offsets.to_pylist(), end) for lane, records, end, _ in lanes])
+        def apply_together(
+            lanes: Sequence[tuple[Lane, Records, int, int]],
+        ) -> dict[Lane, tuple[int, BatchReport]]:
+            self.together.append(
+                [(lane, records.offsets.to_pylist(), end) for lane, records, end, _ in lanes]
+            )
             if isinstance(self.applied, Exception):
                 raise self.applied
             found = {}
             for lane, records, _, mzxid in lanes:
                 if lane in self.applied:
                     end = self.applied[lane]
-                    found[lane] = end, Table.apply(world.table, lane, records.before(end), end, mzxid)
+                    found[lane] = (
+                        end,
+                        Table.apply(world.table, lane, records.before(end), end, mzxid),
+                    )
             return found
 
         monkeypatch.setattr(micro_batch, "settled_before", lambda *_: 0)  # Kafka is not there
@@ -294,27 +380,49 @@ class TestLanesThatWaitForEachOther:
         self.applied = {LANES[0]: 3, LANES[1]: 2}
         run.batch((3, 2, 1))
         assert self.together == [[(LANES[0], [1, 2], 3), (LANES[1], [0, 1], 2)]]
-        assert (run.progress.next_offsets, run.batches.error, run.batches.ended.is_set()) == (ends(3, 2, 1), None, False)
-        assert sorted(world.table.rows) == [(lane, offset) for lane, end in ends(3, 2, 1).items() for offset in range(end)]
+        assert (run.progress.next_offsets, run.batches.error, run.batches.ended.is_set()) == (
+            ends(3, 2, 1),
+            None,
+            False,
+        )
+        assert sorted(world.table.rows) == [
+            (lane, offset) for lane, end in ends(3, 2, 1).items() for offset in range(end)
+        ]
 
     def test_where_one_gets_on_in_part_the_rest_is_read_again(self, run: Run) -> None:
         self.applied = {LANES[0]: 2}
         run.batch((3, 2, 1))
         assert len(self.together) == 1
-        assert (run.progress.next_offsets, run.batches.error, run.batches.ended.is_set()) == (ends(2, 0, 1), None, True)
+        assert (run.progress.next_offsets, run.batches.error, run.batches.ended.is_set()) == (
+            ends(2, 0, 1),
+            None,
+            True,
+        )
 
-    @pytest.mark.parametrize("refusal", [{}, TargetUnavailable("the target is away")], ids=["not taken", "away"])
-    def test_where_that_does_not_help_they_wait(self, run: Run, refusal: dict[Lane, int] | Exception) -> None:
+    @pytest.mark.parametrize(
+        "refusal", [{}, TargetUnavailable("the target is away")], ids=["not taken", "away"]
+    )
+    def test_where_that_does_not_help_they_wait(
+        self, run: Run, refusal: dict[Lane, int] | Exception
+    ) -> None:
         self.applied = refusal
         run.batch((3, 2, 1))
-        assert (len(self.together), run.progress.next_offsets, run.batches.ended.is_set()) == (1, ends(1, 0, 1), True)
+        assert (len(self.together), run.progress.next_offsets, run.batches.ended.is_set()) == (
+            1,
+            ends(1, 0, 1),
+            True,
+        )
 
-    def test_what_comes_too_late_is_left_out_there_as_well_and_counted(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_comes_too_late_is_left_out_there_as_well_and_counted(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Else the row of a process that had lost its lock would win by waiting for another row."""
 
         def without_late(lane: Lane, records: Records, *_: object) -> tuple[Records, Any]:
             is_late = pc.equal(records.offsets, 2)
-            return records.take([i for i, late in enumerate(is_late.to_pylist()) if not late]), records.offsets.filter(is_late)
+            return records.take(
+                [i for i, late in enumerate(is_late.to_pylist()) if not late]
+            ), records.offsets.filter(is_late)
 
         monkeypatch.setattr(micro_batch, "without_late", without_late)
         self.applied = {LANES[0]: 4, LANES[1]: 2}
@@ -323,7 +431,9 @@ class TestLanesThatWaitForEachOther:
         assert (run.progress.next_offsets, run.progress.total.late) == (ends(4, 2, 1), 1)
 
 
-def test_a_process_that_is_killed_behind_unwritten_batches_goes_on_where_the_target_is(due: Callable[[bool], None]) -> None:
+def test_a_process_that_is_killed_behind_unwritten_batches_goes_on_where_the_target_is(
+    due: Callable[[bool], None],
+) -> None:
     world = World()
     run = Run(world)
     run.batch((3, 2, 1))
@@ -336,7 +446,9 @@ def test_a_process_that_is_killed_behind_unwritten_batches_goes_on_where_the_tar
 
 
 @pytest.mark.parametrize("is_batch_after", [False, True])
-def test_an_operators_edit_wins_over_unwritten_progress(due: Callable[[bool], None], is_batch_after: bool) -> None:
+def test_an_operators_edit_wins_over_unwritten_progress(
+    due: Callable[[bool], None], is_batch_after: bool
+) -> None:
     world = World()
     run = Run(world)
     run.batch((9, 9, 9))
@@ -385,7 +497,9 @@ class Silent(MemoryPositions):
         super().save(text, mark)
 
 
-def test_zookeeper_away_ends_the_query_and_the_next_start_goes_on_where_the_target_is(due: Callable[[bool], None]) -> None:
+def test_zookeeper_away_ends_the_query_and_the_next_start_goes_on_where_the_target_is(
+    due: Callable[[bool], None],
+) -> None:
     world = World()
     run = Run(world, Silent)
     run.batch((3, 2, 1))
@@ -401,7 +515,13 @@ def test_others_have_their_turns_once_a_batch_is_fetched_and_the_next_one_waits_
     due: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scheduler, "monotonic", lambda: 0.0)
-    taken, run, over, more, behind = BatchScheduler(1), Run(World()), Event(), Event(), list[Mapping[Lane, int]]()
+    taken, run, over, more, behind = (
+        BatchScheduler(1),
+        Run(World()),
+        Event(),
+        Event(),
+        list[Mapping[Lane, int]](),
+    )
     monkeypatch.setattr(micro_batch, "TURNS", taken)
 
     @contextmanager
@@ -426,7 +546,9 @@ def test_others_have_their_turns_once_a_batch_is_fetched_and_the_next_one_waits_
             called = pool.submit(run.batches, SimpleNamespace(), 0)  # type: ignore[arg-type]
             wait_until(lambda: bool(others) and others[0].done(), "the other task's turn", 30)
             before.set_result(None)
-            wait_until(lambda: run.progress.next_offsets == ends(2, 1, 0), "its records to be applied", 30)
+            wait_until(
+                lambda: run.progress.next_offsets == ends(2, 1, 0), "its records to be applied", 30
+            )
             wait_until(lambda: behind == [ends(2, 1, 0)], "it to wait for more records", 30)
             assert run.batches not in taken._waiting
             more.set()
@@ -440,7 +562,9 @@ def test_others_have_their_turns_once_a_batch_is_fetched_and_the_next_one_waits_
                 before.set_result(None)
 
 
-def test_executors_apply_a_large_batch_in_a_pool_of_its_task_and_small_ones_share_another(due: Callable[[bool], None]) -> None:
+def test_executors_apply_a_large_batch_in_a_pool_of_its_task_and_small_ones_share_another(
+    due: Callable[[bool], None],
+) -> None:
     properties, pools = {POOL: SMALL}, list[str]()
 
     class Executors:
@@ -448,7 +572,11 @@ def test_executors_apply_a_large_batch_in_a_pool_of_its_task_and_small_ones_shar
             pools.append(properties[POOL])
             return [Outcome(lane, span.end) for lane, span in spans.items()]
 
-    frame: Any = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=properties.__setitem__)))
+    frame: Any = SimpleNamespace(
+        sparkSession=SimpleNamespace(
+            sparkContext=SimpleNamespace(setLocalProperty=properties.__setitem__)
+        )
+    )
     executors: Any = Executors()
     world = World()
     run = Run(world)
@@ -459,12 +587,18 @@ def test_executors_apply_a_large_batch_in_a_pool_of_its_task_and_small_ones_shar
     assert world.stored() == ends(5, 6, 7)
 
 
-def test_after_a_batch_that_was_cut_for_its_time_the_next_query_has_batches_of_half_a_turn(due: Callable[[bool], None]) -> None:
+def test_after_a_batch_that_was_cut_for_its_time_the_next_query_has_batches_of_half_a_turn(
+    due: Callable[[bool], None],
+) -> None:
     class Executors:
         def apply(self, _: object, spans: Mapping[Lane, Span]) -> list[Outcome]:
-            return [Outcome(lane, span.start + 10, seconds=TURN_SECONDS) for lane, span in spans.items()]
+            return [
+                Outcome(lane, span.start + 10, seconds=TURN_SECONDS) for lane, span in spans.items()
+            ]
 
-    frame: Any = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None)))
+    frame: Any = SimpleNamespace(
+        sparkSession=SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None))
+    )
     executors: Any = Executors()
     run = Run(World())
     run.batches._work(partial(run.batches._apply_there, executors, frame), ends(500, 500, 500))
@@ -484,7 +618,9 @@ STEPS = st.one_of(
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(STEPS, max_size=12))
-def test_each_record_is_applied_once_and_the_position_is_exact_in_the_end(steps: list[tuple[Any, ...]]) -> None:
+def test_each_record_is_applied_once_and_the_position_is_exact_in_the_end(
+    steps: list[tuple[Any, ...]],
+) -> None:
     world = World()
     run = Run(world)
     with pytest.MonkeyPatch.context() as patch:
@@ -502,5 +638,7 @@ def test_each_record_is_applied_once_and_the_position_is_exact_in_the_end(steps:
                 run = Run(world)
     run.batch((1, 1, 1))
     run.batches.end()
-    assert sorted(world.table.rows) == [(lane, offset) for lane in LANES for offset in range(run.progress.next_offsets[lane])]
+    assert sorted(world.table.rows) == [
+        (lane, offset) for lane in LANES for offset in range(run.progress.next_offsets[lane])
+    ]
     assert world.stored() == run.progress.next_offsets

@@ -1,4 +1,5 @@
-"""Turns: first come, first served, so many at once, and nobody is held up for long. Time is told by the test."""
+"""Turns: first come, first served, so many at once, and nobody is held up for long. Time is told
+by the test."""
 
 from __future__ import annotations
 

@@ -19,7 +19,11 @@ from cdcbus.plugins.kafka.config import PublishConfig, TopicRule
 from cdcbus.plugins.kafka.record_key import NEW_KEY, OLD_KEY
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 
-COLUMNS = (Column("id", "int(11)", 4), Column("name", "varchar(20)"), Column("region", "char(2)", 1))
+COLUMNS = (
+    Column("id", "int(11)", 4),
+    Column("name", "varchar(20)"),
+    Column("region", "char(2)", 1),
+)
 ORDERS = Table(TableId("shop", "orders"), COLUMNS, ("id",))
 ORIGIN = Origin("mysql-bin.000007", 120, "", 3, 1_700_000_000_123_000)
 ROW = {"id": "7", "name": "Ada", "region": "eu"}
@@ -29,17 +33,28 @@ def config(converter: str = "canalRow", **more: Any) -> PublishConfig:
     return PublishConfig("", "out", converter, **more)
 
 
-def change(op: Op = Op.INSERT, before: Row | None = None, after: Row | None = ROW, table: Table = ORDERS) -> RowChange:
+def change(
+    op: Op = Op.INSERT, before: Row | None = None, after: Row | None = ROW, table: Table = ORDERS
+) -> RowChange:
     return RowChange(table, op, before, after, ORIGIN, 2, True)
 
 
 def written(rewriter: Rewriter, one: RowChange) -> list[tuple[str, bytes, dict[str, Any]]]:
     """Topic, key and value of each record."""
-    return [(way.topic, record["key"], json.loads(record["value"])) for way in rewriter.records(one) for record in way.records]
+    return [
+        (way.topic, record["key"], json.loads(record["value"]))
+        for way in rewriter.records(one)
+        for record in way.records
+    ]
 
 
 def test_tables_and_columns_get_their_new_names_also_in_the_key() -> None:
-    rule = MapperRule(("SHOP", "store"), ("orders", "sales"), {"ID": "no", "NAME": "customer"}, ignored=frozenset({"region"}))
+    rule = MapperRule(
+        ("SHOP", "store"),
+        ("orders", "sales"),
+        {"ID": "no", "NAME": "customer"},
+        ignored=frozenset({"region"}),
+    )
     [(topic, key, value)] = written(Rewriter(Mapper([rule]), config()), change())
     assert (topic, key) == ("out", b"7_")
     assert (value["database"], value["table"], value["pkNames"], value["data"]) == (
@@ -61,10 +76,19 @@ def test_computed_and_masked_columns_are_written() -> None:
 def test_time_and_place_of_the_change_stay_the_source_s(converter: str) -> None:
     [(_, _, value)] = written(Rewriter(Mapper([]), config(converter)), change())
     if converter == "canalRow":
-        assert (value["es"], value["file"], value["pos"], value["row"], value["txLast"]) == (1_700_000_000_123, ORIGIN.file, 120, 2, True)
+        assert (value["es"], value["file"], value["pos"], value["row"], value["txLast"]) == (
+            1_700_000_000_123,
+            ORIGIN.file,
+            120,
+            2,
+            True,
+        )
         assert value["ts"] > value["es"]
     else:
-        assert (value["op_ts"], value["pos"]) == ("2023-11-14 22:13:20.123000", "00000000070000000120")
+        assert (value["op_ts"], value["pos"]) == (
+            "2023-11-14 22:13:20.123000",
+            "00000000070000000120",
+        )
         assert value["current_ts"] > "2023-11-14T22:13:21"
 
 
@@ -73,13 +97,20 @@ def test_a_record_of_one_form_becomes_the_same_change_in_the_other() -> None:
     [read] = CanalRow().from_bytes(CanalRow().to_bytes(update))
     [(_, _, value)] = written(Rewriter(Mapper([]), config("oggJson")), read)
     [again] = OggJson().from_bytes(json.dumps(value).encode())
-    assert (again.op, again.before, again.after, again.table.key) == (Op.UPDATE, update.before, update.after, ("id",))
+    assert (again.op, again.before, again.after, again.table.key) == (
+        Op.UPDATE,
+        update.before,
+        update.after,
+        ("id",),
+    )
     assert again.origin.commit_us == ORIGIN.commit_us
 
 
 def test_the_key_is_made_of_the_columns_that_the_task_file_names_after_mapping() -> None:
     rule = MapperRule(table=("orders", "sales"), columns={"region": "area"})
-    rewriter = Rewriter(Mapper([rule]), config(partition_keys={"SHOP.SALES": ("AREA",), "SHOP.ORDERS": ("name",)}))
+    rewriter = Rewriter(
+        Mapper([rule]), config(partition_keys={"SHOP.SALES": ("AREA",), "SHOP.ORDERS": ("name",)})
+    )
     assert [key for _, key, _ in written(rewriter, change())] == [b"eu_"]
 
 
@@ -87,7 +118,10 @@ def test_a_change_of_the_new_key_is_a_delete_and_an_insert_that_name_each_other(
     rewriter = Rewriter(Mapper([]), config(partition_keys={"SHOP.ORDERS": ("region",)}))
     [moved] = rewriter.records(change(Op.UPDATE, ROW, {**ROW, "region": "us"}))
     delete, insert = moved.records
-    assert [(json.loads(record["value"])["type"], record["key"]) for record in moved.records] == [("DELETE", b"eu_"), ("INSERT", b"us_")]
+    assert [(json.loads(record["value"])["type"], record["key"]) for record in moved.records] == [
+        ("DELETE", b"eu_"),
+        ("INSERT", b"us_"),
+    ]
     assert (delete["headers"], insert["headers"]) == ({NEW_KEY: b"us_"}, {OLD_KEY: b"eu_"})
     assert moved.op is Op.UPDATE
 
@@ -99,31 +133,53 @@ def test_an_update_without_the_columns_of_the_key_stops() -> None:
 
 
 def test_topics_follow_the_new_names() -> None:
-    rules = [MapperRule(("shop", "store"), ("orders", "sales")), MapperRule(("shop", "store"), ("orders", "archive"))]
-    rewriter = Rewriter(Mapper(rules), config(topic_rules=(TopicRule(r"store\.sales", True), TopicRule(r"shop\..*", True, "old"))))
-    assert [(topic, value["table"]) for topic, _, value in written(rewriter, change())] == [("store_sales", "sales"), ("out", "archive")]
+    rules = [
+        MapperRule(("shop", "store"), ("orders", "sales")),
+        MapperRule(("shop", "store"), ("orders", "archive")),
+    ]
+    rewriter = Rewriter(
+        Mapper(rules),
+        config(topic_rules=(TopicRule(r"store\.sales", True), TopicRule(r"shop\..*", True, "old"))),
+    )
+    assert [(topic, value["table"]) for topic, _, value in written(rewriter, change())] == [
+        ("store_sales", "sales"),
+        ("out", "archive"),
+    ]
 
 
-@pytest.mark.parametrize("rule", [MapperRule(ignored=frozenset({"id"})), MapperRule(included=frozenset({"name"}))])
+@pytest.mark.parametrize(
+    "rule", [MapperRule(ignored=frozenset({"id"})), MapperRule(included=frozenset({"name"}))]
+)
 def test_a_key_column_must_not_be_left_out(rule: MapperRule) -> None:
-    with pytest.raises(ConfigError, match=r"leaves out column id, which is part of the key of shop\.orders"):
+    with pytest.raises(
+        ConfigError, match=r"leaves out column id, which is part of the key of shop\.orders"
+    ):
         list(Rewriter(Mapper([rule]), config()).records(change()))
 
 
 def test_a_key_column_must_not_lose_what_tells_rows_apart() -> None:
     with pytest.raises(ConfigError, match=r"rows of shop\.orders would become one"):
-        list(Rewriter(Mapper([MapperRule(masks={"id": Mask("truncate", 1)})]), config()).records(change()))
+        list(
+            Rewriter(Mapper([MapperRule(masks={"id": Mask("truncate", 1)})]), config()).records(
+                change()
+            )
+        )
 
 
 @pytest.mark.parametrize("converter", [CanalRow(), OggJson()])
 def test_a_truncate_has_no_key_whatever_the_task_file_names(converter: CanalRow | OggJson) -> None:
     [truncate] = converter.from_bytes(converter.to_bytes(change(Op.TRUNCATE, None, None)))
-    [(_, key, value)] = written(Rewriter(Mapper([]), config(partition_keys={"SHOP.ORDERS": ("region",)})), truncate)
+    [(_, key, value)] = written(
+        Rewriter(Mapper([]), config(partition_keys={"SHOP.ORDERS": ("region",)})), truncate
+    )
     assert (key, value["type"]) == (b"", "TRUNCATE")
 
 
 def test_tables_of_one_name_with_other_columns_are_told_apart() -> None:
     wider = Table(ORDERS.id, (*COLUMNS, Column("note")), ("id",))
     rewriter = Rewriter(Mapper([]), config())
-    rows = [written(rewriter, one)[0][2]["data"] for one in (change(), change(after={**ROW, "note": "x"}, table=wider), change())]
+    rows = [
+        written(rewriter, one)[0][2]["data"]
+        for one in (change(), change(after={**ROW, "note": "x"}, table=wider), change())
+    ]
     assert rows == [[ROW], [{**ROW, "note": "x"}], [ROW]]

@@ -27,7 +27,10 @@ def other_java(folder: Path) -> Path:
     """The home of one that tells its version and can do nothing else."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
-    program.write_text('#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "17.0.1"\' >&2 && exit\necho no room >&2\nexit 1\n')
+    program.write_text(
+        '#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "17.0.1"\' >&2 && exit\necho no '
+        "room >&2\nexit 1\n"
+    )
     program.chmod(0o755)
     return folder
 
@@ -42,7 +45,9 @@ def test_an_archive_is_for_these_jars_in_this_order(jars: list[Path]) -> None:
     assert archive_file(jars) != first
 
 
-def test_an_archive_is_for_one_java(jars: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_is_for_one_java(
+    jars: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = archive_file(jars)
     monkeypatch.setenv("JAVA_HOME", str(other_java(tmp_path / "java")))
     assert archive_file(jars) != first

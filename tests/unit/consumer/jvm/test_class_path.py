@@ -23,7 +23,8 @@ ENTRIES = {
 
 @pytest.fixture
 def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """All that PySpark has: a signed one of the compiler's and one of somebody else's. And an empty cache."""
+    """All that PySpark has: a signed one of the compiler's and one of somebody else's. And an
+    empty cache."""
     monkeypatch.setenv("CDCBUS_CACHE", str(tmp_path / "cache"))
     found = [tmp_path / "janino-3.1.9.jar", tmp_path / "bcprov-1.80.jar"]
     for jar in found:
@@ -67,7 +68,9 @@ def test_another_jar_of_the_name_has_a_copy_of_its_own(jars: list[Path]) -> None
     assert before.is_file()
 
 
-def test_spark_has_the_compiler_s_jars_signed_and_they_are_known_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_has_the_compiler_s_jars_signed_and_they_are_known_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CDCBUS_CACHE", str(tmp_path))
     monkeypatch.setattr(places, "kafka_connector_jars", lambda _: [])
     jars = class_path()
@@ -76,6 +79,8 @@ def test_spark_has_the_compiler_s_jars_signed_and_they_are_known_by_name(tmp_pat
     assert [jar.name.rsplit("-", 1)[0] for jar, _ in copied] == ["commons-compiler", "janino"]
     for jar, copy in copied:
         with ZipFile(jar) as signed, ZipFile(copy) as found:
-            left_out = {name for name in signed.namelist() if name.endswith((".SF", ".RSA", ".DSA", ".EC"))}
+            left_out = {
+                name for name in signed.namelist() if name.endswith((".SF", ".RSA", ".DSA", ".EC"))
+            }
             assert left_out and {*found.namelist()} == {*signed.namelist()} - left_out
             assert b"-Digest:" not in found.read("META-INF/MANIFEST.MF")

@@ -72,7 +72,9 @@ def test_no_java_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         maven.java()
 
 
-def test_java_home_without_java_is_not_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_home_without_java_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(ConfigError, match=f"JAVA_HOME is {tmp_path}, which has no bin/java"):
         maven.java()
@@ -86,7 +88,9 @@ def test_an_old_java_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyP
         maven.java()
 
 
-def test_the_second_call_starts_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+def test_the_second_call_starts_no_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
     calls = fake_java(tmp_path, monkeypatch)
     first = resolve([LIBRARY])
     assert [jar.name for jar in first] == ["library-1.0.jar"]
@@ -95,23 +99,34 @@ def test_the_second_call_starts_no_java(tmp_path: Path, monkeypatch: pytest.Monk
     assert calls.read_text() == "x\n"
 
 
-def test_what_is_left_out_makes_another_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_left_out_makes_another_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake_java(tmp_path, monkeypatch)
     assert resolve([LIBRARY])[0].parent != resolve([LIBRARY], without=["logging"])[0].parent
 
 
-def test_a_failed_download_says_why_and_poisons_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_download_says_why_and_poisons_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     half = IVY + "echo 'java.net.UnknownHostException: central'; exit 1"
     fake_java(tmp_path, monkeypatch, half)
-    with pytest.raises(ConfigError, match="cannot download library from Maven Central: UnknownHostException: central"):
+    with pytest.raises(
+        ConfigError,
+        match="cannot download library from Maven Central: UnknownHostException: central",
+    ):
         resolve([LIBRARY])
     fake_java(tmp_path, monkeypatch)
     assert len(resolve([LIBRARY])) == 1
 
 
 def test_ivy_is_asked_for_the_whole_set() -> None:
-    text = maven._module(maven.JarSet("some", (LIBRARY, Coordinate("org.e&o", "b", "2")), without=("logging",)))
-    assert '<dependency org="org.example" name="library" rev="1.0" conf="default->default"/>' in text
+    text = maven._module(
+        maven.JarSet("some", (LIBRARY, Coordinate("org.e&o", "b", "2")), without=("logging",))
+    )
+    assert (
+        '<dependency org="org.example" name="library" rev="1.0" conf="default->default"/>' in text
+    )
     assert 'org="org.e&amp;o"' in text
     assert '<exclude module="logging"/>' in text
 
@@ -119,9 +134,15 @@ def test_ivy_is_asked_for_the_whole_set() -> None:
 @pytest.mark.parametrize(
     ("log", "reason"),
     [
-        ("Server access error (java.net.UnknownHostException: central)", "UnknownHostException: central"),
+        (
+            "Server access error (java.net.UnknownHostException: central)",
+            "UnknownHostException: central",
+        ),
         ("WARN :: UNRESOLVED\n :: org.x#y;1: not found\n", "org.x#y;1: not found"),
-        ("WARNINGS\n\tHost central not found. url=...\n\tmodule not found: x", "Host central not found"),
+        (
+            "WARNINGS\n\tHost central not found. url=...\n\tmodule not found: x",
+            "Host central not found",
+        ),
         ("first\nlast\n", "last"),
         ("", "Ivy ended without a word"),
     ],
@@ -142,8 +163,12 @@ def test_artifact_of_a_jar(file: str, artifact: str) -> None:
     assert maven._artifact(Path(file)) == artifact
 
 
-def test_the_connector_comes_without_what_pyspark_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake_java(tmp_path, monkeypatch, IVY + 'cp "$(dirname "$pattern")/.ivy/ivy.xml" ' + str(tmp_path))
+def test_the_connector_comes_without_what_pyspark_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_java(
+        tmp_path, monkeypatch, IVY + 'cp "$(dirname "$pattern")/.ivy/ivy.xml" ' + str(tmp_path)
+    )
     assert maven.kafka_connector_jars()
     asked = (tmp_path / "ivy.xml").read_text()
     assert 'name="spark-sql-kafka-0-10_2.13"' in asked

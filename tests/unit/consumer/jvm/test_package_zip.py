@@ -10,13 +10,23 @@ def test_an_executor_needs_the_zip_and_other_packages_only(tmp_path: Path) -> No
     """Without `site`, as that is what knows where this package is installed."""
     file = package_zip(tmp_path)
     path = [str(file), sysconfig.get_path("purelib")]
-    code = f"import sys; sys.path[:0] = {path}; import cdcbus.consumer.batch.executor_batch as it; print(it.__file__)"
-    done = subprocess.run([sys.executable, "-S", "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)
+    code = (
+        f"import sys; sys.path[:0] = {path}; import cdcbus.consumer.batch.executor_batch as "
+        "it; print(it.__file__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path
+    )
     assert done.stdout.strip() == f"{file}/cdcbus/consumer/batch/executor_batch.py"
 
 
 def test_an_event_processor_imports_the_public_api_there(tmp_path: Path) -> None:
     path = [str(package_zip(tmp_path)), sysconfig.get_path("purelib")]
-    code = f"import sys; sys.path[:0] = {path}; from cdcbus import Op, RowChange; print(RowChange.__module__)"
-    done = subprocess.run([sys.executable, "-S", "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path)
+    code = (
+        f"import sys; sys.path[:0] = {path}; from cdcbus import Op, RowChange; "
+        "print(RowChange.__module__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path
+    )
     assert done.stdout == "cdcbus.plugins.rowchange\n"

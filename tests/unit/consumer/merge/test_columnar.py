@@ -26,17 +26,31 @@ from tests.support.records import records_of
 LANE = ("shop", 0)
 NAMES = ("orders", "items", "notes")
 SOURCES = {
-    name: Table(TableId("shop", name), (Column("id", "int"), Column("a", "varchar(9)"), Column("b", "varchar(9)")), ("id",))
+    name: Table(
+        TableId("shop", name),
+        (Column("id", "int"), Column("a", "varchar(9)"), Column("b", "varchar(9)")),
+        ("id",),
+    )
     for name in NAMES
 }
-RULES = (MapperRule(table=("items", "lines"), columns={"a": "first"}), MapperRule(table=("notes", "notes"), columns={"b": "second"}))
+RULES = (
+    MapperRule(table=("items", "lines"), columns={"a": "first"}),
+    MapperRule(table=("notes", "notes"), columns={"b": "second"}),
+)
 
 
 def target(unique: tuple[tuple[str, ...], ...] = ()) -> MemoryTarget:
-    columns = {"orders": ("id", "a", "b"), "lines": ("id", "first", "b"), "notes": ("second", "id", "a", "more")}
+    columns = {
+        "orders": ("id", "a", "b"),
+        "lines": ("id", "first", "b"),
+        "notes": ("second", "id", "a", "more"),
+    }
     tables = {
         TableId("shop", name): TargetTable(
-            TableId("shop", name), {column: TargetColumn(column, "text") for column in members}, ("id",), unique if name == "orders" else ()
+            TableId("shop", name),
+            {column: TargetColumn(column, "text") for column in members},
+            ("id",),
+            unique if name == "orders" else (),
         )
         for name, members in columns.items()
     }
@@ -44,11 +58,14 @@ def target(unique: tuple[tuple[str, ...], ...] = ()) -> MemoryTarget:
 
 
 def task(converter: str) -> LoadTask:
-    return LoadTask("t", TopicConfig("", ("shop",)), converter, "JdbcBatch", JdbcTarget("", ""), rules=RULES)
+    return LoadTask(
+        "t", TopicConfig("", ("shop",)), converter, "JdbcBatch", JdbcTarget("", ""), rules=RULES
+    )
 
 
 def history(seed: int, size: int, odd: float) -> list[RowChange]:
-    """Changes of few rows of three tables, one of which is rare; `odd` is how often one is a key change, a truncate or a partial update."""
+    """Changes of few rows of three tables, one of which is rare; `odd` is how often one is a key
+    change, a truncate or a partial update."""
     dice = random.Random(seed)
     changes = []
     for number in range(size):
@@ -56,7 +73,11 @@ def history(seed: int, size: int, odd: float) -> list[RowChange]:
         origin = Origin("mysql-bin.000001", number, "", 1, 1_700_000_000_000_000 + number)
 
         def row() -> dict[str, str | None]:
-            return {"id": str(dice.randrange(40)), "a": dice.choice([None, "", "x", "é'\"\\"]), "b": str(dice.randrange(9))}
+            return {
+                "id": str(dice.randrange(40)),
+                "a": dice.choice([None, "", "x", "é'\"\\"]),
+                "b": str(dice.randrange(9)),
+            }
 
         op = dice.choice([Op.INSERT, Op.UPDATE, Op.DELETE])
         before, after = row(), row()
@@ -85,8 +106,15 @@ def applied(loader: MemoryTarget, changes: list[RowChange], converter: str) -> B
 
 @pytest.mark.parametrize("converter", ["canalRow", "oggJson"])
 @settings(max_examples=25, deadline=None)
-@given(seed=st.integers(), size=st.integers(200, 600), odd=st.sampled_from([0.0, 0.0, 0.01]), is_unique=st.booleans())
-def test_both_ways_leave_the_same_target_and_report(converter: str, seed: int, size: int, odd: float, is_unique: bool) -> None:
+@given(
+    seed=st.integers(),
+    size=st.integers(200, 600),
+    odd=st.sampled_from([0.0, 0.0, 0.01]),
+    is_unique=st.booleans(),
+)
+def test_both_ways_leave_the_same_target_and_report(
+    converter: str, seed: int, size: int, odd: float, is_unique: bool
+) -> None:
     changes = history(seed, size, odd)
     unique = (("a", "b"),) if is_unique else ()
     by_columns, one_by_one = target(unique), target(unique)
@@ -96,7 +124,12 @@ def test_both_ways_leave_the_same_target_and_report(converter: str, seed: int, s
             patched.setattr(apply, "MIN_RECORDS", least)
             try:
                 report = applied(loader, changes, converter)
-                results.append({name: (t.rows, t.inserted, t.updated, t.deleted, t.truncated) for name, t in report.tables.items()})
+                results.append(
+                    {
+                        name: (t.rows, t.inserted, t.updated, t.deleted, t.truncated)
+                        for name, t in report.tables.items()
+                    }
+                )
             except Exception as error:
                 results.append(str(error))
     assert results[0] == results[1]
@@ -104,7 +137,9 @@ def test_both_ways_leave_the_same_target_and_report(converter: str, seed: int, s
 
 
 def test_whole_tables_are_read_by_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LaneApplier, "_steps_of", lambda *_: pytest.fail("a record was read by itself"))
+    monkeypatch.setattr(
+        LaneApplier, "_steps_of", lambda *_: pytest.fail("a record was read by itself")
+    )
     changes = [change for change in history(1, 900, 0.0) if change.table.id.table == "orders"]
     loader = target()
     report = applied(loader, changes, "oggJson")
@@ -113,16 +148,32 @@ def test_whole_tables_are_read_by_columns(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("changes_of", ["orders", "notes"])  # taken as they are, and renamed
-def test_a_column_that_records_do_not_describe_is_refused_in_many_records_too(changes_of: str) -> None:
+def test_a_column_that_records_do_not_describe_is_refused_in_many_records_too(
+    changes_of: str,
+) -> None:
     wire, dead_letters = make_converter("canalRow"), list[DeadLetter]()
-    changes = [change for change in history(1, 3000, 0.0) if change.table.id.table == changes_of and change.op is Op.INSERT][:300]
+    changes = [
+        change
+        for change in history(1, 3000, 0.0)
+        if change.table.id.table == changes_of and change.op is Op.INSERT
+    ][:300]
     values = [json.loads(wire.to_bytes(change)) for change in (changes * 30)[:300]]
     for value in values[40:290]:
         value["data"][0]["zz"] = "x"
-    records = records_of([(number, json.dumps(value, separators=(",", ":")).encode()) for number, value in enumerate(values)])
-    LaneApplier(task("canalRow"), wire, target(), put_dead_letters=dead_letters.extend).apply(LANE, records, len(records), 5)
+    records = records_of(
+        [
+            (number, json.dumps(value, separators=(",", ":")).encode())
+            for number, value in enumerate(values)
+        ]
+    )
+    LaneApplier(task("canalRow"), wire, target(), put_dead_letters=dead_letters.extend).apply(
+        LANE, records, len(records), 5
+    )
     assert [dead_letter.offset for dead_letter in dead_letters] == list(range(40, 290))
-    assert all("holds column zz, which its record does not describe" in dead_letter.reason for dead_letter in dead_letters)
+    assert all(
+        "holds column zz, which its record does not describe" in dead_letter.reason
+        for dead_letter in dead_letters
+    )
 
 
 @pytest.mark.parametrize("converter", ["canalRow", "oggJson"])
@@ -133,11 +184,15 @@ def test_a_column_that_records_do_not_describe_is_refused_in_many_records_too(ch
         MapperRule(included=frozenset({"a"})),
     ],
 )
-def test_a_mapper_that_is_wrong_for_every_row_stops_the_task_and_makes_no_letters(converter: str, rule: MapperRule) -> None:
+def test_a_mapper_that_is_wrong_for_every_row_stops_the_task_and_makes_no_letters(
+    converter: str, rule: MapperRule
+) -> None:
     wire, dead_letters, loader = make_converter(converter), list[DeadLetter](), target()
     changes = [change for change in history(1, 900, 0.0) if change.table.id.table == "orders"]
     records = records_of([(number, wire.to_bytes(change)) for number, change in enumerate(changes)])
-    applier = LaneApplier(replace(task(converter), rules=(rule,)), wire, loader, put_dead_letters=dead_letters.extend)
+    applier = LaneApplier(
+        replace(task(converter), rules=(rule,)), wire, loader, put_dead_letters=dead_letters.extend
+    )
     for count in (len(records), 50):
         with pytest.raises(ConfigError):
             applier.apply(LANE, records[:count], count, 5)
@@ -145,7 +200,9 @@ def test_a_mapper_that_is_wrong_for_every_row_stops_the_task_and_makes_no_letter
 
 
 def test_a_few_changes_of_a_kind_do_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LaneApplier, "_steps_of", lambda *_: pytest.fail("a record went the plain way"))
+    monkeypatch.setattr(
+        LaneApplier, "_steps_of", lambda *_: pytest.fail("a record went the plain way")
+    )
     orders = [change for change in history(1, 3000, 0.0) if change.table.id.table == "orders"]
     few = [change for change in orders if change.op is Op.DELETE][:3]
     changes = [change for change in orders if change.op is not Op.DELETE or change in few]

@@ -20,19 +20,27 @@ ID = TableId("shop", "orders")
 
 
 def target(*names: str, key: tuple[str, ...], generated: str = "") -> TargetTable:
-    return TargetTable(ID, {name: TargetColumn(name, "text", is_generated=name == generated) for name in names}, key)
+    return TargetTable(
+        ID,
+        {name: TargetColumn(name, "text", is_generated=name == generated) for name in names},
+        key,
+    )
 
 
 def grouped(changes: Sequence[RowChange]) -> list[RowGroup]:
     """The changes as columns: a group for each operation and set of columns."""
     places: dict[tuple[Op, tuple[str, ...], tuple[str, ...]], list[int]] = {}
     for place, change in enumerate(changes):
-        places.setdefault((change.op, tuple(change.before or ()), tuple(change.after or ())), []).append(place)
+        places.setdefault(
+            (change.op, tuple(change.before or ()), tuple(change.after or ())), []
+        ).append(place)
     groups = []
     for (op, before, after), members in places.items():
 
         def columns(names: tuple[str, ...], rows: list[Row | None]) -> dict[str, pa.Array] | None:
-            return {name: pa.array([(row or {})[name] for row in rows], pa.string()) for name in names} or None
+            return {
+                name: pa.array([(row or {})[name] for row in rows], pa.string()) for name in names
+            } or None
 
         chosen = [changes[place] for place in members]
         groups.append(
@@ -48,10 +56,20 @@ def grouped(changes: Sequence[RowChange]) -> list[RowGroup]:
     return groups
 
 
-def effect(batch: TableBatch) -> tuple[bool, set[tuple[str | None, ...]], dict[tuple[str, ...], set[tuple[str | None, ...]]], int, int]:
+def effect(
+    batch: TableBatch,
+) -> tuple[
+    bool, set[tuple[str | None, ...]], dict[tuple[str, ...], set[tuple[str | None, ...]]], int, int
+]:
     """A batch without the order of its rows."""
     expected = sum(writes.expected for writes in batch.writes)
-    return batch.truncate, set(batch.deletes), {writes.columns: set(writes.rows) for writes in batch.writes}, batch.passing, expected
+    return (
+        batch.truncate,
+        set(batch.deletes),
+        {writes.columns: set(writes.rows) for writes in batch.writes},
+        batch.passing,
+        expected,
+    )
 
 
 CELLS = st.sampled_from([None, "", "a", "b", "null", "é'\"\\"])
@@ -75,7 +93,11 @@ def histories(draw: DrawFn) -> tuple[list[RowChange], TargetTable]:
             after["id"] = draw(KEYS)
         if op is Op.UPDATE and draw(st.integers(0, 9)) == 0:
             del after["a"]
-        changes.append(RowChange(table, op, None if op is Op.INSERT else before, None if op is Op.DELETE else after))
+        changes.append(
+            RowChange(
+                table, op, None if op is Op.INSERT else before, None if op is Op.DELETE else after
+            )
+        )
     return changes, target(*order, key=key, generated=draw(st.sampled_from(["", *extra])))
 
 
@@ -91,14 +113,22 @@ def test_both_ways_give_the_same_batch(history: tuple[list[RowChange], TargetTab
 def change(op: Op, key: str, cell: str | None = "x", new_key: str | None = None) -> RowChange:
     table = Table(ID, (Column("id"), Column("a")), ("id",))
     before, after = {"id": key, "a": "old"}, {"id": new_key or key, "a": cell}
-    return RowChange(table, op, None if op is Op.INSERT else before, None if op is Op.DELETE else after)
+    return RowChange(
+        table, op, None if op is Op.INSERT else before, None if op is Op.DELETE else after
+    )
 
 
 WHOLE = target("id", "a", key=("id",))
 
 
 def test_the_last_change_of_a_key_counts() -> None:
-    changes = [change(Op.INSERT, "1"), change(Op.UPDATE, "1", "y"), change(Op.INSERT, "2"), change(Op.DELETE, "2"), change(Op.DELETE, "3")]
+    changes = [
+        change(Op.INSERT, "1"),
+        change(Op.UPDATE, "1", "y"),
+        change(Op.INSERT, "2"),
+        change(Op.DELETE, "2"),
+        change(Op.DELETE, "3"),
+    ]
     batch = merge_columns(grouped([*changes, change(Op.INSERT, "3", None)]), WHOLE)
     assert batch is not None
     assert effect(batch) == (False, {("2",)}, {("id", "a"): {("1", "y"), ("3", None)}}, 1, 1)
@@ -111,7 +141,10 @@ def test_deletes_alone_need_the_key_only() -> None:
 
 
 def test_changes_of_one_kind_tell_which_rows_should_be_there() -> None:
-    updates = merge_columns(grouped([change(Op.UPDATE, "1", "y"), change(Op.UPDATE, "1", "z"), change(Op.UPDATE, "2")]), WHOLE)
+    updates = merge_columns(
+        grouped([change(Op.UPDATE, "1", "y"), change(Op.UPDATE, "1", "z"), change(Op.UPDATE, "2")]),
+        WHOLE,
+    )
     inserts = merge_columns(grouped([change(Op.INSERT, "1"), change(Op.INSERT, "2")]), WHOLE)
     assert updates is not None
     assert inserts is not None
@@ -133,6 +166,9 @@ def test_what_the_last_change_does_not_tell_is_left_to_the_plain_way() -> None:
     open_columns = target("id", "a", "z", key=("id",))
     assert merge_columns(grouped([moved]), WHOLE) is None
     assert merge_columns(grouped([change(Op.INSERT, "1"), partial]), WHOLE) is None
-    assert merge_columns(grouped([change(Op.DELETE, "1"), change(Op.INSERT, "1")]), open_columns) is None
+    assert (
+        merge_columns(grouped([change(Op.DELETE, "1"), change(Op.INSERT, "1")]), open_columns)
+        is None
+    )
     assert merge_columns(grouped([change(Op.INSERT, "1")]), open_columns) is not None
     assert merge_columns(grouped([change(Op.INSERT, "1")]), target("id", "a", key=())) is None

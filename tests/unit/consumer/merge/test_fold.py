@@ -12,7 +12,11 @@ from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.rowchange import Cell, Column, Op, Row, RowChange, Table, TableId
 
 SENT = ("k", "part", "a", "b")
-TARGET = TargetTable(TableId("shop", "t"), {name: TargetColumn(name, "text") for name in (*SENT, "own")}, ("k", "part"))
+TARGET = TargetTable(
+    TableId("shop", "t"),
+    {name: TargetColumn(name, "text") for name in (*SENT, "own")},
+    ("k", "part"),
+)
 SOURCE = Table(TableId("shop", "t"), tuple(map(Column, SENT)), ("k", "part"))
 DEFAULTS: dict[str, Cell] = {"a": None, "b": None, "own": "default"}
 
@@ -48,7 +52,11 @@ def merged(*changes: RowChange, insert_on_update: bool = True) -> TableBatch:
 
 
 def written(batch: TableBatch) -> list[dict[str, Cell]]:
-    return [dict(zip(writes.columns, cells, strict=True)) for writes in batch.writes for cells in writes.rows]
+    return [
+        dict(zip(writes.columns, cells, strict=True))
+        for writes in batch.writes
+        for cells in writes.rows
+    ]
 
 
 # Interpreters
@@ -130,14 +138,30 @@ def step(draw: st.DrawFn, source: Source, swaps: bool) -> None:
         source.log(insert(draw(images(key))))
         put(source.rows, source.changes[-1].after or {})
         return
-    match draw(st.sampled_from(["update", "partial", "move", "delete", "truncate", "again", *(["swap"] if swaps else [])])):
+    match draw(
+        st.sampled_from(
+            [
+                "update",
+                "partial",
+                "move",
+                "delete",
+                "truncate",
+                "again",
+                *(["swap"] if swaps else []),
+            ]
+        )
+    ):
         case "update":
             source.log(update(source.image(key), draw(images(key))))
         case "partial":
             column = draw(st.sampled_from(["a", "b"]))
             source.log(update(dict(zip(TARGET.key, key, strict=True)), {column: draw(CELLS)}))
         case "move":
-            free = draw(st.sampled_from([*{("1", "p"), ("2", "p"), ("3", "p"), ("3", "q")} - source.rows.keys(), key]))
+            free = draw(
+                st.sampled_from(
+                    [*{("1", "p"), ("2", "p"), ("3", "p"), ("3", "q")} - source.rows.keys(), key]
+                )
+            )
             source.log(update(source.image(key), draw(images(free))))
         case "swap":
             swap(draw, source, key)
@@ -152,7 +176,8 @@ def step(draw: st.DrawFn, source: Source, swaps: bool) -> None:
 
 
 def swap(draw: st.DrawFn, source: Source, one: Key) -> None:
-    """Two different rows exchange keys in one statement, which a source that checks at its end allows."""
+    """Two different rows exchange keys in one statement, which a source that checks at its end
+    allows."""
     other = draw(st.sampled_from(sorted(source.rows.keys())))
     first, second = source.image(one), source.image(other)
     if (first["a"], first["b"]) == (second["a"], second["b"]):
@@ -167,7 +192,8 @@ def swap(draw: st.DrawFn, source: Source, one: Key) -> None:
 
 @st.composite
 def histories(draw: st.DrawFn, swaps: bool = True) -> tuple[Rows, Source]:
-    """Rows, and a history that starts from them. Without `swaps` it can also be judged row by row, which loses a row in a swap."""
+    """Rows, and a history that starts from them. Without `swaps` it can also be judged row by
+    row, which loses a row in a swap."""
     rows = draw(initial_rows())
     source = Source(copy(rows))
     for _ in range(draw(st.integers(0, 12))):
@@ -185,7 +211,9 @@ def sent(rows: Rows) -> Rows:
 
 
 @given(histories(), st.booleans())
-def test_a_batch_leaves_the_source_s_rows(history: tuple[Rows, Source], insert_on_update: bool) -> None:
+def test_a_batch_leaves_the_source_s_rows(
+    history: tuple[Rows, Source], insert_on_update: bool
+) -> None:
     rows, source = history
     apply_batch(rows, merge(source.changes, TARGET, insert_on_update=insert_on_update))
     assert sent(rows) == sent(source.rows)
@@ -206,7 +234,9 @@ def test_the_way_a_history_is_cut_into_batches_does_not_matter(
 
 
 @given(histories(), st.data())
-def test_a_replay_from_any_earlier_point_leaves_the_source_s_rows(history: tuple[Rows, Source], data: st.DataObject) -> None:
+def test_a_replay_from_any_earlier_point_leaves_the_source_s_rows(
+    history: tuple[Rows, Source], data: st.DataObject
+) -> None:
     rows, source = history
     done = data.draw(st.integers(0, len(source.changes)))
     apply_batch(rows, merge(source.changes[:done], TARGET, insert_on_update=True))
@@ -235,7 +265,12 @@ def test_a_row_that_comes_back_whole_is_only_written() -> None:
 
 
 def test_an_update_may_insert_only_if_told_so_or_its_insert_is_there() -> None:
-    batch = merged(update(row("1"), row("1", "new")), insert(row("2")), update(row("2"), row("2", "new")), insert_on_update=False)
+    batch = merged(
+        update(row("1"), row("1", "new")),
+        insert(row("2")),
+        update(row("2"), row("2", "new")),
+        insert_on_update=False,
+    )
     assert [(writes.may_insert, writes.rows) for writes in batch.writes] == [
         (False, [("1", "p", "new", "b")]),
         (True, [("2", "p", "new", "b")]),
@@ -261,8 +296,13 @@ def test_partial_images_fold_over_what_is_known() -> None:
 
 
 def test_rows_with_equal_columns_go_together_whatever_their_order() -> None:
-    batch = merged(insert(row("1")), insert(dict(reversed(row("2").items()))), update(row("3"), {"a": "new"}))
-    assert [(writes.columns, len(writes.rows)) for writes in batch.writes] == [(SENT, 2), (("k", "part", "a"), 1)]
+    batch = merged(
+        insert(row("1")), insert(dict(reversed(row("2").items()))), update(row("3"), {"a": "new"})
+    )
+    assert [(writes.columns, len(writes.rows)) for writes in batch.writes] == [
+        (SENT, 2),
+        (("k", "part", "a"), 1),
+    ]
 
 
 def test_truncate_forgets_what_came_before() -> None:
@@ -279,7 +319,10 @@ def test_a_key_of_which_only_a_part_was_sent_is_completed_from_the_other_image()
 def test_without_a_list_of_the_source_s_columns_a_whole_row_has_those_of_the_target() -> None:
     brought = Table(SOURCE.id, (Column("k"), Column("part"), Column("a")), (), is_described=False)
     before, after = {"k": "1", "part": "p", "a": "x"}, {"k": "2", "part": "p", "a": "y"}
-    with pytest.raises(DataError, match="the change lacks column b, own: it cannot be written whole under its new key"):
+    with pytest.raises(
+        DataError,
+        match="the change lacks column b, own: it cannot be written whole under its new key",
+    ):
         merged(RowChange(brought, Op.UPDATE, before, after))
     whole = {"b": None, "own": "mine"}
     batch = merged(RowChange(brought, Op.UPDATE, {**before, **whole}, {**after, **whole}))
@@ -293,7 +336,8 @@ def test_without_a_list_of_the_source_s_columns_a_whole_row_has_those_of_the_tar
         (update({}, {"k": "1"}), "table shop.t: UPDATE without its primary key column part"),
         (
             update({"k": "1", "part": "p"}, {"k": "2"}),
-            "table shop.t: a row's primary key changes, but the change lacks column a, b: it cannot be written whole under its new key; "
+            "table shop.t: a row's primary key changes, but the change lacks column a, b: it "
+            "cannot be written whole under its new key; "
             "the source must log full row images",
         ),
     ],

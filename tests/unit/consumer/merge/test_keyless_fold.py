@@ -59,7 +59,8 @@ def apply_batch(rows: Counter[Cells], batch: TableBatch) -> None:
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[dict[str, Cell]], list[RowChange]]:
-    """Rows, and changes that a source with these rows can log; from some place on there is a column more, which old rows have as NULL."""
+    """Rows, and changes that a source with these rows can log; from some place on there is a
+    column more, which old rows have as NULL."""
     cells = st.sampled_from([None, "x", "y"])
     first = draw(st.lists(st.builds(row, cells, cells), max_size=4))
     rows, changes, names = [dict(each) for each in first], list[RowChange](), ["a", "b"]
@@ -87,7 +88,9 @@ def histories(draw: st.DrawFn) -> tuple[list[dict[str, Cell]], list[RowChange]]:
 
 
 @given(histories())
-def test_a_batch_leaves_what_its_changes_one_by_one_leave(history: tuple[list[dict[str, Cell]], list[RowChange]]) -> None:
+def test_a_batch_leaves_what_its_changes_one_by_one_leave(
+    history: tuple[list[dict[str, Cell]], list[RowChange]],
+) -> None:
     first, changes = history
     one_by_one, at_once = Counter(map(full, first)), Counter(map(full, first))
     for each in changes:
@@ -97,15 +100,28 @@ def test_a_batch_leaves_what_its_changes_one_by_one_leave(history: tuple[list[di
 
 
 def test_a_row_that_comes_and_goes_inside_a_batch_never_reaches_the_target() -> None:
-    changes = change(Op.INSERT, None, row("1")), change(Op.UPDATE, row("1"), row("2")), change(Op.DELETE, row("2"))
+    changes = (
+        change(Op.INSERT, None, row("1")),
+        change(Op.UPDATE, row("1"), row("2")),
+        change(Op.DELETE, row("2")),
+    )
     assert merged(*changes).swaps == [Swaps(("a", "b"), [])]
 
 
 def test_equal_rows_are_not_merged_into_one() -> None:
     batch = merged(
-        change(Op.INSERT, None, row("1")), change(Op.INSERT, None, row("1")), change(Op.DELETE, row("2")), insert_on_update=False
+        change(Op.INSERT, None, row("1")),
+        change(Op.INSERT, None, row("1")),
+        change(Op.DELETE, row("2")),
+        insert_on_update=False,
     )
-    assert batch.swaps == [Swaps(("a", "b"), [(None, ("1", None)), (None, ("1", None)), (("2", None), None)], may_insert=False)]
+    assert batch.swaps == [
+        Swaps(
+            ("a", "b"),
+            [(None, ("1", None)), (None, ("1", None)), (("2", None), None)],
+            may_insert=False,
+        )
+    ]
 
 
 @pytest.mark.parametrize("op", [Op.UPDATE, Op.DELETE])

@@ -17,10 +17,15 @@ def test_chosen_partitions_are_read_else_all(chosen: tuple[int, ...], read: list
 
 
 @pytest.mark.parametrize(("chosen", "missing"), [((3,), "3"), ((0, 3, 7), "3, 7")])
-def test_those_that_the_topic_lacks_are_told_with_those_that_it_has(chosen: tuple[int, ...], missing: str) -> None:
+def test_those_that_the_topic_lacks_are_told_with_those_that_it_has(
+    chosen: tuple[int, ...], missing: str
+) -> None:
     with pytest.raises(ConfigError) as refused:
         chosen_partitions(TopicConfig("k:1", ("t",), chosen), "t", [0, 1, 2])
-    assert str(refused.value) == f"consumer.source.partition: topic t has no partition {missing}, only 0 to 2"
+    assert (
+        str(refused.value)
+        == f"consumer.source.partition: topic t has no partition {missing}, only 0 to 2"
+    )
 
 
 def there(next_offset: int, topic_id: str = "") -> AppliedOffset:
@@ -33,10 +38,13 @@ def there(next_offset: int, topic_id: str = "") -> AppliedOffset:
         (Known(node=10, written=10, target=there(12)), 12),
         (Known(node=10, written=10, target=there(5)), 5),
         (Known(node=4, written=10, target=there(12), is_own=False), 4),
-        (Known(node=4, written=None, target=there(12)), 4),  # set by a command, or a tree of an earlier version
-        (Known(node=10, written=10, target=there(12), is_own=False), 12),  # another partition was set
+        # set by a command, or a tree of an earlier version
+        (Known(node=4, written=None, target=there(12)), 4),
+        # another partition was set
+        (Known(node=10, written=10, target=there(12), is_own=False), 12),
         (Known(node=10, written=10, target=there(12), is_own=False, is_set_again=True), 10),
-        (Known(node=10, written=None, target=there(12), is_own=False, is_noted=True), 12),  # a version without `written`
+        # a version without `written`
+        (Known(node=10, written=None, target=there(12), is_own=False, is_noted=True), 12),
         (Known(written=10, target=there(12)), 12),
         (Known(written=10), 10),
         (Known(node=10, written=10, reached=11), 11),
@@ -45,7 +53,9 @@ def there(next_offset: int, topic_id: str = "") -> AppliedOffset:
         (Known(target=there(12), reached=11), 12),
     ],
 )
-def test_an_edit_holds_else_the_target_else_the_process_else_zookeeper(known: Known, offset: int) -> None:
+def test_an_edit_holds_else_the_target_else_the_process_else_zookeeper(
+    known: Known, offset: int
+) -> None:
     assert known.offset == offset
 
 
@@ -63,7 +73,9 @@ KEPT = Mark(True, "a")
         (Known(node=10), False),
     ],
 )
-def test_a_target_that_should_know_a_lane_and_does_not_is_another_one(known: Known, is_replaced: bool) -> None:
+def test_a_target_that_should_know_a_lane_and_does_not_is_another_one(
+    known: Known, is_replaced: bool
+) -> None:
     assert known.is_replaced == is_replaced
 
 
@@ -75,12 +87,16 @@ def test_a_target_that_should_know_a_lane_and_does_not_is_another_one(known: Kno
         (Known(node=10, written=10, mark=KEPT), "", False),  # Kafka does not tell
         (Known(node=10, written=10), "b", False),
         (Known(target=there(10, "a")), "b", True),
-        (Known(node=10, written=10, mark=Mark(True, "b"), target=there(10, "a")), "b", True),  # an older state of the target
+        # an older state of the target
+        (Known(node=10, written=10, mark=Mark(True, "b"), target=there(10, "a")), "b", True),
         (Known(node=10, written=10, mark=KEPT, target=there(10, "a"), is_own=False), "b", False),
-        (Known(written=10, mark=KEPT, is_own=False), "b", True),  # the node was set, but not for this partition
+        # the node was set, but not for this partition
+        (Known(written=10, mark=KEPT, is_own=False), "b", True),
     ],
 )
-def test_a_topic_is_another_one_by_its_id_unless_somebody_has_set_the_partition(known: Known, topic_id: str, is_remade: bool) -> None:
+def test_a_topic_is_another_one_by_its_id_unless_somebody_has_set_the_partition(
+    known: Known, topic_id: str, is_remade: bool
+) -> None:
     assert known.is_remade(topic_id) == is_remade
 
 
@@ -94,13 +110,25 @@ A, B, C = Landmark(9, 1), Landmark(9, 2), Landmark(9, 3)
         (Known(written=10, noted=A), A),
         (Known(node=10, noted=A), None),
         (Known(node=10, written=10, noted=A, reached=11, passed=B), B),
-        (Known(node=10, written=10, noted=A, target=replace(there(12), details=Details(last=C)), reached=11, passed=B), C),
+        (
+            Known(
+                node=10,
+                written=10,
+                noted=A,
+                target=replace(there(12), details=Details(last=C)),
+                reached=11,
+                passed=B,
+            ),
+            C,
+        ),
         (Known(node=10, written=10, noted=A, target=there(12)), None),  # of an earlier version
         (Known(node=4, written=10, noted=A, is_own=False), None),
         (Known(node=10, written=10, noted=A, is_own=False, is_set_again=True), None),
     ],
 )
-def test_the_last_record_is_what_whoever_says_the_offset_knows_and_an_edit_knows_none(known: Known, last: Landmark | None) -> None:
+def test_the_last_record_is_what_whoever_says_the_offset_knows_and_an_edit_knows_none(
+    known: Known, last: Landmark | None
+) -> None:
     assert known.last == last
 
 
@@ -110,5 +138,10 @@ def test_details_keep_what_they_do_not_know() -> None:
     assert details.topic_id == "x"
     assert json.loads(details.to_json()) == json.loads(text)
     assert details.last == Landmark(41, 1700000000000)
-    assert hash(details) == hash(Details.from_json('{"topicId":"x", "a":[1], "last": [41, 1700000000000]}'))
-    assert [Details.from_json(damaged) for damaged in (None, "", "[]", "{", '{"topicId":7}', '{"last":[1]}')] == [Details()] * 6
+    assert hash(details) == hash(
+        Details.from_json('{"topicId":"x", "a":[1], "last": [41, 1700000000000]}')
+    )
+    assert [
+        Details.from_json(damaged)
+        for damaged in (None, "", "[]", "{", '{"topicId":7}', '{"last":[1]}')
+    ] == [Details()] * 6

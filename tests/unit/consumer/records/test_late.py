@@ -17,7 +17,9 @@ TABLE = Table(TableId("shop", "t"), (Column("id", "int", 4),), ("id",))
 
 def value(epoch: int, converter: str = "canalRow", task: str = "1") -> bytes:
     origin = Origin("b.1", 4, epoch=(epoch and epoch_text(epoch, task, "shop")) or "")
-    return make_converter(converter).to_bytes(RowChange(TABLE, Op.INSERT, None, {"id": "7"}, origin))
+    return make_converter(converter).to_bytes(
+        RowChange(TABLE, Op.INSERT, None, {"id": "7"}, origin)
+    )
 
 
 def records(*values: bytes, at: int = 0) -> Records:
@@ -26,7 +28,10 @@ def records(*values: bytes, at: int = 0) -> Records:
 
 @pytest.mark.parametrize("converter", ["canalRow", "oggJson"])
 def test_an_older_epoch_behind_a_newer_one_of_its_task_is_left_out(converter: str) -> None:
-    made = [value(epoch, converter, task) for epoch, task in ((5, "1"), (9, "1"), (5, "1"), (5, "2"), (0, "1"), (9, "1"))]
+    made = [
+        value(epoch, converter, task)
+        for epoch, task in ((5, "1"), (9, "1"), (5, "1"), (5, "2"), (0, "1"), (9, "1"))
+    ]
     left, late = without_late(LANE, records(*made), converter, {})
     assert (left.offsets.to_pylist(), late.to_pylist()) == ([0, 1, 3, 4, 5], [2])
 
@@ -37,13 +42,17 @@ def test_records_that_tell_no_epoch_pass(converter: str) -> None:
 
 
 @given(st.lists(st.integers(1, 4), max_size=30), st.lists(st.integers(0, 30), max_size=5))
-def test_what_is_late_is_the_same_however_often_and_in_whatever_batches_a_lane_is_read(made: list[int], cuts: list[int]) -> None:
+def test_what_is_late_is_the_same_however_often_and_in_whatever_batches_a_lane_is_read(
+    made: list[int], cuts: list[int]
+) -> None:
     values, begun = [value(epoch) for epoch in made], Begun()
     wanted = [offset for offset, epoch in enumerate(made) if epoch < max(made[:offset], default=0)]
     for _ in range(2):
         found = []
         for begin, end in zip([0, *sorted(cuts)], [*sorted(cuts), 31], strict=True):
-            found += without_late(LANE, records(*values[begin:end], at=begin), "canalRow", begun)[1].to_pylist()
+            found += without_late(LANE, records(*values[begin:end], at=begin), "canalRow", begun)[
+                1
+            ].to_pylist()
         assert found == wanted
 
 

@@ -13,7 +13,11 @@ from cdcbus.plugins.error_policy import Action, policy_of
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, CdcError, SparkUnavailable
 
 TASK = LoadTask("7", TopicConfig("kafka:9092", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget(""))
-OUTER = ["org.apache.spark.sql.streaming.StreamingQueryException", "java.lang.Exception", "org.apache.spark.SparkException"]
+OUTER = [
+    "org.apache.spark.sql.streaming.StreamingQueryException",
+    "java.lang.Exception",
+    "org.apache.spark.SparkException",
+]
 KAFKA = "org.apache.kafka.common.errors"
 
 
@@ -21,10 +25,24 @@ KAFKA = "org.apache.kafka.common.errors"
     "classes",
     [
         [f"{KAFKA}.TimeoutException", f"{KAFKA}.RetriableException"],
-        [f"{KAFKA}.UnknownTopicOrPartitionException", f"{KAFKA}.InvalidMetadataException", f"{KAFKA}.RetriableException"],
-        ["java.util.concurrent.ExecutionException", f"{KAFKA}.DisconnectException", f"{KAFKA}.RetriableException"],
-        ["org.apache.kafka.clients.consumer.OffsetOutOfRangeException", "org.apache.kafka.clients.consumer.InvalidOffsetException"],
-        ["org.apache.spark.sql.kafka010.KafkaIllegalStateException", "java.lang.IllegalStateException"],
+        [
+            f"{KAFKA}.UnknownTopicOrPartitionException",
+            f"{KAFKA}.InvalidMetadataException",
+            f"{KAFKA}.RetriableException",
+        ],
+        [
+            "java.util.concurrent.ExecutionException",
+            f"{KAFKA}.DisconnectException",
+            f"{KAFKA}.RetriableException",
+        ],
+        [
+            "org.apache.kafka.clients.consumer.OffsetOutOfRangeException",
+            "org.apache.kafka.clients.consumer.InvalidOffsetException",
+        ],
+        [
+            "org.apache.spark.sql.kafka010.KafkaIllegalStateException",
+            "java.lang.IllegalStateException",
+        ],
         ["java.util.concurrent.TimeoutException"],
     ],
 )
@@ -38,7 +56,11 @@ def test_kafka_s_passing_troubles_and_lost_offsets_are_looked_at_again(classes: 
     "classes",
     [
         [f"{KAFKA}.SaslAuthenticationException", f"{KAFKA}.AuthenticationException"],
-        ["org.apache.kafka.common.KafkaException", f"{KAFKA}.SslAuthenticationException", f"{KAFKA}.AuthenticationException"],
+        [
+            "org.apache.kafka.common.KafkaException",
+            f"{KAFKA}.SslAuthenticationException",
+            f"{KAFKA}.AuthenticationException",
+        ],
         [f"{KAFKA}.TopicAuthorizationException", f"{KAFKA}.AuthorizationException"],
     ],
 )
@@ -50,7 +72,12 @@ def test_refused_logins_and_rights_stop_with_where_to_look(classes: list[str]) -
 
 @pytest.mark.parametrize(
     "classes",
-    [[], ["java.lang.OutOfMemoryError", "java.lang.Error"], ["org.apache.kafka.common.config.ConfigException"], ["java.net.Surprise"]],
+    [
+        [],
+        ["java.lang.OutOfMemoryError", "java.lang.Error"],
+        ["org.apache.kafka.common.config.ConfigException"],
+        ["java.net.Surprise"],
+    ],
 )
 def test_the_unknown_stops_even_if_its_text_speaks_of_kafka(classes: list[str]) -> None:
     error = classified(TASK, "kafka", [*OUTER, *classes])
@@ -61,20 +88,30 @@ def test_the_unknown_stops_even_if_its_text_speaks_of_kafka(classes: list[str]) 
 @pytest.mark.parametrize(
     "loss",
     [
-        "ExecutorLostFailure (executor 2 exited caused by one of the running tasks) Reason: Command exited with code 137",
+        "ExecutorLostFailure (executor 2 exited caused by one of the running tasks) Reason: "
+        "Command exited with code 137",
         "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)",
     ],
 )
 def test_executors_that_are_lost_as_often_as_spark_tries_are_tried_again(loss: str) -> None:
-    text = f"Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent failure: Lost task 0.3 in stage 3.0: {loss}"
+    text = (
+        "Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent "
+        f"failure: Lost task 0.3 in stage 3.0: {loss}"
+    )
     error = classified(TASK, text, OUTER)
     assert type(error) is SparkUnavailable
     assert policy_of(error).action is Action.RETRY
 
 
 def test_a_name_service_that_is_away_passes() -> None:
-    text = "KafkaException: Failed to construct kafka consumer\nConfigException: No resolvable bootstrap urls given in bootstrap.servers"
-    assert type(classified(TASK, text, ["org.apache.kafka.common.config.ConfigException"])) is BusUnavailable
+    text = (
+        "KafkaException: Failed to construct kafka consumer\nConfigException: No resolvable "
+        "bootstrap urls given in bootstrap.servers"
+    )
+    assert (
+        type(classified(TASK, text, ["org.apache.kafka.common.config.ConfigException"]))
+        is BusUnavailable
+    )
 
 
 @dataclass
@@ -120,7 +157,10 @@ class Raised(Exception):
     java_exception: Throwable
 
 
-TIMED_OUT = Throwable(JavaClass("java.lang.Exception"), Throwable(JavaClass(f"{KAFKA}.X", JavaClass(f"{KAFKA}.RetriableException"))))
+TIMED_OUT = Throwable(
+    JavaClass("java.lang.Exception"),
+    Throwable(JavaClass(f"{KAFKA}.X", JavaClass(f"{KAFKA}.RetriableException"))),
+)
 
 
 def test_the_cause_chain_is_found_where_pyspark_and_py4j_keep_it() -> None:

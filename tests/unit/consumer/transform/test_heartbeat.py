@@ -11,7 +11,9 @@ from cdcbus.consumer.transform.heartbeat import read_beat
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.rowchange import Op, Row, RowChange, Table, TableId
 
-TASK = LoadTask("1", TopicConfig("k:9092", ("t",)), "canalRow", "JdbcBatch", JdbcTarget("jdbc:postgresql://h/d"))
+TASK = LoadTask(
+    "1", TopicConfig("k:9092", ("t",)), "canalRow", "JdbcBatch", JdbcTarget("jdbc:postgresql://h/d")
+)
 TABLE = TableId("ops", "cdcbus_heartbeat")
 
 
@@ -21,7 +23,10 @@ def beat(after: Row | None) -> RowChange:
 
 @pytest.mark.parametrize("name", ["beat_at", "BEAT_AT"])
 def test_a_heartbeat_tells_its_source_and_its_time_in_utc(name: str) -> None:
-    assert read_beat(beat({"server_id": "1", name: "2023-11-14 22:13:20.250000"})) == ("1", 1_700_000_000.25)
+    assert read_beat(beat({"server_id": "1", name: "2023-11-14 22:13:20.250000"})) == (
+        "1",
+        1_700_000_000.25,
+    )
 
 
 @pytest.mark.parametrize("after", [None, {}, {"beat_at": None}, {"beat_at": "soon"}])

@@ -13,7 +13,11 @@ from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConfigError, ConversionError, DataError, UnmappedColumn
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId, Unclear
 
-SOURCE = Table(TableId("Shop", "Orders"), (Column("ID", "bigint"), Column("Note", "varchar(40)", 12), Column("extra", "int")), ("ID",))
+SOURCE = Table(
+    TableId("Shop", "Orders"),
+    (Column("ID", "bigint"), Column("Note", "varchar(40)", 12), Column("extra", "int")),
+    ("ID",),
+)
 ORIGIN = Origin("bin.1", 7)
 
 
@@ -67,9 +71,17 @@ def test_without_rules_names_stay() -> None:
 
 
 def test_columns_match_exactly_first_then_in_any_case() -> None:
-    mapped = map_row(None, update({"ID": "1"}, {"ID": "1", "Note": "x", "extra": None}), target("id", "note", "Note", "EXTRA"))
+    mapped = map_row(
+        None,
+        update({"ID": "1"}, {"ID": "1", "Note": "x", "extra": None}),
+        target("id", "note", "Note", "EXTRA"),
+    )
     assert mapped == RowChange(
-        Table(TableId("shop", "orders"), (Column("id", "bigint"), Column("Note", "varchar(40)"), Column("EXTRA", "int")), ("id",)),
+        Table(
+            TableId("shop", "orders"),
+            (Column("id", "bigint"), Column("Note", "varchar(40)"), Column("EXTRA", "int")),
+            ("id",),
+        ),
         Op.UPDATE,
         {"id": "1"},
         {"id": "1", "Note": "x", "EXTRA": None},
@@ -100,59 +112,98 @@ def test_all_columns_that_the_target_lacks_are_refused_at_once_with_one_cure() -
     with pytest.raises(UnmappedColumn) as refused:
         map_row(rule, update({}, {}), target("id"))
     assert str(refused.value) == (
-        "columns Note, extra of source table Shop.Orders have no columns Remark, extra in target table shop.orders, "
+        "columns Note, extra of source table Shop.Orders have no columns Remark, extra in target "
+        "table shop.orders, "
         "and mapper[i] computes column made, which it lacks too: add them "
-        '(ALTER TABLE "shop"."orders" ADD COLUMN "Remark" varchar(40), ADD COLUMN "extra" integer, ADD COLUMN "made" text), '
+        '(ALTER TABLE "shop"."orders" ADD COLUMN "Remark" varchar(40), ADD COLUMN "extra" '
+        'integer, ADD COLUMN "made" text), '
         "rename them with mapper[i].column, or set mapper[i].forceMatched=false to drop them"
     )
-    sentence = r'^mapper\[i\] computes columns a, b, .*: add them \(.* ADD COLUMN "b" text\), or remove the lines$'
+    sentence = (
+        r'^mapper\[i\] computes columns a, b, .*: add them \(.* ADD COLUMN "b" text\), or '
+        r"remove the lines$"
+    )
     with pytest.raises(UnmappedColumn, match=sentence):
         map_row(computing(a="x", b="y"), update({}, {}), target("id"))
 
 
 def test_two_columns_for_one_that_the_target_lacks_are_added_once() -> None:
-    with pytest.raises(UnmappedColumn, match=r'add them \(ALTER TABLE "shop"\."orders" ADD COLUMN "both" integer\)'):
+    with pytest.raises(
+        UnmappedColumn, match=r'add them \(ALTER TABLE "shop"\."orders" ADD COLUMN "both" integer\)'
+    ):
         map_row(MapperRule(columns={"note": "both", "extra": "both"}), update({}, {}), target("id"))
 
 
 def test_a_column_that_the_target_lacks_is_dropped_where_the_rule_says_so() -> None:
-    mapped = map_row(MapperRule(force_matched=False), update({"ID": "1", "extra": "5"}, {"extra": "6"}), target("id", "note"))
+    mapped = map_row(
+        MapperRule(force_matched=False),
+        update({"ID": "1", "extra": "5"}, {"extra": "6"}),
+        target("id", "note"),
+    )
     assert (mapped.before, mapped.after) == ({"id": "1"}, {})
     assert [column.name for column in mapped.table.columns] == ["id", "note"]
 
 
 def test_a_column_that_the_target_computes_is_left_out() -> None:
-    mapped = map_row(None, update({}, {"ID": "1", "extra": "6"}), target("id", "note", "extra", generated=("extra",)))
+    mapped = map_row(
+        None,
+        update({}, {"ID": "1", "extra": "6"}),
+        target("id", "note", "extra", generated=("extra",)),
+    )
     assert mapped.after == {"id": "1"}
 
 
 def test_a_column_that_the_record_does_not_describe_is_refused() -> None:
-    with pytest.raises(DataError, match=r"^a row of Shop\.Orders holds column new, which its record does not describe$"):
+    with pytest.raises(
+        DataError,
+        match=r"^a row of Shop\.Orders holds column new, which its record does not describe$",
+    ):
         map_row(None, update({}, {"ID": "1", "new": "x"}), target("id", "note", "extra"))
 
 
-@pytest.mark.parametrize("row", [{"ID": "1", "Note": "x", "extra": "5", "new": "x"}, {"ID": "1", "new": "x"}])
-def test_a_column_that_the_record_does_not_describe_is_refused_where_nothing_is_renamed_too(row: Row) -> None:
+@pytest.mark.parametrize(
+    "row", [{"ID": "1", "Note": "x", "extra": "5", "new": "x"}, {"ID": "1", "new": "x"}]
+)
+def test_a_column_that_the_record_does_not_describe_is_refused_where_nothing_is_renamed_too(
+    row: Row,
+) -> None:
     for change in (update({}, row), update(row, {}), RowChange(SOURCE, Op.DELETE, row, None)):
-        with pytest.raises(DataError, match=r"^a row of Shop\.Orders holds column new, which its record does not describe$"):
+        with pytest.raises(
+            DataError,
+            match=r"^a row of Shop\.Orders holds column new, which its record does not describe$",
+        ):
             map_row(None, change, target("ID", "Note", "extra", "new"))
 
 
 def test_two_columns_cannot_go_to_one() -> None:
     with pytest.raises(ConfigError) as refused:
         map_row(MapperRule(columns={"note": "extra"}), update({}, {}), target("id", "extra"))
-    assert str(refused.value) == "columns Note and extra of source table Shop.Orders both go to column extra of shop.orders"
+    assert (
+        str(refused.value)
+        == "columns Note and extra of source table Shop.Orders both go to column extra of "
+        "shop.orders"
+    )
 
 
 def test_a_truncate_is_mapped_too() -> None:
-    mapped = map_row(None, RowChange(SOURCE, Op.TRUNCATE, None, None), target("id", "note", "extra"))
+    mapped = map_row(
+        None, RowChange(SOURCE, Op.TRUNCATE, None, None), target("id", "note", "extra")
+    )
     assert (mapped.table.id, mapped.before, mapped.after) == (TableId("shop", "orders"), None, None)
 
 
 def test_a_truncate_without_columns_fits_any_rule() -> None:
     """As a binlog and GoldenGate have it."""
-    rule = MapperRule(columns={"Note": "text"}, computed={"extra": read_expression("{Note}")}, masks={"Note": read_mask("fixed:-")})
-    mapped = map_row(rule, RowChange(Table(SOURCE.id, (), ()), Op.TRUNCATE, None, None), target("id", "text", "extra"))
+    rule = MapperRule(
+        columns={"Note": "text"},
+        computed={"extra": read_expression("{Note}")},
+        masks={"Note": read_mask("fixed:-")},
+    )
+    mapped = map_row(
+        rule,
+        RowChange(Table(SOURCE.id, (), ()), Op.TRUNCATE, None, None),
+        target("id", "text", "extra"),
+    )
     assert (mapped.op, mapped.before, mapped.after) == (Op.TRUNCATE, None, None)
 
 
@@ -164,7 +215,9 @@ def test_rows_whose_names_are_equal_are_taken_as_they_are() -> None:
 def test_a_target_that_has_changed_is_looked_at_again() -> None:
     [route] = Mapper((MapperRule(force_matched=False),)).routes(SOURCE.id)
     assert route.plan(SOURCE, target("id")).map(update({}, {"extra": "6"})).after == {}
-    assert route.plan(SOURCE, target("id", "extra")).map(update({}, {"extra": "6"})).after == {"extra": "6"}
+    assert route.plan(SOURCE, target("id", "extra")).map(update({}, {"extra": "6"})).after == {
+        "extra": "6"
+    }
 
 
 def test_a_source_that_has_changed_is_looked_at_again() -> None:
@@ -172,7 +225,9 @@ def test_a_source_that_has_changed_is_looked_at_again() -> None:
     for name in ("note", "Note", "NOTE"):
         source = Table(SOURCE.id, (Column(name),), ())
         assert route.known_plan(source, table) is None
-        assert route.plan(source, table).map(RowChange(source, Op.INSERT, None, {name: "x"})).after == {"note": "x"}
+        assert route.plan(source, table).map(
+            RowChange(source, Op.INSERT, None, {name: "x"})
+        ).after == {"note": "x"}
         assert route.known_plan(source, table) is route.plan(source, table)
 
 
@@ -180,26 +235,47 @@ def test_a_source_that_has_changed_is_looked_at_again() -> None:
 
 
 def test_rules_for_the_same_tables_and_several_targets_send_rows_to_all_of_them() -> None:
-    rules = (MapperRule(table=("orders", "a")), MapperRule(table=("ORDERS", "b")), MapperRule(schema=("shop", "s")))
+    rules = (
+        MapperRule(table=("orders", "a")),
+        MapperRule(table=("ORDERS", "b")),
+        MapperRule(schema=("shop", "s")),
+    )
     assert names(rules, SOURCE.id) == [TableId("Shop", "a"), TableId("Shop", "b")]
 
 
 @pytest.mark.parametrize(
     ("source", "expected"),
-    [("orders_7", "orders"), ("ORDERS_12", "orders"), ("orders_x", "orders_x"), ("orders_7_old", "orders_7_old"), ("orders_9", "nine")],
+    [
+        ("orders_7", "orders"),
+        ("ORDERS_12", "orders"),
+        ("orders_x", "orders_x"),
+        ("orders_7_old", "orders_7_old"),
+        ("orders_9", "nine"),
+    ],
 )
-def test_a_pattern_is_matched_whole_in_any_case_and_a_name_comes_before_it(source: str, expected: str) -> None:
+def test_a_pattern_is_matched_whole_in_any_case_and_a_name_comes_before_it(
+    source: str, expected: str
+) -> None:
     rules = (MapperRule(table=("orders_[0-9]+", "orders")), MapperRule(table=("orders_9", "nine")))
     assert names(rules, TableId("shop", source)) == [TableId("shop", expected)]
 
 
 def test_of_several_patterns_that_match_a_table_the_first_counts() -> None:
-    rules = [MapperRule(table=(pattern, target)) for pattern, target in (("o_[0-9]+", "o"), ("ord.*", "ord"), ("[a-z]+_[0-9]+", "all"))]
-    assert [names(rules, TableId("shop", table))[0].table for table in ("o_7", "orders_7", "x_7")] == ["o", "ord", "all"]
+    rules = [
+        MapperRule(table=(pattern, target))
+        for pattern, target in (("o_[0-9]+", "o"), ("ord.*", "ord"), ("[a-z]+_[0-9]+", "all"))
+    ]
+    assert [
+        names(rules, TableId("shop", table))[0].table for table in ("o_7", "orders_7", "x_7")
+    ] == ["o", "ord", "all"]
 
 
 def test_a_pattern_for_a_table_comes_before_a_name_of_a_schema() -> None:
-    rules = (MapperRule(schema=("shop", "s")), MapperRule(table=("o.*", "t")), MapperRule(schema=("sh.*", "both"), table=("o.*", "both")))
+    rules = (
+        MapperRule(schema=("shop", "s")),
+        MapperRule(table=("o.*", "t")),
+        MapperRule(schema=("sh.*", "both"), table=("o.*", "both")),
+    )
     assert names(rules, SOURCE.id) == [TableId("both", "both")]
     assert names(rules[:2], SOURCE.id) == [TableId("Shop", "t")]
 
@@ -234,7 +310,8 @@ def pairs(*rules: tuple[str, str]) -> tuple[MapperRule, ...]:
         (pairs(("shop,s", ""), ("shop,s2", "")), False),  # one to several
         (pairs(("shop,s", ""), ("other,s2", "")), False),
         (pairs(("shop,s", ""), ("other,s", "items,items")), False),
-        (pairs(("shop,s", ""), ("other,s", ""), ("other,s2", "orders,orders")), False),  # other.orders goes elsewhere
+        # other.orders goes elsewhere
+        (pairs(("shop,s", ""), ("other,s", ""), ("other,s2", "orders,orders")), False),
         (pairs(("shop,s", ""), ("OTHER,S", "")), True),
         (pairs(("shop,s", "orders,orders"), ("other,s", "")), True),
         (pairs(("shop,s", "orders,t"), ("other,s", "t,T")), True),
@@ -247,7 +324,9 @@ def pairs(*rules: tuple[str, str]) -> tuple[MapperRule, ...]:
         (pairs(("", "orders,t"), ("", "t_[0-9]+,T")), True),
     ],
 )
-def test_a_target_that_another_source_table_reaches_by_the_rules_is_shared(rules: tuple[MapperRule, ...], is_shared: bool) -> None:
+def test_a_target_that_another_source_table_reaches_by_the_rules_is_shared(
+    rules: tuple[MapperRule, ...], is_shared: bool
+) -> None:
     assert {route.is_shared for route in Mapper(rules).routes(SOURCE.id)} == {is_shared}
 
 
@@ -274,8 +353,14 @@ def test_the_filter_tells_which_source_tables_share_a_target(
 
 def test_a_truncate_is_refused_where_the_target_is_shared() -> None:
     [route] = Mapper(pairs(("shop,s", ""), ("other,s", ""))).routes(SOURCE.id)
-    with pytest.raises(DataError, match=r"^TRUNCATE of Shop\.Orders: target table shop\.orders holds rows of other source tables too"):
-        route.plan(SOURCE, target("id", "note", "extra")).map(RowChange(SOURCE, Op.TRUNCATE, None, None))
+    with pytest.raises(
+        DataError,
+        match=r"^TRUNCATE of Shop\.Orders: target table shop\.orders holds rows of other source "
+        r"tables too",
+    ):
+        route.plan(SOURCE, target("id", "note", "extra")).map(
+            RowChange(SOURCE, Op.TRUNCATE, None, None)
+        )
 
 
 # Cells
@@ -283,23 +368,36 @@ def test_a_truncate_is_refused_where_the_target_is_shared() -> None:
 
 def test_columns_are_left_out_and_chosen_in_any_case() -> None:
     row = {"ID": "1", "Note": "x", "extra": "5"}
-    assert map_row(MapperRule(ignored=frozenset({"note"})), update({}, row), target("id", "extra")).after == {"id": "1", "extra": "5"}
-    assert map_row(MapperRule(included=frozenset({"id"})), update({}, row), target("id")).after == {"id": "1"}
+    assert map_row(
+        MapperRule(ignored=frozenset({"note"})), update({}, row), target("id", "extra")
+    ).after == {"id": "1", "extra": "5"}
+    assert map_row(MapperRule(included=frozenset({"id"})), update({}, row), target("id")).after == {
+        "id": "1"
+    }
 
 
 def computing(**texts: str) -> MapperRule:
-    return MapperRule(computed={name: read_expression(text) for name, text in texts.items()}, ignored=frozenset({"note", "extra"}))
+    return MapperRule(
+        computed={name: read_expression(text) for name, text in texts.items()},
+        ignored=frozenset({"note", "extra"}),
+    )
 
 
 def test_a_computed_column_takes_the_place_of_one_that_is_copied() -> None:
     rule = computing(NOTE="{note:upper} {@schema}.{@table} {{{id}}}", made="fixed")
-    mapped = map_row(rule, update({"ID": "1", "Note": "a"}, {"ID": "1", "Note": "b"}), target("id", "note", "made"))
+    mapped = map_row(
+        rule,
+        update({"ID": "1", "Note": "a"}, {"ID": "1", "Note": "b"}),
+        target("id", "note", "made"),
+    )
     assert mapped.before == {"id": "1", "note": "A Shop.Orders {1}", "made": "fixed"}
     assert mapped.after == {"id": "1", "note": "B Shop.Orders {1}", "made": "fixed"}
 
 
 def test_a_computed_column_is_null_where_what_it_takes_is() -> None:
-    assert map_row(computing(made="{id}{note}"), update({}, {"ID": "1", "Note": None}), target("id", "made")).after == {
+    assert map_row(
+        computing(made="{id}{note}"), update({}, {"ID": "1", "Note": None}), target("id", "made")
+    ).after == {
         "id": "1",
         "made": None,
     }
@@ -309,28 +407,46 @@ def test_a_partial_image_brings_a_computed_column_only_with_what_it_takes() -> N
     rule, table = computing(made="{id}{note}"), target("id", "made")
     assert map_row(rule, update({"ID": "1"}, {"extra": "5"}), table).after == {}
     assert map_row(rule, update({"ID": "1"}, {"Note": "x"}), table).after == {"made": "1x"}
-    with pytest.raises(DataError, match=r"^mapper\[i\]\.expression\.made takes column ID, which a row of Shop\.Orders does not have$"):
+    with pytest.raises(
+        DataError,
+        match=r"^mapper\[i\]\.expression\.made takes column ID, which a row of Shop\.Orders does "
+        r"not have$",
+    ):
         map_row(rule, update({}, {"Note": "x"}), table)
     with pytest.raises(DataError, match="column Note"):
         map_row(rule, RowChange(SOURCE, Op.INSERT, None, {"ID": "1"}), table)
 
 
 def test_a_computed_column_that_the_target_lacks_is_refused_with_its_cure() -> None:
-    with pytest.raises(UnmappedColumn, match=r'^mapper\[i\] computes column made, .*ADD COLUMN "made" text'):
+    with pytest.raises(
+        UnmappedColumn, match=r'^mapper\[i\] computes column made, .*ADD COLUMN "made" text'
+    ):
         map_row(computing(made="x"), update({}, {}), target("id"))
 
 
 def test_cells_are_masked_before_and_after() -> None:
     rule = MapperRule(masks={"note": read_mask("truncate:2"), "extra": read_mask("fixed:-")})
-    mapped = map_row(rule, update({"Note": "secret"}, {"ID": "1", "Note": None, "extra": "5"}), target("id", "note", "extra"))
-    assert (mapped.before, mapped.after) == ({"note": "se"}, {"id": "1", "note": None, "extra": "-"})
+    mapped = map_row(
+        rule,
+        update({"Note": "secret"}, {"ID": "1", "Note": None, "extra": "5"}),
+        target("id", "note", "extra"),
+    )
+    assert (mapped.before, mapped.after) == (
+        {"note": "se"},
+        {"id": "1", "note": None, "extra": "-"},
+    )
 
 
 def test_a_key_may_be_hashed_but_not_cut() -> None:
     table = target("id", "note", "extra")
-    hashed = map_row(MapperRule(masks={"id": read_mask("hash:salt")}), update({}, {"ID": "1"}), table)
+    hashed = map_row(
+        MapperRule(masks={"id": read_mask("hash:salt")}), update({}, {"ID": "1"}), table
+    )
     assert hashed.after == {"id": hashlib.sha256(b"salt1").hexdigest()}
-    with pytest.raises(ConfigError, match=r"^mapper\[i\]\.mask\.ID: column id is part of the key of target table shop\.orders"):
+    with pytest.raises(
+        ConfigError,
+        match=r"^mapper\[i\]\.mask\.ID: column id is part of the key of target table shop\.orders",
+    ):
         map_row(MapperRule(masks={"id": read_mask("truncate:1")}), update({}, {"ID": "1"}), table)
 
 
@@ -344,7 +460,8 @@ def test_the_target_s_key_must_not_be_left_out(rule: MapperRule) -> None:
     with pytest.raises(ConfigError) as refused:
         map_row(rule, update({}, {"ID": "1"}), target("id", "note", "extra"))
     assert str(refused.value) == (
-        "mapper[i] leaves out column ID of source table Shop.Orders, which is part of the key of target table shop.orders: "
+        "mapper[i] leaves out column ID of source table Shop.Orders, which is part of the key of "
+        "target table shop.orders: "
         "rows could not be told apart; keep it, or compute it with mapper[i].expression"
     )
 
@@ -354,9 +471,16 @@ def test_what_is_the_source_s_key_only_may_be_left_out(rule: MapperRule) -> None
     row = {"ID": "1", "Note": "x"}
     columns = {name: TargetColumn(name, "text") for name in ("id", "note", "extra")}
     for key in ((), ("note",)):
-        assert map_row(rule, update({}, row), TargetTable(TableId("shop", "orders"), columns, key)).after == {"note": "x"}
-    computed = MapperRule(ignored=frozenset({"id"}), computed={"ID": read_expression("{id}-{note}")})
-    assert map_row(computed, update({}, row), target("id", "note", "extra")).after == {"note": "x", "id": "1-x"}
+        assert map_row(
+            rule, update({}, row), TargetTable(TableId("shop", "orders"), columns, key)
+        ).after == {"note": "x"}
+    computed = MapperRule(
+        ignored=frozenset({"id"}), computed={"ID": read_expression("{id}-{note}")}
+    )
+    assert map_row(computed, update({}, row), target("id", "note", "extra")).after == {
+        "note": "x",
+        "id": "1-x",
+    }
 
 
 # Columns without a type
@@ -364,14 +488,20 @@ def test_what_is_the_source_s_key_only_may_be_left_out(rule: MapperRule) -> None
 
 def untyped(type_: str, unclear: Unclear, rule: MapperRule | None = None) -> RowChange:
     source = Table(TableId("shop", "t"), (Column("c", unclear=unclear),), ())
-    table = TargetTable(TableId("shop", "t"), {"c": TargetColumn("c", type_)}, (), dialect="postgresql")
+    table = TargetTable(
+        TableId("shop", "t"), {"c": TargetColumn("c", type_)}, (), dialect="postgresql"
+    )
     return map_row(rule, RowChange(source, Op.INSERT, None, {"c": "20101"}), table)
 
 
-@pytest.mark.parametrize("type_", ["date", "datetime", "timestamp", "timestamptz", "time", "time without time zone"])
+@pytest.mark.parametrize(
+    "type_", ["date", "datetime", "timestamp", "timestamptz", "time", "time without time zone"]
+)
 def test_what_may_be_a_number_of_days_does_not_go_to_a_column_of_times(type_: str) -> None:
     with pytest.raises(
-        ConversionError, match=rf"^column c of shop\.t comes without its type, .*column c of target table shop\.t is of type {type_}"
+        ConversionError,
+        match=r"^column c of shop\.t comes without its type, .*column c of target table shop\.t "
+        rf"is of type {type_}",
     ):
         untyped(type_, Unclear.TIMES | Unclear.BYTES)
     assert untyped(type_, Unclear.BYTES).after == {"c": "20101"}
@@ -387,7 +517,10 @@ def test_what_may_be_base64_does_not_go_to_a_column_of_bytes(type_: str) -> None
 @pytest.mark.parametrize("type_", ['"bit"', "bit", "bit varying", "varbit"])
 def test_a_bit_is_unclear_only_where_the_format_may_write_it_as_base64(type_: str) -> None:
     """Debezium without a schema does, Maxwell writes a number."""
-    remedy = r"bits from base64 .*: send the types too \(value\.converter\.schemas\.enable=true\), or leave"
+    remedy = (
+        r"bits from base64 .*: send the types too "
+        r"\(value\.converter\.schemas\.enable=true\), or leave"
+    )
     with pytest.raises(ConversionError, match=remedy):
         untyped(type_, Unclear.TIMES | Unclear.BYTES | Unclear.BITS)
     assert untyped(type_, Unclear.BYTES).after == {"c": "20101"}

@@ -128,7 +128,9 @@ def named(name: str) -> str:
         ("nothing_one_by_one", []),
     ],
 )
-def test_a_function_is_called_by_module_and_name_and_gives_rows(name: str, rows: list[RowChange]) -> None:
+def test_a_function_is_called_by_module_and_name_and_gives_rows(
+    name: str, rows: list[RowChange]
+) -> None:
     process = make_processor(named(name))
     assert process is not None
     assert list(map(id, process(CHANGE))) == list(map(id, rows))
@@ -160,7 +162,9 @@ def test_no_name_is_no_processor() -> None:
     assert make_processor("") is None
 
 
-@pytest.mark.parametrize("name", ["no_such_module_of_mine:f", named("no_such_function"), named("CHANGE")])
+@pytest.mark.parametrize(
+    "name", ["no_such_module_of_mine:f", named("no_such_function"), named("CHANGE")]
+)
 def test_what_cannot_be_called_is_refused_by_key(name: str) -> None:
     with pytest.raises(ConfigError, match=r"^consumer\.eventProcessor\.className="):
         make_processor(name)
@@ -177,7 +181,10 @@ def test_what_cannot_be_called_is_refused_by_key(name: str) -> None:
         ("give_cells", f"gave a dict for a row of shop.t; {EXPECTED}"),
         ("give_list_for_a_row", "gave a list as a row of shop.t; expected a dict of cells"),
         ("give_number", "gave a int in column n of a row of shop.other; expected text or None"),
-        ("give_number_before", "gave a float in column n of a row of shop.other; expected text or None"),
+        (
+            "give_number_before",
+            "gave a float in column n of a row of shop.other; expected text or None",
+        ),
         ("change_in_place", "gave a bytes in column raw of a row of shop.t; expected text or None"),
     ],
 )

@@ -17,11 +17,25 @@ import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
-from cdcbus.ops.alarms.channels import Channel, Command, Mail, Message, NotAccepted, Receiver, Webhook, deliver
+from cdcbus.ops.alarms.channels import (
+    Channel,
+    Command,
+    Mail,
+    Message,
+    NotAccepted,
+    Receiver,
+    Webhook,
+    deliver,
+)
 from cdcbus.ops.stack.addresses import free_port
 
-OWNER, ON_CALL = Receiver("李雷, owner", "owner@example.com"), Receiver("on call", phone="+49 30 1234")
-MESSAGE = Message("task 7: error: no topic t", {"task": "7", "rule": "error", "times": 1}, (OWNER, ON_CALL))
+OWNER, ON_CALL = (
+    Receiver("李雷, owner", "owner@example.com"),
+    Receiver("on call", phone="+49 30 1234"),
+)
+MESSAGE = Message(
+    "task 7: error: no topic t", {"task": "7", "rule": "error", "times": 1}, (OWNER, ON_CALL)
+)
 PEOPLE = [
     {"realName": "李雷, owner", "email": "owner@example.com", "phone": ""},
     {"realName": "on call", "email": "", "phone": "+49 30 1234"},
@@ -35,7 +49,14 @@ class Mailbox:
         self.mails: list[tuple[list[str], str]] = []
         self.refused: set[str] = set()
 
-    async def handle_RCPT(self, _server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]) -> str:
+    async def handle_RCPT(
+        self,
+        _server: SMTP,
+        _session: Session,
+        envelope: Envelope,
+        address: str,
+        _options: list[str],
+    ) -> str:
         if address in self.refused:
             return "550 no such user"
         envelope.rcpt_tos.append(address)
@@ -82,34 +103,52 @@ def test_a_mail_goes_to_those_of_the_settings_and_of_the_task(mailbox: tuple[Mai
     assert "rule: error" in got.get_content()
 
 
-def test_a_mail_that_some_get_is_accepted_and_the_others_are_named(mailbox: tuple[Mailbox, int]) -> None:
+def test_a_mail_that_some_get_is_accepted_and_the_others_are_named(
+    mailbox: tuple[Mailbox, int],
+) -> None:
     box, port = mailbox
     box.refused = {"ops@example.com"}
-    assert mail(port, "ops@example.com").send(MESSAGE) == f"mail server 127.0.0.1:{port} refuses ops@example.com"
+    assert (
+        mail(port, "ops@example.com").send(MESSAGE)
+        == f"mail server 127.0.0.1:{port} refuses ops@example.com"
+    )
     box.refused.add("owner@example.com")
     with pytest.raises(NotAccepted, match=r"refuses ops@example.com, owner@example.com"):
         mail(port, "ops@example.com").send(MESSAGE)
     assert len(box.mails) == 1
 
 
-def test_a_mail_without_a_server_or_a_receiver_is_not_accepted(mailbox: tuple[Mailbox, int], closed_port: int) -> None:
+def test_a_mail_without_a_server_or_a_receiver_is_not_accepted(
+    mailbox: tuple[Mailbox, int], closed_port: int
+) -> None:
     with pytest.raises(NotAccepted, match="cannot be reached: Connection refused"):
         mail(closed_port, "ops@example.com").send(MESSAGE)
     with pytest.raises(NotAccepted, match=r"set alarm\.smtp\.to"):
         mail(mailbox[1]).send(Message("s", {}))
 
 
-def test_a_server_that_cannot_do_what_the_settings_want_has_not_accepted(mailbox: tuple[Mailbox, int]) -> None:
+def test_a_server_that_cannot_do_what_the_settings_want_has_not_accepted(
+    mailbox: tuple[Mailbox, int],
+) -> None:
     with pytest.raises(NotAccepted, match="STARTTLS"):
-        Mail("127.0.0.1", mailbox[1], "starttls", "", "", "a@b.com", ("ops@example.com",)).send(MESSAGE)
+        Mail("127.0.0.1", mailbox[1], "starttls", "", "", "a@b.com", ("ops@example.com",)).send(
+            MESSAGE
+        )
     with pytest.raises(NotAccepted, match=r"127\.0\.0\.1") as refused:
-        Mail("127.0.0.1", mailbox[1], "none", "me", "s3cret", "a@b.com", ("ops@example.com",)).send(MESSAGE)
+        Mail("127.0.0.1", mailbox[1], "none", "me", "s3cret", "a@b.com", ("ops@example.com",)).send(
+            MESSAGE
+        )
     assert "s3cret" not in str(refused.value)
     assert mailbox[0].mails == []
 
 
-@pytest.mark.parametrize(("sender", "receiver"), [("a\nBcc: b@c.com", "ops@example.com"), ("a@b.com", "ops@exa\nmple.com")])
-def test_a_line_end_in_an_address_goes_to_nobody(mailbox: tuple[Mailbox, int], sender: str, receiver: str) -> None:
+@pytest.mark.parametrize(
+    ("sender", "receiver"),
+    [("a\nBcc: b@c.com", "ops@example.com"), ("a@b.com", "ops@exa\nmple.com")],
+)
+def test_a_line_end_in_an_address_goes_to_nobody(
+    mailbox: tuple[Mailbox, int], sender: str, receiver: str
+) -> None:
     with pytest.raises(NotAccepted, match="is no mail address"):
         Mail("127.0.0.1", mailbox[1], "none", "", "", sender, (receiver,)).send(MESSAGE)
     assert mailbox[0].mails == []
@@ -150,13 +189,23 @@ def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def test_a_webhook_gets_json_and_only_2xx_is_an_acceptance(hook: str) -> None:
     assert Webhook(f"{hook}/204").send(MESSAGE) == ""
-    assert Hook.got == [{"subject": "task 7: error: no topic t", "task": "7", "rule": "error", "times": 1, "receivers": PEOPLE}]
+    assert Hook.got == [
+        {
+            "subject": "task 7: error: no topic t",
+            "task": "7",
+            "rule": "error",
+            "times": 1,
+            "receivers": PEOPLE,
+        }
+    ]
     for status in (302, 404, 500):
         with pytest.raises(NotAccepted, match=f"webhook at 127.0.0.1 answers {status}"):
             Webhook(f"{hook}/{status}").send(MESSAGE)
 
 
-def test_a_webhook_that_is_not_there_is_named_without_its_address(hook: str, closed_port: int) -> None:
+def test_a_webhook_that_is_not_there_is_named_without_its_address(
+    hook: str, closed_port: int
+) -> None:
     with pytest.raises(NotAccepted, match="cannot be reached: Connection refused") as refused:
         Webhook(f"http://127.0.0.1:{closed_port}/s3cret").send(MESSAGE)
     assert "s3cret" not in str(refused.value)
@@ -191,7 +240,9 @@ def test_a_command_that_does_not_end_is_killed_with_what_it_started() -> None:
         Command("sh -c 'sleep 600 & sleep 600'", 0.5).send(MESSAGE)
 
 
-def test_the_next_channel_has_what_one_does_not_accept(hook: str, mailbox: tuple[Mailbox, int], closed_port: int) -> None:
+def test_the_next_channel_has_what_one_does_not_accept(
+    hook: str, mailbox: tuple[Mailbox, int], closed_port: int
+) -> None:
     box, port = mailbox
     said: list[str] = []
     takes, refuses = mail(port, "ops@example.com"), mail(closed_port, "ops@example.com")

@@ -27,21 +27,45 @@ def test_the_defaults_watch_everything(tmp_path: Path) -> None:
 def test_settings_are_for_all_and_a_task_has_its_own(tmp_path: Path) -> None:
     lines = "alarm.lagSeconds=60\nalarm.intervalTime=900\nalarm.windows=08:00-20:00\n"
     found = limits({"alarm.lagSeconds": 30, "alarm.recoveries": "2"}, tmp_path, lines)
-    assert (found.lag_seconds, found.repeat_seconds, found.recoveries, found.windows) == (30, 900, 2, ((480, 1200),))
+    assert (found.lag_seconds, found.repeat_seconds, found.recoveries, found.windows) == (
+        30,
+        900,
+        2,
+        ((480, 1200),),
+    )
 
 
 def test_porters_keys_hold_and_its_check_can_be_switched_off(tmp_path: Path) -> None:
     consumer = {"emptyFetchThreshold": 10, "emptyFetchNoticeSpan": 20}
     receiver = [{"realName": "a", "email": "${env:WHO}@h"}, {"email": ""}, "junk", {"phone": 4711}]
     found = limits(
-        {"positionCheckInterval": 5, "alarmPositionCount": 7, "consumer": consumer, "receiver": receiver}, tmp_path, WHO="somebody"
+        {
+            "positionCheckInterval": 5,
+            "alarmPositionCount": 7,
+            "consumer": consumer,
+            "receiver": receiver,
+        },
+        tmp_path,
+        WHO="somebody",
     )
-    assert (found.lag_records, found.lag_records_hold_seconds, found.idle_seconds, found.idle_repeat_seconds) == (7, 5, 10, 20)
+    assert (
+        found.lag_records,
+        found.lag_records_hold_seconds,
+        found.idle_seconds,
+        found.idle_repeat_seconds,
+    ) == (7, 5, 10, 20)
     assert found.receivers == (Receiver("a", "somebody@h", ""), Receiver("", "", "4711"))
     assert limits({"positionCheckInterval": -1}, tmp_path).lag_records == 0
 
 
-@pytest.mark.parametrize("dist", [{"alarm.windows": "8-20"}, {"alarmPositionCount": "many"}, {"receiver": [{"phone": "${env:NOBODY}"}]}])
+@pytest.mark.parametrize(
+    "dist",
+    [
+        {"alarm.windows": "8-20"},
+        {"alarmPositionCount": "many"},
+        {"receiver": [{"phone": "${env:NOBODY}"}]},
+    ],
+)
 def test_what_cannot_be_used_is_named(dist: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=next(iter(dist))):
         limits(dist, tmp_path)
@@ -49,8 +73,16 @@ def test_what_cannot_be_used_is_named(dist: dict[str, Any], tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("windows", "hour", "expected"),
-    [((), 3, True), (((480, 1200),), 8, True), (((480, 1200),), 20, False), (((1320, 120),), 1, True), (((1320, 120),), 2, False)],
+    [
+        ((), 3, True),
+        (((480, 1200),), 8, True),
+        (((480, 1200),), 20, False),
+        (((1320, 120),), 1, True),
+        (((1320, 120),), 2, False),
+    ],
 )
-def test_windows_are_by_this_machines_clock_and_may_pass_midnight(windows: tuple[tuple[int, int], ...], hour: int, expected: bool) -> None:
+def test_windows_are_by_this_machines_clock_and_may_pass_midnight(
+    windows: tuple[tuple[int, int], ...], hour: int, expected: bool
+) -> None:
     now = time.mktime((2026, 5, 4, hour, 0, 0, 0, 0, -1))
     assert Limits(windows=windows).is_in_window(now) is expected

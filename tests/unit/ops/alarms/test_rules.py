@@ -13,7 +13,14 @@ from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.tasks import Stat
 
 LIMITS = Limits()
-FINE = Stat(State.WORKING, lag_records=9_999, lag_seconds=299.0, idle_seconds=3599.0, still_seconds=299.0, batch_seconds=299.0)
+FINE = Stat(
+    State.WORKING,
+    lag_records=9_999,
+    lag_seconds=299.0,
+    idle_seconds=3599.0,
+    still_seconds=299.0,
+    batch_seconds=299.0,
+)
 WORKING = Seen(1_800_000_000.0, State.WORKING, stat=FINE, told_seconds=5.0)
 
 
@@ -36,7 +43,8 @@ def test_nothing_is_wrong_just_below_the_limits() -> None:
         ({"lag_seconds": 300.0}, "lag-seconds"),
         ({"idle_seconds": 3600.0}, "idle"),
         ({"still_seconds": 300.0}, "position"),
-        ({"batch_seconds": 300.0, "still_seconds": 400.0}, "batch"),  # which is why the position stands still
+        # which is why the position stands still
+        ({"batch_seconds": 300.0, "still_seconds": 400.0}, "batch"),
         ({"beats": {"7": 1_800_000_000.0 - 300}}, "heartbeat 7"),
         ({"beats": {"7": 1_800_000_000.0 - 290}, "skew_seconds": 10.0}, "heartbeat 7"),
         ({"lag_seconds": 120.0, "retention_seconds": 240.0}, "retention"),
@@ -58,18 +66,34 @@ def test_each_limit_has_its_rule(fields: dict[str, Any], rule: str) -> None:
         (Limits(idle_seconds=-1), {"idle_seconds": 1e9}),
         (Limits(stuck_seconds=0), {"still_seconds": 1e9, "batch_seconds": 1e9}),
         (Limits(heartbeat_seconds=0), {"beats": {"7": 0.0}}),
-        (Limits(retention_percent=0), {"lag_seconds": 200.0, "retention_seconds": 1.0, "kept_unread": 1.0}),
-        (LIMITS, {"lag_records": None, "lag_seconds": None, "idle_seconds": None, "retention_seconds": None}),
+        (
+            Limits(retention_percent=0),
+            {"lag_seconds": 200.0, "retention_seconds": 1.0, "kept_unread": 1.0},
+        ),
+        (
+            LIMITS,
+            {
+                "lag_records": None,
+                "lag_seconds": None,
+                "idle_seconds": None,
+                "retention_seconds": None,
+            },
+        ),
         (LIMITS, {"beats": {"7": 1_800_000_000.0 - 299}}),
         (LIMITS, {"late_records": 3, "late_at": 1_800_000_000.0 - 3600}),
     ],
 )
-def test_a_limit_below_one_is_none_and_what_is_not_known_is_not_wrong(limits: Limits, fields: dict[str, Any]) -> None:
+def test_a_limit_below_one_is_none_and_what_is_not_known_is_not_wrong(
+    limits: Limits, fields: dict[str, Any]
+) -> None:
     assert working(limits, **fields) == []
 
 
 def test_three_silent_sources_of_four_are_three_conditions() -> None:
-    beats = {"1": 1_800_000_000.0 - 10, **{str(source): 1_800_000_000.0 - 1000 for source in (2, 3, 4)}}
+    beats = {
+        "1": 1_800_000_000.0 - 10,
+        **{str(source): 1_800_000_000.0 - 1000 for source in (2, 3, 4)},
+    }
     assert working(beats=beats) == ["heartbeat 2", "heartbeat 3", "heartbeat 4"]
 
 
@@ -78,10 +102,14 @@ def test_three_silent_sources_of_four_are_three_conditions() -> None:
     [
         (Seen(0, State.ERROR, "no topic"), ["error"]),
         (Seen(0, State.RETRYING, "Kafka is away"), ["retrying"]),
-        (replace(WORKING, state=State.RETRYING, stat=replace(FINE, lag_records=10**6)), ["retrying", "lag-records"]),
+        (
+            replace(WORKING, state=State.RETRYING, stat=replace(FINE, lag_records=10**6)),
+            ["retrying", "lag-records"],
+        ),
         (Seen(0, State.STARTING, "no node has taken it"), ["starting"]),
         (Seen(0, State.STARTING, is_wanted=False), []),
-        (replace(WORKING, told_seconds=60.0, stat=replace(FINE, lag_records=10**6)), ["silent"]),  # of which the rest is old
+        # of which the rest is old
+        (replace(WORKING, told_seconds=60.0, stat=replace(FINE, lag_records=10**6)), ["silent"]),
         (Seen(0, State.STOPPED, stat=replace(FINE, lag_records=10**6), told_seconds=1.0), []),
         (Seen(0, State.DONE), []),
         (Seen(0, State.NEW), []),
@@ -93,8 +121,14 @@ def test_the_state_of_a_task_is_looked_at(seen: Seen, expected: list[str]) -> No
 
 
 def test_a_condition_says_numbers_and_how_long_it_must_last() -> None:
-    (lag,) = conditions(replace(WORKING, stat=replace(FINE, lag_records=12_345)), Limits(lag_records_hold_seconds=7, repeat_seconds=99))
+    (lag,) = conditions(
+        replace(WORKING, stat=replace(FINE, lag_records=12_345)),
+        Limits(lag_records_hold_seconds=7, repeat_seconds=99),
+    )
     assert lag.sentence == "12,345 records behind, the limit is 10,000"
     assert (lag.hold_seconds, lag.repeat_seconds) == (7, 99)
     (error,) = conditions(Seen(0, State.ERROR, "no topic t"), LIMITS)
-    assert (error.sentence, error.hold_seconds) == ("it has stopped by an error and waits for a person: no topic t", 0)
+    assert (error.sentence, error.hold_seconds) == (
+        "it has stopped by an error and waits for a person: no topic t",
+        0,
+    )

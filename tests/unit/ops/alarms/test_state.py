@@ -22,7 +22,9 @@ def course(looks: list[tuple[float, frozenset[str], bool]]) -> list[Notice]:
     now, told = 1_000.0, list[Notice]()
     for seconds, wrong, is_quiet in looks:
         now += seconds
-        alarms, notices = step(alarms, [condition(rule) for rule in RULES if rule in wrong], now, CLEAR, is_quiet)
+        alarms, notices = step(
+            alarms, [condition(rule) for rule in RULES if rule in wrong], now, CLEAR, is_quiet
+        )
         told += notices
     return told
 
@@ -31,11 +33,26 @@ LAG, NOTHING = frozenset({"lag-records"}), frozenset[str]()
 
 
 def kinds(*looks: tuple[float, frozenset[str]]) -> list[tuple[Kind, float]]:
-    return [(notice.kind, notice.at - 1_000) for notice in course([(seconds, wrong, False) for seconds, wrong in looks])]
+    return [
+        (notice.kind, notice.at - 1_000)
+        for notice in course([(seconds, wrong, False) for seconds, wrong in looks])
+    ]
 
 
-def test_an_alarm_is_raised_after_it_has_lasted_told_again_after_the_interval_and_over_when_it_stays_away() -> None:
-    assert kinds((0, LAG), (20, LAG), (20, LAG), (300, LAG), (310, LAG), (10, NOTHING), (50, NOTHING), (20, NOTHING), (99, NOTHING)) == [
+def test_an_alarm_is_raised_after_it_has_lasted_told_again_after_the_interval_and_over_when_it_stays_away() -> (
+    None
+):
+    assert kinds(
+        (0, LAG),
+        (20, LAG),
+        (20, LAG),
+        (300, LAG),
+        (310, LAG),
+        (10, NOTHING),
+        (50, NOTHING),
+        (20, NOTHING),
+        (99, NOTHING),
+    ) == [
         (Kind.RAISED, 40),
         (Kind.REPEATED, 650),
         (Kind.CLEARED, 730),
@@ -43,7 +60,9 @@ def test_an_alarm_is_raised_after_it_has_lasted_told_again_after_the_interval_an
 
 
 def test_what_goes_away_and_comes_back_at_once_is_the_same_alarm() -> None:
-    assert kinds((0, LAG), (40, LAG), (10, NOTHING), (10, LAG), (10, NOTHING), (10, LAG)) == [(Kind.RAISED, 40)]
+    assert kinds((0, LAG), (40, LAG), (10, NOTHING), (10, LAG), (10, NOTHING), (10, LAG)) == [
+        (Kind.RAISED, 40)
+    ]
 
 
 def test_what_does_not_last_is_not_told() -> None:
@@ -51,19 +70,44 @@ def test_what_does_not_last_is_not_told() -> None:
 
 
 def test_what_begins_or_ends_in_a_silence_is_told_after_it() -> None:
-    told = course([(0, LAG, True), (500, LAG, True), (10, LAG, False), (10, NOTHING, True), (100, NOTHING, True), (10, NOTHING, False)])
-    assert [(notice.kind, notice.at - notice.since) for notice in told] == [(Kind.RAISED, 510), (Kind.CLEARED, 630)]
+    told = course(
+        [
+            (0, LAG, True),
+            (500, LAG, True),
+            (10, LAG, False),
+            (10, NOTHING, True),
+            (100, NOTHING, True),
+            (10, NOTHING, False),
+        ]
+    )
+    assert [(notice.kind, notice.at - notice.since) for notice in told] == [
+        (Kind.RAISED, 510),
+        (Kind.CLEARED, 630),
+    ]
 
 
 def test_what_begins_and_ends_in_a_silence_is_not_told() -> None:
-    assert course([(0, LAG, True), (500, LAG, True), (10, NOTHING, True), (99, NOTHING, False), (99, NOTHING, False)]) == []
+    assert (
+        course(
+            [
+                (0, LAG, True),
+                (500, LAG, True),
+                (10, NOTHING, True),
+                (99, NOTHING, False),
+                (99, NOTHING, False),
+            ]
+        )
+        == []
+    )
 
 
 @settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from([1.0, 10.0, 35.0, 65.0, 601.0]), st.frozensets(st.sampled_from(RULES)), st.sampled_from([False, False, True])
+            st.sampled_from([1.0, 10.0, 35.0, 65.0, 601.0]),
+            st.frozensets(st.sampled_from(RULES)),
+            st.sampled_from([False, False, True]),
         ),
         max_size=40,
     )
@@ -88,10 +132,21 @@ def test_no_alarm_is_raised_twice_without_an_end_or_the_interval_between_and_non
                 is_raised = False
 
 
-@given(st.lists(st.tuples(st.sampled_from([1.0, 35.0, 601.0]), st.frozensets(st.sampled_from(RULES))), max_size=20))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([1.0, 35.0, 601.0]), st.frozensets(st.sampled_from(RULES))),
+        max_size=20,
+    )
+)
 @settings(max_examples=30)
 def test_what_stays_away_is_over_in_the_end(looks: list[tuple[float, frozenset[str]]]) -> None:
-    told = course([*((seconds, wrong, False) for seconds, wrong in looks), (1, NOTHING, False), (CLEAR, NOTHING, False)])
+    told = course(
+        [
+            *((seconds, wrong, False) for seconds, wrong in looks),
+            (1, NOTHING, False),
+            (CLEAR, NOTHING, False),
+        ]
+    )
     for rule in RULES:
         of_rule = [notice.kind for notice in told if notice.rule == rule]
         assert of_rule.count(Kind.RAISED) == of_rule.count(Kind.CLEARED)

@@ -1,4 +1,5 @@
-"""The command line: help, exit codes, what is printed where. A real process where the process is the point."""
+"""The command line: help, exit codes, what is printed where. A real process where the process is
+the point."""
 
 import json
 import re
@@ -51,7 +52,9 @@ def bad(tmp_path: Path) -> Path:
 
 
 def process(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "cdcbus", *arguments], capture_output=True, text=True, timeout=30)
+    return subprocess.run(
+        [sys.executable, "-m", "cdcbus", *arguments], capture_output=True, text=True, timeout=30
+    )
 
 
 def commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
@@ -66,11 +69,15 @@ def commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command
 
 def test_each_command_and_option_has_help() -> None:
     found = dict(commands(main, "cdcbus"))
-    assert {"cdcbus task run", "cdcbus task check", "cdcbus offset show", "cdcbus stack up"} <= set(found)
+    assert {"cdcbus task run", "cdcbus task check", "cdcbus offset show", "cdcbus stack up"} <= set(
+        found
+    )
     for path, command in found.items():
         assert command.help, path
         for parameter in command.params:
-            assert not isinstance(parameter, click.Option) or parameter.help, f"{path} {parameter.name}"
+            assert not isinstance(parameter, click.Option) or parameter.help, (
+                f"{path} {parameter.name}"
+            )
 
 
 WITHOUT_JSON = {
@@ -83,8 +90,16 @@ WITHOUT_JSON = {
 
 
 def test_each_command_that_tells_something_tells_it_as_json_too() -> None:
-    leaves = {path.removeprefix("cdcbus "): command for path, command in commands(main, "cdcbus") if not isinstance(command, click.Group)}
-    silent = {path for path, command in leaves.items() if not any("--json" in parameter.opts for parameter in command.params)}
+    leaves = {
+        path.removeprefix("cdcbus "): command
+        for path, command in commands(main, "cdcbus")
+        if not isinstance(command, click.Group)
+    }
+    silent = {
+        path
+        for path, command in leaves.items()
+        if not any("--json" in parameter.opts for parameter in command.params)
+    }
     assert {path for path in silent if not path.startswith("stack ")} == WITHOUT_JSON
 
 
@@ -92,15 +107,31 @@ def test_help_answers_at_once_and_imports_nothing_slow() -> None:
     assert "Commands:" in process("--help").stdout
     fastest = min(_cpu_seconds("--help") for _ in range(3))
     assert fastest < 0.4
-    check = "import sys, cdcbus.ops.cli.main; print([m for m in ('pyspark', 'kazoo', 'sqlalchemy', 'rich', 'pyarrow') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True).stdout == "[]\n"
+    check = (
+        "import sys, cdcbus.ops.cli.main; print([m for m in ('pyspark', 'kazoo', "
+        "'sqlalchemy', 'rich', 'pyarrow') if m in sys.modules])"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", check], capture_output=True, text=True).stdout
+        == "[]\n"
+    )
 
 
 def test_commands_do_not_bring_the_web_server_with_them() -> None:
-    names = ("task.list", "task.state", "commands.node", "commands.offset", "commands.audit", "task.import_")
+    names = (
+        "task.list",
+        "task.state",
+        "commands.node",
+        "commands.offset",
+        "commands.audit",
+        "task.import_",
+    )
     modules = ", ".join(f"cdcbus.ops.cli.{name}" for name in names)
     check = f"import sys, {modules}; print('fastapi' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True).stdout == "False\n"
+    assert (
+        subprocess.run([sys.executable, "-c", check], capture_output=True, text=True).stdout
+        == "False\n"
+    )
 
 
 def _cpu_seconds(*arguments: str) -> float:
@@ -121,7 +152,17 @@ def test_version() -> None:
     assert re.fullmatch(r"cdcbus \d+\.\d+\.\d+\n", CliRunner().invoke(main, ["--version"]).stdout)
 
 
-@pytest.mark.parametrize("arguments", [["nope"], ["task", "nope"], ["task", "check"], ["task", "run"], ["offset", "show"], ["--nope"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nope"],
+        ["task", "nope"],
+        ["task", "check"],
+        ["task", "run"],
+        ["offset", "show"],
+        ["--nope"],
+    ],
+)
 def test_wrong_usage_exits_2(arguments: list[str]) -> None:
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2
@@ -159,10 +200,17 @@ def test_ten_faults_are_told_in_one_run_with_their_lines() -> None:
 
 def test_the_examples_are_clean() -> None:
     """Offline; with what they connect to in tests/integration/tasks/config/test_examples.py."""
-    files = sorted(map(str, (Path(read_task.__file__).parents[1] / "examples").glob("*.properties")))
+    files = sorted(
+        map(str, (Path(read_task.__file__).parents[1] / "examples").glob("*.properties"))
+    )
     environ = {"SOURCE_PASSWORD": "a", "TARGET_PASSWORD": "b"}
-    result = CliRunner().invoke(main, ["task", "check", "--offline", "--strict", *files], env=environ)
-    assert (result.exit_code, result.stdout.splitlines()) == (0, [f"{file}: 0 errors, 0 warnings, 0 notes" for file in files])
+    result = CliRunner().invoke(
+        main, ["task", "check", "--offline", "--strict", *files], env=environ
+    )
+    assert (result.exit_code, result.stdout.splitlines()) == (
+        0,
+        [f"{file}: 0 errors, 0 warnings, 0 notes" for file in files],
+    )
 
 
 def test_check_is_quiet_about_a_good_file(good: Path) -> None:
@@ -184,22 +232,39 @@ def test_check_prints_a_table_and_exits_1_on_errors_only(odd: Path, bad: Path) -
 def test_strict_makes_warnings_errors_but_not_notes(good: Path, odd: Path, tmp_path: Path) -> None:
     noted = tmp_path / "noted.properties"
     noted.write_text(GOOD + "status=NEW\n", encoding="utf-8")
-    assert CliRunner().invoke(main, ["task", "check", "--offline", "--strict", str(good), str(noted)]).exit_code == 0
-    assert CliRunner().invoke(main, ["task", "check", "--offline", "--strict", str(odd)]).exit_code == 1
+    assert (
+        CliRunner()
+        .invoke(main, ["task", "check", "--offline", "--strict", str(good), str(noted)])
+        .exit_code
+        == 0
+    )
+    assert (
+        CliRunner().invoke(main, ["task", "check", "--offline", "--strict", str(odd)]).exit_code
+        == 1
+    )
 
 
 def test_check_as_json(odd: Path, tmp_path: Path) -> None:
     missing = tmp_path / "missing"
-    result = CliRunner().invoke(main, ["task", "check", "--offline", "--json", str(odd), str(missing)])
+    result = CliRunner().invoke(
+        main, ["task", "check", "--offline", "--json", str(odd), str(missing)]
+    )
     assert result.exit_code == 1
     first, second = json.loads(result.stdout)
     assert (first["file"], first["ok"]) == (str(odd), True)
-    assert [(f["severity"], f["line"], f["key"]) for f in first["findings"]] == [("warning", 7, "mapper[0].auto"), ("note", 8, "status")]
-    assert second["findings"][0]["sentence"].startswith("the task file cannot be read: No such file")
+    assert [(f["severity"], f["line"], f["key"]) for f in first["findings"]] == [
+        ("warning", 7, "mapper[0].auto"),
+        ("note", 8, "status"),
+    ]
+    assert second["findings"][0]["sentence"].startswith(
+        "the task file cannot be read: No such file"
+    )
     assert first["connections"] is None
 
 
-def test_check_connects_to_nothing_for_a_file_with_errors(bad: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_connects_to_nothing_for_a_file_with_errors(
+    bad: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("cdcbus.tasks.preflight.check.check_task", Failing(AssertionError()))
     result = CliRunner().invoke(main, ["task", "check", str(bad)])
     assert result.exit_code == 1
@@ -215,27 +280,42 @@ def test_check_needs_the_secrets_only_to_connect(tmp_path: Path) -> None:
     assert "environment variable 'NO_SUCH_SECRET' is not set" in result.stdout
 
 
-def test_a_word_that_is_no_file_is_the_id_of_a_task_in_zookeeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_word_that_is_no_file_is_the_id_of_a_task_in_zookeeper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     environ = {"CDCBUS_ZOOKEEPER": "nonsense:port"}
     for word in ("1084", "folder"):
         for command in (["run"], ["check"]):
             result = CliRunner().invoke(main, ["task", *command, word], env=environ)
-            assert (result.exit_code, "not a ZooKeeper address: 'nonsense:port'" in result.output) == (1, True), result.output
+            assert (
+                result.exit_code,
+                "not a ZooKeeper address: 'nonsense:port'" in result.output,
+            ) == (1, True), result.output
     for word in ("1084.properties", "./1084", "folder/1084"):
         result = CliRunner().invoke(main, ["task", "run", word], env=environ)
-        assert result.stderr == f"{Path(word)}: the task file cannot be read: No such file or directory; check its name and rights\n"
+        assert (
+            result.stderr
+            == f"{Path(word)}: the task file cannot be read: No such file or directory; check its "
+            "name and rights\n"
+        )
     (tmp_path / "1084").write_text(GOOD, encoding="utf-8")
     assert CliRunner().invoke(main, ["task", "check", "--offline", "1084"]).exit_code == 0
 
 
 def test_an_id_is_not_looked_for_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(main, ["task", "check", "--offline", "--json", "1084"], env={"CDCBUS_ZOOKEEPER": "nonsense:port"})
+    result = CliRunner().invoke(
+        main,
+        ["task", "check", "--offline", "--json", "1084"],
+        env={"CDCBUS_ZOOKEEPER": "nonsense:port"},
+    )
     (checked,) = json.loads(result.stdout)
     assert (result.exit_code, checked["file"]) == (1, "ZooKeeper /datas/task/1084/dist")
-    assert checked["findings"][0]["sentence"].startswith("no such file, and a task's id is looked for in ZooKeeper")
+    assert checked["findings"][0]["sentence"].startswith(
+        "no such file, and a task's id is looked for in ZooKeeper"
+    )
 
 
 @pytest.mark.parametrize("word", ["", "..", "a\nb"])
@@ -248,23 +328,35 @@ def test_a_word_that_can_be_neither_is_one_sentence(word: str) -> None:
 SEEN = [ok("topic", "3 partitions"), warning("key", "a second one", "Look at it.")]
 
 
-def test_what_is_seen_of_the_systems_is_a_second_table_with_its_cures(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_seen_of_the_systems_is_a_second_table_with_its_cures(
+    good: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("cdcbus.tasks.preflight.check.check_task", lambda *_: SEEN)
     result = CliRunner().invoke(main, ["task", "check", str(good)])
     assert result.exit_code == 0
     assert "connections: 1 ok, 1 warning, 0 errors" in result.stdout
-    assert re.search(r"ok +topic +3 partitions *\n warning +key +a second one *\n +→ Look at it\.", result.stdout)
+    assert re.search(
+        r"ok +topic +3 partitions *\n warning +key +a second one *\n +→ Look at it\.", result.stdout
+    )
     assert "\x1b" not in result.stdout
     assert CliRunner().invoke(main, ["task", "check", "--strict", str(good)]).exit_code == 1
 
 
 def test_what_is_seen_of_the_systems_as_json(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdcbus.tasks.preflight.check.check_task", lambda *_: [*SEEN, error("target", "gone", "Start it.")])
+    monkeypatch.setattr(
+        "cdcbus.tasks.preflight.check.check_task",
+        lambda *_: [*SEEN, error("target", "gone", "Start it.")],
+    )
     result = CliRunner().invoke(main, ["task", "check", "--json", str(good)])
     assert result.exit_code == 1
     (checked,) = json.loads(result.stdout)
     assert not checked["ok"]
-    assert checked["connections"][2] == {"outcome": "error", "subject": "target", "found": "gone", "cure": "Start it."}
+    assert checked["connections"][2] == {
+        "outcome": "error",
+        "subject": "target",
+        "found": "gone",
+        "cure": "Start it.",
+    }
 
 
 def test_run_refuses_a_bad_file_in_one_sentence(bad: Path) -> None:
@@ -285,7 +377,9 @@ def test_run_logs_warnings_and_notes_and_needs_zookeeper(odd: Path) -> None:
 
 
 def test_zookeeper_can_be_named_by_the_environment() -> None:
-    result = CliRunner().invoke(main, ["offset", "show", "1"], env={"CDCBUS_ZOOKEEPER": "nonsense:port"})
+    result = CliRunner().invoke(
+        main, ["offset", "show", "1"], env={"CDCBUS_ZOOKEEPER": "nonsense:port"}
+    )
     assert result.exit_code == 1
     assert "nonsense:port" in result.stderr
 
@@ -301,20 +395,29 @@ class Failing:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])
-def test_an_interrupt_exits_130_without_a_word(monkeypatch: pytest.MonkeyPatch, good: Path, error: BaseException) -> None:
+def test_an_interrupt_exits_130_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, good: Path, error: BaseException
+) -> None:
     monkeypatch.setattr("cdcbus.tasks.config.read_task.inspect_task", Failing(error))
     result = CliRunner().invoke(main, ["task", "check", "--offline", str(good)])
     assert (result.exit_code, result.output) == (130, "")
 
 
 def test_a_named_error_is_its_sentence(monkeypatch: pytest.MonkeyPatch, good: Path) -> None:
-    monkeypatch.setattr("cdcbus.tasks.config.read_task.inspect_task", Failing(ConfigError("what, where, what to do")))
+    monkeypatch.setattr(
+        "cdcbus.tasks.config.read_task.inspect_task",
+        Failing(ConfigError("what, where, what to do")),
+    )
     result = CliRunner().invoke(main, ["task", "run", str(good)])
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", "what, where, what to do\n")
 
 
-def test_an_unexpected_error_is_one_line_and_a_trace_only_when_asked_for(monkeypatch: pytest.MonkeyPatch, good: Path) -> None:
-    monkeypatch.setattr("cdcbus.tasks.config.read_task.inspect_task", Failing(ZeroDivisionError("secret")))
+def test_an_unexpected_error_is_one_line_and_a_trace_only_when_asked_for(
+    monkeypatch: pytest.MonkeyPatch, good: Path
+) -> None:
+    monkeypatch.setattr(
+        "cdcbus.tasks.config.read_task.inspect_task", Failing(ZeroDivisionError("secret"))
+    )
     result = CliRunner().invoke(main, ["task", "check", "--offline", str(good)])
     assert result.exit_code == 1
     assert re.fullmatch(r"unexpected ZeroDivisionError; please report it.*\n", result.stderr)
@@ -330,14 +433,18 @@ def process_with_fault(*arguments: str) -> subprocess.CompletedProcess[str]:
         "def fail(*_, **__): 1 / 0\n"
         "p.inspect_task = fail; main(sys.argv[1:])"
     )
-    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=30)
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=30
+    )
 
 
 def test_a_real_interrupt_ends_a_real_process_quietly() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         command = [sys.executable, "-m", "cdcbus", "offset", "show", "1", "--zookeeper", address]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as running:
             silent.settimeout(10)
             silent.accept()[0].close()
             running.send_signal(signal.SIGINT)

@@ -64,13 +64,23 @@ def test_places_in_a_binlog_are_ordered_by_file_number_then_offset() -> None:
 
 def test_a_task_is_done_when_it_is_at_the_end() -> None:
     behind, done = sample(), sample(fetched=1000, applied=(10, 25, 30))
-    assert (behind.is_done("demo-fetch"), behind.is_done("demo-mysql"), behind.lag_records("demo-mysql")) == (False, False, 5)
-    assert (done.is_done("demo-fetch"), done.is_done("demo-mysql"), done.lag_records("demo-mysql")) == (True, True, 0)
+    assert (
+        behind.is_done("demo-fetch"),
+        behind.is_done("demo-mysql"),
+        behind.lag_records("demo-mysql"),
+    ) == (False, False, 5)
+    assert (
+        done.is_done("demo-fetch"),
+        done.is_done("demo-mysql"),
+        done.lag_records("demo-mysql"),
+    ) == (True, True, 0)
 
 
 def test_each_task_is_killed_in_its_own_part_of_the_middle() -> None:
     for seed in range(50):
-        times = list(kill_times(["demo-fetch", "demo-postgresql", "demo-mysql"], 30.0, seed).values())
+        times = list(
+            kill_times(["demo-fetch", "demo-postgresql", "demo-mysql"], 30.0, seed).values()
+        )
         assert times == sorted(times)
         assert times[0] >= 30 * 0.25 and times[-1] <= 30 * 0.75
 
@@ -79,5 +89,10 @@ def test_a_line_says_what_the_table_shows() -> None:
     rates = Rates()
     rates.add(0.0, dict.fromkeys(sample().counts, 0))
     rates.add(1.0, sample().counts)
-    line = plain_line(Phase("changing rows", 1.0, 30.0), sample(), rates, {"demo-fetch": State.WORKING, "demo-mysql": State.WORKING})
+    line = plain_line(
+        Phase("changing rows", 1.0, 30.0),
+        sample(),
+        rates,
+        {"demo-fetch": State.WORKING, "demo-mysql": State.WORKING},
+    )
     assert line == "changing rows: 70 rows/s changed, 65 out; demo-mysql 60 in, 5 behind, 0.2 s"

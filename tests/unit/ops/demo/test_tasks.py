@@ -26,12 +26,16 @@ def plan() -> Plan:
     return Plan.new()
 
 
-def test_task_files_are_read_without_a_finding_and_hold_no_password(tmp_path: Path, plan: Plan) -> None:
+def test_task_files_are_read_without_a_finding_and_hold_no_password(
+    tmp_path: Path, plan: Plan
+) -> None:
     files = write_task_files(tmp_path, plan.addresses(), START, TARGETS)
     assert list(files) == [FETCH, "demo-postgresql", "demo-mysql"]
     for task_id, file in files.items():
         read = inspect_task(file)
-        assert not [diagnostic for severity in Severity for diagnostic in read.diagnostics.of(severity)]
+        assert not [
+            diagnostic for severity in Severity for diagnostic in read.diagnostics.of(severity)
+        ]
         assert read.task is not None
         assert read.task.task_id == task_id
         assert plan.password not in file.read_text()
@@ -46,13 +50,21 @@ def test_only_the_owner_can_read_the_passwords(tmp_path: Path, plan: Plan) -> No
 @pytest.fixture
 def task(tmp_path: Path) -> TaskProcess:
     """A task whose file does not exist: it ends by itself, at once."""
-    return TaskProcess("demo-fetch", tmp_path / "demo-fetch.properties", tmp_path / "demo-fetch.log", "127.0.0.1:1", tmp_path)
+    return TaskProcess(
+        "demo-fetch",
+        tmp_path / "demo-fetch.properties",
+        tmp_path / "demo-fetch.log",
+        "127.0.0.1:1",
+        tmp_path,
+    )
 
 
 def test_a_task_that_ends_by_itself_is_told_with_its_last_line(task: TaskProcess) -> None:
     task.start()
     assert task.await_stop() == 1
-    with pytest.raises(CdcError, match=r"demo-fetch has ended by itself \(exit code 1\): .*demo-fetch\.properties"):
+    with pytest.raises(
+        CdcError, match=r"demo-fetch has ended by itself \(exit code 1\): .*demo-fetch\.properties"
+    ):
         task.check()
     assert stop_tasks([task]) == ["demo-fetch ended with exit code 1"]
 
@@ -64,13 +76,18 @@ def test_a_task_that_was_never_started_is_stopped_already(task: TaskProcess) -> 
 
 
 def test_what_an_earlier_demo_left_running_is_found_and_stopped(tmp_path: Path) -> None:
-    """Its command line is that of a task of this folder; what the process does meanwhile does not matter."""
+    """Its command line is that of a task of this folder; what the process does meanwhile does
+    not matter."""
     mine = tmp_path / "demo-fetch.properties"
     idle = "import time, sys; sys.argv; time.sleep(60)"
     # `-m cdcbus task run FILE` as the words after the program, as a task has them.
     package = tmp_path / "cdcbus.py"
     package.write_text(idle)
-    left = subprocess.Popen([sys.executable, "-m", "cdcbus", "task", "run", str(mine)], cwd=tmp_path, start_new_session=True)
+    left = subprocess.Popen(
+        [sys.executable, "-m", "cdcbus", "task", "run", str(mine)],
+        cwd=tmp_path,
+        start_new_session=True,
+    )
     deadline = time.monotonic() + 10
     while leftovers(tmp_path) != [left.pid] and time.monotonic() < deadline:
         time.sleep(0.01)

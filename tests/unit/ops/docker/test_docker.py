@@ -1,4 +1,5 @@
-"""docker-compose.yml and Dockerfile, as far as that can be seen without Docker: the schema, what they name, and what must agree."""
+"""docker-compose.yml and Dockerfile, as far as that can be seen without Docker: the schema, what
+they name, and what must agree."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def mounts(name: str) -> dict[Path, str]:
 
 
 def task_of(name: str) -> FetchTask | LoadTask:
-    """The task that a service runs, read as it would be there; there must be nothing to say about its file."""
+    """The task that a service runs, read as it would be there; there must be nothing to say
+    about its file."""
     command = SERVICES[name]["command"]
     assert command[:2] == ["task", "run"]
     file = Path(command[2])
@@ -68,7 +70,14 @@ def init_text(service: str) -> str:
 
 
 def check_schema(file: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(file)]
+    command = [
+        sys.executable,
+        "-m",
+        "check_jsonschema",
+        "--builtin-schema",
+        "vendor.compose-spec",
+        str(file),
+    ]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -79,7 +88,9 @@ def test_the_file_follows_the_compose_specification() -> None:
 
 def test_the_check_of_the_specification_finds_a_fault(tmp_path: Path) -> None:
     kafka = {**SERVICES["kafka"], "depend_on": ["zookeeper"]}
-    (tmp_path / "compose.json").write_text(json.dumps({"services": {"kafka": kafka}}), encoding="utf-8")
+    (tmp_path / "compose.json").write_text(
+        json.dumps({"services": {"kafka": kafka}}), encoding="utf-8"
+    )
     checked = check_schema(tmp_path / "compose.json")
     assert checked.returncode == 1
     assert "depend_on" in checked.stdout
@@ -102,11 +113,18 @@ def test_mounted_folders_are_there_and_read_only() -> None:
     for name, service in SERVICES.items():
         for source in mounts(name):
             assert any(source.iterdir()), source
-        assert [v for v in service.get("volumes", ()) if v.startswith(".") and not v.endswith(":ro")] == []
+        assert [
+            v for v in service.get("volumes", ()) if v.startswith(".") and not v.endswith(":ro")
+        ] == []
 
 
 def test_named_volumes_are_declared_and_used_once() -> None:
-    used = [v.split(":")[0] for service in SERVICES.values() for v in service.get("volumes", ()) if not v.startswith(".")]
+    used = [
+        v.split(":")[0]
+        for service in SERVICES.values()
+        for v in service.get("volumes", ())
+        if not v.startswith(".")
+    ]
     assert sorted(used) == sorted(COMPOSE["volumes"])
 
 
@@ -123,7 +141,12 @@ def test_a_service_waits_only_for_what_can_come() -> None:
 def test_passwords_have_one_default_each() -> None:
     """A default that differs between two services would lock them out from each other."""
     found = set(re.findall(r"\$\{(\w+):-([^}]*)\}", FILE.read_text(encoding="utf-8")))
-    assert {name for name, _ in found} == {"MYSQL_ROOT_PASSWORD", "SOURCE_PASSWORD", "POSTGRES_PASSWORD", "TARGET_PASSWORD"}
+    assert {name for name, _ in found} == {
+        "MYSQL_ROOT_PASSWORD",
+        "SOURCE_PASSWORD",
+        "POSTGRES_PASSWORD",
+        "TARGET_PASSWORD",
+    }
     assert len(found) == 4
     assert all(default.startswith("demo-") for _, default in found)
 
@@ -149,9 +172,13 @@ def test_a_task_waits_for_all_that_it_talks_to(name: str) -> None:
 def test_a_task_finds_kafka_and_its_topic(name: str) -> None:
     task = task_of(name)
     servers, topics = (
-        (task.publish.servers, [task.publish.topic]) if isinstance(task, FetchTask) else (task.source.servers, list(task.source.topics))
+        (task.publish.servers, [task.publish.topic])
+        if isinstance(task, FetchTask)
+        else (task.source.servers, list(task.source.topics))
     )
-    options = dict(word.removeprefix("--").split("=") for word in SERVICES["topic"]["command"] if "=" in word)
+    options = dict(
+        word.removeprefix("--").split("=") for word in SERVICES["topic"]["command"] if "=" in word
+    )
     assert f"INSIDE://{servers}" in environment("kafka")["KAFKA_ADVERTISED_LISTENERS"].split(",")
     assert (options["bootstrap-server"], [options["topic"]]) == (servers, topics)
 
@@ -194,7 +221,12 @@ def test_source_and_target_have_the_same_columns() -> None:
 
 
 def test_init_scripts_can_be_run() -> None:
-    scripts = [script for service in ("mysql", "postgresql") for folder in mounts(service) for script in folder.glob("*.sh")]
+    scripts = [
+        script
+        for service in ("mysql", "postgresql")
+        for folder in mounts(service)
+        for script in folder.glob("*.sh")
+    ]
     assert len(scripts) == 2
     for script in scripts:
         assert os.access(script, os.X_OK), script
@@ -212,7 +244,12 @@ def jdbc(task: LoadTask) -> tuple[str, str, str]:
 def tables(service: str) -> dict[str, list[str]]:
     """Table -> names of its columns, in order."""
     found = TABLE.findall(init_text(service))
-    return {table: [line.split()[0] for line in body.splitlines() if line and "PRIMARY KEY (" not in line] for table, body in found}
+    return {
+        table: [
+            line.split()[0] for line in body.splitlines() if line and "PRIMARY KEY (" not in line
+        ]
+        for table, body in found
+    }
 
 
 # ---- Dockerfile
@@ -233,7 +270,11 @@ class Instruction:
 
 def instructions() -> list[Instruction]:
     """What the Dockerfile says, without remarks."""
-    lines = [line for line in (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    lines = [
+        line
+        for line in (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+        if not line.startswith("#")
+    ]
     joined = re.sub(r"\s*\\\n\s*", " ", "\n".join(lines))
     return [Instruction(*line.split(maxsplit=1)) for line in joined.splitlines() if line]
 
@@ -244,23 +285,41 @@ def of(name: str) -> list[Instruction]:
 
 def is_ignored(path: str) -> bool:
     """Whether .dockerignore keeps a path of the repository from the build."""
-    patterns = [line for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    patterns = [
+        line
+        for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+        if line and not line.startswith("#")
+    ]
     parts = path.split("/")
     above = ["/".join(parts[: end + 1]) for end in range(len(parts))]
     return any(
-        fnmatch(part, pattern.removeprefix("**/")) if pattern.startswith("**/") else fnmatch(part, pattern)
+        fnmatch(part, pattern.removeprefix("**/"))
+        if pattern.startswith("**/")
+        else fnmatch(part, pattern)
         for pattern in patterns
         for part in (parts if pattern.startswith("**/") else above)
     )
 
 
 def test_every_package_and_the_build_files_are_copied() -> None:
-    copied = [word for instruction in of("COPY") if "--from" not in instruction.text for word in instruction.words[:-1]]
+    copied = [
+        word
+        for instruction in of("COPY")
+        if "--from" not in instruction.text
+        for word in instruction.words[:-1]
+    ]
     config = configparser.ConfigParser()
     config.read(ROOT / "setup.cfg")
-    folders = {folder.split("/")[0] for folder in dict(lines(config["options"]["package_dir"])).values()}
+    folders = {
+        folder.split("/")[0] for folder in dict(lines(config["options"]["package_dir"])).values()
+    }
     assert {word for word in copied if (ROOT / word).is_dir()} == folders
-    assert {"pyproject.toml", "setup.cfg", "setup.py", config["metadata"]["long_description"].split()[-1]} <= set(copied)
+    assert {
+        "pyproject.toml",
+        "setup.cfg",
+        "setup.py",
+        config["metadata"]["long_description"].split()[-1],
+    } <= set(copied)
     assert [word for word in copied if not (ROOT / word).exists() or is_ignored(word)] == []
 
 
@@ -288,11 +347,16 @@ def test_the_image_starts_cdcbus_as_a_user_without_rights() -> None:
     assert [instruction.words for instruction in of("ENTRYPOINT")] == [["cdcbus"]]
     (user,) = of("USER")
     assert f"useradd --create-home {user.text}" in [run.text for run in of("RUN")]
-    assert instructions().index(user) > max(index for index, each in enumerate(instructions()) if each.name == "RUN")
+    assert instructions().index(user) > max(
+        index for index, each in enumerate(instructions()) if each.name == "RUN"
+    )
 
 
 def test_the_base_images_are_named_exactly_and_of_one_version() -> None:
-    assert [instruction.text for instruction in of("FROM")] == ["python:3.11-bookworm AS built", "python:3.11-slim-bookworm"]
+    assert [instruction.text for instruction in of("FROM")] == [
+        "python:3.11-bookworm AS built",
+        "python:3.11-slim-bookworm",
+    ]
 
 
 def test_the_command_lines_are_ones_that_cdcbus_has() -> None:

@@ -27,11 +27,15 @@ from cdcbus.tasks.preflight.result import Outcome
         (5, 2, "error"),
     ],
 )
-def test_a_quorum_is_more_than_half_and_one_server_survives_nothing(servers: int, answering: int, outcome: str) -> None:
+def test_a_quorum_is_more_than_half_and_one_server_survives_nothing(
+    servers: int, answering: int, outcome: str
+) -> None:
     assert quorum(servers, answering).outcome == outcome
 
 
-def test_a_name_that_leads_each_client_to_itself_is_an_error_unless_the_tasks_name_this_machine() -> None:
+def test_a_name_that_leads_each_client_to_itself_is_an_error_unless_the_tasks_name_this_machine() -> (
+    None
+):
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         assert advertised(1, "127.0.0.1", port, is_local=True).outcome is Outcome.OK
@@ -57,17 +61,33 @@ def test_replicas_are_judged_by_how_many_brokers_there_are(
     assert (seen.outcome, word in seen.found) == (outcome, True), seen
 
 
-def test_settings_that_ask_for_more_brokers_than_there_are_or_keep_records_in_a_temporary_folder_are_told() -> None:
-    told = list(broker_settings(1, {"transaction.state.log.replication.factor": "3", "log.dirs": "/tmp/kafka-logs"}, 1))
+def test_settings_that_ask_for_more_brokers_than_there_are_or_keep_records_in_a_temporary_folder_are_told() -> (
+    None
+):
+    told = list(
+        broker_settings(
+            1, {"transaction.state.log.replication.factor": "3", "log.dirs": "/tmp/kafka-logs"}, 1
+        )
+    )
     assert [seen.outcome for seen in told] == [Outcome.ERROR, Outcome.WARNING]
     assert "transaction.state.log.replication.factor=1" in told[0].remedy
-    assert [seen.outcome for seen in broker_settings(1, {"offsets.topic.replication.factor": "1", "log.dirs": "/data"}, 3)] == [
-        Outcome.WARNING
-    ]
-    assert [seen.outcome for seen in broker_settings(1, {"offsets.topic.replication.factor": "3", "log.dirs": "/data"}, 3)] == [Outcome.OK]
+    assert [
+        seen.outcome
+        for seen in broker_settings(
+            1, {"offsets.topic.replication.factor": "1", "log.dirs": "/data"}, 3
+        )
+    ] == [Outcome.WARNING]
+    assert [
+        seen.outcome
+        for seen in broker_settings(
+            1, {"offsets.topic.replication.factor": "3", "log.dirs": "/data"}, 3
+        )
+    ] == [Outcome.OK]
 
 
-@pytest.mark.parametrize(("seconds", "word"), [(0.5, "within"), (-7.25, "7.2 s behind"), (7.25, "7.2 s before")])
+@pytest.mark.parametrize(
+    ("seconds", "word"), [(0.5, "within"), (-7.25, "7.2 s behind"), (7.25, "7.2 s before")]
+)
 def test_a_clock_that_is_seconds_off_is_told_with_its_direction(seconds: float, word: str) -> None:
     assert word in describe_skew("clock", "this machine's", seconds).found
 
@@ -112,4 +132,7 @@ def serving() -> Callable[[bytes], int]:
 def test_whether_the_compiled_decoder_is_in_use_is_told_and_why_it_is_not() -> None:
     assert [seen.found for seen in compiled("")] == ["in use"]
     (seen,) = compiled("it is not built")
-    assert (seen.outcome, seen.found.startswith("not in use, as it is not built")) == (Outcome.OK, True)
+    assert (seen.outcome, seen.found.startswith("not in use, as it is not built")) == (
+        Outcome.OK,
+        True,
+    )

@@ -1,4 +1,5 @@
-"""What a node decides by itself: what it may take, when it starts a failed task again, and what it keeps of what a task prints."""
+"""What a node decides by itself: what it may take, when it starts a failed task again, and what
+it keeps of what a task prints."""
 
 import subprocess
 import sys
@@ -18,14 +19,25 @@ from tests.support.waiting import wait_until
 
 
 @pytest.mark.parametrize(
-    ("node_ids", "is_taken"), [(None, True), ("", True), ("n1", True), (" n2 , n1 ", True), ("n2", False), (["n2"], False), (["n1"], True)]
+    ("node_ids", "is_taken"),
+    [
+        (None, True),
+        ("", True),
+        ("n1", True),
+        (" n2 , n1 ", True),
+        ("n2", False),
+        (["n2"], False),
+        (["n1"], True),
+    ],
 )
 def test_a_task_is_for_the_nodes_that_its_text_names(node_ids: object, is_taken: bool) -> None:
     assert read_offer({"nodeId": node_ids}, ["a"]).is_for("n1") is is_taken
 
 
 def test_porters_numbers_and_texts_are_both_understood() -> None:
-    assert read_offer({"restartRetries": "3", "restartIncreaseBySecond": 7}, ["a", "b"]) == Offer(("a", "b"), (), 3, 7)
+    assert read_offer({"restartRetries": "3", "restartIncreaseBySecond": 7}, ["a", "b"]) == Offer(
+        ("a", "b"), (), 3, 7
+    )
     assert read_offer({"restartRetries": None}, []) == Offer((), (), 20, 300)
     with pytest.raises(ConfigError, match="restartRetries: wrong value; expected a whole number"):
         read_offer({"restartRetries": "many"}, [])
@@ -38,7 +50,11 @@ def test_porters_numbers_and_texts_are_both_understood() -> None:
         ({"spark.isolated": "false"}, True, ()),
         ({"spark.isolated": True}, False, ()),
         ({"spark.driver.memory": "2g"}, False, ("spark.driver.memory",)),
-        ({"loader": {"source": {"spark.driver.memory": "2g"}}}, False, ("loader.source.spark.driver.memory",)),
+        (
+            {"loader": {"source": {"spark.driver.memory": "2g"}}},
+            False,
+            ("loader.source.spark.driver.memory",),
+        ),
     ],
 )
 def test_a_consumer_task_without_settings_of_spark_shares_the_nodes_application(
@@ -62,7 +78,9 @@ def printed(text: str, log: Path, code: int = 0) -> TaskProcess:
     """A process that has printed a text and ended."""
     words = [sys.executable, "-c", f"import sys; sys.stdout.write({text!r}); sys.exit({code})"]
     over = threading.Event()
-    process = TaskProcess(subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True), log, over.set)
+    process = TaskProcess(
+        subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True), log, over.set
+    )
     assert over.wait(30)
     return process
 
@@ -73,10 +91,16 @@ def test_the_last_words_are_the_sentence_behind_the_log(tmp_path: Path) -> None:
     assert (process.ended(), process.last_words()) == (3, "Kafka topic x is not there\ncreate it")
     assert (tmp_path / "logs" / "1.log").read_text() == log
     assert printed("", tmp_path / "2.log").last_words() == ""
-    assert printed("2026-01-01 00:00:00,000 INFO x\n", tmp_path / "3.log").last_words().endswith("INFO x")
+    assert (
+        printed("2026-01-01 00:00:00,000 INFO x\n", tmp_path / "3.log")
+        .last_words()
+        .endswith("INFO x")
+    )
 
 
-def test_a_log_is_rotated_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_is_rotated_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(task_process, "LOG_BYTES", 100)
     lines = [f"line {number}\n" for number in range(100)]
     printed("".join(lines), tmp_path / "1.log")
@@ -95,7 +119,12 @@ def test_a_log_that_cannot_be_written_stops_no_task(tmp_path: Path) -> None:
 def test_a_process_is_certainly_gone_only_when_this_machine_knows_it_no_more() -> None:
     me = identity()
     assert not is_gone(me)
-    words = [sys.executable, "-c", "import json; from cdcbus.tasks.process_identity import identity; print(json.dumps(identity()))"]
+    words = [
+        sys.executable,
+        "-c",
+        "import json; from cdcbus.tasks.process_identity import identity; "
+        "print(json.dumps(identity()))",
+    ]
     import json
 
     other = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)

@@ -1,4 +1,5 @@
-"""What a node makes of the ends of tasks that share one process: here a stand-in that says what it is told to say."""
+"""What a node makes of the ends of tasks that share one process: here a stand-in that says what
+it is told to say."""
 
 import signal
 import sys
@@ -48,7 +49,9 @@ def end(*tasks: SparkTask) -> list[tuple[int | None, str, bool]]:
 
 
 def test_a_task_that_is_stopped_or_fails_ends_alone(process: SparkProcess, tmp_path: Path) -> None:
-    good, bad, stopped = (process.start(task_id, tmp_path / "x.log") for task_id in ("good", "end", "good"))
+    good, bad, stopped = (
+        process.start(task_id, tmp_path / "x.log") for task_id in ("good", "end", "good")
+    )
     stopped.ask_to_stop()
     assert end(bad, stopped) == [(1, "it is broken", False), (0, "", False)]
     stopped.kill()
@@ -62,12 +65,16 @@ def test_all_end_with_their_process(process: SparkProcess, tmp_path: Path) -> No
     assert (late[0], late[2]) == (-signal.SIGKILL, True)
 
 
-def test_a_process_that_gives_up_for_all_is_no_fault_of_any(process: SparkProcess, tmp_path: Path) -> None:
+def test_a_process_that_gives_up_for_all_is_no_fault_of_any(
+    process: SparkProcess, tmp_path: Path
+) -> None:
     tasks = [process.start(task_id, tmp_path / "x.log") for task_id in ("good", "lost")]
     assert end(*tasks) == [(-signal.SIGKILL, "ZooKeeper is away", True)] * 2
 
 
-def test_who_is_killed_with_another_task_is_faultless(process: SparkProcess, tmp_path: Path) -> None:
+def test_who_is_killed_with_another_task_is_faultless(
+    process: SparkProcess, tmp_path: Path
+) -> None:
     good, hanging = (process.start(task_id, tmp_path / "x.log") for task_id in ("good", "hang"))
     hanging.ask_to_stop()
     hanging.kill()

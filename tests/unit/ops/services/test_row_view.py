@@ -1,4 +1,5 @@
-"""`cdcbus topic` before it asks Kafka: which rows are meant, how they are shown, which words are taken."""
+"""`cdcbus topic` before it asks Kafka: which rows are meant, how they are shown, which words are
+taken."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from cdcbus.ops.services.row_view import as_fields, has_key, is_wanted, line, pr
 from cdcbus.ops.services.topics import KafkaRecord
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 
-TABLE = Table(TableId("shop", "orders"), (Column("id"), Column("lang"), Column("note")), ("id", "lang"))
+TABLE = Table(
+    TableId("shop", "orders"), (Column("id"), Column("lang"), Column("note")), ("id", "lang")
+)
 ROW = {"id": "7", "lang": "de", "note": "a b"}
 RECORD = KafkaRecord(2, 41, 1_700_000_000_123, b"7_de_", b"...")
 MANY = KafkaRecord(2, 41, 1_700_000_000_123, None, b"...")  # of several rows
@@ -32,8 +35,14 @@ INSERT = change(Op.INSERT, None, ROW)
     ("row", "expected"),
     [
         (INSERT, "INSERT   shop.orders id=7 lang=de note='a b'"),
-        (change(Op.DELETE, {**ROW, "note": None}, None), "DELETE   shop.orders id=7 lang=de note=NULL"),
-        (change(Op.UPDATE, ROW, {**ROW, "note": "NULL"}), "UPDATE   shop.orders id=7 lang=de note='a b'→'NULL'"),
+        (
+            change(Op.DELETE, {**ROW, "note": None}, None),
+            "DELETE   shop.orders id=7 lang=de note=NULL",
+        ),
+        (
+            change(Op.UPDATE, ROW, {**ROW, "note": "NULL"}),
+            "UPDATE   shop.orders id=7 lang=de note='a b'→'NULL'",
+        ),
         (change(Op.UPDATE, ROW, ROW), "UPDATE   shop.orders id=7 lang=de"),
         (change(Op.UPDATE, ROW, {**ROW, "id": "8"}), "UPDATE   shop.orders id=7→8 lang=de"),
         (change(Op.UPDATE, {}, {"note": ""}), "UPDATE   shop.orders note=''"),
@@ -72,15 +81,22 @@ def test_for_scripts_all_of_a_row_is_there() -> None:
         (("orders",), ("insert",), "7_en", False),
     ],
 )
-def test_a_row_is_wanted_by_table_operation_and_key(tables: Sequence[str], ops: Sequence[str], key: str | None, expected: bool) -> None:
+def test_a_row_is_wanted_by_table_operation_and_key(
+    tables: Sequence[str], ops: Sequence[str], key: str | None, expected: bool
+) -> None:
     assert is_wanted(RECORD, INSERT, tables, key, ops) is expected
 
 
 def test_a_key_is_the_record_s_or_that_of_either_image_also_where_the_record_has_none() -> None:
     moved = change(Op.UPDATE, ROW, {**ROW, "id": "8"})
     assert all(has_key(RECORD, INSERT, key) for key in ("7_de_", "7_de"))
-    assert [key for key in ("7_de", "8_de", "9_de", "7", "7_de_") if has_key(MANY, moved, key)] == ["7_de", "8_de"]
-    assert not has_key(MANY, change(Op.INSERT, None, ROW, Table(TABLE.id, TABLE.columns, ())), "7_de")
+    assert [key for key in ("7_de", "8_de", "9_de", "7", "7_de_") if has_key(MANY, moved, key)] == [
+        "7_de",
+        "8_de",
+    ]
+    assert not has_key(
+        MANY, change(Op.INSERT, None, ROW, Table(TABLE.id, TABLE.columns, ())), "7_de"
+    )
 
 
 @given(st.text())
@@ -104,7 +120,9 @@ def test_times_are_utc_with_milliseconds() -> None:
         (["describe", "t", "--newest", "0"], "0 is not in the range"),
     ],
 )
-def test_words_that_are_none_are_refused_before_any_broker_is_asked(words: list[str], sentence: str) -> None:
+def test_words_that_are_none_are_refused_before_any_broker_is_asked(
+    words: list[str], sentence: str
+) -> None:
     refused = CliRunner().invoke(main, ["topic", *words, "--servers", "127.0.0.1:9"])
     assert refused.exit_code == 2
     assert sentence in refused.output

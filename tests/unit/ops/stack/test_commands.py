@@ -38,7 +38,9 @@ def test_home_of_root_can_be_entered_by_others(monkeypatch: pytest.MonkeyPatch) 
     assert servers.default_home() == Path("/var/lib/cdcbus/stack")
 
 
-def test_other_machines_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, console: Console) -> None:
+def test_other_machines_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, console: Console
+) -> None:
     monkeypatch.setattr("platform.machine", lambda: "arm64")
     with pytest.raises(ConfigError, match=r"for Linux on x86_64 only, and this is .* on arm64"):
         servers.up(tmp_path, console)
@@ -72,7 +74,9 @@ def test_down_keeps_data(tmp_path: Path, console: Console) -> None:
 
 
 def test_an_unknown_server_cannot_be_killed(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no server oracle: the servers are zookeeper, kafka, source"):
+    with pytest.raises(
+        ConfigError, match="no server oracle: the servers are zookeeper, kafka, source"
+    ):
         servers.kill(tmp_path, "oracle")
 
 
@@ -123,25 +127,41 @@ def test_status_gives_commands_to_paste(tmp_path: Path) -> None:
     addresses.save(tmp_path, plan)
     output = CliRunner().invoke(stack, ["status", "--home", str(tmp_path)]).output
     assert f"cdcbus stack zkcli --home {tmp_path} ls /" in output
-    assert f"psql postgresql://cdc:{plan.password}@127.0.0.1:{plan.ports['postgresql']}/cdc" in output
+    assert (
+        f"psql postgresql://cdc:{plan.password}@127.0.0.1:{plan.ports['postgresql']}/cdc" in output
+    )
     assert f"-P{plan.ports['source']} -ucdc -p{plan.password} cdc" in output
 
 
 def test_status_as_json(tmp_path: Path) -> None:
     plan = Plan.new()
     addresses.save(tmp_path, plan)
-    found = json.loads(CliRunner().invoke(stack, ["status", "--json", "--home", str(tmp_path)]).output)
-    assert [each["name"] for each in found["servers"]] == ["zookeeper", "kafka", "source", "mariadb", "postgresql"]
+    found = json.loads(
+        CliRunner().invoke(stack, ["status", "--json", "--home", str(tmp_path)]).output
+    )
+    assert [each["name"] for each in found["servers"]] == [
+        "zookeeper",
+        "kafka",
+        "source",
+        "mariadb",
+        "postgresql",
+    ]
     assert not any(each["running"] for each in found["servers"])
     assert found["addresses"]["source"]["password"] == plan.password
 
 
-@pytest.mark.parametrize("arguments", [["sql", "source", "SELECT 1"], ["zkcli", "ls", "/"], ["kafka-topics", "--list"]], ids=lambda a: a[0])
+@pytest.mark.parametrize(
+    "arguments",
+    [["sql", "source", "SELECT 1"], ["zkcli", "ls", "/"], ["kafka-topics", "--list"]],
+    ids=lambda a: a[0],
+)
 def test_clients_of_servers_that_do_not_run(tmp_path: Path, arguments: list[str]) -> None:
     line = [arguments[0], "--home", str(tmp_path), *arguments[1:]]
     assert "nothing was ever started" in str(CliRunner().invoke(stack, line).exception)
     addresses.save(tmp_path, Plan.new())
-    assert "does not run: start it with `cdcbus stack up" in str(CliRunner().invoke(stack, line).exception)
+    assert "does not run: start it with `cdcbus stack up" in str(
+        CliRunner().invoke(stack, line).exception
+    )
 
 
 def test_an_unknown_database_is_wrong_usage() -> None:

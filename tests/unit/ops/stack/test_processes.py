@@ -39,7 +39,9 @@ def test_a_server_runs_until_it_is_stopped(folder: Path) -> None:
 
 
 def test_who_does_not_listen_is_killed(folder: Path) -> None:
-    processes.start(folder, ["/bin/sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"], None)
+    processes.start(
+        folder, ["/bin/sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done"], None
+    )
     wait_for_log(folder, "ready")
     processes.stop(folder, signal.SIGTERM, patience_seconds=0.2)
     assert not processes.is_running(folder)
@@ -66,7 +68,8 @@ def test_a_server_runs_as_long_as_a_child_of_it(folder: Path) -> None:
 def test_a_reused_process_id_is_not_the_server(folder: Path) -> None:
     (folder / "pid").write_text(f"{os.getpid()}\n")
     assert not processes.is_running(folder)
-    processes.stop(folder, signal.SIGKILL, patience_seconds=1)  # would end this test if it believed the file
+    # would end this test if it believed the file
+    processes.stop(folder, signal.SIGKILL, patience_seconds=1)
 
 
 def test_asking_does_not_disturb_a_start(folder: Path) -> None:
@@ -84,7 +87,9 @@ def test_the_log_of_the_time_before_is_kept(folder: Path) -> None:
     assert (folder / "log.old").read_text() == "first\n"
 
 
-def test_settings_of_the_caller_do_not_reach_a_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_the_caller_do_not_reach_a_server(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PGDATA", "/nowhere")
     processes.start(folder, ["env"], None)
     wait_for_log(folder, "TZ=UTC")
@@ -93,7 +98,9 @@ def test_settings_of_the_caller_do_not_reach_a_server(folder: Path, monkeypatch:
 
 def test_a_command_that_fails_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(CdcError, match=r"sh failed in .*: FATAL: no more"):
-        processes.run(["/bin/sh", "-c", "echo begin; echo FATAL: no more; echo end; exit 1"], None, tmp_path)
+        processes.run(
+            ["/bin/sh", "-c", "echo begin; echo FATAL: no more; echo end; exit 1"], None, tmp_path
+        )
 
 
 def test_a_command_reads_its_input(tmp_path: Path) -> None:
@@ -118,18 +125,23 @@ def test_a_closed_folder_on_the_way_is_named(tmp_path: Path) -> None:
     owner = Account("owner", os.geteuid(), os.getegid())
     owner.check_can_enter(closed / "home")
     closed.chmod(0o600)
-    with pytest.raises(ConfigError, match=f"owner, as whom they run instead, cannot enter {closed}:"):
+    with pytest.raises(
+        ConfigError, match=f"owner, as whom they run instead, cannot enter {closed}:"
+    ):
         owner.check_can_enter(closed / "home")
 
 
 def test_mode_of_others_counts_for_others() -> None:
     stranger = Account("stranger", os.geteuid() + 1, os.getegid() + 1)
-    with tempfile.TemporaryDirectory() as name:  # not in pytest's own folder, which is closed for others
+    # not in pytest's own folder, which is closed for others
+    with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o701)
         stranger.check_can_enter(folder)
         folder.chmod(0o770)
-        with pytest.raises(ConfigError, match=f"stranger, as whom they run instead, cannot enter {folder}:"):
+        with pytest.raises(
+            ConfigError, match=f"stranger, as whom they run instead, cannot enter {folder}:"
+        ):
             stranger.check_can_enter(folder)
 
 

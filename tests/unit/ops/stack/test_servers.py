@@ -27,7 +27,9 @@ def place(name: str) -> ServerFolder:
 
 
 def test_zookeeper_listens_on_this_machine_only() -> None:
-    assert zookeeper_settings(Path("/data"), 20000).startswith("dataDir=/data\nclientPort=20000\nclientPortAddress=127.0.0.1\n")
+    assert zookeeper_settings(Path("/data"), 20000).startswith(
+        "dataDir=/data\nclientPort=20000\nclientPortAddress=127.0.0.1\n"
+    )
 
 
 def test_kafka_is_a_single_broker_that_makes_no_topics() -> None:
@@ -72,15 +74,28 @@ def test_a_new_mariadb_has_the_user_and_its_database() -> None:
 
 def test_tools_get_the_address() -> None:
     line = kafka_tool("kafka-topics", "127.0.0.1:1", ["--list"])
-    assert line[-4:] == [KAFKA_TOOLS["kafka-topics"][0], "--bootstrap-server", "127.0.0.1:1", "--list"]
+    assert line[-4:] == [
+        KAFKA_TOOLS["kafka-topics"][0],
+        "--bootstrap-server",
+        "127.0.0.1:1",
+        "--list",
+    ]
     assert zkcli("127.0.0.1:2", ["ls", "/"])[-4:] == ["-server", "127.0.0.1:2", "ls", "/"]
 
 
 def test_an_address_of_the_user_wins() -> None:
-    assert kafka_tool("kafka-topics", "127.0.0.1:1", ["--bootstrap-server", "other:9092"]).count("--bootstrap-server") == 1
+    assert (
+        kafka_tool("kafka-topics", "127.0.0.1:1", ["--bootstrap-server", "other:9092"]).count(
+            "--bootstrap-server"
+        )
+        == 1
+    )
 
 
-@pytest.mark.parametrize(("value", "shown"), [(None, "NULL"), (b"\x00\xff", "0x00ff"), (Decimal("1.50"), "1.50"), ("x", "x"), (0, "0")])
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(None, "NULL"), (b"\x00\xff", "0x00ff"), (Decimal("1.50"), "1.50"), ("x", "x"), (0, "0")],
+)
 def test_a_value_as_one_reads_it(value: object, shown: str) -> None:
     assert text(value) == shown
 

@@ -1,4 +1,5 @@
-"""Who may do what over HTTP: each way to ask, on loopback and elsewhere, with and without a token."""
+"""Who may do what over HTTP: each way to ask, on loopback and elsewhere, with and without a
+token."""
 
 from __future__ import annotations
 
@@ -27,14 +28,18 @@ APPS: dict[tuple[str, str | None], FastAPI | None] = {}
 OPEN, SILENT = replace(BUS, host="0.0.0.0"), replace(BUS, token=None)
 
 
-def ask(bus: WebBus, method: str, path: str, headers: dict[str, str], **more: Any) -> httpx.Response:
-    """What the pages answer. The application is made once for each kind of bus, as that takes a while."""
+def ask(
+    bus: WebBus, method: str, path: str, headers: dict[str, str], **more: Any
+) -> httpx.Response:
+    """What the pages answer. The application is made once for each kind of bus, as that takes a
+    while."""
     app = APPS.setdefault((bus.host, bus.token), None) or make_app(bus)
     APPS[bus.host, bus.token] = app
 
     async def asked() -> httpx.Response:
         async with httpx.AsyncClient(
-            transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://127.0.0.1:8190"
+            transport=httpx.ASGITransport(app, raise_app_exceptions=False),
+            base_url="http://127.0.0.1:8190",
         ) as client:
             return await client.request(method, path, headers=headers, **more)
 
@@ -92,7 +97,14 @@ def test_who_may_do_what(bus: WebBus, method: str, headers: dict[str, str], stat
 
 
 @pytest.mark.parametrize(
-    "path", ["/login", "/static/%2e%2e/auth.py", "/static/%2e%2e%2fauth.py", "/static//etc/passwd", "/static/console.css"]
+    "path",
+    [
+        "/login",
+        "/static/%2e%2e/auth.py",
+        "/static/%2e%2e%2fauth.py",
+        "/static//etc/passwd",
+        "/static/console.css",
+    ],
 )
 def test_elsewhere_login_and_static_files_are_free_and_lead_nowhere_else(path: str) -> None:
     answer = ask(OPEN, "GET", path, HERE)
@@ -102,17 +114,31 @@ def test_elsewhere_login_and_static_files_are_free_and_lead_nowhere_else(path: s
 
 def test_a_node_without_token_says_how_to_get_one() -> None:
     assert "CDCBUS_HTTP_TOKEN" in ask(SILENT, "POST", "/api/tasks/x/start", HERE).json()["error"]
-    assert "CDCBUS_HTTP_TOKEN" in ask(SILENT, "POST", "/login", SAME, data={"name": "ada", "token": ""}).json()["error"]
+    assert (
+        "CDCBUS_HTTP_TOKEN"
+        in ask(SILENT, "POST", "/login", SAME, data={"name": "ada", "token": ""}).json()["error"]
+    )
 
 
 def test_logging_in_gives_a_cookie_that_no_script_and_no_other_site_gets() -> None:
-    answer = ask(BUS, "POST", "/login", SAME, data={"name": "ada", "token": TOKEN, "next": "/tasks/shop?tab=errors"})
+    answer = ask(
+        BUS,
+        "POST",
+        "/login",
+        SAME,
+        data={"name": "ada", "token": TOKEN, "next": "/tasks/shop?tab=errors"},
+    )
     assert (answer.status_code, answer.headers["location"]) == (303, "/tasks/shop?tab=errors")
     kept = answer.headers["set-cookie"]
     assert "HttpOnly" in kept
     assert "SameSite=strict" in kept
     assert TOKEN not in kept
-    assert ask(BUS, "POST", "/api/openapi.json", {**SAME, "cookie": kept.partition(";")[0]}).status_code == 405
+    assert (
+        ask(
+            BUS, "POST", "/api/openapi.json", {**SAME, "cookie": kept.partition(";")[0]}
+        ).status_code
+        == 405
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,11 +159,22 @@ def test_a_wrong_login_gives_none(fields: dict[str, str], status: int) -> None:
 
 def test_another_site_cannot_log_somebody_in() -> None:
     stranger = {**HERE, "origin": "http://evil.example"}
-    assert ask(BUS, "POST", "/login", stranger, data={"name": "ada", "token": TOKEN}).status_code == 403
+    assert (
+        ask(BUS, "POST", "/login", stranger, data={"name": "ada", "token": TOKEN}).status_code
+        == 403
+    )
 
 
 @pytest.mark.parametrize(
-    "after", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)", "/%0d%0ax", "/a\r\nb"]
+    "after",
+    [
+        "//evil.example",
+        "https://evil.example",
+        "/\\evil.example",
+        "javascript:alert(1)",
+        "/%0d%0ax",
+        "/a\r\nb",
+    ],
 )
 def test_after_the_login_one_stays_here(after: str) -> None:
     answer = ask(BUS, "POST", "/login", SAME, data={"name": "ada", "token": TOKEN, "next": after})
@@ -150,7 +187,9 @@ def test_people_without_a_session_are_led_to_the_login() -> None:
     assert (answer.status_code, answer.headers["location"]) == (303, "/login?next=/tasks/shop")
 
 
-@pytest.mark.parametrize("headers", [{}, {"content-length": "70000"}, {"content-length": "-1"}, {"content-length": "x"}])
+@pytest.mark.parametrize(
+    "headers", [{}, {"content-length": "70000"}, {"content-length": "-1"}, {"content-length": "x"}]
+)
 def test_a_body_that_is_too_large_is_refused_before_it_is_read(headers: dict[str, str]) -> None:
     async def endless() -> Any:
         while True:
@@ -163,7 +202,11 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(headers: dict[str
 def test_every_answer_tells_browsers_to_be_careful() -> None:
     for path in ("/login", "/nowhere", "/api/openapi.json"):
         headers = ask(BUS, "GET", path, HERE).headers
-        assert (headers["x-content-type-options"], headers["x-frame-options"], headers["cache-control"]) == ("nosniff", "DENY", "no-store")
+        assert (
+            headers["x-content-type-options"],
+            headers["x-frame-options"],
+            headers["cache-control"],
+        ) == ("nosniff", "DENY", "no-store")
         assert "default-src 'self'" in headers["content-security-policy"]
 
 

@@ -1,4 +1,5 @@
-"""The names of /metrics: the page, the dashboard and the code agree; each kind of value comes out."""
+"""The names of /metrics: the page, the dashboard and the code agree; each kind of value comes
+out."""
 
 from __future__ import annotations
 
@@ -32,7 +33,14 @@ STAT = Stat(
     queued_bytes=8,
     kept_unread=0.5,
 )
-STATUS = Status("shop", State.WORKING, node_id="n1", run=Run(State.WORKING, restarts=2), stat=STAT, open_dead_letters=4)
+STATUS = Status(
+    "shop",
+    State.WORKING,
+    node_id="n1",
+    run=Run(State.WORKING, restarts=2),
+    stat=STAT,
+    open_dead_letters=4,
+)
 
 
 def row(metric: Described) -> str:
@@ -47,17 +55,29 @@ def test_the_page_has_exactly_the_metrics_of_the_code() -> None:
 
 def expressions(value: Any) -> list[str]:
     if isinstance(value, dict):
-        return [text for key, inner in value.items() for text in ([inner] if key in ("expr", "definition") else expressions(inner))]
-    return [text for inner in value for text in expressions(inner)] if isinstance(value, list) else []
+        return [
+            text
+            for key, inner in value.items()
+            for text in ([inner] if key in ("expr", "definition") else expressions(inner))
+        ]
+    return (
+        [text for inner in value for text in expressions(inner)] if isinstance(value, list) else []
+    )
 
 
 def test_the_dashboard_names_metrics_and_labels_that_are_there() -> None:
     used: set[str] = set()
-    for expression in expressions(json.loads((ROOT / "ops" / "grafana" / "cdcbus.json").read_text(encoding="utf-8"))):
+    for expression in expressions(
+        json.loads((ROOT / "ops" / "grafana" / "cdcbus.json").read_text(encoding="utf-8"))
+    ):
         names = set(re.findall(r"cdcbus_\w+", expression))
         assert names <= METRICS.keys(), expression
         labels = {label for name in names for label in METRICS[name].labels} | {"instance"}
-        by = {label.strip() for group in re.findall(r"(?:by|on) \(([^)]*)\)", expression) for label in group.split(",")}
+        by = {
+            label.strip()
+            for group in re.findall(r"(?:by|on) \(([^)]*)\)", expression)
+            for label in group.split(",")
+        }
         chosen = set(re.findall(r'(\w+)=~?"', expression))
         assert by | chosen <= labels, expression
         used |= names
@@ -65,7 +85,9 @@ def test_the_dashboard_names_metrics_and_labels_that_are_there() -> None:
 
 
 def test_every_metric_is_told_with_its_labels() -> None:
-    info = NodeInfo("n1", True, NodeWish(False), work_limit=9, tasks={"shop": ("t",)}, silent_seconds=1.0)
+    info = NodeInfo(
+        "n1", True, NodeWish(False), work_limit=9, tasks={"shop": ("t",)}, silent_seconds=1.0
+    )
     samples = [*of_node(info), *of_task(STATUS, [Failure("2024-05-01 03:04:05", "n1", "x")])]
     told = {name: labels for name, labels, value in samples if value is not None}
     assert {name: len(labels) for name, labels in told.items()} == {
@@ -74,21 +96,29 @@ def test_every_metric_is_told_with_its_labels() -> None:
 
 
 def test_values_are_those_of_the_task() -> None:
-    values = {(name, *labels): value for name, labels, value in of_task(STATUS, [Failure("2024-05-01 03:04:05", "n1", "x")])}
+    values = {
+        (name, *labels): value
+        for name, labels, value in of_task(STATUS, [Failure("2024-05-01 03:04:05", "n1", "x")])
+    }
     assert values["cdcbus_task_state", "shop", "WORKING"] == 1
     assert values["cdcbus_task_restarts", "shop"] == 2
     assert values["cdcbus_task_last_failure_timestamp_seconds", "shop"] == 1714532645
     assert values["cdcbus_task_delay_seconds", "shop", "source_to_kafka", "0.99"] == 0.3
     assert values["cdcbus_task_stage_seconds", "shop", "apply"] == 0.25
     assert values["cdcbus_task_queued_bytes", "shop"] == 8
-    assert [values["cdcbus_table_rows_total", "shop", "t", "shop.orders", each] for each in ("insert", "update", "delete", "truncate")] == [
+    assert [
+        values["cdcbus_table_rows_total", "shop", "t", "shop.orders", each]
+        for each in ("insert", "update", "delete", "truncate")
+    ] == [
         1,
         2,
         3,
         4,
     ]
     others = ("failed", "missed", "dropped", "superseded")
-    assert [values[f"cdcbus_table_{each}_rows_total", "shop", "t", "shop.orders"] for each in others] == [5, 6, 7, 8]
+    assert [
+        values[f"cdcbus_table_{each}_rows_total", "shop", "t", "shop.orders"] for each in others
+    ] == [5, 6, 7, 8]
 
 
 def test_what_is_not_known_of_a_task_is_not_told_as_zero() -> None:
@@ -98,6 +128,9 @@ def test_what_is_not_known_of_a_task_is_not_told_as_zero() -> None:
         ("cdcbus_task_restarts", ("shop",), 0),
         ("cdcbus_task_open_letters", ("shop",), None),
     ]
-    idle = {name: value for name, _, value in of_task(Status("shop", State.WORKING, stat=Stat(State.WORKING)), [])}
+    idle = {
+        name: value
+        for name, _, value in of_task(Status("shop", State.WORKING, stat=Stat(State.WORKING)), [])
+    }
     assert idle["cdcbus_task_lag_records"] is None
     assert idle["cdcbus_task_queued_bytes"] is None

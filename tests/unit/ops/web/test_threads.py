@@ -32,7 +32,9 @@ def test_each_thread_is_named_with_its_stack() -> None:
 def test_a_java_machine_below_this_process_is_found_and_asked() -> None:
     """One that listens on any port and waits, started by a shell as Spark's is."""
     command = f"java -cp '{JARS}/*' py4j.GatewayServer 0 && true"
-    with subprocess.Popen(["sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as shell:
+    with subprocess.Popen(
+        ["sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as shell:
         try:
             assert shell.stdout is not None
             shell.stdout.readline()  # it is up

@@ -8,16 +8,54 @@ from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 # What might be taken for something else: null, numbers, flags, nested JSON.
-AWKWARD = st.sampled_from(["", "null", "NULL", "true", "0", "-0.0", "1e5", "\0", '"', "\\", "{}", "\u2028", "\U0001f600", "0000-00-00"])
-CELLS = st.none() | TEXT | AWKWARD | st.integers().map(str) | st.decimals(allow_nan=False, allow_infinity=False).map(str)
-NAMES = st.sampled_from(["id", "ID", "größe", "漢字", "a b", 'q"', "x_isMissing", "select", "n", "data"]) | st.text("abcXYZ_", min_size=1)
-TYPES = st.sampled_from([("int", 4), ("varchar(20)", 12), ("enum('a','b''c')", 4), ("bigint unsigned", 3), ("blob", 2004)])
+AWKWARD = st.sampled_from(
+    [
+        "",
+        "null",
+        "NULL",
+        "true",
+        "0",
+        "-0.0",
+        "1e5",
+        "\0",
+        '"',
+        "\\",
+        "{}",
+        "\u2028",
+        "\U0001f600",
+        "0000-00-00",
+    ]
+)
+CELLS = (
+    st.none()
+    | TEXT
+    | AWKWARD
+    | st.integers().map(str)
+    | st.decimals(allow_nan=False, allow_infinity=False).map(str)
+)
+NAMES = st.sampled_from(
+    ["id", "ID", "größe", "漢字", "a b", 'q"', "x_isMissing", "select", "n", "data"]
+) | st.text("abcXYZ_", min_size=1)
+TYPES = st.sampled_from(
+    [
+        ("int", 4),
+        ("varchar(20)", 12),
+        ("enum('a','b''c')", 4),
+        ("bigint unsigned", 3),
+        ("blob", 2004),
+    ]
+)
 
 
 @st.composite
 def tables(draw: st.DrawFn) -> Table:
-    columns = tuple(Column(name, *draw(TYPES)) for name in draw(st.lists(NAMES, min_size=1, max_size=8, unique=True)))
-    key = draw(st.lists(st.sampled_from([column.name for column in columns]), max_size=3, unique=True))
+    columns = tuple(
+        Column(name, *draw(TYPES))
+        for name in draw(st.lists(NAMES, min_size=1, max_size=8, unique=True))
+    )
+    key = draw(
+        st.lists(st.sampled_from([column.name for column in columns]), max_size=3, unique=True)
+    )
     schema, table = (
         draw(st.sampled_from(["shop", "Größe", "a-b", "a.b"])),
         draw(st.sampled_from(["orders", "ORDERS", "漢 字", "t_1", "v1.t", 'q"t'])),
@@ -26,18 +64,27 @@ def tables(draw: st.DrawFn) -> Table:
 
 
 @st.composite
-def changes(draw: st.DrawFn, *, has_origin: bool = True, may_lack_columns: bool = False) -> RowChange:
-    """A row change as the source gives it; with `may_lack_columns` its before image may hold fewer columns than its after image."""
+def changes(
+    draw: st.DrawFn, *, has_origin: bool = True, may_lack_columns: bool = False
+) -> RowChange:
+    """A row change as the source gives it; with `may_lack_columns` its before image may hold
+    fewer columns than its after image."""
     table = draw(tables())
     names = [column.name for column in table.columns]
     op = draw(st.sampled_from(list(Op)))
     before: Row | None = None
     after: Row | None = None
     if op in (Op.UPDATE, Op.DELETE):
-        kept = draw(st.lists(st.sampled_from(names), min_size=1, unique=True)) if may_lack_columns else names
+        kept = (
+            draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
+            if may_lack_columns
+            else names
+        )
         before = {name: draw(CELLS) for name in kept}
     if op in (Op.UPDATE, Op.INSERT):
-        after = {name: draw(st.sampled_from([(before or {}).get(name), draw(CELLS)])) for name in names}
+        after = {
+            name: draw(st.sampled_from([(before or {}).get(name), draw(CELLS)])) for name in names
+        }
     return RowChange(
         table if op is not Op.TRUNCATE else Table(table.id, (), ()),
         op,

@@ -17,7 +17,9 @@ from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, Table
 from tests.unit.plugins.converters.rows import changes
 
 CONVERTER = CanalRow()
-TABLE = Table(TableId("shop", "orders"), (Column("id", "int", 4), Column("note", "varchar(20)", 12)), ("id",))
+TABLE = Table(
+    TableId("shop", "orders"), (Column("id", "int", 4), Column("note", "varchar(20)", 12)), ("id",)
+)
 ORIGIN = Origin("mysql-bin.000501", 1234, "0-1-42", 1, 1_714_532_645_678_901)
 
 # What canal itself publishes: many rows, no keys of ours, and `old` with the changed columns only.
@@ -50,7 +52,9 @@ def test_every_row_change_is_read_back(change: RowChange) -> None:
 
 def test_an_update_is_written_with_all_of_canal_s_members_and_ours() -> None:
     before, after = {"id": "1", "note": None}, {"id": "1", "note": "new"}
-    message = json.loads(CONVERTER.to_bytes(RowChange(TABLE, Op.UPDATE, before, after, ORIGIN, row=3, is_last=True)))
+    message = json.loads(
+        CONVERTER.to_bytes(RowChange(TABLE, Op.UPDATE, before, after, ORIGIN, row=3, is_last=True))
+    )
     assert isinstance(message.pop("ts"), int)
     assert message == {
         "data": [{"id": "1", "note": "new"}],
@@ -88,7 +92,10 @@ def test_an_update_that_changes_nothing_has_an_empty_old() -> None:
 
 def test_a_truncate_is_written_as_canal_does() -> None:
     message = json.loads(CONVERTER.to_bytes(RowChange(TABLE, Op.TRUNCATE, None, None)))
-    assert {key: message[key] for key in ("type", "isDdl", "sql", "data", "old", "sqlType", "mysqlType", "pkNames")} == {
+    assert {
+        key: message[key]
+        for key in ("type", "isDdl", "sql", "data", "old", "sqlType", "mysqlType", "pkNames")
+    } == {
         "type": "TRUNCATE",
         "isDdl": True,
         "sql": "TRUNCATE TABLE `orders`",
@@ -102,8 +109,14 @@ def test_a_truncate_is_written_as_canal_does() -> None:
 
 @pytest.mark.parametrize("converter", [CanalRow(), CanalCompat()])
 def test_ddl_is_written_as_canal_does_and_passed_over(converter: CanalRow) -> None:
-    value = converter.ddl_to_bytes(TableDdl(TABLE.id, "ALTER", "ALTER TABLE orders ADD `größe` INT", ORIGIN))
-    assert {key: member for key, member in json.loads(value).items() if key in FROM_CANAL and key != "ts"} == {
+    value = converter.ddl_to_bytes(
+        TableDdl(TABLE.id, "ALTER", "ALTER TABLE orders ADD `größe` INT", ORIGIN)
+    )
+    assert {
+        key: member
+        for key, member in json.loads(value).items()
+        if key in FROM_CANAL and key != "ts"
+    } == {
         "data": None,
         "database": "shop",
         "es": ORIGIN.commit_ms - (ORIGIN.commit_ms % 1000 if type(converter) is CanalCompat else 0),
@@ -121,14 +134,23 @@ def test_ddl_is_written_as_canal_does_and_passed_over(converter: CanalRow) -> No
     assert converter.from_bytes(value) == []
 
 
-@pytest.mark.parametrize("kind", ["CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX"])
+@pytest.mark.parametrize(
+    "kind", ["CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX"]
+)
 def test_ddl_of_canal_holds_no_row_also_where_it_names_no_table(kind: str) -> None:
     nothing = dict.fromkeys(("data", "mysqlType", "old", "pkNames", "sqlType"))
-    assert read(**nothing, type=kind, isDdl=True, database=None, table="", sql="DROP DATABASE shop") == []
+    assert (
+        read(**nothing, type=kind, isDdl=True, database=None, table="", sql="DROP DATABASE shop")
+        == []
+    )
 
 
 def test_a_table_without_key_has_null_pk_names() -> None:
-    message = json.loads(CONVERTER.to_bytes(RowChange(Table(TABLE.id, TABLE.columns, ()), Op.INSERT, None, {"id": "1"})))
+    message = json.loads(
+        CONVERTER.to_bytes(
+            RowChange(Table(TABLE.id, TABLE.columns, ()), Op.INSERT, None, {"id": "1"})
+        )
+    )
     assert message["pkNames"] is None
     assert CONVERTER.from_bytes(orjson.dumps(message))[0].table.key == ()
 
@@ -144,7 +166,10 @@ def test_the_rows_of_one_message_are_read_in_order() -> None:
 
 
 def test_our_own_members_count_on_through_a_message() -> None:
-    assert [(change.row, change.is_last) for change in read(row=5, txLast=True)] == [(5, False), (6, True)]
+    assert [(change.row, change.is_last) for change in read(row=5, txLast=True)] == [
+        (5, False),
+        (6, True),
+    ]
 
 
 def test_old_gives_back_the_whole_row_before() -> None:
@@ -159,7 +184,9 @@ def test_null_in_place_of_one_row_s_old_is_an_update_without_change() -> None:
 
 @pytest.mark.parametrize("old", [{"old": None}, {}], ids=["null", "absent"])
 def test_an_update_without_old_knows_nothing_of_the_row_before(old: dict[str, None]) -> None:
-    message = {key: value for key, value in FROM_CANAL.items() if key != "old"} | {"type": "UPDATE"} | old
+    message = (
+        {key: value for key, value in FROM_CANAL.items() if key != "old"} | {"type": "UPDATE"} | old
+    )
     assert [change.before for change in CONVERTER.from_bytes(orjson.dumps(message))] == [{}, {}]
 
 
@@ -171,8 +198,13 @@ def test_a_delete_has_its_rows_before() -> None:
 
 
 def test_numbers_keep_every_digit() -> None:
-    numbers = b"12345678901234567890123456789012345.678901234567890123456789012345, -0.10, 1e5, 18446744073709551616, 7, true"
-    value = orjson.dumps({**FROM_CANAL, "data": "?"}).replace(b'"?"', b'[{"n":' + numbers.replace(b", ", b'},{"n":') + b"}]")
+    numbers = (
+        b"12345678901234567890123456789012345.678901234567890123456789012345, -0.10, 1e5, "
+        b"18446744073709551616, 7, true"
+    )
+    value = orjson.dumps({**FROM_CANAL, "data": "?"}).replace(
+        b'"?"', b'[{"n":' + numbers.replace(b", ", b'},{"n":') + b"}]"
+    )
     texts = [
         "12345678901234567890123456789012345.678901234567890123456789012345",
         "-0.10",
@@ -181,34 +213,79 @@ def test_numbers_keep_every_digit() -> None:
         "7",
         "1",
     ]
-    assert [change.after for change in CONVERTER.from_bytes(value)] == [{"n": text} for text in texts]
+    assert [change.after for change in CONVERTER.from_bytes(value)] == [
+        {"n": text} for text in texts
+    ]
 
 
 def test_numbers_of_old_keep_every_digit() -> None:
-    value = orjson.dumps({**FROM_CANAL, "type": "UPDATE", "data": [{"n": "1"}], "old": "?"}).replace(b'"?"', b'[{"n":0.1000}]')
+    value = orjson.dumps(
+        {**FROM_CANAL, "type": "UPDATE", "data": [{"n": "1"}], "old": "?"}
+    ).replace(b'"?"', b'[{"n":0.1000}]')
     assert CONVERTER.from_bytes(value)[0].before == {"n": "0.1000"}
 
 
 def test_a_json_value_in_place_of_its_text_is_a_cell_as_well() -> None:
-    value = orjson.dumps({**FROM_CANAL, "data": "?"}).replace(b'"?"', '[{"j":{"a":[1.50,null,true,"ü\\""],"b":12}}]'.encode())
+    value = orjson.dumps({**FROM_CANAL, "data": "?"}).replace(
+        b'"?"', '[{"j":{"a":[1.50,null,true,"ü\\""],"b":12}}]'.encode()
+    )
     assert CONVERTER.from_bytes(value)[0].after == {"j": '{"a":[1.50,null,true,"ü\\""],"b":12}'}
 
 
-@pytest.mark.parametrize("nothing", [{"pkNames": None}, {"mysqlType": None, "sqlType": None}, {"gtid": None, "es": None}])
+@pytest.mark.parametrize(
+    "nothing", [{"pkNames": None}, {"mysqlType": None, "sqlType": None}, {"gtid": None, "es": None}]
+)
 def test_members_may_be_null(nothing: dict[str, None]) -> None:
-    assert [change.after for change in read(**nothing)] == [{"id": "1", "note": "a"}, {"id": "2", "note": None}]
+    assert [change.after for change in read(**nothing)] == [
+        {"id": "1", "note": "a"},
+        {"id": "2", "note": None},
+    ]
 
 
 @pytest.mark.parametrize(
-    "kind", ["CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT"]
+    "kind",
+    [
+        "CREATE",
+        "ALTER",
+        "ERASE",
+        "QUERY",
+        "RENAME",
+        "CINDEX",
+        "DINDEX",
+        "GTID",
+        "XACOMMIT",
+        "XAROLLBACK",
+        "MHEARTBEAT",
+    ],
 )
 def test_types_without_rows_give_none(kind: str) -> None:
-    assert read(type=kind, isDdl=kind in ("CREATE", "ALTER"), data=None, sql="ALTER TABLE orders ADD x INT") == []
+    assert (
+        read(
+            type=kind,
+            isDdl=kind in ("CREATE", "ALTER"),
+            data=None,
+            sql="ALTER TABLE orders ADD x INT",
+        )
+        == []
+    )
 
 
 def test_canal_s_truncate_is_an_operation() -> None:
-    (change,) = read(type="TRUNCATE", isDdl=True, data=None, sqlType=None, mysqlType=None, pkNames=None, sql="truncate table orders")
-    assert (change.op, change.table.id, change.before, change.after) == (Op.TRUNCATE, TableId("shop", "orders"), None, None)
+    (change,) = read(
+        type="TRUNCATE",
+        isDdl=True,
+        data=None,
+        sqlType=None,
+        mysqlType=None,
+        pkNames=None,
+        sql="truncate table orders",
+    )
+    assert (change.op, change.table.id, change.before, change.after) == (
+        Op.TRUNCATE,
+        TableId("shop", "orders"),
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -223,16 +300,45 @@ def test_canal_s_truncate_is_an_operation() -> None:
         (b'{"type": 1}', "an object with the keys"),
         (b'{"type": "UPSERT"}', "unknown type 'UPSERT'"),
         (b'{"type": "INSERT", "table": "t", "data": []}', "without database and table"),
-        (b'{"type": "INSERT", "database": "s", "table": "", "data": []}', "without database and table"),
+        (
+            b'{"type": "INSERT", "database": "s", "table": "", "data": []}',
+            "without database and table",
+        ),
         (b'{"type": "INSERT", "database": "s", "table": "t"}', "s.t: data is not a list of rows"),
-        (b'{"type": "INSERT", "database": "s", "table": "t", "data": {"a": "1"}}', "s.t: data is not a list of rows"),
-        (b'{"type": "DELETE", "database": "s", "table": "t", "data": [null]}', "s.t: data is not a list of rows"),
-        (b'{"type": "UPDATE", "database": "s", "table": "t", "data": [{"a": "1"}], "old": []}', "s.t: old does not pair with data"),
-        (b'{"type": "UPDATE", "database": "s", "table": "t", "data": [{"a": "1"}], "old": {"a": "1"}}', "s.t: old does not pair with data"),
-        (b'{"type": "UPDATE", "database": "s", "table": "t", "data": [{"a": "1"}], "old": ["a"]}', "s.t: old does not pair with data"),
-        (b'{"type": "INSERT", "database": "s", "table": "t", "data": [], "mysqlType": ["int"]}', "s.t: mysqlType, sqlType and pkNames"),
-        (b'{"type": "INSERT", "database": "s", "table": "t", "data": [], "pkNames": 3}', "s.t: mysqlType, sqlType and pkNames"),
-        (b'{"type": "INSERT", "database": "s", "table": "t", "data": [], "pkNames": "id"}', "s.t: mysqlType, sqlType and pkNames"),
+        (
+            b'{"type": "INSERT", "database": "s", "table": "t", "data": {"a": "1"}}',
+            "s.t: data is not a list of rows",
+        ),
+        (
+            b'{"type": "DELETE", "database": "s", "table": "t", "data": [null]}',
+            "s.t: data is not a list of rows",
+        ),
+        (
+            b'{"type": "UPDATE", "database": "s", "table": "t", "data": [{"a": "1"}], "old": []}',
+            "s.t: old does not pair with data",
+        ),
+        (
+            b'{"type": "UPDATE", "database": "s", "table": "t", "data": [{"a": "1"}], "old": '
+            b'{"a": "1"}}',
+            "s.t: old does not pair with data",
+        ),
+        (
+            b'{"type": "UPDATE", "database": "s", "table": "t", "data": [{"a": "1"}], "old": '
+            b'["a"]}',
+            "s.t: old does not pair with data",
+        ),
+        (
+            b'{"type": "INSERT", "database": "s", "table": "t", "data": [], "mysqlType": ["int"]}',
+            "s.t: mysqlType, sqlType and pkNames",
+        ),
+        (
+            b'{"type": "INSERT", "database": "s", "table": "t", "data": [], "pkNames": 3}',
+            "s.t: mysqlType, sqlType and pkNames",
+        ),
+        (
+            b'{"type": "INSERT", "database": "s", "table": "t", "data": [], "pkNames": "id"}',
+            "s.t: mysqlType, sqlType and pkNames",
+        ),
     ],
 )
 def test_what_is_no_canal_row_is_named_never_skipped(value: bytes, words: str) -> None:
@@ -245,15 +351,30 @@ AWKWARD = '"old":[{"a":"],\\"pkNames\\":"txLast":false,"type":"UPDATE"}'
 
 @pytest.mark.parametrize("converter", [CanalRow(), CanalCompat()])
 @settings(max_examples=60)
-@given(st.sampled_from([Op.INSERT, Op.UPDATE, Op.DELETE]), st.lists(st.tuples(*[st.none() | st.text() | st.just(AWKWARD)] * 2), min_size=1))
-def test_joined_records_have_all_rows_in_order(converter: CanalRow, op: Op, cells: list[tuple[str | None, str | None]]) -> None:
+@given(
+    st.sampled_from([Op.INSERT, Op.UPDATE, Op.DELETE]),
+    st.lists(st.tuples(*[st.none() | st.text() | st.just(AWKWARD)] * 2), min_size=1),
+)
+def test_joined_records_have_all_rows_in_order(
+    converter: CanalRow, op: Op, cells: list[tuple[str | None, str | None]]
+) -> None:
     """Also where names and cells look like the parts of a message."""
-    table = Table(TableId("shop", '],"pkNames":'), (Column("id", "int", 4), Column('"old":[', "varchar(20)", 12)), ("id",))
+    table = Table(
+        TableId("shop", '],"pkNames":'),
+        (Column("id", "int", 4), Column('"old":[', "varchar(20)", 12)),
+        ("id",),
+    )
     rows = [{"id": str(number), '"old":[': cell} for number, (cell, _) in enumerate(cells)]
     olds = [{"id": str(number), '"old":[': cell} for number, (_, cell) in enumerate(cells)]
     changes = [
         RowChange(
-            table, op, None if op is Op.INSERT else old, None if op is Op.DELETE else row, ORIGIN, 5 + number, number == len(rows) - 1
+            table,
+            op,
+            None if op is Op.INSERT else old,
+            None if op is Op.DELETE else row,
+            ORIGIN,
+            5 + number,
+            number == len(rows) - 1,
         )
         for number, (old, row) in enumerate(zip(olds, rows, strict=True))
     ]
@@ -265,4 +386,8 @@ def test_joined_records_have_all_rows_in_order(converter: CanalRow, op: Op, cell
 def each_read(converter: CanalRow, changes: list[RowChange]) -> list[RowChange]:
     """Each by itself; a format without row numbers counts from 0 in each record."""
     found = [converter.from_bytes(converter.to_bytes(change))[0] for change in changes]
-    return [replace(change, row=number) for number, change in enumerate(found)] if type(converter) is CanalCompat else found
+    return (
+        [replace(change, row=number) for number, change in enumerate(found)]
+        if type(converter) is CanalCompat
+        else found
+    )

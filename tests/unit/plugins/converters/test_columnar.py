@@ -12,14 +12,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcbus.plugins.converters.columnar import BLOCK_ROWS, LONG_TEXT_BYTES, MIN_ROWS, Columns, RowGroup, read_columns
+from cdcbus.plugins.converters.columnar import (
+    BLOCK_ROWS,
+    LONG_TEXT_BYTES,
+    MIN_ROWS,
+    Columns,
+    RowGroup,
+    read_columns,
+)
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 from tests.support.module_searches import module_searches
 from tests.unit.plugins.converters.rows import CELLS, changes
 
 FORMATS = ["canalRow", "oggJson"]
-TABLE = Table(TableId("shop", "orders"), tuple(Column(name) for name in ("id", "note", "state")), ("id",))
+TABLE = Table(
+    TableId("shop", "orders"), tuple(Column(name) for name in ("id", "note", "state")), ("id",)
+)
 ROW: Row = {"id": "1", "note": None, "state": "new"}
 
 
@@ -43,9 +52,16 @@ def rows(group: RowGroup) -> list[tuple[int, Any]]:
             images.append([None] * len(group.records))
         else:
             cells = [column.to_pylist() for column in image.values()]
-            images.append([dict(zip(image, row, strict=True)) for row in zip(*cells, strict=True)] if cells else [{}] * len(group.records))
+            images.append(
+                [dict(zip(image, row, strict=True)) for row in zip(*cells, strict=True)]
+                if cells
+                else [{}] * len(group.records)
+            )
     told = zip(group.records.to_pylist(), *images, group.commit_us.to_pylist(), strict=True)
-    return [(place, (group.table, group.op, before, after, commit)) for place, before, after, commit in told]
+    return [
+        (place, (group.table, group.op, before, after, commit))
+        for place, before, after, commit in told
+    ]
 
 
 def check(records: list[bytes | None], converter: str) -> Columns:
@@ -53,12 +69,20 @@ def check(records: list[bytes | None], converter: str) -> Columns:
     found, reader = read(records, converter), make_converter(converter)
     seen = [row for group in found.groups for row in rows(group)]
     assert sorted([place for place, _ in seen] + found.rest) == list(range(len(records)))
-    assert all(group.records.to_pylist() == sorted(group.records.to_pylist()) for group in found.groups)
+    assert all(
+        group.records.to_pylist() == sorted(group.records.to_pylist()) for group in found.groups
+    )
     for place, row in seen:
         value = records[place]
         assert value is not None
         (change,) = reader.from_bytes(value)
-        assert row == (change.table, change.op, change.before, change.after, change.origin.commit_us)
+        assert row == (
+            change.table,
+            change.op,
+            change.before,
+            change.after,
+            change.origin.commit_us,
+        )
     return found
 
 
@@ -68,18 +92,37 @@ def check(records: list[bytes | None], converter: str) -> Columns:
 def test_columns_hold_what_the_converter_reads(converter: str, data: st.DataObject) -> None:
     """Of few kinds of row changes, each with many other cells, mixed."""
     writer, records = make_converter(converter), list[bytes | None]()
-    for kind in data.draw(st.lists(changes(has_origin=converter == "canalRow", may_lack_columns=True), min_size=1, max_size=4)):
+    for kind in data.draw(
+        st.lists(
+            changes(has_origin=converter == "canalRow", may_lack_columns=True),
+            min_size=1,
+            max_size=4,
+        )
+    ):
         for _ in range(MIN_ROWS + 3):
-            before, after = (image and {name: data.draw(CELLS) for name in image} for image in (kind.before, kind.after))
-            records.append(writer.to_bytes(RowChange(kind.table, kind.op, before, after, kind.origin, kind.row, kind.is_last)))
+            before, after = (
+                image and {name: data.draw(CELLS) for name in image}
+                for image in (kind.before, kind.after)
+            )
+            records.append(
+                writer.to_bytes(
+                    RowChange(
+                        kind.table, kind.op, before, after, kind.origin, kind.row, kind.is_last
+                    )
+                )
+            )
     check(data.draw(st.permutations(records)), converter)
 
 
 @pytest.mark.parametrize("converter", FORMATS)
 @given(data=st.data())
 @settings(max_examples=80, deadline=None)
-def test_damaged_records_are_left_or_read_as_the_converter_reads_them(converter: str, data: st.DataObject) -> None:
-    good = make_converter(converter).to_bytes(data.draw(st.sampled_from([insert(), update(ROW, {**ROW, "state": 'a"b'})])))
+def test_damaged_records_are_left_or_read_as_the_converter_reads_them(
+    converter: str, data: st.DataObject
+) -> None:
+    good = make_converter(converter).to_bytes(
+        data.draw(st.sampled_from([insert(), update(ROW, {**ROW, "state": 'a"b'})]))
+    )
     records: list[bytes | None] = [good] * MIN_ROWS
     pieces = [
         b"",
@@ -103,17 +146,30 @@ def test_damaged_records_are_left_or_read_as_the_converter_reads_them(converter:
     for _ in range(data.draw(st.integers(1, 3))):
         start = data.draw(st.integers(0, len(good)))
         end = min(len(good), start + data.draw(st.integers(0, 12)))
-        records.insert(data.draw(st.integers(0, len(records))), good[:start] + data.draw(st.sampled_from(pieces)) + good[end:])
+        records.insert(
+            data.draw(st.integers(0, len(records))),
+            good[:start] + data.draw(st.sampled_from(pieces)) + good[end:],
+        )
     check(records, converter)
 
 
 @pytest.mark.parametrize("other", [b"", b'"', b"0", b"x", b",", b" ", b"}"])
 @pytest.mark.parametrize("converter", FORMATS)
-def test_records_that_differ_in_one_byte_are_left_or_read_as_the_converter_reads_them(converter: str, other: bytes) -> None:
-    """In more than one block; but not in `op_ts`, where a time in a form of its own leaves them all."""
+def test_records_that_differ_in_one_byte_are_left_or_read_as_the_converter_reads_them(
+    converter: str, other: bytes
+) -> None:
+    """In more than one block; but not in `op_ts`, where a time in a form of its own leaves them
+    all."""
     records: list[bytes | None] = []
-    for value in (make_converter(converter).to_bytes(change) for change in (insert(), update(ROW, {**ROW, "state": "sent", "id": "77"}))):
-        op_ts = range(value.index(b'"op_ts":"') + 9, value.index(b'","current_ts') + 1) if converter == "oggJson" else range(0)
+    for value in (
+        make_converter(converter).to_bytes(change)
+        for change in (insert(), update(ROW, {**ROW, "state": "sent", "id": "77"}))
+    ):
+        op_ts = (
+            range(value.index(b'"op_ts":"') + 9, value.index(b'","current_ts') + 1)
+            if converter == "oggJson"
+            else range(0)
+        )
         places = [i for i in range(len(value)) if i not in op_ts]
         damaged = [value[:i] + other + value[i + kept :] for i in places for kept in (1, 0)]
         records += [*[value] * MIN_ROWS, *damaged, *[value] * BLOCK_ROWS]
@@ -123,19 +179,34 @@ def test_records_that_differ_in_one_byte_are_left_or_read_as_the_converter_reads
 
 def test_a_time_in_a_form_of_its_own_leaves_the_other_operations_of_its_table_alone() -> None:
     """A long name hides the operation from the quick look."""
-    table = Table(TableId("a_shop_with_a_name", "and_orders_with_another"), TABLE.columns, TABLE.key)
-    insert_there, update_there = (replace(change, table=table) for change in (insert(), update(ROW, ROW)))
+    table = Table(
+        TableId("a_shop_with_a_name", "and_orders_with_another"), TABLE.columns, TABLE.key
+    )
+    insert_there, update_there = (
+        replace(change, table=table) for change in (insert(), update(ROW, ROW))
+    )
     writer = make_converter("oggJson")
-    records = [writer.to_bytes(change) for change in (insert_there, update_there) for _ in range(MIN_ROWS)]
+    records = [
+        writer.to_bytes(change) for change in (insert_there, update_there) for _ in range(MIN_ROWS)
+    ]
     records[1] = re.sub(rb'"op_ts":"[^"]*', b'"op_ts":"soon', records[1])
     assert check([*records], "oggJson").rest == list(range(MIN_ROWS))
 
 
 @pytest.mark.parametrize(
-    ("text", "other"), [('"txLast":false', '"txLast":true'), ('"file":"f"', '"file":"f2"'), ('"serverId":1', '"serverId":22')]
+    ("text", "other"),
+    [
+        ('"txLast":false', '"txLast":true'),
+        ('"file":"f"', '"file":"f2"'),
+        ('"serverId":1', '"serverId":22'),
+    ],
 )
-def test_what_differs_between_few_records_does_not_keep_them_from_columns(text: str, other: str) -> None:
-    records: list[bytes | None] = [make_converter("canalRow").to_bytes(insert({"id": str(i)})) for i in range(MIN_ROWS * 8)]
+def test_what_differs_between_few_records_does_not_keep_them_from_columns(
+    text: str, other: str
+) -> None:
+    records: list[bytes | None] = [
+        make_converter("canalRow").to_bytes(insert({"id": str(i)})) for i in range(MIN_ROWS * 8)
+    ]
     for i in range(0, len(records), 4):
         records[i] = (records[i] or b"").replace(text.encode(), other.encode())
     found = check(records, "canalRow")
@@ -145,9 +216,15 @@ def test_what_differs_between_few_records_does_not_keep_them_from_columns(text: 
 @pytest.mark.parametrize("converter", FORMATS)
 def test_each_table_operation_and_column_set_is_a_group_in_order(converter: str) -> None:
     writer = make_converter(converter)
-    kinds = [insert(), update(ROW, {**ROW, "state": "sent"}), RowChange(TABLE, Op.DELETE, ROW, None, insert().origin)]
+    kinds = [
+        insert(),
+        update(ROW, {**ROW, "state": "sent"}),
+        RowChange(TABLE, Op.DELETE, ROW, None, insert().origin),
+    ]
     found = check([writer.to_bytes(kind) for kind in kinds * MIN_ROWS], converter)
-    assert sorted((group.op, group.records[0].as_py(), len(group.records)) for group in found.groups) == [
+    assert sorted(
+        (group.op, group.records[0].as_py(), len(group.records)) for group in found.groups
+    ) == [
         ("DELETE", 2, MIN_ROWS),
         ("INSERT", 0, MIN_ROWS),
         ("UPDATE", 1, MIN_ROWS),
@@ -177,7 +254,9 @@ def test_every_text_is_read_in_columns(converter: str) -> None:
         "\x02\x03",
     ]
     writer = make_converter(converter)
-    found = check([writer.to_bytes(insert({**ROW, "note": text})) for text in texts * MIN_ROWS], converter)
+    found = check(
+        [writer.to_bytes(insert({**ROW, "note": text})) for text in texts * MIN_ROWS], converter
+    )
     assert (len(found.groups), found.rest) == (1, [])
 
 
@@ -186,7 +265,13 @@ def test_tables_with_long_names_of_columns_are_read_in_columns(converter: str) -
     """The same long text is in both images."""
     name = "n" * LONG_TEXT_BYTES
     row: Row = {"id": "1", name: "x", "state": "new"}
-    change = RowChange(Table(TABLE.id, tuple(map(Column, row)), ("id",)), Op.UPDATE, row, {**row, name: "y"}, insert().origin)
+    change = RowChange(
+        Table(TABLE.id, tuple(map(Column, row)), ("id",)),
+        Op.UPDATE,
+        row,
+        {**row, name: "y"},
+        insert().origin,
+    )
     assert check([make_converter(converter).to_bytes(change)] * MIN_ROWS, converter).rest == []
 
 
@@ -194,12 +279,22 @@ def test_null_and_missing_stay_apart() -> None:
     writer = make_converter("oggJson")
     null, missing = writer.to_bytes(insert()), writer.to_bytes(insert({"id": "1", "state": "new"}))
     found = check([null, missing] * MIN_ROWS, "oggJson")
-    assert [list(group.after or {}) for group in found.groups] == [["id", "note", "state"], ["id", "state"]]
+    assert [list(group.after or {}) for group in found.groups] == [
+        ["id", "note", "state"],
+        ["id", "state"],
+    ]
 
 
 def test_updates_of_different_columns_are_groups_of_their_own() -> None:
     writer = make_converter("canalRow")
-    found = check([writer.to_bytes(update(ROW, {**ROW, name: "2"})) for name in ("note", "state") for _ in range(MIN_ROWS)], "canalRow")
+    found = check(
+        [
+            writer.to_bytes(update(ROW, {**ROW, name: "2"}))
+            for name in ("note", "state")
+            for _ in range(MIN_ROWS)
+        ],
+        "canalRow",
+    )
     assert [len(group.records) for group in found.groups] == [MIN_ROWS, MIN_ROWS]
 
 

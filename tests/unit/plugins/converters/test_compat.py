@@ -1,4 +1,5 @@
-"""canalCompat and porterCompat: what is written is read as the same row change, but for what the other form cannot say."""
+"""canalCompat and porterCompat: what is written is read as the same row change, but for what the
+other form cannot say."""
 
 from __future__ import annotations
 
@@ -16,7 +17,12 @@ from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, T
 from tests.unit.plugins.converters.rows import CELLS, TIMES, changes
 
 LABELS = st.lists(
-    st.text(st.characters(exclude_characters="\\,", exclude_categories=["Cs"]), min_size=1, max_size=5), min_size=1, max_size=5, unique=True
+    st.text(
+        st.characters(exclude_characters="\\,", exclude_categories=["Cs"]), min_size=1, max_size=5
+    ),
+    min_size=1,
+    max_size=5,
+    unique=True,
 )
 
 
@@ -25,14 +31,22 @@ def typed_columns(draw: st.DrawFn, name: str) -> tuple[Column, st.SearchStrategy
     """A column, and the cells that the source can give it."""
     labels = draw(LABELS)
     text = ",".join("'" + label.replace("'", "''") + "'" for label in labels)
-    subsets = st.sets(st.sampled_from(labels)).map(lambda chosen: ",".join(label for label in labels if label in chosen))
+    subsets = st.sets(st.sampled_from(labels)).map(
+        lambda chosen: ",".join(label for label in labels if label in chosen)
+    )
     return draw(
         st.sampled_from(
             [
                 (Column(name, f"enum({text})", 4), st.sampled_from(["", *labels])),
                 (Column(name, f"set({text})", -7), subsets),
-                (Column(name, "binary(4)", 2004), st.binary(max_size=4).map(lambda b: b.ljust(4, b"\0").decode("latin-1"))),
-                (Column(name, "varbinary(4)", 2004), st.binary(max_size=4).map(lambda b: b.decode("latin-1"))),
+                (
+                    Column(name, "binary(4)", 2004),
+                    st.binary(max_size=4).map(lambda b: b.ljust(4, b"\0").decode("latin-1")),
+                ),
+                (
+                    Column(name, "varbinary(4)", 2004),
+                    st.binary(max_size=4).map(lambda b: b.decode("latin-1")),
+                ),
                 (Column(name, "int unsigned", -5), st.integers(0, 2**32 - 1).map(str)),
                 (Column(name, "varchar(20)", 12), CELLS),
             ]
@@ -42,12 +56,17 @@ def typed_columns(draw: st.DrawFn, name: str) -> tuple[Column, st.SearchStrategy
 
 @st.composite
 def typed_changes(draw: st.DrawFn) -> RowChange:
-    columns = [draw(typed_columns(name)) for name in draw(st.lists(st.sampled_from("abcdef"), min_size=1, unique=True))]
+    columns = [
+        draw(typed_columns(name))
+        for name in draw(st.lists(st.sampled_from("abcdef"), min_size=1, unique=True))
+    ]
     images = st.fixed_dictionaries({column.name: st.none() | cells for column, cells in columns})
     op = draw(st.sampled_from([Op.INSERT, Op.UPDATE, Op.DELETE]))
     before: Row | None = draw(images) if op is not Op.INSERT else None
     after: Row | None = draw(images) if op is not Op.DELETE else None
-    table = Table(TableId("shop", "orders"), tuple(column for column, _ in columns), (columns[0][0].name,))
+    table = Table(
+        TableId("shop", "orders"), tuple(column for column, _ in columns), (columns[0][0].name,)
+    )
     return RowChange(table, op, before, after, Origin(commit_us=draw(TIMES) // 1000 * 1_000_000))
 
 
@@ -62,8 +81,10 @@ def test_canal_s_rendering_is_read_as_the_same_row_change(change: RowChange) -> 
 @pytest.mark.parametrize(
     ("mysql_type", "number", "cell", "expected"),
     [
-        ("tinyint unsigned", 5, "127", -6), ("tinyint unsigned", 5, "128", 5), ("tinyint unsigned", 5, None, -6),
-        ("smallint unsigned", 4, "32767", 5), ("smallint unsigned", 4, "32768", 4), ("mediumint unsigned", 4, "8388608", 4),
+        ("tinyint unsigned", 5, "127", -6), ("tinyint unsigned", 5, "128", 5), ("tinyint "
+                                                                                "unsigned", 5, None, -6),
+        ("smallint unsigned", 4, "32767", 5), ("smallint unsigned", 4, "32768", 4), ("mediumint "
+                                                                                     "unsigned", 4, "8388608", 4),
         ("int unsigned", -5, "2147483647", 4), ("int unsigned", -5, "2147483648", -5),
         ("bigint unsigned", 3, "9223372036854775807", -5), ("bigint unsigned", 3, "9223372036854775808", 3),
         ("tinyint", -6, "-1", -6), ("decimal(10,2) unsigned", 3, "1.50", 3),
@@ -73,7 +94,9 @@ def test_an_unsigned_number_has_the_signed_type_s_number_unless_it_is_too_large(
     mysql_type: str, number: int, cell: Cell, expected: int
 ) -> None:
     table = Table(TableId("s", "t"), (Column("n", mysql_type, number),), ())
-    assert CanalCompat().message(RowChange(table, Op.INSERT, None, {"n": cell}))["sqlType"] == {"n": expected}
+    assert CanalCompat().message(RowChange(table, Op.INSERT, None, {"n": cell}))["sqlType"] == {
+        "n": expected
+    }
 
 
 @pytest.mark.parametrize("mysql_type", ["enum('a')", "set('a')"])
@@ -86,7 +109,9 @@ def test_a_label_that_the_type_does_not_have_is_named_never_guessed(mysql_type: 
 def test_a_label_with_a_backslash_is_not_read_from_canal() -> None:
     table = Table(TableId("s", "t"), (Column("e", "enum('a\\b')", 4),), ())
     with pytest.raises(ConversionError, match="backslash"):
-        CanalCompat().from_bytes(CanalCompat().to_bytes(RowChange(table, Op.INSERT, None, {"e": "a\\b"})))
+        CanalCompat().from_bytes(
+            CanalCompat().to_bytes(RowChange(table, Op.INSERT, None, {"e": "a\\b"}))
+        )
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -105,4 +130,6 @@ def test_porter_s_names_are_those_of_ogg_json_in_upper_case(change: RowChange) -
     assert upper.table.id == TableId(*(part.upper() for part in plain.table.id))
     assert upper.table.key == tuple(name.upper() for name in plain.table.key)
     for image, expected in ((upper.before, plain.before), (upper.after, plain.after)):
-        assert image == (None if expected is None else {name.upper(): cell for name, cell in expected.items()})
+        assert image == (
+            None if expected is None else {name.upper(): cell for name, cell in expected.items()}
+        )

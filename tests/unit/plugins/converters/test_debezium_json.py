@@ -1,4 +1,5 @@
-"""debeziumJson: what the golden cases do not say: the short way for messages that begin with a known schema."""
+"""debeziumJson: what the golden cases do not say: the short way for messages that begin with a
+known schema."""
 
 from __future__ import annotations
 
@@ -20,7 +21,10 @@ def message(row: dict[str, Any], *types: str, **payload: Any) -> dict[str, Any]:
     fields = [{"type": kind, "field": name} for name, kind in zip(row, types, strict=True)]
     source = {"db": "shop", "table": "orders", "ts_ms": 1}
     return {
-        "schema": {"type": "struct", "fields": [{"type": "struct", "field": "after", "fields": fields}]},
+        "schema": {
+            "type": "struct",
+            "fields": [{"type": "struct", "field": "after", "fields": fields}],
+        },
         "payload": {"before": None, "after": row, "source": source, "op": "c", **payload},
     }
 
@@ -87,7 +91,9 @@ def test_text_that_only_looks_like_base64_stays_text_without_a_schema(text: str)
         ({"a": "7"}, ["double"]),
     ],
 )
-def test_a_value_of_another_type_is_named_without_being_shown(row: dict[str, Any], types: list[str]) -> None:
+def test_a_value_of_another_type_is_named_without_being_shown(
+    row: dict[str, Any], types: list[str]
+) -> None:
     with pytest.raises(ConversionError, match=r"shop.orders: column a does not fit its schema$"):
         read(compact(message(row, *types)))
 
@@ -100,7 +106,15 @@ def test_a_column_without_a_schema_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "payload", [{"op": "u", "after": None}, {"op": "c", "after": None}, {"op": "d"}, {"op": "x"}, {"op": 1}, {"source": {}}]
+    "payload",
+    [
+        {"op": "u", "after": None},
+        {"op": "c", "after": None},
+        {"op": "d"},
+        {"op": "x"},
+        {"op": 1},
+        {"source": {}},
+    ],
 )
 def test_an_event_without_its_row_is_refused(payload: dict[str, Any]) -> None:
     with pytest.raises(ConversionError):
@@ -109,11 +123,15 @@ def test_an_event_without_its_row_is_refused(payload: dict[str, Any]) -> None:
 
 def test_it_is_only_read() -> None:
     with pytest.raises(ConversionError, match="debeziumJson is only read"):
-        CONVERTER.to_bytes(RowChange(Table(TableId("shop", "orders"), (), ()), Op.TRUNCATE, None, None))
+        CONVERTER.to_bytes(
+            RowChange(Table(TableId("shop", "orders"), (), ()), Op.TRUNCATE, None, None)
+        )
 
 
 def test_columns_without_a_schema_are_marked_as_unclear() -> None:
     given = message({"id": 7, "day": 20101}, "int32", "int32")
     [typed], [untyped] = read(compact(given)), read(compact(given["payload"]))
     assert {column.unclear for column in typed.table.columns} == {Unclear.NOTHING}
-    assert {column.unclear for column in untyped.table.columns} == {Unclear.TIMES | Unclear.BYTES | Unclear.BITS}
+    assert {column.unclear for column in untyped.table.columns} == {
+        Unclear.TIMES | Unclear.BYTES | Unclear.BITS
+    }

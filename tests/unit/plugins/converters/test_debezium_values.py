@@ -16,8 +16,12 @@ from cdcbus.plugins.converters.debezium_values import column_type
         ("", "a\\,b", "a\\,b"),
     ],
 )
-def test_commas_in_labels_of_an_enum_are_as_in_the_table(allowed: str, value: str, expected: str) -> None:
-    type_, decode = column_type({"type": "string", "name": "io.debezium.data.Enum", "parameters": {"allowed": allowed}})
+def test_commas_in_labels_of_an_enum_are_as_in_the_table(
+    allowed: str, value: str, expected: str
+) -> None:
+    type_, decode = column_type(
+        {"type": "string", "name": "io.debezium.data.Enum", "parameters": {"allowed": allowed}}
+    )
     assert (type_, decode(value)) == ("longtext", expected)
 
 

@@ -1,4 +1,5 @@
-"""No bytes make a converter raise anything but ConversionError, and whatever it reads has the shape of its operation."""
+"""No bytes make a converter raise anything but ConversionError, and whatever it reads has the
+shape of its operation."""
 
 from __future__ import annotations
 
@@ -16,19 +17,45 @@ from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, RowChange
 from tests.unit.plugins.converters.test_golden import CASES, value
 
-NAMES = ["canalRow", "oggJson", "porterCompat", "canalCompat", "debeziumJson", "maxwellJson", "porterJson", "auto"]
+NAMES = [
+    "canalRow",
+    "oggJson",
+    "porterCompat",
+    "canalCompat",
+    "debeziumJson",
+    "maxwellJson",
+    "porterJson",
+    "auto",
+]
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=5,
 )
 MESSAGES = [json.loads(value(case)) for case in CASES.values()]
-SHAPES = {Op.INSERT: (False, True), Op.UPDATE: (True, True), Op.DELETE: (True, False), Op.TRUNCATE: (False, False)}
+SHAPES = {
+    Op.INSERT: (False, True),
+    Op.UPDATE: (True, True),
+    Op.DELETE: (True, False),
+    Op.TRUNCATE: (False, False),
+}
 
 
 def members(message: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The paths of all parts of a message."""
-    parts = message.items() if isinstance(message, dict) else enumerate(message) if isinstance(message, list) else ()
+    parts = (
+        message.items()
+        if isinstance(message, dict)
+        else enumerate(message)
+        if isinstance(message, list)
+        else ()
+    )
     return [path, *(found for name, part in parts for found in members(part, (*path, name)))]
 
 
@@ -45,7 +72,9 @@ def nearly_right(draw: st.DrawFn) -> bytes:
     """A golden message, one part of which is something else."""
     message = draw(st.sampled_from(MESSAGES))
     path = draw(st.sampled_from(members(message)))
-    return json.dumps(replaced(message, path, draw(JSON)), separators=(",", ":"), allow_nan=False).encode()
+    return json.dumps(
+        replaced(message, path, draw(JSON)), separators=(",", ":"), allow_nan=False
+    ).encode()
 
 
 @st.composite
@@ -67,12 +96,17 @@ def check(name: str, record: bytes) -> None:
         assert all(cell is None or isinstance(cell, str) for cell in cells)
         assert isinstance(change.origin.commit_ms, int)
         assert isinstance(change.row, int)
-        assert all(isinstance(column.name, str) and isinstance(column.mysql_type, str) for column in change.table.columns)
+        assert all(
+            isinstance(column.name, str) and isinstance(column.mysql_type, str)
+            for column in change.table.columns
+        )
         assert hash(change.table) is not None
 
 
 @pytest.mark.parametrize("name", NAMES)
-@given(record=st.binary() | nearly_right() | cut() | JSON.map(lambda part: json.dumps(part).encode()))
+@given(
+    record=st.binary() | nearly_right() | cut() | JSON.map(lambda part: json.dumps(part).encode())
+)
 def test_no_bytes_crash_a_converter(name: str, record: bytes) -> None:
     check(name, record)
 
@@ -84,7 +118,11 @@ def test_deep_nesting_crashes_no_converter(name: str, depth: int) -> None:
     for message in MESSAGES:
         for image in ("data", "after"):
             if isinstance(message, dict) and image in message:
-                row = b'[{"a":' + deep + b"}]" if isinstance(message[image], list) else b'{"a":' + deep + b"}"
+                row = (
+                    b'[{"a":' + deep + b"}]"
+                    if isinstance(message[image], list)
+                    else b'{"a":' + deep + b"}"
+                )
                 check(name, orjson.dumps({**message, image: "?deep?"}).replace(b'"?deep?"', row))
 
 

@@ -17,7 +17,9 @@ from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableDdl, Tab
 from tests.unit.plugins.converters.rows import changes
 
 VALIDATOR = import_module("jsonschema").Draft202012Validator
-TABLE = Table(TableId("shop", "orders"), (Column("id", "int", 4), Column("note", "varchar(20)", 12)), ("id",))
+TABLE = Table(
+    TableId("shop", "orders"), (Column("id", "int", 4), Column("note", "varchar(20)", 12)), ("id",)
+)
 UPDATE = RowChange(TABLE, Op.UPDATE, {"id": "1", "note": None}, {"id": "1", "note": "a"})
 NAMES = pytest.mark.parametrize("name", ["canalRow", "oggJson"])
 
@@ -29,7 +31,9 @@ def written(name: str, change: RowChange) -> Any:
 @NAMES
 @given(change=changes())
 def test_every_record_is_valid(name: str, change: RowChange) -> None:
-    cells = [image[key] for image in (change.before, change.after) if image for key in change.table.key]
+    cells = [
+        image[key] for image in (change.before, change.after) if image for key in change.table.key
+    ]
     if None not in cells and change.op is not Op.TRUNCATE:
         VALIDATOR(json_schema(change.table, name)).validate(written(name, change))
 
@@ -75,9 +79,15 @@ def test_an_update_without_its_image_is_not_valid() -> None:
 
 def test_a_column_tells_its_type() -> None:
     row = json_schema(TABLE, "oggJson")["properties"]["after"]["properties"]
-    assert row == {"id": {"type": "string", "description": "int"}, "note": {"type": ["string", "null"], "description": "varchar(20)"}}
+    assert row == {
+        "id": {"type": "string", "description": "int"},
+        "note": {"type": ["string", "null"], "description": "varchar(20)"},
+    }
 
 
 def test_a_format_that_is_only_read_has_no_schema() -> None:
-    with pytest.raises(ConfigError, match="no JSON Schema for converter debeziumJson: there is one for canalRow and oggJson"):
+    with pytest.raises(
+        ConfigError,
+        match="no JSON Schema for converter debeziumJson: there is one for canalRow and oggJson",
+    ):
         json_schema(TABLE, "debeziumJson")

@@ -32,7 +32,13 @@ FROM_GOLDENGATE: dict[str, Any] = {
 
 def read(**members: Any) -> RowChange:
     (change,) = CONVERTER.from_bytes(
-        orjson.dumps({key: value for key, value in {**FROM_GOLDENGATE, **members}.items() if value != "absent"})
+        orjson.dumps(
+            {
+                key: value
+                for key, value in {**FROM_GOLDENGATE, **members}.items()
+                if value != "absent"
+            }
+        )
     )
     return change
 
@@ -47,10 +53,17 @@ def read_text(after: str) -> RowChange:
 @given(changes(has_origin=False, may_lack_columns=True))
 def test_every_row_change_is_read_back(change: RowChange) -> None:
     (found,) = CONVERTER.from_bytes(CONVERTER.to_bytes(change))
-    assert (found.op, found.before, found.after, found.origin) == (change.op, change.before, change.after, change.origin)
+    assert (found.op, found.before, found.after, found.origin) == (
+        change.op,
+        change.before,
+        change.after,
+        change.origin,
+    )
     assert (found.table.id, found.table.key) == (change.table.id, change.table.key)
     if change.op is Op.INSERT:
-        assert [column.name for column in found.table.columns] == [column.name for column in change.table.columns]
+        assert [column.name for column in found.table.columns] == [
+            column.name for column in change.table.columns
+        ]
 
 
 def test_the_place_in_the_source_s_log_is_kept_when_a_record_is_written_anew() -> None:
@@ -68,11 +81,15 @@ def test_the_place_in_the_source_s_log_is_kept_when_a_record_is_written_anew() -
         (Op.TRUNCATE, None, None, "T"),
     ],
 )
-def test_each_operation_is_written_as_goldengate_does(op: Op, before: Any, after: Any, letter: str) -> None:
+def test_each_operation_is_written_as_goldengate_does(
+    op: Op, before: Any, after: Any, letter: str
+) -> None:
     origin = Origin("mysql-bin.000501", 1234, commit_us=1_714_575_845_678_901)
     message = json.loads(CONVERTER.to_bytes(RowChange(TABLE, op, before, after, origin)))
     assert len(message.pop("current_ts")) == len("2024-05-01T15:04:06.001000")
-    images = {name: image for name, image in (("before", before), ("after", after)) if image is not None}
+    images = {
+        name: image for name, image in (("before", before), ("after", after)) if image is not None
+    }
     assert message == {
         "table": "SMSSDB.T_X",
         "op_type": letter,
@@ -84,10 +101,20 @@ def test_each_operation_is_written_as_goldengate_does(op: Op, before: Any, after
 
 
 @pytest.mark.parametrize(
-    ("file", "pos"), [("", "00000000000000000004"), ("binlog", "00000000000000000004"), ("a.b.1234567", "00012345670000000004")]
+    ("file", "pos"),
+    [
+        ("", "00000000000000000004"),
+        ("binlog", "00000000000000000004"),
+        ("a.b.1234567", "00012345670000000004"),
+    ],
 )
 def test_pos_has_twenty_digits_whatever_the_file_is_called(file: str, pos: str) -> None:
-    assert json.loads(CONVERTER.to_bytes(RowChange(TABLE, Op.INSERT, None, {"ID": "1"}, Origin(file, 4))))["pos"] == pos
+    assert (
+        json.loads(
+            CONVERTER.to_bytes(RowChange(TABLE, Op.INSERT, None, {"ID": "1"}, Origin(file, 4)))
+        )["pos"]
+        == pos
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,19 +148,27 @@ def test_an_update_may_come_without_before(before: Any) -> None:
 
 @pytest.mark.parametrize("before", [None, "absent", {"ID": "7"}])
 def test_an_insert_has_no_before_although_porter_writes_the_key(before: Any) -> None:
-    assert (read(op_type="I", before=before).before, read(op_type="I", before=before).after) == (None, {"ID": "7", "N": None})
+    assert (read(op_type="I", before=before).before, read(op_type="I", before=before).after) == (
+        None,
+        {"ID": "7", "N": None},
+    )
 
 
 @pytest.mark.parametrize("after", [None, "absent", {}, {"ID": "7", "N": "a"}])
 def test_a_delete_is_its_before_although_porter_writes_both(after: Any) -> None:
-    assert (read(op_type="DELETE", after=after).before, read(op_type="D", after=after).after) == ({"ID": "7", "N": "a"}, None)
+    assert (read(op_type="DELETE", after=after).before, read(op_type="D", after=after).after) == (
+        {"ID": "7", "N": "a"},
+        None,
+    )
 
 
 def test_a_delete_with_only_an_after_is_read() -> None:
     assert read(op_type="D", before=None).before == {"ID": "7", "N": None}
 
 
-@pytest.mark.parametrize("images", [{}, {"before": {}, "after": {}}, {"before": None, "after": None}])
+@pytest.mark.parametrize(
+    "images", [{}, {"before": {}, "after": {}}, {"before": None, "after": None}]
+)
 def test_a_truncate_has_no_images(images: dict[str, Any]) -> None:
     change = read(op_type="T", **images)
     assert (change.op, change.before, change.after) == (Op.TRUNCATE, None, None)
@@ -156,40 +191,63 @@ def test_a_column_marked_as_missing_is_not_in_the_image(missing: Any) -> None:
 
 @pytest.mark.parametrize("present", [False, "false"])
 def test_a_column_marked_as_present_keeps_its_null(present: Any) -> None:
-    assert read(after={"ID": "7", "N": None, "N_isMissing": present}).after == {"ID": "7", "N": None}
+    assert read(after={"ID": "7", "N": None, "N_isMissing": present}).after == {
+        "ID": "7",
+        "N": None,
+    }
 
 
 def test_a_mark_may_stand_in_place_of_its_column() -> None:
     assert read(after={"ID": "7", "N_isMissing": True}).after == {"ID": "7"}
 
 
-@pytest.mark.parametrize("fields", [{"N_isMissing": "text"}, {"N": "1", "N_isMissing": "text"}, {"N_isMissing": "true"}])
+@pytest.mark.parametrize(
+    "fields", [{"N_isMissing": "text"}, {"N": "1", "N_isMissing": "text"}, {"N_isMissing": "true"}]
+)
 def test_a_column_that_is_only_called_like_a_mark_stays(fields: dict[str, str]) -> None:
     assert read(after=fields).after == fields
 
 
-@given(st.decimals(allow_nan=False, allow_infinity=False, places=30), st.integers(-(10**40), 10**40))
+@given(
+    st.decimals(allow_nan=False, allow_infinity=False, places=30), st.integers(-(10**40), 10**40)
+)
 def test_numbers_keep_every_digit(decimal: Any, integer: int) -> None:
-    assert read_text(f'{{"d":{decimal:f},"i":{integer}}}').after == {"d": f"{decimal:f}", "i": str(integer)}
+    assert read_text(f'{{"d":{decimal:f},"i":{integer}}}').after == {
+        "d": f"{decimal:f}",
+        "i": str(integer),
+    }
 
 
 @pytest.mark.parametrize(
     ("number", "text"),
-    [("1.0", "1.0"), ("1.50", "1.50"), ("-0.0", "-0.0"), ("1e5", "1e5"), ("1E+300", "1E+300"), ("true", "1"), ("false", "0")],
+    [
+        ("1.0", "1.0"),
+        ("1.50", "1.50"),
+        ("-0.0", "-0.0"),
+        ("1e5", "1e5"),
+        ("1E+300", "1E+300"),
+        ("true", "1"),
+        ("false", "0"),
+    ],
 )
 def test_numbers_stand_as_they_were_written(number: str, text: str) -> None:
     assert read_text(f'{{"n":{number}}}').after == {"n": text}
 
 
 def test_nested_json_keeps_its_numbers_numbers() -> None:
-    assert read_text('{"j":{"a":[1,2.50,"3",null,true]}}').after == {"j": '{"a":[1,2.50,"3",null,true]}'}
+    assert read_text('{"j":{"a":[1,2.50,"3",null,true]}}').after == {
+        "j": '{"a":[1,2.50,"3",null,true]}'
+    }
 
 
 @pytest.mark.parametrize("digits", range(10))
 def test_op_ts_may_have_up_to_nine_fraction_digits(digits: int) -> None:
     fraction = "." + "678901234"[:digits] if digits else ""
     micros = int(f"{'678901234'[:digits]:0<6}"[:6])
-    assert read(op_ts="2024-05-01 15:04:05" + fraction).origin.commit_us == 1_714_575_845_000_000 + micros
+    assert (
+        read(op_ts="2024-05-01 15:04:05" + fraction).origin.commit_us
+        == 1_714_575_845_000_000 + micros
+    )
 
 
 @pytest.mark.parametrize("text", ["2024-05-01 15:04:05.678901", "2024-05-01T15:04:05.678901"])

@@ -22,30 +22,54 @@ def translated(options: dict[str, str], client: Client) -> tuple[dict[str, str],
 
 
 def java(**options: str) -> dict[str, str]:
-    made, wrong = translated({name.replace("_", "."): value for name, value in options.items()}, Client.JAVA)
+    made, wrong = translated(
+        {name.replace("_", "."): value for name, value in options.items()}, Client.JAVA
+    )
     assert wrong == {}
     return made
 
 
 def librdkafka(**options: str) -> dict[str, str]:
     """What librdkafka itself takes without complaint, but for files, which it opens."""
-    made, wrong = translated({name.replace("_", "."): value for name, value in options.items()}, Client.LIBRDKAFKA)
+    made, wrong = translated(
+        {name.replace("_", "."): value for name, value in options.items()}, Client.LIBRDKAFKA
+    )
     assert wrong == {}
-    Producer({name: value for name, value in made.items() if not name.endswith(("location", "pem")) and name != "ssl.keystore.password"})
+    Producer(
+        {
+            name: value
+            for name, value in made.items()
+            if not name.endswith(("location", "pem")) and name != "ssl.keystore.password"
+        }
+    )
     return made
 
 
 LOGINS = [
     ("PLAIN", f'{PLAIN} required username="alice" password="secret";', "alice", "secret"),
     ("PLAIN", f"{PLAIN} required username=alice password='s e';", "alice", "s e"),
-    ("SCRAM-SHA-256", f'{SCRAM} required\n  username="a\\"b"\n  password="back\\\\slash" ;', 'a"b', "back\\slash"),
-    ("SCRAM-SHA-512", f'kafkashaded.{SCRAM} optional password = "p;=q" username = "x" tokenauth="false";', "x", "p;=q"),
+    (
+        "SCRAM-SHA-256",
+        f'{SCRAM} required\n  username="a\\"b"\n  password="back\\\\slash" ;',
+        'a"b',
+        "back\\slash",
+    ),
+    (
+        "SCRAM-SHA-512",
+        f'kafkashaded.{SCRAM} optional password = "p;=q" username = "x" tokenauth="false";',
+        "x",
+        "p;=q",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("mechanism", "jaas", "user", "password"), LOGINS)
-def test_a_jaas_text_is_a_login_for_librdkafka(mechanism: str, jaas: str, user: str, password: str) -> None:
-    assert librdkafka(security_protocol="SASL_SSL", sasl_mechanism=mechanism, sasl_jaas_config=jaas) == {
+def test_a_jaas_text_is_a_login_for_librdkafka(
+    mechanism: str, jaas: str, user: str, password: str
+) -> None:
+    assert librdkafka(
+        security_protocol="SASL_SSL", sasl_mechanism=mechanism, sasl_jaas_config=jaas
+    ) == {
         "security.protocol": "sasl_ssl",
         "sasl.mechanisms": mechanism,
         "sasl.username": user,
@@ -54,14 +78,23 @@ def test_a_jaas_text_is_a_login_for_librdkafka(mechanism: str, jaas: str, user: 
 
 
 def test_a_login_is_a_jaas_text_for_java() -> None:
-    assert java(security_protocol="sasl_plaintext", sasl_mechanisms="SCRAM-SHA-256", sasl_username='a"b', sasl_password="back\\slash") == {
+    assert java(
+        security_protocol="sasl_plaintext",
+        sasl_mechanisms="SCRAM-SHA-256",
+        sasl_username='a"b',
+        sasl_password="back\\slash",
+    ) == {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "SCRAM-SHA-256",
         "sasl.jaas.config": f'{SCRAM} required username="a\\"b" password="back\\\\slash";',
     }
 
 
-@given(user=st.text(min_size=1), password=st.text(min_size=1), mechanism=st.sampled_from(["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]))
+@given(
+    user=st.text(min_size=1),
+    password=st.text(min_size=1),
+    mechanism=st.sampled_from(["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]),
+)
 def test_a_login_survives_both_ways(user: str, password: str, mechanism: str) -> None:
     login = {"sasl.mechanisms": mechanism, "sasl.username": user, "sasl.password": password}
     there, wrong = translated(login, Client.JAVA)
@@ -80,11 +113,20 @@ def test_a_client_s_own_spelling_wins() -> None:
     }
     ours, wrong = translated(both, Client.LIBRDKAFKA)
     assert (ours, wrong) == (
-        {"sasl.mechanisms": "PLAIN", "sasl.username": "r", "sasl.password": "r", "ssl.ca.location": "/ca.pem"},
+        {
+            "sasl.mechanisms": "PLAIN",
+            "sasl.username": "r",
+            "sasl.password": "r",
+            "ssl.ca.location": "/ca.pem",
+        },
         {},
     )
     theirs, wrong = translated(both, Client.JAVA)
-    assert (theirs["sasl.jaas.config"], theirs["ssl.truststore.location"], wrong) == (both["sasl.jaas.config"], "/trust.jks", {})
+    assert (theirs["sasl.jaas.config"], theirs["ssl.truststore.location"], wrong) == (
+        both["sasl.jaas.config"],
+        "/trust.jks",
+        {},
+    )
     assert not any(name.startswith(("sasl.user", "sasl.pass", "ssl.ca")) for name in theirs)
 
 
@@ -113,7 +155,9 @@ def test_a_client_s_own_spelling_wins() -> None:
         ({"sasl.password": "", "sasl.jaas.config": ""}, {}, {}),
     ],
 )  # fmt: skip
-def test_certificates_and_more(given: dict[str, str], ours: dict[str, str] | None, theirs: dict[str, str] | None) -> None:
+def test_certificates_and_more(
+    given: dict[str, str], ours: dict[str, str] | None, theirs: dict[str, str] | None
+) -> None:
     """None: as it was given."""
     assert translated(given, Client.LIBRDKAFKA) == (given if ours is None else ours, {})
     assert translated(given, Client.JAVA) == (given if theirs is None else theirs, {})
@@ -122,25 +166,62 @@ def test_certificates_and_more(given: dict[str, str], ours: dict[str, str] | Non
 @pytest.mark.parametrize(
     ("given", "client", "words"),
     [
-        ({"ssl.truststore.location": "/t.jks", "ssl.truststore.password": "SECRET"}, Client.LIBRDKAFKA, "ssl.truststore.type=PEM"),
-        ({"ssl.truststore.location": "/t.p12", "ssl.truststore.type": "PKCS12"}, Client.LIBRDKAFKA, "only Java can read"),
-        ({"ssl.keystore.location": "/k.jks", "ssl.keystore.password": "SECRET"}, Client.LIBRDKAFKA, "ssl.keystore.type=PEM"),
         (
-            {"sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required keyTab='SECRET';"},
+            {"ssl.truststore.location": "/t.jks", "ssl.truststore.password": "SECRET"},
+            Client.LIBRDKAFKA,
+            "ssl.truststore.type=PEM",
+        ),
+        (
+            {"ssl.truststore.location": "/t.p12", "ssl.truststore.type": "PKCS12"},
+            Client.LIBRDKAFKA,
+            "only Java can read",
+        ),
+        (
+            {"ssl.keystore.location": "/k.jks", "ssl.keystore.password": "SECRET"},
+            Client.LIBRDKAFKA,
+            "ssl.keystore.type=PEM",
+        ),
+        (
+            {
+                "sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required "
+                "keyTab='SECRET';"
+            },
             Client.LIBRDKAFKA,
             "PLAIN and SCRAM",
         ),
-        ({"sasl.jaas.config": f'{PLAIN} required username="a" password="SECRET"'}, Client.LIBRDKAFKA, "PLAIN and SCRAM"),
-        ({"sasl.jaas.config": f'{PLAIN} required username="a" password="SE\\tCRET";'}, Client.LIBRDKAFKA, "PLAIN and SCRAM"),
-        ({"sasl.jaas.config": f'{PLAIN} required username="SECRET";'}, Client.LIBRDKAFKA, "PLAIN and SCRAM"),
+        (
+            {"sasl.jaas.config": f'{PLAIN} required username="a" password="SECRET"'},
+            Client.LIBRDKAFKA,
+            "PLAIN and SCRAM",
+        ),
+        (
+            {"sasl.jaas.config": f'{PLAIN} required username="a" password="SE\\tCRET";'},
+            Client.LIBRDKAFKA,
+            "PLAIN and SCRAM",
+        ),
+        (
+            {"sasl.jaas.config": f'{PLAIN} required username="SECRET";'},
+            Client.LIBRDKAFKA,
+            "PLAIN and SCRAM",
+        ),
         ({"sasl.username": "SECRET", "sasl.password": "SECRET"}, Client.JAVA, "sasl.mechanism"),
-        ({"sasl.username": "SECRET", "sasl.mechanisms": "OAUTHBEARER"}, Client.JAVA, "SCRAM-SHA-512"),
-        ({"ssl.certificate.location": "/c.crt", "ssl.key.location": "/c.key"}, Client.JAVA, "client.pem"),
+        (
+            {"sasl.username": "SECRET", "sasl.mechanisms": "OAUTHBEARER"},
+            Client.JAVA,
+            "SCRAM-SHA-512",
+        ),
+        (
+            {"ssl.certificate.location": "/c.crt", "ssl.key.location": "/c.key"},
+            Client.JAVA,
+            "client.pem",
+        ),
         ({"ssl.key.location": "/c.key"}, Client.JAVA, "client.pem"),
         ({"enable.ssl.certificate.verification": "false"}, Client.JAVA, "ssl.ca.location"),
     ],
 )
-def test_what_a_client_cannot_be_told_is_a_sentence_without_secrets(given: dict[str, str], client: Client, words: str) -> None:
+def test_what_a_client_cannot_be_told_is_a_sentence_without_secrets(
+    given: dict[str, str], client: Client, words: str
+) -> None:
     _, wrong = translated(given, client)
     (sentence,) = wrong.values()
     assert words in sentence
@@ -148,7 +229,20 @@ def test_what_a_client_cannot_be_told_is_a_sentence_without_secrets(given: dict[
 
 
 def test_other_options_pass_and_a_look_up_takes_only_those_that_say_how_to_connect() -> None:
-    options = {"linger.ms": "5", "client.id": "x", "max.poll.records": "7", "security.protocol": "SSL", "ssl.ca.location": "/ca"}
+    options = {
+        "linger.ms": "5",
+        "client.id": "x",
+        "max.poll.records": "7",
+        "security.protocol": "SSL",
+        "ssl.ca.location": "/ca",
+    }
     assert translated(options, Client.LIBRDKAFKA)[0] == options | {"security.protocol": "ssl"}
-    assert translated(options, Client.JAVA)[0].items() >= {"linger.ms": "5", "max.poll.records": "7"}.items()
-    assert translated(options, Client.LOOK_UP)[0] == {"client.id": "x", "security.protocol": "ssl", "ssl.ca.location": "/ca"}
+    assert (
+        translated(options, Client.JAVA)[0].items()
+        >= {"linger.ms": "5", "max.poll.records": "7"}.items()
+    )
+    assert translated(options, Client.LOOK_UP)[0] == {
+        "client.id": "x",
+        "security.protocol": "ssl",
+        "ssl.ca.location": "/ca",
+    }

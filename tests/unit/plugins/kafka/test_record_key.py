@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import ConfigError, UnreadableEvent
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.plugins.kafka.record_key import NEW_KEY, OLD_KEY, key_columns, key_text, marked_pair, split_key_change
+from cdcbus.plugins.kafka.record_key import (
+    NEW_KEY,
+    OLD_KEY,
+    key_columns,
+    key_text,
+    marked_pair,
+    split_key_change,
+)
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 
 TABLE = Table(TableId("shop", "orders"), tuple(map(Column, ("id", "Region", "n"))), ("id",))
@@ -16,7 +23,12 @@ ROW = {"id": "7", "Region": "eu", "n": None}
 
 
 def config(**partition_keys: tuple[str, ...]) -> PublishConfig:
-    return PublishConfig("", "t", "canalRow", {name.replace("__", "."): columns for name, columns in partition_keys.items()})
+    return PublishConfig(
+        "",
+        "t",
+        "canalRow",
+        {name.replace("__", "."): columns for name, columns in partition_keys.items()},
+    )
 
 
 def table(*key: str) -> Table:
@@ -34,7 +46,8 @@ def test_partition_key_columns_are_found_in_any_case_and_keep_the_table_s_spelli
 
 def test_columns_stand_in_the_order_of_their_upper_case_names() -> None:
     assert key_columns(table("b", "C", "A"), config()) == ("A", "b", "C")
-    assert key_columns(table("id_x", "idx"), config()) == ("idx", "id_x")  # `X` comes before `_`, `_` before `x`
+    # `X` comes before `_`, `_` before `x`
+    assert key_columns(table("id_x", "idx"), config()) == ("idx", "id_x")
     assert key_columns(table("id_x", "idx"), config(S__T=("ID_X", "IDX"))) == ("idx", "id_x")
 
 
@@ -43,12 +56,22 @@ def test_a_table_without_key_has_no_key_columns() -> None:
 
 
 def test_a_partition_key_column_that_the_table_does_not_have_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"partitionKey\.shop\.orders: the table has no column UUID; it has id, Region, n"):
+    with pytest.raises(
+        ConfigError,
+        match=r"partitionKey\.shop\.orders: the table has no column UUID; it has id, Region, n",
+    ):
         key_columns(TABLE, config(SHOP__ORDERS=("UUID",)))
 
 
 @pytest.mark.parametrize(
-    ("columns", "text"), [(("id",), "7_"), (("Region", "id"), "eu_7_"), (("n",), "null_"), ((), ""), (("id", "n"), "7_null_")]
+    ("columns", "text"),
+    [
+        (("id",), "7_"),
+        (("Region", "id"), "eu_7_"),
+        (("n",), "null_"),
+        ((), ""),
+        (("id", "n"), "7_null_"),
+    ],
 )
 def test_each_value_is_followed_by_an_underscore(columns: tuple[str, ...], text: str) -> None:
     assert key_text(RowChange(TABLE, Op.INSERT, None, ROW), columns) == text.encode()
@@ -56,7 +79,10 @@ def test_each_value_is_followed_by_an_underscore(columns: tuple[str, ...], text:
 
 
 def test_the_key_of_an_update_is_the_new_one() -> None:
-    assert key_text(RowChange(TABLE, Op.UPDATE, ROW, {**ROW, "Region": "漢"}), ("Region",)) == "漢_".encode()
+    assert (
+        key_text(RowChange(TABLE, Op.UPDATE, ROW, {**ROW, "Region": "漢"}), ("Region",))
+        == "漢_".encode()
+    )
 
 
 def test_a_truncate_has_no_key() -> None:
@@ -72,8 +98,14 @@ def test_an_update_of_primary_key_or_partition_key_is_a_delete_and_an_insert(col
     assert insert == RowChange(TABLE, Op.INSERT, None, after, row=3, is_last=True)
 
 
-@given(st.sampled_from(["id", "Region", "n"]), st.none() | st.text(max_size=3), st.sets(st.sampled_from(["id", "Region", "n"])))
-def test_every_part_of_a_split_has_one_key(column: str, value: str | None, partition_key: set[str]) -> None:
+@given(
+    st.sampled_from(["id", "Region", "n"]),
+    st.none() | st.text(max_size=3),
+    st.sets(st.sampled_from(["id", "Region", "n"])),
+)
+def test_every_part_of_a_split_has_one_key(
+    column: str, value: str | None, partition_key: set[str]
+) -> None:
     columns = tuple(sorted(partition_key))
     change = RowChange(TABLE, Op.UPDATE, ROW, {**ROW, column: value})
     parts = list(split_key_change(change, columns))
@@ -82,7 +114,9 @@ def test_every_part_of_a_split_has_one_key(column: str, value: str | None, parti
     for part in parts:
         if part.op is Op.UPDATE:
             assert part is change
-            assert key_text(RowChange(TABLE, Op.DELETE, part.before, None), columns) == key_text(part, columns)
+            assert key_text(RowChange(TABLE, Op.DELETE, part.before, None), columns) == key_text(
+                part, columns
+            )
 
 
 def test_other_operations_and_updates_without_the_key_are_not_split() -> None:
@@ -98,11 +132,16 @@ def test_other_operations_and_updates_without_the_key_are_not_split() -> None:
 
 def test_a_key_change_is_sent_whole_where_both_images_together_are() -> None:
     change = RowChange(TABLE, Op.UPDATE, ROW, {"id": "new"})
-    assert [part.after for part in split_key_change(change, ("id",))] == [None, {**ROW, "id": "new"}]
+    assert [part.after for part in split_key_change(change, ("id",))] == [
+        None,
+        {**ROW, "id": "new"},
+    ]
 
 
 def test_a_key_change_whose_images_lack_columns_is_not_sent() -> None:
-    with pytest.raises(UnreadableEvent, match="its images lack column Region, n: it cannot be sent whole"):
+    with pytest.raises(
+        UnreadableEvent, match="its images lack column Region, n: it cannot be sent whole"
+    ):
         list(split_key_change(RowChange(TABLE, Op.UPDATE, {"id": "1"}, {"id": "2"}), ("id",)))
 
 

@@ -14,7 +14,10 @@ from cdcbus.tasks.config.keys.types import Kind
 
 
 def topic(rules: str, table: str) -> str:
-    return topic_of(TableId(*table.split(".", 1)), PublishConfig("", "rest", "canalRow", topic_rules=TOPIC_RULES.read(rules)))
+    return topic_of(
+        TableId(*table.split(".", 1)),
+        PublishConfig("", "rest", "canalRow", topic_rules=TOPIC_RULES.read(rules)),
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,8 +53,15 @@ def test_a_name_that_kafka_does_not_allow_is_refused(table: str) -> None:
 
 def test_the_topics_that_a_task_file_names_are_told_once() -> None:
     rules = TOPIC_RULES.read(r"a:shop\.orders,a:shop\.stock,stock\..*,b:x")
-    assert named_topics(PublishConfig("", "rest", "canalRow", topic_rules=rules)) == ["rest", "a", "b"]
-    assert named_topics(PublishConfig("", "rest", "canalRow", dead_letter_topic="letters")) == ["rest", "letters"]
+    assert named_topics(PublishConfig("", "rest", "canalRow", topic_rules=rules)) == [
+        "rest",
+        "a",
+        "b",
+    ]
+    assert named_topics(PublishConfig("", "rest", "canalRow", dead_letter_topic="letters")) == [
+        "rest",
+        "letters",
+    ]
 
 
 @pytest.mark.parametrize(

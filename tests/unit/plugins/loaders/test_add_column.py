@@ -8,7 +8,9 @@ from cdcbus.plugins.rowchange import Column, TableId
 
 
 def statement(dialect: str, mysql_type: str) -> str:
-    return add_column(TargetTable(TableId("shop", "Order"), {}, (), dialect=dialect), Column("new", mysql_type))
+    return add_column(
+        TargetTable(TableId("shop", "Order"), {}, (), dialect=dialect), Column("new", mysql_type)
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,14 +42,20 @@ def statement(dialect: str, mysql_type: str) -> str:
     ],
 )
 def test_types(mysql_type: str, postgresql: str, oracle: str) -> None:
-    assert statement("postgresql", mysql_type) == f'ALTER TABLE "shop"."Order" ADD COLUMN "new" {postgresql}'
+    assert (
+        statement("postgresql", mysql_type)
+        == f'ALTER TABLE "shop"."Order" ADD COLUMN "new" {postgresql}'
+    )
     assert statement("oracle", mysql_type) == f'ALTER TABLE "shop"."Order" ADD "new" {oracle}'
 
 
 @pytest.mark.parametrize(
     ("dialect", "expected"),
     [
-        ("postgresql", 'ALTER TABLE "shop"."Order" ADD COLUMN "new" integer, ADD COLUMN "more" text'),
+        (
+            "postgresql",
+            'ALTER TABLE "shop"."Order" ADD COLUMN "new" integer, ADD COLUMN "more" text',
+        ),
         ("mysql", "ALTER TABLE `shop`.`Order` ADD COLUMN `new` int, ADD COLUMN `more` longtext"),
         ("oracle", 'ALTER TABLE "shop"."Order" ADD ("new" NUMBER(10), "more" CLOB)'),
     ],
@@ -57,6 +65,8 @@ def test_several_columns_take_one_statement(dialect: str, expected: str) -> None
     assert add_columns(table, [Column("new", "int"), Column("more")]) == expected
 
 
-@pytest.mark.parametrize(("mysql_type", "same"), [("enum('A','b')", "enum('A','b')"), ("", "longtext")])
+@pytest.mark.parametrize(
+    ("mysql_type", "same"), [("enum('A','b')", "enum('A','b')"), ("", "longtext")]
+)
 def test_mysql_keeps_the_source_s_type(mysql_type: str, same: str) -> None:
     assert statement("mysql", mysql_type) == f"ALTER TABLE `shop`.`Order` ADD COLUMN `new` {same}"

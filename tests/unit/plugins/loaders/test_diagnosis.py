@@ -1,4 +1,5 @@
-"""Driver errors become ours: the class that decides what a task does, and a sentence without cells."""
+"""Driver errors become ours: the class that decides what a task does, and a sentence without
+cells."""
 
 import oracledb
 import psycopg
@@ -6,7 +7,14 @@ import pymysql
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetTableUnfit, TargetUnavailable
+from cdcbus.plugins.errors import (
+    RowConflict,
+    TargetError,
+    TargetMisconfigured,
+    TargetRejected,
+    TargetTableUnfit,
+    TargetUnavailable,
+)
 from cdcbus.plugins.loaders.dialects import mysql, oracle, postgresql
 
 
@@ -18,7 +26,10 @@ def wrapped(error: Exception, base: type[Exception]) -> BaseException:
 @pytest.mark.parametrize(
     ("states", "error"),
     [
-        ("08006 40001 40P01 53100 53300 55P03 57014 57P01 57P02 57P03 58030 25006 25P03", TargetUnavailable),
+        (
+            "08006 40001 40P01 53100 53300 55P03 57014 57P01 57P02 57P03 58030 25006 25P03",
+            TargetUnavailable,
+        ),
         ("28000 28P01 3D000 42501", TargetMisconfigured),
         ("23505 23503 23001 23P01", RowConflict),
         ("22001 22P02 23502 23514 44000 54000", TargetRejected),
@@ -28,7 +39,9 @@ def wrapped(error: Exception, base: type[Exception]) -> BaseException:
 )
 def test_postgresql_states(states: str, error: type[TargetError]) -> None:
     for state in states.split():
-        diagnosis = postgresql.diagnose(wrapped(psycopg.errors.lookup(state)("SECRET"), psycopg.Error), ())
+        diagnosis = postgresql.diagnose(
+            wrapped(psycopg.errors.lookup(state)("SECRET"), psycopg.Error), ()
+        )
         assert diagnosis.error is error
         assert diagnosis.text.startswith(f"SQLSTATE {state}: ")
         assert "SECRET" not in diagnosis.text
@@ -37,9 +50,15 @@ def test_postgresql_states(states: str, error: type[TargetError]) -> None:
 @pytest.mark.parametrize(
     ("message", "error"),
     [
-        ('connection failed: FATAL:  password authentication failed for user "cdc"', TargetMisconfigured),
+        (
+            'connection failed: FATAL:  password authentication failed for user "cdc"',
+            TargetMisconfigured,
+        ),
         ('connection failed: FATAL:  database "nope" does not exist', TargetMisconfigured),
-        ('connection failed: FATAL:  no pg_hba.conf entry for host "10.0.0.1"', TargetMisconfigured),
+        (
+            'connection failed: FATAL:  no pg_hba.conf entry for host "10.0.0.1"',
+            TargetMisconfigured,
+        ),
         ("connection failed: Connection refused\n\tIs the server running?", TargetUnavailable),
         ("connection failed: FATAL:  the database system is starting up", TargetUnavailable),
         ("the connection is lost", TargetUnavailable),
@@ -70,26 +89,39 @@ def test_cells_that_the_postgresql_driver_refuses_are_not_shown() -> None:
         (1045, "Access denied for user 'u'@'h'", TargetMisconfigured, None),
         (1142, "INSERT command denied to user 'u'", TargetMisconfigured, None),
         (1049, "Unknown database 'd'", TargetMisconfigured, None),
-        (1062, "Duplicate entry 'SECRET' for key 't.one'", RowConflict, "a value that must be unique is there already, key t.one"),
+        (1062, "Duplicate entry 'SECRET' for key 't.one'", RowConflict, "a value that must be "
+                                                                        "unique is there already, "
+                                                                        "key t.one"),
         (1062, "Duplicate entry 'SECRET for key 'x'' for key 'one'", RowConflict,
          "a value that must be unique is there already, key one"),
-        (1366, "Incorrect integer value: 'SECRET' for column `d`.`t`.`v` at row 1", TargetRejected, "a cell does not fit column v"),
-        (1366, "Incorrect integer value: 'a column v' for column 'other' at row 1", TargetRejected, "the server refuses the rows"),
+        (1366, "Incorrect integer value: 'SECRET' for column `d`.`t`.`v` at row "
+               "1", TargetRejected, "a cell does not fit column v"),
+        (1366, "Incorrect integer value: 'a column v' for column 'other' at row "
+               "1", TargetRejected, "the server refuses the rows"),
         (1366, "Incorrect string value: '\\xF0' for column 'v' at row 1", TargetRejected,
          "text has characters that column v cannot hold: check its character set"),
-        (3140, "Invalid JSON text: \"SECRET\" at position 0 in value for column 't.v'.", TargetRejected, "a cell does not fit column v"),
-        (1406, "Data too long for column 'v' at row 1", TargetRejected, "Data too long for column 'v' at row 1"),
+        (3140, "Invalid JSON text: \"SECRET\" at position 0 in value for column "
+               "'t.v'.", TargetRejected, "a cell does not fit column v"),
+        (1406, "Data too long for column 'v' at row 1", TargetRejected, "Data too long for column "
+                                                                        "'v' at row 1"),
         (1064, "You have an error in your SQL syntax near 'SECRET'", TargetError,
          "the server refuses the statement, and not for what a row holds"),
-        (1644, "a trigger says SECRET", TargetError, "a trigger or a check of the target's own refuses the statement (SIGNAL)"),
+        (1644, "a trigger says SECRET", TargetError, "a trigger or a check of the target's own "
+                                                     "refuses the statement (SIGNAL)"),
         (1114, "The table 't' is full", TargetUnavailable, "The table 't' is full"),
-        (1030, "Got error 28 from storage engine", TargetUnavailable, "Got error 28 from storage engine"),
-        (3105, "The value specified for generated column 'g' in table 't' is not allowed.", TargetTableUnfit,
+        (1030, "Got error 28 from storage engine", TargetUnavailable, "Got error 28 from storage "
+                                                                      "engine"),
+        (3105, "The value specified for generated column 'g' in table 't' is not "
+               "allowed.", TargetTableUnfit,
          "the server refuses the statement, and not for what a row holds"),
     ],
 )  # fmt: skip
-def test_mysql_errors(number: int, message: str, error: type[TargetError], text: str | None) -> None:
-    diagnosis = mysql.diagnose(wrapped(pymysql.err.OperationalError(number, message), pymysql.err.Error), ("id", "v"))
+def test_mysql_errors(
+    number: int, message: str, error: type[TargetError], text: str | None
+) -> None:
+    diagnosis = mysql.diagnose(
+        wrapped(pymysql.err.OperationalError(number, message), pymysql.err.Error), ("id", "v")
+    )
     assert diagnosis == (error, f"errno {number}: {text or message}")
 
 
@@ -112,7 +144,8 @@ class OracleDetail:
 @pytest.mark.parametrize(
     ("said", "error", "text"),
     [
-        ("ORA-00001: unique constraint (S.ONE) violated on table S.T columns (V)\nORA-03301: row with column values (V:'SECRET')",
+        ("ORA-00001: unique constraint (S.ONE) violated on table S.T columns (V)\nORA-03301: row "
+         "with column values (V:'SECRET')",
          RowConflict, "ORA-00001: unique constraint (S.ONE) violated on table S.T columns (V)"),
         ("ORA-00060: deadlock detected while waiting for resource", TargetUnavailable, None),
         ("ORA-30006: resource busy; acquire with WAIT timeout expired", TargetUnavailable, None),
@@ -122,28 +155,40 @@ class OracleDetail:
         ("ORA-01017: invalid username/password; logon denied", TargetMisconfigured, None),
         ("ORA-28000: The account is locked", TargetMisconfigured, None),
         ("ORA-01031: insufficient privileges", TargetMisconfigured, None),
-        ('ORA-12899: value too large for column "S"."T"."V" (actual: 5, maximum: 3)', TargetRejected, None),
+        ('ORA-12899: value too large for column "S"."T"."V" (actual: 5, maximum: '
+         '3)', TargetRejected, None),
         ('ORA-01400: cannot insert NULL into ("S"."T"."V")', TargetRejected, None),
-        ("ORA-02291: integrity constraint (S.HAS_PARENT) violated - parent key not found", RowConflict, None),
-        ("ORA-02091: transaction rolled back\nORA-00001: unique constraint (S.ONE) violated\nORA-03301: row with (V:'SECRET')",
+        ("ORA-02291: integrity constraint (S.HAS_PARENT) violated - parent key not "
+         "found", RowConflict, None),
+        ("ORA-02091: transaction rolled back\nORA-00001: unique constraint (S.ONE) "
+         "violated\nORA-03301: row with (V:'SECRET')",
          RowConflict, "ORA-00001: unique constraint (S.ONE) violated"),
         ("ORA-00942: table or view does not exist", TargetTableUnfit, None),
-        ("ORA-01438: value 4242 greater than specified precision (2, 0) for column V", TargetRejected,
+        ("ORA-01438: value 4242 greater than specified precision (2, 0) for column "
+         "V", TargetRejected,
          "ORA-01438: a cell does not fit column V"),
-        ("ORA-01722: unable to convert string value containing 'SECRET' to a number", TargetRejected, "ORA-01722: a cell does not fit"),
-        ("ORA-20001: a trigger says SECRET", TargetError, "ORA-20001: a trigger or a procedure of the target's own refuses the statement"),
-        ("ORA-00600: internal error", TargetError, "ORA-00600: the server refuses the statement, and not for what a row holds"),
-        ("DPY-6005: cannot connect to database (CONNECTION_ID=x).\n[Errno 111] Connection refused", TargetUnavailable,
+        ("ORA-01722: unable to convert string value containing 'SECRET' to a "
+         "number", TargetRejected, "ORA-01722: a cell does not fit"),
+        ("ORA-20001: a trigger says SECRET", TargetError, "ORA-20001: a trigger or a procedure of "
+                                                          "the target's own refuses the statement"),
+        ("ORA-00600: internal error", TargetError, "ORA-00600: the server refuses the statement, "
+                                                   "and not for what a row holds"),
+        ("DPY-6005: cannot connect to database (CONNECTION_ID=x).\n[Errno 111] Connection "
+         "refused", TargetUnavailable,
          "DPY-6005: cannot connect to database (CONNECTION_ID=x)."),
-        ("DPY-6005: cannot connect to database (CONNECTION_ID=x).\ncertificate verify failed", TargetMisconfigured,
+        ("DPY-6005: cannot connect to database (CONNECTION_ID=x).\ncertificate verify "
+         "failed", TargetMisconfigured,
          "DPY-6005: cannot connect to database (CONNECTION_ID=x)."),
         ("DPY-4011: the database or network closed the connection", TargetUnavailable, None),
         ("DPY-4024: call timeout of 5000 ms exceeded", TargetUnavailable, None),
         ("DPY-4001: no credentials specified", TargetMisconfigured, None),
-        ("DPY-4003: value SECRET cannot be represented as an Oracle number", TargetRejected, "the driver refuses the cells (DPY-4003)"),
+        ("DPY-4003: value SECRET cannot be represented as an Oracle "
+         "number", TargetRejected, "the driver refuses the cells (DPY-4003)"),
         ("SECRET", TargetRejected, "the driver refuses the cells (DatabaseError)"),
     ],
 )  # fmt: skip
 def test_oracle_errors(said: str, error: type[TargetError], text: str | None) -> None:
-    diagnosis = oracle.diagnose(wrapped(oracledb.DatabaseError(OracleDetail(said)), oracledb.Error), ("K", "V"))
+    diagnosis = oracle.diagnose(
+        wrapped(oracledb.DatabaseError(OracleDetail(said)), oracledb.Error), ("K", "V")
+    )
     assert diagnosis == (error, text or said)

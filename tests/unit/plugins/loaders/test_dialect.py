@@ -1,4 +1,5 @@
-"""The statements of each dialect as text: tests/golden/sql/<dialect>.sql, written anew with CDCBUS_WRITE_GOLDEN=1; then read them."""
+"""The statements of each dialect as text: tests/golden/sql/<dialect>.sql, written anew with
+CDCBUS_WRITE_GOLDEN=1; then read them."""
 
 import os
 from pathlib import Path
@@ -17,12 +18,29 @@ GOLDEN = Path(__file__).parents[3] / "golden" / "sql"
 def table(dialect: str, **types: str) -> TargetTable:
     """A table whose key is the columns that begin with k."""
     columns = {name: TargetColumn(name, type_) for name, type_ in types.items()}
-    return TargetTable(TableId("Shop", "order"), columns, tuple(name for name in columns if name.startswith("k")), dialect=dialect)
+    return TargetTable(
+        TableId("Shop", "order"),
+        columns,
+        tuple(name for name in columns if name.startswith("k")),
+        dialect=dialect,
+    )
 
 
-PG = table("postgresql", k="bigint", k2='"bit"', Group="character varying", tags="integer[]", **{'od"d %': "bytea"})
+PG = table(
+    "postgresql",
+    k="bigint",
+    k2='"bit"',
+    Group="character varying",
+    tags="integer[]",
+    **{'od"d %': "bytea"},
+)
 PG_KEY_ONLY = table("postgresql", k="uuid")
-PG_LABELS = TargetTable(PG.id, {"e%": TargetColumn("e%", 'shop."Mood"', declared="enum('a')")}, ("e%",), dialect="postgresql")
+PG_LABELS = TargetTable(
+    PG.id,
+    {"e%": TargetColumn("e%", 'shop."Mood"', declared="enum('a')")},
+    ("e%",),
+    dialect="postgresql",
+)
 MY = table("mysql", k="bigint", k2="bit", Group="varchar", **{"od`d %": "varbinary"})
 MY_KEY_ONLY = table("mysql", k="char")
 MY_MOMENTS = table("mysql", k="int", k2="int", e="enum", at="timestamp", since="datetime")
@@ -36,7 +54,9 @@ STATEMENTS = {
     "postgresql": {
         "upsert": postgresql.upsert_sql(PG, list(PG.columns)),
         "upsert of key columns only": postgresql.upsert_sql(PG_KEY_ONLY, ["k"]),
-        "copy": postgresql.copy_sql(postgresql.COPIED.table(PG.id), list(PG.columns), postgresql.CSV),
+        "copy": postgresql.copy_sql(
+            postgresql.COPIED.table(PG.id), list(PG.columns), postgresql.CSV
+        ),
         "copy and merge": ";\n".join(postgresql.merge_sqls(PG, list(PG.columns), postgresql.PLAIN)),
         "insert what is missing": postgresql.insert_missing_sql(PG, ["tags", "k2", "k"]),
         "update": postgresql.update_sql(PG, ["tags", "k2", "k"]),
@@ -44,18 +64,30 @@ STATEMENTS = {
         "delete": postgresql.delete_sql(PG),
         "truncate": postgresql.truncate_sql(PG),
         "insert": postgresql.insert_sql(PG, ["tags", "k2", "k"]),
-        "one of equal rows goes": postgresql.swap_sql(PG, ["k", "Group", "tags"], ["tags"], is_update=False),
-        "one of equal rows becomes another": postgresql.swap_sql(PG, ["k", "Group", "tags"], [], is_update=True),
+        "one of equal rows goes": postgresql.swap_sql(
+            PG, ["k", "Group", "tags"], ["tags"], is_update=False
+        ),
+        "one of equal rows becomes another": postgresql.swap_sql(
+            PG, ["k", "Group", "tags"], [], is_update=True
+        ),
         "widen": ";\n".join(postgresql.widen_sqls(PG, "Group", "varchar(40)")),
         "widen bits": ";\n".join(postgresql.widen_sqls(PG, "k2", "bit(8)")),
-        "widen bits that have a default": ";\n".join(postgresql.widen_sqls(PG, "k2", "bit(8)", "'101'::\"bit\"")),
-        "add labels": ";\n".join(postgresql.widen_sqls(PG_LABELS, "e%", "enum('a','it''s %','new')")),
+        "widen bits that have a default": ";\n".join(
+            postgresql.widen_sqls(PG, "k2", "bit(8)", "'101'::\"bit\"")
+        ),
+        "add labels": ";\n".join(
+            postgresql.widen_sqls(PG_LABELS, "e%", "enum('a','it''s %','new')")
+        ),
     },
     "mysql": {
-        "upsert": mysql.upsert_sql(MY, list(MY.columns), mysql.row_literals(MY, list(MY.columns), ROWS)),
+        "upsert": mysql.upsert_sql(
+            MY, list(MY.columns), mysql.row_literals(MY, list(MY.columns), ROWS)
+        ),
         "upsert of key columns only": mysql.upsert_sql(MY_KEY_ONLY, ["k"], ["('a')"]),
         "stage": mysql.create_stage_sql(MY, ["k2", "k", "Group"]),
-        "into the stage": mysql.insert_sql(mysql.stage_of(MY), ["k2", "k", "Group"], ["(1, 2, 'a')"]),
+        "into the stage": mysql.insert_sql(
+            mysql.stage_of(MY), ["k2", "k", "Group"], ["(1, 2, 'a')"]
+        ),
         "update": mysql.update_sql(MY, ["k2", "k", "Group"]),
         "update of key columns only": mysql.update_sql(MY_KEY_ONLY, ["k"]),
         "insert what is missing": mysql.insert_missing_sql(MY, ["k2", "k", "Group"]),
@@ -64,17 +96,26 @@ STATEMENTS = {
         "mark invalid labels": mysql.mark_sql(MY_MOMENTS, "e", ["(1, 2)", "(3, 4)"]),
         "truncate": mysql.truncate_sql(MY),
         "update of one row": mysql.update_row_sql(MY, ["k2", "k", "Group"], ["5", "1", "'a'"]),
-        "one of equal rows goes": mysql.swap_sql(MY_TYPES, list(MY_TYPES.columns), ["1", "'a'", "0.1", "'[]'", "x'00'", "NULL"]),
-        "one of equal rows becomes another": mysql.swap_sql(MY, ["k", "Group"], ["1", "'a'"], ["2", "NULL"]),
+        "one of equal rows goes": mysql.swap_sql(
+            MY_TYPES, list(MY_TYPES.columns), ["1", "'a'", "0.1", "'[]'", "x'00'", "NULL"]
+        ),
+        "one of equal rows becomes another": mysql.swap_sql(
+            MY, ["k", "Group"], ["1", "'a'"], ["2", "NULL"]
+        ),
         "widen": mysql.widen_sql(
-            MY, "Group", "varchar(40)", "varchar(3)", "CREATE TABLE `t` (\n  `Group` varchar(3) NOT NULL,\n  `v` int\n)"
+            MY,
+            "Group",
+            "varchar(40)",
+            "varchar(3)",
+            "CREATE TABLE `t` (\n  `Group` varchar(3) NOT NULL,\n  `v` int\n)",
         ),
         "widen a moment": mysql.widen_sql(
             MY,
             "Group",
             "timestamp(6)",
             "timestamp",
-            "(\n  `Group` timestamp NOT NULL DEFAULT current_timestamp() ON UPDATE CURRENT_TIMESTAMP COMMENT 'it''s \\\\ "
+            "(\n  `Group` timestamp NOT NULL DEFAULT current_timestamp() ON UPDATE "
+            "CURRENT_TIMESTAMP COMMENT 'it''s \\\\ "
             "current_timestamp()',\n)",
         ),
     },
@@ -86,8 +127,12 @@ STATEMENTS = {
         "delete": oracle.delete_sql(ORA),
         "truncate": oracle.truncate_sql(ORA),
         "insert": oracle.insert_sql(ORA, ["Group", "k"]),
-        "one of equal rows goes": oracle.swap_sql(ORA, ["k", "Group", "long"], ["Group"], is_update=False),
-        "one of equal rows becomes another": oracle.swap_sql(ORA, ["k", "Group", "long"], [], is_update=True),
+        "one of equal rows goes": oracle.swap_sql(
+            ORA, ["k", "Group", "long"], ["Group"], is_update=False
+        ),
+        "one of equal rows becomes another": oracle.swap_sql(
+            ORA, ["k", "Group", "long"], [], is_update=True
+        ),
         "widen": oracle.widen_sql(ORA, "Group", "VARCHAR2(40 CHAR)"),
     },
 }
@@ -115,38 +160,76 @@ def test_postgresql_cells_become_one_array_per_column() -> None:
 
 
 def test_postgresql_bits_have_the_column_s_width() -> None:
-    fixed = TargetTable(PG.id, {"b": TargetColumn("b", '"bit"', 8), "v": TargetColumn("v", "bit varying", 8)}, ())
-    assert postgresql.arrays(fixed, ["b", "v"], [("5", "5"), ("255", None)]) == ('{"00000101","11111111"}', '{"101",NULL}')
+    fixed = TargetTable(
+        PG.id, {"b": TargetColumn("b", '"bit"', 8), "v": TargetColumn("v", "bit varying", 8)}, ()
+    )
+    assert postgresql.arrays(fixed, ["b", "v"], [("5", "5"), ("255", None)]) == (
+        '{"00000101","11111111"}',
+        '{"101",NULL}',
+    )
 
 
 @pytest.mark.parametrize(
     ("columns", "row", "what"),
     [
-        (["Group"], ("a\0b",), "Group (character varying): a cell has the character U+0000, which PostgreSQL text cannot hold"),
-        (['od"d %'], ("SECRET\u0100",), 'od"d % (bytea): a cell has a character above U+00FF, which is no byte'),
+        (
+            ["Group"],
+            ("a\0b",),
+            "Group (character varying): a cell has the character U+0000, which PostgreSQL text "
+            "cannot hold",
+        ),
+        (
+            ['od"d %'],
+            ("SECRET\u0100",),
+            'od"d % (bytea): a cell has a character above U+00FF, which is no byte',
+        ),
         (["k2"], ("SECRET",), 'k2 ("bit"): a cell has no whole number, which bits come as'),
     ],
 )
-def test_a_cell_that_postgresql_cannot_take_is_named_by_column(columns: list[str], row: tuple[str], what: str) -> None:
+def test_a_cell_that_postgresql_cannot_take_is_named_by_column(
+    columns: list[str], row: tuple[str], what: str
+) -> None:
     with pytest.raises(TargetRejected) as refused:
         postgresql.arrays(PG, columns, [row])
     assert str(refused.value) == f"target table Shop.order, column {what}"
 
 
-@pytest.mark.parametrize("number", ["0", "-1", "12.50", ".5", "5.", "1e10", "1.0E-10", "-1.7976931348623157e308", "18446744073709551615"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        "0",
+        "-1",
+        "12.50",
+        ".5",
+        "5.",
+        "1e10",
+        "1.0E-10",
+        "-1.7976931348623157e308",
+        "18446744073709551615",
+    ],
+)
 def test_mysql_numbers_stand_bare(number: str) -> None:
     assert mysql.row_literals(MY, ["k"], [(number,), (None,)]) == [f"({number})", "(NULL)"]
 
 
-@pytest.mark.parametrize("cell", ["", "SECRET", "1; DROP TABLE t", "1,2", "0x10", "--1", "1 ", "nan", "1e", "٣"])
+@pytest.mark.parametrize(
+    "cell", ["", "SECRET", "1; DROP TABLE t", "1,2", "0x10", "--1", "1 ", "nan", "1e", "٣"]
+)
 def test_nothing_else_stands_bare(cell: str) -> None:
-    with pytest.raises(TargetRejected, match=r"^target table Shop\.order, column k \(bigint\): a cell has no number$"):
+    with pytest.raises(
+        TargetRejected,
+        match=r"^target table Shop\.order, column k \(bigint\): a cell has no number$",
+    ):
         mysql.row_literals(MY, ["k"], [("1",), (cell,)])
 
 
 def test_mysql_rows_are_cut_into_statements_and_a_long_row_goes_alone() -> None:
     long, short, wide = "x" * 101, "y" * 48, "漢" * 16
-    assert list(mysql.in_statements([long, short, short, short], 100)) == [[long], [short, short], [short]]
+    assert list(mysql.in_statements([long, short, short, short], 100)) == [
+        [long],
+        [short, short],
+        [short],
+    ]
     assert list(mysql.in_statements([wide, wide, wide], 100)) == [[wide, wide], [wide]]
     assert list(mysql.in_statements([], 100)) == []
 
@@ -155,29 +238,59 @@ CELL = "SECRET"
 BATCH_PARTS = {
     "truncate": True,
     "deletes": [(CELL, CELL)],
-    "writes": [Writes(("k", "k2", "Group"), [(CELL,) * 3] * 9), Writes(("k", "k2", "Group"), [(CELL,) * 3] * 2, may_insert=False)],
-    "swaps": [Swaps(("k", "Group"), [((CELL, None), None), ((CELL, CELL), (CELL, CELL)), (None, (CELL, CELL))])],
+    "writes": [
+        Writes(("k", "k2", "Group"), [(CELL,) * 3] * 9),
+        Writes(("k", "k2", "Group"), [(CELL,) * 3] * 2, may_insert=False),
+    ],
+    "swaps": [
+        Swaps(
+            ("k", "Group"),
+            [((CELL, None), None), ((CELL, CELL), (CELL, CELL)), (None, (CELL, CELL))],
+        )
+    ],
 }
 
 
-@pytest.mark.parametrize(("dialect", "target"), [(postgresql.Postgresql(), PG), (mysql.Mysql(), MY), (oracle.Oracle(), ORA)])
-def test_a_preview_has_all_that_a_batch_comes_to_and_no_cell(dialect: SqlDialect, target: TargetTable) -> None:
+@pytest.mark.parametrize(
+    ("dialect", "target"),
+    [(postgresql.Postgresql(), PG), (mysql.Mysql(), MY), (oracle.Oracle(), ORA)],
+)
+def test_a_preview_has_all_that_a_batch_comes_to_and_no_cell(
+    dialect: SqlDialect, target: TargetTable
+) -> None:
     statements = list(dialect.preview(TableBatch(target, **BATCH_PARTS)))  # type: ignore[arg-type]
     assert not [sql for sql, _ in statements if CELL in sql]
-    assert [rows for _, rows in statements] == [0, 1, 9, 2, 1, 1, 1] if dialect.name != "mysql" else [0, 1, 9, 2, 2, 1, 1, 1]
+    assert (
+        [rows for _, rows in statements] == [0, 1, 9, 2, 1, 1, 1]
+        if dialect.name != "mysql"
+        else [0, 1, 9, 2, 2, 1, 1, 1]
+    )
     assert [sql.split()[0] for sql, _ in statements[-3:]] == ["DELETE", "UPDATE", "INSERT"]
 
 
 def test_oracle_s_types_are_taken_by_family_and_long_cells_as_lobs() -> None:
-    assert [oracle.family(type_) for type_ in ("TIMESTAMP(6) WITH LOCAL TIME ZONE", "INTERVAL DAY(2) TO SECOND(6)", "LONG RAW")] == [
+    assert [
+        oracle.family(type_)
+        for type_ in (
+            "TIMESTAMP(6) WITH LOCAL TIME ZONE",
+            "INTERVAL DAY(2) TO SECOND(6)",
+            "LONG RAW",
+        )
+    ] == [
         "TIMESTAMP",
         "INTERVAL DAY",
         "LONG RAW",
     ]
     clob = TargetColumn("c", "CLOB")
-    assert [oracle.bind_type(clob, [cell, None]) for cell in ("x" * 1000, "x" * 1001)] == ["DB_TYPE_VARCHAR", "DB_TYPE_CLOB"]
+    assert [oracle.bind_type(clob, [cell, None]) for cell in ("x" * 1000, "x" * 1001)] == [
+        "DB_TYPE_VARCHAR",
+        "DB_TYPE_CLOB",
+    ]
 
 
 def test_an_empty_text_is_null_for_oracle_and_a_blank_where_there_is_no_null() -> None:
     columns = TargetColumn("v", "VARCHAR2"), TargetColumn("v", "VARCHAR2", is_nullable=False)
-    assert [oracle.binds(ORA, column, ["", "null", None]) for column in columns] == [[None, "null", None], [" ", "null", None]]
+    assert [oracle.binds(ORA, column, ["", "null", None]) for column in columns] == [
+        [None, "null", None],
+        [" ", "null", None],
+    ]

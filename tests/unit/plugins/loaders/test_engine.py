@@ -1,4 +1,5 @@
-"""Engines of Oracle addresses, without a server: what the driver is given, and how the driver itself reads it."""
+"""Engines of Oracle addresses, without a server: what the driver is given, and how the driver
+itself reads it."""
 
 from __future__ import annotations
 
@@ -58,14 +59,19 @@ def run(address: str) -> None:
 def test_oracle_is_reached_with_oracledb(recorder: Recorder) -> None:
     run("@//h:1522/svc")
     login = {"user": "u", "password": "pw", "dsn": "h:1522/svc"}
-    assert recorder.given.items() >= ({**login, "tcp_connect_timeout": 3, "program": "cdcbus-t1"}).items()
+    assert (
+        recorder.given.items()
+        >= ({**login, "tcp_connect_timeout": 3, "program": "cdcbus-t1"}).items()
+    )
     assert recorder.executed[-1] == "SELECT 1 FROM dual"
     assert "ALTER SESSION SET ISOLATION_LEVEL=READ COMMITTED" in recorder.executed
 
 
 def as_the_driver_reads(address: str) -> oracledb.ConnectParams:
     arguments = dict(read_url(target(address)).arguments)
-    params: oracledb.ConnectParams = oracledb.ConnectParams(**{name: value for name, value in arguments.items() if name != "dsn"})
+    params: oracledb.ConnectParams = oracledb.ConnectParams(
+        **{name: value for name, value in arguments.items() if name != "dsn"}
+    )
     params.parse_connect_string(arguments["dsn"])
     return params
 
@@ -75,13 +81,31 @@ def as_the_driver_reads(address: str) -> oracledb.ConnectParams:
     [
         ("@h:1522:ORCL", {"host": "h", "port": 1522, "sid": "ORCL", "service_name": None}),
         ("@//h:1522:ORCL", {"host": "h", "port": 1522, "sid": "ORCL"}),
-        ("@//h:1522/shop.example", {"host": "h", "port": 1522, "service_name": "shop.example", "sid": None, "protocol": "tcp"}),
+        (
+            "@//h:1522/shop.example",
+            {
+                "host": "h",
+                "port": 1522,
+                "service_name": "shop.example",
+                "sid": None,
+                "protocol": "tcp",
+            },
+        ),
         ("@h/shop", {"host": "h", "port": 1521, "service_name": "shop"}),
-        ("@h:1/shop:dedicated/one", {"service_name": "shop", "server_type": "dedicated", "instance_name": "one"}),
-        ("@h1:1521,h2:1522/shop", {"host": ["h1", "h2"], "port": [1521, 1522], "service_name": "shop"}),
+        (
+            "@h:1/shop:dedicated/one",
+            {"service_name": "shop", "server_type": "dedicated", "instance_name": "one"},
+        ),
+        (
+            "@h1:1521,h2:1522/shop",
+            {"host": ["h1", "h2"], "port": [1521, 1522], "service_name": "shop"},
+        ),
         ("@//[::1]:1522/shop", {"host": "::1", "port": 1522, "service_name": "shop"}),
         ("@[::1]:1522:ORCL", {"host": "::1", "port": 1522, "sid": "ORCL"}),
-        ("@tcps://h:2484/shop?wallet_location=/w", {"protocol": "tcps", "port": 2484, "wallet_location": "/w"}),
+        (
+            "@tcps://h:2484/shop?wallet_location=/w",
+            {"protocol": "tcps", "port": 2484, "wallet_location": "/w"},
+        ),
         (
             "@(DESCRIPTION=(CONNECT_TIMEOUT=7)(ADDRESS=(PROTOCOL=TCP)(HOST=h)(PORT=1522))(CONNECT_DATA=(SERVICE_NAME=shop)))",
             {"host": "h", "port": 1522, "service_name": "shop"},
@@ -90,7 +114,10 @@ def as_the_driver_reads(address: str) -> oracledb.ConnectParams:
             "@h/shop?oracle.net.CONNECT_TIMEOUT=7500&retry_count=3&retry_delay=2",
             {"tcp_connect_timeout": 8, "retry_count": 3, "retry_delay": 2},
         ),
-        ("@h/shop?transport_connect_timeout=4&expire_time=5&sdu=16384", {"tcp_connect_timeout": 4, "expire_time": 5, "sdu": 16384}),
+        (
+            "@h/shop?transport_connect_timeout=4&expire_time=5&sdu=16384",
+            {"tcp_connect_timeout": 4, "expire_time": 5, "sdu": 16384},
+        ),
         (
             "@h/shop?oracle.net.ssl_server_dn_match=off&oracle.net.wallet_location=file:/w",
             {"ssl_server_dn_match": False, "wallet_location": "/w"},
@@ -108,11 +135,14 @@ def test_the_driver_reads_what_the_address_says(address: str, expected: dict[str
 
 
 @pytest.mark.parametrize("by_parameter", [True, False])
-def test_a_tns_name_is_looked_up_in_tns_admin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_parameter: bool) -> None:
+def test_a_tns_name_is_looked_up_in_tns_admin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_parameter: bool
+) -> None:
     entry = "SHOP = (DESCRIPTION=(ADDRESS=(PROTOCOL=tcp)(HOST=db)(PORT=1599))(CONNECT_DATA=(SERVICE_NAME=s)))"
     (tmp_path / "tnsnames.ora").write_text(entry)
     if not by_parameter:
-        monkeypatch.setattr(oracledb.defaults, "config_dir", str(tmp_path))  # which it takes from the variable when it is imported
+        # which it takes from the variable when it is imported
+        monkeypatch.setattr(oracledb.defaults, "config_dir", str(tmp_path))
     params = as_the_driver_reads(f"@SHOP?TNS_ADMIN={tmp_path}" if by_parameter else "@SHOP")
     assert (params.host, params.port, params.service_name) == ("db", 1599, "s")
 
@@ -120,7 +150,10 @@ def test_a_tns_name_is_looked_up_in_tns_admin(tmp_path: Path, monkeypatch: pytes
 @pytest.fixture
 def only_cx_oracle(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     module = ModuleType("cx_Oracle")
-    module.__dict__.update({name: value for name, value in vars(oracledb).items() if not name.startswith("__")}, version="8.3.0")
+    module.__dict__.update(
+        {name: value for name, value in vars(oracledb).items() if not name.startswith("__")},
+        version="8.3.0",
+    )
     monkeypatch.setitem(sys.modules, "cx_Oracle", module)
     monkeypatch.setattr(engine, "find_spec", lambda name: None)
     return recorder
@@ -137,5 +170,9 @@ def test_cx_oracle_is_used_where_only_that_is_installed(only_cx_oracle: Recorder
 
 
 def test_what_cx_oracle_cannot_be_given_is_refused(only_cx_oracle: Recorder) -> None:
-    with pytest.raises(ConfigError, match=r"^oracle:SHOP: cx_Oracle cannot be given config_dir, retry_count; install oracledb, or leave"):
+    with pytest.raises(
+        ConfigError,
+        match=r"^oracle:SHOP: cx_Oracle cannot be given config_dir, retry_count; install "
+        r"oracledb, or leave",
+    ):
         run("@SHOP?TNS_ADMIN=/etc&retry_count=2")

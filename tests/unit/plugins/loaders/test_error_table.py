@@ -8,7 +8,14 @@ from typing import Final
 
 import pytest
 
-from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected, TargetTableUnfit, TargetUnavailable
+from cdcbus.plugins.errors import (
+    RowConflict,
+    TargetError,
+    TargetMisconfigured,
+    TargetRejected,
+    TargetTableUnfit,
+    TargetUnavailable,
+)
 from cdcbus.plugins.loaders.dialects import mysql, oracle, postgresql
 
 DOCS: Final = Path(__file__).parents[4] / "docs" / "targets.md"
@@ -24,13 +31,20 @@ KINDS: Final[dict[str, tuple[str, type[TargetError]]]] = {
 def documented(kind: str, column: int) -> str:
     """A cell of the table."""
     _, _, rest = DOCS.read_text("utf-8").partition("| about | PostgreSQL |")
-    [row] = [line for line in rest.partition("\n\n")[0].splitlines() if line.startswith(f"| {kind}") and line[2 + len(kind)] in ": "]
+    [row] = [
+        line
+        for line in rest.partition("\n\n")[0].splitlines()
+        if line.startswith(f"| {kind}") and line[2 + len(kind)] in ": "
+    ]
     return row.split("|")[column].strip()
 
 
 def numbers(text: str) -> set[int]:
     """`7 9-11` as 7, 9, 10, 11."""
-    ends = [(int(first), int(last or first)) for first, last in re.findall(r"([0-9]+)(?:-([0-9]+))?", text)]
+    ends = [
+        (int(first), int(last or first))
+        for first, last in re.findall(r"([0-9]+)(?:-([0-9]+))?", text)
+    ]
     return {number for first, last in ends for number in range(first, last + 1)}
 
 
@@ -54,7 +68,9 @@ def test_states_of_postgresql_are_those_of_the_code(kind: str) -> None:
     for state in own:
         assert postgresql._class_of(state.ljust(5, "9")) is error
     if last:
-        assert all(postgresql._class_of(state) is not error for state in (last, more.partition(" ")[0]))
+        assert all(
+            postgresql._class_of(state) is not error for state in (last, more.partition(" ")[0])
+        )
 
 
 def test_what_is_not_in_the_table_stops_the_task() -> None:

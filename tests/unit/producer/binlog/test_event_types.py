@@ -58,7 +58,8 @@ def test_a_table_that_is_made_with_rows(sql: str) -> None:
         "CREATE TABLE x (n INT) /* SELECT 1 */",
         "CREATE TABLE x (n INT) -- SELECT 1",
         "CREATE TABLE x (n INT DEFAULT 1) TABLESPACE ts START TRANSACTION",
-        "CREATE TABLE x (n INT) PARTITION BY RANGE (n) (PARTITION a VALUES LESS THAN (1), PARTITION b VALUES IN (1))",
+        "CREATE TABLE x (n INT) PARTITION BY RANGE (n) (PARTITION a VALUES LESS THAN (1), "
+        "PARTITION b VALUES IN (1))",
         "CREATE TABLE x LIKE t",
         "CREATE TEMPORARY TABLE x SELECT * FROM t",
         "CREATE VIEW x AS SELECT * FROM t",
@@ -78,7 +79,9 @@ def test_a_statement_inside_a_transaction_is_no_ddl(sql: bytes) -> None:
     assert INSIDE.fullmatch(sql)
 
 
-@pytest.mark.parametrize("sql", [b"ROLLBACK TO `s`", b"rollback work to s", b"ROLLBACK TO SAVEPOINT s"])
+@pytest.mark.parametrize(
+    "sql", [b"ROLLBACK TO `s`", b"rollback work to s", b"ROLLBACK TO SAVEPOINT s"]
+)
 def test_a_rollback_to_a_savepoint(sql: bytes) -> None:
     assert ROLLBACK_TO.fullmatch(sql)
 

@@ -1,4 +1,5 @@
-"""GTID sets against plain Python sets; that the servers agree is in tests/integration/producer/test_gtids.py."""
+"""GTID sets against plain Python sets; that the servers agree is in
+tests/integration/producer/test_gtids.py."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def mysql(members: Iterable[tuple[str, int]]) -> MysqlGtids:
 
 
 @given(MEMBERS, st.randoms())
-def test_the_order_in_which_transactions_come_does_not_matter(members: frozenset[tuple[str, int]], random: Random) -> None:
+def test_the_order_in_which_transactions_come_does_not_matter(
+    members: frozenset[tuple[str, int]], random: Random
+) -> None:
     assert str(mysql(random.sample(sorted(members), len(members)))) == str(mysql(sorted(members)))
 
 
@@ -39,7 +42,9 @@ def test_a_set_survives_its_text_and_its_bytes(members: frozenset[tuple[str, int
 
 
 @given(MEMBERS, MEMBERS)
-def test_merging_and_covering_are_those_of_sets(ours: frozenset[tuple[str, int]], theirs: frozenset[tuple[str, int]]) -> None:
+def test_merging_and_covering_are_those_of_sets(
+    ours: frozenset[tuple[str, int]], theirs: frozenset[tuple[str, int]]
+) -> None:
     found = mysql(ours)
     assert found.covers(mysql(theirs)) == (ours >= theirs)
     found.merge(mysql(theirs))
@@ -57,11 +62,29 @@ def test_the_text_is_mysqls() -> None:
 
 def test_sets_without_tags_are_written_as_older_servers_read_them() -> None:
     assert MysqlGtids.parse(f"{A}:1-5").to_bytes().hex() == (
-        "0100000000000000" + A.replace("-", "") + "0100000000000000" + "0100000000000000" + "0600000000000000"
+        "0100000000000000"
+        + A.replace("-", "")
+        + "0100000000000000"
+        + "0100000000000000"
+        + "0600000000000000"
     )
 
 
-@pytest.mark.parametrize("text", ["x", A, f"{A}:", f"{A}:0", f"{A}:5-4", f"{A}:1-2-3", f"{A}:tag-1:1", f"{A[:-1]}:1", "0-1-100", f"{A}:1:"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x",
+        A,
+        f"{A}:",
+        f"{A}:0",
+        f"{A}:5-4",
+        f"{A}:1-2-3",
+        f"{A}:tag-1:1",
+        f"{A[:-1]}:1",
+        "0-1-100",
+        f"{A}:1:",
+    ],
+)
 def test_text_that_is_no_set_is_refused(text: str) -> None:
     with pytest.raises(PositionError, match="not a GTID set"):
         parse_gtids(text, is_mariadb=False)
@@ -87,7 +110,9 @@ def test_a_mariadb_position_covers_what_is_as_far_in_every_domain() -> None:
 
 def test_the_last_of_a_domain_in_a_gtid_list_counts() -> None:
     entries = b"".join(struct.pack("<IIQ", *entry) for entry in ((0, 1, 9), (0, 2, 7), (3, 1, 1)))
-    assert str(MariadbGtids.from_bytes((3 | 1 << 28).to_bytes(4, "little") + entries)) == "0-2-7,3-1-1"
+    assert (
+        str(MariadbGtids.from_bytes((3 | 1 << 28).to_bytes(4, "little") + entries)) == "0-2-7,3-1-1"
+    )
 
 
 @pytest.mark.parametrize("text", ["1-1", "0-1-x", "0-1-100;", f"{A}:1-5"])
@@ -100,5 +125,8 @@ def test_the_time_of_a_commit_is_that_on_its_first_server() -> None:
     here, first = 1_700_000_000_000_000, 1_600_000_000_000_000
     head = bytes(42)
     assert commit_us(head + here.to_bytes(7, "little") + bytes(8)) == here
-    assert commit_us(head + (here | 1 << 55).to_bytes(7, "little") + first.to_bytes(7, "little")) == first
+    assert (
+        commit_us(head + (here | 1 << 55).to_bytes(7, "little") + first.to_bytes(7, "little"))
+        == first
+    )
     assert commit_us(bytes(25)) == 0

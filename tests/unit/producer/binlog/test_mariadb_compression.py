@@ -1,4 +1,5 @@
-"""MariaDB's compressed events; what real servers send is in tests/integration/producer/binlog/test_mariadb_compression.py."""
+"""MariaDB's compressed events; what real servers send is in
+tests/integration/producer/binlog/test_mariadb_compression.py."""
 
 from __future__ import annotations
 

@@ -19,7 +19,11 @@ def number(value: int) -> bytes:
     """An integer as the server writes it: as few bytes as it can."""
     size = min(9, 1 + max(0, value.bit_length() - 1) // 7)
     ones = (1 << size - 1) - 1
-    return (value << size | ones).to_bytes(size, "little") if size < 9 else b"\xff" + value.to_bytes(8, "little")
+    return (
+        (value << size | ones).to_bytes(size, "little")
+        if size < 9
+        else b"\xff" + value.to_bytes(8, "little")
+    )
 
 
 def body(*fields: bytes, version: int = 1, needed: int = 0) -> bytes:
@@ -27,7 +31,12 @@ def body(*fields: bytes, version: int = 1, needed: int = 0) -> bytes:
     return number(version) + number(2 + len(rest) if len(rest) < 60 else 3 + len(rest)) + rest
 
 
-IDENTITY = number(1) + b"".join(map(number, bytes.fromhex(UUID.replace("-", "")))) + number(2) + number(7 << 1)
+IDENTITY = (
+    number(1)
+    + b"".join(map(number, bytes.fromhex(UUID.replace("-", ""))))
+    + number(2)
+    + number(7 << 1)
+)
 COMMIT = number(6) + number(1_714_532_645_678_901)
 
 
@@ -52,7 +61,9 @@ def test_fields_of_newer_servers_that_need_not_be_known_are_passed_over() -> Non
     assert parse(body(IDENTITY, COMMIT, number(12), b"whatever")).text == f"{UUID}:7"
 
 
-@pytest.mark.parametrize("written", [body(IDENTITY, COMMIT, version=2), body(IDENTITY, COMMIT, needed=12)])
+@pytest.mark.parametrize(
+    "written", [body(IDENTITY, COMMIT, version=2), body(IDENTITY, COMMIT, needed=12)]
+)
 def test_a_form_that_must_be_known_and_is_not_stops(written: bytes) -> None:
     with pytest.raises(UnreadableEvent, match="unknown to this release"):
         parse(written)

@@ -1,4 +1,5 @@
-"""Compressed transactions, put together here byte by byte; what real servers send is in the integration test of `mariadb_compression`."""
+"""Compressed transactions, put together here byte by byte; what real servers send is in the
+integration test of `mariadb_compression`."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def field(kind: int, value: int) -> bytes:
 def compressed(data: bytes, *, frames: int = 1) -> bytes:
     """A TRANSACTION_PAYLOAD's body."""
     middle = len(data) // frames
-    payload = ZstdCompressor().compress(data[:middle]) + (ZstdCompressor().compress(data[middle:]) if frames > 1 else b"")
+    payload = ZstdCompressor().compress(data[:middle]) + (
+        ZstdCompressor().compress(data[middle:]) if frames > 1 else b""
+    )
     return field(2, 0) + field(3, len(data)) + field(1, len(payload)) + b"\0" + payload
 
 
@@ -69,7 +72,10 @@ WHOLE = compressed(event(b"abc") * 3)
         (b"\0" + event(b"abc") + b"abc", "not as long as it says"),
         (b"\0" + event(b"").replace(b"\x13", b"\x12"), "does not fit into it"),
         (field(2, 0) + field(3, 30) + b"\0" + b"no frame", "is damaged"),
-        (field(2, 0) + field(3, 500) + b"\0" + ZstdCompressor().compress(event(b"abc")), "not as long as it says"),
+        (
+            field(2, 0) + field(3, 500) + b"\0" + ZstdCompressor().compress(event(b"abc")),
+            "not as long as it says",
+        ),
     ],
 )
 def test_what_is_damaged_or_unknown_stops(body: bytes, sentence: str) -> None:

@@ -1,4 +1,5 @@
-"""Which tables statements change that were logged as text; what servers really log is in `test_statements_as_text`."""
+"""Which tables statements change that were logged as text; what servers really log is in
+`test_statements_as_text`."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from cdcbus.producer.ddl.statement_targets import Session, session, targets
 from cdcbus.producer.ddl.tokens import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 
 
-def told(sql: str | bytes, mode: int = 0, schema: str = "s", *, is_utf8: bool = True) -> set[str] | None:
+def told(
+    sql: str | bytes, mode: int = 0, schema: str = "s", *, is_utf8: bool = True
+) -> set[str] | None:
     text = sql.encode() if isinstance(sql, str) else sql
     found = targets(text, Session(schema, mode), is_utf8=is_utf8).tables
     return None if found is None else set(map(str, found))
@@ -21,17 +24,29 @@ def told(sql: str | bytes, mode: int = 0, schema: str = "s", *, is_utf8: bool = 
     [
         ("INSERT INTO t VALUES ('a''b')", {"s.t"}),
         ("insert low_priority ignore `o`.`t``x` SELECT * FROM s.u", {"o.t`x"}),
-        ("REPLACE INTO percona.checksums (db, tbl) SELECT 's', COUNT(*) FROM s.t /*checksum chunk*/", {"percona.checksums"}),
+        (
+            "REPLACE INTO percona.checksums (db, tbl) SELECT 's', COUNT(*) FROM s.t /*checksum "
+            "chunk*/",
+            {"percona.checksums"},
+        ),
         ("/* by hand */ -- x\nREPLACE o . t SET a = 1", {"o.t"}),
         ("UPDATE o.t SET a = (SELECT b FROM s.t)", {"o.t"}),
         ("UPDATE o.t AS x, (SELECT 1 FROM s.t) y SET x.a = 1", {"o.t"}),
-        ("UPDATE o.a x LEFT JOIN (o.b JOIN o.c) ON b.i = LEFT(c.i, 1) OR 1 IN (SELECT i FROM s.t) SET x.v = 1", {"o.a", "o.b", "o.c"}),
+        (
+            "UPDATE o.a x LEFT JOIN (o.b JOIN o.c) ON b.i = LEFT(c.i, 1) OR 1 IN (SELECT i FROM "
+            "s.t) SET x.v = 1",
+            {"o.a", "o.b", "o.c"},
+        ),
         ("DELETE FROM o.t WHERE id IN (SELECT id FROM s.t)", {"o.t"}),
         ("DELETE QUICK FROM o.t AS x PARTITION (p0) WHERE x.i = 1", {"o.t"}),
         ("DELETE x FROM o.t AS x JOIN s.u ON x.i = u.i", {"o.t"}),
         ("DELETE o.t.*, u FROM o.t JOIN u", {"o.t", "s.u"}),
         ("DELETE FROM x, u USING o.t AS x JOIN u JOIN s.v WHERE x.i = u.i", {"o.t", "s.u"}),
-        ("LOAD DATA LOCAL INFILE '/tmp/INTO TABLE s.t' REPLACE INTO TABLE `o`.`t` FIELDS TERMINATED BY ','", {"o.t"}),
+        (
+            "LOAD DATA LOCAL INFILE '/tmp/INTO TABLE s.t' REPLACE INTO TABLE `o`.`t` FIELDS "
+            "TERMINATED BY ','",
+            {"o.t"},
+        ),
         ("WITH x AS (SELECT ')' FROM s.t) DELETE FROM o.t WHERE i IN (SELECT * FROM x)", {"o.t"}),
         ("SET STATEMENT max_statement_time = 1 FOR INSERT INTO o.t VALUES (1)", {"o.t"}),
         ("ANALYZE FORMAT=JSON UPDATE o.t SET v = 1", {"o.t"}),
@@ -82,7 +97,13 @@ def test_names_in_another_character_set_are_not_told() -> None:
 
 
 def test_the_session_is_read_from_the_event() -> None:
-    status = b"\0\0\0\0\0\1" + struct.pack("<Q", ANSI_QUOTES) + b"\6\3std\3\1\0\1\0\4" + struct.pack("<HHH", 45, 8, 8) + b"\x0d\0"
+    status = (
+        b"\0\0\0\0\0\1"
+        + struct.pack("<Q", ANSI_QUOTES)
+        + b"\6\3std\3\1\0\1\0\4"
+        + struct.pack("<HHH", 45, 8, 8)
+        + b"\x0d\0"
+    )
     body = bytes(8) + b"\4" + bytes(2) + struct.pack("<H", len(status)) + status + b"shop\0INSERT"
     assert session(body) == Session("shop", ANSI_QUOTES, 45)
     assert session(bytes(8) + b"\4" + bytes(4) + b"shop\0INSERT") == Session("shop", 0, 0)

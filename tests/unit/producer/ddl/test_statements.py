@@ -21,7 +21,15 @@ from cdcbus.producer.ddl.statements import (
     changes,
     folded,
 )
-from cdcbus.producer.ddl.table_schema import AddColumn, DropColumn, RenameColumn, TableColumn, TableSchema, UniqueKey, apply
+from cdcbus.producer.ddl.table_schema import (
+    AddColumn,
+    DropColumn,
+    RenameColumn,
+    TableColumn,
+    TableSchema,
+    UniqueKey,
+    apply,
+)
 from cdcbus.producer.ddl.tokens import Session
 from tests.support.ddl_cases import CASES, shown, steps
 
@@ -37,7 +45,9 @@ def test_golden(path: Path) -> None:
         for change in changes(step.sql.encode(), "s", Session(is_mariadb=only == "mariadb")):
             assert isinstance(change, Created | Altered)
             assert change.table == ("s", "t")
-            table = None if table is None or change.actions is None else apply(table, change.actions)
+            table = (
+                None if table is None or change.actions is None else apply(table, change.actions)
+            )
         if step.expected:
             assert shown(table) == step.expected, step.sql
         table = before if table is None else table
@@ -48,7 +58,8 @@ def test_golden(path: Path) -> None:
     [
         ("RENAME TABLE a TO b, x.`c d` TO `a`", [Renamed(A, B), Renamed(TableId("x", "c d"), A)]),
         (
-            "/* gh-ost */ rename /* gh-ost */ table `s`.`a` to `s`.`_a_del`, `s`.`_a_gho` to `s`.`a`",
+            "/* gh-ost */ rename /* gh-ost */ table `s`.`a` to `s`.`_a_del`, `s`.`_a_gho` to "
+            "`s`.`a`",
             [Renamed(A, TableId("s", "_a_del")), Renamed(TableId("s", "_a_gho"), A)],
         ),
         ("RENAME TABLES IF EXISTS a WAIT 3 TO b;", [Renamed(A, B)]),
@@ -62,18 +73,28 @@ def test_golden(path: Path) -> None:
         ("ALTER DATABASE other CHARACTER SET latin1", [SchemaAltered("other")]),
         ("ALTER SCHEMA DEFAULT COLLATE utf8mb4_bin", [SchemaAltered("s")]),
         ("CREATE TABLE a LIKE b", [Created(A, like=B)]),
-        ("CREATE TABLE IF NOT EXISTS a (LIKE x.b)", [Created(A, like=TableId("x", "b"), if_missing=True)]),
+        (
+            "CREATE TABLE IF NOT EXISTS a (LIKE x.b)",
+            [Created(A, like=TableId("x", "b"), if_missing=True)],
+        ),
         ("CREATE TABLE a SELECT 1 AS b", [Created(A)]),
         ("CREATE TABLE a (x INT) SELECT 1 AS b", [Created(A)]),
         ("CREATE OR REPLACE DATABASE x", [SchemaDropped("x")]),
         ("ALTER TABLE a FROB", [Altered(A, None)]),
-        ("ALTER IGNORE TABLE IF EXISTS x.a NOWAIT DROP IF EXISTS c", [Altered(TableId("x", "a"), (DropColumn("c", if_there=True),))]),
+        (
+            "ALTER IGNORE TABLE IF EXISTS x.a NOWAIT DROP IF EXISTS c",
+            [Altered(TableId("x", "a"), (DropColumn("c", if_there=True),))],
+        ),
         ("ALTER ONLINE TABLE .`a` DROP a.c", [Altered(A, (DropColumn("c"),))]),
         ("ALTER TABLE a ADD c XMLTYPE", [Altered(A, None)]),
         ("ALTER TABLE a ADD INDEX (b), COMMENT = 'ALTER TABLE b DROP c'", []),
         ("CREATE INDEX i ON a (b)", []),
         ("TRUNCATE TABLE a", []),
-        ("CREATE DEFINER=`x`@`%` TRIGGER t AFTER INSERT ON a FOR EACH ROW BEGIN DELETE FROM b; DROP TABLE a; END", []),
+        (
+            "CREATE DEFINER=`x`@`%` TRIGGER t AFTER INSERT ON a FOR EACH ROW BEGIN DELETE FROM b; "
+            "DROP TABLE a; END",
+            [],
+        ),
         ("CREATE VIEW a AS SELECT 1", []),
         ("GRANT ALL ON a TO x", []),
         ("SET PASSWORD FOR x = 'y'", []),
@@ -85,7 +106,15 @@ def test_a_statement_names_the_tables_that_it_changes(sql: str, expected: list[C
     assert changes(sql.encode(), "s") == expected
 
 
-@pytest.mark.parametrize("sql", ["FROBNICATE TABLE a, b", "ALTER TABLE a ADD b INT DEFAULT 'x", "RENAME TABLE a INTO b", "DROP TABLE a b"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "FROBNICATE TABLE a, b",
+        "ALTER TABLE a ADD b INT DEFAULT 'x",
+        "RENAME TABLE a INTO b",
+        "DROP TABLE a b",
+    ],
+)
 def test_a_statement_that_is_not_understood_may_change_what_it_names(sql: str) -> None:
     (change,) = changes(sql.encode(), "s")
     assert isinstance(change, Unread)
@@ -119,9 +148,11 @@ def test_names_are_folded_where_the_server_does() -> None:
 
 
 SOME_WORDS = (
-    "ALTER CREATE DROP RENAME TABLE INDEX COLUMN ADD MODIFY CHANGE UNIQUE KEY PRIMARY IF NOT EXISTS TO LIKE"
+    "ALTER CREATE DROP RENAME TABLE INDEX COLUMN ADD MODIFY CHANGE UNIQUE KEY PRIMARY IF NOT "
+    "EXISTS TO LIKE"
     " SET STATEMENT FOR ( ) , ; . ` ' \""
-    " a b INT ENUM FIRST AFTER /* */ /*! -- # \\ float(99) DEFAULT - 1 0x1 b'1 é \ufffd DATABASE TEMPORARY CONVERT CHARACTER COLLATE ="
+    " a b INT ENUM FIRST AFTER /* */ /*! -- # \\ float(99) DEFAULT - 1 0x1 b'1 é \ufffd DATABASE "
+    "TEMPORARY CONVERT CHARACTER COLLATE ="
 )
 WORDS = st.sampled_from(SOME_WORDS.split())
 
@@ -129,9 +160,17 @@ WORDS = st.sampled_from(SOME_WORDS.split())
 STATEMENTS = st.lists(WORDS).map(" ".join)
 
 
-@given(st.one_of(st.binary(), STATEMENTS.map(str.encode), STATEMENTS.map(lambda words: f"ALTER TABLE a {words}".encode())))
+@given(
+    st.one_of(
+        st.binary(),
+        STATEMENTS.map(str.encode),
+        STATEMENTS.map(lambda words: f"ALTER TABLE a {words}".encode()),
+    )
+)
 def test_no_text_raises(sql: bytes) -> None:
-    table = TableSchema((TableColumn("a", "int"), TableColumn("b", "int")), (UniqueKey("a", ("a",)),))
+    table = TableSchema(
+        (TableColumn("a", "int"), TableColumn("b", "int")), (UniqueKey("a", ("a",)),)
+    )
     for change in changes(sql, "s"):
         if isinstance(change, Altered | Created) and change.actions is not None:
             apply(table, change.actions)
@@ -139,7 +178,12 @@ def test_no_text_raises(sql: bytes) -> None:
 
 def test_columns_that_are_not_there_make_the_table_unknown() -> None:
     table = TableSchema((TableColumn("a", "int"),))
-    for sql in (b"ALTER TABLE a DROP x", b"ALTER TABLE a ADD a INT", b"ALTER TABLE a ADD b INT AFTER x", b"ALTER TABLE a DROP a"):
+    for sql in (
+        b"ALTER TABLE a DROP x",
+        b"ALTER TABLE a ADD a INT",
+        b"ALTER TABLE a ADD b INT AFTER x",
+        b"ALTER TABLE a DROP a",
+    ):
         (change,) = changes(sql, "s")
         assert isinstance(change, Altered)
         assert change.actions is not None
@@ -156,13 +200,19 @@ def test_the_charset_of_a_column_must_be_known() -> None:
 
 def test_a_table_is_read_back_as_it_was_stored() -> None:
     table = TableSchema(
-        (TableColumn("a", "int unsigned", "", is_nullable=False), TableColumn("b", "enum('x')", "latin1")),
+        (
+            TableColumn("a", "int unsigned", "", is_nullable=False),
+            TableColumn("b", "enum('x')", "latin1"),
+        ),
         (UniqueKey("u", ("a",)),),
         "utf8mb4",
     )
     assert TableSchema.from_fields(table.to_fields()) == table
     assert apply(table, (RenameColumn("A", "c"),)) == TableSchema(
-        (TableColumn("c", "int unsigned", "", is_nullable=False), TableColumn("b", "enum('x')", "latin1")),
+        (
+            TableColumn("c", "int unsigned", "", is_nullable=False),
+            TableColumn("b", "enum('x')", "latin1"),
+        ),
         (UniqueKey("u", ("c",)),),
         "utf8mb4",
     )

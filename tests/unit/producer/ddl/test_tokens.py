@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.producer.ddl.tokens import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, PLAIN, Kind, NoTokens, Session, tokens
+from cdcbus.producer.ddl.tokens import (
+    ANSI_QUOTES,
+    NO_BACKSLASH_ESCAPES,
+    PLAIN,
+    Kind,
+    NoTokens,
+    Session,
+    tokens,
+)
 
 MYSQL, MARIADB = Session(version=90_700), Session(version=110_405, is_mariadb=True)
 
@@ -20,7 +28,10 @@ def texts(sql: str, session: Session = PLAIN) -> list[str]:
     [
         ("a/* b */c -- d\ne # f\ng--h", ["a", "c", "e", "g", "-", "-", "h"]),
         ("`a``b` 'c''d\\n' \"e\"", ["a`b", "c'd\n", "e"]),
-        ("t.1a 1.5 .5 1e3 0x1F x'0a' 2x", ["t", ".", "1a", "1.5", ".5", "1e3", "0x1F", "x'0a'", "2x"]),
+        (
+            "t.1a 1.5 .5 1e3 0x1F x'0a' 2x",
+            ["t", ".", "1a", "1.5", ".5", "1e3", "0x1F", "x'0a'", "2x"],
+        ),
         ("größe 表;", ["größe", "表", ";"]),
     ],
 )
@@ -49,7 +60,9 @@ def test_quotes_and_escapes_are_those_of_the_sql_mode() -> None:
         ("/*!50000 a /* c */ d */ b", "a d b", "a d b"),
     ],
 )
-def test_executable_comments_are_run_by_version_and_server(sql: str, mysql: str, mariadb: str) -> None:
+def test_executable_comments_are_run_by_version_and_server(
+    sql: str, mysql: str, mariadb: str
+) -> None:
     assert " ".join(texts(sql, MYSQL)) == mysql
     assert " ".join(texts(sql, MARIADB)) == mariadb
 

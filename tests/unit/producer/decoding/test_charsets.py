@@ -1,4 +1,5 @@
-"""Character sets: that every one gives the server's text is checked against the server, in the integration test of `charsets`."""
+"""Character sets: that every one gives the server's text is checked against the server, in the
+integration test of `charsets`."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from cdcbus.producer.decoding.charsets import _CODECS, _TABLES, decoder, encoded
 
 
 def test_binary_is_one_character_per_byte() -> None:
-    assert [ord(character) for character in decoder("binary", "c")(bytes(range(256)))] == list(range(256))
+    assert [ord(character) for character in decoder("binary", "c")(bytes(range(256)))] == list(
+        range(256)
+    )
 
 
 @pytest.mark.parametrize(
@@ -29,13 +32,17 @@ def test_binary_is_one_character_per_byte() -> None:
         ("eucjpms", b"\xad\xff\xad\xa1", r"\xad\xff①"),
     ],
 )
-def test_an_undecodable_byte_is_shown_and_stops_nothing(charset: str, raw: bytes, text: str) -> None:
+def test_an_undecodable_byte_is_shown_and_stops_nothing(
+    charset: str, raw: bytes, text: str
+) -> None:
     assert decoder(charset, "c")(raw) == text
 
 
 @pytest.mark.parametrize("charset", sorted({*_CODECS, *_TABLES, "binary"}))
 @given(raw=st.binary(max_size=60))
-def test_no_bytes_stop_a_character_set_or_give_what_cannot_be_sent(charset: str, raw: bytes) -> None:
+def test_no_bytes_stop_a_character_set_or_give_what_cannot_be_sent(
+    charset: str, raw: bytes
+) -> None:
     text = decoder(charset, "c")(raw)
     text.encode()  # no lone surrogate: JSON and UTF-8 take it
     assert bool(text) == bool(raw)
@@ -44,7 +51,11 @@ def test_no_bytes_stop_a_character_set_or_give_what_cannot_be_sent(charset: str,
 @pytest.mark.parametrize(
     ("charset", "raw", "text"),
     [
-        ("latin1", bytes((0x80, 0x81, 0x8D, 0x8F, 0x90, 0x9D, 0x9F, 0xE9)), "€\x81\x8d\x8f\x90\x9dŸé"),
+        (
+            "latin1",
+            bytes((0x80, 0x81, 0x8D, 0x8F, 0x90, 0x9D, 0x9F, 0xE9)),
+            "€\x81\x8d\x8f\x90\x9dŸé",
+        ),
         ("swe7", b"@[\\]^`{|}~", "ÉÄÖÅÜéäöåü"),
         ("ujis", b"\xa1\xc0", "\\"),
         ("ujis", b"\xf5\xa1\xfe\xfe\x8f\xf5\xa1\x8f\xfe\xfe", "\ue000\ue3ab\ue3ac\ue757"),
@@ -53,13 +64,17 @@ def test_no_bytes_stop_a_character_set_or_give_what_cannot_be_sent(charset: str,
         ("ucs2", b"\xd8\x3d\xde\x00", "😀"),
     ],
 )
-def test_what_the_servers_have_otherwise_than_the_codecs(charset: str, raw: bytes, text: str) -> None:
+def test_what_the_servers_have_otherwise_than_the_codecs(
+    charset: str, raw: bytes, text: str
+) -> None:
     assert decoder(charset, "c")(raw) == text
 
 
 @pytest.mark.parametrize("charset", ["", "klingon"])
 def test_an_unknown_character_set_is_named_with_the_column(charset: str) -> None:
-    with pytest.raises(UnreadableEvent, match=rf"column c has character set {charset or '.unknown.'}"):
+    with pytest.raises(
+        UnreadableEvent, match=rf"column c has character set {charset or '.unknown.'}"
+    ):
         decoder(charset, "c")
 
 

@@ -1,5 +1,5 @@
-"""Column readers on known bytes: what real servers show of a type is in tests/golden/source; here is what they no longer write, and
-what does not fit."""
+"""Column readers on known bytes: what real servers show of a type is in tests/golden/source;
+here is what they no longer write, and what does not fit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def read(column: BinlogColumn, raw: bytes) -> str:
     return text
 
 
-def column(kind: int, *meta: int, charset: str = "", labels: tuple[str, ...] = (), unsigned: bool = False) -> BinlogColumn:
+def column(
+    kind: int, *meta: int, charset: str = "", labels: tuple[str, ...] = (), unsigned: bool = False
+) -> BinlogColumn:
     first, second = (*meta, 0, 0)[:2]
     return BinlogColumn("c", kind, (first, second), unsigned, charset, labels)
 
@@ -70,7 +72,9 @@ def test_a_float_is_the_shortest_text_that_reads_back(value: float) -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_double_reads_back(value: float) -> None:
-    assert struct.pack("<d", float(read(column(TYPE.DOUBLE), struct.pack("<d", value)))) == struct.pack("<d", value)
+    assert struct.pack(
+        "<d", float(read(column(TYPE.DOUBLE), struct.pack("<d", value)))
+    ) == struct.pack("<d", value)
 
 
 @given(st.integers(0, 999_999), st.integers(0, 6))
@@ -84,8 +88,17 @@ def test_a_fraction_has_exactly_its_digits(micros: int, digits: int) -> None:
 @pytest.mark.parametrize("seconds", [1, 86399, 86400, 2**31 - 1, 2**32 - 1])
 def test_timestamps_are_utc(seconds: int) -> None:
     days, rest = divmod(seconds, 86400)
-    from_server = {1: "1970-01-01", 86399: "1970-01-01", 86400: "1970-01-02", 2**31 - 1: "2038-01-19", 2**32 - 1: "2106-02-07"}
-    assert timestamp_text(seconds, "") == f"{from_server[seconds]} {rest // 3600:02d}:{rest % 3600 // 60:02d}:{rest % 60:02d}"
+    from_server = {
+        1: "1970-01-01",
+        86399: "1970-01-01",
+        86400: "1970-01-02",
+        2**31 - 1: "2038-01-19",
+        2**32 - 1: "2106-02-07",
+    }
+    assert (
+        timestamp_text(seconds, "")
+        == f"{from_server[seconds]} {rest // 3600:02d}:{rest % 3600 // 60:02d}:{rest % 60:02d}"
+    )
     assert days == seconds // 86400
 
 
@@ -148,22 +161,34 @@ def test_text_of_256_bytes_and_more_has_two_length_bytes(kind: int) -> None:
         (TYPE.TIMESTAMP2, 0, False, "ffffffff", "2106-02-07 06:28:15"),
     ],
 )
-def test_the_extremes_of_each_type(kind: int, meta: int, unsigned: bool, raw: str, text: str) -> None:
+def test_the_extremes_of_each_type(
+    kind: int, meta: int, unsigned: bool, raw: str, text: str
+) -> None:
     assert read(column(kind, meta, unsigned=unsigned), bytes.fromhex(raw)) == text
 
 
-@pytest.mark.parametrize(("kind", "meta"), [(TYPE.STRING, 255), (TYPE.VARCHAR, 255), (TYPE.BLOB, 1), (TYPE.BLOB, 4), (VECTOR, 4)])
+@pytest.mark.parametrize(
+    ("kind", "meta"),
+    [(TYPE.STRING, 255), (TYPE.VARCHAR, 255), (TYPE.BLOB, 1), (TYPE.BLOB, 4), (VECTOR, 4)],
+)
 def test_bytes_are_one_character_each(kind: int, meta: int) -> None:
     raw = bytes(range(1, 256))
     size = meta if kind in (TYPE.BLOB, VECTOR) else 1
-    assert read(column(kind, meta, charset="binary"), len(raw).to_bytes(size, "little") + raw) == raw.decode("latin-1")
+    assert read(
+        column(kind, meta, charset="binary"), len(raw).to_bytes(size, "little") + raw
+    ) == raw.decode("latin-1")
 
 
 def compressed(value: bytes, wrapped: bool) -> bytes:
     """As MariaDB stores it."""
     size = (len(value).bit_length() + 7) // 8
     packer = zlib.compressobj(wbits=zlib.MAX_WBITS if wrapped else -zlib.MAX_WBITS)
-    return bytes((0x80 | size | 8 * (not wrapped),)) + len(value).to_bytes(size, "big") + packer.compress(value) + packer.flush()
+    return (
+        bytes((0x80 | size | 8 * (not wrapped),))
+        + len(value).to_bytes(size, "big")
+        + packer.compress(value)
+        + packer.flush()
+    )
 
 
 @given(st.binary(max_size=2000), st.booleans())
@@ -171,15 +196,22 @@ def test_compressed_columns_are_unpacked(value: bytes, wrapped: bool) -> None:
     for stored in (compressed(value, wrapped), b"\0" + value, *([b""] if not value else [])):
         raw = len(stored).to_bytes(2, "little") + stored
         assert read(column(BLOB_COMPRESSED, 2, charset="binary"), raw).encode("latin-1") == value
-        assert read(column(VARCHAR_COMPRESSED, 5000, charset="binary"), raw).encode("latin-1") == value
+        assert (
+            read(column(VARCHAR_COMPRESSED, 5000, charset="binary"), raw).encode("latin-1") == value
+        )
 
 
 def test_compressed_text_has_a_character_set() -> None:
     stored = compressed("汉字".encode("gbk") * 10, wrapped=False)
-    assert read(column(VARCHAR_COMPRESSED, 101, charset="gbk"), bytes((len(stored),)) + stored) == "汉字" * 10
+    assert (
+        read(column(VARCHAR_COMPRESSED, 101, charset="gbk"), bytes((len(stored),)) + stored)
+        == "汉字" * 10
+    )
 
 
-@pytest.mark.parametrize(("stored", "says"), [(b"\x91\x01x", "by method 9"), (b"\x81\x01x", "not as it says")])
+@pytest.mark.parametrize(
+    ("stored", "says"), [(b"\x91\x01x", "by method 9"), (b"\x81\x01x", "not as it says")]
+)
 def test_what_cannot_be_unpacked_stops(stored: bytes, says: str) -> None:
     with pytest.raises(UnreadableEvent, match=rf"column c is compressed.*{says}"):
         read(column(BLOB_COMPRESSED, 1, charset="binary"), bytes((len(stored),)) + stored)
@@ -188,7 +220,10 @@ def test_what_cannot_be_unpacked_stops(stored: bytes, says: str) -> None:
 def own(data_type: str, raw: bytes) -> str:
     kept = raw.rstrip(b"\0")
     size = len(raw)
-    return read(BinlogColumn("c", TYPE.STRING, (size, 0), charset="binary", data_type=data_type), bytes((len(kept),)) + kept)
+    return read(
+        BinlogColumn("c", TYPE.STRING, (size, 0), charset="binary", data_type=data_type),
+        bytes((len(kept),)) + kept,
+    )
 
 
 @pytest.mark.parametrize(
@@ -231,13 +266,19 @@ def test_uuid_and_inet4_are_spelled_as_mariadb_does() -> None:
         (TYPE.TIMESTAMP2, 0, "", False),
     ],
 )
-def test_mariadbs_own_types_look_like_binary_and_its_old_times_have_no_digits(kind: int, size: int, charset: str, may_be: bool) -> None:
+def test_mariadbs_own_types_look_like_binary_and_its_old_times_have_no_digits(
+    kind: int, size: int, charset: str, may_be: bool
+) -> None:
     assert is_open(column(kind, size, charset=charset)) is may_be
 
 
 @pytest.mark.parametrize("kind", [TYPE.TIME, TYPE.DATETIME, TYPE.TIMESTAMP])
 def test_fractions_of_a_second_in_the_old_format_stop(kind: int) -> None:
-    with pytest.raises(UnreadableEvent, match=r"column c has fractions of a second in MariaDB's old format.*mysql56_temporal_format"):
+    with pytest.raises(
+        UnreadableEvent,
+        match=r"column c has fractions of a second in MariaDB's old "
+        r"format.*mysql56_temporal_format",
+    ):
         reader(column(kind, 3))
 
 
@@ -260,7 +301,11 @@ def test_a_type_without_a_reader_is_named() -> None:
         reader(column(20))
 
 
-@pytest.mark.parametrize(("kind", "size"), [(TYPE.TINY, 1), (TYPE.SHORT, 2), (TYPE.INT24, 3), (TYPE.LONG, 4), (TYPE.LONGLONG, 8)], ids=str)
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [(TYPE.TINY, 1), (TYPE.SHORT, 2), (TYPE.INT24, 3), (TYPE.LONG, 4), (TYPE.LONGLONG, 8)],
+    ids=str,
+)
 @given(data=st.data())
 def test_integers_of_every_size(kind: int, size: int, data: st.DataObject) -> None:
     raw = data.draw(st.binary(min_size=size, max_size=size))

@@ -15,8 +15,14 @@ def stored(digits: str, scale: int, negative: bool) -> bytes:
     """What the server stores for `digits` (precision many), as its manual describes it."""
     whole, fraction = digits[: len(digits) - scale], digits[len(digits) - scale :]
     first = len(whole) % 9
-    groups = [whole[:first], *(whole[i : i + 9] for i in range(first, len(whole), 9)), *(fraction[i : i + 9] for i in range(0, scale, 9))]
-    raw = bytearray(b"".join(int(group).to_bytes(GROUP_BYTES[len(group)], "big") for group in groups if group))
+    groups = [
+        whole[:first],
+        *(whole[i : i + 9] for i in range(first, len(whole), 9)),
+        *(fraction[i : i + 9] for i in range(0, scale, 9)),
+    ]
+    raw = bytearray(
+        b"".join(int(group).to_bytes(GROUP_BYTES[len(group)], "big") for group in groups if group)
+    )
     raw[0] ^= 0x80
     return bytes(byte ^ 0xFF for byte in raw) if negative else bytes(raw)
 
@@ -49,4 +55,6 @@ def test_every_decimal_is_read_back(data: st.DataObject) -> None:
     raw = stored(digits, scale, negative)
     whole = str(int(digits[: precision - scale] or "0"))
     assert len(raw) == decimal_size(precision, scale)
-    assert decimal_text(raw, precision, scale) == "-" * negative + whole + (f".{digits[precision - scale :]}" if scale else "")
+    assert decimal_text(raw, precision, scale) == "-" * negative + whole + (
+        f".{digits[precision - scale :]}" if scale else ""
+    )

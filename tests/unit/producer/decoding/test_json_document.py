@@ -19,7 +19,10 @@ DOCUMENTS = st.recursive(
     | st.integers(-(2**63), 2**64 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"]), max_size=200),
-    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_size=9), inner),
+    lambda inner: (
+        st.lists(inner, max_size=5)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_size=9), inner)
+    ),
     max_leaves=20,
 )
 LITERALS = {None: 0, True: 1, False: 2}
@@ -65,7 +68,9 @@ def container(value: Any, large: bool) -> tuple[int, bytes]:
         if kind in (4, 5, 6) or (large and kind in (7, 8)):
             value_entries += bytes((kind,)) + raw.ljust(width, b"\0")
         else:
-            value_entries += bytes((kind,)) + struct.pack(offset, place + len(key_bytes) + len(value_bytes))
+            value_entries += bytes((kind,)) + struct.pack(
+                offset, place + len(key_bytes) + len(value_bytes)
+            )
             value_bytes += raw
     body = key_entries + value_entries + key_bytes + value_bytes
     head = struct.pack(offset, len(items)) + struct.pack(offset, 2 * width + len(body))
@@ -87,8 +92,12 @@ def opaque(kind: int, raw: bytes) -> bytes:
     return bytes((0x0F, kind)) + length(len(raw)) + raw
 
 
-def packed(year: int, month: int, day: int, hour: int, minute: int, second: int, micros: int) -> int:
-    return ((year * 13 + month) << 5 | day) << 41 | (hour << 12 | minute << 6 | second) << 24 | micros
+def packed(
+    year: int, month: int, day: int, hour: int, minute: int, second: int, micros: int
+) -> int:
+    return (
+        ((year * 13 + month) << 5 | day) << 41 | (hour << 12 | minute << 6 | second) << 24 | micros
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,10 +106,18 @@ def packed(year: int, month: int, day: int, hour: int, minute: int, second: int,
         (246, bytes((4, 2)) + bytes.fromhex("8063"), "0.99"),
         (246, bytes((14, 4)) + bytes.fromhex("7EF204C72DFB2D"), "-1234567890.1234"),
         (10, packed(2024, 2, 29, 0, 0, 0, 0).to_bytes(8, "little"), '"2024-02-29"'),
-        (12, packed(2024, 2, 29, 23, 59, 58, 7).to_bytes(8, "little"), '"2024-02-29 23:59:58.000007"'),
+        (
+            12,
+            packed(2024, 2, 29, 23, 59, 58, 7).to_bytes(8, "little"),
+            '"2024-02-29 23:59:58.000007"',
+        ),
         (7, packed(1970, 1, 1, 0, 0, 1, 0).to_bytes(8, "little"), '"1970-01-01 00:00:01.000000"'),
         (11, packed(0, 0, 0, 838, 59, 59, 0).to_bytes(8, "little"), '"838:59:59.000000"'),
-        (11, (-packed(0, 0, 0, 1, 2, 3, 500000)).to_bytes(8, "little", signed=True), '"-01:02:03.500000"'),
+        (
+            11,
+            (-packed(0, 0, 0, 1, 2, 3, 500000)).to_bytes(8, "little", signed=True),
+            '"-01:02:03.500000"',
+        ),
         (252, b"\x00\xff", '"base64:type252:AP8="'),
         (16, b"\x05", '"base64:type16:BQ=="'),
         (15, b"", '"base64:type15:"'),

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
-from cdcbus.producer.decoding.column_types import BLOB_COMPRESSED, VARCHAR_COMPRESSED, VECTOR, BinlogColumn
+from cdcbus.producer.decoding.column_types import (
+    BLOB_COMPRESSED,
+    VARCHAR_COMPRESSED,
+    VECTOR,
+    BinlogColumn,
+)
 from cdcbus.producer.decoding.sql_types import type_names
 
 
@@ -15,7 +20,11 @@ from cdcbus.producer.decoding.sql_types import type_names
         (BinlogColumn("c", TYPE.TINY), "tinyint", -6),
         (BinlogColumn("c", TYPE.TINY, unsigned=True), "tinyint unsigned", 5),
         (BinlogColumn("c", TYPE.TINY, data_type="tinyint(1)"), "tinyint(1)", -6),
-        (BinlogColumn("c", TYPE.TINY, unsigned=True, data_type="tinyint(1)"), "tinyint(1) unsigned", 5),
+        (
+            BinlogColumn("c", TYPE.TINY, unsigned=True, data_type="tinyint(1)"),
+            "tinyint(1) unsigned",
+            5,
+        ),
         (BinlogColumn("c", TYPE.LONGLONG, unsigned=True), "bigint unsigned", 3),
         (BinlogColumn("c", TYPE.NEWDECIMAL, (10, 2)), "decimal(10,2)", 3),
         (BinlogColumn("c", TYPE.FLOAT, unsigned=True), "float unsigned", 7),
@@ -44,8 +53,14 @@ from cdcbus.producer.decoding.sql_types import type_names
         (BinlogColumn("c", TYPE.STRING, (16, 0), charset="binary", data_type="uuid"), "uuid", 12),
         (BinlogColumn("c", TYPE.STRING, (16, 0), charset="binary", data_type="inet6"), "inet6", 12),
         (BinlogColumn("c", TYPE.STRING, (4, 0), charset="binary", data_type="inet4"), "inet4", 12),
-        (BinlogColumn("c", TYPE.STRING, (4, 0), charset="binary", data_type="binary"), "binary(4)", 2004),
+        (
+            BinlogColumn("c", TYPE.STRING, (4, 0), charset="binary", data_type="binary"),
+            "binary(4)",
+            2004,
+        ),
     ],
 )
-def test_types_are_spelled_as_in_create_table(column: BinlogColumn, mysql_type: str, sql_type: int) -> None:
+def test_types_are_spelled_as_in_create_table(
+    column: BinlogColumn, mysql_type: str, sql_type: int
+) -> None:
     assert type_names(column) == (mysql_type, sql_type)

@@ -14,11 +14,22 @@ from cdcbus.producer.decoding.table_map import TableMap, parse, table_id, table_
 CHARSETS = {8: "latin1", 28: "gbk", 45: "utf8mb4", 63: "binary"}
 
 
-def table_map(types: bytes, meta: bytes, *metadata: tuple[int, bytes], table: str = "orders") -> bytes:
+def table_map(
+    types: bytes, meta: bytes, *metadata: tuple[int, bytes], table: str = "orders"
+) -> bytes:
     """A TABLE_MAP event's body."""
     name = table.encode()
-    head = (77).to_bytes(6, "little") + b"\x01\x00" + b"\x04shop\x00" + bytes((len(name),)) + name + b"\x00"
-    columns = bytes((len(types),)) + types + bytes((len(meta),)) + meta + bytes((len(types) + 7) // 8)
+    head = (
+        (77).to_bytes(6, "little")
+        + b"\x01\x00"
+        + b"\x04shop\x00"
+        + bytes((len(name),))
+        + name
+        + b"\x00"
+    )
+    columns = (
+        bytes((len(types),)) + types + bytes((len(meta),)) + meta + bytes((len(types) + 7) // 8)
+    )
     return head + columns + b"".join(bytes((kind, len(value))) + value for kind, value in metadata)
 
 
@@ -26,7 +37,9 @@ def strings(*values: str) -> bytes:
     return b"".join(bytes((len(value.encode()),)) + value.encode() for value in values)
 
 
-def read(types: bytes, meta: bytes, *metadata: tuple[int, bytes], is_mariadb: bool = False) -> TableMap:
+def read(
+    types: bytes, meta: bytes, *metadata: tuple[int, bytes], is_mariadb: bool = False
+) -> TableMap:
     return parse(table_map(types, meta, *metadata), CHARSETS, is_mariadb=is_mariadb)
 
 
@@ -39,39 +52,73 @@ def test_name_and_number_are_read_alone() -> None:
 def test_without_optional_metadata_it_is_not_complete() -> None:
     found = read(bytes((TYPE.LONG, TYPE.VARCHAR)), b"\x2c\x01")
     assert not found.is_complete
-    assert [(column.name, column.type, column.meta) for column in found.columns] == [("", TYPE.LONG, (0, 0)), ("", TYPE.VARCHAR, (300, 0))]
+    assert [(column.name, column.type, column.meta) for column in found.columns] == [
+        ("", TYPE.LONG, (0, 0)),
+        ("", TYPE.VARCHAR, (300, 0)),
+    ]
 
 
 def test_signedness_counts_only_numeric_columns() -> None:
     types = bytes((TYPE.LONG, TYPE.DATE, TYPE.TINY, TYPE.YEAR, TYPE.DOUBLE, TYPE.LONGLONG))
-    found = read(types, b"\x08", (1, bytes((0b01101000,))), (4, strings("a", "b", "c", "d", "e", "f")))
+    found = read(
+        types, b"\x08", (1, bytes((0b01101000,))), (4, strings("a", "b", "c", "d", "e", "f"))
+    )
     assert [column.name for column in found.columns if column.unsigned] == ["c", "d", "f"]
 
 
 def test_a_default_character_set_has_exceptions_by_the_number_of_the_character_column() -> None:
     types = bytes((TYPE.VARCHAR, TYPE.LONG, TYPE.VARCHAR, TYPE.BLOB))
-    found = read(types, b"\x0a\x00\x0a\x00\x02", (2, bytes((45, 1, 28, 2, 63))), (4, strings("a", "b", "c", "d")))
+    found = read(
+        types,
+        b"\x0a\x00\x0a\x00\x02",
+        (2, bytes((45, 1, 28, 2, 63))),
+        (4, strings("a", "b", "c", "d")),
+    )
     assert [column.charset for column in found.columns] == ["utf8mb4", "", "gbk", "binary"]
 
 
 def test_character_sets_may_be_listed_one_by_one() -> None:
-    found = read(bytes((TYPE.VARCHAR, TYPE.LONG, TYPE.VARCHAR)), b"\x0a\x00\x0a\x00", (3, bytes((8, 28))), (4, strings("a", "b", "c")))
+    found = read(
+        bytes((TYPE.VARCHAR, TYPE.LONG, TYPE.VARCHAR)),
+        b"\x0a\x00\x0a\x00",
+        (3, bytes((8, 28))),
+        (4, strings("a", "b", "c")),
+    )
     assert [column.charset for column in found.columns] == ["latin1", "", "gbk"]
 
 
 @pytest.mark.parametrize(
-    ("kind", "is_mariadb", "counts"), [(TYPE.GEOMETRY, True, True), (TYPE.GEOMETRY, False, False), (VECTOR, False, True)]
+    ("kind", "is_mariadb", "counts"),
+    [(TYPE.GEOMETRY, True, True), (TYPE.GEOMETRY, False, False), (VECTOR, False, True)],
 )
-def test_geometry_counts_as_character_column_on_mariadb_and_vector_on_mysql(kind: int, is_mariadb: bool, counts: bool) -> None:
+def test_geometry_counts_as_character_column_on_mariadb_and_vector_on_mysql(
+    kind: int, is_mariadb: bool, counts: bool
+) -> None:
     charsets = bytes((63, 28)) if counts else bytes((28,))
-    found = read(bytes((kind, TYPE.VARCHAR)), b"\x04\x0a\x00", (3, charsets), (4, strings("a", "b")), is_mariadb=is_mariadb)
+    found = read(
+        bytes((kind, TYPE.VARCHAR)),
+        b"\x04\x0a\x00",
+        (3, charsets),
+        (4, strings("a", "b")),
+        is_mariadb=is_mariadb,
+    )
     assert found.columns[1].charset == "gbk"
 
 
 def test_compressed_columns_have_metadata_and_character_sets_like_others() -> None:
     types = bytes((VARCHAR_COMPRESSED, BLOB_COMPRESSED, TYPE.VARCHAR))
-    found = read(types, b"\xb1\x04\x02\x0a\x00", (3, bytes((45, 63, 28))), (4, strings("a", "b", "c")), is_mariadb=True)
-    assert [(column.meta, column.charset) for column in found.columns] == [((1201, 0), "utf8mb4"), ((2, 0), "binary"), ((10, 0), "gbk")]
+    found = read(
+        types,
+        b"\xb1\x04\x02\x0a\x00",
+        (3, bytes((45, 63, 28))),
+        (4, strings("a", "b", "c")),
+        is_mariadb=True,
+    )
+    assert [(column.meta, column.charset) for column in found.columns] == [
+        ((1201, 0), "utf8mb4"),
+        ((2, 0), "binary"),
+        ((10, 0), "gbk"),
+    ]
 
 
 def test_labels_have_a_character_set_of_their_own() -> None:
@@ -79,7 +126,15 @@ def test_labels_have_a_character_set_of_their_own() -> None:
     meta = bytes((TYPE.SET, 1, TYPE.ENUM, 1, 0xFE, 10))
     gbk, latin1 = "漢".encode("gbk"), "é".encode("latin-1")
     sets, enums = bytes((1, len(gbk))) + gbk, bytes((2, len(latin1))) + latin1 + b"\x01x"
-    found = read(types, meta, (2, b"\x2d"), (4, strings("s", "e", "c")), (5, sets), (6, enums), (11, bytes((28, 8))))
+    found = read(
+        types,
+        meta,
+        (2, b"\x2d"),
+        (4, strings("s", "e", "c")),
+        (5, sets),
+        (6, enums),
+        (11, bytes((28, 8))),
+    )
     assert [(column.name, column.type, column.labels) for column in found.columns] == [
         ("s", TYPE.SET, ("漢",)),
         ("e", TYPE.ENUM, ("é", "x")),
@@ -103,17 +158,23 @@ def test_bits_are_counted_over_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "number", "size"), [("fa", 250, 1), ("fcfb00", 251, 3), ("fd000001", 65536, 4), ("fe" + "ff" * 8, 2**64 - 1, 9)]
+    ("raw", "number", "size"),
+    [("fa", 250, 1), ("fcfb00", 251, 3), ("fd000001", 65536, 4), ("fe" + "ff" * 8, 2**64 - 1, 9)],
 )
 def test_packed_integers_of_every_length(raw: str, number: int, size: int) -> None:
     assert packed_integer(bytes.fromhex("00" + raw), 1) == (number, 1 + size)
 
 
 def test_types_that_do_not_fit_their_metadata_stop() -> None:
-    with pytest.raises(UnreadableEvent, match=r"shop\.orders: the table map's types 03 do not fit its metadata 0a00"):
+    with pytest.raises(
+        UnreadableEvent,
+        match=r"shop\.orders: the table map's types 03 do not fit its metadata 0a00",
+    ):
         read(bytes((TYPE.LONG,)), b"\x0a\x00")
 
 
 def test_a_collation_that_the_server_does_not_list_stops() -> None:
-    with pytest.raises(UnreadableEvent, match=r"shop\.orders: the server does not list the collation number 9"):
+    with pytest.raises(
+        UnreadableEvent, match=r"shop\.orders: the server does not list the collation number 9"
+    ):
         read(bytes((TYPE.VARCHAR,)), b"\x0a\x00", (2, b"\x09"), (4, strings("a")))

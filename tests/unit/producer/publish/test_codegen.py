@@ -1,4 +1,5 @@
-"""Writers of a table, generated and compiled: the same records as the plain way, for any table and any rows."""
+"""Writers of a table, generated and compiled: the same records as the plain way, for any table
+and any rows."""
 
 from __future__ import annotations
 
@@ -33,8 +34,16 @@ from cdcbus.producer.source.row_events import Rows
 
 FORMATS = ("canalRow", "oggJson")
 ORIGIN = Origin("mysql-bin.000042", 4711, "0-1-17", 9, 1_700_000_000_123)
-WRITE, UPDATE, DELETE = BINLOG.WRITE_ROWS_EVENT_V2, BINLOG.UPDATE_ROWS_EVENT_V2, BINLOG.DELETE_ROWS_EVENT_V2
-COMPILED = pytest.param(native.compiled, id="compiled", marks=pytest.mark.skipif(native.compiled is None, reason="it is not built"))
+WRITE, UPDATE, DELETE = (
+    BINLOG.WRITE_ROWS_EVENT_V2,
+    BINLOG.UPDATE_ROWS_EVENT_V2,
+    BINLOG.DELETE_ROWS_EVENT_V2,
+)
+COMPILED = pytest.param(
+    native.compiled,
+    id="compiled",
+    marks=pytest.mark.skipif(native.compiled is None, reason="it is not built"),
+)
 WAYS = pytest.mark.parametrize("make_plan", [pytest.param(None, id="generated"), COMPILED])
 
 
@@ -68,7 +77,13 @@ def _packed(size: int, zero: int, *parts: tuple[int, int]) -> SearchStrategy[byt
 def _fraction(digits: int) -> SearchStrategy[bytes]:
     """As servers store it, in bytes of two digits each: behind an odd number of them stands a 0."""
     size = (digits + 1) // 2
-    return st.integers(0, 10**digits - 1).map(lambda value: (value * 10 ** (digits % 2)).to_bytes(size, "big")) if size else st.just(b"")
+    return (
+        st.integers(0, 10**digits - 1).map(
+            lambda value: (value * 10 ** (digits % 2)).to_bytes(size, "big")
+        )
+        if size
+        else st.just(b"")
+    )
 
 
 def _joined(*parts: SearchStrategy[bytes]) -> SearchStrategy[bytes]:
@@ -86,7 +101,9 @@ def _decimal(precision: int, scale: int) -> SearchStrategy[bytes]:
         raw = bytes((raw[0] ^ 0x80,)) + raw[1:]
         return bytes(byte ^ 0xFF for byte in raw) if negative else raw
 
-    whole = [(precision - scale) % 9] * bool((precision - scale) % 9) + [9] * ((precision - scale) // 9)
+    whole = [(precision - scale) % 9] * bool((precision - scale) % 9) + [9] * (
+        (precision - scale) // 9
+    )
     fraction = [9] * (scale // 9) + [scale % 9] * bool(scale % 9)
     return st.builds(signed, _joined(*map(group, whole + fraction)), st.booleans())
 
@@ -102,30 +119,69 @@ KINDS: list[tuple[BinlogColumn, SearchStrategy[bytes]]] = [
     *(
         (BinlogColumn("", kind, unsigned=unsigned), _bytes(size))
         for (kind, size), unsigned in product(
-            [(TYPE.TINY, 1), (TYPE.SHORT, 2), (TYPE.INT24, 3), (TYPE.LONG, 4), (TYPE.LONGLONG, 8)], [False, True]
+            [(TYPE.TINY, 1), (TYPE.SHORT, 2), (TYPE.INT24, 3), (TYPE.LONG, 4), (TYPE.LONGLONG, 8)],
+            [False, True],
         )
     ),
-    (BinlogColumn("", TYPE.DOUBLE, (8, 0)), st.floats(allow_nan=False, allow_infinity=False).map(lambda value: struct.pack("<d", value))),
-    (BinlogColumn("", TYPE.FLOAT, (4, 0)), st.floats(width=32, allow_nan=False, allow_infinity=False).map(lambda v: struct.pack("<f", v))),
+    (
+        BinlogColumn("", TYPE.DOUBLE, (8, 0)),
+        st.floats(allow_nan=False, allow_infinity=False).map(
+            lambda value: struct.pack("<d", value)
+        ),
+    ),
+    (
+        BinlogColumn("", TYPE.FLOAT, (4, 0)),
+        st.floats(width=32, allow_nan=False, allow_infinity=False).map(
+            lambda v: struct.pack("<f", v)
+        ),
+    ),
     *(
         (BinlogColumn("", TYPE.NEWDECIMAL, meta), _decimal(*meta))
-        for meta in [(1, 0), (5, 5), (10, 2), (12, 2), (18, 9), (19, 0), (27, 9), (65, 30), (30, 10)]
+        for meta in [
+            (1, 0),
+            (5, 5),
+            (10, 2),
+            (12, 2),
+            (18, 9),
+            (19, 0),
+            (27, 9),
+            (65, 30),
+            (30, 10),
+        ]
     ),
     *(
         (
             BinlogColumn("", TYPE.DATETIME2, (digits, 0)),
-            _joined(_packed(5, 1 << 39, (9999 * 13 + 12, 17), (31, 5), (23, 5), (59, 6), (59, 6)), _fraction(digits)),
+            _joined(
+                _packed(5, 1 << 39, (9999 * 13 + 12, 17), (31, 5), (23, 5), (59, 6), (59, 6)),
+                _fraction(digits),
+            ),
         )
         for digits in range(7)
     ),
-    *((BinlogColumn("", TYPE.TIMESTAMP2, (digits, 0)), _joined(_bytes(4), _fraction(digits))) for digits in range(7)),
-    (BinlogColumn("", TYPE.TIME2, (6, 0)), _joined(_packed(3, 1 << 23, (838, 11), (59, 6), (59, 6)), _fraction(6))),
+    *(
+        (BinlogColumn("", TYPE.TIMESTAMP2, (digits, 0)), _joined(_bytes(4), _fraction(digits)))
+        for digits in range(7)
+    ),
+    (
+        BinlogColumn("", TYPE.TIME2, (6, 0)),
+        _joined(_packed(3, 1 << 23, (838, 11), (59, 6), (59, 6)), _fraction(6)),
+    ),
     (BinlogColumn("", TYPE.DATE), DATE),
     (BinlogColumn("", TYPE.YEAR), _bytes(1)),
     (BinlogColumn("", TYPE.BIT, (13, 0)), _bytes(2)),
-    (BinlogColumn("", TYPE.ENUM, (1, 0), charset="utf8mb4", labels=LABELS), st.integers(0, 4).map(lambda n: bytes((n,)))),
-    (BinlogColumn("", TYPE.ENUM, (2, 0), charset="utf8mb4", labels=LABELS), st.integers(0, 4).map(lambda n: bytes((n, 0)))),
-    (BinlogColumn("", TYPE.SET, (1, 0), charset="utf8mb4", labels=LABELS), st.integers(0, 15).map(lambda n: bytes((n,)))),
+    (
+        BinlogColumn("", TYPE.ENUM, (1, 0), charset="utf8mb4", labels=LABELS),
+        st.integers(0, 4).map(lambda n: bytes((n,))),
+    ),
+    (
+        BinlogColumn("", TYPE.ENUM, (2, 0), charset="utf8mb4", labels=LABELS),
+        st.integers(0, 4).map(lambda n: bytes((n, 0))),
+    ),
+    (
+        BinlogColumn("", TYPE.SET, (1, 0), charset="utf8mb4", labels=LABELS),
+        st.integers(0, 15).map(lambda n: bytes((n,))),
+    ),
     (BinlogColumn("", TYPE.VARCHAR, (255, 0), charset="utf8mb4"), _long(1, TEXT.map(str.encode))),
     (BinlogColumn("", TYPE.VARCHAR, (400, 0), charset="utf8mb3"), _long(2, TEXT.map(str.encode))),
     (BinlogColumn("", TYPE.VARCHAR, (400, 0), charset="latin1"), _long(2, st.binary(max_size=20))),
@@ -133,8 +189,14 @@ KINDS: list[tuple[BinlogColumn, SearchStrategy[bytes]]] = [
     (BinlogColumn("", TYPE.STRING, (40, 0), charset="utf8mb4"), _long(1, TEXT.map(str.encode))),
     (BinlogColumn("", TYPE.STRING, (20, 0), charset=BINARY), _long(1, st.binary(max_size=20))),
     # longer than what is written at once, with characters of several bytes in between
-    (BinlogColumn("", TYPE.BLOB, (2, 0), charset="utf8mb4"), _long(2, TEXT.map(lambda text: (text * 200).encode()))),
-    (BinlogColumn("", TYPE.BLOB, (2, 0), charset="latin1"), _long(2, st.binary(max_size=20).map(lambda raw: raw * 200))),
+    (
+        BinlogColumn("", TYPE.BLOB, (2, 0), charset="utf8mb4"),
+        _long(2, TEXT.map(lambda text: (text * 200).encode())),
+    ),
+    (
+        BinlogColumn("", TYPE.BLOB, (2, 0), charset="latin1"),
+        _long(2, st.binary(max_size=20).map(lambda raw: raw * 200)),
+    ),
     *(
         (BinlogColumn("", TYPE.BLOB, (size, 0), charset=charset), _long(size, TEXT.map(str.encode)))
         for size in (1, 2, 3, 4)
@@ -159,43 +221,68 @@ def tables(draw: DrawFn) -> tuple[DecodableTable, list[SearchStrategy[bytes]], t
     """A table, what its rows may hold, and the columns of the record key."""
     kinds = draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=12))
     names = draw(st.lists(NAMES, min_size=len(kinds), max_size=len(kinds), unique=True))
-    columns = tuple(replace(column, name=name) for (column, _), name in zip(kinds, names, strict=True))
-    key, record_key = (tuple(draw(st.lists(st.sampled_from(names), max_size=2, unique=True))) for _ in range(2))
+    columns = tuple(
+        replace(column, name=name) for (column, _), name in zip(kinds, names, strict=True)
+    )
+    key, record_key = (
+        tuple(draw(st.lists(st.sampled_from(names), max_size=2, unique=True))) for _ in range(2)
+    )
     table = decodable(TableMap(TableId(draw(NAMES), draw(NAMES)), columns, key, is_complete=True))
     return table, [values for _, values in kinds], record_key
 
 
 @st.composite
 def cases(draw: DrawFn) -> tuple[Rows, tuple[str, ...]]:
-    """An event of some rows that come from few values, so that they repeat, and the columns of the record key."""
+    """An event of some rows that come from few values, so that they repeat, and the columns of
+    the record key."""
     table, values, key = draw(tables())
-    kind = draw(st.sampled_from([WRITE, UPDATE, DELETE, BINLOG.WRITE_ROWS_EVENT_V1, BINLOG.UPDATE_ROWS_EVENT_V1]))
+    kind = draw(
+        st.sampled_from(
+            [WRITE, UPDATE, DELETE, BINLOG.WRITE_ROWS_EVENT_V1, BINLOG.UPDATE_ROWS_EVENT_V1]
+        )
+    )
     is_full = draw(st.booleans())
-    masks = [[is_full or draw(st.booleans()) for _ in values] for _ in range(2 if kind in (UPDATE, BINLOG.UPDATE_ROWS_EVENT_V1) else 1)]
+    masks = [
+        [is_full or draw(st.booleans()) for _ in values]
+        for _ in range(2 if kind in (UPDATE, BINLOG.UPDATE_ROWS_EVENT_V1) else 1)
+    ]
     if not any(map(any, masks)):
         masks[0][0] = True
     pools = [draw(st.lists(value, min_size=1, max_size=2)) for value in values]
 
     def image(mask: list[bool]) -> bytes:
-        cells = [draw(st.sampled_from([None, *pool])) for pool, is_present in zip(pools, mask, strict=True) if is_present]
-        return _bitmap([cell is None for cell in cells]) + b"".join(cell for cell in cells if cell is not None)
+        cells = [
+            draw(st.sampled_from([None, *pool]))
+            for pool, is_present in zip(pools, mask, strict=True)
+            if is_present
+        ]
+        return _bitmap([cell is None for cell in cells]) + b"".join(
+            cell for cell in cells if cell is not None
+        )
 
     images = [image(mask) for _ in range(draw(st.integers(1, 6))) for mask in masks]
-    return Rows(table, kind, _event(kind, len(values), masks, images), ORIGIN, is_last=draw(st.booleans())), key
+    return Rows(
+        table, kind, _event(kind, len(values), masks, images), ORIGIN, is_last=draw(st.booleans())
+    ), key
 
 
 def plain(converter: Converter, key: tuple[str, ...]) -> Callable[[RowChange], list[Record]]:
     """The records of one row change, the plain way."""
 
     def records(change: RowChange) -> list[Record]:
-        return [{"key": key_text(part, key), "value": converter.to_bytes(part)} for part in split_key_change(change, key)]
+        return [
+            {"key": key_text(part, key), "value": converter.to_bytes(part)}
+            for part in split_key_change(change, key)
+        ]
 
     return records
 
 
-def written(rows: Rows, name: str, key: tuple[str, ...], make_plan: MakePlan | None, first_row: int = 0) -> tuple[Any, Any]:
-    """What comes out the plain way, and what a writer makes of the same rows: records, or the sentence of what is raised, as partial images
-    and bytes that are no rows may do."""
+def written(
+    rows: Rows, name: str, key: tuple[str, ...], make_plan: MakePlan | None, first_row: int = 0
+) -> tuple[Any, Any]:
+    """What comes out the plain way, and what a writer makes of the same rows: records, or the
+    sentence of what is raised, as partial images and bytes that are no rows may do."""
     converter = make_converter(name)
     plainly = plain(converter, key)
 
@@ -203,7 +290,9 @@ def written(rows: Rows, name: str, key: tuple[str, ...], make_plan: MakePlan | N
         changes = rows.changes(first_row)
         return [record for change in changes for record in plainly(change)], len(changes)
 
-    writer = TableWriter(rows.table, converter, key, plainly, takes_partial=True, make_plan=make_plan)
+    writer = TableWriter(
+        rows.table, converter, key, plainly, takes_partial=True, make_plan=make_plan
+    )
     return outcome(wanted), outcome(lambda: writer.records(rows, first_row))
 
 
@@ -267,7 +356,10 @@ def test_of_garbled_events_the_compiled_writer_says_what_the_plain_way_says(
 
 def orders(rows: list[tuple[int, str | None]], *, is_last: bool = False) -> Rows:
     """Inserts into a table of a number and a text."""
-    columns = (BinlogColumn("id", TYPE.LONG), BinlogColumn("note", TYPE.VARCHAR, (255, 0), charset="utf8mb4"))
+    columns = (
+        BinlogColumn("id", TYPE.LONG),
+        BinlogColumn("note", TYPE.VARCHAR, (255, 0), charset="utf8mb4"),
+    )
     table = decodable(TableMap(TableId("shop", "orders"), columns, ("id",), is_complete=True))
     images = []
     for number, note in rows:
@@ -288,7 +380,9 @@ def data(records: list[Record]) -> list[Any]:
 @pytest.mark.parametrize("name", FORMATS)
 def test_ordinary_rows_do_not_take_the_plain_way(name: str, make_plan: MakePlan | None) -> None:
     rows = orders([(1, "a"), (2, None), (3, None), (4, "d")])
-    records, count = TableWriter(rows.table, make_converter(name), ("id",), never, make_plan=make_plan).records(rows, 0)
+    records, count = TableWriter(
+        rows.table, make_converter(name), ("id",), never, make_plan=make_plan
+    ).records(rows, 0)
     assert count == len(records) == 4
     assert [record["key"] for record in records] == [b"1_", b"2_", b"3_", b"4_"]
 
@@ -296,7 +390,9 @@ def test_ordinary_rows_do_not_take_the_plain_way(name: str, make_plan: MakePlan 
 @WAYS
 def test_only_the_last_row_of_a_transaction_is_marked(make_plan: MakePlan | None) -> None:
     rows = orders([(1, "a"), (2, "b")], is_last=True)
-    records, _ = TableWriter(rows.table, make_converter("canalRow"), ("id",), never, make_plan=make_plan).records(rows, 0)
+    records, _ = TableWriter(
+        rows.table, make_converter("canalRow"), ("id",), never, make_plan=make_plan
+    ).records(rows, 0)
     assert [orjson.loads(record["value"])["txLast"] for record in records] == [False, True]
 
 
@@ -311,24 +407,37 @@ def test_patterns_beyond_the_limit_take_the_plain_way(monkeypatch: pytest.Monkey
         return plain(converter, ("id",))(change)
 
     records, _ = TableWriter(rows.table, converter, ("id",), noted, make_plan=None).records(rows, 0)
-    assert data(records) == [{"id": "1", "note": "a"}, {"id": "2", "note": None}, {"id": "3", "note": "c"}]
+    assert data(records) == [
+        {"id": "1", "note": "a"},
+        {"id": "2", "note": None},
+        {"id": "3", "note": "c"},
+    ]
     assert [change.row for change in taken] == [1]
 
 
 @WAYS
 @pytest.mark.parametrize("charset", sorted(charsets.NAMES))
-def test_every_byte_of_every_charset_is_the_plain_one(charset: str, make_plan: MakePlan | None) -> None:
+def test_every_byte_of_every_charset_is_the_plain_one(
+    charset: str, make_plan: MakePlan | None
+) -> None:
     column = BinlogColumn("note", TYPE.BLOB, (2, 0), charset=charset)
     table = decodable(TableMap(TableId("shop", "orders"), (column,), ("note",), is_complete=True))
     texts = [bytes(range(256)), *(bytes((byte, byte)) for byte in range(256))]
-    rows = Rows(table, WRITE, _event(WRITE, 1, [[True]], [b"\0" + len(raw).to_bytes(2, "little") + raw for raw in texts]), ORIGIN)
+    rows = Rows(
+        table,
+        WRITE,
+        _event(WRITE, 1, [[True]], [b"\0" + len(raw).to_bytes(2, "little") + raw for raw in texts]),
+        ORIGIN,
+    )
     wanted, found = written(rows, "canalRow", ("note",), make_plan)
     assert found == wanted
 
 
 def values(column: BinlogColumn, cells: list[bytes]) -> Rows:
     """Inserts into a table of one column."""
-    table = decodable(TableMap(TableId("shop", "orders"), (column,), (column.name,), is_complete=True))
+    table = decodable(
+        TableMap(TableId("shop", "orders"), (column,), (column.name,), is_complete=True)
+    )
     return Rows(table, WRITE, _event(WRITE, 1, [[True]], [b"\0" + cell for cell in cells]), ORIGIN)
 
 
@@ -337,34 +446,66 @@ def test_what_is_utf8_is_what_python_says(make_plan: MakePlan) -> None:
     edges = bytes.fromhex("41 7f 80 8f 90 9f a0 bf c0 c1 c2 df e0 e1 ec ed ee ef f0 f1 f3 f4 f5 ff")
     texts = [bytes(text) for size in (1, 2, 3) for text in product(edges, repeat=size)]
     texts += [
-        bytes(text) for text in product(b"\xf0\xf1\xf3\xf4\xf5", b"\x7f\x80\x8f\x90\xbf\xc0", b"\x7f\x80\xbf\xc0", b"\x7f\x80\xbf\xc0")
+        bytes(text)
+        for text in product(
+            b"\xf0\xf1\xf3\xf4\xf5",
+            b"\x7f\x80\x8f\x90\xbf\xc0",
+            b"\x7f\x80\xbf\xc0",
+            b"\x7f\x80\xbf\xc0",
+        )
     ]
-    rows = values(BinlogColumn("note", TYPE.VARCHAR, (20, 0), charset="utf8mb4"), [bytes((len(text),)) + text for text in texts])
+    rows = values(
+        BinlogColumn("note", TYPE.VARCHAR, (20, 0), charset="utf8mb4"),
+        [bytes((len(text),)) + text for text in texts],
+    )
     plainly: list[int] = []
 
     def noted(change: RowChange) -> list[Record]:
         plainly.append(change.row)
         return [{"key": key_text(change, ("note",)), "value": b""}]
 
-    records, _ = TableWriter(rows.table, make_converter("canalRow"), ("note",), noted, make_plan=make_plan).records(rows, 0)
-    assert [record["key"] for record in records] == [f"{text.decode(errors='backslashreplace')}_".encode() for text in texts]
-    assert plainly == [row for row, text in enumerate(texts) if text.decode(errors="ignore").encode() != text]
+    records, _ = TableWriter(
+        rows.table, make_converter("canalRow"), ("note",), noted, make_plan=make_plan
+    ).records(rows, 0)
+    assert [record["key"] for record in records] == [
+        f"{text.decode(errors='backslashreplace')}_".encode() for text in texts
+    ]
+    assert plainly == [
+        row for row, text in enumerate(texts) if text.decode(errors="ignore").encode() != text
+    ]
 
 
 @WAYS
 def test_every_day_of_a_timestamp_is_the_plain_one(make_plan: MakePlan | None) -> None:
-    seconds = [(day * 86400 + second) % 2**32 for day in range(2**32 // 86400 + 1) for second in (0, 86399)]
-    rows = values(BinlogColumn("at", TYPE.TIMESTAMP2, (0, 0)), [second.to_bytes(4, "big") for second in seconds])
-    made, _ = TableWriter(rows.table, make_converter("canalRow"), ("at",), never, make_plan=make_plan).records(rows, 0)
-    assert [record["key"].decode()[:-1] for record in made] == [timestamp_text(second, "") for second in seconds]
+    seconds = [
+        (day * 86400 + second) % 2**32 for day in range(2**32 // 86400 + 1) for second in (0, 86399)
+    ]
+    rows = values(
+        BinlogColumn("at", TYPE.TIMESTAMP2, (0, 0)),
+        [second.to_bytes(4, "big") for second in seconds],
+    )
+    made, _ = TableWriter(
+        rows.table, make_converter("canalRow"), ("at",), never, make_plan=make_plan
+    ).records(rows, 0)
+    assert [record["key"].decode()[:-1] for record in made] == [
+        timestamp_text(second, "") for second in seconds
+    ]
 
 
 @pytest.mark.parametrize("make_plan", [COMPILED])
 @pytest.mark.parametrize("meta", [(1, 0), (5, 5), (10, 2), (18, 9), (19, 0), (30, 10)])
-def test_decimals_as_no_server_writes_them_are_the_plain_ones(meta: tuple[int, int], make_plan: MakePlan) -> None:
+def test_decimals_as_no_server_writes_them_are_the_plain_ones(
+    meta: tuple[int, int], make_plan: MakePlan
+) -> None:
     size = decimal_size(*meta)
-    cells = [bytes((first,)) + bytes((rest,)) * (size - 1) for first in range(256) for rest in (0, 1, 0x3B, 0x7F, 0x80, 0xFF)]
-    wanted, found = written(values(BinlogColumn("n", TYPE.NEWDECIMAL, meta), cells), "canalRow", ("n",), make_plan)
+    cells = [
+        bytes((first,)) + bytes((rest,)) * (size - 1)
+        for first in range(256)
+        for rest in (0, 1, 0x3B, 0x7F, 0x80, 0xFF)
+    ]
+    wanted, found = written(
+        values(BinlogColumn("n", TYPE.NEWDECIMAL, meta), cells), "canalRow", ("n",), make_plan
+    )
     assert found == wanted
 
 
@@ -380,14 +521,18 @@ def test_another_value_with_the_same_text_is_no_change(
     column: BinlogColumn, before: bytes, after: bytes, make_plan: MakePlan | None
 ) -> None:
     table = decodable(TableMap(TableId("shop", "orders"), (column,), (), is_complete=True))
-    rows = Rows(table, UPDATE, _event(UPDATE, 1, [[True], [True]], [b"\0" + before, b"\0" + after]), ORIGIN)
+    rows = Rows(
+        table, UPDATE, _event(UPDATE, 1, [[True], [True]], [b"\0" + before, b"\0" + after]), ORIGIN
+    )
     wanted, found = written(rows, "canalRow", (), make_plan)
     assert found == wanted
     assert orjson.loads(found[0][0]["value"])["old"] == [{}]
 
 
 @pytest.mark.parametrize("make_plan", [COMPILED])
-def test_what_is_not_for_the_compiled_writer_goes_the_plain_way_in_its_place(make_plan: MakePlan) -> None:
+def test_what_is_not_for_the_compiled_writer_goes_the_plain_way_in_its_place(
+    make_plan: MakePlan,
+) -> None:
     rows = orders([(1, "a"), (2, "b"), (3, "c")])
     rows = replace(rows, body=rows.body.replace(b"\1b", b"\1\xff"))
     taken: list[int] = []
@@ -397,14 +542,21 @@ def test_what_is_not_for_the_compiled_writer_goes_the_plain_way_in_its_place(mak
         taken.append(change.row)
         return plain(converter, ("id",))(change)
 
-    records, _ = TableWriter(rows.table, converter, ("id",), noted, make_plan=make_plan).records(rows, 0)
+    records, _ = TableWriter(rows.table, converter, ("id",), noted, make_plan=make_plan).records(
+        rows, 0
+    )
     assert [row["note"] for row in data(records)] == ["a", "\\xff", "c"]
     assert taken == [1]
 
 
 @pytest.mark.parametrize("make_plan", [COMPILED])
-@pytest.mark.parametrize(("place", "wrong"), [(0, None), (1, (1,)), (1, (-1,)), (2, (7,)), (4, (1,)), (5, (7,)), (6, (5,))])
-def test_a_plan_that_would_reach_beyond_its_bounds_is_refused(make_plan: MakePlan, place: int, wrong: Any) -> None:
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [(0, None), (1, (1,)), (1, (-1,)), (2, (7,)), (4, (1,)), (5, (7,)), (6, (5,))],
+)
+def test_a_plan_that_would_reach_beyond_its_bounds_is_refused(
+    make_plan: MakePlan, place: int, wrong: Any
+) -> None:
     column = native.CellPlan(1, 8)
     arguments: list[Any] = [(column,), (0,), (), False, (), (0,), ()]
     plan = make_plan(*arguments)
@@ -431,8 +583,16 @@ def test_rows_that_do_not_fit_their_table_say_so() -> None:
     rows = orders([(1, "abc"), (2, "def")])
     for size in range(len(rows.body) - 1, len(rows.body) - 6, -1):
         cut = replace(rows, body=rows.body[:size])
-        with pytest.raises(UnreadableEvent, match=r"mysql-bin\.000042:4711: table shop\.orders: a row is longer than its event"):
-            TableWriter(rows.table, make_converter("canalRow"), ("id",), plain(make_converter("canalRow"), ("id",))).records(cut, 0)
+        with pytest.raises(
+            UnreadableEvent,
+            match=r"mysql-bin\.000042:4711: table shop\.orders: a row is longer than its event",
+        ):
+            TableWriter(
+                rows.table,
+                make_converter("canalRow"),
+                ("id",),
+                plain(make_converter("canalRow"), ("id",)),
+            ).records(cut, 0)
 
 
 @WAYS
@@ -448,7 +608,9 @@ def test_a_label_that_the_column_does_not_have_says_so() -> None:
     column = BinlogColumn("state", TYPE.ENUM, (1, 0), charset="utf8mb4", labels=("new",))
     table = decodable(TableMap(TableId("shop", "orders"), (column,), (), is_complete=True))
     rows = Rows(table, WRITE, _event(WRITE, 1, [[True]], [b"\0\2"]), ORIGIN)
-    with pytest.raises(UnreadableEvent, match="enum column state has 1 labels, the row holds number 2"):
+    with pytest.raises(
+        UnreadableEvent, match="enum column state has 1 labels, the row holds number 2"
+    ):
         TableWriter(table, make_converter("oggJson"), (), never).records(rows, 0)
 
 
@@ -457,7 +619,10 @@ def test_whatever_cannot_be_read_is_named_with_its_place() -> None:
     table = decodable(TableMap(TableId("shop", "orders"), (column,), (), is_complete=True))
     rows = Rows(table, WRITE, _event(WRITE, 1, [[True]], [b"\0\2"]), ORIGIN)
     too_many = replace(rows, body=_event(WRITE, 2, [[True, True]], [b"\0\1\1"]))
-    for wrong, what in ((rows, "set column flags"), (too_many, "table shop.orders: the row event has 2 columns")):
+    for wrong, what in (
+        (rows, "set column flags"),
+        (too_many, "table shop.orders: the row event has 2 columns"),
+    ):
         with pytest.raises(UnreadableEvent, match=rf"^mysql-bin\.000042:4711: {what}"):
             TableWriter(table, make_converter("canalRow"), (), never).records(wrong, 0)
 
@@ -466,7 +631,9 @@ def test_every_operation_has_the_right_word() -> None:
     rows = orders([(1, "a")])
     words = {}
     for kind, op in ((WRITE, Op.INSERT), (DELETE, Op.DELETE)):
-        records, _ = TableWriter(rows.table, make_converter("canalRow"), ("id",), never).records(replace(rows, kind=kind), 0)
+        records, _ = TableWriter(rows.table, make_converter("canalRow"), ("id",), never).records(
+            replace(rows, kind=kind), 0
+        )
         words[op] = orjson.loads(records[0]["value"])["type"]
     assert words == {Op.INSERT: "INSERT", Op.DELETE: "DELETE"}
 
@@ -477,16 +644,28 @@ NOTE_ONLY = _bitmap([False]) + b"\1a"
 @pytest.mark.parametrize("kind", [WRITE, UPDATE, DELETE])
 def test_a_partial_image_is_refused_by_name_unless_it_is_wanted(kind: int) -> None:
     sides = 2 if kind == UPDATE else 1
-    rows = replace(orders([]), kind=kind, body=_event(kind, 2, [[False, True]] * sides, [NOTE_ONLY] * sides))
+    rows = replace(
+        orders([]), kind=kind, body=_event(kind, 2, [[False, True]] * sides, [NOTE_ONLY] * sides)
+    )
     converter = make_converter("canalRow")
-    with pytest.raises(UnreadableEvent, match=r"mysql-bin\.000042:4711: table shop\.orders: [A-Z]+ without column id, .*rowImage=any"):
+    with pytest.raises(
+        UnreadableEvent,
+        match=r"mysql-bin\.000042:4711: table shop\.orders: [A-Z]+ without column id, "
+        r".*rowImage=any",
+    ):
         TableWriter(rows.table, converter, ("note",), plain(converter, ("note",))).records(rows, 0)
-    records, _ = TableWriter(rows.table, converter, ("note",), plain(converter, ("note",)), takes_partial=True).records(rows, 0)
+    records, _ = TableWriter(
+        rows.table, converter, ("note",), plain(converter, ("note",)), takes_partial=True
+    ).records(rows, 0)
     assert data(records)[-1] == {"note": "a"}
 
 
 def test_a_record_key_that_the_images_lack_is_not_guessed() -> None:
     rows = replace(orders([]), body=_event(WRITE, 2, [[False, True]], [NOTE_ONLY]))
     converter = make_converter("canalRow")
-    with pytest.raises(UnreadableEvent, match="the record key needs column id, which the row image lacks"):
-        TableWriter(rows.table, converter, ("id",), plain(converter, ("id",)), takes_partial=True).records(rows, 0)
+    with pytest.raises(
+        UnreadableEvent, match="the record key needs column id, which the row image lacks"
+    ):
+        TableWriter(
+            rows.table, converter, ("id",), plain(converter, ("id",)), takes_partial=True
+        ).records(rows, 0)

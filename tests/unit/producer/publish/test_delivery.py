@@ -19,7 +19,9 @@ POSITIONS = st.builds(
 
 
 @given(POSITIONS, st.integers(0, 2**63))
-def test_a_position_comes_back_for_the_same_change_number_only(position: BinlogPosition, mzxid: int) -> None:
+def test_a_position_comes_back_for_the_same_change_number_only(
+    position: BinlogPosition, mzxid: int
+) -> None:
     text = metadata(position, mzxid)
     assert position_in(text, mzxid) == position
     assert position_in(text, mzxid + 1) is None

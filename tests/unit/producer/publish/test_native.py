@@ -18,7 +18,9 @@ def said(variables: dict[str, str]) -> str:
     """Why it is not used, by another process."""
     code = "from cdcbus.producer.publish import native; print(native.without() or native.make_plan)"
     environment = {**os.environ, "CDCBUS_PURE_PYTHON": "", **variables}
-    return subprocess.run([sys.executable, "-c", code], env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.strip()
 
 
 @pytest.mark.skipif(native.compiled is None, reason="it is not built")
@@ -29,8 +31,19 @@ def test_it_is_used_where_it_is_built_unless_it_is_switched_off() -> None:
 
 def built(folder: Path, compiler: str) -> list[str]:
     """What is built with a compiler."""
-    command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", str(folder), "--build-temp", str(folder / "temporary")]
-    subprocess.run(command, cwd=ROOT, env={**os.environ, "CC": compiler}, check=True, capture_output=True)
+    command = [
+        sys.executable,
+        "setup.py",
+        "-q",
+        "build_ext",
+        "--build-lib",
+        str(folder),
+        "--build-temp",
+        str(folder / "temporary"),
+    ]
+    subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "CC": compiler}, check=True, capture_output=True
+    )
     return [path.name for path in folder.rglob("_native*") if path.suffix != ".o"]
 
 

@@ -37,4 +37,7 @@ def test_a_letter_keeps_key_and_place() -> None:
 
 
 def test_letters_of_two_records_have_two_keys() -> None:
-    assert dead_letter("17", RECORD, b"7_", 1)["key"] != dead_letter("17", RECORD._replace(number=3), b"7_", 1)["key"]
+    assert (
+        dead_letter("17", RECORD, b"7_", 1)["key"]
+        != dead_letter("17", RECORD._replace(number=3), b"7_", 1)["key"]
+    )

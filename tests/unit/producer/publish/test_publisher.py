@@ -38,13 +38,21 @@ def test_code_is_kept_by_what_it_takes_not_by_how_many_tables_there_are(
 
     monkeypatch.setattr(module, "CODE_COLUMNS", columns)
     monkeypatch.setattr(module, "TableWriter", writer)
-    publisher = KafkaPublisher(PublishConfig("127.0.0.1:1", "t", "canalRow"), make_converter("canalRow"), Event())
+    publisher = KafkaPublisher(
+        PublishConfig("127.0.0.1:1", "t", "canalRow"), make_converter("canalRow"), Event()
+    )
     monkeypatch.setattr(publisher._topics, "need", lambda _: None)
     monkeypatch.setattr(publisher, "_produce", lambda _, records: sent.extend(records))
-    maps = [table_map(bytes((TYPE.LONG,)), b"", (4, strings("id")), table=f"t{number}") for number in range(TABLES)]
+    maps = [
+        table_map(bytes((TYPE.LONG,)), b"", (4, strings("id")), table=f"t{number}")
+        for number in range(TABLES)
+    ]
     tables = [decodable(parse(each, {}, is_mariadb=False)) for each in maps]
     for _ in range(3):
         for at in range(0, TABLES, 100):
-            rows = [Rows(table, BINLOG.WRITE_ROWS_EVENT_V1, BODY, Origin("f", 4)) for table in tables[at : at + 100]]
+            rows = [
+                Rows(table, BINLOG.WRITE_ROWS_EVENT_V1, BODY, Origin("f", 4))
+                for table in tables[at : at + 100]
+            ]
             assert publisher.send(rows) == 100
     assert (len(made), len(sent)) == (written, 3 * TABLES)

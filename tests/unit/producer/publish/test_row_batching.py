@@ -1,4 +1,5 @@
-"""Rows of one event in records of many: each in the partition of its key, in order, none twice and none left out."""
+"""Rows of one event in records of many: each in the partition of its key, in order, none twice
+and none left out."""
 
 from __future__ import annotations
 
@@ -32,7 +33,11 @@ def test_of_one_partition_all_keys_are() -> None:
 
 
 def record(number: int, key: int, *, is_pair: bool = False) -> Record:
-    return {"key": b"%d_" % key, "value": b"%d" % number, **({"headers": {"cdcbus-new-key": b""}} if is_pair else {})}
+    return {
+        "key": b"%d_" % key,
+        "value": b"%d" % number,
+        **({"headers": {"cdcbus-new-key": b""}} if is_pair else {}),
+    }
 
 
 def join(values: object) -> bytes:
@@ -41,7 +46,9 @@ def join(values: object) -> bytes:
 
 
 events = st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=30).map(
-    lambda rows: [record(number, key, is_pair=is_pair) for number, (key, is_pair) in enumerate(rows)]
+    lambda rows: [
+        record(number, key, is_pair=is_pair) for number, (key, is_pair) in enumerate(rows)
+    ]
 )
 
 
@@ -52,14 +59,18 @@ def test_each_row_is_once_in_the_partition_of_its_key_in_order(
 ) -> None:
     made = many_rows(records, partitions, most_rows, most_bytes, join)
     for partition in range(partitions):
-        wanted = [each["value"] for each in records if partition_of(each["key"], partitions) == partition]
+        wanted = [
+            each["value"] for each in records if partition_of(each["key"], partitions) == partition
+        ]
         mine = [each for each in made if each["partition"] == partition]
         assert [value for each in mine for value in each["value"].split(b",")] == wanted
     for each in made:
         rows = each["value"].split(b",")
         assert len(rows) <= most_rows
         assert len(rows) == 1 or (each["key"] is None and sum(map(len, rows)) <= most_bytes)
-    assert [each["value"] for each in made if "headers" in each] == [each["value"] for each in records if "headers" in each]
+    assert [each["value"] for each in made if "headers" in each] == [
+        each["value"] for each in records if "headers" in each
+    ]
 
 
 def test_a_record_of_one_row_keeps_its_key_and_one_of_several_has_none() -> None:

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
-from cdcbus.producer.ddl.statements import Change, Renamed, SchemaAltered, SchemaDropped, Unread, changes
+from cdcbus.producer.ddl.statements import (
+    Change,
+    Renamed,
+    SchemaAltered,
+    SchemaDropped,
+    Unread,
+    changes,
+)
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema
 from cdcbus.producer.schema import history as schema_history
 from cdcbus.producer.schema.ddl_ahead import DdlAhead
@@ -41,7 +48,9 @@ class Binlog:
     """One that is all there; `read` are the ranges that it was asked for."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self.statements = [Statement(at(number + 1), 1, "s", text.encode()) for number, text in enumerate(texts)]
+        self.statements = [
+            Statement(at(number + 1), 1, "s", text.encode()) for number, text in enumerate(texts)
+        ]
         self.read: list[tuple[BinlogCoordinates, BinlogCoordinates]] = []
 
     def between(self, after: BinlogCoordinates, until: BinlogCoordinates) -> list[Statement]:
@@ -54,11 +63,22 @@ def read(statement: Statement) -> list[Change]:
 
 
 def tables_of(change: Change) -> list[TableId]:
-    return [change.table, change.to] if isinstance(change, Renamed) else [change.table] if hasattr(change, "table") else []
+    return (
+        [change.table, change.to]
+        if isinstance(change, Renamed)
+        else [change.table]
+        if hasattr(change, "table")
+        else []
+    )
 
 
-@given(st.lists(st.sampled_from(TEXTS), max_size=15), st.lists(st.tuples(st.integers(0, 15), st.integers(0, 15)), max_size=8))
-def test_it_finds_what_lies_between_two_places_in_whatever_order_it_is_asked(texts: list[str], asked: list[tuple[int, int]]) -> None:
+@given(
+    st.lists(st.sampled_from(TEXTS), max_size=15),
+    st.lists(st.tuples(st.integers(0, 15), st.integers(0, 15)), max_size=8),
+)
+def test_it_finds_what_lies_between_two_places_in_whatever_order_it_is_asked(
+    texts: list[str], asked: list[tuple[int, int]]
+) -> None:
     binlog = Binlog(texts)
     ahead = DdlAhead(cast(DdlScan, binlog), read)
     for after, until in asked:
@@ -66,9 +86,19 @@ def test_it_finds_what_lies_between_two_places_in_whatever_order_it_is_asked(tex
         assert [*ahead.between(at(after), at(until))] == expected
         for name in ("a", "b", "c"):
             table = TableId("s", name)
-            wanted = [one for one in expected if any(table in tables_of(change) or not tables_of(change) for change in read(one))]
+            wanted = [
+                one
+                for one in expected
+                if any(table in tables_of(change) or not tables_of(change) for change in read(one))
+            ]
             assert [*ahead.about(table, at(after), at(until))] == wanted
-        nameless = [one for one in expected if any(isinstance(change, SchemaAltered | SchemaDropped | Unread) for change in read(one))]
+        nameless = [
+            one
+            for one in expected
+            if any(
+                isinstance(change, SchemaAltered | SchemaDropped | Unread) for change in read(one)
+            )
+        ]
         assert [*ahead.about(None, at(after), at(until))] == nameless
 
 
@@ -89,12 +119,16 @@ class Reader:
     def read(self, table: TableId) -> tuple[TableSchema, BinlogCoordinates]:
         return self.read_all([table])[0][table], at(TABLES)
 
-    def read_all(self, tables: Sequence[TableId]) -> tuple[dict[TableId, TableSchema], BinlogCoordinates]:
+    def read_all(
+        self, tables: Sequence[TableId]
+    ) -> tuple[dict[TableId, TableSchema], BinlogCoordinates]:
         columns = tuple(TableColumn(name, "int", "", True) for name in ("id", "c"))
         return {table: TableSchema(columns, (), "utf8mb4") for table in tables}, at(TABLES)
 
 
-def test_a_backlog_that_alters_many_tables_has_each_statement_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backlog_that_alters_many_tables_has_each_statement_parsed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The binlog is read once, too."""
     parsed: list[bytes] = []
 
@@ -107,7 +141,14 @@ def test_a_backlog_that_alters_many_tables_has_each_statement_parsed_once(monkey
 
     monkeypatch.setattr(schema_history, "changes", counted(changes))
     binlog = Binlog([f"ALTER TABLE t{number} ADD c INT" for number in range(TABLES)])
-    history = SchemaHistory(MemorySchemas(), cast(SchemaReader, Reader()), cast(DdlScan, binlog), lambda _: True, "here", is_needed=True)
+    history = SchemaHistory(
+        MemorySchemas(),
+        cast(SchemaReader, Reader()),
+        cast(DdlScan, binlog),
+        lambda _: True,
+        "here",
+        is_needed=True,
+    )
     steps: Iterator[None] = history.begin(at(0))
     assert len([*steps]) > 1  # it can be stopped in between
     for statement in binlog.statements:

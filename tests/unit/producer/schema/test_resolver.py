@@ -1,4 +1,5 @@
-"""Whether known columns are those of a table map, and what they add to it; that servers say it so is in tests/integration/producer."""
+"""Whether known columns are those of a table map, and what they add to it; that servers say it
+so is in tests/integration/producer."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def table_map(*columns: BinlogColumn) -> TableMap:
         (BinlogColumn("", TYPE.STRING, (4, 0)), "inet4", True),
     ],
 )
-def test_a_column_fits_by_type_size_and_sign(column: BinlogColumn, type_: str, is_one: bool) -> None:
+def test_a_column_fits_by_type_size_and_sign(
+    column: BinlogColumn, type_: str, is_one: bool
+) -> None:
     assert fits(table_map(column), TableSchema((TableColumn("c", type_),))) is is_one
 
 
@@ -39,15 +42,30 @@ def test_what_full_table_maps_leave_open_is_told_by_the_name_of_the_column() -> 
         BinlogColumn("u", TYPE.STRING, (16, 0), charset=BINARY),
         BinlogColumn("t", TYPE.TIMESTAMP),
     )
-    known = TableSchema((TableColumn("t", "timestamp(3) /* mariadb-5.3 */"), TableColumn("u", "inet6"), TableColumn("other", "int")))
+    known = TableSchema(
+        (
+            TableColumn("t", "timestamp(3) /* mariadb-5.3 */"),
+            TableColumn("u", "inet6"),
+            TableColumn("other", "int"),
+        )
+    )
     found = with_open_types(full, known)
     assert found is not None
-    assert [(column.data_type, column.meta) for column in found.columns] == [("", (0, 0)), ("inet6", (16, 0)), ("", (3, 0))]
+    assert [(column.data_type, column.meta) for column in found.columns] == [
+        ("", (0, 0)),
+        ("inet6", (16, 0)),
+        ("", (3, 0)),
+    ]
     for columns in ([TableColumn("u", "inet6")], [TableColumn("u", "inet4"), known.columns[0]]):
         assert with_open_types(full, TableSchema(tuple(columns))) is None
 
 
 def test_they_are_told_too_where_the_table_map_says_nothing() -> None:
     known = TableSchema((TableColumn("u", "uuid"), TableColumn("t", "time /* mariadb-5.3 */")))
-    found = completed(table_map(BinlogColumn("", TYPE.STRING, (16, 0)), BinlogColumn("", TYPE.TIME)), known)
-    assert [(column.name, column.data_type, column.meta) for column in found.columns] == [("u", "uuid", (16, 0)), ("t", "", (0, 0))]
+    found = completed(
+        table_map(BinlogColumn("", TYPE.STRING, (16, 0)), BinlogColumn("", TYPE.TIME)), known
+    )
+    assert [(column.name, column.data_type, column.meta) for column in found.columns] == [
+        ("u", "uuid", (16, 0)),
+        ("t", "", (0, 0)),
+    ]

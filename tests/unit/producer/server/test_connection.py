@@ -1,4 +1,5 @@
-"""A driver's error in our words; the errors themselves come from real servers in tests/integration/producer."""
+"""A driver's error in our words; the errors themselves come from real servers in
+tests/integration/producer."""
 
 from __future__ import annotations
 
@@ -8,7 +9,13 @@ import ssl
 import pymysql
 import pytest
 
-from cdcbus.plugins.errors import PositionLost, SourceError, SourceMisconfigured, SourceRefused, SourceUnavailable
+from cdcbus.plugins.errors import (
+    PositionLost,
+    SourceError,
+    SourceMisconfigured,
+    SourceRefused,
+    SourceUnavailable,
+)
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.server.connection import source_error
 
@@ -26,31 +33,83 @@ CONFIG = SourceConfig((("db.example", 3306),), "reader", "s3cret")
 @pytest.mark.parametrize(
     ("error", "kind", "words"),
     [
-        (pymysql.err.OperationalError(1045, "Access denied"), SourceRefused, "consumer.source.username and password"),
-        (pymysql.err.OperationalError(1227, "Access denied; REPLICATION SLAVE"), SourceRefused, "GRANT REPLICATION SLAVE"),
-        (pymysql.err.OperationalError(1236, "Could not find first log file name"), PositionLost, "Could not find first log"),
         (
-            pymysql.err.OperationalError(1236, "A replica with the same server_uuid/server_id as this replica has connected"),
+            pymysql.err.OperationalError(1045, "Access denied"),
+            SourceRefused,
+            "consumer.source.username and password",
+        ),
+        (
+            pymysql.err.OperationalError(1227, "Access denied; REPLICATION SLAVE"),
+            SourceRefused,
+            "GRANT REPLICATION SLAVE",
+        ),
+        (
+            pymysql.err.OperationalError(1236, "Could not find first log file name"),
+            PositionLost,
+            "Could not find first log",
+        ),
+        (
+            pymysql.err.OperationalError(
+                1236, "A replica with the same server_uuid/server_id as this replica has connected"
+            ),
             SourceMisconfigured,
             "consumer.source.slaveId",
         ),
-        (pymysql.err.OperationalError(4052, "A slave with the same server_uuid/server_id"), SourceMisconfigured, "consumer.source.slaveId"),
-        (pymysql.err.OperationalError(2003, "Can't connect"), SourceUnavailable, "cannot be reached: Can't connect"),
-        (pymysql.err.OperationalError(2026, "SSL is required"), SourceRefused, "sslMode=preferred (SSL is required)"),
-        (pymysql.err.OperationalError(3159, "require_secure_transport=ON"), SourceRefused, "consumer.source.sslMode"),
-        (of_tls(ssl.SSLCertVerificationError(1, "certificate verify failed")), SourceRefused, "certificate verify failed"),
+        (
+            pymysql.err.OperationalError(4052, "A slave with the same server_uuid/server_id"),
+            SourceMisconfigured,
+            "consumer.source.slaveId",
+        ),
+        (
+            pymysql.err.OperationalError(2003, "Can't connect"),
+            SourceUnavailable,
+            "cannot be reached: Can't connect",
+        ),
+        (
+            pymysql.err.OperationalError(2026, "SSL is required"),
+            SourceRefused,
+            "sslMode=preferred (SSL is required)",
+        ),
+        (
+            pymysql.err.OperationalError(3159, "require_secure_transport=ON"),
+            SourceRefused,
+            "consumer.source.sslMode",
+        ),
+        (
+            of_tls(ssl.SSLCertVerificationError(1, "certificate verify failed")),
+            SourceRefused,
+            "certificate verify failed",
+        ),
         (of_tls(ssl.SSLError(1, "unsupported protocol")), SourceRefused, "unsupported protocol"),
         (of_tls(ssl.SSLEOFError(8, "EOF occurred")), SourceUnavailable, "EOF occurred"),
-        (pymysql.err.OperationalError(2013, "Lost connection"), SourceUnavailable, "Lost connection"),
-        (pymysql.err.OperationalError(1053, "Server shutdown in progress"), SourceUnavailable, "shutdown"),
+        (
+            pymysql.err.OperationalError(2013, "Lost connection"),
+            SourceUnavailable,
+            "Lost connection",
+        ),
+        (
+            pymysql.err.OperationalError(1053, "Server shutdown in progress"),
+            SourceUnavailable,
+            "shutdown",
+        ),
         (pymysql.err.InterfaceError(0, ""), SourceUnavailable, "cannot be reached"),
         (TimeoutError("timed out"), SourceUnavailable, "timed out"),
         (ConnectionResetError(104, "Connection reset by peer"), SourceUnavailable, "reset"),
-        (EOFError("the server ended the binlog stream"), SourceUnavailable, "ended the binlog stream"),
-        (pymysql.err.ProgrammingError(1146, "no such table"), SourceMisconfigured, "1146 no such table"),
+        (
+            EOFError("the server ended the binlog stream"),
+            SourceUnavailable,
+            "ended the binlog stream",
+        ),
+        (
+            pymysql.err.ProgrammingError(1146, "no such table"),
+            SourceMisconfigured,
+            "1146 no such table",
+        ),
     ],
 )
-def test_each_error_has_its_class_and_says_where(error: Exception, kind: type[SourceError], words: str) -> None:
+def test_each_error_has_its_class_and_says_where(
+    error: Exception, kind: type[SourceError], words: str
+) -> None:
     found = source_error(error, CONFIG)
     assert type(found) is kind
     assert "db.example:3306" in str(found)

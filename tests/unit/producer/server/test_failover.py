@@ -1,4 +1,5 @@
-"""Which of several addresses is tried; that reading goes on there is in tests/integration/producer/server/test_failover.py."""
+"""Which of several addresses is tried; that reading goes on there is in
+tests/integration/producer/server/test_failover.py."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ class Course:
     def __init__(self, *places: tuple[str, int]) -> None:
         self.work = 0
         source = SourceConfig(places, "reader")
-        self.addresses = Addresses(FetchTask("1", "s", source, FilterConfig(), PublishConfig("k", "t", "canalRow")), lambda: self.work)
+        self.addresses = Addresses(
+            FetchTask("1", "s", source, FilterConfig(), PublishConfig("k", "t", "canalRow")),
+            lambda: self.work,
+        )
 
     def fails(self, *, after_work: bool = False) -> tuple[str, int]:
         """The address that was tried."""
@@ -103,4 +107,17 @@ def test_the_first_start_asks_every_address_once() -> None:
 
 
 def test_pauses_grow_to_twenty_seconds_and_begin_again() -> None:
-    assert [pause_seconds(failures) for failures in range(12)] == [2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 2, 4]
+    assert [pause_seconds(failures) for failures in range(12)] == [
+        2,
+        4,
+        6,
+        8,
+        10,
+        12,
+        14,
+        16,
+        18,
+        20,
+        2,
+        4,
+    ]

@@ -1,4 +1,5 @@
-"""Events to batches, with events put together here; what real servers send is in tests/integration/producer."""
+"""Events to batches, with events put together here; what real servers send is in
+tests/integration/producer."""
 
 from __future__ import annotations
 
@@ -26,7 +27,14 @@ from cdcbus.producer.table_filter import TableFilter
 from tests.unit.producer.decoding.test_table_map import strings, table_map
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
-SERVER = Server("9.0.0", "00000000-0000-0000-0000-000000000001", 1, has_checksum=False, has_gtids=True, charsets={})
+SERVER = Server(
+    "9.0.0",
+    "00000000-0000-0000-0000-000000000001",
+    1,
+    has_checksum=False,
+    has_gtids=True,
+    charsets={},
+)
 IGNORABLE = 0x80
 IGNORABLE_KIND = 99
 DDL = DdlConfig(definitions=True)
@@ -51,19 +59,34 @@ class Binlog:
         """The place where it starts."""
         start = self.pos
         self.pos += 19 + len(body)
-        self.events.append(struct.pack("<IBIIIH", 1_700_000_000, kind, 7, 19 + len(body), self.pos % SPAN, flags) + body)
+        self.events.append(
+            struct.pack("<IBIIIH", 1_700_000_000, kind, 7, 19 + len(body), self.pos % SPAN, flags)
+            + body
+        )
         return start
 
     def query(self, sql: bytes) -> int:
-        return self.add(BINLOG.QUERY_EVENT, bytes(8) + b"\x00" + bytes(2) + b"\x00\x00" + b"\0" + sql)
+        return self.add(
+            BINLOG.QUERY_EVENT, bytes(8) + b"\x00" + bytes(2) + b"\x00\x00" + b"\0" + sql
+        )
 
     def begin(self, times: bytes = (5_000_000).to_bytes(7, "little")) -> None:
-        self.add(BINLOG.GTID_LOG_EVENT, b"\0" + bytes.fromhex(UUID.replace("-", "")) + struct.pack("<Q", 23) + bytes(17) + times)
+        self.add(
+            BINLOG.GTID_LOG_EVENT,
+            b"\0"
+            + bytes.fromhex(UUID.replace("-", ""))
+            + struct.pack("<Q", 23)
+            + bytes(17)
+            + times,
+        )
         self.query(b"BEGIN")
         self.add(BINLOG.TABLE_MAP_EVENT, table_map(bytes((TYPE.LONG,)), b"", (4, strings("id"))))
 
     def row(self, number: int) -> None:
-        self.add(BINLOG.WRITE_ROWS_EVENT_V1, (77).to_bytes(6, "little") + bytes(2) + b"\x01\xff\x00" + struct.pack("<i", number))
+        self.add(
+            BINLOG.WRITE_ROWS_EVENT_V1,
+            (77).to_bytes(6, "little") + bytes(2) + b"\x01\xff\x00" + struct.pack("<i", number),
+        )
 
     def transaction(self, *numbers: int) -> None:
         self.begin()
@@ -73,13 +96,23 @@ class Binlog:
 
     def read(self, size: int = 1) -> Iterator[Batch]:
         tables = TableFilter(FilterConfig(regexes=(r".*\..*",)))
-        reading = Reading(BinlogPosition("bin.1", 4), SERVER, tables, cast(Any, NoHistory()), DdlReader(tables, DDL))
+        reading = Reading(
+            BinlogPosition("bin.1", 4),
+            SERVER,
+            tables,
+            cast(Any, NoHistory()),
+            DdlReader(tables, DDL),
+        )
         return reading.batches(self.events[i : i + size] for i in range(0, len(self.events), size))
 
 
 def numbers(parts: list[Part]) -> list[str]:
     """What the rows hold, and the kind of what is DDL."""
-    return [text for part in parts for text in ([part.kind] if isinstance(part, TableDdl) else ids(part))]
+    return [
+        text
+        for part in parts
+        for text in ([part.kind] if isinstance(part, TableDdl) else ids(part))
+    ]
 
 
 def ids(rows: Rows) -> list[str]:
@@ -98,14 +131,22 @@ def until_it_stops(batches: Iterator[Batch]) -> tuple[list[str], int, str]:
 
 
 @pytest.mark.parametrize("size", [1, 100])
-@pytest.mark.parametrize(("kind", "words"), [(99, "number 99, unknown to this release"), (0x1A, "INCIDENT")])
-def test_an_event_that_cannot_be_read_stops_by_name_after_what_is_before_it(kind: int, words: str, size: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "words"), [(99, "number 99, unknown to this release"), (0x1A, "INCIDENT")]
+)
+def test_an_event_that_cannot_be_read_stops_by_name_after_what_is_before_it(
+    kind: int, words: str, size: int
+) -> None:
     binlog = Binlog()
     binlog.transaction(1, 2)
     edge = binlog.pos
     start = binlog.add(kind, b"")
     binlog.transaction(3)
-    assert until_it_stops(binlog.read(size)) == (["1", "2"], edge, f"bin.1:{start}: {sentence(kind)}")
+    assert until_it_stops(binlog.read(size)) == (
+        ["1", "2"],
+        edge,
+        f"bin.1:{start}: {sentence(kind)}",
+    )
     assert words in sentence(kind)
 
 
@@ -170,7 +211,10 @@ def seconds(times: bytes) -> tuple[int, str]:
 def test_the_time_of_a_row_is_its_commit_on_the_first_server() -> None:
     here, first = 7_000_001, 5_000_003
     assert seconds(here.to_bytes(7, "little")) == (here, UUID)
-    assert seconds((here | 1 << 55).to_bytes(7, "little") + first.to_bytes(7, "little")) == (first, UUID)
+    assert seconds((here | 1 << 55).to_bytes(7, "little") + first.to_bytes(7, "little")) == (
+        first,
+        UUID,
+    )
 
 
 def test_a_server_that_knows_only_seconds_gives_these() -> None:
@@ -186,7 +230,9 @@ def test_numbers_of_tables_are_forgotten_though_a_file_has_any_number_of_them() 
     def numbered(event: bytes, number: int) -> bytes:
         return event[:19] + number.to_bytes(6, "little") + event[25:]
 
-    binlog.events = [each for i in range(many) for each in (*first, numbered(tables, i), numbered(row, i), end)]
+    binlog.events = [
+        each for i in range(many) for each in (*first, numbered(tables, i), numbered(row, i), end)
+    ]
     tracemalloc.start()
     try:
         found = sum(len(batch.closed) for batch in binlog.read(10))
@@ -196,7 +242,9 @@ def test_numbers_of_tables_are_forgotten_though_a_file_has_any_number_of_them() 
 
 
 @pytest.mark.parametrize("size", [1, 100])
-def test_ddl_stands_between_the_rows_before_it_and_behind_it_and_ends_its_own_transaction(size: int) -> None:
+def test_ddl_stands_between_the_rows_before_it_and_behind_it_and_ends_its_own_transaction(
+    size: int,
+) -> None:
     binlog = Binlog()
     binlog.transaction(1)
     binlog.query(b"TRUNCATE TABLE shop.t")
@@ -204,7 +252,12 @@ def test_ddl_stands_between_the_rows_before_it_and_behind_it_and_ends_its_own_tr
     binlog.query(b"ALTER TABLE shop.t ADD c INT")
     binlog.transaction(2)
     batches = list(binlog.read(size))
-    assert [number for batch in batches for number in numbers(batch.closed)] == ["1", "TRUNCATE", "ALTER", "2"]
+    assert [number for batch in batches for number in numbers(batch.closed)] == [
+        "1",
+        "TRUNCATE",
+        "ALTER",
+        "2",
+    ]
     if size == 1:
         (truncated,) = [batch for batch in batches if numbers(batch.closed) == ["TRUNCATE"]]
         assert truncated.edge is not None
@@ -222,8 +275,12 @@ def test_the_ddl_of_create_table_select_comes_before_its_rows() -> None:
     assert numbers(batch.closed) == ["CREATE", "1", "2"]
 
 
-@pytest.mark.parametrize(("server_uuid", "is_own"), [(SERVER.server_uuid, True), ("", False), (UUID, False)])
-def test_a_place_beyond_four_gigabytes_is_read_up_to_on_its_own_server_only(server_uuid: str, is_own: bool) -> None:
+@pytest.mark.parametrize(
+    ("server_uuid", "is_own"), [(SERVER.server_uuid, True), ("", False), (UUID, False)]
+)
+def test_a_place_beyond_four_gigabytes_is_read_up_to_on_its_own_server_only(
+    server_uuid: str, is_own: bool
+) -> None:
     """On another one reading goes by GTIDs, which must not be lost."""
     stored = BinlogPosition("bin.7", SPAN + 9, gtid=f"{UUID}:1-5", server_uuid=server_uuid)
     again = replace(stored, pos=4, gtid="", published=Published("bin.7", SPAN + 9, stored.gtid))
@@ -232,7 +289,8 @@ def test_a_place_beyond_four_gigabytes_is_read_up_to_on_its_own_server_only(serv
 
 
 def test_places_beyond_four_gigabytes_are_whole() -> None:
-    """An event tells 32 bits of them; those between are of one that is far larger here than what is read of it."""
+    """An event tells 32 bits of them; those between are of one that is far larger here than what
+    is read of it."""
     binlog = Binlog()
     binlog.transaction(1)
     for _ in range(3):

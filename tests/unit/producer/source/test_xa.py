@@ -28,7 +28,9 @@ def opened(xid: bytes) -> Open:
         (b"XA ROLLBACK X'0aff',X'79',4294967295", prepare(b"\x0a\xff", b"y", 2**32 - 1)),
     ],
 )
-def test_the_xid_is_what_the_server_writes_where_the_transaction_ends(sql: bytes, body: bytes) -> None:
+def test_the_xid_is_what_the_server_writes_where_the_transaction_ends(
+    sql: bytes, body: bytes
+) -> None:
     found = FINISH.fullmatch(sql)
     assert found
     assert found[2] == prepared_xid(body)

@@ -1,6 +1,7 @@
 """docs/configuration.md and the table of keys say the same, in both directions.
 
-`python -m tests.unit.tasks.config.test_configuration_docs` prints the table that belongs into the page.
+`python -m tests.unit.tasks.config.test_configuration_docs` prints the table that belongs into the
+page.
 """
 
 from pathlib import Path
@@ -37,4 +38,4 @@ def test_the_page_has_exactly_the_rows_of_the_code() -> None:
 
 
 if __name__ == "__main__":
-    print("\n".join([HEAD, "|---|---|---|---|---|", *(row(key) for key in KEYS.values())]))  # noqa: T201
+    print("\n".join([HEAD, "|---|---|---|---|---|", *(row(key) for key in KEYS.values())]))

@@ -19,12 +19,17 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_what_is_sealed_is_filled_with_the_key_and_with_nothing_else(environ: dict[str, str], text: str) -> None:
+def test_what_is_sealed_is_filled_with_the_key_and_with_nothing_else(
+    environ: dict[str, str], text: str
+) -> None:
     kept = sealed(f"s3cret{text}", environ)
     assert "s3cret" not in kept
     assert interpolate(kept, environ) == interpolate(f"s3cret{text}", environ)
     assert masked(kept) == kept
-    with pytest.raises(ValueError, match=r"expected secret\.keyFile in cdcbus\.properties, or \$CDCBUS_SECRET_KEYFILE"):
+    with pytest.raises(
+        ValueError,
+        match=r"expected secret\.keyFile in cdcbus\.properties, or \$CDCBUS_SECRET_KEYFILE",
+    ):
         interpolate(kept, {"A": "a"})
 
 
@@ -38,13 +43,16 @@ def test_placeholders_in_what_is_sealed_stay(environ: dict[str, str]) -> None:
 
 def test_a_key_in_plain_base64_works_too(tmp_path: Path) -> None:
     file = tmp_path / "key"
-    file.write_bytes(base64.b64encode(b"\xfb\xef\xff" * 10 + b"xx") + b"\n")  # as `openssl rand -base64 32` writes it
+    # as `openssl rand -base64 32` writes it
+    file.write_bytes(base64.b64encode(b"\xfb\xef\xff" * 10 + b"xx") + b"\n")
     assert b"+" in file.read_bytes() and b"/" in file.read_bytes()
     environ = {KEY_FILE_VARIABLE: str(file)}
     assert decrypt(encrypt("s3cret", environ), environ) == "s3cret"
 
 
-def test_what_is_wrong_with_a_key_is_said_without_it(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_what_is_wrong_with_a_key_is_said_without_it(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
     token = encrypt("s3cret", environ)
     other = tmp_path / "other"
     other.write_bytes(Fernet.generate_key())

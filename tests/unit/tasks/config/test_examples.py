@@ -32,4 +32,6 @@ def test_an_example_is_clean(path: Path) -> None:
 def test_without_its_secret_an_example_only_has_a_note(path: Path) -> None:
     inspection = inspect_task(path, {})
     assert inspection.task is not None
-    assert [diagnostic.severity for diagnostic in inspection.diagnostics.found] == ["note"] * (path.stem != "kafka-to-kafka")
+    assert [diagnostic.severity for diagnostic in inspection.diagnostics.found] == ["note"] * (
+        path.stem != "kafka-to-kafka"
+    )

@@ -21,7 +21,9 @@ ENVIRON = {"SOURCE_PASSWORD": "secret of the source", "KAFKA_PASSWORD": "secret 
 def plain(value: Any) -> Any:
     """A task as JSON; each object says its type."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        fields = {
+            field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
         return {"is": type(value).__name__, **fields}
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
@@ -43,7 +45,9 @@ def test_golden(path: Path) -> None:
     }
     expected = path.with_suffix(".expected.json")
     if "CDCBUS_WRITE_GOLDEN" in os.environ:
-        expected.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        expected.write_text(
+            json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
     assert json.loads(json.dumps(found)) == json.loads(expected.read_text(encoding="utf-8"))
 
 

@@ -1,4 +1,5 @@
-"""What a task file says of Kafka's client: what is ignored, what is secret, what may be missing for now."""
+"""What a task file says of Kafka's client: what is ignored, what is secret, what may be missing
+for now."""
 
 from __future__ import annotations
 
@@ -39,20 +40,32 @@ def test_each_setting_that_the_publisher_fixes_is_told_where_a_file_changes_it()
         ]
 
 
-@pytest.mark.parametrize("line", ["kafka.acks=all", "kafka.acks=-1", "kafka.enable.idempotence=True", "kafka.acks="])
+@pytest.mark.parametrize(
+    "line", ["kafka.acks=all", "kafka.acks=-1", "kafka.enable.idempotence=True", "kafka.acks="]
+)
 def test_a_line_that_says_what_is_done_anyway_is_not_worth_a_word(line: str) -> None:
     assert sentences(inspect(line)) == []
 
 
 def test_a_login_whose_secret_is_not_here_is_only_a_note() -> None:
-    login = 'kafka.sasl.jaas.config=a.PlainLoginModule required username="u" password="${env:NO_SUCH_SECRET}";'
+    login = (
+        'kafka.sasl.jaas.config=a.PlainLoginModule required username="u" '
+        'password="${env:NO_SUCH_SECRET}";'
+    )
     (note,) = sentences(inspect("kafka.sasl.mechanism=PLAIN", login))
     assert note.startswith("note kafka.sasl.jaas.config: ")
 
 
-@pytest.mark.parametrize("option", ["sasl.password", "sasl.jaas.config", "ssl.key.password", "ssl.key.pem", "ssl.keystore.key"])
+@pytest.mark.parametrize(
+    "option",
+    ["sasl.password", "sasl.jaas.config", "ssl.key.password", "ssl.key.pem", "ssl.keystore.key"],
+)
 def test_secrets_in_the_file_are_told_and_not_shown(option: str) -> None:
-    value = 'x.PlainLoginModule required username="u" password="SECRET";' if "jaas" in option else "SECRET"
+    value = (
+        'x.PlainLoginModule required username="u" password="SECRET";'
+        if "jaas" in option
+        else "SECRET"
+    )
     (warning,) = sentences(inspect(f"kafka.{option}={value}"))
     assert warning.startswith(f"warning kafka.{option}: the secret stands in the file")
     assert "SECRET" not in warning

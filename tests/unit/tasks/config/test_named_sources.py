@@ -63,12 +63,22 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 
 def test_a_task_gets_the_keys_of_its_source_and_its_own_win(tmp_path: Path, sources: Path) -> None:
-    write(sources, "SHOP", "url=jdbc:mysql://h/db\nuserName=shared\npassword=${env:P}\nmaxPoolSize=3")
-    read = read_task(task_file(tmp_path, LOAD + "loader.source.userName=own\nloader.source.password="), {"P": "s3cret"})
+    write(
+        sources, "SHOP", "url=jdbc:mysql://h/db\nuserName=shared\npassword=${env:P}\nmaxPoolSize=3"
+    )
+    read = read_task(
+        task_file(tmp_path, LOAD + "loader.source.userName=own\nloader.source.password="),
+        {"P": "s3cret"},
+    )
     assert isinstance(read.task, LoadTask)
     target = read.task.target
     assert isinstance(target, JdbcTarget)
-    assert (target.url, target.user, target.password, target.pool_size) == ("jdbc:mysql://h/db", "own", "s3cret", 3)
+    assert (target.url, target.user, target.password, target.pool_size) == (
+        "jdbc:mysql://h/db",
+        "own",
+        "s3cret",
+        3,
+    )
     assert (read.warnings, read.notes) == ([], [])
 
 
@@ -81,8 +91,14 @@ def test_both_sides_of_a_task_may_name_one(tmp_path: Path, sources: Path) -> Non
     assert (task.publish.servers, task.publish.kafka_options) == ("k1:9092", {"linger.ms": "7"})
 
 
-def test_what_is_wrong_in_a_source_names_the_task_line_and_the_source_line(tmp_path: Path, sources: Path) -> None:
-    kept = write(sources, "SHOP", "url=jdbc:mysql://h/db\nmaxPoolSize=x\nusrName=u\npassword=s3cret\nuserName=${env:U}")
+def test_what_is_wrong_in_a_source_names_the_task_line_and_the_source_line(
+    tmp_path: Path, sources: Path
+) -> None:
+    kept = write(
+        sources,
+        "SHOP",
+        "url=jdbc:mysql://h/db\nmaxPoolSize=x\nusrName=u\npassword=s3cret\nuserName=${env:U}",
+    )
     diagnostics = inspect_task(task_file(tmp_path, LOAD), {}).diagnostics
     told = {(f.severity, f.line, f.key): f.sentence for f in diagnostics.found}
     assert set(told) == {
@@ -101,12 +117,16 @@ def test_a_key_of_the_other_side_is_not_passed_over(tmp_path: Path, sources: Pat
     kept = write(sources, "SHOP", "url=jdbc:mysql://h/db\nusername=u")
     (warning,) = read_task(task_file(tmp_path, LOAD), {}).warnings
     assert (warning.line, warning.key) == (6, "loader.source.username")
-    assert warning.sentence.endswith(f"without effect here; did you mean userName? (source SHOP, {kept}:2)")
+    assert warning.sentence.endswith(
+        f"without effect here; did you mean userName? (source SHOP, {kept}:2)"
+    )
 
 
 def test_a_name_leads_to_no_other_folder(tmp_path: Path, sources: Path) -> None:
     write(tmp_path, "SHOP", "url=jdbc:mysql://h/db")
-    errors = inspect_task(task_file(tmp_path, LOAD.replace("=SHOP", "=../SHOP")), {}).diagnostics.of(Severity.ERROR)
+    errors = inspect_task(
+        task_file(tmp_path, LOAD.replace("=SHOP", "=../SHOP")), {}
+    ).diagnostics.of(Severity.ERROR)
     assert [error.sentence.split(";")[0] for error in errors] == ["wrong value '../SHOP'"]
 
 
@@ -122,7 +142,9 @@ def test_a_source_that_cannot_be_asked_for_is_an_error_at_its_line(tmp_path: Pat
     def away(_name: str) -> NamedSource | None:
         raise PositionUnavailable("ZooKeeper is away")
 
-    with pytest.raises(ConfigError, match=r"task\.properties:6: loader\.source\.sourceName: ZooKeeper is away"):
+    with pytest.raises(
+        ConfigError, match=r"task\.properties:6: loader\.source\.sourceName: ZooKeeper is away"
+    ):
         read_task(task_file(tmp_path, LOAD), {}, away)
 
 
@@ -137,7 +159,10 @@ def test_nothing_is_asked_for_a_task_without_a_source(tmp_path: Path) -> None:
 def test_a_file_is_taken_before_what_comes_after_it(tmp_path: Path, sources: Path) -> None:
     write(sources, "A", "url=file")
     lookup = first_of(in_folders((sources,)), lambda name: NamedSource(name, "ZooKeeper", {}))
-    assert [found.where for name in ("A", "B") if (found := lookup(name))] == [str(sources / "A.properties"), "ZooKeeper"]
+    assert [found.where for name in ("A", "B") if (found := lookup(name))] == [
+        str(sources / "A.properties"),
+        "ZooKeeper",
+    ]
 
 
 def test_the_folders_of_sources(tmp_path: Path) -> None:
@@ -169,7 +194,9 @@ def test_what_is_shown_of_a_source_has_no_secret(sources: Path) -> None:
     ],
 )
 def test_a_pair_that_no_source_has_is_refused(name: str, value: str, sentence: str) -> None:
-    check_pairs({"url": "jdbc:mysql://h/db", "maxPoolSize": "${env:N}", "username": "u", "kafka.a": "b"})
+    check_pairs(
+        {"url": "jdbc:mysql://h/db", "maxPoolSize": "${env:N}", "username": "u", "kafka.a": "b"}
+    )
     with pytest.raises(ConfigError, match=name) as raised:
         check_pairs({name: value})
     assert sentence in str(raised.value)
@@ -185,7 +212,9 @@ def test_a_pair_that_no_source_has_is_refused(name: str, value: str, sentence: s
         ("kafka.ssl.key.password", "s3cret"),
     ],
 )
-def test_a_secret_is_encrypted_for_zookeeper_or_refused(name: str, value: str, tmp_path: Path) -> None:
+def test_a_secret_is_encrypted_for_zookeeper_or_refused(
+    name: str, value: str, tmp_path: Path
+) -> None:
     with pytest.raises(ConfigError, match="not stored in ZooKeeper") as raised:
         pairs_for_zookeeper({"userName": "u", name: value}, {})
     assert "s3cret" not in str(raised.value)
@@ -196,14 +225,19 @@ def test_a_secret_is_encrypted_for_zookeeper_or_refused(name: str, value: str, t
     environ = {KEY_FILE_VARIABLE: str(key)}
     kept = pairs_for_zookeeper({"userName": "u", name: value}, environ)
     assert "s3cret" not in str(kept)
-    assert {name: interpolate(text, environ) for name, text in kept.items()} == {"userName": "u", name: value}
+    assert {name: interpolate(text, environ) for name, text in kept.items()} == {
+        "userName": "u",
+        name: value,
+    }
 
 
 def test_a_written_file_is_read_back_and_not_replaced_unasked(tmp_path: Path) -> None:
     file = tmp_path / "new" / "A.properties"
     pairs = {"url": "jdbc:mysql://h/db?x=1", "password": " \\ü ${env:P}"}
     write_source_file(file, pairs, is_replacing=False)
-    assert {key: entry.written for key, entry in read_source_file("A", file).entries.items()} == pairs
+    assert {
+        key: entry.written for key, entry in read_source_file("A", file).entries.items()
+    } == pairs
     assert file.stat().st_mode & 0o777 == 0o600
     with pytest.raises(ConfigError, match="--replace"):
         write_source_file(file, {}, is_replacing=False)

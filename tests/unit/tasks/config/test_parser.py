@@ -18,12 +18,16 @@ def values(text: str) -> dict[str, str]:
 
 
 def test_a_doubled_backslash_is_one() -> None:
-    assert values(r"consumer.source.filter=shop\\.orders") == {"consumer.source.filter": r"shop\.orders"}
+    assert values(r"consumer.source.filter=shop\\.orders") == {
+        "consumer.source.filter": r"shop\.orders"
+    }
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_lines_are_counted_over_remarks_and_continuations(end: str) -> None:
-    text = end.join(["# remark", "", "taskId=\\", "  1", "! other \\", "nodeId : 2", " status\tNEW"])
+    text = end.join(
+        ["# remark", "", "taskId=\\", "  1", "! other \\", "nodeId : 2", " status\tNEW"]
+    )
     assert {(entry.key, entry.value, entry.line) for entry in entries(text)[0].values()} == {
         ("taskId", "1", 3),
         ("nodeId", "2", 6),
@@ -38,7 +42,10 @@ def test_porters_prefix_is_taken_off_and_the_plain_form_is_the_same_key() -> Non
 
 
 def test_two_tasks_in_one_file_are_an_error() -> None:
-    assert entries("porter.task[0].taskId=1\nporter.task[1].taskId=2")[1] == ["warning:2:taskId", "error:0:"]
+    assert entries("porter.task[0].taskId=1\nporter.task[1].taskId=2")[1] == [
+        "warning:2:taskId",
+        "error:0:",
+    ]
 
 
 def test_the_last_of_a_repeated_key_counts() -> None:
@@ -112,7 +119,11 @@ def test_no_warning_without_an_inline_secret(line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("unknown", "near"), [("consumer.source.topic", "consumer.source.topics"), ("mapper[2].colum.A", "mapper[i].column.")]
+    ("unknown", "near"),
+    [
+        ("consumer.source.topic", "consumer.source.topics"),
+        ("mapper[2].colum.A", "mapper[i].column."),
+    ],
 )
 def test_an_unknown_key_names_the_nearest_known_one(unknown: str, near: str) -> None:
     diagnostics = Diagnostics()
@@ -121,8 +132,14 @@ def test_an_unknown_key_names_the_nearest_known_one(unknown: str, near: str) -> 
 
 
 def test_a_broken_escape_does_not_hide_what_follows() -> None:
-    read, found = entries("taskId=1\nnodeId=\\u12\nstatus=\\u00zz\nlocalTask=\\ud83d\nunknwn=1\nnodeId=3")
-    assert {key: entry.value for key, entry in read.items()} == {"taskId": "1", "unknwn": "1", "nodeId": "3"}
+    read, found = entries(
+        "taskId=1\nnodeId=\\u12\nstatus=\\u00zz\nlocalTask=\\ud83d\nunknwn=1\nnodeId=3"
+    )
+    assert {key: entry.value for key, entry in read.items()} == {
+        "taskId": "1",
+        "unknwn": "1",
+        "nodeId": "3",
+    }
     assert found == ["error:2:", "error:3:", "error:4:localTask", "warning:5:unknwn"]
 
 

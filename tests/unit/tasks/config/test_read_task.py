@@ -1,4 +1,5 @@
-"""Whatever text: a task, or a ConfigError that names file and key. And a file written back means the same."""
+"""Whatever text: a task, or a ConfigError that names file and key. And a file written back means
+the same."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +19,23 @@ from cdcbus.tasks.config.read_task import ReadTask, inspect_task, inspect_text, 
 from tests.unit.tasks.any_task import entries
 
 ENVIRON = {"A": "a"}
-WORDS = st.sampled_from(["true", "no", "1", "-1", "0", "99999999999999999999", "a,b", "h:1", "mysql-bin.1", "2024-01-01", "", " ", "\x00"])
+WORDS = st.sampled_from(
+    [
+        "true",
+        "no",
+        "1",
+        "-1",
+        "0",
+        "99999999999999999999",
+        "a,b",
+        "h:1",
+        "mysql-bin.1",
+        "2024-01-01",
+        "",
+        " ",
+        "\x00",
+    ]
+)
 
 
 def read(text: str, **environ: str) -> ReadTask:
@@ -29,11 +46,17 @@ def read(text: str, **environ: str) -> ReadTask:
 
 
 def written(entries: dict[str, str], separator: str = "=", prefix: str = "") -> str:
-    return javaproperties.dumps({prefix + key: value for key, value in entries.items()}, separator=separator, timestamp=False)
+    return javaproperties.dumps(
+        {prefix + key: value for key, value in entries.items()},
+        separator=separator,
+        timestamp=False,
+    )
 
 
 @given(st.one_of(entries(Route.LOAD), entries(Route.FETCH), entries(Route.FORWARD)), st.booleans())
-def test_a_file_written_back_gives_the_same_task_and_the_same_errors(keys: dict[str, str], is_prefixed: bool) -> None:
+def test_a_file_written_back_gives_the_same_task_and_the_same_errors(
+    keys: dict[str, str], is_prefixed: bool
+) -> None:
     first = inspect_text(written(keys), ENVIRON)
     texts = {key: entry.written for key, entry in first.entries.items()}
     again = inspect_text(written(texts, " : ", "porter.task[0]." if is_prefixed else ""), ENVIRON)
@@ -43,7 +66,9 @@ def test_a_file_written_back_gives_the_same_task_and_the_same_errors(keys: dict[
         (f.key, f.sentence) for f in first.diagnostics.of(Severity.ERROR)
     ]
     if first.task is not None:
-        assert isinstance(first.task, LoadTask if keys["consumer.consumerName"] == "KafkaFetch" else FetchTask)
+        assert isinstance(
+            first.task, LoadTask if keys["consumer.consumerName"] == "KafkaFetch" else FetchTask
+        )
 
 
 def may_only_be_refused(text: str) -> None:
@@ -74,7 +99,10 @@ def test_any_values_of_known_keys_are_read_or_refused(entries: list[tuple[str, s
     may_only_be_refused("\n".join(f"{key.replace('[i]', '[1]')}={value}" for key, value in entries))
 
 
-@given(st.sampled_from(sorted(KEYS)), st.one_of(st.text(), WORDS, st.sampled_from(["${env:A}${env:B}${file:/}", "${encrypted:x}"])))
+@given(
+    st.sampled_from(sorted(KEYS)),
+    st.one_of(st.text(), WORDS, st.sampled_from(["${env:A}${env:B}${file:/}", "${encrypted:x}"])),
+)
 @example("consumer.source.filter", "(" * 5000)
 @example("consumer.offset", "1" * 5000)
 @example("consumer.offset", "9999-12-31T23:59:59-23:59")
@@ -90,11 +118,14 @@ def test_one_odd_value_in_a_good_file_is_read_or_refused(name: str, value: str) 
 def test_all_errors_are_told_at_once_each_with_file_line_and_key(tmp_path: Path) -> None:
     file = tmp_path / "task.properties"
     file.write_text(
-        "taskId=a/b\nconsumer.consumerName=KafkaFetch\nloader.loaderName=JdbcBatch\nconsumer.source.partition=x\n", encoding="utf-8"
+        "taskId=a/b\nconsumer.consumerName=KafkaFetch\nloader.loaderName=JdbcBatch\nconsumer.source.partition=x\n",
+        encoding="utf-8",
     )
     with pytest.raises(ConfigError) as raised:
         read_task(file, {})
-    assert [line.removeprefix(f"{file}").split(";")[0] for line in str(raised.value).splitlines()] == [
+    assert [
+        line.removeprefix(f"{file}").split(";")[0] for line in str(raised.value).splitlines()
+    ] == [
         ": consumer.source.servers: missing",
         ": consumer.source.topics: missing",
         ": loader.source.url: missing",
@@ -113,9 +144,18 @@ def topic_task(topics: str, partition: str) -> str:
 
 @pytest.mark.parametrize(
     ("topics", "written", "partitions"),
-    [("a", "", ()), ("a", "0", (0,)), ("a", "7", (7,)), ("a", " 10, 2 ,0 ", (0, 2, 10)), ("a,b", "0", ()), ("a,b", "0,1", (0, 1))],
+    [
+        ("a", "", ()),
+        ("a", "0", (0,)),
+        ("a", "7", (7,)),
+        ("a", " 10, 2 ,0 ", (0, 2, 10)),
+        ("a,b", "0", ()),
+        ("a,b", "0,1", (0, 1)),
+    ],
 )
-def test_partitions_are_chosen_by_one_number_or_several(topics: str, written: str, partitions: tuple[int, ...], tmp_path: Path) -> None:
+def test_partitions_are_chosen_by_one_number_or_several(
+    topics: str, written: str, partitions: tuple[int, ...], tmp_path: Path
+) -> None:
     file = tmp_path / "task.properties"
     file.write_text(topic_task(topics, written), encoding="utf-8")
     task = read_task(file, {}).task
@@ -123,14 +163,19 @@ def test_partitions_are_chosen_by_one_number_or_several(topics: str, written: st
     assert task.source.partitions == partitions
 
 
-@pytest.mark.parametrize("written", ["x", "-1", "0,-1", "1,1", "1,01", "0,b", "0;2", "1.5", "0-2", ",", "2147483648"])
-def test_what_is_no_choice_of_partitions_is_refused_by_file_line_and_key(written: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "written", ["x", "-1", "0,-1", "1,1", "1,01", "0,b", "0;2", "1.5", "0-2", ",", "2147483648"]
+)
+def test_what_is_no_choice_of_partitions_is_refused_by_file_line_and_key(
+    written: str, tmp_path: Path
+) -> None:
     file = tmp_path / "task.properties"
     file.write_text(topic_task("a", written), encoding="utf-8")
     with pytest.raises(ConfigError) as raised:
         read_task(file, {})
     assert str(raised.value) == (
-        f"{file}:7: consumer.source.partition: wrong value '{written}'; expected numbers from 0, each once, separated by commas; "
+        f"{file}:7: consumer.source.partition: wrong value '{written}'; expected numbers from 0, "
+        "each once, separated by commas; "
         "example: consumer.source.partition=0,2"
     )
 
@@ -142,9 +187,14 @@ def test_a_missing_secret_stops_a_run_and_is_noted_by_a_check(tmp_path: Path) ->
         "loader.source.url=${env:URL}\n",
         encoding="utf-8",
     )
-    with pytest.raises(ConfigError, match=r"task\.properties:6: loader\.source\.url: environment variable 'URL' is not set"):
+    with pytest.raises(
+        ConfigError,
+        match=r"task\.properties:6: loader\.source\.url: environment variable 'URL' is not set",
+    ):
         read_task(file, {})
-    assert [diagnostic.severity for diagnostic in inspect_task(file, {}).diagnostics.found] == [Severity.NOTE]
+    assert [diagnostic.severity for diagnostic in inspect_task(file, {}).diagnostics.found] == [
+        Severity.NOTE
+    ]
     assert "mysql" in str(read_task(file, {"URL": "jdbc:mysql://h/db"}).task)
 
 
@@ -164,5 +214,7 @@ def test_warnings_and_notes_come_with_the_task(tmp_path: Path) -> None:
         "taskId=1\nconsumer.consumerName=KafkaFetch\nconsumer.source.servers=k:1\nconsumer.source.topics=a\nloader.loaderName=JdbcBatch\n"
         "loader.source.url=jdbc:mysql://h/db\nstatus=NEW\nmapper[0].auto=1\n"
     )
-    assert [(diagnostic.line, diagnostic.key) for diagnostic in read_back.warnings] == [(8, "mapper[0].auto")]
+    assert [(diagnostic.line, diagnostic.key) for diagnostic in read_back.warnings] == [
+        (8, "mapper[0].auto")
+    ]
     assert [(diagnostic.line, diagnostic.key) for diagnostic in read_back.notes] == [(7, "status")]

@@ -3,13 +3,18 @@ import pytest
 from cdcbus.tasks.config.template import example_text, task_text
 
 
-@pytest.mark.parametrize("route", ["mysql-to-kafka", "kafka-to-mysql", "kafka-to-oracle", "kafka-to-postgresql"])
+@pytest.mark.parametrize(
+    "route", ["mysql-to-kafka", "kafka-to-mysql", "kafka-to-oracle", "kafka-to-postgresql"]
+)
 def test_without_other_values_it_is_the_example(route: str) -> None:
     assert task_text(example_text(route), {}) == example_text(route)
 
 
 def test_a_value_replaces_the_one_of_the_example_also_where_that_is_a_remark() -> None:
-    assert task_text("# a=1 is\na=1\n#b=2\n\nc=3\n", {"a": "x", "b": "y"}) == "# a=1 is\na=x\nb=y\n\nc=3\n"
+    assert (
+        task_text("# a=1 is\na=1\n#b=2\n\nc=3\n", {"a": "x", "b": "y"})
+        == "# a=1 is\na=x\nb=y\n\nc=3\n"
+    )
 
 
 def test_a_line_without_a_value_becomes_a_remark() -> None:

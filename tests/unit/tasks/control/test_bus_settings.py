@@ -21,7 +21,9 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "cdcbus.properties"
 
 
-def read(folder: Path, text: str | None = None, options: dict[str, str] | None = None, **environ: str) -> BusSettings:
+def read(
+    folder: Path, text: str | None = None, options: dict[str, str] | None = None, **environ: str
+) -> BusSettings:
     if text is not None:
         (folder / "cdcbus.properties").write_text(text, encoding="utf-8")
     return read_bus_settings(options or {}, None, environ, folder)
@@ -29,7 +31,10 @@ def read(folder: Path, text: str | None = None, options: dict[str, str] | None =
 
 def row(key: Key) -> str:
     default = f", `{key.default}`" if key.default else ""
-    return f"| `{key.name}` | {key.kind.name}{default} | {key.meaning}{f' *{key.answer}*' if key.answer else ''} |"
+    return (
+        f"| `{key.name}` | {key.kind.name}{default} | "
+        f"{key.meaning}{f' *{key.answer}*' if key.answer else ''} |"
+    )
 
 
 def test_the_page_has_exactly_the_rows_of_the_code() -> None:
@@ -38,19 +43,31 @@ def test_the_page_has_exactly_the_rows_of_the_code() -> None:
     assert table[: table.index("")] == [row(key) for key in BUS_KEYS.values()]
 
 
-def test_command_line_before_environment_before_file_before_default(tmp_path: Path, file: Path) -> None:
+def test_command_line_before_environment_before_file_before_default(
+    tmp_path: Path, file: Path
+) -> None:
     text = "# remark\nzookeeper=file:1\n"
     for settings, value, origin in (
         (read(tmp_path), "127.0.0.1:2181", "default"),
         (read(tmp_path, text), "file:1", f"{file}:2"),
-        (read(tmp_path, text, CDCBUS_ZOOKEEPER="env:1"), "env:1", "environment variable CDCBUS_ZOOKEEPER"),
-        (read(tmp_path, text, {"zookeeper": "opt:1"}, CDCBUS_ZOOKEEPER="env:1"), "opt:1", "option --zookeeper"),
+        (
+            read(tmp_path, text, CDCBUS_ZOOKEEPER="env:1"),
+            "env:1",
+            "environment variable CDCBUS_ZOOKEEPER",
+        ),
+        (
+            read(tmp_path, text, {"zookeeper": "opt:1"}, CDCBUS_ZOOKEEPER="env:1"),
+            "opt:1",
+            "option --zookeeper",
+        ),
         (read(tmp_path, text, CDCBUS_ZOOKEEPER=""), "file:1", f"{file}:2"),
     ):
         assert (settings.zookeeper, settings.settings["zookeeper"].origin) == (value, origin)
 
 
-def test_the_file_is_the_option_else_the_variable_else_the_one_in_the_folder(tmp_path: Path) -> None:
+def test_the_file_is_the_option_else_the_variable_else_the_one_in_the_folder(
+    tmp_path: Path,
+) -> None:
     for name in ("option", "variable", "cdcbus.properties"):
         (tmp_path / name).write_text(f"zookeeper={name}:1", encoding="utf-8")
     environ = {"CDCBUS_CONFIG": str(tmp_path / "variable")}
@@ -60,7 +77,9 @@ def test_the_file_is_the_option_else_the_variable_else_the_one_in_the_folder(tmp
 
 
 def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"nowhere: the settings file cannot be read: No such file"):
+    with pytest.raises(
+        ConfigError, match=r"nowhere: the settings file cannot be read: No such file"
+    ):
         read_bus_settings({}, tmp_path / "nowhere", {}, tmp_path)
 
 
@@ -87,19 +106,27 @@ def test_an_inline_secret_works_and_is_warned_of_and_not_shown(tmp_path: Path) -
     assert "s3cret" not in warning
 
 
-def test_a_placeholder_is_filled_when_it_is_asked_for_and_not_before(tmp_path: Path, file: Path) -> None:
+def test_a_placeholder_is_filled_when_it_is_asked_for_and_not_before(
+    tmp_path: Path, file: Path
+) -> None:
     text = "zookeeper.auth=cdc:${env:PASSWORD}\n"
     assert read(tmp_path, text, PASSWORD="p").zookeeper_auth == "cdc:p"
     settings = read(tmp_path, text)
     assert settings.zookeeper == "127.0.0.1:2181"
-    with pytest.raises(ConfigError, match=r"properties:1: zookeeper\.auth: environment variable 'PASSWORD' is not set"):
+    with pytest.raises(
+        ConfigError,
+        match=r"properties:1: zookeeper\.auth: environment variable 'PASSWORD' is not set",
+    ):
         assert settings.zookeeper_auth
     assert settings.errors()[0].startswith(f"{file}:1: zookeeper.auth: environment")
     assert settings.settings["zookeeper.auth"].shown == "***${env:PASSWORD}"
 
 
 def test_a_wrong_secret_is_refused_without_showing_it(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"CDCBUS_ZOOKEEPER_AUTH: zookeeper\.auth: wrong value; expected user:password") as raised:
+    with pytest.raises(
+        ConfigError,
+        match=r"CDCBUS_ZOOKEEPER_AUTH: zookeeper\.auth: wrong value; expected user:password",
+    ) as raised:
         assert read(tmp_path, CDCBUS_ZOOKEEPER_AUTH="s3cret").zookeeper_auth
     assert "s3cret" not in str(raised.value)
 
@@ -140,22 +167,44 @@ def test_the_variable_of_each_key() -> None:
 
 def test_the_spark_master_is_for_tasks_that_name_none(tmp_path: Path) -> None:
     task = LoadTask(
-        "1", TopicConfig("k:1", ("t",)), "oggJson", "JdbcBatch", JdbcTarget("jdbc:mysql://h/db"), spark_options={"spark.x": "1"}
+        "1",
+        TopicConfig("k:1", ("t",)),
+        "oggJson",
+        "JdbcBatch",
+        JdbcTarget("jdbc:mysql://h/db"),
+        spark_options={"spark.x": "1"},
     )
     assert read(tmp_path).applied_to(task) == task
     settings = read(tmp_path, CDCBUS_SPARK_MASTER="local[2]")
     applied = settings.applied_to(task)
     assert isinstance(applied, LoadTask)
     assert applied.spark_options == {"spark.master": "local[2]", "spark.x": "1"}
-    own = LoadTask("1", task.source, "oggJson", "JdbcBatch", task.target, spark_options={"spark.master": "local[1]"})
+    own = LoadTask(
+        "1",
+        task.source,
+        "oggJson",
+        "JdbcBatch",
+        task.target,
+        spark_options={"spark.master": "local[1]"},
+    )
     assert settings.applied_to(own) == own
 
 
 def test_settings_of_spark_are_for_all_consumer_tasks(tmp_path: Path) -> None:
     settings = read(tmp_path, "spark.driver.memory=${env:MEMORY}\nspark.x=bus\n", MEMORY="2g")
-    assert (settings.spark_options, settings.warnings) == ({"spark.driver.memory": "2g", "spark.x": "bus"}, ())
+    assert (settings.spark_options, settings.warnings) == (
+        {"spark.driver.memory": "2g", "spark.x": "bus"},
+        (),
+    )
     target = JdbcTarget("jdbc:mysql://h/db")
-    task = LoadTask("1", TopicConfig("k:1", ("t",)), "oggJson", "JdbcBatch", target, spark_options={"spark.x": "own"})
+    task = LoadTask(
+        "1",
+        TopicConfig("k:1", ("t",)),
+        "oggJson",
+        "JdbcBatch",
+        target,
+        spark_options={"spark.x": "own"},
+    )
     applied = settings.applied_to(task)
     assert isinstance(applied, LoadTask)
     assert applied.spark_options == {"spark.driver.memory": "2g", "spark.x": "own"}
@@ -164,12 +213,16 @@ def test_settings_of_spark_are_for_all_consumer_tasks(tmp_path: Path) -> None:
 def test_sources_are_looked_for_in_the_directory_that_is_set(tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared" / "A.properties").write_text("url=jdbc:mysql://h/db", encoding="utf-8")
-    lookup = read(tmp_path, CDCBUS_SOURCES_DIRECTORY=str(tmp_path / "shared")).source_lookup(tmp_path / "task.properties")
+    lookup = read(tmp_path, CDCBUS_SOURCES_DIRECTORY=str(tmp_path / "shared")).source_lookup(
+        tmp_path / "task.properties"
+    )
     found = lookup("A")  # and no ZooKeeper is asked: none runs here
     assert found is not None and found.kind == "JDBC"
 
 
-def test_a_source_of_porters_node_is_found_behind_files_and_before_zookeeper(tmp_path: Path, file: Path) -> None:
+def test_a_source_of_porters_node_is_found_behind_files_and_before_zookeeper(
+    tmp_path: Path, file: Path
+) -> None:
     settings = read(
         tmp_path,
         "porter.source.A.url=jdbc:mysql://h/db\nporter.source.A.password=${env:P}\nporter.source.B.servers=k:1\nporter.source.B.serers=k:1\n",
@@ -177,11 +230,17 @@ def test_a_source_of_porters_node_is_found_behind_files_and_before_zookeeper(tmp
     )
     found = settings.source_lookup()("A")
     assert found is not None
-    assert (found.kind, found.where, found.shown()) == ("JDBC", str(file), {"url": "jdbc:mysql://h/db", "password": "${env:P}"})
+    assert (found.kind, found.where, found.shown()) == (
+        "JDBC",
+        str(file),
+        {"url": "jdbc:mysql://h/db", "password": "${env:P}"},
+    )
     assert found.place(found.entries["password"].line) == f" (source A, {file}:2)"
     assert [*settings.sources] == ["A", "B"]
     (warning,) = settings.warnings
-    assert warning.startswith(f"{file}:4: porter.source.B.serers: unknown key, without effect; did you mean servers?")
+    assert warning.startswith(
+        f"{file}:4: porter.source.B.serers: unknown key, without effect; did you mean servers?"
+    )
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared" / "A.properties").write_text("servers=k:2", encoding="utf-8")
     found = settings.source_lookup()("A")
@@ -200,16 +259,24 @@ def test_a_source_of_porters_node_is_found_behind_files_and_before_zookeeper(tmp
         ("alarm.windows=08:00-24:30", "HH:MM-HH:MM"),
     ],
 )
-def test_a_wrong_alarm_channel_is_told(tmp_path: Path, file: Path, line: str, expected: str) -> None:
+def test_a_wrong_alarm_channel_is_told(
+    tmp_path: Path, file: Path, line: str, expected: str
+) -> None:
     (error,) = read(tmp_path, line + "\n").errors()
     assert error.startswith(f"{file}:1: {line.partition('=')[0]}: wrong value; expected {expected}")
     assert "s3cret" not in error
 
 
 def test_secrets_of_alarm_channels_are_not_shown(tmp_path: Path) -> None:
-    settings = read(tmp_path, "alarm.webhook.url=https://h/s3cret\nalarm.smtp.password=s3cret\nalarm.smtp.to=a@h,b@h\n")
+    settings = read(
+        tmp_path,
+        "alarm.webhook.url=https://h/s3cret\nalarm.smtp.password=s3cret\nalarm.smtp.to=a@h,b@h\n",
+    )
     assert settings.errors() == []
-    assert {name: settings.settings[name].shown for name in ("alarm.webhook.url", "alarm.smtp.password", "alarm.smtp.to")} == {
+    assert {
+        name: settings.settings[name].shown
+        for name in ("alarm.webhook.url", "alarm.smtp.password", "alarm.smtp.to")
+    } == {
         "alarm.webhook.url": "***",
         "alarm.smtp.password": "***",
         "alarm.smtp.to": "a@h,b@h",
@@ -218,31 +285,52 @@ def test_secrets_of_alarm_channels_are_not_shown(tmp_path: Path) -> None:
 
 
 def test_the_key_file_of_the_settings_fills_placeholders(tmp_path: Path) -> None:
-    assert read(tmp_path, "secret.keyFile=/k\n", A="1").filling == {"A": "1", KEY_FILE_VARIABLE: "/k"}
-    assert read(tmp_path, "secret.keyFile=/k\n", CDCBUS_SECRET_KEYFILE="/own").filling == {KEY_FILE_VARIABLE: "/own"}
+    assert read(tmp_path, "secret.keyFile=/k\n", A="1").filling == {
+        "A": "1",
+        KEY_FILE_VARIABLE: "/k",
+    }
+    assert read(tmp_path, "secret.keyFile=/k\n", CDCBUS_SECRET_KEYFILE="/own").filling == {
+        KEY_FILE_VARIABLE: "/own"
+    }
     assert read(tmp_path, "", A="1").filling == {"A": "1"}
 
 
 @pytest.mark.parametrize(
     ("text", "bind"),
-    [("off", None), ("127.0.0.1:0", ("127.0.0.1", 0)), ("[::1]:8190", ("::1", 8190)), ("node7.example:80", ("node7.example", 80))],
+    [
+        ("off", None),
+        ("127.0.0.1:0", ("127.0.0.1", 0)),
+        ("[::1]:8190", ("::1", 8190)),
+        ("node7.example:80", ("node7.example", 80)),
+    ],
 )
-def test_where_a_node_serves_its_pages(tmp_path: Path, text: str, bind: tuple[str, int] | None) -> None:
+def test_where_a_node_serves_its_pages(
+    tmp_path: Path, text: str, bind: tuple[str, int] | None
+) -> None:
     assert read(tmp_path, CDCBUS_HTTP_BIND=text).http_bind == bind
 
 
-def test_pages_are_served_on_loopback_and_there_is_no_token_unless_settings_say_otherwise(tmp_path: Path) -> None:
+def test_pages_are_served_on_loopback_and_there_is_no_token_unless_settings_say_otherwise(
+    tmp_path: Path,
+) -> None:
     assert (read(tmp_path).http_bind, read(tmp_path).http_token) == (("127.0.0.1", 8190), None)
 
 
-@pytest.mark.parametrize("text", ["8190", ":8190", "0.0.0.0", "0.0.0.0:x", "0.0.0.0:70000", "http://h:80", "a b:80", "::1:80"])
+@pytest.mark.parametrize(
+    "text",
+    ["8190", ":8190", "0.0.0.0", "0.0.0.0:x", "0.0.0.0:70000", "http://h:80", "a b:80", "::1:80"],
+)
 def test_what_is_no_place_for_pages_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigError, match=r"http\.bind: wrong value; expected host:port, or off"):
         assert read(tmp_path, CDCBUS_HTTP_BIND=text).http_bind
 
 
-@pytest.mark.parametrize("text", ["short", "fifteen-letters", "a token with some blanks", "a-token-with-äöü-in-it"])
-def test_a_token_that_can_be_guessed_or_sent_wrongly_is_refused_without_showing_it(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["short", "fifteen-letters", "a token with some blanks", "a-token-with-äöü-in-it"]
+)
+def test_a_token_that_can_be_guessed_or_sent_wrongly_is_refused_without_showing_it(
+    tmp_path: Path, text: str
+) -> None:
     with pytest.raises(ConfigError, match="expected 16 or more characters") as raised:
         assert read(tmp_path, CDCBUS_HTTP_TOKEN=text).http_token
     assert text not in str(raised.value)

@@ -13,9 +13,17 @@ Task = FetchTask | LoadTask
 TO_PUBLIC = MapperRule(schema=("SHOP", "public"))
 
 
-def fetch(task_id: str, *regexes: str, topic: str = "shop", includes: str = "", excludes: str = "") -> Task:
+def fetch(
+    task_id: str, *regexes: str, topic: str = "shop", includes: str = "", excludes: str = ""
+) -> Task:
     tables = FilterConfig(regexes, frozenset(includes.split()), frozenset(excludes.split()))
-    return FetchTask(task_id, "shop", SourceConfig((("db1", 3306),), "u", "secret"), tables, PublishConfig("k:9092", topic, "oggJson"))
+    return FetchTask(
+        task_id,
+        "shop",
+        SourceConfig((("db1", 3306),), "u", "secret"),
+        tables,
+        PublishConfig("k:9092", topic, "oggJson"),
+    )
 
 
 def ruled(rules: str, *regexes: str, topic: str = "rest") -> Task:
@@ -25,29 +33,62 @@ def ruled(rules: str, *regexes: str, topic: str = "rest") -> Task:
     return replace(task, publish=replace(task.publish, topic_rules=TOPIC_RULES.read(rules)))
 
 
-def load(task_id: str, *rules: MapperRule, topics: str = "shop", includes: str = "", excludes: str = "", url: str = "") -> Task:
+def load(
+    task_id: str,
+    *rules: MapperRule,
+    topics: str = "shop",
+    includes: str = "",
+    excludes: str = "",
+    url: str = "",
+) -> Task:
     target = JdbcTarget(url or "jdbc:postgresql://pg:5432/copy?password=secret", "u", "secret")
     tables = frozenset(includes.split()), frozenset(excludes.split())
-    return LoadTask(task_id, TopicConfig("k:9092", tuple(topics.split())), "oggJson", "JdbcBatch", target, *tables, rules)
+    return LoadTask(
+        task_id,
+        TopicConfig("k:9092", tuple(topics.split())),
+        "oggJson",
+        "JdbcBatch",
+        target,
+        *tables,
+        rules,
+    )
 
 
 def shown(found: list[Way]) -> list[str]:
-    return [f"{way.source} {way.fetch_task or '-'} {way.topic} {way.load_task or '-'} {way.target or '-'}" for way in found]
+    return [
+        f"{way.source} {way.fetch_task or '-'} {way.topic} {way.load_task or '-'} "
+        f"{way.target or '-'}"
+        for way in found
+    ]
 
 
 def test_a_table_is_followed_from_source_to_target() -> None:
     found = ways([fetch("1", r"shop\.orders"), load("2", TO_PUBLIC)])
-    assert found == [Way("shop.orders", "db1:3306", "1", "shop", "2", "public.orders", "postgresql://pg:5432/copy")]
-
-
-def test_a_table_has_the_spelling_of_its_source() -> None:
-    assert shown(ways([fetch("1", r"shop\.orders"), load("2", TO_PUBLIC, includes="SHOP.ORDERS")])) == [
-        "shop.orders 1 shop 2 public.orders"
+    assert found == [
+        Way(
+            "shop.orders",
+            "db1:3306",
+            "1",
+            "shop",
+            "2",
+            "public.orders",
+            "postgresql://pg:5432/copy",
+        )
     ]
 
 
+def test_a_table_has_the_spelling_of_its_source() -> None:
+    assert shown(
+        ways([fetch("1", r"shop\.orders"), load("2", TO_PUBLIC, includes="SHOP.ORDERS")])
+    ) == ["shop.orders 1 shop 2 public.orders"]
+
+
 def test_a_filter_shows_the_tables_that_its_readers_name() -> None:
-    tasks = [fetch("1", r"shop\..*"), load("2", TO_PUBLIC, includes="SHOP.A SHOP.B"), load("3", excludes="SHOP.B")]
+    tasks = [
+        fetch("1", r"shop\..*"),
+        load("2", TO_PUBLIC, includes="SHOP.A SHOP.B"),
+        load("3", excludes="SHOP.B"),
+    ]
     assert shown(ways(tasks)) == [
         "SHOP.A 1 shop 2 public.A",
         "SHOP.A 1 shop 3 SHOP.A",
@@ -80,7 +121,11 @@ def test_a_topic_that_nobody_fills_begins_at_its_readers() -> None:
 
 
 def test_a_table_that_no_filter_lets_pass_begins_at_its_reader() -> None:
-    tasks = [fetch("1", r"shop\..*"), load("2", includes="SHOP.A CRM.B"), load("3", TO_PUBLIC, MapperRule(schema=("CRM", "c")))]
+    tasks = [
+        fetch("1", r"shop\..*"),
+        load("2", includes="SHOP.A CRM.B"),
+        load("3", TO_PUBLIC, MapperRule(schema=("CRM", "c"))),
+    ]
     assert shown(ways(tasks)) == [
         "CRM.B - shop 2 CRM.B",
         "SHOP.A 1 shop 2 SHOP.A",
@@ -91,7 +136,9 @@ def test_a_table_that_no_filter_lets_pass_begins_at_its_reader() -> None:
 
 def test_includes_count_only_where_the_filter_lets_them_pass() -> None:
     assert shown(ways([fetch("1", r"shop\..*", includes="SHOP.A B.C")])) == ["SHOP.A 1 shop - -"]
-    assert shown(ways([fetch("1", r"shop\.a", r"shop\.b", excludes="SHOP.B")])) == ["shop.a 1 shop - -"]
+    assert shown(ways([fetch("1", r"shop\.a", r"shop\.b", excludes="SHOP.B")])) == [
+        "shop.a 1 shop - -"
+    ]
 
 
 def test_two_fetch_tasks_of_one_topic_keep_their_tables() -> None:
@@ -100,7 +147,11 @@ def test_two_fetch_tasks_of_one_topic_keep_their_tables() -> None:
 
 
 def test_a_word_is_looked_for_in_table_topic_and_target_in_any_case() -> None:
-    tasks = [fetch("1", r"shop\.a", topic="X"), fetch("2", r"crm\.b", topic="Y"), load("3", TO_PUBLIC, topics="X Y")]
+    tasks = [
+        fetch("1", r"shop\.a", topic="X"),
+        fetch("2", r"crm\.b", topic="Y"),
+        load("3", TO_PUBLIC, topics="X Y"),
+    ]
     for word in ("SHOP.A", "op", "x", "PUBLIC"):
         assert shown(ways(tasks, word)) == ["shop.a 1 X 3 public.a"], word
     assert len(ways(tasks, ".")) == 2
@@ -115,18 +166,25 @@ def test_the_name_of_a_table_is_followed_through_a_filter_that_does_not_name_it(
 
 
 def test_an_address_that_cannot_be_read_does_not_hide_the_way() -> None:
-    assert shown(ways([fetch("1", r"a\.b"), load("2", url="jdbc:nothing:secret")])) == ["a.b 1 shop 2 a.b"]
+    assert shown(ways([fetch("1", r"a\.b"), load("2", url="jdbc:nothing:secret")])) == [
+        "a.b 1 shop 2 a.b"
+    ]
     assert ways([load("2", url="jdbc:nothing:secret")])[0].database == ""
 
 
 def test_a_table_that_goes_to_several_targets_has_a_way_to_each() -> None:
     rules = (MapperRule(table=("orders", "a")), MapperRule(table=("orders", "b")))
-    assert shown(ways([fetch("1", r"shop\.orders"), load("2", *rules)])) == ["shop.orders 1 shop 2 shop.a", "shop.orders 1 shop 2 shop.b"]
+    assert shown(ways([fetch("1", r"shop\.orders"), load("2", *rules)])) == [
+        "shop.orders 1 shop 2 shop.a",
+        "shop.orders 1 shop 2 shop.b",
+    ]
 
 
 def test_a_pattern_is_followed_for_tables_that_are_known_and_shown_as_any_otherwise() -> None:
     rule = MapperRule(schema=("shop", "public"), table=("orders_[0-9]+", "orders"))
-    assert shown(ways([fetch("1", r"shop\.orders_1"), load("2", rule)])) == ["shop.orders_1 1 shop 2 public.orders"]
+    assert shown(ways([fetch("1", r"shop\.orders_1"), load("2", rule)])) == [
+        "shop.orders_1 1 shop 2 public.orders"
+    ]
     assert shown(ways([load("2", rule)])) == ["shop.* - shop 2 shop.*"]
 
 
@@ -150,7 +208,11 @@ def test_tables_go_to_the_topics_of_their_rules(rules: str, expected: list[str])
 
 
 def test_a_task_of_all_schemas_may_write_to_the_topic_of_each_rule() -> None:
-    assert shown(ways([ruled("stock:stock_[0-9]+, crm")])) == ["*.* 1 crm - -", "*.* 1 rest - -", "*.* 1 stock - -"]
+    assert shown(ways([ruled("stock:stock_[0-9]+, crm")])) == [
+        "*.* 1 crm - -",
+        "*.* 1 rest - -",
+        "*.* 1 stock - -",
+    ]
 
 
 def test_readers_get_what_goes_to_their_topic_only() -> None:
@@ -167,7 +229,11 @@ def test_readers_get_what_goes_to_their_topic_only() -> None:
 
 
 def test_a_topic_named_after_a_table_is_followed_from_either_end() -> None:
-    tasks = [ruled("shop\\..*", r"shop\..*"), load("2", TO_PUBLIC, topics="shop_orders"), load("3", topics="shop_a", includes="SHOP.A")]
+    tasks = [
+        ruled("shop\\..*", r"shop\..*"),
+        load("2", TO_PUBLIC, topics="shop_orders"),
+        load("3", topics="shop_a", includes="SHOP.A"),
+    ]
     assert shown(ways(tasks)) == [
         "shop.a 1 shop_a 3 shop.a",
         "shop.orders 1 shop_orders 2 public.orders",
@@ -180,10 +246,19 @@ def test_a_topic_named_after_a_table_is_followed_from_either_end() -> None:
 # From Kafka to Kafka
 
 
-def forward(task_id: str, *rules: MapperRule, topic: str, dynamic: str = "", topics: str = "shop", includes: str = "") -> Task:
+def forward(
+    task_id: str,
+    *rules: MapperRule,
+    topic: str,
+    dynamic: str = "",
+    topics: str = "shop",
+    includes: str = "",
+) -> Task:
     task = load(task_id, *rules, topics=topics, includes=includes)
     assert isinstance(task, LoadTask)
-    config = PublishConfig("k:9092", topic, "canalRow", topic_rules=TOPIC_RULES.read(dynamic) if dynamic else ())
+    config = PublishConfig(
+        "k:9092", topic, "canalRow", topic_rules=TOPIC_RULES.read(dynamic) if dynamic else ()
+    )
     return replace(task, loader="KAFKA_SYNC", target=config)
 
 
@@ -195,15 +270,26 @@ TO_STORE = MapperRule(schema=("SHOP", "store"))
 
 
 def test_a_table_is_followed_through_the_topics_that_it_is_sent_on_to() -> None:
-    tasks = [fetch("1", r"shop\.a"), forward("2", TO_STORE, topic="x"), forward("3", topic="y", topics="x"), load("4", topics="y")]
+    tasks = [
+        fetch("1", r"shop\.a"),
+        forward("2", TO_STORE, topic="x"),
+        forward("3", topic="y", topics="x"),
+        load("4", topics="y"),
+    ]
     whole = "shop.a 1 shop 2 store.a > store.a 2 x 3 store.a > store.a 3 y 4 store.a"
     for word in ("", "shop.a", "STORE", "y"):
         assert chains(ways(tasks, word)) == [whole], word
-    assert chains(ways(tasks[1:])) == ["SHOP.* - shop 2 store.* > store.* 2 x 3 store.* > store.* 3 y 4 store.*"]
+    assert chains(ways(tasks[1:])) == [
+        "SHOP.* - shop 2 store.* > store.* 2 x 3 store.* > store.* 3 y 4 store.*"
+    ]
 
 
 def test_a_table_that_is_sent_on_has_a_way_to_each_reader_that_takes_it() -> None:
-    readers = load("4", topics="x", includes="STORE.A"), load("5", topics="x", includes="STORE.B"), load("6", topics="x")
+    readers = (
+        load("4", topics="x", includes="STORE.A"),
+        load("5", topics="x", includes="STORE.B"),
+        load("6", topics="x"),
+    )
     tasks = [fetch("1", r"shop\.a"), forward("2", TO_STORE, topic="x"), *readers]
     assert chains(ways(tasks)) == [
         "STORE.B - x 5 STORE.B",
@@ -214,7 +300,11 @@ def test_a_table_that_is_sent_on_has_a_way_to_each_reader_that_takes_it() -> Non
 
 def test_a_pattern_that_is_sent_on_leads_to_the_tables_that_its_readers_name() -> None:
     readers = load("4", topics="x", includes="STORE.A CRM.B"), load("5", topics="store_c")
-    tasks = [fetch("1", r"shop\..*"), forward("2", TO_STORE, topic="x", dynamic="store\\.c"), *readers]
+    tasks = [
+        fetch("1", r"shop\..*"),
+        forward("2", TO_STORE, topic="x", dynamic="store\\.c"),
+        *readers,
+    ]
     assert chains(ways(tasks)) == [
         "CRM.B - x 4 CRM.B",
         r"shop\..* 1 shop 2 store.* > STORE.A 2 x 4 STORE.A",
@@ -223,5 +313,9 @@ def test_a_pattern_that_is_sent_on_leads_to_the_tables_that_its_readers_name() -
 
 
 def test_tasks_that_send_in_a_circle_are_followed_once() -> None:
-    tasks = [fetch("1", r"shop\.a"), forward("2", topic="x"), forward("3", topic="shop", topics="x")]
+    tasks = [
+        fetch("1", r"shop\.a"),
+        forward("2", topic="x"),
+        forward("3", topic="shop", topics="x"),
+    ]
     assert "shop.a 1 shop 2 shop.a > shop.a 2 x 3 shop.a" in chains(ways(tasks))

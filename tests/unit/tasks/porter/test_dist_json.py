@@ -29,7 +29,10 @@ def text_of(config: dict[str, Any]) -> str:
 def written(config: dict[str, Any]) -> dict[str, str]:
     """The entries of the task file, as they are written there."""
     diagnostics = Diagnostics()
-    return {key: entry.written for key, entry in read_entries(text_of(config), {}, diagnostics, Severity.NOTE).items()}
+    return {
+        key: entry.written
+        for key, entry in read_entries(text_of(config), {}, diagnostics, Severity.NOTE).items()
+    }
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
@@ -43,8 +46,14 @@ def test_golden(path: Path) -> None:
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_only_unknown_fields_are_reported_as_unknown(path: Path) -> None:
-    diagnostics = inspect_text(text_of(parse_dist(path.read_text(encoding="utf-8")))).diagnostics.found
-    unknown = [diagnostic.key for diagnostic in diagnostics if diagnostic.sentence.startswith("unknown key")]
+    diagnostics = inspect_text(
+        text_of(parse_dist(path.read_text(encoding="utf-8")))
+    ).diagnostics.found
+    unknown = [
+        diagnostic.key
+        for diagnostic in diagnostics
+        if diagnostic.sentence.startswith("unknown key")
+    ]
     assert len(unknown) == (10 if path.stem == "unknown-fields" else 0)
 
 
@@ -57,7 +66,9 @@ def test_every_value_is_read_back(source: dict[str, str], columns: dict[str, str
     """Blanks at the end and remarks are the reader's to answer, so they are not in this."""
     source = {key: f"{value}." for key, value in source.items() if "#" not in value}
     columns = {key: f"{value}." for key, value in columns.items() if "#" not in value}
-    found = written({"taskId": "1", "consumer": {"source": source}, "mapper": [{"column": columns}]})
+    found = written(
+        {"taskId": "1", "consumer": {"source": source}, "mapper": [{"column": columns}]}
+    )
     expected = {f"consumer.source.{key}": value for key, value in source.items()}
     expected |= {f"mapper[0].column.{key}": value for key, value in columns.items()}
     assert found == {"taskId": "1"} | expected
@@ -65,7 +76,9 @@ def test_every_value_is_read_back(source: dict[str, str], columns: dict[str, str
 
 ANY_JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=10,
 )
 
@@ -75,8 +88,13 @@ def test_every_unknown_field_is_reported(config: dict[str, Any]) -> None:
     fields = {f"x.{name}": value for name, value in config.items()}
     diagnostics = inspect_text(text_of(fields)).diagnostics.found
     for name in fields:
-        shown = "".join(character if character.isprintable() else repr(character)[1:-1] for character in name)
-        assert any(diagnostic.key.startswith(shown) or "half a character" in diagnostic.sentence for diagnostic in diagnostics)
+        shown = "".join(
+            character if character.isprintable() else repr(character)[1:-1] for character in name
+        )
+        assert any(
+            diagnostic.key.startswith(shown) or "half a character" in diagnostic.sentence
+            for diagnostic in diagnostics
+        )
 
 
 def test_numbers_stay_as_they_are_written() -> None:
@@ -103,6 +121,12 @@ def test_what_is_no_task_is_refused(text: str, sentence: str) -> None:
 
 
 def test_an_empty_known_field_is_no_line_and_an_empty_unknown_one_is() -> None:
-    fields: dict[str, Any] = {"taskId": "1", "nodeId": "", "mapper": [], "receiver": None, "loader": {"source": {}}}
+    fields: dict[str, Any] = {
+        "taskId": "1",
+        "nodeId": "",
+        "mapper": [],
+        "receiver": None,
+        "loader": {"source": {}},
+    }
     config = fields | {"steps": [], "hint": None}
     assert written(config) == {"taskId": "1", "hint": "", "steps": ""}

@@ -38,7 +38,9 @@ def test_sound_settings_are_all_ok() -> None:
 
 def test_partial_row_images_are_no_error_where_the_task_takes_them() -> None:
     settings = {**SOUND, "binlog_row_image": "MINIMAL"}
-    assert odd(list(describe_settings(settings, replace(SOURCE, takes_partial=True)))) == [("warning", "binlog_row_image")]
+    assert odd(list(describe_settings(settings, replace(SOURCE, takes_partial=True)))) == [
+        ("warning", "binlog_row_image")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,9 @@ def test_partial_row_images_are_no_error_where_the_task_takes_them() -> None:
     ],
 )
 def test_each_setting_is_told_with_its_cure(name: str, value: str, outcome: str) -> None:
-    (seen,) = (seen for seen in describe_settings({**SOUND, name: value}, SOURCE) if seen.outcome != "ok")
+    (seen,) = (
+        seen for seen in describe_settings({**SOUND, name: value}, SOURCE) if seen.outcome != "ok"
+    )
     assert (seen.outcome, seen.subject) == (outcome, name)
     assert value in seen.found
     assert name in seen.remedy
@@ -72,8 +76,12 @@ def test_retention_in_each_server_s_own_setting(settings: dict[str, str], second
 
 
 def test_less_than_a_day_of_binlogs_is_a_warning() -> None:
-    assert odd(list(describe_settings({**SOUND, "binlog_expire_logs_seconds": "86399"}, SOURCE))) == [("warning", "binlog retention")]
-    assert odd(list(describe_settings({**SOUND, "binlog_expire_logs_seconds": "86400"}, SOURCE))) == []
+    assert odd(
+        list(describe_settings({**SOUND, "binlog_expire_logs_seconds": "86399"}, SOURCE))
+    ) == [("warning", "binlog retention")]
+    assert (
+        odd(list(describe_settings({**SOUND, "binlog_expire_logs_seconds": "86400"}, SOURCE))) == []
+    )
 
 
 SLAVE, CLIENT, SELECT = "grant REPLICATION SLAVE", "grant REPLICATION CLIENT", "grant SELECT"
@@ -85,16 +93,31 @@ SLAVE, CLIENT, SELECT = "grant REPLICATION SLAVE", "grant REPLICATION CLIENT", "
         (["GRANT ALL PRIVILEGES ON *.* TO `a`@`%` WITH GRANT OPTION"], False, []),
         (["GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `a`@`%`"], True, []),
         (["GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* TO `a`@`%`"], True, []),
-        (["GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `a`@`%`"], False, [("error", SELECT)]),
+        (
+            ["GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `a`@`%`"],
+            False,
+            [("error", SELECT)],
+        ),
         (["GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `a`@`%`"], False, []),
         (
-            ["GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO a", "GRANT SELECT (`id`, `n`), INSERT ON `my b`.`c` TO `a`@`%`"],
+            [
+                "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO a",
+                "GRANT SELECT (`id`, `n`), INSERT ON `my b`.`c` TO `a`@`%`",
+            ],
             False,
             [],
         ),
         (["GRANT USAGE ON *.* TO `a`@`%`"], True, [("error", SLAVE), ("error", CLIENT)]),
-        (["GRANT REPLICATION SLAVE ON *.* TO `a`@`%`", "GRANT `reader`@`%` TO `a`@`%`"], True, [("warning", CLIENT)]),
-        (["GRANT ALL PRIVILEGES ON `b`.* TO `a`@`%`"], False, [("error", SLAVE), ("error", CLIENT)]),
+        (
+            ["GRANT REPLICATION SLAVE ON *.* TO `a`@`%`", "GRANT `reader`@`%` TO `a`@`%`"],
+            True,
+            [("warning", CLIENT)],
+        ),
+        (
+            ["GRANT ALL PRIVILEGES ON `b`.* TO `a`@`%`"],
+            False,
+            [("error", SLAVE), ("error", CLIENT)],
+        ),
     ],
 )
 def test_grants(lines: list[str], has_full_metadata: bool, wanted: list[tuple[str, str]]) -> None:
@@ -102,7 +125,13 @@ def test_grants(lines: list[str], has_full_metadata: bool, wanted: list[tuple[st
 
 
 def task(**filters: frozenset[str]) -> FetchTask:
-    return FetchTask("1", "s", SourceConfig((), "u"), FilterConfig(**filters), PublishConfig("", "t", "canalRow"))  # type: ignore[arg-type]
+    return FetchTask(
+        "1",
+        "s",
+        SourceConfig((), "u"),
+        FilterConfig(**filters),  # type: ignore[arg-type]
+        PublishConfig("", "t", "canalRow"),
+    )
 
 
 A, B = TableId("s", "a"), TableId("s", "b")
@@ -115,7 +144,10 @@ def test_a_filter_that_lets_nothing_in_is_a_warning() -> None:
 
 
 def test_tables_without_key_and_names_that_are_not_there_are_told() -> None:
-    found = [seen.found for seen in describe_filter(task(includes=frozenset({"S.A", "S.C"})), [A, B], {A})]
+    found = [
+        seen.found
+        for seen in describe_filter(task(includes=frozenset({"S.A", "S.C"})), [A, B], {A})
+    ]
     assert found[0] == "2 read: s.a, s.b"
     assert found[1].endswith("S.C")
     assert found[2].startswith("without primary key: s.b;")
@@ -137,8 +169,14 @@ def test_partition_key_columns_match_in_any_case(columns: list[str], outcome: st
 def test_a_partition_key_outside_of_the_primary_key_is_a_warning() -> None:
     config = PublishConfig("", "t", "canalRow", {"S.A": ("ORDER_ID",)})
     seen = describe_partition_key("S.A", A, ["id", "order_id"], config, ["id"])
-    assert (seen.outcome, "of which order_id not in the primary key" in seen.found) == ("warning", True)
-    assert describe_partition_key("S.A", A, ["id", "order_id"], config, ["id", "order_id"]).outcome == "ok"
+    assert (seen.outcome, "of which order_id not in the primary key" in seen.found) == (
+        "warning",
+        True,
+    )
+    assert (
+        describe_partition_key("S.A", A, ["id", "order_id"], config, ["id", "order_id"]).outcome
+        == "ok"
+    )
     assert describe_partition_key("S.A", A, ["id", "order_id"], config, []).outcome == "ok"
 
 
@@ -150,15 +188,21 @@ def test_bytes_behind_count_from_the_position_to_the_end() -> None:
     assert describe_behind(BinlogPosition("b.2", 4), files) == "53 bytes and 1 file"
 
 
-@pytest.mark.parametrize(("replicas", "brokers", "outcome"), [(1, 1, "ok"), (1, 3, "warning"), (2, 3, "ok")])
-def test_one_replica_is_odd_only_where_there_could_be_more(replicas: int, brokers: int, outcome: str) -> None:
+@pytest.mark.parametrize(
+    ("replicas", "brokers", "outcome"), [(1, 1, "ok"), (1, 3, "warning"), (2, 3, "ok")]
+)
+def test_one_replica_is_odd_only_where_there_could_be_more(
+    replicas: int, brokers: int, outcome: str
+) -> None:
     assert describe_topic("t", TopicShape(4, replicas, brokers)).outcome == outcome
 
 
 def test_keys_of_a_target_table() -> None:
     columns = {"id": TargetColumn("id", "int")}
     assert odd(describe_table("S.A", TargetTable(A, columns, ("id",)))) == []
-    assert odd(describe_table("S.A", TargetTable(A, columns, ()))) == [("warning", "target table s.a")]
+    assert odd(describe_table("S.A", TargetTable(A, columns, ()))) == [
+        ("warning", "target table s.a")
+    ]
     [seen] = describe_table("S.A", TargetTable(A, columns, ("id",), (("mail",), ())))
     assert seen.outcome == "ok"
     assert "(mail), (an expression" in seen.found

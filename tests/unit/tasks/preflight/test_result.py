@@ -5,7 +5,18 @@ from threading import Event
 import pytest
 
 from cdcbus.plugins.errors import BusUnavailable, ConfigError, PositionLost
-from cdcbus.tasks.preflight.result import UNREACHED, CheckResult, Outcome, error, failure, has_failed, ok, overheard, probe, warning
+from cdcbus.tasks.preflight.result import (
+    UNREACHED,
+    CheckResult,
+    Outcome,
+    error,
+    failure,
+    has_failed,
+    ok,
+    overheard,
+    probe,
+    warning,
+)
 
 
 def test_what_was_seen_before_an_error_is_kept() -> None:
@@ -40,9 +51,16 @@ def test_a_probe_that_hangs_is_an_error_and_lets_the_others_go_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cause", "remedy"), [(BusUnavailable("x"), UNREACHED), (ConfigError("x"), "Correct the task file."), (PositionLost("x"), "Choose")]
+    ("cause", "remedy"),
+    [
+        (BusUnavailable("x"), UNREACHED),
+        (ConfigError("x"), "Correct the task file."),
+        (PositionLost("x"), "Choose"),
+    ],
 )
-def test_an_error_that_a_running_task_would_wait_out_is_to_be_looked_into(cause: Exception, remedy: str) -> None:
+def test_an_error_that_a_running_task_would_wait_out_is_to_be_looked_into(
+    cause: Exception, remedy: str
+) -> None:
     assert failure("a", cause).remedy.startswith(remedy)
 
 

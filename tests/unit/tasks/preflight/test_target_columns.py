@@ -15,23 +15,40 @@ from cdcbus.tasks.preflight.result import CheckResult
 from cdcbus.tasks.preflight.target_columns import describe_columns
 
 SOURCE = TableId("SHOP", "ORDERS")
-ID, NAME, COUNT = Column("ID", "int"), Column("NAME", "varchar(40)"), Column("COUNT", "int unsigned")
+ID, NAME, COUNT = (
+    Column("ID", "int"),
+    Column("NAME", "varchar(40)"),
+    Column("COUNT", "int unsigned"),
+)
 
 
-def target(*columns: str, required: str = "", key: tuple[str, ...] = ("id",), dialect: str = "postgresql") -> TargetTable:
+def target(
+    *columns: str, required: str = "", key: tuple[str, ...] = ("id",), dialect: str = "postgresql"
+) -> TargetTable:
     return TargetTable(
-        TableId("copy", "orders"), {n: TargetColumn(n, "text", is_required=n == required) for n in columns}, key, dialect=dialect
+        TableId("copy", "orders"),
+        {n: TargetColumn(n, "text", is_required=n == required) for n in columns},
+        key,
+        dialect=dialect,
     )
 
 
-def sample(*columns: Column, op: Op = Op.INSERT, is_ahead: bool = True, key: tuple[str, ...] = ("ID",)) -> Sample:
+def sample(
+    *columns: Column, op: Op = Op.INSERT, is_ahead: bool = True, key: tuple[str, ...] = ("ID",)
+) -> Sample:
     row: Row = {column.name: "1" for column in columns}
     seen = Sample()
-    seen.add(RowChange(Table(SOURCE, columns, key), op, None if op is Op.INSERT else row, row), "t[0]@7", is_ahead)
+    seen.add(
+        RowChange(Table(SOURCE, columns, key), op, None if op is Op.INSERT else row, row),
+        "t[0]@7",
+        is_ahead,
+    )
     return seen
 
 
-def look(seen: Sample | None, table: TargetTable, rule: MapperRule | None = None) -> list[CheckResult]:
+def look(
+    seen: Sample | None, table: TargetTable, rule: MapperRule | None = None
+) -> list[CheckResult]:
     return list(describe_columns(Mapper([rule] if rule else []).routes(SOURCE)[0], seen, table))
 
 
@@ -55,36 +72,50 @@ def test_columns_that_fit_in_any_case_are_ok() -> None:
         ("mysql", "ALTER TABLE `copy`.`orders` ADD COLUMN `COUNT` int unsigned;"),
     ],
 )
-def test_a_column_that_the_target_lacks_is_told_with_the_statement_that_adds_it(dialect: str, alter: str) -> None:
+def test_a_column_that_the_target_lacks_is_told_with_the_statement_that_adds_it(
+    dialect: str, alter: str
+) -> None:
     assert odd(look(sample(ID, COUNT), target("id", dialect=dialect))) == [
         (
             "error",
             "has no column COUNT for column COUNT of SHOP.ORDERS, which record t[0]@7 has",
-            f"{alter} or rename it with mapper[i].column.COUNT, or drop it with mapper[i].forceMatched=false.",
+            f"{alter} or rename it with mapper[i].column.COUNT, or drop it with "
+            "mapper[i].forceMatched=false.",
         )
     ]
 
 
 def test_a_form_without_types_says_so() -> None:
     ((_, _, remedy),) = odd(look(sample(ID, Column("NOTE")), target("id")))
-    assert remedy.startswith('ALTER TABLE "copy"."orders" ADD COLUMN "NOTE" text; with the type that it has at the source; or rename')
+    assert remedy.startswith(
+        'ALTER TABLE "copy"."orders" ADD COLUMN "NOTE" text; with the type that it has at the '
+        "source; or rename"
+    )
 
 
 def test_all_lacking_columns_are_told_at_once_with_one_statement() -> None:
     seen = sample(ID, NAME, COUNT, Column("NOTE"))
     old = Column("OLD", "int")
-    seen.add(RowChange(Table(SOURCE, (ID, old), ("ID",)), Op.INSERT, None, {"ID": "1", "OLD": "1"}), "t[1]@3", False)
+    seen.add(
+        RowChange(Table(SOURCE, (ID, old), ("ID",)), Op.INSERT, None, {"ID": "1", "OLD": "1"}),
+        "t[1]@3",
+        False,
+    )
     assert odd(look(seen, target("id"))) == [
         (
             "error",
-            "has no columns NAME, COUNT, NOTE for columns NAME, COUNT, NOTE of SHOP.ORDERS, which record t[0]@7 has",
-            'ALTER TABLE "copy"."orders" ADD COLUMN "NAME" varchar(40), ADD COLUMN "COUNT" bigint, ADD COLUMN "NOTE" text; '
+            "has no columns NAME, COUNT, NOTE for columns NAME, COUNT, NOTE of SHOP.ORDERS, which "
+            "record t[0]@7 has",
+            'ALTER TABLE "copy"."orders" ADD COLUMN "NAME" varchar(40), ADD COLUMN "COUNT" '
+            'bigint, ADD COLUMN "NOTE" text; '
             "with the source's types for NOTE; "
-            "or rename them with mapper[i].column.X, or drop them with mapper[i].forceMatched=false.",
+            "or rename them with mapper[i].column.X, or drop them with "
+            "mapper[i].forceMatched=false.",
         ),
         (
             "warning",
-            "has no column OLD for column OLD of SHOP.ORDERS, which record t[1]@3 has; that record is before the start",
+            "has no column OLD for column OLD of SHOP.ORDERS, which record t[1]@3 has; that "
+            "record is before the start",
             'ALTER TABLE "copy"."orders" ADD COLUMN "OLD" integer;',
         ),
     ]
@@ -107,36 +138,55 @@ def test_a_renamed_column_is_looked_for_by_its_new_name() -> None:
 
 
 def test_a_column_that_is_left_out_on_purpose_or_was_only_in_applied_records_is_a_warning() -> None:
-    ((outcome, found, _),) = odd(look(sample(ID, NAME), target("id"), MapperRule(force_matched=False)))
-    assert (outcome, found.rpartition("; ")[2]) == ("warning", "mapper[i].forceMatched=false leaves it out")
+    ((outcome, found, _),) = odd(
+        look(sample(ID, NAME), target("id"), MapperRule(force_matched=False))
+    )
+    assert (outcome, found.rpartition("; ")[2]) == (
+        "warning",
+        "mapper[i].forceMatched=false leaves it out",
+    )
     ((outcome, found, _),) = odd(look(sample(ID, NAME, is_ahead=False), target("id")))
     assert (outcome, found.rpartition("; ")[2]) == ("warning", "that record is before the start")
 
 
 def test_a_column_stays_ahead_when_an_older_lane_has_it_too() -> None:
     seen = sample(ID, NAME)
-    seen.add(RowChange(Table(SOURCE, (ID, NAME), ("ID",)), Op.INSERT, None, {"ID": "1", "NAME": "a"}), "t[1]@3", False)
+    seen.add(
+        RowChange(Table(SOURCE, (ID, NAME), ("ID",)), Op.INSERT, None, {"ID": "1", "NAME": "a"}),
+        "t[1]@3",
+        False,
+    )
     assert [outcome for outcome, _, _ in odd(look(seen, target("id")))] == ["error"]
 
 
 def test_a_column_that_a_record_describes_but_no_row_has_does_not_count() -> None:
     seen = Sample()
-    seen.add(RowChange(Table(SOURCE, (ID, NAME), ("ID",)), Op.DELETE, {"ID": "1"}, None), "t[0]@1", True)
+    seen.add(
+        RowChange(Table(SOURCE, (ID, NAME), ("ID",)), Op.DELETE, {"ID": "1"}, None), "t[0]@1", True
+    )
     assert odd(look(seen, target("id"))) == []
 
 
 def test_key_columns_that_rows_do_not_bring_are_an_error() -> None:
     (seen,) = odd(look(sample(ID, NAME, key=()), target("id", "name", "shop", key=("id", "shop"))))
-    assert seen[:2] == ("error", "the newest rows of SHOP.ORDERS bring no shop, which is part of its key")
+    assert seen[:2] == (
+        "error",
+        "the newest rows of SHOP.ORDERS bring no shop, which is part of its key",
+    )
 
 
 def test_keys_that_differ_are_a_warning() -> None:
     ((outcome, found, _),) = odd(look(sample(ID, NAME), target("id", "name", key=("name",))))
-    assert (outcome, found.partition(";")[0]) == ("warning", "its key is name, that of SHOP.ORDERS is ID")
+    assert (outcome, found.partition(";")[0]) == (
+        "warning",
+        "its key is name, that of SHOP.ORDERS is ID",
+    )
 
 
 @pytest.mark.parametrize(("op", "count"), [(Op.INSERT, 1), (Op.UPDATE, 0)])
-def test_a_column_that_inserts_need_is_missed_only_where_rows_are_inserted(op: Op, count: int) -> None:
+def test_a_column_that_inserts_need_is_missed_only_where_rows_are_inserted(
+    op: Op, count: int
+) -> None:
     found = odd(look(sample(ID, op=op), target("id", "needed", required="needed")))
     assert [outcome for outcome, _, _ in found] == ["warning"] * count
 
@@ -146,24 +196,34 @@ def test_the_mapper_of_a_table_is_looked_at_where_no_record_is_there() -> None:
     ((outcome, found, remedy),) = odd(look(None, target("id"), rule))
     assert (outcome, found) == ("error", "has no column label for column NAME of SHOP.ORDERS")
     assert remedy.startswith('ALTER TABLE "copy"."orders" ADD COLUMN "label" text;')
-    assert look(None, target("id"), MapperRule(columns={"NAME": "label"})) == []  # a rule for any table, which may have no NAME
+    # a rule for any table, which may have no NAME
+    assert look(None, target("id"), MapperRule(columns={"NAME": "label"})) == []
 
 
 def test_a_mapper_column_that_rows_do_not_have_is_a_warning() -> None:
     rule = MapperRule(table=("ORDERS", "orders"), columns={"NAEM": "label"})
     ((outcome, found, _),) = odd(look(sample(ID), target("id", "label"), rule))
-    assert (outcome, found) == ("warning", "mapper[i].column.NAEM: the newest rows of SHOP.ORDERS have no such column")
+    assert (outcome, found) == (
+        "warning",
+        "mapper[i].column.NAEM: the newest rows of SHOP.ORDERS have no such column",
+    )
 
 
 @pytest.mark.parametrize(("is_ahead", "outcome"), [(True, "error"), (False, "warning")])
-def test_a_record_that_cannot_be_read_stops_only_a_task_that_is_to_read_it(is_ahead: bool, outcome: str) -> None:
+def test_a_record_that_cannot_be_read_stops_only_a_task_that_is_to_read_it(
+    is_ahead: bool, outcome: str
+) -> None:
     seen = describe_unreadable("records of t", "t[0]@7", is_ahead, ConversionError("no JSON"))
     assert seen.outcome == outcome
     assert "record t[0]@7: no JSON" in seen.found
 
 
 def test_columns_that_are_left_out_or_computed_need_no_column_of_their_own() -> None:
-    rule = MapperRule(ignored=frozenset({"name"}), computed={"id": constant("1")}, included=frozenset({"id", "name"}))
+    rule = MapperRule(
+        ignored=frozenset({"name"}),
+        computed={"id": constant("1")},
+        included=frozenset({"id", "name"}),
+    )
     assert odd(look(sample(ID, NAME, COUNT), target("id"), rule)) == []
 
 
@@ -184,11 +244,17 @@ def test_a_computed_column_may_be_part_of_the_key() -> None:
 
 
 def test_a_key_that_holds_less_than_the_sources_is_a_warning() -> None:
-    columns = {"id": TargetColumn("id", "numeric", 10, scale=1), "name": TargetColumn("name", "text", is_folding=True)}
+    columns = {
+        "id": TargetColumn("id", "numeric", 10, scale=1),
+        "name": TargetColumn("name", "text", is_folding=True),
+    }
     table = TargetTable(TableId("copy", "orders"), columns, ("id", "name"), dialect="postgresql")
     found = look(sample(Column("ID", "decimal(10,2)"), NAME, key=("ID", "NAME")), table)
     [(outcome, text, remedy)] = odd(found)
     assert outcome == "warning"
-    assert text == "column id of its key has fewer digits than that of SHOP.ORDERS: the second of two rows that are one there is refused"
+    assert (
+        text == "column id of its key has fewer digits than that of SHOP.ORDERS: the second of two "
+        "rows that are one there is refused"
+    )
     assert remedy.startswith("Make column id numeric(")
     assert any("may take different texts for equal" in each.found for each in found)

@@ -2,7 +2,13 @@
 
 import pytest
 
-from cdcbus.tasks.runtime.lag import Lag, binlog_retention, binlog_unread, bytes_between, unread_share
+from cdcbus.tasks.runtime.lag import (
+    Lag,
+    binlog_retention,
+    binlog_unread,
+    bytes_between,
+    unread_share,
+)
 
 FILES = [("bin.1", 100), ("bin.2", 200), ("bin.3", 300), ("bin.4", 50)]
 
@@ -18,7 +24,9 @@ FILES = [("bin.1", 100), ("bin.2", 200), ("bin.3", 300), ("bin.4", 50)]
         (("bin.9", 4), ("bin.9", 7), 3),  # the files of one place need not be known
     ],
 )
-def test_the_bytes_of_a_binlog_between_two_places(start: tuple[str, int], end: tuple[str, int], expected: int | None) -> None:
+def test_the_bytes_of_a_binlog_between_two_places(
+    start: tuple[str, int], end: tuple[str, int], expected: int | None
+) -> None:
     assert bytes_between(FILES, start, end) == expected
 
 
@@ -32,7 +40,9 @@ def test_the_bytes_of_a_binlog_between_two_places(start: tuple[str, int], end: t
         ({}, None),
     ],
 )
-def test_how_long_a_server_keeps_its_binlog(variables: dict[str, str], expected: float | None) -> None:
+def test_how_long_a_server_keeps_its_binlog(
+    variables: dict[str, str], expected: float | None
+) -> None:
     assert binlog_retention(variables) == expected
 
 
@@ -57,7 +67,8 @@ def test_what_is_unread_of_a_binlog_is_told_where_the_server_keeps_so_many_bytes
     share, words = binlog_unread(750, 1_000)
     assert (share, words.split(";")[0]) == (
         0.75,
-        "750 bytes of the binlog are still to be read, and the server keeps 1,000 (max_binlog_total_size)",
+        "750 bytes of the binlog are still to be read, and the server keeps 1,000 "
+        "(max_binlog_total_size)",
     )
     assert binlog_unread(750, 0) == binlog_unread(None, 1_000) == (None, "")
     assert binlog_unread(2_000, 1_000)[0] == 1.0

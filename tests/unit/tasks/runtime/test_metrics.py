@@ -18,9 +18,14 @@ ORDERS = TableId("shop", "orders")
 
 
 def batch(records: int, committed: float, came: float) -> BatchReport:
-    """Rows that were committed within a second, and came into Kafka within a second, so many seconds ago."""
+    """Rows that were committed within a second, and came into Kafka within a second, so many
+    seconds ago."""
     now_ms = int(time.time() * 1000)
-    report = BatchReport(records, first_kafka_ms=now_ms - int(came * 1000) - 1000, last_kafka_ms=now_ms - int(came * 1000))
+    report = BatchReport(
+        records,
+        first_kafka_ms=now_ms - int(came * 1000) - 1000,
+        last_kafka_ms=now_ms - int(came * 1000),
+    )
     report.committed(now_ms - int(committed * 1000) - 1000, now_ms - int(committed * 1000))
     report.table(ORDERS).inserted = report.table(ORDERS).rows = records
     return report
@@ -66,7 +71,10 @@ def test_rows_that_came_before_the_first_batch_was_done_are_not_timed() -> None:
     assert measures.delays(None)["source_to_kafka"].p50 > 3600
     fetch = FetchMeasures("shop")
     fetch.see(Done(0, 0))
-    old, new = (BinlogPosition("bin.1", 4, timestamp_ms=int((time.time() + ago) * 1000)) for ago in (-3600, 0))
+    old, new = (
+        BinlogPosition("bin.1", 4, timestamp_ms=int((time.time() + ago) * 1000))
+        for ago in (-3600, 0)
+    )
     fetch.see(Done(900, 1, old))
     assert fetch.delays(None) == {}
     fetch.see(Done(1000, 2, new))
@@ -91,7 +99,10 @@ def test_counters_are_told_by_swimlane_and_table() -> None:
     progress.add(total, [("t", one), ("u", other)])
     progress.add(one, [("t", one)])
     measures.see(progress)
-    assert measures.counts == [TableCounts("t", "shop.orders", 6, 6), TableCounts("u", "shop.orders", 4, 4)]
+    assert measures.counts == [
+        TableCounts("t", "shop.orders", 6, 6),
+        TableCounts("u", "shop.orders", 4, 4),
+    ]
 
 
 def test_skipped_statements_are_told_for_an_hour_after_the_last() -> None:
@@ -111,7 +122,10 @@ def test_what_a_target_has_lost_is_told_for_an_hour() -> None:
     measures.see(progress)
     assert measures.target_lost == ""
     progress.begin("7", Starts({("t", 0): 10}, lost={("t", 0): (10, 60)}))
-    assert "it has t[0] up to offset 10, ZooKeeper knows that it had it up to 60" in measures.target_lost
+    assert (
+        "it has t[0] up to offset 10, ZooKeeper knows that it had it up to 60"
+        in measures.target_lost
+    )
     progress.begin("7", Starts({("t", 0): 60}))  # another start does not take it back
     assert measures.target_lost
     now[0] += 3601

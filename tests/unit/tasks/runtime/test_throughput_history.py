@@ -17,7 +17,9 @@ def test_rows_of_a_minute_in_which_a_task_was_started_anew_are_added_up() -> Non
 
 
 @given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 9)), max_size=30))
-def test_the_history_is_in_order_bounded_and_loses_no_recent_row(told: list[tuple[int, int]]) -> None:
+def test_the_history_is_in_order_bounded_and_loses_no_recent_row(
+    told: list[tuple[int, int]],
+) -> None:
     history: list[Minute] = []
     told.sort()
     for number, rows in told:
@@ -25,7 +27,9 @@ def test_the_history_is_in_order_bounded_and_loses_no_recent_row(told: list[tupl
     newest = max((number for number, _ in told), default=0)
     assert [each.at for each in history] == sorted({each.at for each in history})
     assert all(BEGIN + newest * 60 - each.at < KEPT_SECONDS for each in history)
-    assert sum(each.rows for each in history) == sum(rows for number, rows in told if newest - number < KEPT_SECONDS / 60)
+    assert sum(each.rows for each in history) == sum(
+        rows for number, rows in told if newest - number < KEPT_SECONDS / 60
+    )
 
 
 def test_the_last_hour_has_sixty_whole_minutes_with_nothing_where_nobody_told() -> None:

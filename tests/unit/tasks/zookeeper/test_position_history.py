@@ -1,4 +1,5 @@
-"""What commands make of positions: partition by partition, and no more of them than ZooKeeper takes."""
+"""What commands make of positions: partition by partition, and no more of them than ZooKeeper
+takes."""
 
 from __future__ import annotations
 
@@ -6,8 +7,21 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.plugins.positions import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
-from cdcbus.tasks.zookeeper.position_history import HISTORY, HISTORY_BYTES, Change, changed, history_to_json, merged, undone, without
+from cdcbus.plugins.positions import (
+    KafkaPosition,
+    kafka_positions_from_json,
+    kafka_positions_to_json,
+)
+from cdcbus.tasks.zookeeper.position_history import (
+    HISTORY,
+    HISTORY_BYTES,
+    Change,
+    changed,
+    history_to_json,
+    merged,
+    undone,
+    without,
+)
 from cdcbus.tasks.zookeeper.positions import has_moved
 
 OFFSETS = st.dictionaries(st.integers(0, 4), st.integers(-1, 9), min_size=1)
@@ -15,25 +29,41 @@ BINLOG = '{"batchId":1,"logfileName":"mysql-bin.000501","offset":4}'
 
 
 def text(offsets: dict[int, int]) -> str:
-    return kafka_positions_to_json(KafkaPosition("t", partition, offset) for partition, offset in offsets.items())
+    return kafka_positions_to_json(
+        KafkaPosition("t", partition, offset) for partition, offset in offsets.items()
+    )
 
 
 def offsets(of: str) -> dict[int, int]:
-    return {} if of == "[]" else {position.partition: position.offset for position in kafka_positions_from_json(of)}
+    return (
+        {}
+        if of == "[]"
+        else {position.partition: position.offset for position in kafka_positions_from_json(of)}
+    )
 
 
 @given(OFFSETS, OFFSETS)
-def test_an_edit_changes_the_partitions_that_it_names(stored: dict[int, int], edit: dict[int, int]) -> None:
+def test_an_edit_changes_the_partitions_that_it_names(
+    stored: dict[int, int], edit: dict[int, int]
+) -> None:
     assert offsets(merged(text(stored), text(edit))) == stored | edit
-    assert offsets(merged(text(stored), text(edit), {1})) == stored | {p: o for p, o in edit.items() if p == 1}
+    assert offsets(merged(text(stored), text(edit), {1})) == stored | {
+        p: o for p, o in edit.items() if p == 1
+    }
     assert merged(None, text(edit)) == text(edit)
     assert merged(BINLOG, BINLOG) == BINLOG
 
 
 @given(OFFSETS, OFFSETS)
-def test_what_a_command_sets_is_taken_out_of_what_the_task_has_written(written: dict[int, int], edit: dict[int, int]) -> None:
-    assert offsets(without(text(written), text(edit))) == {p: o for p, o in written.items() if p not in edit}
-    assert offsets(without(text(written), text(edit), {1})) == {p: o for p, o in written.items() if p != 1 or 1 not in edit}
+def test_what_a_command_sets_is_taken_out_of_what_the_task_has_written(
+    written: dict[int, int], edit: dict[int, int]
+) -> None:
+    assert offsets(without(text(written), text(edit))) == {
+        p: o for p, o in written.items() if p not in edit
+    }
+    assert offsets(without(text(written), text(edit), {1})) == {
+        p: o for p, o in written.items() if p != 1 or 1 not in edit
+    }
     assert without(BINLOG, BINLOG) == BINLOG
 
 
@@ -44,7 +74,9 @@ def test_an_undo_sets_back_what_the_change_had_changed_and_leaves_the_rest(
     back, partitions = undone(Change("", "", "", text(before), text(after)), text(now))
     of = changed(text(before), text(after))
     assert partitions == of
-    assert offsets(back) == {p: o for p, o in now.items() if p not in of} | {p: o for p, o in before.items() if p in of}
+    assert offsets(back) == {p: o for p, o in now.items() if p not in of} | {
+        p: o for p, o in before.items() if p in of
+    }
 
 
 def test_a_history_is_bounded_by_bytes_and_the_newest_is_kept() -> None:
@@ -53,15 +85,21 @@ def test_a_history_is_bounded_by_bytes_and_the_newest_is_kept() -> None:
     data = history_to_json(changes)
     kept = orjson.loads(data)["changes"]
     assert len(data) <= HISTORY_BYTES
-    assert [change["at"] for change in kept] == [str(number) for number in range(60 - len(kept), 60)]
+    assert [change["at"] for change in kept] == [
+        str(number) for number in range(60 - len(kept), 60)
+    ]
     assert 1 < len(kept) < HISTORY
     huge = Change("x", "me", "offset set", "y" * HISTORY_BYTES, wide)
     assert orjson.loads(history_to_json([*changes, huge]))["changes"][-1]["at"] == "x"
 
 
-def test_a_history_tells_that_a_task_has_run_where_it_had_got_to_a_place_that_no_command_had_set() -> None:
+def test_a_history_tells_that_a_task_has_run_where_it_had_got_to_a_place_that_no_command_had_set() -> (
+    None
+):
     def told(*changes: tuple[str | None, str]) -> bool:
-        return has_moved(history_to_json([Change("", "", "", before, after) for before, after in changes]))
+        return has_moved(
+            history_to_json([Change("", "", "", before, after) for before, after in changes])
+        )
 
     assert not told()
     assert not told((None, "a"), ("a", "b"), ("b", ""), ("", "c"), ("b", "a"))

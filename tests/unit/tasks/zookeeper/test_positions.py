@@ -40,7 +40,9 @@ def test_the_path_is_porters() -> None:
 
 def test_an_unreachable_server_is_named_within_five_seconds() -> None:
     began = time.monotonic()
-    with pytest.raises(PositionUnavailable, match=r"127\.0\.0\.1:1/suixingpay did not answer within 0\.5 s"):
+    with pytest.raises(
+        PositionUnavailable, match=r"127\.0\.0\.1:1/suixingpay did not answer within 0\.5 s"
+    ):
         connect("127.0.0.1:1/suixingpay", timeout_seconds=0.5)
     assert time.monotonic() - began < 5
 

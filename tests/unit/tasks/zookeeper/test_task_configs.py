@@ -60,7 +60,9 @@ def read_back(dists: dict[str, Dist], environ: dict[str, str]) -> FetchTask | Lo
 
 
 @given(st.one_of(entries(Route.LOAD), entries(Route.FETCH), entries(Route.FORWARD)))
-def test_every_task_is_the_same_when_it_comes_back_and_no_secret_is_stored(environ: dict[str, str], keys: dict[str, str]) -> None:
+def test_every_task_is_the_same_when_it_comes_back_and_no_secret_is_stored(
+    environ: dict[str, str], keys: dict[str, str]
+) -> None:
     inspection = inspect_text(written(keys), environ)
     if inspection.task is None:
         return  # keys that do not go together are not stored
@@ -86,7 +88,10 @@ def test_most_of_those_tasks_can_run(environ: dict[str, str], route: Route) -> N
 
 def test_each_topic_has_its_own_node_and_they_are_one_task(environ: dict[str, str]) -> None:
     dists = stored(LOAD, environ)
-    assert {swimlane: dist["consumer"]["source"]["topics"] for swimlane, dist in dists.items()} == {"A": "A", "B": "B"}
+    assert {swimlane: dist["consumer"]["source"]["topics"] for swimlane, dist in dists.items()} == {
+        "A": "A",
+        "B": "B",
+    }
     task = read_back(dists, environ)
     assert isinstance(task, LoadTask)
     assert task == replace(inspect_text(LOAD, environ).task, source=task.source)  # type: ignore[type-var]
@@ -97,7 +102,9 @@ def test_each_topic_has_its_own_node_and_they_are_one_task(environ: dict[str, st
 def test_nodes_that_differ_are_no_task(environ: dict[str, str]) -> None:
     dists = stored(LOAD, environ)
     dists["A"]["loader"]["source"]["userName"] = "s3cret"
-    with pytest.raises(ConfigError, match=r"differ in loader\.source\.userName; expected the same") as raised:
+    with pytest.raises(
+        ConfigError, match=r"differ in loader\.source\.userName; expected the same"
+    ) as raised:
         merged([*dists.values()])
     assert "s3cret" not in str(raised.value)
 
@@ -107,8 +114,15 @@ def test_porters_types_are_kept(environ: dict[str, str]) -> None:
     (dist,) = stored(properties_text(parse_dist(text)), environ).values()
     porters = parse_dist(text)
     assert dist == without_empty(porters)
-    (dist,) = stored(LOAD.replace("B,A", "A") + "mapper[3].schema= a, b\nmapper[3].forceMatched=no\nnodeId=1,2\n", environ).values()
-    assert (dist["mapper"], dist["nodeId"]) == ([{"schema": ["a", "b"], "forceMatched": False}], "1,2")
+    (dist,) = stored(
+        LOAD.replace("B,A", "A")
+        + "mapper[3].schema= a, b\nmapper[3].forceMatched=no\nnodeId=1,2\n",
+        environ,
+    ).values()
+    assert (dist["mapper"], dist["nodeId"]) == (
+        [{"schema": ["a", "b"], "forceMatched": False}],
+        "1,2",
+    )
 
 
 def without_empty(value: Any) -> Any:
@@ -128,12 +142,18 @@ def test_without_a_key_each_secret_is_refused_with_its_line_and_what_to_do() -> 
         "t.properties:6: loader.source.url",
         "t.properties:7: loader.source.password",
     ]
-    assert all("secret.keyFile" in line and "${env:NAME}, ${file:/path} or ${file:/path:key}" in line for line in lines)
+    assert all(
+        "secret.keyFile" in line and "${env:NAME}, ${file:/path} or ${file:/path:key}" in line
+        for line in lines
+    )
     assert "s3cret" not in str(raised.value)
 
 
 def test_placeholders_and_unknown_keys_stay_as_they_are_written() -> None:
-    text = LOAD.replace("s3cret", "${env:NOT_HERE}") + "mapper[7].column.A=a\nconsumer.source.topic=x\nconsumer=y\nnodeId=${env:N}\n"
+    text = (
+        LOAD.replace("s3cret", "${env:NOT_HERE}")
+        + "mapper[7].column.A=a\nconsumer.source.topic=x\nconsumer=y\nnodeId=${env:N}\n"
+    )
     (dist, _) = stored(text, {}).values()
     assert dist["loader"]["source"]["password"] == "${env:NOT_HERE}"
     assert dist["mapper"] == [{"column": {"A": "a"}}]
@@ -142,7 +162,9 @@ def test_placeholders_and_unknown_keys_stay_as_they_are_written() -> None:
     assert "consumer.source.topic=x\n" in properties_text(dist)
 
 
-FIELDS = st.sampled_from(["taskId", "consumer", "source", "topics", "loader", "mapper", "column", "schema", "x", ""])
+FIELDS = st.sampled_from(
+    ["taskId", "consumer", "source", "topics", "loader", "mapper", "column", "schema", "x", ""]
+)
 ANY_DIST = st.dictionaries(
     FIELDS,
     st.recursive(

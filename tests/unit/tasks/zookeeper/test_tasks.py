@@ -16,8 +16,21 @@ class Stat_:
 class Known(TaskNodes):
     """Says what it is given."""
 
-    def __init__(self, wanted: DesiredState | None, claim: str | None, run: Run | None, stat: Stat | None, lock: bytes | None) -> None:
-        self._wanted, self._claim, self._run, self._stat, self._lock = wanted, claim, run, stat, lock
+    def __init__(
+        self,
+        wanted: DesiredState | None,
+        claim: str | None,
+        run: Run | None,
+        stat: Stat | None,
+        lock: bytes | None,
+    ) -> None:
+        self._wanted, self._claim, self._run, self._stat, self._lock = (
+            wanted,
+            claim,
+            run,
+            stat,
+            lock,
+        )
 
     def wanted(self, task_id: str, watch: Any = None) -> DesiredState | None:
         return self._wanted
@@ -50,7 +63,8 @@ TOLD = Stat(State.WORKING, process_id=7)
         (None, None, None, None, None, State.NEW),
         (None, None, None, TOLD, None, State.NEW),  # run by hand once
         (None, None, None, TOLD, HAND, State.WORKING),
-        (None, None, None, Stat(State.WORKING, process_id=6), HAND, State.STARTING),  # what an earlier process has told
+        # what an earlier process has told
+        (None, None, None, Stat(State.WORKING, process_id=6), HAND, State.STARTING),
         (GO, None, None, None, None, State.STARTING),
         (GO, None, Run(State.WORKING, order=5), None, None, State.STARTING),  # its node has died
         (GO, None, Run(State.ERROR, order=5), None, None, State.ERROR),
@@ -58,16 +72,23 @@ TOLD = Stat(State.WORKING, process_id=7)
         (GO, None, Run(State.ERROR, order=4), None, None, State.STARTING),  # started again since
         (GO, "n1", Run(State.WORKING, order=5), TOLD, CHILD, State.WORKING),
         (GO, "n1", Run(State.RETRYING, order=5), TOLD, CHILD, State.RETRYING),
-        (GO, "n1", Run(State.WORKING, order=4), TOLD, CHILD, State.STARTING),  # a restart that its node has not seen yet
+        # a restart that its node has not seen yet
+        (GO, "n1", Run(State.WORKING, order=4), TOLD, CHILD, State.STARTING),
         (HALT, "n1", Run(State.WORKING, order=4), TOLD, CHILD, State.WORKING),
-        (HALT, None, Run(State.WORKING, order=4), TOLD, CHILD, State.WORKING),  # its node is gone, its process not yet
+        # its node is gone, its process not yet
+        (HALT, None, Run(State.WORKING, order=4), TOLD, CHILD, State.WORKING),
         (HALT, None, Run(State.STOPPED, order=5), None, None, State.STOPPED),
         (HALT, None, None, None, None, State.STOPPED),
         (GO, None, None, None, b"junk", State.STARTING),
     ],
 )
 def test_the_state_follows_from_what_is_wanted_who_has_it_and_who_holds_the_lock(
-    wanted: DesiredState | None, claim: str | None, run: Run | None, stat: Stat | None, lock: bytes | None, state: State
+    wanted: DesiredState | None,
+    claim: str | None,
+    run: Run | None,
+    stat: Stat | None,
+    lock: bytes | None,
+    state: State,
 ) -> None:
     assert status_of(Known(wanted, claim, run, stat, lock), "1").state is state
 

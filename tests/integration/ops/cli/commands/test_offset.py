@@ -14,7 +14,11 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget, Mark
 from cdcbus.plugins.loaders import make_loader
-from cdcbus.plugins.positions import KafkaPosition, kafka_positions_from_json, kafka_positions_to_json
+from cdcbus.plugins.positions import (
+    KafkaPosition,
+    kafka_positions_from_json,
+    kafka_positions_to_json,
+)
 from cdcbus.tasks.zookeeper.lock import lock_path
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions
 from tests.support.bus import Bus, fetch_text, load_text, open_bus, resting_text
@@ -23,7 +27,9 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def bus(zookeeper: str, name: str, source: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bus]:
+def bus(
+    zookeeper: str, name: str, source: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Bus]:
     monkeypatch.setenv("SOURCE_PASSWORD", source.password)
     with open_bus(zookeeper, name, tmp_path) as opened:
         yield opened
@@ -31,7 +37,8 @@ def bus(zookeeper: str, name: str, source: Database, tmp_path: Path, monkeypatch
 
 @pytest.fixture
 def load(bus: Bus, kafka: str, name: str, make_topic: Callable[..., str]) -> str:
-    """A consumer task of a topic with two partitions, 10 records in 0 and 5 in 1, a second apart from 2024-01-01."""
+    """A consumer task of a topic with two partitions, 10 records in 0 and 5 in 1, a second apart
+    from 2024-01-01."""
     make_topic(name, 2)
     producer = Producer({"bootstrap.servers": kafka})
     begin = int(datetime(2024, 1, 1, tzinfo=UTC).timestamp() * 1000)
@@ -49,25 +56,38 @@ def stored(bus: Bus, task_id: str, lane: str) -> list[int]:
     return [each["offset"] for each in (read if isinstance(read, list) else [read])]
 
 
-def test_a_reset_says_what_it_repeats_or_leaves_out_and_is_undone(bus: Bus, load: str, name: str) -> None:
+def test_a_reset_says_what_it_repeats_or_leaves_out_and_is_undone(
+    bus: Bus, load: str, name: str
+) -> None:
     bus("offset", "reset", load, "--to", "latest", "--yes")
     assert stored(bus, load, name) == [9, 4]
     dry = bus("offset", "reset", load, "--to", "-3", "--dry-run").stdout
-    assert f"{name}[0]: from offset 10 to 7: repeats 3 records of 2024-01-01 00:00:07 UTC to 2024-01-01 00:00:09 UTC" in dry
+    assert (
+        f"{name}[0]: from offset 10 to 7: repeats 3 records of 2024-01-01 00:00:07 UTC to "
+        "2024-01-01 00:00:09 UTC" in dry
+    )
     assert stored(bus, load, name) == [9, 4]
     bus("offset", "reset", load, "--to", "2024-01-01T00:00:03", "--yes")
     assert stored(bus, load, name) == [2, 2]
     one = bus("offset", "reset", load, "--to", "5", "--partition", "0", "--yes").stdout
-    assert f"{name}[0]: from offset 3 to 6: leaves out 3 records of 2024-01-01 00:00:03 UTC to 2024-01-01 00:00:05 UTC" in one
+    assert (
+        f"{name}[0]: from offset 3 to 6: leaves out 3 records of 2024-01-01 00:00:03 UTC to "
+        "2024-01-01 00:00:05 UTC" in one
+    )
     assert stored(bus, load, name) == [5, 2]
     found = bus.json("offset", "find", load, "earliest")
     assert [each["offset"] for each in json.loads(found[0]["position"])] == [-1, -1]
     history = bus.json("offset", "history", load)[name]
-    assert [change["how"] for change in history] == [f"offset reset --to {to}" for to in ("latest", "2024-01-01T00:00:03", "5")]
+    assert [change["how"] for change in history] == [
+        f"offset reset --to {to}" for to in ("latest", "2024-01-01T00:00:03", "5")
+    ]
     assert all("@" in change["by"] for change in history)
     assert history[0]["before"] is None
     (undone,) = bus.json("offset", "undo", load, "--yes")
-    assert (undone["position"], undone["before"]) == (bus.text(f"/datas/task/{load}/position/{name}"), history[-1]["after"])
+    assert (undone["position"], undone["before"]) == (
+        bus.text(f"/datas/task/{load}/position/{name}"),
+        history[-1]["after"],
+    )
     assert stored(bus, load, name) == [2, 2]
     bus("offset", "undo", load, "--yes")
     assert stored(bus, load, name) == [5, 2]
@@ -82,7 +102,8 @@ def test_a_reset_tells_a_script_what_it_does(bus: Bus, load: str, name: str) -> 
     assert [position["offset"] for position in json.loads(dry["position"])] == [6, 1]
     assert "repeats 3 records" in dry["means"][0]
     assert stored(bus, load, name) == [9, 4]
-    unsaid = bus("offset", "reset", load, "--to", "-3", "--json", code=130)  # nobody answers the question
+    # nobody answers the question
+    unsaid = bus("offset", "reset", load, "--to", "-3", "--json", code=130)
     assert unsaid.stdout == ""
     assert "repeats 3 records" in unsaid.stderr
     assert stored(bus, load, name) == [9, 4]
@@ -97,16 +118,23 @@ def test_a_reset_tells_a_script_what_it_does(bus: Bus, load: str, name: str) -> 
         ("3-4", "3-4 is a replay, not a place"),
     ],
 )
-def test_a_place_that_is_not_there_is_refused(bus: Bus, load: str, name: str, to: str, sentence: str) -> None:
+def test_a_place_that_is_not_there_is_refused(
+    bus: Bus, load: str, name: str, to: str, sentence: str
+) -> None:
     bus("offset", "reset", load, "--to", "latest", "--yes")
     assert sentence in bus("offset", "reset", load, "--to", to, "--yes", code=1).stderr
     assert stored(bus, load, name) == [9, 4]
 
 
 def test_a_task_that_runs_is_not_reset_unasked(bus: Bus, load: str, name: str) -> None:
-    bus.client.create(lock_path(load, name), b'{"processId":7,"hostName":"h"}', makepath=True, ephemeral=True)
+    bus.client.create(
+        lock_path(load, name), b'{"processId":7,"hostName":"h"}', makepath=True, ephemeral=True
+    )
     refused = bus("offset", "reset", load, "--to", "latest", "--yes", code=1).stderr
-    assert "task 242 is running (process 7 on h): stop it first, cdcbus task stop 242, or say --live" in refused.replace("\n", " ")
+    assert (
+        "task 242 is running (process 7 on h): stop it first, cdcbus task stop 242, or say --live"
+        in refused.replace("\n", " ")
+    )
     assert bus.text(f"/datas/task/{load}/position/{name}") is None
     bus("offset", "reset", load, "--to", "latest", "--yes", "--live")
     assert stored(bus, load, name) == [9, 4]
@@ -122,19 +150,27 @@ def test_only_the_last_50_changes_are_kept(bus: Bus, load: str, name: str) -> No
     assert json.loads(history[0]["before"])["offset"] == 1
 
 
-def test_a_position_is_copied_to_a_task_that_has_the_swimlane(bus: Bus, load: str, kafka: str, name: str) -> None:
+def test_a_position_is_copied_to_a_task_that_has_the_swimlane(
+    bus: Bus, load: str, kafka: str, name: str
+) -> None:
     bus("offset", "reset", load, "--to", "latest", "--yes")
     bus.load(resting_text("15242", kafka, name))
     (copied,) = bus.json("offset", "copy", load, "15242")
     assert (copied["swimlane"], copied["before"]) == (name, None)
     assert stored(bus, "15242", name) == [9, 4]
     assert "no swimlane is in both" in bus("offset", "copy", load, "7", code=1).stderr
-    assert "the position is of topic other" in bus("offset", "set", load, '{"offset":1,"partition":0,"topic":"other"}', code=1).stderr
+    assert (
+        "the position is of topic other"
+        in bus("offset", "set", load, '{"offset":1,"partition":0,"topic":"other"}', code=1).stderr
+    )
 
 
 @pytest.fixture
-def kept(bus: Bus, load: str, stack: Addresses, name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The same task with a target, which has applied 8 records of partition 0 and 3 of partition 1."""
+def kept(
+    bus: Bus, load: str, stack: Addresses, name: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """The same task with a target, which has applied 8 records of partition 0 and 3 of partition
+    1."""
     at = stack.postgresql
     monkeypatch.setenv("TARGET_PASSWORD", at.password)
     url = f"jdbc:postgresql://{at.host}:{at.port}/{at.database}"
@@ -145,21 +181,29 @@ def kept(bus: Bus, load: str, stack: Addresses, name: str, monkeypatch: pytest.M
     bus.load(load_text(name, stack, name))
     yield name
     loader.close()
-    with psycopg.connect(host=at.host, port=at.port, user=at.user, password=at.password, dbname=at.database) as connection:
+    with psycopg.connect(
+        host=at.host, port=at.port, user=at.user, password=at.password, dbname=at.database
+    ) as connection:
         connection.execute("DELETE FROM cdcbus_position WHERE task = %s", (name,))
 
 
-def test_commands_keep_to_the_partitions_that_they_name_and_show_both_numbers(bus: Bus, load: str, kept: str, name: str) -> None:
+def test_commands_keep_to_the_partitions_that_they_name_and_show_both_numbers(
+    bus: Bus, load: str, kept: str, name: str
+) -> None:
     store = ZooKeeperPositions(bus.client, kept, name)
     store.load()
-    store.save(kafka_positions_to_json([KafkaPosition(name, 0, 6), KafkaPosition(name, 1, 1)]), Mark(True))
+    store.save(
+        kafka_positions_to_json([KafkaPosition(name, 0, 6), KafkaPosition(name, 1, 1)]), Mark(True)
+    )
 
     def written() -> dict[int, int]:
         """What is still known as the task's own."""
         after = ZooKeeperPositions(bus.client, kept, name)
         after.load()
         text = after.written.position if after.written else ""
-        return {} if text == "[]" else {p.partition: p.offset for p in kafka_positions_from_json(text)}
+        return (
+            {} if text == "[]" else {p.partition: p.offset for p in kafka_positions_from_json(text)}
+        )
 
     dry = bus("offset", "reset", kept, "--to", "-1", "--partition", "1", "--dry-run").stdout
     assert f"{name}[1]: from offset 2 to 1: repeats 1 record" in dry
@@ -171,18 +215,25 @@ def test_commands_keep_to_the_partitions_that_they_name_and_show_both_numbers(bu
     assert f"{name}[0]: the target is at offset 8" in shown and "done up to 6, next 7" in shown
     bus("offset", "undo", kept, "--yes")
     assert stored(bus, kept, name) == [6, 1]
-    said = bus("offset", "set", kept, json.dumps({"offset": 4, "partition": 0, "topic": name})).stdout
+    said = bus(
+        "offset", "set", kept, json.dumps({"offset": 4, "partition": 0, "topic": name})
+    ).stdout
     assert f"{name}[0]: the target is at offset 8" in said
     assert (stored(bus, kept, name), written()) == ([4, 1], {})
     bus("offset", "reset", load, "--to", "latest", "--yes")
     bus("offset", "copy", load, kept, "--partition", "1")
     assert stored(bus, kept, name) == [4, 4]
-    assert "no position of partition 7" in bus("offset", "copy", load, kept, "--partition", "7", code=1).stderr
+    assert (
+        "no position of partition 7"
+        in bus("offset", "copy", load, kept, "--partition", "7", code=1).stderr
+    )
 
 
 def test_150_partitions_may_be_set_as_often_as_one_likes(bus: Bus, load: str, name: str) -> None:
     for offset in range(10**12, 10**12 + 35):
-        text = kafka_positions_to_json(KafkaPosition(name, partition, offset) for partition in range(150))
+        text = kafka_positions_to_json(
+            KafkaPosition(name, partition, offset) for partition in range(150)
+        )
         bus("offset", "set", load, text)
     history = bus.json("offset", "history", load)[name]
     assert json.loads(history[-1]["after"])[149]["offset"] == 10**12 + 34
@@ -190,7 +241,12 @@ def test_150_partitions_may_be_set_as_often_as_one_likes(bus: Bus, load: str, na
 
 
 def test_a_binlog_place_is_found_by_each_of_its_forms(
-    bus: Bus, kafka: str, source: Database, source_cursor: Cursor, name: str, make_topic: Callable[..., str]
+    bus: Bus,
+    kafka: str,
+    source: Database,
+    source_cursor: Cursor,
+    name: str,
+    make_topic: Callable[..., str],
 ) -> None:
     make_topic(name)
     bus.load(fetch_text("7", source, kafka, name))
@@ -206,13 +262,19 @@ def test_a_binlog_place_is_found_by_each_of_its_forms(
     bus("offset", "reset", "7", "--to", "latest", "--yes")
     back = bus("offset", "reset", "7", "--to", place, "--yes").stdout
     assert "repeats " in back and " bytes of binlog" in back
-    assert json.loads(bus.text(f"/datas/task/7/position/{name}") or "")["offset"] == before["offset"]
+    assert (
+        json.loads(bus.text(f"/datas/task/7/position/{name}") or "")["offset"] == before["offset"]
+    )
     if before.get("gtid"):
         (found,) = bus.json("offset", "find", "7", before["gtid"])
         assert json.loads(found["position"])["gtid"] == before["gtid"]
     when = datetime.fromtimestamp(begun - 1, UTC).isoformat()
     (found,) = bus.json("offset", "find", "7", when)
     assert (
-        json.loads(found["position"])["offset"] <= before["offset"] or json.loads(found["position"])["logfileName"] != before["logfileName"]
+        json.loads(found["position"])["offset"] <= before["offset"]
+        or json.loads(found["position"])["logfileName"] != before["logfileName"]
     )
-    assert "is no place in a binlog" in bus("offset", "reset", "7", "--to", "-5", "--yes", code=1).stderr
+    assert (
+        "is no place in a binlog"
+        in bus("offset", "reset", "7", "--to", "-5", "--yes", code=1).stderr
+    )

@@ -17,7 +17,9 @@ from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, 
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
 
 pytestmark = pytest.mark.integration
-ORDERS = Table(TableId("shop", "orders"), (Column("id", "int", 4), Column("note", "varchar(20)")), ("id",))
+ORDERS = Table(
+    TableId("shop", "orders"), (Column("id", "int", 4), Column("note", "varchar(20)")), ("id",)
+)
 ITEMS = Table(TableId("shop", "items"), (Column("id", "int", 4),), ("id",))
 FIRST_MS = 1_700_000_000_000  # of the records: one a second
 
@@ -51,7 +53,11 @@ def produce(kafka: str, topic: str, values: Sequence[bytes | None], first: int =
 def topic(kafka: str, make_topic: Callable[..., str], name: str) -> str:
     make_topic(name, partitions=2)
     converters = [make_converter(each) for each in ("canalRow", "oggJson", "canalRow", "canalRow")]
-    produce(kafka, name, [converter.to_bytes(each) for converter, each in zip(converters, CHANGES, strict=True)])
+    produce(
+        kafka,
+        name,
+        [converter.to_bytes(each) for converter, each in zip(converters, CHANGES, strict=True)],
+    )
     return name
 
 
@@ -71,7 +77,10 @@ def test_a_topic_is_described_with_its_tables_and_formats(kafka: str, topic: str
         {"partition": 0, "first": 0, "end": 4, "records": 4, "newest": "2023-11-14T22:13:23.000Z"},
         {"partition": 1, "first": 0, "end": 0, "records": 0, "newest": None},
     ]
-    assert [(t["table"], t["formats"], t["key"], t["insert"], t["update"], t["delete"]) for t in found["tables"]] == [
+    assert [
+        (t["table"], t["formats"], t["key"], t["insert"], t["update"], t["delete"])
+        for t in found["tables"]
+    ] == [
         ("shop.items", ["oggJson"], ["id"], 1, 0, 0),
         ("shop.orders", ["canalRow"], ["id"], 1, 1, 1),
     ]
@@ -103,7 +112,9 @@ def test_rows_are_chosen(kafka: str, topic: str, options: list[str], offsets: li
     assert [json.loads(line)["offset"] for line in result.stdout.splitlines()] == offsets
 
 
-def test_following_goes_on_with_records_that_come(kafka: str, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_following_goes_on_with_records_that_come(
+    kafka: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def stop_at(text: object) -> None:
         seen.append(json.loads(bytes(text)) if isinstance(text, bytes) else text)
         if len(seen) == 4:
@@ -117,20 +128,34 @@ def test_following_goes_on_with_records_that_come(kafka: str, topic: str, monkey
     assert len(seen) == 5
 
 
-def test_a_record_that_cannot_be_read_is_named_and_the_others_are_shown(kafka: str, topic: str) -> None:
+def test_a_record_that_cannot_be_read_is_named_and_the_others_are_shown(
+    kafka: str, topic: str
+) -> None:
     produce(kafka, topic, [b"no json", None], first=4)
     result = call(kafka, "tail", topic)
     assert result.exit_code == 1
     assert result.stdout.splitlines() == LINES
     assert "0@4 cannot be read: " in result.stderr
-    assert "1 of them cannot be read as auto, the first: 0@4: " in call(kafka, "describe", topic).stderr
+    assert (
+        "1 of them cannot be read as auto, the first: 0@4: "
+        in call(kafka, "describe", topic).stderr
+    )
 
 
 def test_a_time_is_found_as_offsets_and_as_a_position(kafka: str, topic: str) -> None:
-    found = json.loads(call(kafka, "find", topic, "--time", "2023-11-14T22:13:21.500Z", "--json").stdout)
+    found = json.loads(
+        call(kafka, "find", topic, "--time", "2023-11-14T22:13:21.500Z", "--json").stdout
+    )
     assert found["offsets"] == [{"partition": 0, "offset": 2}, {"partition": 1, "offset": 0}]
-    assert found["position"] == [p.as_fields() for p in (KafkaPosition(topic, 0, 1), KafkaPosition(topic, 1, -1))]
-    assert json.loads(call(kafka, "find", topic, "--time", "2030-01-01", "--json").stdout)["offsets"][0]["offset"] == 4
+    assert found["position"] == [
+        p.as_fields() for p in (KafkaPosition(topic, 0, 1), KafkaPosition(topic, 1, -1))
+    ]
+    assert (
+        json.loads(call(kafka, "find", topic, "--time", "2030-01-01", "--json").stdout)["offsets"][
+            0
+        ]["offset"]
+        == 4
+    )
 
 
 def test_the_schema_of_a_table_is_printed(kafka: str, topic: str) -> None:
@@ -147,7 +172,16 @@ def test_an_unknown_topic_is_named(kafka: str, name: str) -> None:
     assert f"Kafka topic {name} at {kafka}: " in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [["list"], ["describe", "t"], ["tail", "t"], ["find", "t", "--time", "2030-01-01"], ["schema", "t"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["list"],
+        ["describe", "t"],
+        ["tail", "t"],
+        ["find", "t", "--time", "2030-01-01"],
+        ["schema", "t"],
+    ],
+)
 def test_brokers_that_are_away_are_named_within_five_seconds(arguments: list[str]) -> None:
     began = time.monotonic()
     result = call("127.0.0.1:9", *arguments)
@@ -168,7 +202,9 @@ def task(kafka: str, topic: str, tmp_path: Path) -> Path:
     return file
 
 
-def test_the_lag_of_a_task_is_told_in_records_and_seconds(zookeeper: str, topic: str, task: Path) -> None:
+def test_the_lag_of_a_task_is_told_in_records_and_seconds(
+    zookeeper: str, topic: str, task: Path
+) -> None:
     arguments = ["topic", "lag", str(task), "--json", "--zookeeper", zookeeper]
     unknown = CliRunner().invoke(main, arguments)
     assert unknown.exit_code == 1

@@ -27,7 +27,22 @@ def test_columns_functions_and_braces(text: str, cell: str | None) -> None:
     assert read_expression(text).cell(TABLE, ROW) == cell
 
 
-@pytest.mark.parametrize("text", ["{", "}", "{}", "{:upper}", "{a:title}", "{a:2-1}", "{a:0-1}", "{a!r}", "{@column}", "{a:{b}}", "{a:1-}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "}",
+        "{}",
+        "{:upper}",
+        "{a:title}",
+        "{a:2-1}",
+        "{a:0-1}",
+        "{a!r}",
+        "{@column}",
+        "{a:{b}}",
+        "{a:1-}",
+    ],
+)
 def test_what_is_no_expression_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         read_expression(text)

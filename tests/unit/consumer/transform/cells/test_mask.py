@@ -26,7 +26,10 @@ def test_masks(text: str, cell: str) -> None:
     assert read_mask(text).cell(None) is None
 
 
-@pytest.mark.parametrize("text", ["", "hash:", "truncate", "truncate:", "truncate:-1", "truncate:x", "fixed", "md5", "Hash"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "hash:", "truncate", "truncate:", "truncate:-1", "truncate:x", "fixed", "md5", "Hash"],
+)
 def test_what_is_no_mask_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a mask"):
         read_mask(text)

@@ -21,7 +21,14 @@ def call(file: Path, text: str, *words: str, **environ: str) -> Result:
 
 
 def test_each_key_is_shown_with_where_it_comes_from(file: Path) -> None:
-    result = call(file, "zookeeper.auth=cdc:s3cret\nhttp.bind=off", "config", "show", CDCBUS_ZOOKEEPER="z:1", CDCBUS_SPARK_MASTER="")
+    result = call(
+        file,
+        "zookeeper.auth=cdc:s3cret\nhttp.bind=off",
+        "config",
+        "show",
+        CDCBUS_ZOOKEEPER="z:1",
+        CDCBUS_SPARK_MASTER="",
+    )
     assert result.exit_code == 0
     rows = {line.split()[0]: line.split(maxsplit=2)[1:] for line in result.stdout.splitlines()}
     assert rows["zookeeper"] == ["z:1", "environment variable CDCBUS_ZOOKEEPER"]
@@ -47,29 +54,46 @@ def test_alarm_channels_and_sources_of_the_file_are_shown_without_their_secrets(
     assert rows["porter.source.A.password"] == ["***", f"{file}:6"]
     assert rows["porter.source.A.userName"] == ["cdc", f"{file}:7"]
     as_json = call(file, text, "config", "show", "--json")
-    assert json.loads(as_json.stdout)[-1] == {"key": "porter.source.A.userName", "value": "cdc", "origin": f"{file}:7", "answer": ""}
+    assert json.loads(as_json.stdout)[-1] == {
+        "key": "porter.source.A.userName",
+        "value": "cdc",
+        "origin": f"{file}:7",
+        "answer": "",
+    }
     assert "s3cret" not in result.output + as_json.output
 
 
 def test_as_json(file: Path) -> None:
     result = call(file, "", "config", "show", "--json", "--zookeeper", "o:1")
-    assert json.loads(result.stdout)[0] == {"key": "zookeeper", "value": "o:1", "origin": "option --zookeeper", "answer": ""}
+    assert json.loads(result.stdout)[0] == {
+        "key": "zookeeper",
+        "value": "o:1",
+        "origin": "option --zookeeper",
+        "answer": "",
+    }
 
 
 def test_a_setting_that_cannot_be_used_exits_1_and_hides_none(file: Path) -> None:
     result = call(file, "zookeeper.auth=${env:CDCBUS_NOT_SET}", "config", "show")
     assert result.exit_code == 1
     assert "***" not in result.stdout and "${env:CDCBUS_NOT_SET}" in result.stdout
-    assert result.stderr.startswith(f"{file}:1: zookeeper.auth: environment variable 'CDCBUS_NOT_SET' is not set")
+    assert result.stderr.startswith(
+        f"{file}:1: zookeeper.auth: environment variable 'CDCBUS_NOT_SET' is not set"
+    )
 
 
 def test_what_is_odd_in_the_file_goes_to_stderr(file: Path) -> None:
     result = call(file, "zookeper=a:1", "config", "show")
     assert result.exit_code == 0
-    assert result.stderr == f"warning: {file}:1: zookeper: unknown key, without effect; did you mean zookeeper?\n"
+    assert (
+        result.stderr
+        == f"warning: {file}:1: zookeper: unknown key, without effect; did you mean zookeeper?\n"
+    )
 
 
-@pytest.mark.parametrize("words", [["offset", "show", "1"], ["source", "list"], ["source", "show", "A"]])
+@pytest.mark.parametrize(
+    "words", [["offset", "show", "1"], ["source", "list"], ["source", "show", "A"]]
+)
 def test_commands_take_the_address_from_the_file(file: Path, words: list[str]) -> None:
     result = call(file, "zookeeper=nonsense:port", *words, CDCBUS_ZOOKEEPER="")
     assert result.exit_code == 1
@@ -81,7 +105,9 @@ def test_a_task_asks_zookeeper_for_a_source_without_a_file(file: Path, tmp_path:
     task.write_text("taskId=1\nloader.source.sourceName=CDCBUS_NOWHERE\n", encoding="utf-8")
     result = call(file, "zookeeper=nonsense:port", "task", "run", str(task), CDCBUS_ZOOKEEPER="")
     assert result.exit_code == 1
-    assert result.stderr.splitlines()[-1].startswith(f"{task}:2: loader.source.sourceName: not a ZooKeeper address: 'nonsense:port'")
+    assert result.stderr.splitlines()[-1].startswith(
+        f"{task}:2: loader.source.sourceName: not a ZooKeeper address: 'nonsense:port'"
+    )
 
 
 def test_a_file_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:

@@ -38,7 +38,11 @@ def test_the_examples_as_a_tree() -> None:
 def test_a_task_from_kafka_to_kafka_leads_on_to_the_readers_of_its_topic(tmp_path: Path) -> None:
     file = tmp_path / "warehouse.properties"
     text = (EXAMPLES / "kafka-to-mysql.properties").read_text(encoding="utf-8")
-    text = text.replace("taskId=kafka-to-mysql", "taskId=warehouse").replace("topics=shop", "topics=store").replace("=SHOP,", "=STORE,")
+    text = (
+        text.replace("taskId=kafka-to-mysql", "taskId=warehouse")
+        .replace("topics=shop", "topics=store")
+        .replace("=SHOP,", "=STORE,")
+    )
     file.write_text(text, encoding="utf-8")
     result = lineage("shop.orders", "--tasks", EXAMPLES, "--tasks", file)
     lines = [line.rstrip() for line in result.stdout.splitlines()]
@@ -66,14 +70,18 @@ def test_the_examples_as_json() -> None:
     ]
 
 
-def test_files_of_the_folder_and_of_its_tasks_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_the_folder_and_of_its_tasks_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert lineage().stdout == "no tasks found\n"
     (tmp_path / "tasks").mkdir()
     fetch = (EXAMPLES / "mysql-to-kafka.properties").read_text(encoding="utf-8")
     (tmp_path / "tasks" / "a.properties").write_text(fetch, encoding="utf-8")
     assert "no known task reads it" in lineage().stdout
-    (tmp_path / "b.properties").write_text((EXAMPLES / "kafka-to-mysql.properties").read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "b.properties").write_text(
+        (EXAMPLES / "kafka-to-mysql.properties").read_text(encoding="utf-8"), encoding="utf-8"
+    )
     assert "shop_copy.*" in lineage().stdout
     assert lineage("nowhere").stdout == "none of 2 tasks has nowhere in a table, topic or target\n"
 
@@ -96,7 +104,11 @@ class Tree:
 
     def get_children_async(self, path: str) -> AsyncResult:
         result = AsyncResult(SequentialThreadingHandler())
-        names = {rest.partition("/")[0] for node in self.nodes if (rest := node.removeprefix(f"{path}/")) != node}
+        names = {
+            rest.partition("/")[0]
+            for node in self.nodes
+            if (rest := node.removeprefix(f"{path}/")) != node
+        }
         if names:
             result.set(list(names))
         else:
@@ -116,7 +128,13 @@ class Tree:
 def dist(task_id: str, topic: str) -> str:
     source = {"servers": "k:9092", "topics": topic}
     target = {"loaderName": "JdbcBatch", "source": {"url": "jdbc:mysql://h/db"}}
-    return json.dumps({"taskId": task_id, "consumer": {"consumerName": "KafkaFetch", "source": source}, "loader": target})
+    return json.dumps(
+        {
+            "taskId": task_id,
+            "consumer": {"consumerName": "KafkaFetch", "source": source},
+            "loader": target,
+        }
+    )
 
 
 def test_tasks_in_zookeeper_are_known_too_and_files_win(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,10 +145,14 @@ def test_tasks_in_zookeeper_are_known_too_and_files_win(monkeypatch: pytest.Monk
         "/datas/task/10/position/x": "",
         "/datas/task/11/dist/x": "no json",
     }
-    monkeypatch.setattr("cdcbus.tasks.zookeeper.positions.connect", lambda address, auth: Tree(nodes))
+    monkeypatch.setattr(
+        "cdcbus.tasks.zookeeper.positions.connect", lambda address, auth: Tree(nodes)
+    )
     result = lineage("--json", "--tasks", EXAMPLES, "--zookeeper", "z:2181")
     found = {(way["topic"], way["load_task"]) for way in json.loads(result.stdout)}
-    examples = {("shop", f"kafka-to-{target}") for target in ("kafka", "mysql", "oracle", "postgresql")}
+    examples = {
+        ("shop", f"kafka-to-{target}") for target in ("kafka", "mysql", "oracle", "postgresql")
+    }
     assert found == {*examples, ("shop", "9"), ("crm", "9")}
     assert result.stderr.startswith("/datas/task/11/dist/x left out: line 1, column 1: not JSON")
 
@@ -140,9 +162,13 @@ def test_an_empty_zookeeper_knows_no_tasks(monkeypatch: pytest.MonkeyPatch, tmp_
     assert lineage("--tasks", tmp_path, "--zookeeper", "z:2181").stdout == "no tasks found\n"
 
 
-def test_named_sources_are_looked_for_where_a_run_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_named_sources_are_looked_for_where_a_run_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "cdcbus.properties").write_text("sources.directory=shared\nporter.source.BUS.servers=k:1\n", encoding="utf-8")
+    (tmp_path / "cdcbus.properties").write_text(
+        "sources.directory=shared\nporter.source.BUS.servers=k:1\n", encoding="utf-8"
+    )
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared" / "DB.properties").write_text("url=jdbc:mysql://h/db\n", encoding="utf-8")
     task = json.loads(dist("9", "shop"))
@@ -151,7 +177,9 @@ def test_named_sources_are_looked_for_where_a_run_looks(tmp_path: Path, monkeypa
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "9.properties").write_text(properties_text(task), encoding="utf-8")
     nodes = {"/datas/task/10/dist/shop": json.dumps(task | {"taskId": "10"})}
-    monkeypatch.setattr("cdcbus.tasks.zookeeper.positions.connect", lambda address, auth: Tree(nodes))
+    monkeypatch.setattr(
+        "cdcbus.tasks.zookeeper.positions.connect", lambda address, auth: Tree(nodes)
+    )
     result = lineage("--json", "--zookeeper", "z:2181")
     assert result.stderr == ""
     assert {(way["load_task"], way["database"]) for way in json.loads(result.stdout)} == {

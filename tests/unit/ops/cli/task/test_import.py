@@ -1,4 +1,5 @@
-"""`cdcbus task import`: what is refused before ZooKeeper is asked, and porter's JSON as a task file."""
+"""`cdcbus task import`: what is refused before ZooKeeper is asked, and porter's JSON as a task
+file."""
 
 import json
 import re
@@ -12,7 +13,10 @@ from cdcbus.ops.cli.main import main
 DIST = {
     "taskId": "1",
     "consumer": {"consumerName": "KafkaFetch", "source": {"servers": "k:9092", "topics": "A"}},
-    "loader": {"loaderName": "JdbcBatch", "source": {"url": "jdbc:mysql://h/db", "password": "s3cret"}},
+    "loader": {
+        "loaderName": "JdbcBatch",
+        "source": {"url": "jdbc:mysql://h/db", "password": "s3cret"},
+    },
 }
 LOAD = "consumer.consumerName=KafkaFetch\nconsumer.source.servers=k:1\nconsumer.source.topics=a\nloader.loaderName=JdbcBatch\n"
 REFUSED = "nothing is stored; correct what is said above\n"
@@ -43,7 +47,9 @@ def imported(*arguments: object) -> Result:
     return result
 
 
-def test_a_json_file_becomes_a_task_file_and_its_secret_is_for_its_owner(file: Path, tmp_path: Path) -> None:
+def test_a_json_file_becomes_a_task_file_and_its_secret_is_for_its_owner(
+    file: Path, tmp_path: Path
+) -> None:
     output = tmp_path / "out.properties"
     result = imported(file, "--output", output)
     assert (result.exit_code, result.stdout) == (0, "")
@@ -51,7 +57,10 @@ def test_a_json_file_becomes_a_task_file_and_its_secret_is_for_its_owner(file: P
     assert text.startswith("taskId=1\n\n# ---- read --")
     assert "loader.source.password=s3cret\n" in text
     assert output.stat().st_mode & 0o777 == 0o600
-    assert f"warning: {output}:11: loader.source.password: the secret stands in the file" in result.stderr
+    assert (
+        f"warning: {output}:11: loader.source.password: the secret stands in the file"
+        in result.stderr
+    )
 
 
 def test_a_file_that_is_there_is_only_overwritten_by_force(file: Path, tmp_path: Path) -> None:
@@ -71,7 +80,12 @@ def test_an_unknown_field_is_reported(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "taskName=orders\n" in output.read_text(encoding="utf-8")
     assert "taskName: unknown key" in result.stderr
-    assert imported(dist(tmp_path, DIST | {"taskName": "orders"}), "--output", output, "--force", "--strict").exit_code == 1
+    assert (
+        imported(
+            dist(tmp_path, DIST | {"taskName": "orders"}), "--output", output, "--force", "--strict"
+        ).exit_code
+        == 1
+    )
 
 
 def test_a_task_with_errors_is_written_to_a_file_and_exits_1(tmp_path: Path) -> None:
@@ -85,7 +99,10 @@ def test_only_one_json_file_becomes_a_task_file(file: Path, tmp_path: Path) -> N
     output = tmp_path / "out.properties"
     assert imported(file, file, "--output", output).exit_code == 2
     result = imported(task(tmp_path, "t.properties", "taskId=1"), "--output", output)
-    assert (result.exit_code, "t.properties: line 1, column 1: not JSON" in result.stderr) == (1, True)
+    assert (result.exit_code, "t.properties: line 1, column 1: not JSON" in result.stderr) == (
+        1,
+        True,
+    )
     assert not output.exists()
 
 
@@ -99,8 +116,12 @@ def test_a_json_file_is_checked_as_it_is(file: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["--output", "out.properties"]])
-@pytest.mark.parametrize(("content", "sentence"), [(b"{", "not JSON"), (b"\xff{}", "not UTF-8"), (b"[]", "not a task")])
-def test_what_is_no_task_is_one_sentence(tmp_path: Path, content: bytes, sentence: str, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("content", "sentence"), [(b"{", "not JSON"), (b"\xff{}", "not UTF-8"), (b"[]", "not a task")]
+)
+def test_what_is_no_task_is_one_sentence(
+    tmp_path: Path, content: bytes, sentence: str, words: list[str]
+) -> None:
     path = tmp_path / "x.json"
     path.write_bytes(content)
     result = imported(path, *words)
@@ -109,11 +130,18 @@ def test_what_is_no_task_is_one_sentence(tmp_path: Path, content: bytes, sentenc
     assert sentence in result.stderr
     assert result.stderr.count("\n") == 1
     missing = tmp_path / "missing"
-    assert re.match(rf"{missing}: (the task file )?cannot be read: No such file", imported(missing, *words).stderr)
+    assert re.match(
+        rf"{missing}: (the task file )?cannot be read: No such file",
+        imported(missing, *words).stderr,
+    )
 
 
 def test_one_task_with_an_error_keeps_all_out_and_all_is_told(tmp_path: Path) -> None:
-    good = task(tmp_path, "good.properties", "taskId=1\nloader.source.url=jdbc:mysql://h/db\nmapper[0].auto=1\n")
+    good = task(
+        tmp_path,
+        "good.properties",
+        "taskId=1\nloader.source.url=jdbc:mysql://h/db\nmapper[0].auto=1\n",
+    )
     bad = task(tmp_path, "bad.properties", "taskId=a/b\n")
     result = imported(bad, good)
     assert result.exit_code == 1
@@ -125,13 +153,21 @@ def test_one_task_with_an_error_keeps_all_out_and_all_is_told(tmp_path: Path) ->
     assert imported("--strict", good).stderr.endswith(REFUSED)
 
 
-def test_a_secret_is_refused_without_a_key_and_by_strict_with_one(tmp_path: Path, file: Path) -> None:
-    inline = task(tmp_path, "t.properties", "taskId=2\nloader.source.url=jdbc:mysql://h/db\nloader.source.password=s3cret\n")
+def test_a_secret_is_refused_without_a_key_and_by_strict_with_one(
+    tmp_path: Path, file: Path
+) -> None:
+    inline = task(
+        tmp_path,
+        "t.properties",
+        "taskId=2\nloader.source.url=jdbc:mysql://h/db\nloader.source.password=s3cret\n",
+    )
     for path, place in ((inline, f"{inline}:7"), (file, f"{file}")):
         result = imported(path)
         sentence = result.stderr.splitlines()[-1]
         assert result.exit_code == 1
-        assert sentence.startswith(f"{place}: loader.source.password: a secret is not stored in ZooKeeper as it is written")
+        assert sentence.startswith(
+            f"{place}: loader.source.password: a secret is not stored in ZooKeeper as it is written"
+        )
         assert "secret.keyFile" in sentence and "${env:NAME}" in sentence
         assert imported("--strict", path).stderr.endswith(REFUSED)
 

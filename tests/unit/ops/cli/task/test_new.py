@@ -12,8 +12,14 @@ from cdcbus.tasks.config.read_task import read_task
 from cdcbus.tasks.config.template import example_text
 
 ENVIRON = {"SOURCE_PASSWORD": "a", "TARGET_PASSWORD": "b"}
-FETCH_WORDS = "--route mysql->kafka --id 7 --source db1:3306 --source-user u --servers k1:9092,k2:9092 --topic t"
-LOAD_WORDS = "--id 8 --servers k1:9092 --topic t,u --tables SHOP.A,SHOP.B --target db2:5 --target-database d --target-user v"
+FETCH_WORDS = (
+    "--route mysql->kafka --id 7 --source db1:3306 --source-user u --servers "
+    "k1:9092,k2:9092 --topic t"
+)
+LOAD_WORDS = (
+    "--id 8 --servers k1:9092 --topic t,u --tables SHOP.A,SHOP.B --target db2:5 "
+    "--target-database d --target-user v"
+)
 FETCH = [*FETCH_WORDS.split(), "--tables", ""]
 LOAD = LOAD_WORDS.split()
 SCHEMAS = ["--source-schema", "SHOP", "--target-schema", "s"]
@@ -37,11 +43,23 @@ def clean_task(file: str) -> FetchTask | LoadTask:
 def test_a_fetch_task_of_options_alone() -> None:
     result = new(*FETCH)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == "7.properties written; next: set SOURCE_PASSWORD, then cdcbus task check 7.properties\n"
+    assert (
+        result.stdout
+        == "7.properties written; next: set SOURCE_PASSWORD, then cdcbus task check 7.properties\n"
+    )
     task = clean_task("7.properties")
     assert isinstance(task, FetchTask)
-    assert (task.task_id, task.source.addresses, task.source.user, task.source.password) == ("7", (("db1", 3306),), "u", "a")
-    assert (task.publish.servers, task.publish.topic, task.publish.partition_keys) == ("k1:9092,k2:9092", "t", {})
+    assert (task.task_id, task.source.addresses, task.source.user, task.source.password) == (
+        "7",
+        (("db1", 3306),),
+        "u",
+        "a",
+    )
+    assert (task.publish.servers, task.publish.topic, task.publish.partition_keys) == (
+        "k1:9092,k2:9092",
+        "t",
+        {},
+    )
     assert (task.tables.regexes, task.source.server_id) == ((), None)
 
 
@@ -65,33 +83,59 @@ def test_a_consumer_task_of_options_alone(kind: str, address: str, file: str) ->
     assert new("--route", f"kafka->{kind}", *LOAD, *SCHEMAS, file).exit_code == 0
     task = clean_task(file)
     assert isinstance(task, LoadTask)
-    assert (task.source.topics, task.source.group, sorted(task.includes)) == (("t", "u"), "cdcbus-8", ["SHOP.A", "SHOP.B"])
+    assert (task.source.topics, task.source.group, sorted(task.includes)) == (
+        ("t", "u"),
+        "cdcbus-8",
+        ["SHOP.A", "SHOP.B"],
+    )
     assert isinstance(task.target, JdbcTarget)
-    assert (task.target.url, task.target.user, task.target.password) == (f"jdbc:{address}db2:5/d", "v", "b")
+    assert (task.target.url, task.target.user, task.target.password) == (
+        f"jdbc:{address}db2:5/d",
+        "v",
+        "b",
+    )
     assert task.rules == (MapperRule(("SHOP", "s")),)
     assert f"cdcbus task check {file}  " in Path(file).read_text()
 
 
 def test_a_task_from_kafka_to_kafka_of_options_alone() -> None:
-    words = "--route kafka->kafka --id 9 --servers k1:9092 --topic t,u --tables SHOP.A --target k2:9092 --target-topic v"
+    words = (
+        "--route kafka->kafka --id 9 --servers k1:9092 --topic t,u --tables SHOP.A --target "
+        "k2:9092 --target-topic v"
+    )
     result = new(*words.split(), *SCHEMAS)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == "9.properties written; next: cdcbus task check 9.properties\n"
     task = clean_task("9.properties")
     assert isinstance(task, LoadTask)
     assert isinstance(task.target, PublishConfig)
-    assert (task.source.servers, task.source.topics, sorted(task.includes)) == ("k1:9092", ("t", "u"), ["SHOP.A"])
-    assert (task.target.servers, task.target.topic, task.target.partition_keys) == ("k2:9092", "v", {})
+    assert (task.source.servers, task.source.topics, sorted(task.includes)) == (
+        "k1:9092",
+        ("t", "u"),
+        ["SHOP.A"],
+    )
+    assert (task.target.servers, task.target.topic, task.target.partition_keys) == (
+        "k2:9092",
+        "v",
+        {},
+    )
     assert task.rules == (MapperRule(("SHOP", "s")),)
 
 
-def test_a_task_from_kafka_to_kafka_writes_to_the_brokers_that_it_reads_unless_told_otherwise() -> None:
+def test_a_task_from_kafka_to_kafka_writes_to_the_brokers_that_it_reads_unless_told_otherwise() -> (
+    None
+):
     result = new("--route", "kafka->kafka", answers="\nk:9092\nt\n\n\nv\n\n")
     assert result.exit_code == 0
     task = clean_task("kafka-to-kafka.properties")
     assert isinstance(task, LoadTask)
     assert isinstance(task.target, PublishConfig)
-    assert (task.source.servers, task.target.servers, task.target.topic, task.rules) == ("k:9092", "k:9092", "v", ())
+    assert (task.source.servers, task.target.servers, task.target.topic, task.rules) == (
+        "k:9092",
+        "k:9092",
+        "v",
+        (),
+    )
 
 
 def test_without_another_schema_no_target_schema_is_asked_for() -> None:
@@ -102,14 +146,20 @@ def test_without_another_schema_no_target_schema_is_asked_for() -> None:
 
 
 def test_answers_have_defaults_and_wrong_ones_are_asked_again() -> None:
-    result = new(answers="kafka->postgresql\n\nnot an address\nk:9092\nt\nSHOP.*\nshop.orders\n\nd\n\n\n\n")
+    result = new(
+        answers="kafka->postgresql\n\nnot an address\nk:9092\nt\nSHOP.*\nshop.orders\n\nd\n\n\n\n"
+    )
     assert result.exit_code == 0
     assert "Error: expected host:port" in result.stderr
     assert "Error: expected SCHEMA.TABLE names" in result.stderr
     task = clean_task("kafka-to-postgresql.properties")
     assert isinstance(task, LoadTask)
     assert isinstance(task.target, JdbcTarget)
-    assert (task.source.servers, task.target.url, task.target.user) == ("k:9092", "jdbc:postgresql://127.0.0.1:5432/d", "cdc")
+    assert (task.source.servers, task.target.url, task.target.user) == (
+        "k:9092",
+        "jdbc:postgresql://127.0.0.1:5432/d",
+        "cdc",
+    )
     assert task.rules == (MapperRule(("shop", "public")),)
 
 

@@ -11,13 +11,25 @@ from cdcbus.tasks.zookeeper.tasks import Failure, Stat
 
 
 @pytest.mark.parametrize(
-    ("numbers", "expected"), [((), ""), ((0, 0), "··"), ((1, 8), "▁█"), ((0, 1, 500, 1000), "·▁▄█"), ((7, 7, 7), "███"), ((1, 9), "▁█")]
+    ("numbers", "expected"),
+    [
+        ((), ""),
+        ((0, 0), "··"),
+        ((1, 8), "▁█"),
+        ((0, 1, 500, 1000), "·▁▄█"),
+        ((7, 7, 7), "███"),
+        ((1, 9), "▁█"),
+    ],
 )
-def test_a_sparkline_has_a_character_for_each_number(numbers: tuple[int, ...], expected: str) -> None:
+def test_a_sparkline_has_a_character_for_each_number(
+    numbers: tuple[int, ...], expected: str
+) -> None:
     assert sparkline(numbers) == expected
 
 
-def test_lag_delays_hour_and_tables_are_shown_and_counters_that_are_nowhere_are_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lag_delays_hour_and_tables_are_shown_and_counters_that_are_nowhere_are_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     stat = Stat(
         State.WORKING,
         rows=1200,
@@ -35,11 +47,19 @@ def test_lag_delays_hour_and_tables_are_shown_and_counters_that_are_nowhere_are_
     assert "source to kafka: 0.100 s, 95 % within 0.200, 99 % within 0.300" in shown
     assert "the source's clock is -1.5 s from this one" in shown
     assert "▁█ at most 1,190 rows a minute" in shown
-    assert "  swimlane  rows   inserted  updated  table\n  shop      1,200  1,000     200      shop.orders\n" in shown
+    assert (
+        "  swimlane  rows   inserted  updated  table\n  shop      1,200  1,000     200      "
+        "shop.orders\n" in shown
+    )
 
 
 def test_the_last_failures_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    print_failures([Failure("2026-05-04 03:02:01", "node n1", f"reason {number}", number) for number in range(1, 8)])
+    print_failures(
+        [
+            Failure("2026-05-04 03:02:01", "node n1", f"reason {number}", number)
+            for number in range(1, 8)
+        ]
+    )
     shown = capsys.readouterr().out
     assert "failures, 5 of 7, the last one last:" in shown
     assert "2026-05-04 03:02:01 UTC, node n1, 7 times: reason 7" in shown

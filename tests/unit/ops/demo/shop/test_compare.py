@@ -1,4 +1,5 @@
-"""Comparing rows: what is the same value on two servers is equal, and a planted difference is found."""
+"""Comparing rows: what is the same value on two servers is equal, and a planted difference is
+found."""
 
 from __future__ import annotations
 
@@ -38,8 +39,16 @@ ROWS: list[tuple[Any, ...]] = [
         (Kind.BITS, b"\x05", "00000101"),
         (Kind.TRUTH, 1, True),
         (Kind.JSON, '{"b": 1.50, "a": [1e2, "x"]}', '{"a":[100,"x"],"b":1.5}'),
-        (Kind.MOMENT, datetime(2024, 2, 29, 12), datetime(2024, 2, 29, 14, tzinfo=timezone(timedelta(hours=2)))),
-        (Kind.MOMENT, datetime(2024, 2, 29, 12, 0, 0, 120000), datetime(2024, 2, 29, 12, 0, 0, 120000, tzinfo=UTC)),
+        (
+            Kind.MOMENT,
+            datetime(2024, 2, 29, 12),
+            datetime(2024, 2, 29, 14, tzinfo=timezone(timedelta(hours=2))),
+        ),
+        (
+            Kind.MOMENT,
+            datetime(2024, 2, 29, 12, 0, 0, 120000),
+            datetime(2024, 2, 29, 12, 0, 0, 120000, tzinfo=UTC),
+        ),
         (Kind.DAY, date(2024, 2, 29), date(2024, 2, 29)),
         (Kind.CLOCK, timedelta(hours=23, milliseconds=7), time(23, 0, 0, 7000)),
     ],
@@ -80,7 +89,9 @@ def test_values_of_another_kind_are_refused() -> None:
         canonical(Kind.WHOLE, 1.5)
 
 
-def compared(source: list[tuple[Any, ...]], target: list[tuple[Any, ...]], table: Table = LINES) -> Comparison:
+def compared(
+    source: list[tuple[Any, ...]], target: list[tuple[Any, ...]], table: Table = LINES
+) -> Comparison:
     return compare(table, canonical_rows(table, source), canonical_rows(table, target))
 
 
@@ -90,7 +101,9 @@ def test_equal_rows_in_any_order_are_equal() -> None:
 
 def test_a_planted_difference_is_found_with_its_key_and_columns() -> None:
     changed = (1, 2, "SKU-2", 2, Decimal("0.50"), b"\x00")
-    assert compared(ROWS, [ROWS[0], changed, ROWS[2]]).differences == [Difference(("1", "2"), "quantity, gift_code")]
+    assert compared(ROWS, [ROWS[0], changed, ROWS[2]]).differences == [
+        Difference(("1", "2"), "quantity, gift_code")
+    ]
 
 
 def test_missing_and_extra_rows_are_found() -> None:
@@ -101,7 +114,9 @@ def test_missing_and_extra_rows_are_found() -> None:
 
 
 def test_null_is_not_the_empty_value() -> None:
-    assert compared([ROWS[2]], [(*ROWS[2][:-1], None)]).differences == [Difference(("2", "1"), "gift_code")]
+    assert compared([ROWS[2]], [(*ROWS[2][:-1], None)]).differences == [
+        Difference(("2", "1"), "gift_code")
+    ]
 
 
 def test_the_verdict_names_the_first_differing_rows_and_counts_the_others() -> None:
@@ -116,4 +131,9 @@ def test_the_verdict_names_the_first_differing_rows_and_counts_the_others() -> N
     assert "and 4 more" in said
     assert "MariaDB is equal to the source: 9 rows" in said
     assert not is_equal(comparisons)
-    assert json.loads(json.dumps(verdict_fields(comparisons)))["targets"]["postgresql"][0]["differing_rows"] == 9
+    assert (
+        json.loads(json.dumps(verdict_fields(comparisons)))["targets"]["postgresql"][0][
+            "differing_rows"
+        ]
+        == 9
+    )

@@ -51,7 +51,9 @@ def test_what_never_began_can_be_stopped() -> None:
     paced.check()
 
 
-def test_a_command_names_the_home_only_where_it_has_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_command_names_the_home_only_where_it_has_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("CDCBUS_STACK_HOME", str(tmp_path))
     assert command("stack", "up", home=tmp_path).endswith("cdcbus stack up")
     other = command("stack", "sql", home=Path("/other"), rest=("source", "SELECT 1"))

@@ -18,7 +18,12 @@ def transactions(seed: int, count: int) -> list[Transaction]:
 
 
 def statements(seed: int, count: int) -> list[Statement]:
-    return [statement for transaction in transactions(seed, count) if not transaction.is_undone for statement in transaction.statements]
+    return [
+        statement
+        for transaction in transactions(seed, count)
+        if not transaction.is_undone
+        for statement in transaction.statements
+    ]
 
 
 def test_the_same_seed_gives_the_same_changes() -> None:

@@ -10,7 +10,16 @@ NOW = 1_795_281_300.0  # 2026-11-21 17:15:00 UTC
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(None, "–"), (0, "0"), (1234567, "1,234,567"), (0.25, "0.25"), (12.34, "12.3"), (1234.5, "1,234"), (5.0, "5")]
+    ("value", "text"),
+    [
+        (None, "–"),
+        (0, "0"),
+        (1234567, "1,234,567"),
+        (0.25, "0.25"),
+        (12.34, "12.3"),
+        (1234.5, "1,234"),
+        (5.0, "5"),
+    ],
 )
 def test_counts(value: float | None, text: str) -> None:
     assert formatting.count(value) == text
@@ -33,17 +42,27 @@ def test_durations_have_the_two_largest_units(seconds: float | None, text: str) 
     assert formatting.duration(seconds) == text
 
 
-@pytest.mark.parametrize(("octets", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 KB"), (20e6, "20 MB"), (3.5e12, "3.5 TB")])
+@pytest.mark.parametrize(
+    ("octets", "text"),
+    [(0, "0 B"), (999, "999 B"), (1500, "1.5 KB"), (20e6, "20 MB"), (3.5e12, "3.5 TB")],
+)
 def test_sizes(octets: float, text: str) -> None:
     assert formatting.size(octets) == text
 
 
 def test_a_time_is_relative_and_has_its_whole_text() -> None:
     told = str(formatting.ago("2026-11-21 17:13:55", NOW))
-    assert told == '<time datetime="2026-11-21T17:13:55Z" title="2026-11-21 17:13:55 UTC">1 min 5 s ago</time>'
+    assert (
+        told == '<time datetime="2026-11-21T17:13:55Z" title="2026-11-21 17:13:55 UTC">1 min 5 s '
+        "ago</time>"
+    )
     assert str(formatting.ago("<odd>", NOW)) == "&lt;odd&gt;"
     assert str(formatting.ago("", NOW)) == "–"
 
 
 def test_plurals() -> None:
-    assert [formatting.plural(number, "task") for number in (0, 1, 1200)] == ["0 tasks", "1 task", "1,200 tasks"]
+    assert [formatting.plural(number, "task") for number in (0, 1, 1200)] == [
+        "0 tasks",
+        "1 task",
+        "1,200 tasks",
+    ]

@@ -25,12 +25,19 @@ def test_every_thing_is_one_box_and_no_two_boxes_touch() -> None:
     for one, other in combinations(drawn.boxes, 2):
         is_beside = one.x + one.width <= other.x or other.x + other.width <= one.x
         assert is_beside or abs(one.y - other.y) >= one.height
-    assert all(box.x + box.width <= drawn.width and box.y + box.height <= drawn.height for box in drawn.boxes)
+    assert all(
+        box.x + box.width <= drawn.width and box.y + box.height <= drawn.height
+        for box in drawn.boxes
+    )
 
 
 def test_what_nobody_is_known_for_is_a_dashed_box() -> None:
     missing = [(box.kind, box.under) for box in graph(WAYS).boxes if box.is_missing]
-    assert missing == [("task", "writer of foreign"), ("task", "reader of stock"), ("target", "of stock")]
+    assert missing == [
+        ("task", "writer of foreign"),
+        ("task", "reader of stock"),
+        ("target", "of stock"),
+    ]
 
 
 def test_the_same_way_twice_draws_nothing_more() -> None:

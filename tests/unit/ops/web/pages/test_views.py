@@ -14,7 +14,16 @@ import pytest
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.bus import WebBus
 from cdcbus.ops.web.pages import live
-from cdcbus.ops.web.pages.tasks import LOG_LINES, MASK, Route, TaskRow, charts_of, log_tail, overview, settings
+from cdcbus.ops.web.pages.tasks import (
+    LOG_LINES,
+    MASK,
+    Route,
+    TaskRow,
+    charts_of,
+    log_tail,
+    overview,
+    settings,
+)
 from cdcbus.ops.web.pages.topics import CellChange, cells_of
 from cdcbus.plugins.errors import PositionUnavailable
 from cdcbus.plugins.rowchange import Op, Origin, RowChange, Table, TableId
@@ -30,7 +39,11 @@ LAST = 1_795_281_240  # when the last whole minute before it began
 
 def row(task_id: str, state: State, source: str = "", **stat: Any) -> TaskRow:
     told = Stat(state, **stat) if stat else None
-    return TaskRow(Status(task_id, state, node_id="n1", stat=told), Route("fetch", source, "topic t", ("t",)), ())
+    return TaskRow(
+        Status(task_id, state, node_id="n1", stat=told),
+        Route("fetch", source, "topic t", ("t",)),
+        (),
+    )
 
 
 ROWS = [
@@ -44,7 +57,11 @@ ROWS = [
 def test_the_figures_are_of_all_tasks_that_run_and_the_rows_of_those_asked_for() -> None:
     found = overview(ROWS, "SHOP", "")
     assert [each.status.task_id for each in found.rows] == ["b"]
-    assert (found.rows_per_second, found.most_behind_seconds, found.states[State.WORKING]) == (15.0, 7.5, 2)
+    assert (found.rows_per_second, found.most_behind_seconds, found.states[State.WORKING]) == (
+        15.0,
+        7.5,
+        2,
+    )
     assert [each.status.task_id for each in overview(ROWS, "", "WORKING").rows] == ["b", "c"]
     assert overview([], "", "").most_behind_seconds is None
 
@@ -54,15 +71,25 @@ def test_secrets_are_not_among_the_settings_and_placeholders_are() -> None:
         'consumer.source.password=geheim\nloader.source.password=${env:P}\nkafka.sasl.jaas.config=x password="geheim"\n'
         "loader.source.url=jdbc:mysql://h/db?user=u&password=geheim\nconsumer.source.database=shop\nsome.secret=geheim\n"
     )
-    shown = {setting.key: setting.shown for setting in settings(inspect_text(text, {}, sources=lambda _: None).entries.values())}
+    shown = {
+        setting.key: setting.shown
+        for setting in settings(inspect_text(text, {}, sources=lambda _: None).entries.values())
+    }
     assert "geheim" not in str(shown)
     assert shown["loader.source.password"] == "${env:P}"
     assert shown["consumer.source.database"] == "shop"
-    assert shown["consumer.source.password"] == shown["loader.source.url"] == shown["some.secret"] == MASK
+    assert (
+        shown["consumer.source.password"]
+        == shown["loader.source.url"]
+        == shown["some.secret"]
+        == MASK
+    )
 
 
 def test_charts_span_the_smallest_window_that_holds_all_and_leave_gaps() -> None:
-    rows, lag = charts_of([Minute(LAST - 120, 7, None, 0.5, "WORKING"), Minute(LAST, 9, None, None, "WORKING")], NOW)
+    rows, lag = charts_of(
+        [Minute(LAST - 120, 7, None, 0.5, "WORKING"), Minute(LAST, 9, None, None, "WORKING")], NOW
+    )
     assert (rows.end, len(rows.values)) == (LAST + 60, 30)
     assert rows.values[-4:] == [None, 7, None, 9]
     assert (lag.unit, lag.values[-4:]) == ("seconds", [None, 0.5, None, None])
@@ -76,9 +103,9 @@ def test_the_end_of_a_log_is_shown_where_it_lies(tmp_path: Path) -> None:
     here = Run(State.WORKING, host=socket.gethostname(), log=str(log))
     lines, _ = log_tail(Status("x", State.WORKING, run=here))
     assert (len(lines), lines[-2:]) == (LOG_LINES, ["line 499", "\ufffd"])
-    assert log_tail(Status("x", State.WORKING, run=Run(State.WORKING, host="elsewhere.example", log="/l")))[1].startswith(
-        "It lies on elsewhere"
-    )
+    assert log_tail(
+        Status("x", State.WORKING, run=Run(State.WORKING, host="elsewhere.example", log="/l"))
+    )[1].startswith("It lies on elsewhere")
     log.unlink()
     assert "cannot be read" in log_tail(Status("x", State.WORKING, run=here))[1]
     assert log_tail(Status("x", State.NEW))[1] == "No node has run it yet."
@@ -86,7 +113,10 @@ def test_the_end_of_a_log_is_shown_where_it_lies(tmp_path: Path) -> None:
 
 def test_an_update_shows_its_key_and_what_it_changed() -> None:
     table = Table(TableId("s", "t"), (), ("id",))
-    before, after = {"id": "1", "a": "x", "b": "same", "c": None}, {"id": "1", "a": None, "b": "same", "c": "\x1b[0m"}
+    before, after = (
+        {"id": "1", "a": "x", "b": "same", "c": None},
+        {"id": "1", "a": None, "b": "same", "c": "\x1b[0m"},
+    )
     assert cells_of(RowChange(table, Op.UPDATE, before, after, Origin())) == [
         CellChange("id", "1", is_key=True),
         CellChange("a", None, "x", is_changed=True),
@@ -102,7 +132,9 @@ class Request:
 
     def __init__(self, looks: int) -> None:
         self.looks = looks
-        self.app = SimpleNamespace(state=SimpleNamespace(bus=WebBus(None, read_bus_settings({}, None, {}), "n1")))
+        self.app = SimpleNamespace(
+            state=SimpleNamespace(bus=WebBus(None, read_bus_settings({}, None, {}), "n1"))
+        )
 
     async def is_disconnected(self) -> bool:
         self.looks -= 1
@@ -121,7 +153,12 @@ def events(parts: Any, request: Request) -> list[tuple[str, Any]]:
 
 
 def test_a_stream_sends_what_has_changed_and_says_when_nothing_is_known() -> None:
-    answers: list[Any] = [{"a": "1", "b": "2"}, {"a": "1", "b": "3\n"}, PositionUnavailable("ZooKeeper is away"), {"a": "1", "b": "3\n"}]
+    answers: list[Any] = [
+        {"a": "1", "b": "2"},
+        {"a": "1", "b": "3\n"},
+        PositionUnavailable("ZooKeeper is away"),
+        {"a": "1", "b": "3\n"},
+    ]
 
     def parts() -> dict[str, str]:
         answer: Any = answers.pop(0)

@@ -17,9 +17,19 @@ from cdcbus.plugins.loaders.dialects import mysql, postgresql
 from cdcbus.plugins.rowchange import TableId
 from tests.support.module_searches import module_searches
 
-TEXT = st.none() | st.text(max_size=6) | st.sampled_from(["", "null", "NULL", "\\", '"', "'", "''", "a,b", "{}", "\n", "\0", "é漢😀"])
-NUMBERS = st.none() | st.integers().map(str) | st.sampled_from(["1.50", "-.5", "1e5", "1\n", " 1", "0x1", "1.", "٣"])
-DATES = st.none() | st.sampled_from(["2024-02-29", "0000-00-00", "2024-02-00", "2024-00-01", "2024-02-29 10:00:00.5", "10000-01-01"])
+TEXT = (
+    st.none()
+    | st.text(max_size=6)
+    | st.sampled_from(["", "null", "NULL", "\\", '"', "'", "''", "a,b", "{}", "\n", "\0", "é漢😀"])
+)
+NUMBERS = (
+    st.none()
+    | st.integers().map(str)
+    | st.sampled_from(["1.50", "-.5", "1e5", "1\n", " 1", "0x1", "1.", "٣"])
+)
+DATES = st.none() | st.sampled_from(
+    ["2024-02-29", "0000-00-00", "2024-02-00", "2024-00-01", "2024-02-29 10:00:00.5", "10000-01-01"]
+)
 TYPES: list[tuple[str, str, Any]] = [
     ("text", "varchar", TEXT),
     ("numeric", "decimal", NUMBERS),
@@ -33,7 +43,11 @@ TYPES: list[tuple[str, str, Any]] = [
 
 
 def table(types: list[str]) -> TargetTable:
-    return TargetTable(TableId("shop", "t"), {f"c{i}": TargetColumn(f"c{i}", type_) for i, type_ in enumerate(types)}, ("c0",))
+    return TargetTable(
+        TableId("shop", "t"),
+        {f"c{i}": TargetColumn(f"c{i}", type_) for i, type_ in enumerate(types)},
+        ("c0",),
+    )
 
 
 def result(make: Any) -> Any:
@@ -53,7 +67,9 @@ def test_columns_and_cells_give_the_same_sql(dialect: str, data: st.DataObject) 
     columns = ColumnRows([pa.array(cells, pa.string()) for cells in zip(*rows, strict=True)])
     write: Any = postgresql.arrays if dialect == "postgresql" else mysql.row_literals
     names = tuple(target.columns)
-    assert result(lambda: write(target, names, columns)) == result(lambda: write(target, names, rows))
+    assert result(lambda: write(target, names, columns)) == result(
+        lambda: write(target, names, rows)
+    )
 
 
 @pytest.mark.parametrize("write", [postgresql.arrays, mysql.row_literals, postgresql.copied_rows])
@@ -65,14 +81,26 @@ def test_no_module_is_looked_for(write: Any) -> None:
     assert names == []
 
 
-@given(rows=st.lists(st.tuples(*[st.none() | st.text("ab ,'é😀\t\n\r\"\\", max_size=3)] * 2), min_size=1, max_size=4))
-def test_rows_are_copied_as_plain_text_where_nothing_in_them_stands_for_something_else(rows: list[tuple[str | None, ...]]) -> None:
+@given(
+    rows=st.lists(
+        st.tuples(*[st.none() | st.text("ab ,'é😀\t\n\r\"\\", max_size=3)] * 2),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_rows_are_copied_as_plain_text_where_nothing_in_them_stands_for_something_else(
+    rows: list[tuple[str | None, ...]],
+) -> None:
     columns = ColumnRows([pa.array(cells, pa.string()) for cells in zip(*rows, strict=True)])
     form, text = postgresql.copied_rows(table(["text", "text"]), ("c0", "c1"), columns)
     cells = [cell for row in rows for cell in row]
-    assert (form == postgresql.PLAIN) == (not any(cell == "" or (cell and set(cell) & set('\t\n\r"\\')) for cell in cells))
+    assert (form == postgresql.PLAIN) == (
+        not any(cell == "" or (cell and set(cell) & set('\t\n\r"\\')) for cell in cells)
+    )
     if form == postgresql.PLAIN:
-        assert [cell or None for line in text.decode().splitlines() for cell in line.split("\t")] == cells
+        assert [
+            cell or None for line in text.decode().splitlines() for cell in line.split("\t")
+        ] == cells
 
 
 @pytest.mark.parametrize(

@@ -27,22 +27,43 @@ CASES = [
     (TargetColumn("c", "char", 9), "a  ", "a"),
     (TargetColumn("c", "date"), "2024-02-29 10:00:00", "2024-02-29"),
     (TargetColumn("c", "numeric", 5, scale=-1), "15", "20"),
-    (TargetColumn("c", "timestamp without time zone", 0), "1999-12-31 23:59:58.5", "1999-12-31 23:59:58"),
-    (TargetColumn("c", "timestamp without time zone", 0), "2024-02-29 10:00:00.5", "2024-02-29 10:00:01"),
+    (
+        TargetColumn("c", "timestamp without time zone", 0),
+        "1999-12-31 23:59:58.5",
+        "1999-12-31 23:59:58",
+    ),
+    (
+        TargetColumn("c", "timestamp without time zone", 0),
+        "2024-02-29 10:00:00.5",
+        "2024-02-29 10:00:01",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("column", "cell", "held"), CASES)
-def test_a_cell_becomes_what_its_column_holds_alone_and_among_many(column: TargetColumn, cell: str, held: str) -> None:
+def test_a_cell_becomes_what_its_column_holds_alone_and_among_many(
+    column: TargetColumn, cell: str, held: str
+) -> None:
     hold = hold_of(column)
     assert hold is not None
     assert hold(cell) == held
     assert hold(held) == held
-    assert held_column(column, pa.array([cell, None, cell], pa.string())).to_pylist() == [held, None, held]
+    assert held_column(column, pa.array([cell, None, cell], pa.string())).to_pylist() == [
+        held,
+        None,
+        held,
+    ]
 
 
 def test_texts_that_collations_take_for_equal_fold_together() -> None:
-    for one, other in (("a", "A"), ("é", "E"), ("straße", "STRASSE"), ("a", "a "), ("æ", "AE"), ("ß", "s")):
+    for one, other in (
+        ("a", "A"),
+        ("é", "E"),
+        ("straße", "STRASSE"),
+        ("a", "a "),
+        ("æ", "AE"),
+        ("ß", "s"),
+    ):
         assert folded(one) == folded(other)
 
 
@@ -59,5 +80,7 @@ def test_texts_that_collations_take_for_equal_fold_together() -> None:
         (TargetColumn("c", "char", 9), "", False),
     ],
 )
-def test_a_column_that_keeps_less_than_the_source_is_known_by_both_types(column: TargetColumn, source: str, is_less: bool) -> None:
+def test_a_column_that_keeps_less_than_the_source_is_known_by_both_types(
+    column: TargetColumn, source: str, is_less: bool
+) -> None:
     assert holds_less(column, source) is is_less

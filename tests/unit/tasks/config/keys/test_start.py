@@ -47,14 +47,37 @@ def test_binlog(text: str, start: BinlogStart) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["-2", "1.5", "9-8", "1-", "99999999999999999999", "9223372036854775808", "Latest", "mysql-bin.000064", "2024-13-01", "1969-12-31"],
+    [
+        "-2",
+        "1.5",
+        "9-8",
+        "1-",
+        "99999999999999999999",
+        "9223372036854775808",
+        "Latest",
+        "mysql-bin.000064",
+        "2024-13-01",
+        "1969-12-31",
+    ],
 )
 def test_not_for_kafka(text: str) -> None:
     with pytest.raises(ValueError):
         KAFKA_START.read(text)
 
 
-@pytest.mark.parametrize("text", ["64", "1-2", "mysql-bin", "mysql-bin.000064:3", "mysql-bin.000064:", "a b.000001", UUID, f"{UUID}:x y"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "64",
+        "1-2",
+        "mysql-bin",
+        "mysql-bin.000064:3",
+        "mysql-bin.000064:",
+        "a b.000001",
+        UUID,
+        f"{UUID}:x y",
+    ],
+)
 def test_not_for_binlogs(text: str) -> None:
     with pytest.raises(ValueError):
         BINLOG_START.read(text)

@@ -37,7 +37,18 @@ def test_porters_keys_are_known(written: str) -> None:
     assert find_key(written) is not None
 
 
-@pytest.mark.parametrize("written", ["taskid", "mapper.schema", "mapper[x].schema", "mapper[0].column.", "consumer.source", "kafka.", ""])
+@pytest.mark.parametrize(
+    "written",
+    [
+        "taskid",
+        "mapper.schema",
+        "mapper[x].schema",
+        "mapper[0].column.",
+        "consumer.source",
+        "kafka.",
+        "",
+    ],
+)
 def test_others_are_not(written: str) -> None:
     assert find_key(written) is None
 
@@ -74,4 +85,10 @@ def test_the_nearest_key(written: str, near: str | None) -> None:
 
 
 def test_each_route_has_keys_of_its_own() -> None:
-    assert {key.route for key in KEYS.values()} == {Route.ANY, Route.FETCH, Route.LOAD, Route.FROM_KAFKA, Route.TO_KAFKA}
+    assert {key.route for key in KEYS.values()} == {
+        Route.ANY,
+        Route.FETCH,
+        Route.LOAD,
+        Route.FROM_KAFKA,
+        Route.TO_KAFKA,
+    }
