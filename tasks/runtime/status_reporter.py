@@ -162,34 +162,34 @@ class StatusReporter:
         measures = self._measures
         stat = Stat(
             *self.status.now,
-            now(),
-            self._node_id,
-            os.getpid(),
-            self._done(),
-            round(rows_per_second, 1),
-            lag.records,
-            _rounded(lag.seconds),
-            f"{datetime.fromtimestamp(lag.last_row_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
-            if lag.last_row_ms
-            else "",
-            lag.bytes,
-            _rounded(time.time() - self._moves.rows_at),
-            round(time.time() - self._moves.moved_at, 1) if lag.is_behind else 0.0,
-            round(measures.batch_seconds, 1),
-            _rounded(measures.skew_seconds if lag.skew_seconds is None else lag.skew_seconds),
-            lag.retention_seconds,
-            measures.beats,
-            measures.delays(lag.skew_seconds),
-            measures.stages_ms,
-            tuple(measures.counts),
-            measures.queued_bytes,
-            _rounded(lag.kept_unread),
-            lag.kept_place,
-            measures.batches,
-            measures.target_lost,
-            measures.late_records,
-            measures.late_at,
-            measures.skipped,
+            at=now(),
+            node_id=self._node_id,
+            process_id=os.getpid(),
+            rows=self._done(),
+            rows_per_second=round(rows_per_second, 1),
+            lag_records=lag.records,
+            lag_seconds=_rounded(lag.seconds),
+            last_row=_utc(lag.last_row_ms),
+            lag_bytes=lag.bytes,
+            idle_seconds=_rounded(time.time() - self._moves.rows_at),
+            still_seconds=round(time.time() - self._moves.moved_at, 1) if lag.is_behind else 0.0,
+            batch_seconds=round(measures.batch_seconds, 1),
+            skew_seconds=_rounded(
+                measures.skew_seconds if lag.skew_seconds is None else lag.skew_seconds
+            ),
+            retention_seconds=lag.retention_seconds,
+            beats=measures.beats,
+            delays=measures.delays(lag.skew_seconds),
+            stages_ms=measures.stages_ms,
+            tables=tuple(measures.counts),
+            queued_bytes=measures.queued_bytes,
+            kept_unread=_rounded(lag.kept_unread),
+            kept_place=lag.kept_place,
+            batches=measures.batches,
+            target_lost=measures.target_lost,
+            late_records=measures.late_records,
+            late_at=measures.late_at,
+            skipped=measures.skipped,
         )
         self._try(lambda: self._nodes.put_stat(self._task.task_id, stat))
 
@@ -206,3 +206,10 @@ def both(*reports: Callable[[Any], None]) -> Callable[[Any], None]:
             each(progress)
 
     return report
+
+
+def _utc(epoch_ms: int) -> str:
+    """To the second; empty for 0, which is no time."""
+    if not epoch_ms:
+        return ""
+    return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import KW_ONLY, asdict, astuple, dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -111,6 +111,7 @@ class Stat:
 
     state: State
     reason: str = ""
+    _: KW_ONLY
     at: str = ""
     node_id: str = ""
     process_id: int = 0
@@ -280,32 +281,32 @@ class TaskNodes:
         return Stat(
             _state(node, f"{TASKS}/{task_id}/stat"),
             node.text("reason"),
-            node.text("at"),
-            node.text("nodeId"),
-            node.number("processId"),
-            node.number("rows"),
-            node.real("rowsPerSecond") or 0.0,
-            None if node.real("lagRecords") is None else node.number("lagRecords"),
-            node.real("lagSeconds"),
-            node.text("lastRow"),
-            None if node.real("lagBytes") is None else node.number("lagBytes"),
-            node.real("idleSeconds"),
-            node.real("stillSeconds") or 0.0,
-            node.real("batchSeconds") or 0.0,
-            node.real("skewSeconds"),
-            node.real("retentionSeconds"),
-            _reals(node.fields.get("beats")),
-            _percentiles(node.fields.get("delays")),
-            _reals(node.fields.get("stagesMs")),
-            from_json(node.fields.get("tables")),
-            None if node.real("queuedBytes") is None else node.number("queuedBytes"),
-            node.real("keptUnread"),
-            node.text("keptPlace"),
-            _batches(node.fields.get("batches")),
-            node.text("targetLost"),
-            node.number("lateRecords"),
-            node.real("lateAt") or 0.0,
-            node.text("skipped"),
+            at=node.text("at"),
+            node_id=node.text("nodeId"),
+            process_id=node.number("processId"),
+            rows=node.number("rows"),
+            rows_per_second=node.real("rowsPerSecond") or 0.0,
+            lag_records=None if node.real("lagRecords") is None else node.number("lagRecords"),
+            lag_seconds=node.real("lagSeconds"),
+            last_row=node.text("lastRow"),
+            lag_bytes=None if node.real("lagBytes") is None else node.number("lagBytes"),
+            idle_seconds=node.real("idleSeconds"),
+            still_seconds=node.real("stillSeconds") or 0.0,
+            batch_seconds=node.real("batchSeconds") or 0.0,
+            skew_seconds=node.real("skewSeconds"),
+            retention_seconds=node.real("retentionSeconds"),
+            beats=_reals(node.fields.get("beats")),
+            delays=_percentiles(node.fields.get("delays")),
+            stages_ms=_reals(node.fields.get("stagesMs")),
+            tables=from_json(node.fields.get("tables")),
+            queued_bytes=None if node.real("queuedBytes") is None else node.number("queuedBytes"),
+            kept_unread=node.real("keptUnread"),
+            kept_place=node.text("keptPlace"),
+            batches=_batches(node.fields.get("batches")),
+            target_lost=node.text("targetLost"),
+            late_records=node.number("lateRecords"),
+            late_at=node.real("lateAt") or 0.0,
+            skipped=node.text("skipped"),
         )
 
     def put_stat(self, task_id: str, stat: Stat) -> None:

@@ -62,7 +62,10 @@ class Watched:
     def tells(self, **fields: Any) -> None:
         self.nodes.put_stat(
             TASK,
-            replace(Stat(State.WORKING, "", now(), "n1", os.getpid(), lag_records=0), **fields),
+            replace(
+                Stat(State.WORKING, at=now(), node_id="n1", process_id=os.getpid(), lag_records=0),
+                **fields,
+            ),
         )
 
     def watch(self, node_id: str = "n1", **settings: str) -> Watch:

@@ -312,7 +312,16 @@ def test_metrics_tell_of_all_tasks_and_nodes(
         bus,
         load,
         name,
-        Stat(State.RETRYING, "away", now(), "n1", 77, rows=5, lag_records=12, lag_seconds=1.5),
+        Stat(
+            State.RETRYING,
+            "away",
+            at=now(),
+            node_id="n1",
+            process_id=77,
+            rows=5,
+            lag_records=12,
+            lag_seconds=1.5,
+        ),
     )
     answer = web.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
