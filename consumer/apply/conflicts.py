@@ -309,6 +309,7 @@ class Settling:
         brought = {name for change in step.changes for name in change.after or ()}
         may_bring = (
             self._task.insert_on_update_error
+            or later.stands_for_row
             or later.change.op is not Op.UPDATE
             or not step.has_insert
         )

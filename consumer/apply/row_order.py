@@ -81,7 +81,9 @@ def newest(
             kept.append(step)
     # as other lanes do, so that none waits for one that waits for it
     for table in sorted(by_table):
-        kept += _newest_of(transaction, by_table[table], versions[table], report)
+        found = _newest_of(transaction, by_table[table], versions[table], report)
+        # Without this an update that is ahead of its insert would miss, and the insert be too old.
+        kept += [step._replace(stands_for_row=True) for step in found]
     return sorted(kept, key=lambda step: step.offset)  # which keeps the order within a record
 
 

@@ -52,7 +52,8 @@ def net_of(task: LoadTask, steps: Sequence[MappedChange], report: BatchReport) -
     """Of steps to one table."""
     started, table = perf_counter(), steps[-1].plan.target
     changes = [change for step in steps for change in step.changes]
-    batch = merge(changes, table, insert_on_update=task.insert_on_update_error)
+    may_insert = task.insert_on_update_error or any(step.stands_for_row for step in steps)
+    batch = merge(changes, table, insert_on_update=may_insert)
     told = report.table(table.id)
     told.missed, told.merge_ms = (
         told.missed + batch.left_out,

@@ -17,13 +17,15 @@ Key = tuple[Cell, ...]
 class MappedChange(NamedTuple):
     """A mapped row change, the plan that mapped it, and the offset of its record. `held`:
     earlier changes of the same row, which another row has forbidden so far. `came_ms`: when the
-    record came into Kafka, 0 where nobody asks."""
+    record came into Kafka, 0 where nobody asks. `stands_for_row`: an update brings the row where
+    it is not there, as the insert is older, and will be left out when it comes."""
 
     offset: int
     plan: Plan
     change: RowChange
     held: tuple[MappedChange, ...] = ()
     came_ms: int = 0
+    stands_for_row: bool = False
 
     @property
     def changes(self) -> tuple[RowChange, ...]:

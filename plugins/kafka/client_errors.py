@@ -12,6 +12,8 @@ from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
 PATIENCE_ENDS: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 # of a TLS handshake; a broker that stops does so as well
 CUT: Final = ("Disconnected", "connection reset", "unexpected eof")
+# a handshake that fails in its first step is a transport error to librdkafka
+NOT_TRUSTED: Final = "certificate verify failed"
 
 
 class Refusals:
@@ -26,9 +28,8 @@ class Refusals:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             return
         self.reason = error.str()
-        self._is_final = error.code() in PATIENCE_ENDS and not any(
-            word in self.reason for word in CUT
-        )
+        is_refusal = error.code() in PATIENCE_ENDS or NOT_TRUSTED in self.reason
+        self._is_final = is_refusal and not any(word in self.reason for word in CUT)
 
     def unanswered(self, client: Any, servers: str, error: KafkaException) -> BusError:
         """What to raise for a call of the client that got no answer: BusRejected where a login

@@ -372,7 +372,7 @@ def test_a_target_restored_to_an_older_state_has_all_rows_again_and_an_alarm_tel
 
 # `cdcbus task run`, but that the topics' ids are looked at every second.
 WATCHFUL = """
-from cdcbus.consumer import topic_identity
+from cdcbus.consumer.offsets import topic_identity
 from cdcbus.ops.cli.main import main
 
 topic_identity.LOOK_SECONDS = 1.0

@@ -269,3 +269,37 @@ def test_rows_end_as_the_source_has_left_them_whichever_lane_is_ahead(
         for row in server.rows(f"SELECT k, grp, v FROM {{schema}}.{history.kind}")
     ]
     assert sorted(map(repr, found)) == sorted(map(repr, history.rows.values()))
+
+
+def test_an_update_ahead_of_its_insert_brings_the_row_also_where_updates_do_not_insert(
+    server: TargetServer,
+) -> None:
+    """Partitions were added between the two, so they are in two lanes; the insert comes last, and
+    is older than what the target holds."""
+    server.execute("DELETE FROM {schema}.exact")
+    row: dict[str, Cell] = {"k": "1", "grp": "a", "v": "1"}
+    newer: dict[str, Cell] = {**row, "v": "2"}
+    origins = [Origin("binlog.000007", 100 * place, "", 1, (T0 + place) * 1000) for place in (1, 2)]
+    older = RowChange(TABLE, Op.INSERT, None, row, origins[0])
+    lanes = {0: older, 1: RowChange(TABLE, Op.UPDATE, row, newer, origins[1])}
+    rules = (MapperRule(schema=("shop", server.schema), table=("t", "exact")),)
+    task_id = f"task{next(NUMBERS)}"
+    task = LoadTask(
+        task_id,
+        TopicConfig("", ("shop",)),
+        "canalRow",
+        "JdbcBatch",
+        JdbcTarget(""),
+        rules=rules,
+        insert_on_update_error=False,
+    )
+    loader = make_loader("JdbcBatch", replace(server.target(), task_id=task_id))
+    try:
+        lane_applier = LaneApplier(task, CONVERTERS["canalRow"], loader)
+        lane_applier.scatter("partitions were added")
+        for lane in (1, 0):
+            log = [(key_text(lanes[lane], ("k",)), lanes[lane], T0 + lane)]
+            lane_applier.apply(("shop", lane), records(log, "canalRow"), 1, 1)
+    finally:
+        loader.close()
+    assert server.rows("SELECT k, grp, v FROM {schema}.exact") == [("1", "a", 2)]

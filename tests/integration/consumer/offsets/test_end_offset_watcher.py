@@ -84,14 +84,15 @@ def test_who_sleeps_is_woken_by_a_record_and_by_a_new_partition(
 
 # `cdcbus task run`, but that a task rests after half a second, and says so.
 IMPATIENT = """
-from cdcbus.consumer import batches, run
+from cdcbus.consumer import run
+from cdcbus.consumer.batch import micro_batch
 from cdcbus.ops.cli.main import main
 
 def told(task, positions, progress, stop, identity):
     print("rests behind", list(progress.next_offsets.values()), flush=True)
     rest(task, positions, progress, stop, identity)
 
-rest, run._rest, batches.QUIET_SECONDS = run._rest, told, 0.5
+rest, run._rest, micro_batch.QUIET_SECONDS = run._rest, told, 0.5
 main()
 """
 
