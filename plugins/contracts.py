@@ -395,7 +395,7 @@ class LoadTransaction(Protocol):
 
     def may_be_freed(self, tables: Collection[TableId]) -> None:
         """Rows of these tables may have changes in other lanes: a key that is taken by a row
-        that only the source tells from a new one may be free once these are applied, so that is
+        which the target rounds to the same one may be free once these are applied, so that is
         RowConflict from here on."""
         ...
 

@@ -317,7 +317,7 @@ class LaneApplier:
             if is_checked:
                 transaction.check_at_once()
             if versions:
-                steps = newest(transaction, steps, versions, report)
+                steps = newest(transaction, steps, versions, self._coarse(steps), report)
             settling = SettlingTogether(
                 self._task,
                 LookAhead(no_future, self._steps_to),
@@ -341,6 +341,11 @@ class LaneApplier:
         seen = self.seen.get(lane) or AppliedOffset(*lane, 0, 0)
         details = replace(seen.details, last=records.last_before(end_offset) or seen.details.last)
         return replace(seen, next_offset=end_offset, mzxid=mzxid, details=details)
+
+    def _coarse(self, steps: Sequence[MappedChange]) -> frozenset[TableId]:
+        return frozenset(
+            step.plan.target.id for step in steps if self._loader.is_coarse(step.plan.target)
+        )
 
     def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int, bool], BatchReport]:
         """What needs no transaction: decodes, maps, and merges columns. What it returns does the
@@ -537,7 +542,7 @@ class LaneApplier:
     ) -> list[MappedChange]:
         if not prepared.versions:
             return steps
-        return newest(transaction, steps, prepared.versions, report)
+        return newest(transaction, steps, prepared.versions, self._coarse(steps), report)
 
     # Columns: many records at once, where each needs no look of its own
 

@@ -21,7 +21,7 @@ from cdcbus.plugins.contracts import (
     TargetTable,
     Writes,
 )
-from cdcbus.plugins.errors import DataError, TargetRejected
+from cdcbus.plugins.errors import DataError, RowConflict, TargetRejected
 from cdcbus.plugins.rowchange import Op, RowChange, TableId
 
 NEAR_MS = 10_000
@@ -66,11 +66,13 @@ def newest(
     transaction: LoadTransaction,
     steps: Sequence[MappedChange],
     versions: Mapping[TableId, TargetTable],
+    coarse: frozenset[TableId],
     report: BatchReport,
 ) -> list[MappedChange]:
     """The steps without those that are older than what the target holds of their rows; they are
     counted superseded. To be called once in a transaction that is not undone. `versions`: the
-    tables that have a version table, and that. Raises TargetError."""
+    tables that have a version table, and that; `coarse`: those whose keys take texts for one.
+    Raises TargetError."""
     transaction.may_be_freed(versions.keys())
     by_table: dict[TableId, list[MappedChange]] = {}
     kept: list[MappedChange] = []
@@ -81,7 +83,9 @@ def newest(
             kept.append(step)
     # as other lanes do, so that none waits for one that waits for it
     for table in sorted(by_table):
-        found = _newest_of(transaction, by_table[table], versions[table], report)
+        found = _newest_of(
+            transaction, by_table[table], versions[table], report, is_coarse=table in coarse
+        )
         # Without this an update that is ahead of its insert would miss, and the insert be too old.
         kept += [step._replace(stands_for_row=True) for step in found]
     return sorted(kept, key=lambda step: step.offset)  # which keeps the order within a record
@@ -92,6 +96,8 @@ def _newest_of(
     steps: Sequence[MappedChange],
     versions: TargetTable,
     report: BatchReport,
+    *,
+    is_coarse: bool,
 ) -> list[MappedChange]:
     keys = sorted(
         {step.keys[0] for step in steps if len(step.keys) == 1 and None not in step.keys[0]},
@@ -100,6 +106,7 @@ def _newest_of(
     known = _known(transaction, versions, keys)
     now: dict[str, RowVersion] = {}
     held: dict[str, Key] = {}
+    brought: dict[str, Key] = {}
     kept: list[MappedChange] = []
     for step in steps:
         if len(step.keys) != 1 or (key := step.keys[0]) not in known:
@@ -111,6 +118,10 @@ def _newest_of(
             count_superseded(report, step, step.changes)
             continue
         now[row], held[row] = version, key
+        if step.change.op is Op.INSERT:
+            brought[row] = key
+        elif step.change.op is Op.DELETE:
+            brought.pop(row, None)
         kept.append(step)
     if now:
         rows = [
@@ -119,6 +130,8 @@ def _newest_of(
         transaction.write(
             TableBatch(versions, writes=[Writes((*versions.key, *VERSION), rows)], respells=True)
         )
+    if is_coarse and brought:
+        _rename(transaction, steps[0].plan.target, [*brought.values()])
     return kept
 
 
@@ -139,3 +152,14 @@ def _known(
             **_known(transaction, versions, keys[:middle]),
             **_known(transaction, versions, keys[middle:]),
         }
+
+
+def _rename(transaction: LoadTransaction, table: TargetTable, keys: Sequence[Key]) -> None:
+    """Rows that are there under other texts of these keys, whose deletes are older and still to
+    come: an upsert would leave the text."""
+    try:
+        with transaction.savepoint():
+            renamed = [Writes(table.key, keys, may_insert=False)]
+            transaction.write(TableBatch(table, writes=renamed, respells=True))
+    except RowConflict:
+        return  # other rows name them by the text that they have

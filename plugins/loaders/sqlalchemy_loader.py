@@ -326,11 +326,7 @@ class JdbcTransaction:
             if batch.deletes:
                 keys = batch.deletes
                 if folds(table):
-                    found = dialect.spelled(connection, table, keys)
-                    # its own delete may come, and would be the older one
-                    if table.id in self._freed:
-                        refuse_others(table, keys, found, taken)
-                    keys = as_spelled(table, keys, found)
+                    keys = as_spelled(table, keys, dialect.spelled(connection, table, keys))
                 counts.deleted = dialect.delete(connection, table, keys) if keys else 0
                 counts.missed = batch.missed(counts.deleted)
         for writes in batch.writes:
@@ -340,7 +336,7 @@ class JdbcTransaction:
                         tuple(row[writes.columns.index(name)] for name in table.key)
                         for row in writes.rows
                     ]
-                    refuse_others(table, keys, dialect.spelled(connection, table, keys), taken)
+                    refuse_others(table, keys, dialect.spelled(connection, table, keys))
                     if (
                         len(keys) > 1
                         and not are_plain(table, keys)

@@ -66,18 +66,13 @@ def refuse_alike(table: TargetTable) -> None:
     )
 
 
-def refuse_others(
-    table: TargetTable,
-    keys: Iterable[Key],
-    found: Iterable[Key],
-    error: type[TargetRejected] = TargetRejected,
-) -> None:
-    """Raises the error where a row that is there has the key of another source row."""
+def refuse_others(table: TargetTable, keys: Iterable[Key], found: Iterable[Key]) -> None:
+    """Raises TargetRejected where a row that is there has the key of another source row."""
     spelling = spelling_of(table)
     sent = {spelling(key) for key in keys}
     if any(spelling(key) not in sent for key in found):
         names = ", ".join(name for name in table.key if table.columns[name].is_folding)
-        raise error(
+        raise TargetRejected(
             f"target table {table.id} has a row whose key is spelled otherwise and equal there, "
             "so two source rows would become one: "
             f"give column {names} of its key a collation that tells them apart, as the source's "

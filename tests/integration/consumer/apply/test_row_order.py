@@ -282,14 +282,6 @@ def test_a_key_that_changes_in_case_or_blanks_only_stays(
 
 # the target's key in PostgreSQL, in MariaDB and in MySQL 9, and two keys that are one there
 COARSE = {
-    "case": ("VARCHAR(40) COLLATE {schema}.ci", "VARCHAR(40)", "VARCHAR(40)", "user1", "User1"),
-    "trailing blank": (
-        "CHAR(40)",
-        "VARCHAR(40)",
-        "VARCHAR(40) COLLATE utf8mb4_bin",
-        "user1",
-        "user1 ",
-    ),
     "CHAR": ("CHAR(40)", "CHAR(40)", "CHAR(40)", "user1", "user1 "),
     "CHAR, no pad": (
         "BPCHAR",
