@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -19,18 +19,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from cdcbus.consumer.batch.batch_size import BatchSize
 from cdcbus.consumer.batch.executor_batch import map_in_arrow
-from cdcbus.consumer.batch.fetch import FEW_RECORDS, HERE_RECORDS, Fetcher
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.jvm.cds_archive import MAPPED
 from cdcbus.consumer.jvm.maven import kafka_connector_jars
-from cdcbus.consumer.spark.session import (
-    ASYNCHRONOUS_PROGRESS,
-    begin_at,
-    kafka_stream,
-    spark_session,
-)
+from cdcbus.consumer.spark.session import begin_at, kafka_stream, spark_session
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError
 
@@ -64,19 +57,14 @@ def main(file: Path) -> None:
 
 
 def _read_batches(spark: SparkSession, scratch: Path) -> None:
-    """Small ones without a job and by one, a large one through a Python worker."""
+    """Through a Python worker."""
 
     def read(frame: DataFrame, _: int) -> None:
-        with closing(
-            Fetcher(BatchSize("rehearsal", HERE_RECORDS, is_streamed=True), scratch)
-        ) as fetcher:
-            for count in (1, HERE_RECORDS + 1):
-                fetcher.fetch(frame, count, Event())
         map_in_arrow(frame, _outcome).collect()
 
     stream = (
         spark.readStream.format("rate-micro-batch")
-        .options(rowsPerBatch=str(FEW_RECORDS), numPartitions="1")
+        .options(rowsPerBatch="32", numPartitions="1")
         .load()
     )
     writer = stream.selectExpr(*COLUMNS).writeStream.foreachBatch(read).trigger(availableNow=True)
@@ -92,9 +80,7 @@ def _look_for_kafka(spark: SparkSession, scratch: Path, task: LoadTask) -> None:
     offsets = {("rehearsal", 0): 0}
     begin_at(scratch / "kafka", offsets)
     stream = kafka_stream(spark, task, offsets, 1)
-    writer = stream.writeStream.foreachBatch(lambda frame, number: None).options(
-        **ASYNCHRONOUS_PROGRESS
-    )
+    writer = stream.writeStream.foreachBatch(lambda frame, number: None)
     with suppress(StreamingQueryException):
         writer.option("checkpointLocation", (scratch / "kafka").as_uri()).start().awaitTermination()
 

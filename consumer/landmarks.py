@@ -20,7 +20,7 @@ from confluent_kafka import KafkaException
 
 from cdcbus.consumer.batch.progress import Passed, Progress
 from cdcbus.consumer.config import LoadTask, TopicConfig
-from cdcbus.consumer.offsets.end_offset_watcher import REST, admin_of, ends_of
+from cdcbus.consumer.offsets.kafka_admin import ends_of
 from cdcbus.consumer.offsets.start_offsets import Lane, Starts, TopicLogs
 from cdcbus.plugins.contracts import Landmark
 from cdcbus.plugins.errors import LogRefilled
@@ -95,7 +95,7 @@ def leader_epochs(source: TopicConfig, lanes: Collection[Lane]) -> dict[Lane, in
     """How often each lane has had a new leader; of those only that Kafka tells: before 2.1 it
     does not."""
     with suppress(KafkaException):
-        ends = ends_of(admin_of(source, REST), lanes, ANSWER_SECONDS)
+        ends = ends_of(source, lanes, ANSWER_SECONDS)
         return {
             lane: end.leader_epoch
             for lane, end in ends.items()

@@ -31,16 +31,16 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
-from cdcbus.consumer.apply.applier import LaneWaits
 from cdcbus.consumer.batch.batch_size import TURN_BYTES, TURN_SECONDS
+from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.batch.sink import Applier, make_applier
 from cdcbus.consumer.config import LoadTask, OnError
 from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter, DeadLetterTopic
 from cdcbus.consumer.records.late import Begun, without_late
-from cdcbus.consumer.records.records import NO_RECORDS, Records, kafka_times, lane_of
-from cdcbus.plugins.contracts import AppliedOffset, Landmark
+from cdcbus.consumer.records.records import NO_RECORDS, Records, lane_of
+from cdcbus.plugins.contracts import AppliedOffset
 from cdcbus.plugins.errors import CdcError
 
 ARROW_BYTES = 4 << 20
@@ -64,36 +64,18 @@ class Span:
     begun: Begun = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Outcome:
-    """What became of a lane: applied up to `end`, in all `value_bytes`, in so many `seconds`;
-    the target holds what was `seen` last. `last`: the last record before `end`, if some were
-    read. `waits`: why it is to wait there for other lanes; `error`: why it was not applied;
-    `begun`: as in Span, afterwards. `log`: what there is to say, by logger, level and text."""
+def warm_up(spark: SparkSession, lanes: int) -> None:
+    """Has Python workers started for so many lanes while Spark starts the query: that takes
+    a second or two. Returns at once; what goes wrong is for the first batch to find out."""
+    tasks = min(lanes, spark.sparkContext.defaultParallelism)
 
-    lane: Lane
-    end: int
-    report: BatchReport = field(default_factory=BatchReport)
-    value_bytes: int = 0
-    seconds: float = 0.0
-    seen: AppliedOffset | None = None
-    last: Landmark | None = None
-    waits: str = ""
-    error: CdcError | None = None
-    begun: Begun = field(default_factory=dict)
-    log: list[tuple[str, int, str]] = field(default_factory=list)
+    def start() -> None:
+        with suppress(Exception):
+            spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(
+                no_outcome
+            )._jrdd.count()
 
-    def take(self, apply: Callable[[], BatchReport], end: int, records: Records) -> None:
-        """Applies what comes next, which are these records, up to `end` or to where the lane
-        waits."""
-        self.waits = ""
-        try:
-            self.report.add(apply())
-            self.end = end
-        except LaneWaits as waiting:
-            self.report.add(waiting.report)
-            self.end, self.waits = waiting.end, str(waiting)
-        self.last = records.last_before(self.end) or self.last
+    InheritableThread(start, name="warm-up", daemon=True).start()
 
 
 class Executors:
@@ -102,20 +84,6 @@ class Executors:
     def __init__(self, task: LoadTask, applier: Applier) -> None:
         """`applier` is the driver's, which does what no executor has a part of."""
         self._task, self._applier = pickle.dumps(task), applier
-
-    @staticmethod
-    def warm_up(spark: SparkSession, lanes: int) -> None:
-        """Has Python workers started for so many lanes while Spark starts the query: that takes
-        a second or two. Returns at once; what goes wrong is for the first batch to find out."""
-        tasks = min(lanes, spark.sparkContext.defaultParallelism)
-
-        def start() -> None:
-            with suppress(Exception):
-                spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(
-                    no_outcome
-                )._jrdd.count()
-
-        InheritableThread(start, name="warm-up", daemon=True).start()
 
     def apply(self, frame: DataFrame, spans: Mapping[Lane, Span]) -> list[Outcome]:
         """Of each lane; what is `same_in_all` of them may be left out of the frame. What the
@@ -282,7 +250,7 @@ def _apply_slices(
             records = Records.of(part)
             end = min(records.offsets[-1].as_py() + 1, span.end)
             if end > at:
-                outcome.report.came(*kafka_times(part))
+                outcome.report.came(*records.kafka_times())
                 left = records.before(end)[len(records.before(at)) :]
                 left, late = without_late(lane, left, converter, outcome.begun)
                 written.append(

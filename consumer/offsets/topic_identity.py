@@ -1,5 +1,5 @@
-"""Which topic of a name it is: one that is deleted and made anew has another id, and its offsets
-mean other records."""
+"""Which topic of a name it is, and which partitions it has: one that is deleted and made anew has
+another id, and its offsets mean other records."""
 
 from __future__ import annotations
 
@@ -10,34 +10,44 @@ from time import monotonic
 from confluent_kafka import KafkaException, TopicCollection
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
-from cdcbus.consumer.offsets.end_offset_watcher import REST, admin_of
+from cdcbus.consumer.offsets.kafka_admin import admin_of
+from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.plugins.errors import TopicRemade
 
-LOOK_SECONDS = 60.0
+LOOK_SECONDS = 10.0
 ASK_SECONDS = 10.0
 UNKNOWN = "AAAAAAAAAAAAAAAAAAAAAA"  # of brokers before 2.8
 
 
 def topic_ids(source: TopicConfig) -> dict[str, str]:
     """By topic; of those only that Kafka tells."""
-    found = dict[str, str]()
+    return _described(source)[0]
+
+
+def _described(source: TopicConfig) -> tuple[dict[str, str], frozenset[Lane]]:
+    """Ids by topic, and all partitions; of those only that Kafka tells."""
+    ids, lanes = dict[str, str](), set[Lane]()
     with suppress(KafkaException):
-        described = admin_of(source, REST).describe_topics(
+        described = admin_of(source).describe_topics(
             TopicCollection([*source.topics]), request_timeout=ASK_SECONDS
         )
         for topic, answer in described.items():
             with suppress(KafkaException):
-                topic_id = str(answer.result().topic_id)
+                found = answer.result()
+                lanes.update((topic, partition.id) for partition in found.partitions)
+                topic_id = str(found.topic_id)
                 if topic_id != UNKNOWN:
-                    found[topic] = topic_id
-    return found
+                    ids[topic] = topic_id
+    return ids, frozenset(lanes)
 
 
 class TopicIdentity:
-    """Looks again and again whether the topics are those that reading began with."""
+    """Looks again and again whether the topics are those that reading began with. `lanes`: the
+    partitions that they have now, as far as they are known."""
 
     def __init__(self, task: LoadTask, known: Mapping[str, str]) -> None:
         self._task, self._known = task, known
+        self.lanes = frozenset[Lane]()
         self._looked_at = monotonic()
 
     def look(self) -> TopicRemade | None:
@@ -46,7 +56,7 @@ class TopicIdentity:
         if monotonic() - self._looked_at < LOOK_SECONDS:
             return None
         self._looked_at = monotonic()
-        now = topic_ids(self._task.source)
+        now, self.lanes = _described(self._task.source)
         for topic, topic_id in self._known.items():
             if now.get(topic, topic_id) != topic_id:
                 task_id = self._task.task_id

@@ -97,6 +97,12 @@ class Records(Sequence[Record]):
         """Those with offsets below `end`."""
         return self[: pc.sum(pc.less(self.offsets, end)).as_py() or 0]
 
+    def kafka_times(self) -> tuple[int, int]:
+        """When the first and the last of all that was read came into Kafka; 0 where it is not
+        known."""
+        times = pc.min_max(self._read[1]).as_py()
+        return max(0, times["min"] or 0), max(0, times["max"] or 0)
+
     def last_before(self, end: int) -> Landmark | None:
         """The last record below `end` that was read, also where these are without it."""
         offsets, times = self._read
@@ -106,13 +112,6 @@ class Records(Sequence[Record]):
 
 
 NO_RECORDS = Records(pa.array([], pa.int64()), pa.array([], pa.binary()))
-
-
-def kafka_times(batch: pa.Table) -> tuple[int, int]:
-    """When the first and the last record of a table came into Kafka, by its column `kafka_ms`; 0
-    without one."""
-    times = pc.min_max(batch.column("kafka_ms")).as_py()
-    return max(0, times["min"] or 0), max(0, times["max"] or 0)
 
 
 def same_in_all(lanes: Iterable[Lane]) -> list[str]:
@@ -134,20 +133,3 @@ def lane_of(batch: pa.Table, lanes: Iterable[Lane]) -> Lane:
     if "partition" in batch.column_names:
         partition = batch.column("partition")[0].as_py()
     return topic, partition
-
-
-def by_lane(batch: pa.Table) -> dict[Lane, Records]:
-    """The records of a table of topic, partition, offset, value, and perhaps headers, whose rows
-    are in offset order in each lane."""
-    lanes = {}
-    found = batch.group_by(["topic", "partition"], use_threads=False).aggregate([]).to_pylist()
-    for lane in found:
-        part = batch
-        if len(found) > 1:
-            is_in = pc.and_(
-                pc.equal(batch.column("topic"), lane["topic"]),
-                pc.equal(batch.column("partition"), lane["partition"]),
-            )
-            part = batch.filter(is_in)
-        lanes[lane["topic"], lane["partition"]] = Records.of(part)
-    return lanes

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from subprocess import TimeoutExpired
-from threading import Event, Thread
+from threading import Event, Thread, current_thread, main_thread
 from typing import Any
 
 import orjson
@@ -72,8 +72,7 @@ _COMPILER = (
 # reason to collect.
 _COLLECTOR = "-XX:+UseParallelGC -XX:MaxNewSize=128m -XX:MetaspaceSize=256m"
 
-# Small plans, one output: no web page, no adaptive planning, no shuffles. Before its first batch a
-# query asks Kafka ten times a second.
+# Small plans, one output: no web page, no adaptive planning, no shuffles.
 _SETTINGS = {
     "spark.master": "local[*]",
     "spark.ui.enabled": "false",
@@ -136,8 +135,8 @@ def spark_session(task: LoadTask, stop: Event) -> AbstractContextManager[tuple[S
 def shared_spark(
     name: str, options: Mapping[str, str], stop: Event, on_end: Callable[[], object]
 ) -> Iterator[OpenSpark]:
-    """One Spark application for many tasks, between which it shares its cores fairly. To be called
-    on the main thread. Raises as `spark_session` does.
+    """One Spark application for many tasks, between which it shares its cores fairly. Raises as
+    `spark_session` does.
 
     `on_end` is called, perhaps more than once, when its JVM has ended by itself, or its cluster has
     ended it: all that it was asked for is lost.
@@ -230,8 +229,9 @@ def _application(
                 f"{name}: Spark does not start with spark.master={master}: "
                 f"{': '.join(reasons)}{remedy}"
             ) from error
-    # Spark has put its own in place; how a task stops is decided elsewhere
-    signal.signal(signal.SIGINT, on_interrupt)
+    if current_thread() is main_thread():
+        # Spark has put its own in place; how a task stops is decided elsewhere
+        signal.signal(signal.SIGINT, on_interrupt)
     if has_executors(spark):
         spark.sparkContext.addPyFile(str(package_zip(scratch)))
     try:
@@ -462,16 +462,6 @@ def _fetching(lanes: int, batch_records: int) -> dict[str, str]:
         ),
         "kafka.max.poll.records": str(min(8000, max(16, batch_records // 128))),
     }
-
-
-# Spark writes two small files per batch to remember its progress. The checkpoint is thrown away,
-# ZooKeeper holds the position: so they may be written behind, and hardly ever. The third is Spark's
-# switch to allow that for a sink other than Kafka.
-ASYNCHRONOUS_PROGRESS = {
-    "asyncProgressTrackingEnabled": "true",
-    "asyncProgressTrackingCheckpointIntervalMs": "86400000",
-    "_asyncProgressTrackingOverrideSinkSupportCheck": "true",
-}
 
 
 # Classes of Java's that mean Kafka, by what is to be done: each counts wherever in the cause chain

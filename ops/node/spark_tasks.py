@@ -1,5 +1,5 @@
-"""The process in which a node runs its consumer tasks: one Spark application, each task a streaming
-query of it. `cdcbus node spark`.
+"""The process in which a node runs its consumer tasks: a thread each, and one Spark application for
+all, from the first backlog of one of them on. `cdcbus node spark`.
 
 Its standard input is a socket, on which it is told what to do and tells what has ended, each a line
 of JSON:
@@ -32,6 +32,7 @@ from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
 from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.jvm.class_path import class_path
 from cdcbus.consumer.spark.session import OpenSpark, shared_spark
 from cdcbus.ops.node.task_process import RotatedLog
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
@@ -56,6 +57,7 @@ def run_spark_tasks(bus: BusSettings) -> None:
     positions stored. Raises ConfigError when Java or the Kafka connector are missing."""
     if NODE_VARIABLE not in os.environ:
         raise ConfigError("this process is started by a node; start that one: cdcbus node run")
+    class_path()  # what Spark lacks is told now, not with the first backlog
     end_with_node()
     channel = _Channel(socket.socket(fileno=sys.stdin.fileno()))
     logs = _Logs()
@@ -80,6 +82,11 @@ def run_spark_tasks(bus: BusSettings) -> None:
                 Thread(
                     target=_obey, args=(channel, tasks, stop), name="orders", daemon=True
                 ).start()
+                while not (stop.is_set() or tasks.is_spark_wanted.wait(WAIT_SECONDS)):
+                    pass
+                if stop.is_set():
+                    tasks.stop_all()
+                    return
                 with shared_spark(
                     name, bus.spark_options, stop, lambda: _end_at_once(channel, "")
                 ) as open_spark:
@@ -157,7 +164,8 @@ class _Tasks:
         self, bus: BusSettings, client: KazooClient, guard: Guard, channel: _Channel, logs: _Logs
     ) -> None:
         self._bus, self._client, self._guard = bus, client, guard
-        self.spark: Future[OpenSpark] = Future()  # it starts while tasks do
+        self.is_spark_wanted = Event()
+        self.spark: Future[OpenSpark] = Future()  # it starts while tasks go on
         self._channel, self._logs = channel, logs
         self._running: dict[int, tuple[Thread, Event]] = {}
 
@@ -183,6 +191,7 @@ class _Tasks:
 
     @contextmanager
     def _open_session(self, task: LoadTask, stop: Event) -> Iterator[tuple[SparkSession, Path]]:
+        self.is_spark_wanted.set()
         while not self.spark.done():
             if stop.wait(WAIT_SECONDS):
                 raise _StoppedBefore

@@ -152,17 +152,14 @@ def _run(
                     epoch,
                 )
         else:
-            from cdcbus.consumer import run as consumer  # starts slowly: it brings pyspark
-            from cdcbus.consumer.spark.session import spark_session
+            from cdcbus.consumer import run as consumer
 
             stores = {
                 topic: ZooKeeperPositions(client, task.task_id, topic)
                 for topic in task.source.topics
             }
             try:
-                consumer.run(
-                    task, stores, stop, reporter.status, report, open_spark or spark_session
-                )
+                consumer.run(task, stores, stop, reporter.status, report, open_spark)
             finally:
                 for store in stores.values():
                     store.close()  # the client may live on, for other tasks

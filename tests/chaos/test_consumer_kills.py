@@ -25,6 +25,7 @@ from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.ops.stack.stack import kill, up
 from cdcbus.plugins.positions import BinlogPosition
+from tests.support.bulk_gear import with_eager_spark
 from tests.support.entangled_load import (
     TABLES,
     EntangledLoad,
@@ -91,11 +92,13 @@ def test_source_and_target_are_equal_after_task_and_servers_were_killed(
         "the fetch task's first position",
         PATIENCE_SECONDS,
     )
-    load = shop.load(
-        target,
-        consumer__source__topics=",".join(topics),
-        consumer__source__maxRecordsPerBatch="200",
-        spark__master="local[2]",
+    load = with_eager_spark(
+        shop.load(
+            target,
+            consumer__source__topics=",".join(topics),
+            consumer__source__maxRecordsPerBatch="50",
+            spark__master="local[2]",
+        )
     )
     load.start()
 

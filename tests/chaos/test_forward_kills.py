@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cdcbus.ops.demo.tasks import TaskProcess
+from tests.support.bulk_gear import with_eager_spark
 from tests.support.forward import Forward, open_forward
 from tests.support.waiting import wait_until
 
@@ -44,7 +45,7 @@ def test_each_change_is_committed_exactly_once_through_four_kills(forward: Forwa
         "loader__source__transaction": "true",
         "loader__source__partitionKey__SHOP__ORDERS": "CUSTOMER",
     }
-    task = forward.task(consumer__source__maxRecordsPerBatch="100", **keys)
+    task = with_eager_spark(forward.task(consumer__source__maxRecordsPerBatch="100", **keys))
     for _ in range(KILLS):
         starts, before = count_starts(task), position(forward)
         task.start()

@@ -13,6 +13,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
+from tests.support.bulk_gear import with_eager_spark
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
@@ -59,7 +60,7 @@ def test_rows_without_a_key_are_there_as_often_as_at_the_source_after_kills(
         lambda: is_at_least(BinlogPosition.from_json(shop.position(fetch) or ""), written),
         "the fetch task to read all",
     )
-    load = shop.load(target, consumer__source__maxRecordsPerBatch="100")
+    load = with_eager_spark(shop.load(target, consumer__source__maxRecordsPerBatch="100"))
 
     def is_ahead() -> bool:
         """Whether the target has committed rows behind the stored position."""

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from cdcbus.ops.demo.tasks import TaskProcess
+from tests.support.bulk_gear import with_eager_spark
 from tests.support.kubernetes import Kubernetes, missing, open_kubernetes
 from tests.support.two_tables import TwoTables
 from tests.support.waiting import wait_until
 
 # Of each Python process that applies rows: its pod, and where it has cdcbus from.
+FEW = {"consumer__source__maxRecordsPerBatch": "100"}  # so that all is a backlog
 PROCESSOR = """
 import os
 from pathlib import Path
@@ -61,13 +63,15 @@ def test_pods_apply_lanes_with_the_package_that_they_are_sent_and_one_is_lost(
     monkeypatch.setenv("PYTHONPATH", str(modules))
     tables.change(1)
     shop = tables.shop
-    load = shop.load(
-        "postgresql",
-        consumer__source__maxRecordsPerBatch="100",
-        consumer__eventProcessor__className="teller:unchanged",
-        spark__executor__memory="640m",
-        **kubernetes.spark_options(modules),
-        **kubernetes.login(),
+    load = with_eager_spark(
+        shop.load(
+            "postgresql",
+            consumer__source__maxRecordsPerBatch="100",
+            consumer__eventProcessor__className="teller:unchanged",
+            spark__executor__memory="640m",
+            **kubernetes.spark_options(modules),
+            **kubernetes.login(),
+        )
     )
     with tables.held_at_work(load):
         lost = random.choice(list(kubernetes.found("pods")))
@@ -90,7 +94,7 @@ def test_a_task_whose_pods_do_not_start_says_that_it_waits_for_them(
         **kubernetes.login(),
         "spark.kubernetes.container.image": "cdcbus.test/none:1",
     }
-    load = tables.shop.load("postgresql", **options)
+    load = with_eager_spark(tables.shop.load("postgresql", **FEW, **options))
     load.start()
     waits = re.compile(
         r"waits for executors: spark.master=\S+ has given application (spark-\w+) none"
@@ -107,9 +111,8 @@ def test_pods_of_a_driver_that_is_killed_end_and_the_next_one_goes_on(
     kubernetes: Kubernetes, tables: TwoTables, tmp_path: Path
 ) -> None:
     tables.change(1)
-    load = tables.shop.load(
-        "postgresql", **kubernetes.spark_options(tmp_path), **kubernetes.login()
-    )
+    options = {**kubernetes.spark_options(tmp_path), **kubernetes.login()}
+    load = with_eager_spark(tables.shop.load("postgresql", **FEW, **options))
     load.start()
     wait_until(lambda: tables.shop.is_applied(load), "the rows", 360)
     load.kill()
@@ -135,7 +138,8 @@ def test_a_task_in_a_pod_owns_those_of_its_executors(
 ) -> None:
     tables.change(1)
     here = {"spark.kubernetes.driver.pod.name": "task", "spark.driver.host": "127.0.0.1"}
-    load = tables.shop.load("postgresql", **kubernetes.spark_options(tmp_path), **here)
+    options = {**kubernetes.spark_options(tmp_path), **here}
+    load = with_eager_spark(tables.shop.load("postgresql", **FEW, **options))
     kubernetes.start_task("task", load, tmp_path)
     tables.assert_arrived(load)
     pods = kubernetes.found("pods")

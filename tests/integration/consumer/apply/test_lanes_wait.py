@@ -19,6 +19,7 @@ from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, kafka_positions_to_json
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from tests.integration.consumer.apply.test_together import Source
+from tests.support.bulk_gear import with_eager_spark
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
@@ -93,7 +94,7 @@ def test_rows_that_share_unique_values_and_foreign_keys_may_be_in_any_partition_
     wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position")
     # the first one by executors
     loads = [
-        shop.load("postgresql", consumer__source__maxRecordsPerBatch="50"),
+        with_eager_spark(shop.load("postgresql", consumer__source__maxRecordsPerBatch="50")),
         shop.load("mariadb"),
     ]
     for seed in range(3):
@@ -158,7 +159,7 @@ def test_rows_that_exchange_unique_values_across_partitions_get_on_where_executo
         source.put(key, f"name {key}")
     send()
     loads = [
-        shop.load(target, consumer__source__maxRecordsPerBatch="300")
+        with_eager_spark(shop.load(target, consumer__source__maxRecordsPerBatch="300"))
         for target in ("postgresql", "mariadb")
     ]
     for load in loads:

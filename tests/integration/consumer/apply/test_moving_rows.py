@@ -14,6 +14,7 @@ from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.positions import BinlogPosition
+from tests.support.bulk_gear import with_eager_spark
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
@@ -88,10 +89,11 @@ def test_rows_that_move_between_partitions_are_all_there_at_the_end(
     change_rows(shop.cursor, 1, 60)
     await_fetched(shop, fetch)
     large = {"consumer__source__maxRecordsPerBatch": "100"}
-    loads = [
-        shop.load(target, **(large if target == on_executors else {}))
-        for target in ("postgresql", "mariadb")
-    ]
+    loads = []
+    for target in ("postgresql", "mariadb"):
+        is_on_executors = target == on_executors
+        load = shop.load(target, **(large if is_on_executors else {}))
+        loads.append(with_eager_spark(load) if is_on_executors else load)
     for load in loads:
         load.start()
     for load in loads:

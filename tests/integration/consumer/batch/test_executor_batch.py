@@ -12,6 +12,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from tests.support.bulk_gear import with_eager_spark
 from tests.support.spark_cluster import Cluster, executors, open_cluster
 from tests.support.two_tables import TwoTables
 from tests.support.waiting import wait_until
@@ -38,7 +39,9 @@ def test_lanes_wait_for_executors_and_are_applied_on_them_though_one_is_killed(
         "spark.executor.memory": "640m",
         "spark.executor.cores": "1",
     }
-    load = shop.load("postgresql", consumer__source__maxRecordsPerBatch="100", **spark)
+    load = with_eager_spark(
+        shop.load("postgresql", consumer__source__maxRecordsPerBatch="100", **spark)
+    )
     load.start()
     waits = (
         f"task {load.task_id} waits for executors: spark.master={cluster.url} has given "

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
+from tests.support.bulk_gear import with_eager_spark
 from tests.support.forward import Forward, open_forward
 from tests.support.spark_cluster import executors
 from tests.support.waiting import wait_until
@@ -124,13 +125,15 @@ def test_each_change_is_sent_once_by_executors_of_which_one_is_killed_and_by_the
     """Batches of more than a hundred records go to executors, a hundred in each transaction."""
     monkeypatch.setenv("SPARK_WORKER_DIR", str(forward.folder / "work"))
     forward.put(range(2_500))
-    task = forward.task(
-        consumer__source__maxRecordsPerBatch="100",
-        loader__source__oggJson="false",
-        loader__source__transaction="true",
-        loader__source__partitionKey__SHOP__ORDERS="CUSTOMER",
-        spark__master="local-cluster[1,1,640]",
-        spark__executor__memory="640m",
+    task = with_eager_spark(
+        forward.task(
+            consumer__source__maxRecordsPerBatch="100",
+            loader__source__oggJson="false",
+            loader__source__transaction="true",
+            loader__source__partitionKey__SHOP__ORDERS="CUSTOMER",
+            spark__master="local-cluster[1,1,640]",
+            spark__executor__memory="640m",
+        )
     )
     task.start()
     wait_until(lambda: forward.sent() != [], f"the first records: {task.log}", PATIENCE_SECONDS)

@@ -17,7 +17,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from cdcbus.consumer.batch import executor_batch
-from cdcbus.consumer.batch.executor_batch import Outcome, Span
+from cdcbus.consumer.batch.executor_batch import Span
+from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.forward.forwarder import Committed, Forwarder
 from cdcbus.consumer.records.dead_letters import DeadLetter

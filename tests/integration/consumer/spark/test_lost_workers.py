@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.bulk_gear import with_eager_spark
 from tests.support.two_tables import TwoTables
 
 pytestmark = pytest.mark.integration
@@ -33,8 +34,13 @@ def test_a_task_goes_on_when_workers_were_lost_as_often_as_spark_tries(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     for seed in range(1, 7):  # more than the driver applies itself
         tables.change(seed)
-    load = tables.shop.load(
-        "postgresql", consumer__eventProcessor__className="dying:change", spark__master="local[2]"
+    load = with_eager_spark(
+        tables.shop.load(
+            "postgresql",
+            consumer__eventProcessor__className="dying:change",
+            consumer__source__maxRecordsPerBatch="100",
+            spark__master="local[2]",
+        )
     )
     load.start()
     tables.assert_arrived(load)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Event
 
 import pytest
@@ -14,12 +12,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
-from cdcbus.consumer.batch.batch_size import BatchSize
-from cdcbus.consumer.batch.fetch import Fetcher
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.spark.session import (
-    ASYNCHRONOUS_PROGRESS,
     begin_at,
     kafka_stream,
     query_error,
@@ -57,17 +52,6 @@ def task(cut_topic: str, kafka: str) -> LoadTask:
 Read = Callable[[DataFrame], object]
 
 
-def fetch(frame: DataFrame) -> None:
-    with (
-        TemporaryDirectory() as folder,
-        closing(Fetcher(BatchSize("7", 1000, is_streamed=False), Path(folder))) as fetcher,
-    ):
-        fetcher.fetch(frame, 1, Event())
-
-
-READS = pytest.mark.parametrize("read", [DataFrame.count, fetch])
-
-
 def ended(
     spark: SparkSession, task: LoadTask, offsets: dict[Lane, int], folder: Path, read: Read
 ) -> CdcError:
@@ -87,7 +71,7 @@ def ended(
         .writeStream.foreachBatch(take)
         .option("checkpointLocation", str(folder))
     )
-    query = writer.options(**ASYNCHRONOUS_PROGRESS).start()
+    query = writer.start()
     try:
         wait_until(lambda: bool(inside) or not query.isActive, "the query to fail")
         return spark_error(task, inside[0]) if inside else query_error(task, query)
@@ -95,24 +79,22 @@ def ended(
         query.stop()
 
 
-@READS
 @pytest.mark.parametrize("offset", [2, 1000])
 def test_offsets_that_are_not_there_are_looked_at_again(
-    spark: SparkSession, task: LoadTask, tmp_path: Path, read: Read, offset: int
+    spark: SparkSession, task: LoadTask, tmp_path: Path, offset: int
 ) -> None:
-    found = ended(spark, task, {(task.source.topics[0], 0): offset}, tmp_path, read)
+    found = ended(spark, task, {(task.source.topics[0], 0): offset}, tmp_path, DataFrame.count)
     assert type(found) is BusUnavailable, found
 
 
-@READS
 def test_offsets_that_go_while_a_batch_is_read_are_looked_at_again(
-    spark: SparkSession, task: LoadTask, tmp_path: Path, read: Read
+    spark: SparkSession, task: LoadTask, tmp_path: Path
 ) -> None:
     def cut_and_read(frame: DataFrame) -> None:
         topic = task.source.topics[0]
         admin = AdminClient({"bootstrap.servers": task.source.servers})
         admin.delete_records([TopicPartition(topic, 0, 9)])[TopicPartition(topic, 0)].result(60)
-        read(frame)
+        frame.count()
 
     found = ended(spark, task, {(task.source.topics[0], 0): 5}, tmp_path, cut_and_read)
     assert type(found) is BusUnavailable, found
@@ -122,7 +104,7 @@ def test_a_topic_that_is_missing_is_looked_at_again(
     spark: SparkSession, task: LoadTask, tmp_path: Path
 ) -> None:
     missing = replace(task, source=replace(task.source, topics=("no-such-topic",)))
-    found = ended(spark, missing, {("no-such-topic", 0): 0}, tmp_path, fetch)
+    found = ended(spark, missing, {("no-such-topic", 0): 0}, tmp_path, DataFrame.count)
     assert type(found) is BusUnavailable, found
 
 
@@ -130,7 +112,7 @@ def test_a_broker_that_is_away_is_waited_for(
     spark: SparkSession, task: LoadTask, tmp_path: Path
 ) -> None:
     away = replace(task, source=replace(task.source, servers="127.0.0.1:9"))
-    found = ended(spark, away, {(task.source.topics[0], 0): 5}, tmp_path, fetch)
+    found = ended(spark, away, {(task.source.topics[0], 0): 5}, tmp_path, DataFrame.count)
     assert type(found) is BusUnavailable, found
 
 

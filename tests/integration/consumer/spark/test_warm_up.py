@@ -12,7 +12,7 @@ from threading import Event
 import pyarrow as pa
 import pytest
 
-from cdcbus.consumer.batch.executor_batch import Executors, map_in_arrow
+from cdcbus.consumer.batch.executor_batch import map_in_arrow, warm_up
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.spark.session import spark_session
 from cdcbus.plugins.contracts import JdbcTarget
@@ -52,7 +52,7 @@ def test_a_worker_that_was_started_ahead_does_the_work() -> None:
 
     with spark_session(TASK, Event()) as (spark, _):
         before = python_workers(os.getsid(0))
-        Executors.warm_up(spark, 1)
+        warm_up(spark, 1)
         wait_until(
             lambda: not any(thread.name == "warm-up" for thread in threading.enumerate()),
             "the worker to be started",

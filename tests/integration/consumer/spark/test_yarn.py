@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.bulk_gear import with_eager_spark
 from tests.support.two_tables import TwoTables
 from tests.support.yarn import SPARK_JARS, Yarn, kill, open_yarn
 
@@ -41,14 +42,16 @@ def test_containers_apply_lanes_with_the_package_that_they_are_sent_and_one_is_k
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # YARN hands it on
     tables.change(1)
     shop = tables.shop
-    load = shop.load(
-        "postgresql",
-        consumer__source__maxRecordsPerBatch="100",
-        consumer__eventProcessor__className="teller:unchanged",
-        spark__master="yarn",
-        spark__executor__memory="640m",
-        spark__yarn__jars=f"local:{SPARK_JARS}/*",
-        spark__yarn__stagingDir=(yarn.folder / "staging").as_uri(),
+    load = with_eager_spark(
+        shop.load(
+            "postgresql",
+            consumer__source__maxRecordsPerBatch="100",
+            consumer__eventProcessor__className="teller:unchanged",
+            spark__master="yarn",
+            spark__executor__memory="640m",
+            spark__yarn__jars=f"local:{SPARK_JARS}/*",
+            spark__yarn__stagingDir=(yarn.folder / "staging").as_uri(),
+        )
     )
     with tables.held_at_work(load):
         kill(random.choice(yarn.executors()))

@@ -11,7 +11,8 @@ import pytest
 
 from cdcbus.consumer.apply.applier import LaneApplier
 from cdcbus.consumer.batch import executor_batch
-from cdcbus.consumer.batch.executor_batch import Outcome, Span, apply_lane
+from cdcbus.consumer.batch.executor_batch import Span, apply_lane
+from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.records.records import same_in_all
 from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark

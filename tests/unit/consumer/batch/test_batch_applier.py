@@ -4,14 +4,8 @@ lanes, a table without a key in memory."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
-from threading import Event
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -21,16 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcbus.consumer.apply.applier import LaneWaits
-from cdcbus.consumer.batch import micro_batch, scheduler
-from cdcbus.consumer.batch.batch_size import TURN_SECONDS, BatchSize
-from cdcbus.consumer.batch.executor_batch import Outcome, Span
-from cdcbus.consumer.batch.micro_batch import POOL, SMALL, Batches
+from cdcbus.consumer.batch import batch_applier
+from cdcbus.consumer.batch.batch_applier import BatchApplier
+from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.batch.progress import Progress
-from cdcbus.consumer.batch.scheduler import BatchScheduler
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets import checkpoint
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
-from cdcbus.consumer.offsets.end_offset_watcher import Pace
 from cdcbus.consumer.offsets.start_offsets import Lane, starting_offsets
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.records import Records
@@ -48,7 +39,6 @@ from cdcbus.plugins.positions import (
 )
 from cdcbus.plugins.start import Edge
 from cdcbus.tasks.zookeeper.positions import MemoryNode, MemoryPositions
-from tests.support.waiting import wait_until
 
 LANES: tuple[Lane, ...] = (("orders", 0), ("orders", 1), ("places", 0))
 TASK = LoadTask(
@@ -140,7 +130,7 @@ class Run:
     """A task that has begun to read, as `cdcbus.consumer.run` begins it."""
 
     def __init__(self, world: World, store: Callable[[MemoryNode], Any] = MemoryPositions) -> None:
-        self.world, self.stop = world, Event()
+        self.world = world
         self.stores = {topic: store(node) for topic, node in world.nodes.items()}
         self.progress = Progress()
         table, logs = world.table, Logs()
@@ -153,18 +143,16 @@ class Run:
                 lane: AppliedOffset(*lane, end, positions.mzxid(lane))
                 for lane, end in self.progress.next_offsets.items()
             }
-        size = BatchSize(TASK.task_id, 100, is_streamed=False)
-        self.batches = Batches(
+        self.batches = BatchApplier(
             TASK,
             table,  # type: ignore[arg-type]
-            None,
             positions,
             self.progress,
-            self.stop,
             lambda _: None,
-            size,
-            Path(),
         )
+        self.error: Exception | None = None
+        self.is_all = True
+        """Whether all of the last batch was applied."""
 
     def batch(self, counts: Sequence[int], away: frozenset[Lane] = frozenset()) -> None:
         """So many more records of each lane."""
@@ -173,20 +161,42 @@ class Run:
         ends = {
             lane: min(begins[lane] + count, 1000) for lane, count in zip(LANES, counts, strict=True)
         }
-        self.batches._work(partial(self.batches._apply_here, self.records(ends)), ends)
 
-    def records(self, ends: Mapping[Lane, int]) -> pa.Table:
+        def apply() -> None:
+            self.is_all = self.batches.apply_records(self.records(ends), ends)
+
+        self.do(apply)
+
+    def records(self, ends: Mapping[Lane, int]) -> dict[Lane, Records]:
         """Those from where the task is."""
-        begins = self.progress.next_offsets
-        found = [(*lane, offset) for lane in LANES for offset in range(begins[lane], ends[lane])]
-        columns = {
-            "topic": pa.array([topic for topic, _, _ in found], pa.string()),
-            "partition": pa.array([partition for _, partition, _ in found], pa.int32()),
-            "offset": pa.array([offset for _, _, offset in found], pa.int64()),
-            "value": pa.array([b"x"] * len(found), pa.binary()),
-            "kafka_ms": pa.array([1000] * len(found), pa.int64()),
-        }
-        return pa.table(columns)
+        found = {}
+        for lane in LANES:
+            offsets = range(self.progress.next_offsets[lane], ends[lane])
+            if offsets:
+                values = pa.array([b"x"] * len(offsets), pa.binary())
+                times = pa.array([1000] * len(offsets), pa.int64())
+                found[lane] = Records(pa.array(offsets, pa.int64()), values, times=times)
+        return found
+
+    def do(self, what: Callable[[], object]) -> None:
+        """Unless something has failed before."""
+        if not self.error:
+            try:
+                what()
+            except Exception as error:
+                self.error = error
+
+    def look_around(self) -> None:
+        self.do(self.batches.look_around)
+
+    def end(self) -> None:
+        try:
+            with self.batches.saved_in_the_end():
+                if self.error:
+                    raise self.error
+        except Exception as error:
+            self.error = error
+        self.batches.close()
 
 
 @pytest.fixture
@@ -212,12 +222,12 @@ def test_positions_are_written_once_for_many_batches_and_only_those_that_have_mo
     assert (world.versions(), world.stored()) == ([0, 0], ends(0, 0, 0))
     for _ in range(5):
         run.batch((1, 2, 0))
-        run.batches.look_around()
+        run.look_around()
     assert world.versions() == [0, 0]
     due(True)
     run.batch((1, 0, 0))
     assert (world.versions(), world.stored()) == ([1, 0], ends(6, 10, 0))
-    run.batches.look_around()
+    run.look_around()
     assert world.versions() == [1, 0]
 
 
@@ -228,34 +238,27 @@ def test_what_is_due_when_no_batch_comes_is_written_all_the_same(
     run = Run(world)
     run.batch((3, 0, 1))
     due(True)
-    run.batches.look_around()
+    run.look_around()
     assert world.stored() == ends(3, 0, 1)
 
 
-@pytest.mark.parametrize("is_told_to_stop", [False, True])
-def test_the_end_of_a_query_writes_all_that_was_applied(
-    due: Callable[[bool], None], is_told_to_stop: bool
-) -> None:
+def test_the_end_writes_all_that_was_applied(due: Callable[[bool], None]) -> None:
     world = World()
     run = Run(world)
     run.batch((3, 2, 1))
-    if is_told_to_stop:
-        run.stop.set()
-        run.batches.look_around()
-        assert run.batches.ended.is_set()
-    run.batches.end()
-    assert (run.batches.error, world.stored()) == (None, ends(3, 2, 1))
+    run.end()
+    assert (run.error, world.stored()) == (None, ends(3, 2, 1))
 
 
-def test_a_query_that_fails_between_batches_writes_all_that_was_applied(
+def test_what_fails_between_batches_writes_all_that_was_applied(
     due: Callable[[bool], None],
 ) -> None:
     world = World()
     run = Run(world)
     run.batch((3, 2, 1))
-    run.batches.fail(TargetUnavailable("away"))
-    run.batches.end()
-    assert isinstance(run.batches.error, TargetUnavailable)
+    run.error = TargetUnavailable("away")
+    run.end()
+    assert isinstance(run.error, TargetUnavailable)
     assert world.stored() == ends(3, 2, 1)
 
 
@@ -271,8 +274,8 @@ def test_of_a_batch_that_has_nothing_but_what_a_bounded_replay_leaves_out_nothin
         asked.append(goals)
         return []
 
-    run.batches._work(apply, ends(900, 2, 0))
-    assert (asked, run.batches.error, run.batches.ended.is_set()) == ([], None, False)
+    assert run.batches.apply(apply, ends(900, 2, 0), is_held=False)
+    assert asked == []
     assert run.progress.next_offsets == ends(3, 2, 0)
 
 
@@ -284,10 +287,10 @@ def test_after_a_batch_of_which_one_lane_was_applied_the_next_start_goes_on_behi
     run.batch((3, 2, 1))
     world.table.taken = frozenset([("orders", 1)])
     run.batch((3, 2, 1))
-    assert isinstance(run.batches.error, OffsetConflict)
+    assert isinstance(run.error, OffsetConflict)
     due(True)
-    run.batches.look_around()
-    run.batches.end()
+    run.look_around()
+    run.end()
     assert world.stored() == ends(0, 0, 0)
     assert Run(world).progress.next_offsets == ends(6, 2, 2)
 
@@ -317,7 +320,7 @@ def test_a_lane_that_others_were_in_the_way_of_is_applied_once_they_are_and_else
     assert (run.progress.next_offsets, tried) == (ends(3, 2, 1), [*LANES, ("orders", 0)])
     monkeypatch.undo()
     run.batch((3, 2, 1), away=frozenset([("orders", 1)]))
-    assert isinstance(run.batches.error, TargetUnavailable)
+    assert isinstance(run.error, TargetUnavailable)
     assert Run(world).progress.next_offsets == ends(6, 2, 2)
 
 
@@ -370,7 +373,7 @@ class TestLanesThatWaitForEachOther:
                     )
             return found
 
-        monkeypatch.setattr(micro_batch, "settled_before", lambda *_: 0)  # Kafka is not there
+        monkeypatch.setattr(batch_applier, "settled_before", lambda *_: 0)  # Kafka is not there
         monkeypatch.setattr(world.table, "apply", apply)
         monkeypatch.setattr(world.table, "apply_together", apply_together, raising=False)
         run.batches._applier = world.table  # type: ignore[assignment]
@@ -380,10 +383,10 @@ class TestLanesThatWaitForEachOther:
         self.applied = {LANES[0]: 3, LANES[1]: 2}
         run.batch((3, 2, 1))
         assert self.together == [[(LANES[0], [1, 2], 3), (LANES[1], [0, 1], 2)]]
-        assert (run.progress.next_offsets, run.batches.error, run.batches.ended.is_set()) == (
+        assert (run.progress.next_offsets, run.error, run.is_all) == (
             ends(3, 2, 1),
             None,
-            False,
+            True,
         )
         assert sorted(world.table.rows) == [
             (lane, offset) for lane, end in ends(3, 2, 1).items() for offset in range(end)
@@ -393,10 +396,10 @@ class TestLanesThatWaitForEachOther:
         self.applied = {LANES[0]: 2}
         run.batch((3, 2, 1))
         assert len(self.together) == 1
-        assert (run.progress.next_offsets, run.batches.error, run.batches.ended.is_set()) == (
+        assert (run.progress.next_offsets, run.error, run.is_all) == (
             ends(2, 0, 1),
             None,
-            True,
+            False,
         )
 
     @pytest.mark.parametrize(
@@ -407,10 +410,10 @@ class TestLanesThatWaitForEachOther:
     ) -> None:
         self.applied = refusal
         run.batch((3, 2, 1))
-        assert (len(self.together), run.progress.next_offsets, run.batches.ended.is_set()) == (
+        assert (len(self.together), run.progress.next_offsets, run.is_all) == (
             1,
             ends(1, 0, 1),
-            True,
+            False,
         )
 
     def test_what_comes_too_late_is_left_out_there_as_well_and_counted(
@@ -424,7 +427,7 @@ class TestLanesThatWaitForEachOther:
                 [i for i, late in enumerate(is_late.to_pylist()) if not late]
             ), records.offsets.filter(is_late)
 
-        monkeypatch.setattr(micro_batch, "without_late", without_late)
+        monkeypatch.setattr(batch_applier, "without_late", without_late)
         self.applied = {LANES[0]: 4, LANES[1]: 2}
         run.batch((4, 2, 1))
         assert self.together == [[(LANES[0], [1, 3], 4), (LANES[1], [0, 1], 2)]]
@@ -456,10 +459,9 @@ def test_an_operators_edit_wins_over_unwritten_progress(
     if is_batch_after:
         run.batch((1, 1, 1))
     else:
-        run.batches.look_around()
-    assert run.batches.ended.is_set()
-    run.batches.end()
-    assert isinstance(run.batches.error, PositionConflict)
+        run.look_around()
+    run.end()
+    assert isinstance(run.error, PositionConflict)
     moved = 10 if is_batch_after else 9  # the partition beside it keeps its place, too
     assert Run(world).progress.next_offsets == ends(moved, 4, moved)
 
@@ -469,9 +471,8 @@ def test_an_edit_that_nobody_has_noticed_before_the_end_wins(due: Callable[[bool
     run = Run(world)
     run.batch((9, 9, 9))
     world.edit(("orders", 0), 4)
-    run.stop.set()
-    run.batches.end()
-    assert isinstance(run.batches.error, PositionConflict)
+    run.end()
+    assert isinstance(run.error, PositionConflict)
     assert world.stored()["orders", 0] == 4
 
 
@@ -480,8 +481,8 @@ def test_a_dry_run_writes_no_position(due: Callable[[bool], None]) -> None:
     run = Run(world)
     due(True)
     run.batch((3, 2, 1))
-    run.batches.look_around()
-    run.batches.end()
+    run.look_around()
+    run.end()
     assert world.versions() == [-1, -1]
 
 
@@ -504,106 +505,11 @@ def test_zookeeper_away_ends_the_query_and_the_next_start_goes_on_where_the_targ
     run = Run(world, Silent)
     run.batch((3, 2, 1))
     due(True)
-    run.batches.look_around()
+    run.look_around()
     run.batch((1, 1, 1))
-    run.batches.end()
-    assert isinstance(run.batches.error, PositionUnavailable)
+    run.end()
+    assert isinstance(run.error, PositionUnavailable)
     assert Run(world).progress.next_offsets == ends(3, 2, 1)
-
-
-def test_others_have_their_turns_once_a_batch_is_fetched_and_the_next_one_waits_for_records_and_for_its_turn(
-    due: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scheduler, "monotonic", lambda: 0.0)
-    taken, run, over, more, behind = (
-        BatchScheduler(1),
-        Run(World()),
-        Event(),
-        Event(),
-        list[Mapping[Lane, int]](),
-    )
-    monkeypatch.setattr(micro_batch, "TURNS", taken)
-
-    @contextmanager
-    def asleep(_: TopicConfig, offsets: Mapping[Lane, int], _pace: Pace) -> Iterator[Event]:
-        behind.append(offsets)
-        yield more
-
-    monkeypatch.setattr(micro_batch, "asleep", asleep)
-    monkeypatch.setattr(micro_batch, "end_offsets", lambda _: ends(2, 1, 0))
-    run.batches.start(SimpleNamespace(start=lambda: None))  # type: ignore[arg-type]
-    run.batches._applied = before = Future[None]()
-    others = list[Future[None]]()
-    with ThreadPoolExecutor() as pool:
-
-        def fetch(*_: object) -> pa.Table:
-            others.append(pool.submit(taken.wait, "another task", over))
-            wait_until(lambda: "another task" in taken._waiting, "the other task", 30)
-            return run.records(ends(2, 1, 0))
-
-        try:
-            monkeypatch.setattr(run.batches._fetcher, "fetch", fetch)
-            called = pool.submit(run.batches, SimpleNamespace(), 0)  # type: ignore[arg-type]
-            wait_until(lambda: bool(others) and others[0].done(), "the other task's turn", 30)
-            before.set_result(None)
-            wait_until(
-                lambda: run.progress.next_offsets == ends(2, 1, 0), "its records to be applied", 30
-            )
-            wait_until(lambda: behind == [ends(2, 1, 0)], "it to wait for more records", 30)
-            assert run.batches not in taken._waiting
-            more.set()
-            wait_until(lambda: run.batches in taken._waiting, "it to wait", 30)
-            taken.give_back("another task")
-            called.result(30)
-        finally:
-            over.set()
-            run.batches.ended.set()
-            if not before.done():
-                before.set_result(None)
-
-
-def test_executors_apply_a_large_batch_in_a_pool_of_its_task_and_small_ones_share_another(
-    due: Callable[[bool], None],
-) -> None:
-    properties, pools = {POOL: SMALL}, list[str]()
-
-    class Executors:
-        def apply(self, _: object, spans: Mapping[Lane, Span]) -> list[Outcome]:
-            pools.append(properties[POOL])
-            return [Outcome(lane, span.end) for lane, span in spans.items()]
-
-    frame: Any = SimpleNamespace(
-        sparkSession=SimpleNamespace(
-            sparkContext=SimpleNamespace(setLocalProperty=properties.__setitem__)
-        )
-    )
-    executors: Any = Executors()
-    world = World()
-    run = Run(world)
-    run.batches._work(partial(run.batches._apply_there, executors, frame), ends(5, 6, 7))
-    run.batches.end()
-    assert TASK.task_id in pools[0] and pools != [SMALL]
-    assert properties[POOL] == SMALL
-    assert world.stored() == ends(5, 6, 7)
-
-
-def test_after_a_batch_that_was_cut_for_its_time_the_next_query_has_batches_of_half_a_turn(
-    due: Callable[[bool], None],
-) -> None:
-    class Executors:
-        def apply(self, _: object, spans: Mapping[Lane, Span]) -> list[Outcome]:
-            return [
-                Outcome(lane, span.start + 10, seconds=TURN_SECONDS) for lane, span in spans.items()
-            ]
-
-    frame: Any = SimpleNamespace(
-        sparkSession=SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=lambda *_: None))
-    )
-    executors: Any = Executors()
-    run = Run(World())
-    run.batches._work(partial(run.batches._apply_there, executors, frame), ends(500, 500, 500))
-    assert run.batches.ended.is_set()
-    assert run.batches.size.records == 10 * len(LANES) // 2
 
 
 # What can happen to a task, in any order
@@ -629,15 +535,15 @@ def test_each_record_is_applied_once_and_the_position_is_exact_in_the_end(
             if what == "batch":
                 run.batch(*with_what)
             elif what == "look":
-                run.batches.look_around()
+                run.look_around()
             elif what in ("due", "not due"):
                 patch.setattr(checkpoint, "SAVE_SECONDS", 0.0 if what == "due" else math.inf)
-            if what == "restart" or run.batches.ended.is_set():
-                run.batches.end()
-            if what in ("restart", "crash") or run.batches.ended.is_set():
+            if what == "restart" or run.error:
+                run.end()
+            if what in ("restart", "crash") or run.error:
                 run = Run(world)
     run.batch((1, 1, 1))
-    run.batches.end()
+    run.end()
     assert sorted(world.table.rows) == [
         (lane, offset) for lane in LANES for offset in range(run.progress.next_offsets[lane])
     ]

@@ -1,0 +1,296 @@
+"""Batches into the target, one after the other: each lane's part in its own transaction, then the
+task's progress, and the stored positions behind it."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from functools import partial
+
+import pyarrow.compute as pc
+from pyarrow import Int64Array
+
+from cdcbus.consumer.apply.watermark import read_before_ms, settled_before
+from cdcbus.consumer.batch.outcome import Outcome
+from cdcbus.consumer.batch.progress import Progress
+from cdcbus.consumer.batch.sink import Applier
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.offsets.checkpoint import StoredPositions
+from cdcbus.consumer.offsets.start_offsets import Lane
+from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.records.late import without_late
+from cdcbus.consumer.records.records import NO_RECORDS, Records
+from cdcbus.plugins.errors import PositionError, TargetUnavailable
+from cdcbus.plugins.log_context import TASK_AT_WORK
+from cdcbus.plugins.start import Replay
+
+LOG = logging.getLogger(__name__)
+FORGET_SECONDS = 60.0
+LOG_SECONDS = 1.0
+
+Goals = dict[Lane, int]
+"""Up to where each lane is to be applied."""
+
+
+class BatchApplier:
+    """Of one task. Only one thread at a time may use it."""
+
+    def __init__(
+        self,
+        task: LoadTask,
+        applier: Applier,
+        positions: StoredPositions,
+        progress: Progress,
+        report: Callable[[Progress], None],
+    ) -> None:
+        self.progress = progress
+        self._task, self._applier, self._positions, self._report = task, applier, positions, report
+        # each needs a connection
+        self._lanes = ThreadPoolExecutor(
+            applier.lanes_at_once, "lane", TASK_AT_WORK.set, (task.task_id,)
+        )
+        # a batch has failed: how much of it is in the target only the target knows
+        self._is_torn = False
+        self._forgot = time.monotonic()
+        self._unlogged, self._logged_at = BatchReport(), 0.0
+        self._limit = task.start.last + 1 if isinstance(task.start, Replay) else sys.maxsize
+
+    def apply_records(self, lanes: Mapping[Lane, Records], ends: Mapping[Lane, int]) -> bool:
+        """Applies what was read of lanes, up to the offsets where reading ended. Whether all of
+        it was applied; else lanes wait for each other, and go on from where `progress` says.
+        Raises what `Applier.apply` does, and TargetUnavailable where none got on."""
+        return self.apply(partial(self._apply_lanes, lanes), ends, is_held=False)
+
+    def apply(
+        self, apply: Callable[[Goals], list[Outcome]], ends: Mapping[Lane, int], *, is_held: bool
+    ) -> bool:
+        """The same by `apply`, which is told where each lane is to get to. `is_held`: lanes that
+        wait for each other are no error, as they are applied otherwise next."""
+        self.progress.batch_since = time.time()
+        self._is_torn = True
+        try:
+            waiting = self._apply(apply, ends, is_held=is_held)
+            self._is_torn = False
+        finally:
+            self.progress.batch_since = 0.0
+        self._positions.save_if_due(self.progress.next_offsets, self.progress.last)
+        return not waiting
+
+    def look_around(self) -> None:
+        """To be called now and then between batches: stores positions that are due, and logs
+        what was applied. Raises PositionError, and PositionConflict where an operator has set
+        one."""
+        self._log()
+        self._positions.save_if_due(self.progress.next_offsets, self.progress.last)
+
+    @contextmanager
+    def saved_in_the_end(self) -> Iterator[None]:
+        """Stores positions behind a block, whatever ends it. Raises PositionError where nothing
+        else has gone wrong."""
+        try:
+            yield
+        except PositionError:
+            raise
+        except BaseException:
+            with suppress(PositionError):
+                self._save()
+            raise
+        else:
+            self._save()
+
+    def close(self) -> None:
+        """Returns when no lane is at work."""
+        self._lanes.shutdown()
+
+    def scatter(self, new: Sequence[Lane]) -> None:
+        """Lanes have been found while reading: what is read from them may be newer than what is
+        still to be read from the others."""
+        topic, partition = new[0]
+        self._applier.scatter(f"partition {partition} was added to topic {topic}")
+        self.progress.next_offsets = {**dict.fromkeys(new, 0), **self.progress.next_offsets}
+
+    def mzxid(self, lane: Lane) -> int:
+        """The change number of the node that has the lane's position."""
+        return self._positions.mzxid(lane)
+
+    def _save(self) -> None:
+        self._log(is_due=True)
+        if not self._is_torn:
+            self._positions.save(self.progress.next_offsets, self.progress.last)
+
+    def _log(self, *, is_due: bool = False) -> None:
+        now = time.monotonic()
+        if self._unlogged.records and (is_due or now - self._logged_at >= LOG_SECONDS):
+            LOG.info("task %s: %s", self._task.task_id, self._unlogged)
+            self._unlogged, self._logged_at = BatchReport(), now
+
+    def _apply(
+        self, apply: Callable[[Goals], list[Outcome]], ends: Mapping[Lane, int], *, is_held: bool
+    ) -> list[Outcome]:
+        """Those that wait."""
+        known = self.progress.next_offsets
+        goals = {}
+        for lane, last in ends.items():
+            end = min(last, self._limit)
+            if end > known.get(lane, -1):
+                goals[lane] = end
+        # there are none of a bounded replay whose other lanes wait for records
+        outcomes = apply(goals) if goals else []
+        batch = BatchReport()
+        for outcome in outcomes:
+            batch.add(outcome.report)
+        self._unlogged.add(batch)
+        self._log()
+        self.progress.add(batch, [(outcome.lane[0], outcome.report) for outcome in outcomes])
+        for outcome in outcomes:
+            self.progress.move(outcome.lane, outcome.end, outcome.last)
+        self._report(self.progress)
+        self._forget_versions()
+        waiting = [outcome for outcome in outcomes if outcome.waits]
+        if waiting:
+            has_moved = any(outcome.end > known.get(outcome.lane, 0) for outcome in outcomes)
+            self._wait_for_others(waiting, is_held=has_moved or is_held)
+        return waiting
+
+    def _forget_versions(self) -> None:
+        """Of rows, where lanes are beyond their changes; once in FORGET_SECONDS at most."""
+        if len(self.progress.next_offsets) > 1 and time.monotonic() - self._forgot > FORGET_SECONDS:
+            self._forgot = time.monotonic()
+            if (before_ms := read_before_ms(self._task, self.progress.next_offsets)) > 0:
+                self._applier.forget_versions(before_ms)
+
+    def _wait_for_others(self, waiting: Sequence[Outcome], *, is_held: bool) -> None:
+        """The rest of the batch is to be read again. Raises TargetUnavailable when that does not
+        help at once: no lane got on, and what these wait for may still come."""
+        progress, is_settled = self.progress, False
+        for outcome in waiting:
+            LOG.info("task %s: %s", self._task.task_id, outcome.waits)
+            before = progress.settled.get(outcome.lane, 0)
+            now = progress.settled[outcome.lane] = max(
+                before, settled_before(self._task, outcome.lane, progress.next_offsets)
+            )
+            is_settled |= before <= outcome.end < now
+        if not (is_held or is_settled):
+            raise TargetUnavailable(waiting[0].waits)
+
+    # Lanes whose records are here
+
+    def _apply_lanes(self, lanes: Mapping[Lane, Records], goals: Goals) -> list[Outcome]:
+        """Lanes that wait for others, or that the target has not taken as others were in the
+        way, are applied again once the others are, as long as one of them gets on."""
+        outcomes = {lane: Outcome(lane, self.progress.next_offsets.get(lane, 0)) for lane in goals}
+        before: list[int] | None = None
+        is_hasty = len(goals) > 1
+        while goals and before != (now := [outcomes[lane].end for lane in goals]):
+            self._apply_each(outcomes, lanes, goals, is_hasty)
+            before = now
+            goals = {
+                lane: end
+                for lane, end in goals.items()
+                if outcomes[lane].waits or outcomes[lane].error
+            }
+            if is_hasty and any(outcomes[lane].waits for lane in goals):
+                is_hasty, before = False, None
+                if self._apply_together(outcomes, lanes, goals):
+                    break
+        for outcome in outcomes.values():
+            if outcome.error:
+                raise outcome.error
+            outcome.report.came(*lanes.get(outcome.lane, NO_RECORDS).kafka_times())
+        return [*outcomes.values()]
+
+    def _apply_each(
+        self,
+        outcomes: Mapping[Lane, Outcome],
+        lanes: Mapping[Lane, Records],
+        goals: Goals,
+        is_hasty: bool,
+    ) -> None:
+        """Side by side; a single one on this thread."""
+        if len(goals) == 1:
+            for lane, end in goals.items():
+                self._apply_lane(outcomes[lane], lanes.get(lane, NO_RECORDS), end, is_hasty)
+            return
+        futures = [
+            self._lanes.submit(
+                self._apply_lane, outcomes[lane], lanes.get(lane, NO_RECORDS), end, is_hasty
+            )
+            for lane, end in goals.items()
+        ]
+        wait(futures)  # also where one has failed: none is at work when its batch is given up
+        for future in futures:
+            future.result()
+
+    def _apply_together(
+        self,
+        outcomes: Mapping[Lane, Outcome],
+        lanes: Mapping[Lane, Records],
+        goals: Mapping[Lane, int],
+    ) -> bool:
+        """Whether lanes that wait for each other got on in one transaction: what is left is
+        better read with what it lacks. One that was refused otherwise goes with them."""
+        left = {
+            lane: self._left(outcomes[lane], lanes.get(lane, NO_RECORDS), end)
+            for lane, end in goals.items()
+        }
+        parts = [
+            (lane, records, goals[lane], self._positions.mzxid(lane))
+            for lane, (records, _) in left.items()
+        ]
+        try:
+            done = self._applier.apply_together(parts)
+        except TargetUnavailable as error:
+            LOG.info("task %s: lanes are not applied together: %s", self._task.task_id, error)
+            return False
+        for lane, (end, report) in done.items():
+            outcome = outcomes[lane]
+            outcome.report.add(report)
+            outcome.report.late += _before(left[lane][1], end)
+            outcome.end, outcome.error = end, None
+            outcome.last = lanes.get(lane, NO_RECORDS).last_before(end) or outcome.last
+            outcome.waits = (
+                outcome.waits or "it waits for records of other partitions"
+                if end < goals[lane]
+                else ""
+            )
+        return bool(done)
+
+    def _apply_lane(self, outcome: Outcome, records: Records, end: int, is_hasty: bool) -> None:
+        """`end` lies inside the batch where a bounded replay ends."""
+        mzxid, settled_before = (
+            self._positions.mzxid(outcome.lane),
+            self.progress.settled.get(outcome.lane, 0),
+        )
+        outcome.error = None
+        left, late = self._left(outcome, records, end)
+        try:
+            outcome.take(
+                partial(
+                    self._applier.apply, outcome.lane, left, end, mzxid, settled_before, is_hasty
+                ),
+                end,
+                left,
+            )
+            outcome.report.late += _before(late, outcome.end)
+        except TargetUnavailable as error:
+            outcome.error = error
+
+    def _left(self, outcome: Outcome, records: Records, end: int) -> tuple[Records, Int64Array]:
+        """What of a lane is still to be applied, and the offsets of what comes too late for
+        that."""
+        left = records.before(end)[len(records.before(outcome.end)) :]
+        return without_late(
+            outcome.lane,
+            left,
+            self._task.converter,
+            self.progress.begun.setdefault(outcome.lane, {}),
+        )
+
+
+def _before(offsets: Int64Array, end: int) -> int:
+    """How many."""
+    return pc.sum(pc.less(offsets, end)).as_py() or 0

@@ -1,0 +1,224 @@
+"""The bulk gear: a backlog streams through Spark, one micro-batch after the other, and executors
+apply their lanes. The records never come to the driver."""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Event, Lock
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from cdcbus.consumer.batch.batch_applier import BatchApplier, Goals
+from cdcbus.consumer.batch.batch_size import BatchSize
+from cdcbus.consumer.batch.executor_batch import Executors, Span
+from cdcbus.consumer.batch.outcome import Outcome
+from cdcbus.consumer.batch.progress import is_done
+from cdcbus.consumer.batch.sink import Applier
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.records.records import same_in_all
+from cdcbus.consumer.spark.executor_health import ExecutorWatch
+from cdcbus.consumer.spark.session import (
+    JVM_ENDED,
+    begin_at,
+    end_offsets,
+    kafka_stream,
+    query_error,
+    spark_error,
+)
+from cdcbus.consumer.spark.spark_beside import SparkBeside
+from cdcbus.consumer.topic_watch import TopicWatch
+from cdcbus.plugins.errors import CdcError
+from cdcbus.plugins.log_context import TASK_AT_WORK
+from cdcbus.plugins.task_status import TaskStatus
+
+LOG = logging.getLogger(__name__)
+POLL_SECONDS = 0.1
+LOOK_SECONDS = 1.0
+# Where many tasks share Spark's cores, a free one goes to the pool that has the fewest, and of
+# those that have none to the first by name, always. So each task has a pool of its own.
+POOL = "spark.scheduler.pool"
+
+
+def stream_backlog(
+    task: LoadTask,
+    spark: SparkBeside,
+    applier: Applier,
+    batches: BatchApplier,
+    size: BatchSize,
+    watch: TopicWatch,
+    status: TaskStatus,
+    stop: Event,
+) -> None:
+    """Runs one streaming query until what is left is small, batches of another size fit better,
+    lanes wait for each other, a bounded replay has reached its end, or `stop` is set; a batch that
+    has begun is finished first, but for the latter. Raises what ended the query."""
+    try:
+        session, scratch = spark.session
+        # gone with its query: there may be many in a day
+        with TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as checkpoint:
+            micro_batches = _MicroBatches(task, Executors(task, applier), batches, size, stop)
+            next_offsets = batches.progress.next_offsets
+            begin_at(Path(checkpoint), next_offsets)
+            stream = kafka_stream(session, task, next_offsets, size.records)
+            writer = stream.writeStream.foreachBatch(micro_batches)
+            session.sparkContext.setLocalProperty(POOL, task.task_id)  # of what this thread starts
+            query = micro_batches.start(
+                writer.option("checkpointLocation", Path(checkpoint).as_uri())
+            )
+            executor_watch = ExecutorWatch(status, session, query)
+            try:
+                _await_end(task, query, micro_batches, watch, executor_watch)
+            finally:
+                micro_batches.end()
+                with suppress(*JVM_ENDED):
+                    query.stop()
+        if micro_batches.error is not None:
+            raise micro_batches.error
+        executor_watch.look()
+    except JVM_ENDED as error:
+        if not stop.is_set():  # else the signal has gone to Spark as well, and nothing is lost
+            raise CdcError(
+                f"task {task.task_id}: the JVM of Spark has ended ({type(error).__name__}); the "
+                "log before says more"
+            ) from error
+
+
+def _await_end(
+    task: LoadTask,
+    query: StreamingQuery,
+    micro_batches: _MicroBatches,
+    watch: TopicWatch,
+    executor_watch: ExecutorWatch,
+) -> None:
+    looked_at = time.monotonic()
+    while not micro_batches.ended.wait(POLL_SECONDS):
+        micro_batches.look_around()
+        if time.monotonic() - looked_at > LOOK_SECONDS:
+            looked_at = time.monotonic()
+            if not query.isActive:
+                micro_batches.fail(query_error(task, query))
+            elif (error := watch.look()) is not None:
+                micro_batches.fail(error)
+            else:
+                executor_watch.look()
+
+
+class _MicroBatches:
+    """What Spark calls with each micro-batch, on a thread of its own. After the first error it
+    takes no more."""
+
+    def __init__(
+        self,
+        task: LoadTask,
+        executors: Executors,
+        batches: BatchApplier,
+        size: BatchSize,
+        stop: Event,
+    ) -> None:
+        self.error: Exception | None = None
+        self.ended = Event()
+        self._task, self._executors, self._batches = task, executors, batches
+        self._size, self._stop = size, stop
+        self._is_started, self._working = Event(), Lock()
+
+    def start(self, writer: DataStreamWriter) -> StreamingQuery:
+        """Starts the query; its first batch waits until the query itself is known."""
+        self._query = writer.start()
+        self._is_started.set()
+        return self._query
+
+    def __call__(self, frame: DataFrame, _: int) -> None:
+        TASK_AT_WORK.set(self._task.task_id)
+        self._is_started.wait()
+        with self._working:
+            if self.ended.is_set():
+                return
+            try:
+                self._take(frame, end_offsets(self._query))
+            except (PySparkException, Py4JJavaError) as error:
+                self.fail(spark_error(self._task, error))
+            except Exception as error:
+                self.fail(error)
+            if self._stop.is_set() or is_done(self._task, self._batches.progress):
+                self.ended.set()
+
+    def fail(self, error: Exception) -> None:
+        """Ends with this error, unless the end has come already, or the task is to stop: then
+        Spark may have been told so too."""
+        if not self.ended.is_set() and not self._stop.is_set():
+            self.error = error
+        self.ended.set()
+
+    def look_around(self) -> None:
+        """Ends the query when it is to stop: a batch may last long, or wait for executors, so it
+        is broken off, and the target knows how far it came."""
+        if self._stop.is_set():
+            self._query.stop()
+            self.ended.set()
+
+    def end(self) -> None:
+        """Returns when no batch is at work and none will begin."""
+        self.ended.set()
+        with self._working:
+            pass
+
+    def _take(self, frame: DataFrame, ends: Goals) -> None:
+        progress = self._batches.progress
+        new = sorted(ends.keys() - progress.next_offsets.keys())
+        if new:
+            self._batches.scatter(new)
+        count = sum(end - progress.next_offsets[lane] for lane, end in ends.items())
+        if self._size.is_rest(count):
+            self.ended.set()
+            return
+        apply = partial(self._apply, frame.drop(*same_in_all(ends)))
+        if not self._batches.apply(apply, ends, is_held=True):
+            LOG.info(
+                "task %s: lanes wait for each other: executors have no part in the next batches",
+                self._task.task_id,
+            )
+            self._size.hold()
+            self.ended.set()
+        elif new and len(ends) - len(new) == 1:  # this query was told nothing of keys
+            self.ended.set()
+
+    def _apply(self, frame: DataFrame, goals: Goals) -> list[Outcome]:
+        progress = self._batches.progress
+        known, begun = progress.next_offsets, progress.begun
+        spans = {
+            lane: Span(
+                known.get(lane, 0),
+                end,
+                self._batches.mzxid(lane),
+                progress.settled.get(lane, 0),
+                len(goals) > 1,
+                begun.get(lane, {}),
+            )
+            for lane, end in goals.items()
+        }
+        # this thread is Spark's, and not the one that has started the query
+        frame.sparkSession.sparkContext.setLocalProperty(POOL, self._task.task_id)
+        outcomes = self._executors.apply(frame, spans)
+        begun.update((outcome.lane, outcome.begun) for outcome in outcomes if outcome.begun)
+        if not any(outcome.waits for outcome in outcomes):
+            self._learn(outcomes, goals)
+        return outcomes
+
+    def _learn(self, outcomes: list[Outcome], goals: Goals) -> None:
+        known = self._batches.progress.next_offsets
+        count = sum(outcome.end - known.get(outcome.lane, 0) for outcome in outcomes)
+        value_bytes = sum(outcome.value_bytes for outcome in outcomes)
+        is_cut = any(outcome.end < goals[outcome.lane] for outcome in outcomes)
+        seconds = max((outcome.seconds for outcome in outcomes), default=0.0)
+        # a query goes on behind what it was given, and is told once how much that is
+        if self._size.learn(count, value_bytes, is_cut, seconds) or is_cut:
+            self.ended.set()

@@ -1,0 +1,52 @@
+"""The tail gear: the driver reads what comes into Kafka with a native client, and applies it at
+once. Spark has no part in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Event
+from time import monotonic
+
+from cdcbus.consumer.batch.batch_applier import BatchApplier
+from cdcbus.consumer.batch.batch_size import BatchSize
+from cdcbus.consumer.batch.kafka_reader import KafkaReader
+from cdcbus.consumer.batch.progress import is_done
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.topic_watch import TopicWatch
+
+WAIT_SECONDS = 0.25  # until a task that has nothing to read sees that it is to stop
+LOOK_SECONDS = 1.0
+
+
+def follow(
+    task: LoadTask,
+    batches: BatchApplier,
+    size: BatchSize,
+    watch: TopicWatch,
+    stop: Event,
+    is_too_much: Callable[[], bool],
+) -> None:
+    """Applies records as they come, until a backlog has built up that `is_too_much`, which is
+    asked about each one, a bounded replay has reached its end, or `stop` is set. Raises what is
+    wrong with the topics, the target or the stored positions; nothing is lost then."""
+    progress = batches.progress
+    looked_at = monotonic()
+    with KafkaReader(task, progress.next_offsets) as reader:
+        while not (stop.is_set() or is_done(task, progress)):
+            lanes, ends = reader.read(size.few_records, WAIT_SECONDS)
+            if ends:
+                count = sum(map(len, lanes.values()))
+                size.saw(count, sum(records.values.nbytes for records in lanes.values()))
+                if not batches.apply_records(lanes, ends):
+                    reader.go_back(progress.next_offsets)
+            is_time_to_look = monotonic() - looked_at >= LOOK_SECONDS
+            if is_time_to_look:
+                looked_at = monotonic()
+                batches.look_around()
+                if (error := watch.look()) is not None:
+                    raise error
+                if new := watch.new_lanes():
+                    batches.scatter(new)
+                    reader.add(new)
+            if (ends or is_time_to_look) and size.is_backlog(reader.ahead()) and is_too_much():
+                return

@@ -1,0 +1,50 @@
+"""What is asked of a Kafka beside reading: one client for all tasks of this process that read
+there."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from contextlib import suppress
+from threading import Lock
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from cdcbus.consumer.config import TopicConfig
+from cdcbus.consumer.offsets.start_offsets import Lane
+
+_LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
+_CLIENTS: dict[tuple[tuple[str, str], ...], AdminClient] = {}
+_MAKING = Lock()
+
+
+def admin_of(source: TopicConfig) -> AdminClient:
+    """The client that is kept for a Kafka."""
+    options = {**source.look_up_options, "bootstrap.servers": source.servers}
+    key = tuple(sorted(options.items()))
+    with _MAKING:
+        if key not in _CLIENTS:
+            _CLIENTS[key] = AdminClient(dict[str, Any](options), logger=_LIBRARY_LOG)
+        return _CLIENTS[key]
+
+
+def ends_of(source: TopicConfig, lanes: Collection[Lane], answer_seconds: float) -> dict[Lane, Any]:
+    """Where lanes end, for who reads what is committed: `offset`, and in which `leader_epoch`;
+    of those only that Kafka tells. A leader that is another one than the client believes is
+    known the next time. Raises KafkaException."""
+    admin = admin_of(source)
+    asked = {TopicPartition(*lane): _LATEST for lane in lanes}
+    answers = admin.list_offsets(
+        asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=answer_seconds
+    )
+    found = dict[Lane, Any]()
+    for lane, answer in answers.items():
+        with suppress(KafkaException):
+            found[lane.topic, lane.partition] = answer.result()
+    if len(found) < len(asked):
+        # else it asks in the old leader's name for minutes
+        admin.list_topics(timeout=answer_seconds)
+    return found

@@ -1,0 +1,79 @@
+"""Spark, started beside a task that works already: it takes seconds, and a task that is never
+behind has no need of it."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from pathlib import Path
+from threading import Event, Thread
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.jvm.class_path import class_path
+from cdcbus.plugins.log_context import TASK_AT_WORK
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from cdcbus.consumer.spark.session import OpenSpark
+
+    Opened = AbstractContextManager[tuple[SparkSession, Path]]
+
+
+class SparkBeside:
+    """One session for a task, at most. A context manager, which ends it."""
+
+    def __init__(self, task: LoadTask, open_spark: OpenSpark | None, stop: Event) -> None:
+        """`open_spark` gives the session of a Spark application; None: one of the task's own.
+        Raises ConfigError when Java or the Kafka connector are missing."""
+        class_path()  # not when the first backlog comes, which may be in the night
+        self._task, self._open_spark, self._stop = task, open_spark, stop
+        self._opened: Opened | None = None
+        self._session: Future[tuple[SparkSession, Path]] = Future()
+        self._is_asked_for = False
+
+    def __enter__(self) -> SparkBeside:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Waits for a start that is under way."""
+        if self._is_asked_for and self._session.exception() is None and self._opened:
+            self._opened.__exit__(kind, error, trace)
+
+    def start(self, lanes: int) -> None:
+        """Returns at once, also where it has been started before. `lanes`: so many will be read."""
+        if not self._is_asked_for:
+            self._is_asked_for = True
+            Thread(target=self._start, args=(lanes,), name="spark-start", daemon=True).start()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether `session` returns at once, or raises."""
+        return self._session.done()
+
+    @property
+    def session(self) -> tuple[SparkSession, Path]:
+        """The session, and an empty folder for checkpoints. Raises why it did not start."""
+        return self._session.result()
+
+    def _start(self, lanes: int) -> None:
+        TASK_AT_WORK.set(self._task.task_id)
+        try:
+            # PySpark takes a while to import, too
+            from cdcbus.consumer.batch.executor_batch import warm_up
+            from cdcbus.consumer.spark.session import spark_session
+
+            self._opened = (self._open_spark or spark_session)(self._task, self._stop)
+            spark, scratch = self._opened.__enter__()
+            warm_up(spark, lanes)
+        except BaseException as error:
+            self._session.set_exception(error)
+        else:
+            self._session.set_result((spark, scratch))

@@ -1,0 +1,120 @@
+"""What a task is told of its topics while it reads: that one is gone, made anew or has more
+partitions, and that a reader gets nothing of what Kafka has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
+
+from cdcbus.consumer import topic_watch
+from cdcbus.consumer.batch.progress import Progress
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.offsets import topic_identity
+from cdcbus.consumer.offsets.topic_identity import topic_ids
+from cdcbus.consumer.topic_watch import TopicWatch
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.errors import BusUnavailable, CdcError, TopicRemade
+from cdcbus.plugins.start import Replay
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_identity, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(topic_watch, "STALL_SECONDS", 0.5)
+
+
+class Reading:
+    """A task that is at this offset of a topic with one partition."""
+
+    def __init__(self, topic: str, servers: str, offset: int, start: Replay | None = None) -> None:
+        source = TopicConfig(servers, (topic,))
+        self.task = LoadTask("7", source, "canalRow", "JdbcBatch", JdbcTarget(""), start=start)
+        self.progress = Progress(next_offsets={(topic, 0): offset})
+        self.watch = TopicWatch(self.task, topic_ids(source), self.progress)
+        self.found: list[CdcError] = []
+
+    def finds(self) -> bool:
+        error = self.watch.look()
+        if error:
+            self.found.append(error)
+        return bool(error)
+
+
+def put(servers: str, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": servers})
+    for _ in range(count):
+        producer.produce(topic, b"x", partition=0)
+    assert producer.flush(60) == 0
+
+
+def test_a_reader_that_gets_nothing_of_what_kafka_has_is_told(
+    name: str, kafka: str, make_topic: Callable[..., str]
+) -> None:
+    put(kafka, make_topic(name), 3)
+    reading = Reading(name, kafka, 2)
+    wait_until(reading.finds, "the stall", 60)
+    assert type(reading.found[0]) is BusUnavailable
+    assert f"gives no records of {name}[0] at offset 2" in str(reading.found[0])
+
+
+def test_neither_a_task_that_has_all_nor_one_at_work_nor_one_that_gets_on_is_stalled(
+    name: str, kafka: str, make_topic: Callable[..., str]
+) -> None:
+    put(kafka, make_topic(name), 300)
+    has_all = Reading(name, kafka, 300)
+    at_work = Reading(name, kafka, 2)
+    at_work.progress.batch_since = time.time()
+    gets_on = Reading(name, kafka, 2)
+    replayed = Reading(name, kafka, 7, start=Replay(0, 6))
+    stalled = Reading(name, kafka, 2)
+
+    def is_stalled() -> bool:
+        gets_on.progress.move((name, 0), gets_on.progress.next_offsets[name, 0] + 1, None)
+        for each in (has_all, at_work, gets_on, replayed):
+            assert not each.finds(), each.found
+        return stalled.finds()
+
+    for _ in range(2):  # as long as it takes twice
+        wait_until(is_stalled, "the stall of the one", 60)
+
+
+def test_a_topic_that_is_deleted_is_told_and_one_that_is_made_anew(
+    name: str, kafka: str, make_topic: Callable[..., str]
+) -> None:
+    put(kafka, make_topic(name), 3)
+    reading = Reading(name, kafka, 3)
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.delete_topics([name])[name].result(60)
+    wait_until(reading.finds, "that it is gone", 60)
+    assert type(reading.found[0]) is BusUnavailable
+    wait_until(lambda: name not in admin.list_topics(timeout=30).topics, "it to be gone", 60)
+    make_topic(name)
+    wait_until(lambda: reading.finds() and type(reading.found[-1]) is TopicRemade, "it", 60)
+
+
+def test_a_partition_that_is_added_is_told(
+    name: str, kafka: str, make_topic: Callable[..., str]
+) -> None:
+    reading = Reading(make_topic(name), kafka, 0)
+    assert not reading.finds()
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.create_partitions([NewPartitions(name, 2)])[name].result(60)
+
+    def is_told() -> bool:
+        assert not reading.finds()
+        return reading.watch.new_lanes() == [(name, 1)]
+
+    wait_until(is_told, "the new one", 60)
+    chosen = TopicConfig(kafka, (name,), partitions=(0,))
+    watch = TopicWatch(
+        LoadTask("7", chosen, "canalRow", "JdbcBatch", JdbcTarget("")), {}, reading.progress
+    )
+    assert watch.look() is None and watch.new_lanes() == []

@@ -1,0 +1,17 @@
+"""On the path of a task's process: each batch that executors could have is a backlog, and the tail
+gear stands still until Spark is up."""
+
+from contextlib import suppress
+
+with suppress(ImportError):  # an executor of a cluster, which is sent the package later
+    from cdcbus.consumer.batch import batch_size
+    from cdcbus.consumer.spark.spark_beside import SparkBeside
+
+    _start = SparkBeside.start
+
+    def start_and_wait(self: SparkBeside, lanes: int) -> None:
+        _start(self, lanes)
+        self._session.exception()
+
+    batch_size.BACKLOG_BATCHES = 1
+    SparkBeside.start = start_and_wait  # type: ignore[method-assign]

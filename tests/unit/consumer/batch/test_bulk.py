@@ -1,0 +1,173 @@
+"""What the bulk gear does with the micro-batches that Spark gives it, and when it gives way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cdcbus.consumer.batch import bulk
+from cdcbus.consumer.batch.batch_size import HELD_BATCHES, LARGE_RECORDS, TURN_SECONDS, BatchSize
+from cdcbus.consumer.batch.bulk import POOL, _MicroBatches
+from cdcbus.consumer.batch.executor_batch import Span
+from cdcbus.consumer.batch.outcome import Outcome
+from cdcbus.consumer.batch.progress import Progress
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.offsets.start_offsets import Lane
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.errors import TargetUnavailable
+
+ONE, TWO = ("orders", 0), ("orders", 1)
+TASK = LoadTask(
+    "7", TopicConfig("kafka:9092", ("orders",)), "canalRow", "JdbcBatch", JdbcTarget("")
+)
+Apply = Callable[[Mapping[Lane, Span]], list[Outcome]]
+
+
+class Batches:
+    """A BatchApplier without a target."""
+
+    def __init__(self, next_offsets: dict[Lane, int]) -> None:
+        self.progress = Progress(next_offsets=next_offsets)
+        self.scattered: list[Lane] = []
+
+    def mzxid(self, _: Lane) -> int:
+        return 1
+
+    def scatter(self, new: list[Lane]) -> None:
+        self.scattered += new
+        self.progress.next_offsets = {**dict.fromkeys(new, 0), **self.progress.next_offsets}
+
+    def apply(self, apply: Callable[..., list[Outcome]], ends: Any, *, is_held: bool) -> bool:
+        assert is_held
+        outcomes = apply(ends)
+        for outcome in outcomes:
+            self.progress.move(outcome.lane, outcome.end, None)
+        return not any(outcome.waits for outcome in outcomes)
+
+
+class Bulk:
+    """A query, whose micro-batches end at these offsets, one after the other."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, apply: Apply, next_offsets: dict[Lane, int]
+    ) -> None:
+        self.pools: list[dict[str, str]] = []
+        self.batches, self.size, self.stop = Batches(next_offsets), BatchSize("7", 50_000), Event()
+        self.is_stopped = False
+        executors = SimpleNamespace(apply=lambda _, spans: apply(spans))
+        self.micro: Any = _MicroBatches(
+            TASK,
+            executors,  # type: ignore[arg-type]
+            self.batches,  # type: ignore[arg-type]
+            self.size,
+            self.stop,
+        )
+        self.ends: dict[Lane, int] = {}
+        monkeypatch.setattr(bulk, "end_offsets", lambda _: self.ends)
+
+        def stop() -> None:
+            self.is_stopped = True
+
+        writer: Any = SimpleNamespace(start=lambda: SimpleNamespace(stop=stop))
+        self.micro.start(writer)
+
+    def batch(self, ends: dict[Lane, int]) -> None:
+        self.ends = ends
+        properties: dict[str, str] = {}
+        context = SimpleNamespace(setLocalProperty=properties.__setitem__)
+        frame = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context))
+        frame.drop = lambda *_: frame
+        self.micro(frame, 0)
+        self.pools.append(properties)
+
+
+def done(spans: Mapping[Lane, Span]) -> list[Outcome]:
+    return [Outcome(lane, span.end) for lane, span in spans.items()]
+
+
+def test_a_large_batch_is_for_executors_in_a_pool_of_its_task_and_the_rest_for_the_tail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    query = Bulk(monkeypatch, done, {ONE: 5})
+    query.batch({ONE: 5 + LARGE_RECORDS + 1})
+    assert query.batches.progress.next_offsets == {ONE: 5 + LARGE_RECORDS + 1}
+    assert query.pools == [{POOL: "7"}]
+    assert not query.micro.ended.is_set()
+    query.batch({ONE: 5 + 2 * LARGE_RECORDS})
+    assert query.batches.progress.next_offsets == {ONE: 5 + LARGE_RECORDS + 1}
+    assert query.micro.ended.is_set() and query.micro.error is None
+
+
+def test_a_batch_that_was_cut_for_its_time_makes_the_next_ones_of_half_a_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def cut(spans: Mapping[Lane, Span]) -> list[Outcome]:
+        return [
+            Outcome(lane, span.start + 10, seconds=TURN_SECONDS) for lane, span in spans.items()
+        ]
+
+    query = Bulk(monkeypatch, cut, {ONE: 0, TWO: 0})
+    query.batch({ONE: 50_000, TWO: 50_000})
+    assert query.micro.ended.is_set()
+    assert query.size.records == 10
+
+
+def test_lanes_that_wait_for_each_other_are_for_the_tail(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wait(spans: Mapping[Lane, Span]) -> list[Outcome]:
+        assert all(span.is_hasty for span in spans.values())
+        return [Outcome(lane, span.start + 1, waits="another") for lane, span in spans.items()]
+
+    query = Bulk(monkeypatch, wait, {ONE: 0, TWO: 0})
+    query.batch({ONE: 50_000, TWO: 50_000})
+    assert query.micro.ended.is_set() and query.micro.error is None
+    assert query.batches.progress.next_offsets == {ONE: 1, TWO: 1}
+    assert not query.size.is_backlog(10**9)
+    for _ in range(HELD_BATCHES):
+        query.size.saw(1, 1)
+    assert query.size.is_backlog(10**9)
+
+
+def test_a_partition_that_spark_finds_is_read_from_its_beginning_and_keys_with_the_next_query(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    query = Bulk(monkeypatch, done, {ONE: 0})
+    query.batch({ONE: 50_000, TWO: 3})
+    assert query.batches.scattered == [TWO]
+    assert query.batches.progress.next_offsets == {ONE: 50_000, TWO: 3}
+    assert query.micro.ended.is_set()
+
+
+def test_the_first_error_ends_the_query_and_no_batch_is_taken_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def fail(spans: Mapping[Lane, Span]) -> list[Outcome]:
+        asked.append(spans)
+        raise TargetUnavailable("away")
+
+    query = Bulk(monkeypatch, fail, {ONE: 0})
+    query.batch({ONE: 50_000})
+    query.batch({ONE: 50_000})
+    query.micro.fail(TargetUnavailable("later"))
+    assert (len(asked), str(query.micro.error)) == (1, "away")
+    assert query.batches.progress.next_offsets == {ONE: 0}
+
+
+def test_a_task_that_is_to_stop_breaks_its_batch_off_and_has_no_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    query = Bulk(monkeypatch, done, {ONE: 0})
+    query.micro.look_around()
+    assert not query.is_stopped
+    query.stop.set()
+    query.micro.look_around()
+    assert query.is_stopped
+    query.micro.fail(TargetUnavailable("told so too"))
+    query.batch({ONE: 50_000})
+    query.micro.end()
+    assert (query.micro.error, query.batches.progress.next_offsets) == (None, {ONE: 0})
