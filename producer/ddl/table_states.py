@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.ddl.statements import (
+from cdcbus.producer.ddl.table_changes import (
     Altered,
     Change,
     Created,

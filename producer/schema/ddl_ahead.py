@@ -9,7 +9,7 @@ from heapq import merge
 
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
-from cdcbus.producer.ddl.statements import Altered, Change, Created, Dropped, Renamed
+from cdcbus.producer.ddl.table_changes import Altered, Change, Created, Dropped, Renamed
 from cdcbus.producer.schema.ddl_scanner import DdlScan, Statement
 
 

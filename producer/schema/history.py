@@ -35,7 +35,8 @@ from cdcbus.plugins.contracts import SchemaStore
 from cdcbus.plugins.errors import PositionLost, UnreadableEvent, UnusableHistory
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
-from cdcbus.producer.ddl.statements import (
+from cdcbus.producer.ddl.statements import changes
+from cdcbus.producer.ddl.table_changes import (
     Altered,
     Change,
     Created,
@@ -43,7 +44,6 @@ from cdcbus.producer.ddl.statements import (
     Renamed,
     SchemaAltered,
     SchemaDropped,
-    changes,
     folded,
 )
 from cdcbus.producer.ddl.table_schema import TableSchema, leaves

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import Origin, TableDdl, TableId
 from cdcbus.producer.config import DdlConfig
-from cdcbus.producer.ddl.statements import Named, named
+from cdcbus.producer.ddl.named_tables import Named, named
 from cdcbus.producer.schema.ddl_scanner import Statement
 from cdcbus.producer.table_filter import TableFilter
 

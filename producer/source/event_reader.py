@@ -25,8 +25,8 @@ from cdcbus.producer.binlog.mariadb_compression import (
     plain_rows,
 )
 from cdcbus.producer.binlog.transaction_payload import inner_events
+from cdcbus.producer.ddl.named_tables import fills_table
 from cdcbus.producer.ddl.statement_targets import Session, Targets, session, targets
-from cdcbus.producer.ddl.statements import fills_table
 from cdcbus.producer.ddl.table_schema import SEQUENCE_COLUMNS
 from cdcbus.producer.decoding.column_types import is_open
 from cdcbus.producer.decoding.partial_json import PARTIAL_UPDATE_ROWS, whole_updates

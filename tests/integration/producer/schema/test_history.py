@@ -22,7 +22,8 @@ from cdcbus.plugins.errors import UnreadableEvent, UnusableHistory
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import RowChange, TableId
 from cdcbus.producer.config import FetchTask, FilterConfig
-from cdcbus.producer.ddl.statements import Altered, Created, changes
+from cdcbus.producer.ddl.statements import changes
+from cdcbus.producer.ddl.table_changes import Altered, Created
 from cdcbus.producer.ddl.table_schema import TableSchema, apply
 from cdcbus.producer.ddl.tokens import Session
 from cdcbus.producer.decoding.charsets import encoded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdcbus.producer.binlog.event_types import CREATE_TABLE, INSIDE, ROLLBACK_TO, ROW_STATEMENT
-from cdcbus.producer.ddl.statements import fills_table
+from cdcbus.producer.ddl.named_tables import fills_table
 from cdcbus.producer.ddl.tokens import NO_BACKSLASH_ESCAPES, Session
 
 PLAIN = Session()

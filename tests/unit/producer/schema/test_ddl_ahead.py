@@ -11,14 +11,8 @@ from hypothesis import strategies as st
 
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
-from cdcbus.producer.ddl.statements import (
-    Change,
-    Renamed,
-    SchemaAltered,
-    SchemaDropped,
-    Unread,
-    changes,
-)
+from cdcbus.producer.ddl.statements import changes
+from cdcbus.producer.ddl.table_changes import Change, Renamed, SchemaAltered, SchemaDropped, Unread
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema
 from cdcbus.producer.schema import history as schema_history
 from cdcbus.producer.schema.ddl_ahead import DdlAhead

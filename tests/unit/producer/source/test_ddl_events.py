@@ -8,7 +8,7 @@ from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import Origin, TableDdl, TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import DdlConfig, FilterConfig
-from cdcbus.producer.ddl.statements import Named, named
+from cdcbus.producer.ddl.named_tables import Named, named
 from cdcbus.producer.schema.ddl_scanner import Statement
 from cdcbus.producer.source.ddl_events import DdlReader
 from cdcbus.producer.table_filter import TableFilter

@@ -1,0 +1,115 @@
+"""Which tables a statement names, and what happens to them, by its first words. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.ddl.statements import StatementReader, is_rename
+from cdcbus.producer.ddl.token_reader import NotUnderstood, TokenReader, split_at_commas
+from cdcbus.producer.ddl.tokens import PLAIN, Kind, NoTokens, Session, tokens
+
+_MODIFIERS = ("ONLINE", "OFFLINE", "IGNORE", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A table that a statement is about, under the name that it has afterwards. `kind` is
+    canal's word for what happens to it; `was`: its name before a RENAME."""
+
+    kind: str
+    table: TableId
+    was: TableId | None = None
+    is_temporary: bool = False
+
+
+def named(sql: bytes, schema: str, session: Session = PLAIN) -> list[Named] | None:
+    """The tables that a statement defines or empties, in its order; `schema` is the session's.
+    Empty for what does neither; None where it is not understood."""
+    try:
+        text = sql.decode("utf-8" if session.is_exact else "ascii")
+        return _NameReader(tokens(text, session), schema, session).names()
+    except (UnicodeDecodeError, NoTokens, NotUnderstood):
+        return None
+
+
+def fills_table(sql: bytes, session: Session) -> bool:
+    """Whether this CREATE TABLE takes rows from SELECT, VALUES or TABLE."""
+    try:
+        found = tokens(sql.decode("utf-8" if session.is_exact else "latin-1"), session)
+    except (NoTokens, UnicodeDecodeError):
+        return re.search(rb"\b(?:SELECT|VALUES)\b", sql, re.IGNORECASE) is not None
+    words = [token.text.upper() if token.kind in (Kind.WORD, Kind.SIGN) else " " for token in found]
+    start = words.index("TABLE") + 1 if "TABLE" in words else 0
+    for at in range(start + 1, len(words)):
+        if words[at - 1] == ".":  # the name of a table or column
+            continue
+        if words[at] in ("SELECT", "TABLE"):
+            return True
+        # elsewhere VALUES is part of a partition's definition: VALUES LESS THAN, VALUES IN
+        if words[at] == "VALUES" and words[at + 1 : at + 2] in (["("], ["ROW"]):
+            return True
+    return False
+
+
+class _NameReader(StatementReader):
+    """Reads a statement only as far as the names of its tables."""
+
+    def names(self) -> list[Named]:
+        verb = self.verb()
+        if verb not in ("ALTER", "CREATE", "DROP", "RENAME", "TRUNCATE"):
+            return []
+        self.take()
+        if verb == "RENAME":
+            return [Named("RENAME", change.to, change.table) for change in self.renamings()]
+        if verb == "TRUNCATE":
+            return [self._truncated()]
+        self.skip("OR", "REPLACE")
+        is_temporary = self.skip("TEMPORARY")
+        self.skip_all_of(_MODIFIERS)
+        if self.skip("INDEX"):
+            return [self._indexed("CINDEX" if verb == "CREATE" else "DINDEX")]
+        if not self.skip_one_of("TABLE", "TABLES"):
+            return []
+        self.skip_one_of("IF NOT EXISTS", "IF EXISTS")
+        first = self.table()
+        if verb == "ALTER":
+            return [self._altered(first)]
+        if verb == "CREATE":
+            return [Named("CREATE", first, None, is_temporary)]
+        found = [Named("ERASE", first, None, is_temporary)]
+        while self.skip(","):
+            found.append(Named("ERASE", self.table(), None, is_temporary))
+        return found
+
+    def _truncated(self) -> Named:
+        self.skip("TABLE")
+        table = self.table()
+        self.skip_wait()
+        self.end()
+        return Named("TRUNCATE", table)
+
+    def _altered(self, table: TableId) -> Named:
+        """By its first action, as canal does."""
+        self.skip_wait()
+        first = split_at_commas(self.rest())[0]
+        if is_rename(first):
+            to = StatementReader(first[1:], self._schema, self._session)
+            return Named("RENAME", to.new_name(), table)
+        reader = TokenReader(first)
+        kind = "ALTER"
+        if reader.skip("ADD"):
+            kind = "CINDEX"
+        elif reader.skip("DROP"):
+            kind = "DINDEX"
+        reader.skip_one_of("UNIQUE", "FULLTEXT", "SPATIAL")
+        return Named(kind if reader.word() in ("INDEX", "KEY") else "ALTER", table)
+
+    def _indexed(self, kind: str) -> Named:
+        self.skip_one_of("IF NOT EXISTS", "IF EXISTS")
+        self.name()
+        if self.skip("USING"):
+            self.take()
+        self.expect("ON")
+        return Named(kind, self.table())

@@ -1,0 +1,83 @@
+"""What DDL statements change about tables, as values. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.ddl.table_schema import Action
+
+
+@dataclass(frozen=True, slots=True)
+class Altered:
+    """`actions` is None where the text is not understood."""
+
+    table: TableId
+    actions: tuple[Action, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """`actions` make the table from nothing; None where they are not understood. `like`: a copy
+    of that table. `if_missing`: nothing happens when it already exists."""
+
+    table: TableId
+    actions: tuple[Action, ...] | None = None
+    like: TableId | None = None
+    if_missing: bool = False
+    is_temporary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    table: TableId
+    is_temporary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    table: TableId
+    to: TableId
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaDropped:
+    """A schema with all its tables."""
+
+    schema: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaAltered:
+    """What a schema's later tables inherit."""
+
+    schema: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A statement that may change any table it names. `words` are all its words; None: not even
+    these are known."""
+
+    words: frozenset[str] | None
+
+
+Change = Altered | Created | Dropped | Renamed | SchemaDropped | SchemaAltered | Unread
+
+
+def folded(change: Change) -> Change:
+    """The change with table names in lower case, for servers that ignore their case."""
+    if isinstance(change, Renamed):
+        return Renamed(_lower(change.table), _lower(change.to))
+    if isinstance(change, Created):
+        like = _lower(change.like) if change.like else None
+        return replace(change, table=_lower(change.table), like=like)
+    if isinstance(change, Altered | Dropped):
+        return replace(change, table=_lower(change.table))
+    if isinstance(change, Unread):
+        return Unread(change.words and frozenset(map(str.lower, change.words)))
+    return replace(change, schema=change.schema.lower())
+
+
+def _lower(table: TableId) -> TableId:
+    return TableId(table.schema.lower(), table.table.lower())
