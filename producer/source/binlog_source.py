@@ -18,8 +18,9 @@ from cdcbus.producer.binlog.dump_stream import BOUNDED, READ_BYTES, has_more, op
 from cdcbus.producer.binlog.gtid import parse_gtids
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.schema.ddl_scanner import DdlScan
-from cdcbus.producer.schema.history import MemorySchemas, SchemaHistory
+from cdcbus.producer.schema.history import SchemaHistory
 from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.table_versions import MemorySchemas
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.source.ddl_events import DdlReader
 from cdcbus.producer.source.end_watch import EndWatch

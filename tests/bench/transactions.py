@@ -25,7 +25,7 @@ from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.run import Progress, run
-from cdcbus.producer.schema.history import MemorySchemas
+from cdcbus.producer.schema.table_versions import MemorySchemas
 from cdcbus.producer.server.connection import latest_position
 from cdcbus.tasks.zookeeper.positions import MemoryPositions
 from tests.bench.backlog import SCHEMA

@@ -14,7 +14,7 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.run import Progress, run
-from cdcbus.producer.schema.history import MemorySchemas
+from cdcbus.producer.schema.table_versions import MemorySchemas
 from tests.contract.position_store import eventually
 
 SECONDS = 60.0  # how long anything may take on a busy machine

@@ -27,10 +27,10 @@ from cdcbus.producer.ddl.table_changes import Altered, Created
 from cdcbus.producer.ddl.table_schema import TableSchema, apply
 from cdcbus.producer.ddl.tokens import Session
 from cdcbus.producer.decoding.charsets import encoded
-from cdcbus.producer.schema import history
 from cdcbus.producer.schema.ddl_scanner import version_number
-from cdcbus.producer.schema.history import MemorySchemas
+from cdcbus.producer.schema.history_codec import FOLLOWED
 from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.table_versions import MemorySchemas
 from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.source.row_events import Batch
 from cdcbus.tasks.zookeeper.schema_history import ZooKeeperSchemas
@@ -587,7 +587,7 @@ def test_types_that_full_metadata_leave_open_are_those_of_the_place(
     course = open_course
     rows = course.catch_up()
     assert rows == [{"id": "1", "u": UUID, "b": BYTES}, BEFORE]
-    assert sorted(course.entries) == [history.FOLLOWED, f"{course.task.task_id}.own"]
+    assert sorted(course.entries) == [FOLLOWED, f"{course.task.task_id}.own"]
     for ddl in (
         "ALTER TABLE own ADD c INT FIRST",
         "ALTER TABLE own RENAME COLUMN u TO b, RENAME COLUMN b TO u",
@@ -662,7 +662,7 @@ def test_taking_many_tables_can_be_given_up(
     course: Course, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reader gets empty batches meanwhile; nothing is stored before all tables are known."""
-    monkeypatch.setattr(history, "TABLES_AT_ONCE", 1)
+    monkeypatch.setattr("cdcbus.producer.schema.history.TABLES_AT_ONCE", 1)
     course.run("CREATE TABLE u LIKE t", "CREATE TABLE v LIKE t")
     start = course.run("CREATE TABLE w LIKE t")
     course.entries.clear()
@@ -676,13 +676,13 @@ def test_taking_many_tables_can_be_given_up(
 
 
 def test_a_history_of_another_server_is_read_anew(course: Course) -> None:
-    followed = json.loads(course.entries[history.FOLLOWED])
-    course.entries[history.FOLLOWED] = json.dumps({**followed, "server": "another"})
+    followed = json.loads(course.entries[FOLLOWED])
+    course.entries[FOLLOWED] = json.dumps({**followed, "server": "another"})
     course.run(SWAPS[0])
     course.read_to = course.run("DO 1")
     course.run("INSERT INTO t VALUES (2, 30, 40)")
     assert course.catch_up() == [SWAPPED]
-    assert json.loads(course.entries[history.FOLLOWED])["server"] == followed["server"]
+    assert json.loads(course.entries[FOLLOWED])["server"] == followed["server"]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from cdcbus.plugins.errors import PositionLost, SourceRefused, SourceUnavailable
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import Edge
 from cdcbus.producer.config import FetchTask
-from cdcbus.producer.schema.history import MemorySchemas
+from cdcbus.producer.schema.table_versions import MemorySchemas
 from cdcbus.producer.server.connection import inspect
 from cdcbus.producer.source import end_watch
 from cdcbus.producer.source.end_watch import EndWatch, Sent

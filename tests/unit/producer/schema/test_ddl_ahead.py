@@ -14,11 +14,12 @@ from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.statements import changes
 from cdcbus.producer.ddl.table_changes import Change, Renamed, SchemaAltered, SchemaDropped, Unread
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema
-from cdcbus.producer.schema import history as schema_history
+from cdcbus.producer.schema import table_search
 from cdcbus.producer.schema.ddl_ahead import DdlAhead
 from cdcbus.producer.schema.ddl_scanner import DdlScan, Statement
-from cdcbus.producer.schema.history import MemorySchemas, SchemaHistory
+from cdcbus.producer.schema.history import SchemaHistory
 from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.table_versions import MemorySchemas
 
 TABLES = 300
 TEXTS = (
@@ -133,7 +134,7 @@ def test_a_backlog_that_alters_many_tables_has_each_statement_parsed_once(
 
         return changes
 
-    monkeypatch.setattr(schema_history, "changes", counted(changes))
+    monkeypatch.setattr(table_search, "changes", counted(changes))
     binlog = Binlog([f"ALTER TABLE t{number} ADD c INT" for number in range(TABLES)])
     history = SchemaHistory(
         MemorySchemas(),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from cdcbus.plugins.contracts import SchemaStore
-from cdcbus.producer.schema.history import MemorySchemas
+from cdcbus.producer.schema.table_versions import MemorySchemas
 from tests.contract.schema_store import SchemaStoreContract
 
 

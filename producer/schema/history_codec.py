@@ -1,0 +1,101 @@
+"""The entries of a stored schema history: names and texts. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
+from cdcbus.producer.ddl.table_schema import TableSchema
+from cdcbus.producer.ddl.table_states import Missing, State
+
+FOLLOWED = "followed"  # the entry that says up to where DDL was followed, on which server
+ENTRY_BYTES = 900_000  # a ZooKeeper node holds a million
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A table from a place in the binlog on."""
+
+    place: BinlogCoordinates
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """All DDL before `place`, in the files of `server`, is in the history. `is_whole`: the history
+    is of all tables, not only of those with open types."""
+
+    place: BinlogCoordinates
+    server: str
+    is_whole: bool
+
+
+def entry_name(table: TableId) -> str:
+    """A name that a ZooKeeper node can have."""
+    return ".".join(quote(part, safe="").replace(".", "%2E") for part in table)
+
+
+def entry_text(table: TableId, versions: Sequence[Version]) -> str | None:
+    """The entry of a table; None where its versions are too many for a node."""
+    fields = {"table": list(table), "versions": [_fields(version) for version in versions]}
+    data = orjson.dumps(fields)
+    if len(data) > ENTRY_BYTES and len(versions) > 1:
+        return None
+    return data.decode()
+
+
+def read_entry(name: str, text: str) -> tuple[TableId, list[Version]]:
+    """A table and its versions, oldest first. Raises ValueError, TypeError, KeyError or
+    AttributeError for anything that `entry_text` does not give."""
+    fields = orjson.loads(text)
+    schema, table_name = fields["table"]
+    table = TableId(schema, table_name)
+    versions = [_version(one) for one in fields["versions"]]
+    if entry_name(table) != name or not versions:
+        raise ValueError("not its table")
+    return table, sorted(versions, key=lambda version: version.place)
+
+
+def followed_text(followed: Followed) -> str:
+    """The entry FOLLOWED."""
+    fields = {
+        "logfileName": followed.place.file,
+        "offset": followed.place.pos,
+        "server": followed.server,
+        "isWhole": followed.is_whole,
+    }
+    return orjson.dumps(fields).decode()
+
+
+def read_followed(text: str) -> Followed:
+    """Raises what `read_entry` raises."""
+    fields = orjson.loads(text)
+    # entries of releases that knew no other scope do not say it
+    return Followed(_place(fields), fields["server"], bool(fields.get("isWhole", True)))
+
+
+def _fields(version: Version) -> dict[str, Any]:
+    fields: dict[str, Any] = {"logfileName": version.place.file, "offset": version.place.pos}
+    if isinstance(version.state, Missing):
+        return fields | {"state": str(version.state)}
+    return fields | version.state.to_fields()
+
+
+def _version(fields: Any) -> Version:
+    if "state" in fields:
+        return Version(_place(fields), Missing(fields["state"]))
+    return Version(_place(fields), TableSchema.from_fields(fields))
+
+
+def _place(fields: Any) -> BinlogCoordinates:
+    file = fields["logfileName"]
+    pos = fields["offset"]
+    if not isinstance(file, str) or type(pos) is not int:
+        raise TypeError("logfileName and offset are no place")
+    return BinlogCoordinates(file, pos)

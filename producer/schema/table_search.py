@@ -1,0 +1,210 @@
+"""What a table was at a place of the binlog, where its history does not say it: found from later
+versions, from the server, and from DDL in the binlog."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache, partial
+from typing import NamedTuple, TypeGuard
+
+from cdcbus.plugins.errors import PositionLost
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
+from cdcbus.producer.ddl.statements import changes
+from cdcbus.producer.ddl.table_changes import (
+    Altered,
+    Change,
+    Created,
+    Dropped,
+    Renamed,
+    SchemaAltered,
+    SchemaDropped,
+    folded,
+)
+from cdcbus.producer.ddl.table_schema import TableSchema, leaves
+from cdcbus.producer.ddl.table_states import Missing, State, TemporaryTables, made, touches
+from cdcbus.producer.ddl.tokens import Session
+from cdcbus.producer.schema.ddl_ahead import DdlAhead
+from cdcbus.producer.schema.ddl_scanner import DdlScan, Statement
+from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.table_versions import TableVersions
+
+
+class _PastChange(NamedTuple):
+    """A change by DDL that lies before the place that is looked at."""
+
+    statement: Statement
+    change: Change
+
+
+class TableSearch:
+    """Searches the binlog of one server. `ahead`: its DDL after the place that is read."""
+
+    def __init__(self, reader: SchemaReader, scan: DdlScan, versions: TableVersions) -> None:
+        self._reader = reader
+        self._scan = scan
+        self._versions = versions
+        self.ahead = DdlAhead(scan, self.changes)
+        self._replays = DdlAhead(scan, self.changes)  # goes back, which `ahead` need not
+
+    def changes(self, statement: Statement) -> list[Change]:
+        """What a statement changes."""
+        found = _parsed(statement.sql, statement.schema, statement.session)
+        return [folded(change) for change in found] if self._reader.folds_names else found
+
+    def all_changes(self, statements: Iterable[Statement]) -> Iterator[Change]:
+        """What statements change, in order."""
+        for statement in statements:
+            yield from self.changes(statement)
+
+    def folded(self, table: TableId) -> TableId:
+        """The table's name as the server compares it."""
+        if not self._reader.folds_names:
+            return table
+        return TableId(table.schema.lower(), table.table.lower())
+
+    def known(
+        self, table: TableId, place: BinlogCoordinates, columns: Collection[str] = ()
+    ) -> TableSchema | None:
+        """The table at `place` as a later version has it, else as it is now, if no DDL of it
+        lies between, or none of these columns of it; else None. If it was renamed, it is looked
+        for by its other names."""
+        name = table
+        at = place
+        until = self._versions.next_place(table, place) or self._reader.end()
+        while True:
+            for statement in self.ahead.about(name, at, until):
+                if version := self._versions.schema_between(name, at, statement.end):
+                    return version
+                after = self._name_after(statement, name, columns)
+                if after is None:
+                    return None
+                if after != name:
+                    name = after
+                    at = statement.end
+                    break
+            else:
+                now, end = self._reader.read(name)
+                if version := self._versions.schema_between(name, at, end):
+                    return version
+                if end <= until:
+                    return now
+                # the server has gone on meanwhile: look at the DDL up to where it was read
+                at = max(at, until)
+                until = end
+
+    def _name_after(
+        self, statement: Statement, table: TableId, columns: Collection[str]
+    ) -> TableId | None:
+        """The table's name after a statement; None if that may change more of it than its name,
+        and than others of its columns."""
+        for change in self.changes(statement):
+            if isinstance(change, Renamed) and change.table == table:
+                table = change.to
+            elif touches(change, table) and not _spares(change, columns):
+                return None
+        return table
+
+    def candidates(self, table: TableId, place: BinlogCoordinates) -> Iterator[TableSchema]:
+        """What the table was at `place`, as far as that can be found out, surest first."""
+        for find in (self.known, self.replayed):
+            if found := find(table, place):
+                yield found
+
+    def replayed(self, table: TableId, place: BinlogCoordinates) -> TableSchema | None:
+        """The table at `place` by all DDL before it that the binlog still has. Most tables that
+        are renamed were made not long before: the last files are searched first."""
+        files = [file for file in self._reader.files() if file <= place]
+        state: State | None = None
+        count = 1
+        while state is None:
+            start = files[max(len(files) - count, 0)]
+            try:
+                state = self._replayed_from(start, table, place)
+            except PositionLost:  # purged meanwhile
+                return None
+            if count >= len(files):
+                break
+            count *= 2
+        return state if isinstance(state, TableSchema) else None
+
+    def _replayed_from(
+        self, start: BinlogCoordinates, table: TableId, place: BinlogCoordinates
+    ) -> State | None:
+        """The table as DDL from `start` on made it until `place`, in whatever schema; None where
+        it is older than that."""
+        past = [
+            _PastChange(statement, change)
+            for statement in self._scan.between(start, place)
+            for change in self.changes(statement)
+        ]
+        names = _earlier_names(table, past)
+        states: dict[TableId, State | None] = {}
+        temporary = TemporaryTables()
+        end = start
+
+        def before(table: TableId) -> State | None:
+            kept = self._versions.before(table, end)
+            return kept if kept not in (None, Missing.UNKNOWN) else states.get(table)
+
+        for statement, change in past:
+            end = statement.end
+            if not any(_is_about(change, name) for name in names):
+                continue
+            if temporary.takes(change, statement.thread):
+                continue
+            if _is_conditional(change) and before(change.table) is not Missing.DROPPED:
+                continue
+            charset = partial(self._charset, place=end, ahead=self._replays)
+            states |= made(change, before, names, _nothing, charset)
+        return states.get(table)
+
+    def charset(self, schema: str, place: BinlogCoordinates) -> str:
+        """What a schema gave its tables at `place`; empty where that cannot be known."""
+        return self._charset(schema, place, self.ahead)
+
+    def _charset(self, schema: str, place: BinlogCoordinates, ahead: DdlAhead) -> str:
+        for change in self.all_changes(ahead.about(None, place, self._reader.end())):
+            if isinstance(change, SchemaAltered | SchemaDropped) and change.schema == schema:
+                return ""
+        return self._reader.default_charset(schema)
+
+
+@lru_cache(maxsize=10_000)
+def _parsed(sql: bytes, schema: str, session: Session) -> list[Change]:
+    """Each statement is looked at for many tables."""
+    return changes(sql, schema, session)
+
+
+def _earlier_names(table: TableId, past: list[_PastChange]) -> set[TableId]:
+    """The names that a table had, and those of tables that it was copied from."""
+    names = {table}
+    for _, change in reversed(past):
+        if isinstance(change, Renamed) and change.to in names:
+            names.add(change.table)
+        elif isinstance(change, Created) and change.like and change.table in names:
+            names.add(change.like)
+    return names
+
+
+def _is_conditional(change: Change) -> TypeGuard[Created]:
+    """Whether it only makes its table if that is missing."""
+    return isinstance(change, Created) and change.if_missing
+
+
+def _is_about(change: Change, table: TableId) -> bool:
+    """Whether it says anything of the table."""
+    if isinstance(change, Created | Dropped) and change.table == table:
+        return True
+    return touches(change, table)
+
+
+def _spares(change: Change, columns: Collection[str]) -> bool:
+    """Whether it surely leaves these columns of its table as they are."""
+    if not columns or not isinstance(change, Altered) or change.actions is None:
+        return False
+    return leaves(change.actions, columns)
+
+
+def _nothing(_: TableId) -> None:
+    """For a place of which only texts tell."""
