@@ -9,9 +9,9 @@ from typing import Final
 from cdcbus.plugins.contracts import JdbcTarget, Loader
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.loaders.dialect import SqlDialect
-from cdcbus.plugins.loaders.dialects.mysql import Mysql
-from cdcbus.plugins.loaders.dialects.oracle import Oracle
-from cdcbus.plugins.loaders.dialects.postgresql import Postgresql
+from cdcbus.plugins.loaders.dialects.mysql.dialect import Mysql
+from cdcbus.plugins.loaders.dialects.oracle.dialect import Oracle
+from cdcbus.plugins.loaders.dialects.postgresql.dialect import Postgresql
 from cdcbus.plugins.loaders.dry_run import JdbcSqlDebug
 from cdcbus.plugins.loaders.engine import Database, open_database
 from cdcbus.plugins.loaders.jdbc_url import read_url

@@ -1,4 +1,4 @@
-"""What the SQL targets share: quoting of names, the promises of a dialect, and cells as bytes."""
+"""What the SQL targets share: quoting of names, the contract of a dialect, and cells as bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, CursorResult
 from sqlalchemy.dialects.mysql.base import MySQLDialect
 from sqlalchemy.dialects.oracle.base import OracleDialect
 from sqlalchemy.dialects.postgresql.base import PGDialect
@@ -39,6 +39,15 @@ class Quoting:
         """SCHEMA.TABLE; a table without a schema stands alone."""
         return ".".join(self._quote(part) for part in table if part)
 
+    def equal(self, names: Iterable[str], left: str, right: str, separator: str = " AND ") -> str:
+        """`t.a = s.a AND t.b = s.b`, where `t.` and `s.` stand before the names."""
+        quoted = map(self._quote, names)
+        return separator.join(f"{left}{name} = {right}{name}" for name in quoted)
+
+    def delete_all(self, table: TableId) -> str:
+        """By DELETE where a TRUNCATE would commit."""
+        return f"DELETE FROM {self.table(table)}"
+
 
 QUOTING: Final = {
     "postgresql": Quoting(PGDialect),
@@ -63,8 +72,8 @@ class Statement(NamedTuple):
 
 
 class Upserted(NamedTuple):
-    """What the target tells of an upsert. `left_out`: rows that it has neither, as a trigger of
-    its own says."""
+    """What the target reports of an upsert. `left_out`: rows that it neither updated nor inserted,
+    as one of its triggers left them out."""
 
     inserted: int
     left_out: int = 0
@@ -145,8 +154,8 @@ class SqlDialect(Protocol):
     def is_any_alike(
         self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]
     ) -> bool:
-        """Whether two of the keys, none of which comes twice, may be equal to the key's columns.
-        Asked where `folded` may not tell it."""
+        """Whether two of the keys, all of them different, may be equal to the key's columns. Asked
+        where `folded` may not decide it."""
         ...
 
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
@@ -159,17 +168,28 @@ class SqlDialect(Protocol):
         ...
 
     def diagnose(self, error: BaseException, columns: Collection[str]) -> Diagnosis:
-        """Tells what a driver's error means. `columns`: names that may be told from the driver's
+        """What a driver's error means. `columns`: names that may be quoted from the driver's
         text."""
         ...
+
+
+def run_plain(connection: Connection, sql: str) -> CursorResult[Any]:
+    """Runs a statement without parameters: percent signs and colons in it are just these."""
+    return connection.exec_driver_sql(sql, execution_options={"no_parameters": True})
+
+
+def by_column(
+    columns: Sequence[str], rows: Iterable[Sequence[Cell]]
+) -> Iterator[tuple[str, tuple[Cell, ...]]]:
+    """Each column with its cells of all rows."""
+    return zip(columns, zip(*rows, strict=True), strict=True)
 
 
 def assigned(table: TargetTable, columns: Sequence[str]) -> Sequence[str]:
     """The columns that an UPDATE sets: all but the key and those that only an insert gives a
     value; the key itself where there is nothing else, as SQL wants something."""
-    return [
-        name for name in columns if name not in table.key and not table.columns[name].is_fixed
-    ] or table.key
+    names = [name for name in columns if name not in table.key and not table.columns[name].is_fixed]
+    return names or table.key
 
 
 def can_insert(table: TargetTable, columns: Collection[str]) -> bool:
@@ -203,7 +223,8 @@ def without_zero_dates(
     table: TargetTable, column: TargetColumn, cells: Sequence[Cell], policy: ZeroDate
 ) -> Sequence[Cell]:
     """Cells of a date column in a target that has neither zero dates nor a year 0. Raises
-    TargetRejected where these are to be refused."""
+    TargetRejected where the policy refuses these."""
+    # one look at all cells: nearly always there is none
     text = "".join(filter(None, cells))
     if "-00" not in text and "0000-" not in text:
         return cells

@@ -1,1 +1,1 @@
-"""What differs between the SQL databases: one module per database."""
+"""What differs between the SQL databases: one room per database."""

@@ -28,7 +28,7 @@ from cdcbus.plugins.contracts import (
 from cdcbus.plugins.errors import RowConflict, TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
-from cdcbus.plugins.loaders.dialects.postgresql import MERGE_ROWS
+from cdcbus.plugins.loaders.dialects.postgresql.dialect import MERGE_ROWS
 from cdcbus.plugins.rowchange import Column, TableId
 from tests.contract.loader import LoaderContract
 from tests.contract.target_server import TargetServer

@@ -14,7 +14,7 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import Loader, TableBatch, TargetTable, Writes
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
-from cdcbus.plugins.loaders.dialects.postgresql import MERGE_ROWS
+from cdcbus.plugins.loaders.dialects.postgresql.dialect import MERGE_ROWS
 from cdcbus.plugins.rowchange import Column, TableId
 from tests.integration.plugins.loaders.test_loaders import MysqlServer, PostgresqlServer
 

@@ -16,7 +16,7 @@ from cdcbus.plugins.contracts import Counts, JdbcTarget, Loader, TableBatch, Tar
 from cdcbus.plugins.errors import RowConflict, TargetError, TargetMisconfigured, TargetRejected
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
-from cdcbus.plugins.loaders.dialects.postgresql import MERGE_ROWS
+from cdcbus.plugins.loaders.dialects.postgresql.dialect import MERGE_ROWS
 from cdcbus.plugins.rowchange import Cell, TableId
 from tests.integration.plugins.loaders.test_loaders import POOR, MysqlServer, PostgresqlServer
 

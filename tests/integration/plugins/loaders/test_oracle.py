@@ -26,7 +26,7 @@ from cdcbus.plugins.contracts import (
 )
 from cdcbus.plugins.errors import OffsetConflict, RowConflict, TargetRejected
 from cdcbus.plugins.loaders import make_loader
-from cdcbus.plugins.loaders.dialects.oracle import binds
+from cdcbus.plugins.loaders.dialects.oracle.cells import binds
 from cdcbus.plugins.rowchange import Cell, Column, TableId
 from tests.support.h2_oracle import Database, Server
 

@@ -15,7 +15,9 @@ from cdcbus.plugins.errors import (
     TargetTableUnfit,
     TargetUnavailable,
 )
-from cdcbus.plugins.loaders.dialects import mysql, oracle, postgresql
+from cdcbus.plugins.loaders.dialects.mysql import errors as mysql_errors
+from cdcbus.plugins.loaders.dialects.oracle import errors as oracle_errors
+from cdcbus.plugins.loaders.dialects.postgresql import errors as postgresql_errors
 
 
 def wrapped(error: Exception, base: type[Exception]) -> BaseException:
@@ -39,7 +41,7 @@ def wrapped(error: Exception, base: type[Exception]) -> BaseException:
 )
 def test_postgresql_states(states: str, error: type[TargetError]) -> None:
     for state in states.split():
-        diagnosis = postgresql.diagnose(
+        diagnosis = postgresql_errors.diagnose(
             wrapped(psycopg.errors.lookup(state)("SECRET"), psycopg.Error), ()
         )
         assert diagnosis.error is error
@@ -65,12 +67,14 @@ def test_postgresql_states(states: str, error: type[TargetError]) -> None:
     ],
 )
 def test_postgresql_connections(message: str, error: type[TargetError]) -> None:
-    diagnosis = postgresql.diagnose(wrapped(psycopg.OperationalError(message), psycopg.Error), ())
+    diagnosis = postgresql_errors.diagnose(
+        wrapped(psycopg.OperationalError(message), psycopg.Error), ()
+    )
     assert diagnosis == (error, message.partition("\n")[0])
 
 
 def test_cells_that_the_postgresql_driver_refuses_are_not_shown() -> None:
-    diagnosis = postgresql.diagnose(wrapped(psycopg.DataError("SECRET"), psycopg.Error), ())
+    diagnosis = postgresql_errors.diagnose(wrapped(psycopg.DataError("SECRET"), psycopg.Error), ())
     assert diagnosis == (TargetRejected, "the driver refuses the cells (DataError)")
 
 
@@ -119,14 +123,16 @@ def test_cells_that_the_postgresql_driver_refuses_are_not_shown() -> None:
 def test_mysql_errors(
     number: int, message: str, error: type[TargetError], text: str | None
 ) -> None:
-    diagnosis = mysql.diagnose(
+    diagnosis = mysql_errors.diagnose(
         wrapped(pymysql.err.OperationalError(number, message), pymysql.err.Error), ("id", "v")
     )
     assert diagnosis == (error, f"errno {number}: {text or message}")
 
 
 def test_a_mysql_connection_that_is_closed_already_is_unavailable() -> None:
-    diagnosis = mysql.diagnose(wrapped(pymysql.err.InterfaceError(0, ""), pymysql.err.Error), ())
+    diagnosis = mysql_errors.diagnose(
+        wrapped(pymysql.err.InterfaceError(0, ""), pymysql.err.Error), ()
+    )
     assert diagnosis == (TargetUnavailable, "the connection is lost (InterfaceError)")
 
 
@@ -188,7 +194,7 @@ class OracleDetail:
     ],
 )  # fmt: skip
 def test_oracle_errors(said: str, error: type[TargetError], text: str | None) -> None:
-    diagnosis = oracle.diagnose(
+    diagnosis = oracle_errors.diagnose(
         wrapped(oracledb.DatabaseError(OracleDetail(said)), oracledb.Error), ("K", "V")
     )
     assert diagnosis == (error, text or said)

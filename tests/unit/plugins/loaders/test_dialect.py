@@ -9,7 +9,15 @@ import pytest
 from cdcbus.plugins.contracts import Swaps, TableBatch, TargetColumn, TargetTable, Writes
 from cdcbus.plugins.errors import TargetRejected
 from cdcbus.plugins.loaders.dialect import SqlDialect
-from cdcbus.plugins.loaders.dialects import mysql, oracle, postgresql
+from cdcbus.plugins.loaders.dialects.mysql import cells as mysql_cells
+from cdcbus.plugins.loaders.dialects.mysql import dialect as mysql_dialect
+from cdcbus.plugins.loaders.dialects.mysql import sql as mysql_sql
+from cdcbus.plugins.loaders.dialects.oracle import cells as oracle_cells
+from cdcbus.plugins.loaders.dialects.oracle import dialect as oracle_dialect
+from cdcbus.plugins.loaders.dialects.oracle import sql as oracle_sql
+from cdcbus.plugins.loaders.dialects.postgresql import cells as postgresql_cells
+from cdcbus.plugins.loaders.dialects.postgresql import dialect as postgresql_dialect
+from cdcbus.plugins.loaders.dialects.postgresql import sql as postgresql_sql
 from cdcbus.plugins.rowchange import TableId
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "sql"
@@ -52,64 +60,68 @@ ROWS = [("1", "5", "it's \\ %s", "\x00\xff"), ("-2", "0", None, None)]
 
 STATEMENTS = {
     "postgresql": {
-        "upsert": postgresql.upsert_sql(PG, list(PG.columns)),
-        "upsert of key columns only": postgresql.upsert_sql(PG_KEY_ONLY, ["k"]),
-        "copy": postgresql.copy_sql(
-            postgresql.COPIED.table(PG.id), list(PG.columns), postgresql.CSV
+        "upsert": postgresql_sql.upsert_sql(PG, list(PG.columns)),
+        "upsert of key columns only": postgresql_sql.upsert_sql(PG_KEY_ONLY, ["k"]),
+        "copy": postgresql_sql.copy_sql(
+            postgresql_sql.COPIED.table(PG.id), list(PG.columns), postgresql_cells.CSV
         ),
-        "copy and merge": ";\n".join(postgresql.merge_sqls(PG, list(PG.columns), postgresql.PLAIN)),
-        "insert what is missing": postgresql.insert_missing_sql(PG, ["tags", "k2", "k"]),
-        "update": postgresql.update_sql(PG, ["tags", "k2", "k"]),
-        "update of key columns only": postgresql.update_sql(PG_KEY_ONLY, ["k"]),
-        "delete": postgresql.delete_sql(PG),
-        "truncate": postgresql.truncate_sql(PG),
-        "insert": postgresql.insert_sql(PG, ["tags", "k2", "k"]),
-        "one of equal rows goes": postgresql.swap_sql(
+        "copy and merge": ";\n".join(
+            postgresql_sql.merge_sqls(PG, list(PG.columns), postgresql_cells.PLAIN)
+        ),
+        "insert what is missing": postgresql_sql.insert_missing_sql(PG, ["tags", "k2", "k"]),
+        "update": postgresql_sql.update_sql(PG, ["tags", "k2", "k"]),
+        "update of key columns only": postgresql_sql.update_sql(PG_KEY_ONLY, ["k"]),
+        "delete": postgresql_sql.delete_sql(PG),
+        "truncate": postgresql_sql.truncate_sql(PG),
+        "insert": postgresql_sql.insert_sql(PG, ["tags", "k2", "k"]),
+        "one of equal rows goes": postgresql_sql.swap_sql(
             PG, ["k", "Group", "tags"], ["tags"], is_update=False
         ),
-        "one of equal rows becomes another": postgresql.swap_sql(
+        "one of equal rows becomes another": postgresql_sql.swap_sql(
             PG, ["k", "Group", "tags"], [], is_update=True
         ),
-        "widen": ";\n".join(postgresql.widen_sqls(PG, "Group", "varchar(40)")),
-        "widen bits": ";\n".join(postgresql.widen_sqls(PG, "k2", "bit(8)")),
+        "widen": ";\n".join(postgresql_sql.widen_sqls(PG, "Group", "varchar(40)")),
+        "widen bits": ";\n".join(postgresql_sql.widen_sqls(PG, "k2", "bit(8)")),
         "widen bits that have a default": ";\n".join(
-            postgresql.widen_sqls(PG, "k2", "bit(8)", "'101'::\"bit\"")
+            postgresql_sql.widen_sqls(PG, "k2", "bit(8)", "'101'::\"bit\"")
         ),
         "add labels": ";\n".join(
-            postgresql.widen_sqls(PG_LABELS, "e%", "enum('a','it''s %','new')")
+            postgresql_sql.widen_sqls(PG_LABELS, "e%", "enum('a','it''s %','new')")
         ),
     },
     "mysql": {
-        "upsert": mysql.upsert_sql(
-            MY, list(MY.columns), mysql.row_literals(MY, list(MY.columns), ROWS)
+        "upsert": mysql_sql.upsert_sql(
+            MY, list(MY.columns), mysql_cells.row_literals(MY, list(MY.columns), ROWS)
         ),
-        "upsert of key columns only": mysql.upsert_sql(MY_KEY_ONLY, ["k"], ["('a')"]),
-        "stage": mysql.create_stage_sql(MY, ["k2", "k", "Group"]),
-        "into the stage": mysql.insert_sql(
-            mysql.stage_of(MY), ["k2", "k", "Group"], ["(1, 2, 'a')"]
+        "upsert of key columns only": mysql_sql.upsert_sql(MY_KEY_ONLY, ["k"], ["('a')"]),
+        "stage": mysql_sql.create_stage_sql(MY, ["k2", "k", "Group"]),
+        "into the stage": mysql_sql.insert_sql(
+            mysql_sql.stage_of(MY), ["k2", "k", "Group"], ["(1, 2, 'a')"]
         ),
-        "update": mysql.update_sql(MY, ["k2", "k", "Group"]),
-        "update of key columns only": mysql.update_sql(MY_KEY_ONLY, ["k"]),
-        "insert what is missing": mysql.insert_missing_sql(MY, ["k2", "k", "Group"]),
-        "delete": mysql.delete_sql(MY, mysql.row_literals(MY, MY.key, [row[:2] for row in ROWS])),
-        "delete of one key": mysql.delete_sql(MY_KEY_ONLY, ["('a')"]),
-        "mark invalid labels": mysql.mark_sql(MY_MOMENTS, "e", ["(1, 2)", "(3, 4)"]),
-        "truncate": mysql.truncate_sql(MY),
-        "update of one row": mysql.update_row_sql(MY, ["k2", "k", "Group"], ["5", "1", "'a'"]),
-        "one of equal rows goes": mysql.swap_sql(
+        "update": mysql_sql.update_sql(MY, ["k2", "k", "Group"]),
+        "update of key columns only": mysql_sql.update_sql(MY_KEY_ONLY, ["k"]),
+        "insert what is missing": mysql_sql.insert_missing_sql(MY, ["k2", "k", "Group"]),
+        "delete": mysql_sql.delete_sql(
+            MY, mysql_cells.row_literals(MY, MY.key, [row[:2] for row in ROWS])
+        ),
+        "delete of one key": mysql_sql.delete_sql(MY_KEY_ONLY, ["('a')"]),
+        "mark invalid labels": mysql_sql.mark_sql(MY_MOMENTS, "e", ["(1, 2)", "(3, 4)"]),
+        "truncate": mysql_sql.QUOTED.delete_all(MY.id),
+        "update of one row": mysql_sql.update_row_sql(MY, ["k2", "k", "Group"], ["5", "1", "'a'"]),
+        "one of equal rows goes": mysql_sql.swap_sql(
             MY_TYPES, list(MY_TYPES.columns), ["1", "'a'", "0.1", "'[]'", "x'00'", "NULL"]
         ),
-        "one of equal rows becomes another": mysql.swap_sql(
+        "one of equal rows becomes another": mysql_sql.swap_sql(
             MY, ["k", "Group"], ["1", "'a'"], ["2", "NULL"]
         ),
-        "widen": mysql.widen_sql(
+        "widen": mysql_sql.widen_sql(
             MY,
             "Group",
             "varchar(40)",
             "varchar(3)",
             "CREATE TABLE `t` (\n  `Group` varchar(3) NOT NULL,\n  `v` int\n)",
         ),
-        "widen a moment": mysql.widen_sql(
+        "widen a moment": mysql_sql.widen_sql(
             MY,
             "Group",
             "timestamp(6)",
@@ -120,20 +132,20 @@ STATEMENTS = {
         ),
     },
     "oracle": {
-        "merge": oracle.merge_sql(ORA, list(ORA.columns)),
-        "merge of key columns only": oracle.merge_sql(ORA_KEY_ONLY, ["k"]),
-        "update": oracle.update_sql(ORA, ["Group", "k2", "k"]),
-        "update of key columns only": oracle.update_sql(ORA_KEY_ONLY, ["k"]),
-        "delete": oracle.delete_sql(ORA),
-        "truncate": oracle.truncate_sql(ORA),
-        "insert": oracle.insert_sql(ORA, ["Group", "k"]),
-        "one of equal rows goes": oracle.swap_sql(
+        "merge": oracle_sql.merge_sql(ORA, list(ORA.columns)),
+        "merge of key columns only": oracle_sql.merge_sql(ORA_KEY_ONLY, ["k"]),
+        "update": oracle_sql.update_sql(ORA, ["Group", "k2", "k"]),
+        "update of key columns only": oracle_sql.update_sql(ORA_KEY_ONLY, ["k"]),
+        "delete": oracle_sql.delete_sql(ORA),
+        "truncate": oracle_sql.QUOTED.delete_all(ORA.id),
+        "insert": oracle_sql.insert_sql(ORA, ["Group", "k"]),
+        "one of equal rows goes": oracle_sql.swap_sql(
             ORA, ["k", "Group", "long"], ["Group"], is_update=False
         ),
-        "one of equal rows becomes another": oracle.swap_sql(
+        "one of equal rows becomes another": oracle_sql.swap_sql(
             ORA, ["k", "Group", "long"], [], is_update=True
         ),
-        "widen": oracle.widen_sql(ORA, "Group", "VARCHAR2(40 CHAR)"),
+        "widen": oracle_sql.widen_sql(ORA, "Group", "VARCHAR2(40 CHAR)"),
     },
 }
 
@@ -150,7 +162,7 @@ def test_statements_are_the_golden_ones(dialect: str) -> None:
 def test_postgresql_cells_become_one_array_per_column() -> None:
     rows = [("1", "5", 'a"b\\c,{}', "{1,NULL}", "\x00\xff"), ("2", "0", "", None, "")]
     columns = ["k", "k2", "Group", "tags", 'od"d %']
-    assert postgresql.arrays(PG, columns, rows) == (
+    assert postgresql_cells.arrays(PG, columns, rows) == (
         '{"1","2"}',
         '{"101","0"}',
         '{"a\\"b\\\\c,{}",""}',
@@ -163,7 +175,7 @@ def test_postgresql_bits_have_the_column_s_width() -> None:
     fixed = TargetTable(
         PG.id, {"b": TargetColumn("b", '"bit"', 8), "v": TargetColumn("v", "bit varying", 8)}, ()
     )
-    assert postgresql.arrays(fixed, ["b", "v"], [("5", "5"), ("255", None)]) == (
+    assert postgresql_cells.arrays(fixed, ["b", "v"], [("5", "5"), ("255", None)]) == (
         '{"00000101","11111111"}',
         '{"101",NULL}',
     )
@@ -190,7 +202,7 @@ def test_a_cell_that_postgresql_cannot_take_is_named_by_column(
     columns: list[str], row: tuple[str], what: str
 ) -> None:
     with pytest.raises(TargetRejected) as refused:
-        postgresql.arrays(PG, columns, [row])
+        postgresql_cells.arrays(PG, columns, [row])
     assert str(refused.value) == f"target table Shop.order, column {what}"
 
 
@@ -209,7 +221,7 @@ def test_a_cell_that_postgresql_cannot_take_is_named_by_column(
     ],
 )
 def test_mysql_numbers_stand_bare(number: str) -> None:
-    assert mysql.row_literals(MY, ["k"], [(number,), (None,)]) == [f"({number})", "(NULL)"]
+    assert mysql_cells.row_literals(MY, ["k"], [(number,), (None,)]) == [f"({number})", "(NULL)"]
 
 
 @pytest.mark.parametrize(
@@ -220,18 +232,18 @@ def test_nothing_else_stands_bare(cell: str) -> None:
         TargetRejected,
         match=r"^target table Shop\.order, column k \(bigint\): a cell has no number$",
     ):
-        mysql.row_literals(MY, ["k"], [("1",), (cell,)])
+        mysql_cells.row_literals(MY, ["k"], [("1",), (cell,)])
 
 
 def test_mysql_rows_are_cut_into_statements_and_a_long_row_goes_alone() -> None:
     long, short, wide = "x" * 101, "y" * 48, "漢" * 16
-    assert list(mysql.in_statements([long, short, short, short], 100)) == [
+    assert list(mysql_cells.in_statements([long, short, short, short], 100)) == [
         [long],
         [short, short],
         [short],
     ]
-    assert list(mysql.in_statements([wide, wide, wide], 100)) == [[wide, wide], [wide]]
-    assert list(mysql.in_statements([], 100)) == []
+    assert list(mysql_cells.in_statements([wide, wide, wide], 100)) == [[wide, wide], [wide]]
+    assert list(mysql_cells.in_statements([], 100)) == []
 
 
 CELL = "SECRET"
@@ -253,7 +265,11 @@ BATCH_PARTS = {
 
 @pytest.mark.parametrize(
     ("dialect", "target"),
-    [(postgresql.Postgresql(), PG), (mysql.Mysql(), MY), (oracle.Oracle(), ORA)],
+    [
+        (postgresql_dialect.Postgresql(), PG),
+        (mysql_dialect.Mysql(), MY),
+        (oracle_dialect.Oracle(), ORA),
+    ],
 )
 def test_a_preview_has_all_that_a_batch_comes_to_and_no_cell(
     dialect: SqlDialect, target: TargetTable
@@ -270,7 +286,7 @@ def test_a_preview_has_all_that_a_batch_comes_to_and_no_cell(
 
 def test_oracle_s_types_are_taken_by_family_and_long_cells_as_lobs() -> None:
     assert [
-        oracle.family(type_)
+        oracle_cells.family(type_)
         for type_ in (
             "TIMESTAMP(6) WITH LOCAL TIME ZONE",
             "INTERVAL DAY(2) TO SECOND(6)",
@@ -282,7 +298,7 @@ def test_oracle_s_types_are_taken_by_family_and_long_cells_as_lobs() -> None:
         "LONG RAW",
     ]
     clob = TargetColumn("c", "CLOB")
-    assert [oracle.bind_type(clob, [cell, None]) for cell in ("x" * 1000, "x" * 1001)] == [
+    assert [oracle_cells.bind_type(clob, [cell, None]) for cell in ("x" * 1000, "x" * 1001)] == [
         "DB_TYPE_VARCHAR",
         "DB_TYPE_CLOB",
     ]
@@ -290,7 +306,7 @@ def test_oracle_s_types_are_taken_by_family_and_long_cells_as_lobs() -> None:
 
 def test_an_empty_text_is_null_for_oracle_and_a_blank_where_there_is_no_null() -> None:
     columns = TargetColumn("v", "VARCHAR2"), TargetColumn("v", "VARCHAR2", is_nullable=False)
-    assert [oracle.binds(ORA, column, ["", "null", None]) for column in columns] == [
+    assert [oracle_cells.binds(ORA, column, ["", "null", None]) for column in columns] == [
         [None, "null", None],
         [" ", "null", None],
     ]

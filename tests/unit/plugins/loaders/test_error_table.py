@@ -16,7 +16,9 @@ from cdcbus.plugins.errors import (
     TargetTableUnfit,
     TargetUnavailable,
 )
-from cdcbus.plugins.loaders.dialects import mysql, oracle, postgresql
+from cdcbus.plugins.loaders.dialects.mysql import errors as mysql_errors
+from cdcbus.plugins.loaders.dialects.oracle import errors as oracle_errors
+from cdcbus.plugins.loaders.dialects.postgresql import errors as postgresql_errors
 
 DOCS: Final = Path(__file__).parents[4] / "docs" / "targets.md"
 KINDS: Final[dict[str, tuple[str, type[TargetError]]]] = {
@@ -51,10 +53,10 @@ def numbers(text: str) -> set[int]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers_of_mysql_and_oracle_are_those_of_the_code(kind: str) -> None:
     name, error = KINDS[kind]
-    assert numbers(documented(kind, 3)) == set(getattr(mysql, name))
-    assert numbers(documented(kind, 4)) == set(getattr(oracle, name))
+    assert numbers(documented(kind, 3)) == set(getattr(mysql_errors, name))
+    assert numbers(documented(kind, 4)) == set(getattr(oracle_errors, name))
     for number in numbers(documented(kind, 3)):
-        assert mysql._class_of(number) is error
+        assert mysql_errors.CODES.class_of(number) is error
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -64,16 +66,17 @@ def test_states_of_postgresql_are_those_of_the_code(kind: str) -> None:
     here, _, excepted = documented(kind, 2).partition(" but ")
     last, _, more = excepted.partition(" and ")
     own = set(re.findall(r"[0-9A-Z]{2,5}(?=…| |$)", f"{here} {more.partition(' ')[2]}"))
-    assert own == set(getattr(postgresql, name))
+    assert own == set(getattr(postgresql_errors, name))
     for state in own:
-        assert postgresql._class_of(state.ljust(5, "9")) is error
+        assert postgresql_errors.class_of(state.ljust(5, "9")) is error
     if last:
         assert all(
-            postgresql._class_of(state) is not error for state in (last, more.partition(" ")[0])
+            postgresql_errors.class_of(state) is not error
+            for state in (last, more.partition(" ")[0])
         )
 
 
 def test_what_is_not_in_the_table_stops_the_task() -> None:
-    assert mysql._class_of(mysql.SIGNAL) is TargetError
-    assert postgresql._class_of("P0001") is TargetError
-    assert postgresql._class_of("XX000") is TargetError
+    assert mysql_errors.CODES.class_of(mysql_errors.SIGNAL) is TargetError
+    assert postgresql_errors.class_of("P0001") is TargetError
+    assert postgresql_errors.class_of("XX000") is TargetError

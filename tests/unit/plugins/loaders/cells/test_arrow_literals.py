@@ -13,7 +13,8 @@ from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.errors import TargetRejected
 from cdcbus.plugins.loaders.cells.arrow_literals import has_any
 from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
-from cdcbus.plugins.loaders.dialects import mysql, postgresql
+from cdcbus.plugins.loaders.dialects.mysql import cells as mysql_cells
+from cdcbus.plugins.loaders.dialects.postgresql import cells as postgresql_cells
 from cdcbus.plugins.rowchange import TableId
 from tests.support.module_searches import module_searches
 
@@ -65,14 +66,16 @@ def test_columns_and_cells_give_the_same_sql(dialect: str, data: st.DataObject) 
     rows = data.draw(st.lists(st.tuples(*(cells for *_, cells in chosen)), min_size=1, max_size=5))
     target = table([types[0 if dialect == "postgresql" else 1] for types in chosen])
     columns = ColumnRows([pa.array(cells, pa.string()) for cells in zip(*rows, strict=True)])
-    write: Any = postgresql.arrays if dialect == "postgresql" else mysql.row_literals
+    write: Any = postgresql_cells.arrays if dialect == "postgresql" else mysql_cells.row_literals
     names = tuple(target.columns)
     assert result(lambda: write(target, names, columns)) == result(
         lambda: write(target, names, rows)
     )
 
 
-@pytest.mark.parametrize("write", [postgresql.arrays, mysql.row_literals, postgresql.copied_rows])
+@pytest.mark.parametrize(
+    "write", [postgresql_cells.arrays, mysql_cells.row_literals, postgresql_cells.copied_rows]
+)
 def test_no_module_is_looked_for(write: Any) -> None:
     columns = ColumnRows([pa.array(["1", "2"]), pa.array(["a", None])])
     write(table(["text", "integer"]), ("c0", "c1"), columns)
@@ -92,12 +95,12 @@ def test_rows_are_copied_as_plain_text_where_nothing_in_them_stands_for_somethin
     rows: list[tuple[str | None, ...]],
 ) -> None:
     columns = ColumnRows([pa.array(cells, pa.string()) for cells in zip(*rows, strict=True)])
-    form, text = postgresql.copied_rows(table(["text", "text"]), ("c0", "c1"), columns)
+    form, text = postgresql_cells.copied_rows(table(["text", "text"]), ("c0", "c1"), columns)
     cells = [cell for row in rows for cell in row]
-    assert (form == postgresql.PLAIN) == (
+    assert (form == postgresql_cells.PLAIN) == (
         not any(cell == "" or (cell and set(cell) & set('\t\n\r"\\')) for cell in cells)
     )
-    if form == postgresql.PLAIN:
+    if form == postgresql_cells.PLAIN:
         assert [
             cell or None for line in text.decode().splitlines() for cell in line.split("\t")
         ] == cells

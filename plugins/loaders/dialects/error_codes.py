@@ -1,0 +1,57 @@
+"""What the error numbers of a database are about. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from cdcbus.plugins.errors import (
+    RowConflict,
+    TargetError,
+    TargetMisconfigured,
+    TargetRejected,
+    TargetTableUnfit,
+    TargetUnavailable,
+)
+
+NOT_OF_ROW = "the server refuses the statement, and not for what a row holds"
+
+
+def codes(*groups: str) -> frozenset[int]:
+    """Numbers between blanks; `1839-1867` are all of these."""
+    found: set[int] = set()
+    for word in " ".join(groups).split():
+        first, _, last = word.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorCodes:
+    """The numbers that are known. Only those of one row may ever become a dead letter, and one
+    that is not named here stops the task. docs/targets.md has the same table."""
+
+    unavailable: frozenset[int]
+    misconfigured: frozenset[int]
+    unfit: frozenset[int]  # the table
+    conflicts: frozenset[int]  # with another row
+    of_row: frozenset[int]
+
+    def class_of(self, number: int) -> type[TargetError]:
+        """The error that stands for a number."""
+        if number in self.unavailable:
+            return TargetUnavailable
+        if number in self.misconfigured:
+            return TargetMisconfigured
+        if number in self.unfit:
+            return TargetTableUnfit
+        if number in self.conflicts:
+            return RowConflict
+        return TargetRejected if number in self.of_row else TargetError
+
+
+def known_names(words: str, text: str, columns: Collection[str]) -> list[str]:
+    """The names of columns in a driver's text; `words`: a pattern for its words. Only names that
+    the batch has are believed: anything else may be a cell."""
+    return [word for word in re.findall(words, text) if word in columns]

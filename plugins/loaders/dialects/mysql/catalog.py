@@ -1,0 +1,91 @@
+"""What MySQL and MariaDB are asked about their tables."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import bindparam, text
+
+from cdcbus.plugins.loaders.catalog import Catalog
+
+_OF_TABLE = "table_schema = :schema AND table_name = :table"
+_GENERATED = "'VIRTUAL|STORED|PERSISTENT'"
+# Binary collations to which blanks at the end are text as any other. `binary` is the character set
+# of bytes.
+_EXACT = "(collation_name IN ('binary') OR collation_name REGEXP '(_0900|_nopad)_bin$')"
+_GRANTEE = "CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')"
+
+CATALOG: Final = Catalog(
+    names="""
+        SELECT table_schema, table_name FROM information_schema.tables
+        WHERE LOWER(table_schema) = LOWER(:schema) AND LOWER(table_name) = LOWER(:table)""",
+    columns=f"""
+        SELECT column_name, data_type,
+            CASE WHEN data_type IN ('bit', 'decimal') THEN numeric_precision
+                WHEN data_type IN ('time', 'datetime', 'timestamp') THEN datetime_precision
+                ELSE character_maximum_length END,
+            is_nullable = 'YES', extra REGEXP {_GENERATED},
+            is_nullable = 'NO' AND column_default IS NULL
+                AND extra NOT REGEXP {_GENERATED} AND extra NOT REGEXP 'auto_increment',
+            CASE data_type WHEN 'decimal' THEN numeric_scale END,
+            CONCAT(column_type,
+                CASE WHEN extra LIKE '%auto_increment%' THEN ' auto_increment' ELSE '' END),
+            FALSE,
+            collation_name IS NOT NULL AND NOT {_EXACT}
+                AND NOT (data_type IN ('enum', 'set') AND RIGHT(collation_name, 4) = '_bin')
+        FROM information_schema.columns WHERE {_OF_TABLE} ORDER BY ordinal_position""",
+    # MariaDB puts the times of versioned rows into each key; they are not columns of its rows.
+    unique_keys="""
+        SELECT index_name = 'PRIMARY', index_name,
+            CASE WHEN sub_part IS NULL THEN column_name END, 0
+        FROM information_schema.statistics AS s
+        WHERE table_schema = :schema AND table_name = :table AND non_unique = 0
+            AND NOT EXISTS (
+                SELECT 1 FROM information_schema.columns AS c
+                WHERE c.table_schema = s.table_schema AND c.table_name = s.table_name
+                    AND c.column_name = s.column_name
+                    AND c.generation_expression IN ('ROW START', 'ROW END'))
+        ORDER BY index_name, seq_in_index""",
+    unsafe="""
+        SELECT CONCAT('has the engine ', t.engine, ', which knows no transactions: rows could not ',
+            'be undone, nor written together with their offset, so that they would be lost or ',
+            'come twice. Run there: ALTER TABLE ', :schema, '.', :table, ' ENGINE=InnoDB')
+        FROM information_schema.tables AS t
+            JOIN information_schema.engines AS e ON e.engine = t.engine
+        WHERE t.table_schema = :schema AND t.table_name = :table
+            AND COALESCE(e.transactions, 'NO') <> 'YES'""",
+    remarks="""
+        SELECT CONCAT('has the trigger ', trigger_name, ' (', action_timing, ' ',
+            event_manipulation, '): it runs for the rows that come')
+        FROM information_schema.triggers
+        WHERE event_object_schema = :schema AND event_object_table = :table
+        ORDER BY trigger_name""",
+    rights=f"""
+        SELECT verb, GROUP_CONCAT(column_name ORDER BY ordinal_position SEPARATOR ', '), 0
+        FROM information_schema.columns
+            JOIN (SELECT 'SELECT' AS verb UNION SELECT 'INSERT' UNION SELECT 'UPDATE') AS verbs
+                ON NOT FIND_IN_SET(verb, privileges)
+        WHERE {_OF_TABLE} AND extra NOT REGEXP {_GENERATED} AND extra NOT REGEXP 'INVISIBLE'
+        GROUP BY verb ORDER BY verb""",
+    view=f"SELECT view_definition FROM information_schema.views WHERE {_OF_TABLE}",
+    # Two plain queries: MySQL writes a condition on a UNION again and spells its quotes with
+    # backslashes, which the session does not have.
+    may_create=f"""
+        SELECT
+            (SELECT COUNT(*) FROM information_schema.user_privileges
+                WHERE privilege_type = 'CREATE' AND grantee = {_GRANTEE})
+            + (SELECT COUNT(*) FROM information_schema.schema_privileges
+                WHERE privilege_type = 'CREATE' AND DATABASE() LIKE table_schema
+                    AND grantee = {_GRANTEE})""",
+)
+COARSE: Final = text(
+    f"""
+    SELECT COUNT(*) FROM information_schema.columns
+    WHERE {_OF_TABLE} AND column_name IN :key AND data_type NOT IN ('enum', 'set')
+        AND collation_name NOT IN ('binary') AND (data_type = 'char' OR NOT {_EXACT})"""
+).bindparams(bindparam("key", expanding=True))
+"""How many of these columns take different texts for one. To other binary collations blanks at
+the end are nothing, and a CHAR has none."""
+COLUMN_TYPE: Final = f"""
+    SELECT column_type FROM information_schema.columns
+    WHERE {_OF_TABLE} AND column_name = :column"""

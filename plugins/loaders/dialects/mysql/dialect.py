@@ -1,0 +1,378 @@
+"""MySQL and MariaDB: multi-row statements with the cells as literals; by way of a temporary table
+only where other rows could be hit.
+
+ON DUPLICATE KEY UPDATE would update whichever row collides on any unique key, so tables with
+further unique keys are updated by primary key through a join, and only then get the rows that are
+not there. A unique key that is not known yet makes the statement fail (`upsert_sql`).
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any, Final
+
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+
+from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
+from cdcbus.plugins.errors import TargetRejected
+from cdcbus.plugins.loaders.dialect import (
+    Cells,
+    Diagnosis,
+    Statement,
+    Upserted,
+    can_insert,
+    run_plain,
+    unfit,
+)
+from cdcbus.plugins.loaders.dialects.mysql.catalog import CATALOG, COARSE, COLUMN_TYPE
+from cdcbus.plugins.loaders.dialects.mysql.cells import (
+    in_statements,
+    literal_rows,
+    row_literal,
+    row_literals,
+    size_of,
+)
+from cdcbus.plugins.loaders.dialects.mysql.enums import marks_held_back
+from cdcbus.plugins.loaders.dialects.mysql.errors import (
+    NO_LABEL,
+    diagnose,
+    enum_without_label,
+    lacks_right,
+)
+from cdcbus.plugins.loaders.dialects.mysql.sql import (
+    QUOTED,
+    compared,
+    create_stage_sql,
+    delete_sql,
+    drop_stage_sql,
+    insert_missing_sql,
+    insert_sql,
+    locked_sql,
+    mark_sql,
+    spelled_sql,
+    stage_of,
+    swap_sql,
+    update_row_sql,
+    update_sql,
+    upsert_sql,
+    weights_sql,
+    widen_sql,
+)
+from cdcbus.plugins.loaders.dialects.preview import previewed
+from cdcbus.plugins.loaders.sessions import MAX_PACKET
+from cdcbus.plugins.rowchange import Cell
+
+LOG = logging.getLogger(__name__)
+STATEMENT_BYTES: Final = 500_000
+"""How long a statement may grow where the server takes as much; an eighth of its
+max_allowed_packet is left for what is no row."""
+FEW_ROWS: Final = 8
+"""Up to so many rows cost less one by one than the statements around a temporary table."""
+RECORDS: Final = re.compile(rb"([0-9]+)[^0-9]+([0-9]+)")
+"""In `Records: 7  Duplicates: 2  Warnings: 0`, in the server's language."""
+KEYS_PER_STATEMENT: Final = 500
+"""Below the sizes at which MariaDB turns an IN list into a join and MySQL gives up looking up
+its members by index."""
+ROWS_PER_UNION: Final = 100
+
+
+class Mysql:
+    """Writes to MySQL and MariaDB. The session's settings come with the address: see `jdbc_url`."""
+
+    name = "mysql"
+    catalog = CATALOG
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def truncate(self, connection: Connection, table: TargetTable) -> None:
+        """By DELETE: TRUNCATE would commit."""
+        _execute(connection, QUOTED.delete_all(table.id), table)
+
+    def delete(
+        self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]
+    ) -> int:
+        deleted = 0
+        for part in _key_literals(connection, table, keys):
+            deleted += _execute(connection, delete_sql(table, part), table)
+        return deleted
+
+    def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> Upserted:
+        held, marks = marks_held_back(table, writes)
+        inserted = self._upsert(connection, table, held)
+        _mark(connection, table, marks)
+        return Upserted(inserted)
+
+    def _upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
+        """How many rows were inserted. A lone row that is expected to be there is updated first, as
+        the server does not tell what became of it otherwise."""
+        is_direct = _is_direct(table, writes)
+        if is_direct and (len(writes.rows) > 1 or not writes.expected):
+            return _insert(
+                connection, table, writes, lambda rows: upsert_sql(table, writes.columns, rows)
+            )
+        if len(writes.rows) <= FEW_ROWS or not self._stage(connection, table, writes):
+            return self._upsert_one_by_one(connection, table, writes, is_direct=is_direct)
+        inserted = 0
+        if _execute(connection, update_sql(table, writes.columns), table) < len(writes.rows):
+            inserted = _execute(connection, insert_missing_sql(table, writes.columns), table)
+        _execute(connection, drop_stage_sql(table), table)
+        return inserted
+
+    def _upsert_one_by_one(
+        self, connection: Connection, table: TargetTable, writes: Writes, *, is_direct: bool
+    ) -> int:
+        inserted = 0
+        for row in literal_rows(table, writes.columns, writes.rows):
+            if _execute(connection, update_row_sql(table, writes.columns, row), table):
+                continue
+            rows = [row_literal(row)]
+            if is_direct:
+                # where the row is there all the same, its key is one that the server rounds
+                sql = upsert_sql(table, writes.columns, rows)
+            else:
+                sql = insert_sql(table.id, writes.columns, rows)
+            # a count of two: a row that was there was updated
+            inserted += _execute(connection, sql, table) == 1
+        return inserted
+
+    def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
+        held, marks = marks_held_back(table, writes)
+        if marks and len(writes.rows) > 1:
+            # only one row at a time shows whether it is there, to be marked
+            hit = 0
+            for row in writes.rows:
+                hit += self.update(connection, table, replace(writes, rows=[row]))
+            return hit
+        hit = self._update(connection, table, held)
+        if hit:
+            _mark(connection, table, marks)
+        return hit
+
+    def _update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
+        if len(writes.rows) <= FEW_ROWS or not self._stage(connection, table, writes):
+            hit = 0
+            for row in literal_rows(table, writes.columns, writes.rows):
+                hit += _execute(connection, update_row_sql(table, writes.columns, row), table)
+            return hit
+        hit = _execute(connection, update_sql(table, writes.columns), table)
+        _execute(connection, drop_stage_sql(table), table)
+        return hit
+
+    def _stage(self, connection: Connection, table: TargetTable, writes: Writes) -> bool:
+        """Puts the rows into a temporary table, which is made each time so that it always fits;
+        after an error it stays until the next time. False where the user may make none: rows then
+        go one by one, to the same end. That is logged once."""
+        try:
+            _execute(connection, drop_stage_sql(table), table)
+            _execute(connection, create_stage_sql(table, writes.columns), table)
+        except DBAPIError as error:
+            if not lacks_right(error):
+                raise
+            if table.id.schema not in self._told:
+                self._told.add(table.id.schema)
+                LOG.warning(
+                    "rows go to %s one by one: GRANT CREATE TEMPORARY TABLES ON %s.* lets many go "
+                    "at once",
+                    table.id,
+                    table.id.schema,
+                )
+            return False
+        _insert(
+            connection,
+            table,
+            writes,
+            lambda rows: insert_sql(stage_of(table), writes.columns, rows),
+        )
+        return True
+
+    def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
+        _insert(connection, table, writes, lambda rows: insert_sql(table.id, writes.columns, rows))
+        return len(writes.rows)
+
+    def swap(
+        self,
+        connection: Connection,
+        table: TargetTable,
+        columns: Sequence[str],
+        old: Cells,
+        new: Cells | None,
+    ) -> int:
+        literals = literal_rows(table, columns, [old] if new is None else [old, new])
+        return _execute(connection, swap_sql(table, columns, *literals), table)
+
+    def locked(
+        self,
+        connection: Connection,
+        table: TargetTable,
+        keys: Sequence[Cells],
+        columns: Sequence[str],
+    ) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        numbered = enumerate(literal_rows(table, table.key, keys))
+        while part := [*islice(numbered, ROWS_PER_UNION)]:
+            sql = " UNION ALL ".join(f"({locked_sql(table, columns, *each)})" for each in part)
+            for row in run_plain(connection, sql):
+                yield row[0], tuple(row[1:])
+
+    def is_coarse(self, connection: Connection, table: TargetTable) -> bool:
+        parameters = {**table.id._asdict(), "key": list(table.key)}
+        return bool(connection.execute(COARSE, parameters).scalar())
+
+    def spelled(
+        self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]
+    ) -> list[tuple[Cell, ...]]:
+        found: list[tuple[Cell, ...]] = []
+        for part in _key_literals(connection, table, keys):
+            found += map(tuple, run_plain(connection, spelled_sql(table, part)))
+        return found
+
+    def is_any_alike(
+        self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]
+    ) -> bool:
+        """By their weights. Blanks at the end count for nothing, as some collations pad."""
+        places = [place for place, name in enumerate(table.key) if table.columns[name].is_folding]
+        folding = [table.key[place] for place in places]
+        texts = []
+        others = []
+        for key in keys:
+            texts.append(tuple((key[place] or "").rstrip(" ") for place in places))
+            others.append([cell for place, cell in enumerate(key) if place not in places])
+        rest = iter(others)
+        seen = set[tuple[Cell, ...]]()
+        literals = literal_rows(table, folding, texts)
+        while part := [*islice(literals, ROWS_PER_UNION)]:
+            for weights in run_plain(connection, weights_sql(table, folding, part)):
+                key = (*weights, *next(rest))
+                if key in seen:
+                    return True
+                seen.add(key)
+        return False
+
+    def preview(self, batch: TableBatch) -> Iterator[Statement]:
+        """As for many rows; a few take statements of their own instead of the temporary table."""
+        table = batch.table
+        # twice, as a lone key is
+        keys = [_unknown(table.key)] * 2
+        return previewed(
+            batch,
+            truncate=QUOTED.delete_all(table.id),
+            delete=delete_sql(table, keys),
+            written=lambda writes: _preview_writes(table, writes),
+            swap=lambda columns, old, is_update: _preview_swap(table, columns, old, is_update),
+            insert=lambda columns: insert_sql(table.id, columns, [_unknown(columns)]),
+        )
+
+    def widen(self, connection: Connection, table: TargetTable, column: str, type_: str) -> None:
+        """MODIFY takes the whole definition, and what it leaves out is lost: so it is the one
+        that the server prints, with another type."""
+        old_type = connection.execute(
+            text(COLUMN_TYPE), {**table.id._asdict(), "column": column}
+        ).scalar_one()
+        printed = connection.exec_driver_sql(f"SHOW CREATE TABLE {QUOTED.table(table.id)}").one()[1]
+        _execute(connection, widen_sql(table, column, type_, old_type, printed), table)
+
+    def diagnose(self, error: BaseException, columns: Collection[str]) -> Diagnosis:
+        return diagnose(error, columns)
+
+
+def _unknown(columns: Sequence[str]) -> str:
+    """A row with marks in place of its cells."""
+    return row_literal("?" * len(columns))
+
+
+def _preview_writes(table: TargetTable, writes: Writes) -> Iterator[Statement]:
+    columns = writes.columns
+    row = _unknown(columns)
+    count = len(writes.rows)
+    if writes.may_insert and _is_direct(table, writes):
+        yield Statement(upsert_sql(table, columns, [row]), count)
+        return
+    yield Statement(insert_sql(stage_of(table), columns, [row]), count)
+    yield Statement(update_sql(table, columns), count)
+    if writes.may_insert:
+        yield Statement(insert_missing_sql(table, columns), count)
+
+
+def _preview_swap(table: TargetTable, columns: Sequence[str], old: Cells, is_update: bool) -> str:
+    before = ["NULL" if cell is None else "?" for cell in old]
+    return swap_sql(table, columns, before, "?" * len(columns) if is_update else None)
+
+
+def _is_direct(table: TargetTable, writes: Writes) -> bool:
+    """Whether ON DUPLICATE KEY UPDATE can only meet the row with the same key."""
+    return can_insert(table, writes.columns) and not table.unique_keys
+
+
+def _key_literals(
+    connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]
+) -> Iterator[list[str]]:
+    """The keys as row literals, in parts for one statement each."""
+    if any(table.columns[name].type == "float" for name in table.key):
+        literals = []
+        for row in literal_rows(table, table.key, keys):
+            cells = zip(table.key, row, strict=True)
+            literals.append(
+                row_literal(compared(table.columns[name], cell) for name, cell in cells)
+            )
+    else:
+        literals = row_literals(table, table.key, keys)
+    for rows in in_statements(literals, _room(connection)):
+        for start in range(0, len(rows), KEYS_PER_STATEMENT):
+            yield rows[start : start + KEYS_PER_STATEMENT]
+
+
+def _room(connection: Connection) -> int:
+    """How many bytes of rows go into one statement."""
+    return min(STATEMENT_BYTES, int(connection.info[MAX_PACKET]) * 7 // 8)
+
+
+def _mark(
+    connection: Connection, table: TargetTable, marks: Mapping[str, Sequence[tuple[Cell, ...]]]
+) -> None:
+    """Marks rows that are there. One that is not found has a key that the server has rounded: it
+    must not keep the label in its place."""
+    for column, keys in marks.items():
+        marked = 0
+        for part in _key_literals(connection, table, keys):
+            marked += _execute(connection, mark_sql(table, column, part), table)
+        if marked < len(keys):
+            raise unfit(table, table.columns[column], NO_LABEL)
+
+
+def _insert(
+    connection: Connection, table: TargetTable, writes: Writes, sql: Callable[[Iterable[str]], str]
+) -> int:
+    """How many rows are new, as far as the server tells: of a statement with one row it does
+    not."""
+    inserted = 0
+    for rows in in_statements(row_literals(table, writes.columns, writes.rows), _room(connection)):
+        _execute(connection, sql(rows), table)
+        driver: Any = connection.connection.driver_connection
+        # PyMySQL's own count has changed rows twice; the server's text has both numbers
+        if counts := RECORDS.search(driver._result.message):
+            inserted += int(counts[1]) - int(counts[2])
+    return inserted
+
+
+def _execute(connection: Connection, sql: str, table: TargetTable) -> int:
+    """How many rows it hit. A row too long for the server is refused here: the server would only
+    close the connection, as if it were down."""
+    limit = connection.info[MAX_PACKET]
+    # a character takes up to four bytes: most statements need no count of their bytes
+    if 4 * len(sql) >= limit and (size := size_of(sql)) >= limit:
+        raise TargetRejected(
+            f"target table {table.id}: a row takes {size} bytes, but max_allowed_packet is "
+            f"{limit}: raise it"
+        )
+    try:
+        return run_plain(connection, sql).rowcount
+    except DBAPIError as error:
+        column = enum_without_label(error, table)
+        if column is None:
+            raise
+    raise unfit(table, column, NO_LABEL)

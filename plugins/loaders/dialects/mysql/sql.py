@@ -1,0 +1,214 @@
+"""SQL for MySQL and MariaDB, with the cells as literals. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from cdcbus.plugins.contracts import TargetColumn, TargetTable
+from cdcbus.plugins.loaders.dialect import QUOTING, assigned
+from cdcbus.plugins.loaders.dialects.mysql.cells import SPATIAL_TYPES, TEXT_TYPES
+from cdcbus.plugins.rowchange import TableId
+
+QUOTED: Final = QUOTING["mysql"]
+STAGE_KEY: Final = "cdcbus_stage_row"
+LENIENT: Final = "NO_BACKSLASH_ESCAPES"
+"""The SQL mode in which an invalid value may be written."""
+QUOTED_TEXT: Final = re.compile(r"('(?:[^']|'')*')")
+NOW: Final = re.compile(r"\bcurrent_timestamp(\([0-9]?\))?", re.IGNORECASE)
+ESCAPES: Final = {"n": "\n", "r": "\r", "0": "\0"}
+
+
+def stage_of(table: TargetTable) -> TableId:
+    return TableId(table.id.schema, "cdcbus_stage")
+
+
+def drop_stage_sql(table: TargetTable) -> str:
+    return f"DROP TEMPORARY TABLE IF EXISTS {QUOTED.table(stage_of(table))}"
+
+
+def create_stage_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    """With a key of its own, which servers may ask of each table (sql_require_primary_key)."""
+    source = f"SELECT {QUOTED.names(columns)} FROM {QUOTED.table(table.id)} WHERE FALSE"
+    key = f"{QUOTED.name(STAGE_KEY)} BIGINT AUTO_INCREMENT PRIMARY KEY"
+    return f"CREATE TEMPORARY TABLE {QUOTED.table(stage_of(table))} ({key}) AS {source}"
+
+
+def insert_sql(table: TableId, columns: Sequence[str], rows: Iterable[str]) -> str:
+    return f"INSERT INTO {QUOTED.table(table)} ({QUOTED.names(columns)}) VALUES {', '.join(rows)}"
+
+
+def upsert_sql(table: TargetTable, columns: Sequence[str], rows: Iterable[str]) -> str:
+    """Updates rows with the same key only. The server would take any row that holds a unique
+    value, and the table may have got a unique key since it was looked at: so the first column of
+    the key is set to itself, which overflows where it is in another row. That is an error in
+    every SQL mode, whereas NULL would be none in a column that counts up."""
+    first = QUOTED.name(table.key[0])
+    same = " AND ".join(map(_is_value, table.key))
+    changes = [f"{first} = IF(IF({same}, 1, ~0 + 1), {first}, {first})"]
+    changes += [_is_value(name) for name in columns if name not in table.key]
+    return f"{insert_sql(table.id, columns, rows)} ON DUPLICATE KEY UPDATE {', '.join(changes)}"
+
+
+def _is_value(name: str) -> str:
+    """The column, and what the statement gives it."""
+    return f"{QUOTED.name(name)} = VALUES({QUOTED.name(name)})"
+
+
+def update_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    """STRAIGHT_JOIN: the staged rows lead, the target's are found by primary key."""
+    changes = QUOTED.equal(assigned(table, columns), "t.", "s.", ", ")
+    return (
+        f"UPDATE {QUOTED.table(stage_of(table))} AS s STRAIGHT_JOIN {QUOTED.table(table.id)} "
+        f"AS t ON {_same_key(table)} SET {changes}"
+    )
+
+
+def update_row_sql(table: TargetTable, columns: Sequence[str], row: Sequence[str]) -> str:
+    """`row`: a literal per column."""
+    cells = dict(zip(columns, row, strict=True))
+    changes = _set_to({name: cells[name] for name in assigned(table, columns)})
+    return f"UPDATE {QUOTED.table(table.id)} SET {changes} WHERE {_has(table, cells)}"
+
+
+def _set_to(cells: Mapping[str, str]) -> str:
+    """`cells`: a literal of each column."""
+    return ", ".join(f"{QUOTED.name(name)} = {literal}" for name, literal in cells.items())
+
+
+def _has(table: TargetTable, cells: Mapping[str, str]) -> str:
+    parts = []
+    for name in table.key:
+        parts.append(f"{QUOTED.name(name)} = {compared(table.columns[name], cells[name])}")
+    return " AND ".join(parts)
+
+
+def compared(column: TargetColumn, literal: str) -> str:
+    """What a column is compared with. A FLOAT is no decimal number of few digits: none is equal to
+    it."""
+    if column.type != "float" or literal in ("NULL", "?"):
+        return literal
+    return f"CAST({literal} AS FLOAT)"
+
+
+def swap_sql(
+    table: TargetTable, columns: Sequence[str], old: Sequence[str], new: Sequence[str] | None = None
+) -> str:
+    """`old` and `new`: a literal per column."""
+    parts = []
+    for name, literal in zip(columns, old, strict=True):
+        parts.append(_equals(table.columns[name], literal))
+    same = " AND ".join(parts)
+    if new is None:
+        return f"DELETE FROM {QUOTED.table(table.id)} WHERE {same} LIMIT 1"
+    changes = _set_to(dict(zip(columns, new, strict=True)))
+    return f"UPDATE {QUOTED.table(table.id)} SET {changes} WHERE {same} LIMIT 1"
+
+
+def _equals(column: TargetColumn, literal: str) -> str:
+    """Equal to the last byte: collations take `a` for `A`, and a FLOAT is no decimal number of
+    few digits."""
+    name = QUOTED.name(column.name)
+    if literal == "NULL":
+        return f"{name} IS NULL"
+    if column.type in TEXT_TYPES:
+        return (
+            f"{name} = {literal} AND CAST(CONVERT({name} USING utf8mb4) AS BINARY) = "
+            f"CAST({literal} AS BINARY)"
+        )
+    if column.type in SPATIAL_TYPES:
+        return f"CAST({name} AS BINARY) = {literal}"
+    if column.type in ("float", "json"):
+        return f"{name} = CAST({literal} AS {column.type})"
+    return f"{name} = {literal}"
+
+
+def widen_sql(table: TargetTable, column: str, type_: str, old_type: str, printed: str) -> str:
+    """`printed`: the output of SHOW CREATE TABLE, where `old_type` stands after the column's
+    name. The default CURRENT_TIMESTAMP is given as many digits as the column has, else the server
+    refuses it as a default."""
+    begin = f"  {QUOTED.name(column)} {old_type}"
+    [line] = [line for line in printed.split("\n") if line.startswith(begin)]
+    rest = line.removeprefix(begin).removesuffix(",")
+    moment = re.fullmatch(r"(?:datetime|timestamp)(\([0-9]\))?", type_)
+    definition = type_
+    for part in QUOTED_TEXT.split(rest):
+        if part.startswith("'"):
+            definition += _unescaped(part)
+        elif moment:
+            definition += NOW.sub(f"CURRENT_TIMESTAMP{moment[1] or ''}", part)
+        else:
+            definition += part
+    name = QUOTED.name(column)
+    return f"ALTER TABLE {QUOTED.table(table.id)} MODIFY COLUMN {name} {definition}"
+
+
+def _unescaped(text: str) -> str:
+    """A text for the session, in which backslashes escape nothing; SHOW CREATE TABLE prints escapes
+    all the same."""
+    return re.sub(r"\\(.)", lambda match: ESCAPES.get(match[1], match[1]), text)
+
+
+def insert_missing_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    return (
+        f"INSERT INTO {QUOTED.table(table.id)} ({QUOTED.names(columns)}) SELECT "
+        f"{QUOTED.names(columns, 's.')} "
+        f"FROM {QUOTED.table(stage_of(table))} AS s LEFT JOIN {QUOTED.table(table.id)} AS t ON "
+        f"{_same_key(table)} "
+        f"WHERE t.{QUOTED.name(table.key[0])} IS NULL"
+    )
+
+
+def locked_sql(table: TargetTable, columns: Sequence[str], number: int, key: Sequence[str]) -> str:
+    """`key`: a literal per column."""
+    has_key = _has(table, dict(zip(table.key, key, strict=True)))
+    return (
+        f"SELECT {number}, {QUOTED.names((*table.key, *columns))} FROM "
+        f"{QUOTED.table(table.id)} WHERE {has_key} FOR UPDATE"
+    )
+
+
+def delete_sql(table: TargetTable, keys: Sequence[str]) -> str:
+    """`keys` are row literals."""
+    return f"DELETE FROM {QUOTED.table(table.id)} WHERE {_is_one_of(table, keys)}"
+
+
+def spelled_sql(table: TargetTable, keys: Sequence[str]) -> str:
+    """The keys that the table has of these, as text. `keys` are row literals."""
+    names = ", ".join(f"CAST({QUOTED.name(name)} AS CHAR)" for name in table.key)
+    return f"SELECT {names} FROM {QUOTED.table(table.id)} WHERE {_is_one_of(table, keys)}"
+
+
+def weights_sql(table: TargetTable, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """By what a collation compares each row's texts. `rows`: a literal per column. The part that
+    gives no row gives the columns' collations."""
+    weights = ", ".join(f"HEX(WEIGHT_STRING({QUOTED.name(name)}))" for name in columns)
+    parts = [f"SELECT {QUOTED.names(columns)} FROM {QUOTED.table(table.id)} WHERE FALSE"]
+    parts += [f"SELECT {','.join(row)}" for row in rows]
+    return f"SELECT {weights} FROM ({' UNION ALL '.join(parts)}) AS k"
+
+
+def mark_sql(table: TargetTable, column: str, keys: Sequence[str]) -> str:
+    """`keys` are row literals. Without strict mode for this statement only, in the words of
+    MariaDB and in those of MySQL 8.0 and later."""
+    changes = [f"{QUOTED.name(column)} = 0"]
+    for name, other in table.columns.items():
+        # set to itself, as ON UPDATE CURRENT_TIMESTAMP would change it
+        if other.type in ("datetime", "timestamp") and not other.is_generated:
+            changes.append(f"{QUOTED.name(name)} = {QUOTED.name(name)}")
+    return (
+        f"/*M! SET STATEMENT sql_mode = '{LENIENT}' FOR */ UPDATE /*+ SET_VAR(sql_mode = "
+        f"'{LENIENT}') */ {QUOTED.table(table.id)} "
+        f"SET {', '.join(changes)} WHERE {_is_one_of(table, keys)}"
+    )
+
+
+def _is_one_of(table: TargetTable, keys: Sequence[str]) -> str:
+    """A lone key is named twice: MariaDB reads the whole table for `(a, b) IN ((1, 2))`."""
+    keys = keys if len(keys) > 1 else [*keys, *keys]
+    return f"({QUOTED.names(table.key)}) IN ({', '.join(keys)})"
+
+
+def _same_key(table: TargetTable) -> str:
+    return QUOTED.equal(table.key, "t.", "s.")

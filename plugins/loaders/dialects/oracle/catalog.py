@@ -1,0 +1,51 @@
+"""What Oracle is asked about its tables."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cdcbus.plugins.loaders.catalog import Catalog
+
+CATALOG: Final = Catalog(
+    names="""
+        SELECT DISTINCT owner, table_name FROM all_tab_cols
+        WHERE UPPER(owner) = UPPER(:schema) AND UPPER(table_name) = UPPER(:table)""",
+    columns="""
+        SELECT column_name, data_type,
+            CASE WHEN data_type IN ('NUMBER', 'FLOAT') THEN data_precision
+                WHEN data_type = 'RAW' THEN data_length
+                WHEN char_length > 0 THEN char_length END,
+            CASE nullable WHEN 'Y' THEN 1 ELSE 0 END,
+            CASE virtual_column WHEN 'YES' THEN 1 ELSE 0 END,
+            CASE WHEN nullable = 'N' AND default_length IS NULL AND virtual_column = 'NO'
+                THEN 1 ELSE 0 END,
+            CASE data_type WHEN 'NUMBER' THEN data_scale END, ''
+        FROM all_tab_cols
+        WHERE owner = :schema AND table_name = :table AND hidden_column = 'NO'
+        ORDER BY column_id""",
+    # The primary key is the constraint's: the index behind it may be one that is not unique.
+    unique_keys="""
+        SELECT is_primary, key_name, column_name, 0 FROM (
+            SELECT 1 AS is_primary, c.constraint_name AS key_name, k.column_name AS column_name,
+                k.position AS place
+            FROM all_constraints c JOIN all_cons_columns k
+                ON k.owner = c.owner AND k.constraint_name = c.constraint_name
+            WHERE c.owner = :schema AND c.table_name = :table AND c.constraint_type = 'P'
+            UNION ALL
+            SELECT 0, i.index_name,
+                CASE WHEN e.column_position IS NULL THEN k.column_name END, k.column_position
+            FROM all_indexes i JOIN all_ind_columns k
+                    ON k.index_owner = i.owner AND k.index_name = i.index_name
+                LEFT JOIN all_ind_expressions e
+                    ON e.index_owner = i.owner AND e.index_name = i.index_name
+                    AND e.column_position = k.column_position
+            WHERE i.table_owner = :schema AND i.table_name = :table AND i.uniqueness = 'UNIQUE'
+                AND NOT EXISTS (
+                    SELECT 1 FROM all_constraints c
+                    WHERE c.owner = i.table_owner AND c.table_name = i.table_name
+                        AND c.constraint_type = 'P' AND c.index_name = i.index_name)
+        ) ORDER BY key_name, place""",
+    may_create="""
+        SELECT COUNT(*) FROM session_privs
+        WHERE privilege IN ('CREATE TABLE', 'CREATE ANY TABLE')""",
+)

@@ -1,0 +1,108 @@
+"""Cells as the driver's own types, so that no setting of the session changes what they mean.
+Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from cdcbus.plugins.contracts import TargetColumn, TargetTable, ZeroDate
+from cdcbus.plugins.loaders.dialect import unfit, without_zero_dates
+from cdcbus.plugins.rowchange import Cell
+
+LONG_TYPES: Final = frozenset(("CLOB", "NCLOB", "BLOB"))
+TEXT_TYPES: Final = frozenset(("VARCHAR2", "NVARCHAR2", "CHAR", "NCHAR", "CLOB", "NCLOB", "LONG"))
+SHORT_CHARACTERS: Final = 1000
+SHORT_BYTES: Final = 2000
+"""What goes into a statement without a LOB of its own: 4000 bytes of text, four per character at
+most; 2000 of RAW."""
+BIND_TYPES: Final = {
+    **dict.fromkeys(("NUMBER", "FLOAT", "BOOLEAN"), "DB_TYPE_NUMBER"),
+    **dict.fromkeys(("BINARY_FLOAT", "BINARY_DOUBLE"), "DB_TYPE_BINARY_DOUBLE"),
+    "DATE": "DB_TYPE_DATE",
+    "TIMESTAMP": "DB_TYPE_TIMESTAMP",
+    "INTERVAL DAY": "DB_TYPE_INTERVAL_DS",
+    "CHAR": "DB_TYPE_CHAR",
+    "NCHAR": "DB_TYPE_NCHAR",
+    "NVARCHAR2": "DB_TYPE_NVARCHAR",
+    "CLOB": "DB_TYPE_VARCHAR",
+    "NCLOB": "DB_TYPE_NVARCHAR",
+    "RAW": "DB_TYPE_RAW",
+    "BLOB": "DB_TYPE_RAW",
+    "LONG RAW": "DB_TYPE_LONG_RAW",
+}
+"""The driver's names; text types that are not here are left to it. CHAR is given, as it is
+compared with its blanks."""
+
+
+def family(type_: str) -> str:
+    """`TIMESTAMP(6) WITH TIME ZONE` -> `TIMESTAMP`, `INTERVAL DAY(2) TO SECOND(6)` -> `INTERVAL
+    DAY`."""
+    return re.split(r" WITH | TO |\(", type_, maxsplit=1)[0]
+
+
+def bind_type(column: TargetColumn, cells: Sequence[Cell]) -> str | None:
+    """The name that the driver has for the type of a column's binds; None where it finds it
+    itself."""
+    if column.type in LONG_TYPES:
+        longest = max((len(cell) for cell in cells if cell is not None), default=0)
+        if longest > (SHORT_BYTES if column.type == "BLOB" else SHORT_CHARACTERS):
+            return f"DB_TYPE_{column.type}"
+    return BIND_TYPES.get(family(column.type))
+
+
+def binds(
+    table: TargetTable,
+    column: TargetColumn,
+    cells: Sequence[Cell],
+    zero_date: ZeroDate = ZeroDate.REJECT,
+) -> Iterable[Any]:
+    """A column's cells as the driver takes them. Raises TargetRejected for one that the column
+    cannot hold."""
+    kind = family(column.type)
+    if column.type in TEXT_TYPES:
+        empty = None if column.is_nullable else " "
+        return [cell or (empty if cell == "" else None) for cell in cells]
+    if kind in ("DATE", "TIMESTAMP"):
+        cells = without_zero_dates(table, column, cells, zero_date)
+    read, what = READERS.get(kind, (str, ""))
+    try:
+        return [None if cell is None else read(cell) for cell in cells]
+    except (ValueError, InvalidOperation, OverflowError):
+        raise unfit(table, column, what) from None
+
+
+def _number(cell: str) -> Decimal:
+    number = Decimal(cell)
+    if not number.is_finite():
+        raise ValueError
+    return number
+
+
+def _interval(cell: str) -> timedelta:
+    match = re.fullmatch(r"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?", cell)
+    if match is None:
+        raise ValueError
+    sign, hours, minutes, seconds, fraction = match.groups()
+    span = timedelta(
+        hours=int(hours),
+        minutes=int(minutes),
+        seconds=int(seconds),
+        microseconds=int((fraction or "").ljust(6, "0")),
+    )
+    return -span if sign else span
+
+
+READERS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {
+    **dict.fromkeys(("NUMBER", "FLOAT", "BOOLEAN"), (_number, "no number")),
+    **dict.fromkeys(("BINARY_FLOAT", "BINARY_DOUBLE"), (float, "no number")),
+    **dict.fromkeys(("DATE", "TIMESTAMP"), (datetime.fromisoformat, "no date and time")),
+    "INTERVAL DAY": (_interval, "no time of the form HH:MM:SS"),
+    **dict.fromkeys(
+        ("RAW", "BLOB", "LONG RAW"),
+        (lambda cell: cell.encode("latin-1") or None, "a character above U+00FF, which is no byte"),
+    ),
+}

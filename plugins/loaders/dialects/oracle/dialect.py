@@ -1,0 +1,204 @@
+"""Oracle: MERGE with the rows as array binds, each cell as the driver's own type, so that no
+setting of the session changes what it means.
+
+An empty text is NULL there. In a text column that takes no NULL it becomes one blank, as porter has
+it: the source's '' is a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Connection
+
+from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes, ZeroDate
+from cdcbus.plugins.loaders.dialect import (
+    Cells,
+    Diagnosis,
+    Statement,
+    Upserted,
+    assigned,
+    by_column,
+)
+from cdcbus.plugins.loaders.dialects.oracle.catalog import CATALOG
+from cdcbus.plugins.loaders.dialects.oracle.cells import bind_type, binds
+from cdcbus.plugins.loaders.dialects.oracle.errors import diagnose
+from cdcbus.plugins.loaders.dialects.oracle.sql import (
+    QUOTED,
+    delete_sql,
+    insert_sql,
+    locked_sql,
+    merge_sql,
+    spelled_sql,
+    swap_sql,
+    update_sql,
+    widen_sql,
+)
+from cdcbus.plugins.loaders.dialects.preview import previewed
+
+ROWS_PER_CALL: Final = 5_000
+"""Array binds of one call: enough that the round trip does not count, few enough for the memory
+of both sides."""
+
+
+class Oracle:
+    """Writes to Oracle 12 and later. The session is set up by `engine`."""
+
+    name = "oracle"
+    catalog = CATALOG
+
+    def __init__(self, zero_date: ZeroDate = ZeroDate.REJECT) -> None:
+        self._zero_date = zero_date
+
+    def truncate(self, connection: Connection, table: TargetTable) -> None:
+        """By DELETE: TRUNCATE would commit."""
+        connection.exec_driver_sql(QUOTED.delete_all(table.id))
+
+    def delete(self, connection: Connection, table: TargetTable, keys: Sequence[Cells]) -> int:
+        return self._execute(connection, delete_sql(table), table, table.key, keys)
+
+    def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> Upserted:
+        """MERGE does not tell what it has inserted, so rows that should all be there are updated
+        first."""
+        count = len(writes.rows)
+        inserted = 0
+        if writes.expected == count:
+            inserted = count - self.update(connection, table, writes)
+            if not inserted:
+                return Upserted(0)
+        sql = merge_sql(table, writes.columns)
+        self._execute(connection, sql, table, writes.columns, writes.rows)
+        return Upserted(inserted)
+
+    def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
+        columns = (*assigned(table, writes.columns), *table.key)
+        sql = update_sql(table, writes.columns)
+        return self._execute(connection, sql, table, columns, _chosen(writes, columns))
+
+    def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
+        sql = insert_sql(table, writes.columns)
+        self._execute(connection, sql, table, writes.columns, writes.rows)
+        return len(writes.rows)
+
+    def swap(
+        self,
+        connection: Connection,
+        table: TargetTable,
+        columns: Sequence[str],
+        old: Cells,
+        new: Cells | None,
+    ) -> int:
+        nulls = self._nulls(table, columns, old)
+        names = list(columns) if new else []
+        row = list(new or ())
+        for name, cell in zip(columns, old, strict=True):
+            if name not in nulls:
+                names.append(name)
+                row.append(cell)
+        sql = swap_sql(table, columns, nulls, is_update=new is not None)
+        return self._execute(connection, sql, table, names, [tuple(row)])
+
+    def locked(
+        self,
+        connection: Connection,
+        table: TargetTable,
+        keys: Sequence[Cells],
+        columns: Sequence[str],
+    ) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        sql = locked_sql(table, columns)
+        for number, row in enumerate(self._rows(table, table.key, keys)):
+            for found in connection.exec_driver_sql(sql, row):
+                yield number, tuple(found)
+
+    def is_coarse(self, connection: Connection, table: TargetTable) -> bool:
+        return any(table.columns[name].type in ("CHAR", "NCHAR") for name in table.key)
+
+    def spelled(
+        self, connection: Connection, table: TargetTable, keys: Sequence[Cells]
+    ) -> list[Cells]:
+        """One by one, as such keys are few; its texts are compared by their bytes."""
+        sql = spelled_sql(table)
+        found: list[Cells] = []
+        for row in self._rows(table, table.key, keys):
+            for spelled in connection.exec_driver_sql(sql, row):
+                found.append(tuple(map(str, spelled)))
+        return found
+
+    def is_any_alike(
+        self, connection: Connection, table: TargetTable, keys: Sequence[Cells]
+    ) -> bool:
+        """Texts are compared by their bytes."""
+        return False
+
+    def preview(self, batch: TableBatch) -> Iterator[Statement]:
+        table = batch.table
+        return previewed(
+            batch,
+            truncate=QUOTED.delete_all(table.id),
+            delete=delete_sql(table),
+            written=lambda writes: _preview_writes(table, writes),
+            swap=lambda columns, old, is_update: _preview_swap(table, columns, old, is_update),
+            insert=lambda columns: insert_sql(table, columns),
+        )
+
+    def widen(self, connection: Connection, table: TargetTable, column: str, type_: str) -> None:
+        connection.exec_driver_sql(widen_sql(table, column, type_))
+
+    def diagnose(self, error: BaseException, columns: Collection[str]) -> Diagnosis:
+        return diagnose(error, columns)
+
+    def _nulls(self, table: TargetTable, columns: Sequence[str], row: Cells) -> list[str]:
+        """The columns in which the row is NULL at the target."""
+        [bound] = self._rows(table, columns, [row])
+        return [name for name, bind in zip(columns, bound, strict=True) if bind is None]
+
+    def _rows(
+        self, table: TargetTable, columns: Sequence[str], rows: Sequence[Cells]
+    ) -> list[tuple[Any, ...]]:
+        bound = []
+        for name, cells in by_column(columns, rows):
+            bound.append(binds(table, table.columns[name], cells, self._zero_date))
+        return list(zip(*bound, strict=True))
+
+    def _execute(
+        self,
+        connection: Connection,
+        sql: str,
+        table: TargetTable,
+        columns: Sequence[str],
+        rows: Sequence[Cells],
+    ) -> int:
+        """How many rows it hit. The types are given beforehand: a column of NULLs has none of its
+        own."""
+        if not columns:
+            return connection.exec_driver_sql(sql).rowcount
+        driver: Any = connection.dialect.dbapi
+        hit = 0
+        for start in range(0, len(rows), ROWS_PER_CALL):
+            part = rows[start : start + ROWS_PER_CALL]
+            types = []
+            for name, cells in by_column(columns, part):
+                type_ = bind_type(table.columns[name], cells)
+                types.append(getattr(driver, type_) if type_ else None)
+            options = {"input_sizes": types}
+            hit += connection.exec_driver_sql(
+                sql, self._rows(table, columns, part), execution_options=options
+            ).rowcount
+        return hit
+
+
+def _chosen(writes: Writes, columns: Sequence[str]) -> list[Cells]:
+    places = [writes.columns.index(name) for name in columns]
+    return [tuple(row[place] for place in places) for row in writes.rows]
+
+
+def _preview_writes(table: TargetTable, writes: Writes) -> Iterator[Statement]:
+    make = merge_sql if writes.may_insert else update_sql
+    yield Statement(make(table, writes.columns), len(writes.rows))
+
+
+def _preview_swap(table: TargetTable, columns: Sequence[str], old: Cells, is_update: bool) -> str:
+    # an empty text is NULL there
+    nulls = [name for name, cell in zip(columns, old, strict=True) if not cell]
+    return swap_sql(table, columns, nulls, is_update=is_update)

@@ -1,0 +1,89 @@
+"""SQL for Oracle, with numbered binds. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from cdcbus.plugins.contracts import TargetTable
+from cdcbus.plugins.loaders.dialect import QUOTING, assigned
+from cdcbus.plugins.loaders.dialects.oracle.cells import LONG_TYPES
+
+QUOTED: Final = QUOTING["oracle"]
+
+
+def delete_sql(table: TargetTable) -> str:
+    return f"DELETE FROM {QUOTED.table(table.id)} WHERE {has(table.key)}"
+
+
+def merge_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    cells = ", ".join(f":{place} AS {QUOTED.name(name)}" for place, name in enumerate(columns, 1))
+    same = QUOTED.equal(table.key, "t.", "s.")
+    others = [name for name in columns if name not in table.key]
+    changes = QUOTED.equal(others, "t.", "s.", ", ")
+    update = f" WHEN MATCHED THEN UPDATE SET {changes}" if changes else ""
+    return (
+        f"MERGE INTO {QUOTED.table(table.id)} t USING (SELECT {cells} FROM dual) s ON "
+        f"({same}){update} "
+        f"WHEN NOT MATCHED THEN INSERT ({QUOTED.names(columns)}) VALUES "
+        f"({QUOTED.names(columns, 's.')})"
+    )
+
+
+def update_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    names = assigned(table, columns)
+    where = has(table.key, len(names))
+    return f"UPDATE {QUOTED.table(table.id)} SET {_bound(names)} WHERE {where}"
+
+
+def insert_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    cells = ", ".join(f":{place}" for place in range(1, len(columns) + 1))
+    return f"INSERT INTO {QUOTED.table(table.id)} ({QUOTED.names(columns)}) VALUES ({cells})"
+
+
+def swap_sql(
+    table: TargetTable, columns: Sequence[str], nulls: Collection[str], *, is_update: bool
+) -> str:
+    """`nulls`: the columns in which the row that goes holds NULL."""
+    place = len(columns) if is_update else 0
+    same = []
+    for name in columns:
+        if name in nulls:
+            same.append(f"{QUOTED.name(name)} IS NULL")
+        else:
+            place += 1
+            if table.columns[name].type in LONG_TYPES:  # LOBs have no =
+                same.append(f"DBMS_LOB.COMPARE({QUOTED.name(name)}, :{place}) = 0")
+            else:
+                same.append(f"{QUOTED.name(name)} = :{place}")
+    where = f"WHERE {' AND '.join(same)} AND ROWNUM = 1"
+    if not is_update:
+        return f"DELETE FROM {QUOTED.table(table.id)} {where}"
+    return f"UPDATE {QUOTED.table(table.id)} SET {_bound(columns)} {where}"
+
+
+def widen_sql(table: TargetTable, column: str, type_: str) -> str:
+    return f"ALTER TABLE {QUOTED.table(table.id)} MODIFY ({QUOTED.name(column)} {type_})"
+
+
+def locked_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    """A row by its key, for one key."""
+    names = QUOTED.names((*table.key, *columns))
+    return f"SELECT {names} FROM {QUOTED.table(table.id)} WHERE {has(table.key)} FOR UPDATE"
+
+
+def spelled_sql(table: TargetTable) -> str:
+    """The key that the table has, for one key."""
+    names = QUOTED.names(table.key)
+    return f"SELECT {names} FROM {QUOTED.table(table.id)} WHERE {has(table.key)}"
+
+
+def has(names: Sequence[str], before: int = 0) -> str:
+    """`before`: binds that stand before these."""
+    return _bound(names, before, " AND ")
+
+
+def _bound(names: Sequence[str], before: int = 0, separator: str = ", ") -> str:
+    """`"A" = :1, "B" = :2`."""
+    places = enumerate(names, before + 1)
+    return separator.join(f"{QUOTED.name(name)} = :{place}" for place, name in places)

@@ -1,0 +1,131 @@
+"""What PostgreSQL is asked about its tables."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cdcbus.plugins.loaders.catalog import Catalog
+
+_TABLE = (
+    "pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "AND n.nspname = :schema AND c.relname = :table"
+)
+# The same for the driver's own parameters.
+_TABLE_BY_PLACE = _TABLE.replace(":schema", "%s").replace(":table", "%s")
+# A column's type `b`; of a domain the one below it.
+_BASE_TYPE = """pg_type t ON t.oid = a.atttypid
+            JOIN pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END"""
+# Tables, partitioned ones, views, foreign tables.
+_IS_TABLE = "c.relkind IN ('r', 'p', 'v', 'f')"
+_IS_COLUMN = "a.attnum > 0 AND NOT a.attisdropped"
+
+CATALOG: Final = Catalog(
+    names=f"""
+        SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE lower(n.nspname) = lower(:schema) AND lower(c.relname) = lower(:table)
+            AND {_IS_TABLE}""",
+    # format_type with -1 spells a type that a cast does not cut: `bpchar` and `"bit"`, where
+    # `character` and `bit` would mean length 1.
+    columns=f"""
+        SELECT a.attname, format_type(b.oid, -1),
+            CASE WHEN b.typname IN ('bit', 'varbit') THEN nullif(m.typmod, -1)
+                WHEN b.typname IN ('varchar', 'bpchar') THEN nullif(m.typmod, -1) - 4
+                WHEN b.typname IN ('timestamp', 'timestamptz', 'time', 'timetz')
+                    THEN nullif(m.typmod, -1)
+                WHEN b.typname = 'numeric' THEN (nullif(m.typmod, -1) - 4) >> 16 END,
+            NOT a.attnotnull, a.attgenerated <> '',
+            a.attnotnull AND NOT a.atthasdef AND a.attidentity = '',
+            CASE b.typname WHEN 'numeric'
+                THEN (((nullif(m.typmod, -1) - 4) & 2047) # 1024) - 1024 END,
+            (SELECT 'enum(' || string_agg('''' || replace(enumlabel, '''', '''''') || '''', ','
+                    ORDER BY enumsortorder) || ')'
+                FROM pg_enum WHERE enumtypid = b.oid),
+            a.attidentity = 'a',
+            b.typname = 'citext' OR EXISTS (
+                SELECT FROM pg_collation l
+                WHERE l.oid = a.attcollation AND NOT l.collisdeterministic)
+        FROM pg_attribute a
+            JOIN {_TABLE} ON c.oid = a.attrelid
+            JOIN {_BASE_TYPE}
+            CROSS JOIN LATERAL (
+                SELECT CASE t.typtype WHEN 'd' THEN t.typtypmod ELSE a.atttypmod END) AS m(typmod)
+        WHERE {_IS_TABLE} AND {_IS_COLUMN}
+        ORDER BY a.attnum""",
+    unique_keys=f"""
+        SELECT i.indisprimary, i.indexrelid::text,
+            CASE WHEN i.indpred IS NULL AND i.indisvalid THEN a.attname END, NOT i.indimmediate
+        FROM {_TABLE} JOIN pg_index i ON i.indrelid = c.oid
+            CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place)
+            LEFT JOIN pg_attribute a
+                ON a.attrelid = i.indrelid AND a.attnum = k.attnum AND k.attnum > 0
+        WHERE i.indisunique AND k.place <= i.indnkeyatts
+        ORDER BY i.indexrelid, k.place""",
+    unsafe=f"""
+        SELECT 'has rules (CREATE RULE), which make other statements of those that write rows, and '
+            || 'which COPY passes by: drop them, or write to the table that they mean'
+        FROM {_TABLE}
+        WHERE c.relkind IN ('r', 'p', 'f') AND c.relhasrules
+            AND EXISTS (SELECT FROM pg_rewrite w WHERE w.ev_class = c.oid AND w.ev_type <> '1')
+        UNION ALL
+        SELECT 'has child tables (INHERITS), among them '
+            || min(format('%I.%I', s.nspname, h.relname)) || ': its key does not hold for '
+            || 'their rows, so that an insert would not find a row there, and an update would. '
+            || 'Run for each: ALTER TABLE ' || min(format('%I.%I', s.nspname, h.relname))
+            || ' NO INHERIT ' || format('%I.%I', n.nspname, c.relname)
+        FROM {_TABLE}
+            JOIN pg_inherits i ON i.inhparent = c.oid
+            JOIN pg_class h ON h.oid = i.inhrelid JOIN pg_namespace s ON s.oid = h.relnamespace
+        WHERE c.relkind IN ('r', 'f') GROUP BY n.nspname, c.relname
+        UNION ALL
+        SELECT CASE c.relkind WHEN 'f' THEN 'is' ELSE 'has a partition that is' END
+            || ' a foreign table: another server commits its rows, and not together with their '
+            || 'offset, so that they would be lost or come twice. Let the task write there itself'
+        FROM {_TABLE}
+        WHERE c.relkind = 'f' OR EXISTS (
+            SELECT FROM pg_partition_tree(c.oid) p JOIN pg_class f ON f.oid = p.relid
+            WHERE f.relkind = 'f')""",
+    remarks=f"""
+        SELECT CASE kind
+            WHEN 0 THEN 'hides rows from this user by row level security: updates and deletes of '
+                || 'these find nothing'
+            ELSE 'has the trigger ' || name
+                || ', which runs before each row and may leave it out or change it' END
+        FROM (
+            SELECT 0 AS kind, '' AS name FROM {_TABLE} WHERE row_security_active(c.oid)
+            UNION ALL
+            SELECT 1, t.tgname FROM {_TABLE} JOIN pg_trigger t ON t.tgrelid = c.oid
+            WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' AND t.tgtype & 3 = 3
+        ) AS found ORDER BY 1""",
+    rights=f"""
+        SELECT verb, string_agg(a.attname, ', ' ORDER BY a.attnum), verb = 'DELETE'
+        FROM {_TABLE} JOIN pg_attribute a ON a.attrelid = c.oid
+            CROSS JOIN (VALUES ('DELETE'), ('INSERT'), ('SELECT'), ('UPDATE')) AS verbs(verb)
+        WHERE {_IS_COLUMN} AND a.attgenerated = ''
+            AND CASE verb WHEN 'DELETE' THEN NOT has_table_privilege(c.oid, verb)
+                ELSE NOT has_column_privilege(c.oid, a.attnum, verb) END
+        GROUP BY verb ORDER BY verb""",
+    may_create="SELECT has_schema_privilege(current_schema(), 'CREATE')",
+)
+DEFAULT: Final = f"""
+    SELECT pg_get_expr(d.adbin, d.adrelid)
+    FROM pg_attrdef d
+        JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+        JOIN {_TABLE_BY_PLACE} ON c.oid = d.adrelid
+    WHERE a.attname = %s"""
+"""A column's, as SQL."""
+COARSE: Final = f"""
+    SELECT bool_or(b.typname IN ('bpchar', 'citext') OR NOT coalesce(l.collisdeterministic, true))
+    FROM pg_attribute a
+        JOIN {_TABLE_BY_PLACE} ON c.oid = a.attrelid
+        JOIN {_BASE_TYPE}
+        LEFT JOIN pg_collation l ON l.oid = a.attcollation
+    WHERE a.attname = ANY (%s)"""
+"""Whether one of these columns takes different texts for one."""
+INSERTED: Final = """
+    SELECT coalesce(
+        (SELECT sum(pg_stat_get_xact_tuples_inserted(relid)) FROM pg_partition_tree(name)),
+        pg_stat_get_xact_tuples_inserted(name), 0)
+    FROM (SELECT %s::regclass AS name) AS n"""
+"""How many rows this transaction has inserted into a table; 0 where the server does not count
+(track_counts), or it is a view. RETURNING xmax costs a seventh of a large statement, and
+partitioned tables refuse it."""

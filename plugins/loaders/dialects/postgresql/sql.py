@@ -1,0 +1,225 @@
+"""SQL for PostgreSQL: the cells of each column as one array. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from sqlalchemy.dialects.postgresql.base import PGDialect
+
+from cdcbus.plugins.contracts import TargetTable
+from cdcbus.plugins.loaders.dialect import QUOTING, Quoting, assigned
+from cdcbus.plugins.loaders.dialects.postgresql.cells import COMPARED_AS_TEXT
+from cdcbus.plugins.loaders.schema_evolution import labels_of
+
+STAGE: Final = "pg_temp.cdcbus_stage"
+QUOTED: Final = Quoting(PGDialect, paramstyle="pyformat")
+COPIED: Final = QUOTING["postgresql"]
+"""For statements without parameters: in these a percent sign is one."""
+
+
+def truncate_sql(table: TargetTable) -> str:
+    return f"TRUNCATE TABLE {QUOTED.table(table.id)}"
+
+
+def delete_sql(table: TargetTable) -> str:
+    """Keys of one column are looked up in their order, which takes half the time or less where
+    they are near to each other."""
+    if len(table.key) == 1 and not _is_array(table, table.key[0]):
+        key = table.key[0]
+        return (
+            f"DELETE FROM {QUOTED.table(table.id)} WHERE {QUOTED.name(key)} = ANY "
+            f"(%s::{table.columns[key].type}[])"
+        )
+    return (
+        f"DELETE FROM {QUOTED.table(table.id)} AS t USING {rows_of(table, table.key)} WHERE "
+        f"{_same_key(table)}"
+    )
+
+
+def upsert_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    return f"{insert_sql(table, columns)} {_on_conflict(table, columns, QUOTED)}"
+
+
+def _on_conflict(table: TargetTable, columns: Sequence[str], quoted: Quoting) -> str:
+    written = [name for name in assigned(table, columns) if name not in table.key]
+    changes = ", ".join(f"{quoted.name(name)} = EXCLUDED.{quoted.name(name)}" for name in written)
+    then = f"UPDATE SET {changes}" if changes else "NOTHING"
+    return f"ON CONFLICT ({quoted.names(table.key)}) DO {then}"
+
+
+def insert_missing_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    return (
+        f"{insert_sql(table, columns)} WHERE NOT EXISTS (SELECT FROM {QUOTED.table(table.id)} "
+        f"AS t WHERE {_same_key(table)})"
+    )
+
+
+def insert_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    """System values are overridden: an identity column takes the source's number."""
+    return (
+        f"INSERT INTO {QUOTED.table(table.id)} ({QUOTED.names(columns)}) OVERRIDING SYSTEM VALUE "
+        f"SELECT {cells_of(table, columns)} FROM {rows_of(table, columns)}"
+    )
+
+
+def locked_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    """The last parameter: the rows' numbers."""
+    types = [*_parameter_types(table, table.key), "int"]
+    rows = f"{_unnested(types)} AS s({QUOTED.names(table.key)}, cdcbus_n)"
+    found = QUOTED.names((*table.key, *columns), "t.")
+    return (
+        f"SELECT s.cdcbus_n, {found} FROM {QUOTED.table(table.id)} AS t JOIN {rows} ON "
+        f"{_same_key(table)} FOR UPDATE OF t"
+    )
+
+
+def copy_sql(table: str, columns: Sequence[str], form: str) -> str:
+    """`form`: see `copied_rows`."""
+    return f"COPY {table} ({COPIED.names(columns)}) FROM STDIN ({form})"
+
+
+def merge_sqls(table: TargetTable, columns: Sequence[str], form: str) -> list[str]:
+    """By way of a temporary table, made anew each time so that it always fits."""
+    types = ", ".join(f"{COPIED.name(name)} {table.columns[name].type}" for name in columns)
+    names = COPIED.names(columns)
+    insert = (
+        f"INSERT INTO {COPIED.table(table.id)} ({names}) OVERRIDING SYSTEM VALUE SELECT "
+        f"{names} FROM {STAGE}"
+    )
+    return [
+        f"CREATE TEMPORARY TABLE {STAGE} ({types})",
+        copy_sql(STAGE, columns, form),
+        f"{insert} {_on_conflict(table, columns, COPIED)}",
+        f"DROP TABLE {STAGE}",
+    ]
+
+
+def update_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    changes = []
+    for name in assigned(table, columns):
+        changes.append(f"{QUOTED.name(name)} = {_cell(table, name)}")
+    return (
+        f"UPDATE {QUOTED.table(table.id)} AS t SET {', '.join(changes)} "
+        f"FROM {rows_of(table, columns)} WHERE {_same_key(table)}"
+    )
+
+
+def swap_sql(
+    table: TargetTable, columns: Sequence[str], nulls: Collection[str], *, is_update: bool
+) -> str:
+    """One row, found by its place, as DELETE and UPDATE have no LIMIT; a partitioned table has
+    the same place in each partition. It is locked first, so that two partitions of a topic take two
+    rows. `nulls`: the columns in which the old row holds NULL."""
+    same = []
+    for name in columns:
+        if name in nulls:
+            same.append(f"{QUOTED.name(name)} IS NULL")
+        else:
+            same.append(_equals(table, name))
+    one = (
+        f"(SELECT tableoid AS part, ctid AS place FROM {QUOTED.table(table.id)} "
+        f"WHERE {' AND '.join(same)} LIMIT 1 FOR UPDATE) AS one"
+    )
+    here = "WHERE t.tableoid = one.part AND t.ctid = one.place"
+    if not is_update:
+        return f"DELETE FROM {QUOTED.table(table.id)} AS t USING {one} {here}"
+    changes = []
+    for name in settable(table, columns):
+        changes.append(f"{QUOTED.name(name)} = %s::{table.columns[name].type}")
+    return f"UPDATE {QUOTED.table(table.id)} AS t SET {', '.join(changes)} FROM {one} {here}"
+
+
+def settable(table: TargetTable, columns: Sequence[str]) -> list[str]:
+    """The columns that an UPDATE may set in a table without a key."""
+    return [name for name in columns if not table.columns[name].is_fixed]
+
+
+def _equals(table: TargetTable, name: str) -> str:
+    type_ = table.columns[name].type
+    if type_ in COMPARED_AS_TEXT:
+        return f"{QUOTED.name(name)}::text = %s"
+    return f"{QUOTED.name(name)} = %s::{type_}"
+
+
+def widen_sqls(
+    table: TargetTable, column: str, type_: str, default: str | None = None
+) -> list[str]:
+    """An enum type gets new labels after the others. New bits come before the existing ones, where
+    PostgreSQL would append them; `default` is the column's, which it would leave as short as it
+    is."""
+    if labels := labels_of(type_):
+        own = table.columns[column]
+        added = []
+        for label in labels:
+            if label not in labels_of(own.declared):
+                added.append(f"ALTER TYPE {own.type} ADD VALUE IF NOT EXISTS {_literal(label)}")
+        return added
+    name = COPIED.name(column)
+    change = f"ALTER COLUMN {name} TYPE {type_}"
+    if bits := re.fullmatch(r"bit\(([0-9]+)\)", type_):
+        change += f" USING {_lengthened(name, bits[1])}"
+        if default is not None:
+            change = (
+                f"ALTER COLUMN {name} DROP DEFAULT, {change}, ALTER COLUMN {name} SET "
+                f"DEFAULT {_lengthened(default, bits[1])}"
+            )
+    return [f"ALTER TABLE {COPIED.table(table.id)} {change}"]
+
+
+def _lengthened(bits: str, length: str) -> str:
+    return f"lpad(({bits})::text, {length}, '0')::bit({length})"
+
+
+def _literal(cell: str) -> str:
+    """Backslashes stand for themselves: that is the server's default."""
+    return "'" + cell.replace("'", "''") + "'"
+
+
+def spelled_sql(table: TargetTable) -> str:
+    """The keys that the table has of these, as text."""
+    names = ", ".join(f"t.{QUOTED.name(name)}::text" for name in table.key)
+    return (
+        f"SELECT {names} FROM {QUOTED.table(table.id)} AS t JOIN {rows_of(table, table.key)} "
+        f"ON {_same_key(table)}"
+    )
+
+
+def distinct_sql(table: TargetTable) -> str:
+    """How many of the keys are different there. The part that gives no row gives the columns'
+    collations."""
+    own = f"SELECT {QUOTED.names(table.key)} FROM {QUOTED.table(table.id)} WHERE false"
+    keys = f"SELECT {cells_of(table, table.key)} FROM {rows_of(table, table.key)}"
+    return f"SELECT count(*) FROM ({own} UNION {keys}) AS k"
+
+
+def rows_of(table: TargetTable, columns: Sequence[str]) -> str:
+    """The parameters as rows of `s`."""
+    return f"{_unnested(_parameter_types(table, columns))} AS s({QUOTED.names(columns)})"
+
+
+def _unnested(types: Sequence[str]) -> str:
+    return f"unnest({', '.join(f'%s::{type_}[]' for type_ in types)})"
+
+
+def _parameter_types(table: TargetTable, columns: Sequence[str]) -> list[str]:
+    """An array cannot hold arrays of any length, so cells of array columns come as text."""
+    return ["text" if _is_array(table, name) else table.columns[name].type for name in columns]
+
+
+def cells_of(table: TargetTable, columns: Sequence[str]) -> str:
+    return ", ".join(_cell(table, name) for name in columns)
+
+
+def _cell(table: TargetTable, name: str) -> str:
+    cast = f"::{table.columns[name].type}" if _is_array(table, name) else ""
+    return f"s.{QUOTED.name(name)}{cast}"
+
+
+def _is_array(table: TargetTable, name: str) -> bool:
+    return table.columns[name].type.endswith("[]")
+
+
+def _same_key(table: TargetTable) -> str:
+    return " AND ".join(f"t.{QUOTED.name(name)} = {_cell(table, name)}" for name in table.key)
