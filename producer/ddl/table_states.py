@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.ddl.table_alteration import apply
 from cdcbus.producer.ddl.table_changes import (
     Altered,
     Change,
@@ -16,7 +17,7 @@ from cdcbus.producer.ddl.table_changes import (
     SchemaAltered,
     SchemaDropped,
 )
-from cdcbus.producer.ddl.table_schema import TableSchema, apply
+from cdcbus.producer.ddl.table_schema import TableSchema
 
 
 class Missing(StrEnum):

@@ -11,6 +11,7 @@ from cdcbus.plugins.errors import PositionLost
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.statements import changes
+from cdcbus.producer.ddl.table_alteration import leaves
 from cdcbus.producer.ddl.table_changes import (
     Altered,
     Change,
@@ -21,7 +22,7 @@ from cdcbus.producer.ddl.table_changes import (
     SchemaDropped,
     folded,
 )
-from cdcbus.producer.ddl.table_schema import TableSchema, leaves
+from cdcbus.producer.ddl.table_schema import TableSchema
 from cdcbus.producer.ddl.table_states import Missing, State, TemporaryTables, made, touches
 from cdcbus.producer.ddl.tokens import Session
 from cdcbus.producer.schema.ddl_ahead import DdlAhead

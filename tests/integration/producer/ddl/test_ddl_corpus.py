@@ -18,8 +18,9 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.statements import changes
+from cdcbus.producer.ddl.table_alteration import apply
 from cdcbus.producer.ddl.table_changes import Altered, Change, Created, Dropped
-from cdcbus.producer.ddl.table_schema import TableSchema, UniqueKey, apply
+from cdcbus.producer.ddl.table_schema import TableSchema, UniqueKey
 from cdcbus.producer.decoding.charsets import encoded
 from cdcbus.producer.schema.ddl_scanner import Statement
 from cdcbus.producer.schema.resolver import SchemaReader

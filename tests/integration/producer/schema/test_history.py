@@ -23,8 +23,9 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import RowChange, TableId
 from cdcbus.producer.config import FetchTask, FilterConfig
 from cdcbus.producer.ddl.statements import changes
+from cdcbus.producer.ddl.table_alteration import apply
 from cdcbus.producer.ddl.table_changes import Altered, Created
-from cdcbus.producer.ddl.table_schema import TableSchema, apply
+from cdcbus.producer.ddl.table_schema import TableSchema
 from cdcbus.producer.ddl.tokens import Session
 from cdcbus.producer.decoding.charsets import encoded
 from cdcbus.producer.schema.ddl_scanner import version_number

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.ddl.statements import changes
+from cdcbus.producer.ddl.table_alteration import apply
 from cdcbus.producer.ddl.table_changes import (
     Altered,
     Change,
@@ -28,7 +29,6 @@ from cdcbus.producer.ddl.table_schema import (
     TableColumn,
     TableSchema,
     UniqueKey,
-    apply,
 )
 from cdcbus.producer.ddl.tokens import Session
 from tests.support.ddl_cases import CASES, shown, steps

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from cdcbus.producer.ddl.table_alteration import apply, leaves
 from cdcbus.producer.ddl.table_schema import (
     NAMED,
     ROW_TIMES,
@@ -21,8 +22,6 @@ from cdcbus.producer.ddl.table_schema import (
     TableColumn,
     TableSchema,
     UniqueKey,
-    apply,
-    leaves,
     with_row_times,
 )
 

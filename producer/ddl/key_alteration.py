@@ -1,0 +1,266 @@
+"""What the actions of a statement make of a table's unique keys, and their order. Pure.
+
+The order matters: without a primary key, the server's first unique key without nullable columns
+stands for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cdcbus.producer.ddl.table_schema import (
+    GEOMETRIES,
+    PRIMARY,
+    Action,
+    AddColumn,
+    AddIndex,
+    AddUnique,
+    ChangeColumn,
+    DropIndex,
+    RenameIndex,
+    TableColumn,
+    TableSchema,
+    UniqueKey,
+    character_bytes,
+    folded_name,
+)
+
+_KEY_PARTS = {"char", "varchar", "binary", "varbinary"}
+_KEY_BYTES = 990  # hold in a key of any engine
+
+
+class Unclear(Exception):
+    """The actions do not fit the table, or may mean more than one thing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFates:
+    """The columns of a statement. `after`: by name what became of those before it, None where it
+    was dropped; `now`: all columns after it, by their folded names."""
+
+    after: Mapping[str, TableColumn | None]
+    now: Mapping[str, TableColumn]
+
+    def is_dropped(self, name: str) -> bool:
+        return name in self.after and self.after[name] is None
+
+    def name_after(self, name: str) -> str:
+        """A column's name after the statement."""
+        column = self.after.get(name)
+        return column.name if column else name
+
+
+def altered_keys(
+    table: TableSchema, actions: Sequence[Action], fates: ColumnFates
+) -> list[UniqueKey]:
+    """The keys after the actions, the new ones last. Raises Unclear."""
+    uniques = _kept_keys(table, actions, fates)
+    for action in actions:
+        if (added := _added_key(action)) is not None:
+            unique = _sized(added, fates.now)
+            if not table.columns:
+                unique = _named(unique, actions)
+            uniques.append(unique)
+    given = [folded_name(unique.name) for unique in uniques if unique.name]
+    if len(set(given)) < len(given):
+        raise Unclear
+    return [_spelled(unique, fates.now) for unique in uniques]
+
+
+def _kept_keys(
+    table: TableSchema, actions: Sequence[Action], fates: ColumnFates
+) -> list[UniqueKey]:
+    dropped = {folded_name(action.name) for action in actions if isinstance(action, DropIndex)}
+    changed = {folded_name(action.name) for action in actions if isinstance(action, ChangeColumn)}
+    renamed: dict[str, str] = {}
+    for action in actions:
+        if isinstance(action, RenameIndex):
+            renamed[folded_name(action.name)] = action.to
+    before = {column.name: column for column in table.columns}
+    kept = []
+    for unique in table.uniques:
+        if not unique.name and _may_be_named(unique, dropped | renamed.keys()):
+            raise Unclear
+        if unique.name and folded_name(unique.name) in dropped:
+            continue
+        touched = [name for name in unique.columns if folded_name(name) in changed]
+        if touched and not unique.is_whole:
+            raise Unclear  # a part may have become all
+        for name in touched:
+            column = fates.after[name]
+            if _is_long(before[name]) or (column is not None and _is_long(column)):
+                raise Unclear  # MariaDB keeps a hash of it
+        are_dropped = [fates.is_dropped(name) for name in unique.columns]
+        if are_dropped and all(are_dropped):
+            continue
+        if any(are_dropped):
+            raise Unclear  # what is left of the key is for the server to say
+        name = renamed.get(folded_name(unique.name), unique.name)
+        columns = tuple(map(fates.name_after, unique.columns))
+        kept.append(replace(unique, name=name, columns=columns))
+    return kept
+
+
+def _added_key(action: Action) -> AddUnique | None:
+    """The key that an action adds, by itself or in a column's definition."""
+    if isinstance(action, AddUnique):
+        return action
+    if isinstance(action, AddColumn | ChangeColumn) and action.text.unique:
+        name = PRIMARY if action.text.unique == PRIMARY else ""
+        return AddUnique(UniqueKey(name, (action.text.column.name,)), (0,))
+    return None
+
+
+def _named(unique: UniqueKey, actions: Sequence[Action]) -> UniqueKey:
+    """In a new table a key without a name gets that of its first column, unless another has it."""
+    if unique.name or not unique.columns:
+        return unique
+    taken = [folded_name(name) for action in actions for name in _index_names(action)]
+    if taken.count(folded_name(unique.columns[0])) > 1:
+        return unique
+    return replace(unique, name=unique.columns[0])
+
+
+def _index_names(action: Action) -> tuple[str, ...]:
+    """The names that it may give to an index."""
+    if isinstance(action, AddIndex):
+        return action.names
+    if isinstance(action, AddUnique):
+        return (action.unique.name or "".join(action.unique.columns[:1]),)
+    if isinstance(action, AddColumn | ChangeColumn) and action.text.unique:
+        return (action.text.column.name,)
+    return ()
+
+
+def _may_be_named(unique: UniqueKey, names: Collection[str]) -> bool:
+    """Whether a server may have given it one of these names."""
+    if not unique.columns:
+        return bool(names)
+    own = (folded_name(unique.columns[0]), "functional_index")
+    return any(name.startswith(own) for name in names)
+
+
+def _spelled(unique: UniqueKey, now: Mapping[str, TableColumn]) -> UniqueKey:
+    """With the columns' names as the table has them."""
+    names = []
+    for name in unique.columns:
+        column = now.get(folded_name(name))
+        if column is None:
+            raise Unclear
+        names.append(column.name)
+    return replace(unique, columns=tuple(names))
+
+
+def _sized(action: AddUnique, columns: Mapping[str, TableColumn]) -> UniqueKey:
+    """With `is_whole` as the columns' sizes have it. Raises Unclear where that is not known."""
+    unique = action.unique
+    for name, prefix in zip(unique.columns, action.prefixes, strict=True):
+        column = columns.get(folded_name(name))
+        if column is None:
+            raise Unclear
+        if not prefix:
+            if _is_long(column):
+                raise Unclear  # MariaDB keeps a hash of it
+            continue
+        if column.data_type in _KEY_PARTS:
+            if prefix < (column.size or 1):
+                unique = replace(unique, is_whole=False)
+        elif _is_text(column):
+            unique = replace(unique, is_whole=False)
+        else:
+            raise Unclear
+    return unique
+
+
+def ordered_keys(
+    table: TableSchema,
+    uniques: Sequence[UniqueKey],
+    columns: Sequence[TableColumn],
+    actions: Sequence[Action],
+) -> list[UniqueKey]:
+    """The keys in the server's order, as far as it matters: a primary key is the table's,
+    whatever follows it. Raises Unclear where the server's order is not known."""
+    if _has_primary(uniques):
+        return _sorted(uniques, columns)
+    if _has_primary(table.uniques):
+        if len(uniques) > 1:
+            raise Unclear
+        return list(uniques)
+    is_sorted = list(table.uniques) == _sorted(table.uniques, table.columns)
+    keyed = {folded_name(name) for unique in table.uniques for name in unique.columns}
+    if not any(is_rekeyed(action, keyed) for action in actions):
+        if not is_sorted and any(isinstance(action, AddIndex) for action in actions):
+            raise Unclear
+        return list(uniques)
+    spelled = {folded_name(column.name): column for column in columns}
+    if len(uniques) > 1 and not is_sorted:
+        raise Unclear
+    if len(uniques) > 1 and any(_is_odd(unique, spelled) for unique in uniques):
+        raise Unclear
+    added = [action.unique.columns for action in actions if isinstance(action, AddUnique)]
+    if any(unique.columns in added and unique not in uniques for unique in table.uniques):
+        raise Unclear  # the same key again may keep its place
+    ordered = _sorted(uniques, columns)
+    # MySQL puts a key forward that is never NULL from now on, MariaDB leaves it where it is.
+    if ordered != list(uniques) and not any(map(_changes_keys, actions)):
+        raise Unclear
+    return ordered
+
+
+def _has_primary(uniques: Sequence[UniqueKey]) -> bool:
+    return any(unique.name == PRIMARY for unique in uniques)
+
+
+def _changes_keys(action: Action) -> bool:
+    return isinstance(action, AddUnique | AddIndex | DropIndex) or _makes_key(action)
+
+
+def is_rekeyed(action: Action, keyed: Collection[str] = ()) -> bool:
+    """Whether the keys may be others after it, or in another order. `keyed`: the columns that
+    are in one."""
+    if isinstance(action, ChangeColumn) and folded_name(action.name) in keyed:
+        return True
+    return isinstance(action, AddUnique | DropIndex) or _makes_key(action)
+
+
+def _makes_key(action: Action) -> bool:
+    """Whether a column's own definition makes a key of it."""
+    return isinstance(action, AddColumn | ChangeColumn) and bool(action.text.unique)
+
+
+def _sorted(uniques: Sequence[UniqueKey], columns: Sequence[TableColumn]) -> list[UniqueKey]:
+    """As servers do; MariaDB puts those last of which it keeps a hash."""
+    nullable = {column.name for column in columns if column.is_nullable}
+    long = {column.name for column in columns if _is_long(column)}
+
+    def place(unique: UniqueKey) -> tuple[bool, bool, bool, bool]:
+        is_hashed = unique.is_whole and bool(long & set(unique.columns))
+        is_nullable = bool(nullable & set(unique.columns))
+        return unique.name != PRIMARY, is_hashed, is_nullable, not unique.is_whole
+
+    return sorted(uniques, key=place)
+
+
+def _is_odd(unique: UniqueKey, columns: Mapping[str, TableColumn]) -> bool:
+    """Whether it is of shapes, or so wide that MariaDB keeps a hash of it or not, by the table's
+    engine."""
+    parts = [columns[folded_name(name)] for name in unique.columns]
+    if any(column.data_type in GEOMETRIES for column in parts):
+        return True
+    is_hashed = unique.is_whole and any(map(_is_long, parts))
+    return not is_hashed and sum(map(_key_bytes, parts)) > _KEY_BYTES
+
+
+def _key_bytes(column: TableColumn) -> int:
+    if column.data_type not in _KEY_PARTS:
+        return 0
+    return column.size * character_bytes(column.charset)
+
+
+def _is_text(column: TableColumn) -> bool:
+    return column.data_type.endswith(("text", "blob"))
+
+
+def _is_long(column: TableColumn) -> bool:
+    return _is_text(column) or column.data_type in (*GEOMETRIES, "json", "vector")
