@@ -46,7 +46,11 @@ _WITHOUT_ROWS = {
     "XAROLLBACK",
     "MHEARTBEAT",
 }
-_DATA, _LAST, _NOT_LAST = b'"data":[', b'"txLast":true,', b'"txLast":false,'
+_DATA = b'"data":['
+_OLD = b'"old":['
+_LAST = b'"txLast":true,'
+_NOT_LAST = b'"txLast":false,'
+_VARCHAR = 12  # of java.sql.Types: what a column is taken for whose type is not named
 OUR_KEYS = {"epoch", "file", "pos", "row", "serverId", "txLast"}
 
 
@@ -82,11 +86,18 @@ class CanalRow:
 
     def message(self, change: RowChange) -> dict[str, Any]:
         """What `to_bytes` writes."""
-        table, origin, is_ddl = change.table, change.origin, change.op is Op.TRUNCATE
+        table = change.table
+        origin = change.origin
         row = change.before if change.op is Op.DELETE else change.after
+        # a TRUNCATE is DDL to canal
+        is_ddl = change.op is Op.TRUNCATE
+        types = {column.name: column.mysql_type for column in table.columns}
+        numbers = {column.name: column.sql_type for column in table.columns}
+        old = [_changed(change.before, change.after)] if change.op is Op.UPDATE else None
+        # first, where readers find it without parsing the rest
+        epoch = {"epoch": origin.epoch} if origin.epoch else {}
         return {
-            # first, where readers find it at once
-            **({"epoch": origin.epoch} if origin.epoch else {}),
+            **epoch,
             "data": None if row is None else [row],
             "database": table.id.schema,
             "es": origin.commit_ms,
@@ -94,18 +105,14 @@ class CanalRow:
             "gtid": origin.gtid,
             "id": 0,
             "isDdl": is_ddl,
-            "mysqlType": None
-            if is_ddl
-            else {column.name: column.mysql_type for column in table.columns},
-            "old": [_changed(change.before, change.after)] if change.op is Op.UPDATE else None,
+            "mysqlType": None if is_ddl else types,
+            "old": old,
             "pkNames": list(table.key) if table.key and not is_ddl else None,
             "pos": origin.pos,
             "row": change.row,
             "serverId": origin.server_id,
             "sql": f"TRUNCATE TABLE `{table.id.table}`" if is_ddl else "",
-            "sqlType": None
-            if is_ddl
-            else {column.name: column.sql_type for column in table.columns},
+            "sqlType": None if is_ddl else numbers,
             "table": table.id.table,
             "ts": time.time_ns() // 1_000_000,
             "txLast": change.is_last,
@@ -114,40 +121,37 @@ class CanalRow:
 
     def frame(self, table: Table, op: Op) -> Frame | None:
         """What `to_bytes` writes, around the images."""
-        database, name, key = (
-            _json(table.id.schema),
-            _json(table.id.table),
-            _json(list(table.key) or None),
-        )
+        database = _json(table.id.schema)
+        name = _json(table.id.table)
+        key = _json(list(table.key) or None)
         types = _json({column.name: column.mysql_type for column in table.columns})
         numbers = _json({column.name: column.sql_type for column in table.columns})
         is_update = op is Op.UPDATE
-        start, end = '"data":[', f',"type":"{op.value}"}}'
+        # Fixed text is named by the values on both sides: `to_es` ends before `es`.
+        start = '"data":['
         to_es = f'],"database":{database},"es":'
-        gtid_to_old = f'","id":0,"isDdl":false,"mysqlType":{types},"old":' + (
-            "[" if is_update else "null"
-        )
+        gtid_to_old = f'","id":0,"isDdl":false,"mysqlType":{types},"old":'
+        gtid_to_old += "[" if is_update else "null"
         old_to_pos = ("]" if is_update else "") + f',"pkNames":{key},"pos":'
         server_to_ts = f',"sql":"","sqlType":{numbers},"table":{name},"ts":'
+        end = f',"type":"{op.value}"}}'
 
         def texts(origin: Origin) -> tuple[str, ...]:
-            commit_ms, file = origin.commit_us // 1000, _file(origin.file)
+            commit_ms = origin.commit_us // 1000
+            now_ms = time.time_ns() // 1_000_000
+            file = _file(origin.file)
+            head = f'{{"epoch":"{origin.epoch}",{start}' if origin.epoch else "{" + start
             to_old = f'{to_es}{commit_ms},"file":{file},"gtid":"{origin.gtid}{gtid_to_old}'
             to_row = f'{old_to_pos}{origin.pos},"row":'
-            now_ms = time.time_ns() // 1_000_000
             to_last = f',"serverId":{origin.server_id}{server_to_ts}{now_ms},"txLast":'
-            head = f'{{"epoch":"{origin.epoch}",{start}' if origin.epoch else "{" + start
-            return (
-                (head, to_old, to_row, to_last, end)
-                if is_update
-                else (head, to_old + to_row, to_last, end)
-            )
+            if is_update:
+                return head, to_old, to_row, to_last, end
+            return head, to_old + to_row, to_last, end
 
+        if is_update:
+            return Frame((Slot.AFTER, Slot.OLD, Slot.ROW, Slot.IS_LAST), texts)
         row = Slot.BEFORE if op is Op.DELETE else Slot.AFTER
-        return Frame(
-            (row, Slot.OLD, Slot.ROW, Slot.IS_LAST) if is_update else (row, Slot.ROW, Slot.IS_LAST),
-            texts,
-        )
+        return Frame((row, Slot.ROW, Slot.IS_LAST), texts)
 
     def from_bytes(self, value: bytes) -> list[RowChange]:
         """The rows of a flat message, in order. Raises ConversionError."""
@@ -175,8 +179,9 @@ class CanalCompat(CanalRow):
     def message(self, change: RowChange) -> dict[str, Any]:
         """What `to_bytes` writes. Raises ConversionError for an ENUM or SET label that the
         column's type does not have."""
-        table, images = change.table, (change.before, change.after)
-        before, after = (rendered(table, row) if row is not None else None for row in images)
+        table = change.table
+        before = None if change.before is None else rendered(table, change.before)
+        after = None if change.after is None else rendered(table, change.after)
         message = super().message(replace(change, before=before, after=after))
         message["es"] -= message["es"] % 1000  # canal knows whole seconds
         if message["sqlType"] is not None:
@@ -188,10 +193,11 @@ def _cut(value: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
     """What stands before the row, the row, what follows up to the row in `old`, that row, and
     the rest of a message with one row. No text holds what is looked for: quotation marks inside
     of texts are escaped, and a row holds no lists."""
-    data, data_end = value.index(_DATA) + len(_DATA), value.index(b'],"database":')
-    old, old_end = data_end, data_end
+    data = value.index(_DATA) + len(_DATA)
+    data_end = value.index(b'],"database":')
+    old = old_end = data_end
     if value.endswith(b'"type":"UPDATE"}'):
-        old = value.index(b'"old":[', data_end) + len(b'"old":[')
+        old = value.index(_OLD, data_end) + len(_OLD)
         old_end = value.index(b'],"pkNames":', old)
     return (
         value[:data],
@@ -224,25 +230,28 @@ def read(message: Any) -> list[RowChange]:
 def _changed(before: Row | None, after: Row | None) -> dict[str, str | None]:
     """The before values of the columns that an UPDATE changed, or that only its before image
     holds."""
-    before, after = before or {}, after or {}
-    return {
-        name: value for name, value in before.items() if name not in after or after[name] != value
-    }
+    after = after or {}
+    changed: dict[str, str | None] = {}
+    for name, value in (before or {}).items():
+        if name not in after or after[name] != value:
+            changed[name] = value
+    return changed
 
 
 def _table(message: Mapping[str, Any]) -> tuple[Table, dict[str, Rendering]]:
     """The table, and how canal's own cells are read."""
-    schema, name, key = message.get("database"), message.get("table"), message.get("pkNames") or []
+    schema = message.get("database")
+    name = message.get("table")
+    key = message.get("pkNames") or []
     if not isinstance(schema, str) or not isinstance(name, str) or not name:
         raise ConversionError("canalRow record without database and table")
     try:
         if not isinstance(key, list):
             raise TypeError
+        types = message.get("mysqlType") or _untyped(message.get("data"))
+        numbers = message.get("sqlType") or {}
         return _known_table(
-            TableId(schema, name),
-            tuple((message.get("mysqlType") or _untyped(message.get("data"))).items()),
-            tuple((message.get("sqlType") or {}).items()),
-            tuple(key),
+            TableId(schema, name), tuple(types.items()), tuple(numbers.items()), tuple(key)
         )
     except (AttributeError, TypeError) as error:
         raise ConversionError(
@@ -253,11 +262,9 @@ def _table(message: Mapping[str, Any]) -> tuple[Table, dict[str, Rendering]]:
 
 def _untyped(data: Any) -> dict[str, str]:
     """The columns of a message that names no types, as those of other writers of canal's form."""
-    return (
-        dict.fromkeys(data[0], "")
-        if isinstance(data, list) and data and isinstance(data[0], dict)
-        else {}
-    )
+    if isinstance(data, list) and data and isinstance(data[0], dict):
+        return dict.fromkeys(data[0], "")
+    return {}
 
 
 @lru_cache(maxsize=10_000)
@@ -269,16 +276,15 @@ def _known_table(
 ) -> tuple[Table, dict[str, Rendering]]:
     """One object per table and shape: what is planned for a table is kept by it."""
     numbers = dict(sql_types)
-    if not all(isinstance(text, str) for text in (*dict(types).values(), *key)) or not all(
-        isinstance(n, int) for n in numbers.values()
-    ):
+    texts = (*dict(types).values(), *key)
+    if not all(isinstance(text, str) for text in texts):
         raise TypeError
-    table = Table(
-        name,
-        tuple(Column(column, mysql_type, numbers.get(column, 12)) for column, mysql_type in types),
-        key,
-    )
-    return table, ours(dict(types))
+    if not all(isinstance(number, int) for number in numbers.values()):
+        raise TypeError
+    columns = []
+    for column, mysql_type in types:
+        columns.append(Column(column, mysql_type, numbers.get(column, _VARCHAR)))
+    return Table(name, tuple(columns), key), ours(dict(types))
 
 
 def _origin(message: Mapping[str, Any]) -> Origin:
@@ -292,41 +298,41 @@ def _origin(message: Mapping[str, Any]) -> Origin:
 
 
 def _pairs(old: object, data: list[Any]) -> bool:
-    return (
-        isinstance(old, list)
-        and len(old) == len(data)
-        and all(fields is None or isinstance(fields, dict) for fields in old)
-    )
+    """Whether `old` holds the columns that changed of each row, or null."""
+    if not isinstance(old, list) or len(old) != len(data):
+        return False
+    return all(fields is None or isinstance(fields, dict) for fields in old)
 
 
 def _changes(
     message: Mapping[str, Any], table: Table, origin: Origin, readings: Mapping[str, Rendering]
 ) -> list[RowChange]:
     op = Op[message["type"]]
-    data, old = message.get("data"), message.get("old")
+    data = message.get("data")
+    old = message.get("old")
     if not isinstance(data, list):
         raise ConversionError(f"canalRow record of {table.id}: data is not a list of rows")
     if op is Op.UPDATE and old is not None and not _pairs(old, data):
         raise ConversionError(f"canalRow record of {table.id}: old does not pair with data")
-    first, last = whole_number(message, "row"), bool(message.get("txLast"))
+    first = whole_number(message, "row")
+    is_last = bool(message.get("txLast"))
     changes = []
     for i, fields in enumerate(data):
         if not isinstance(fields, dict):
             raise ConversionError(f"canalRow record of {table.id}: data is not a list of rows")
-        row = read_as(readings, cells(fields)) if readings else cells(fields)
-        before, after = None, None
+        row = _row(fields, readings)
+        before: Row | None = None
+        after: Row | None = row
         if op is Op.DELETE:
             before = row
-        else:
-            after = row
-        if op is Op.UPDATE:
-            changed = cells(old[i] or {}) if old is not None else None
-            before = (
-                {}
-                if changed is None
-                else {**row, **(read_as(readings, changed) if readings else changed)}
-            )
-        changes.append(
-            RowChange(table, op, before, after, origin, first + i, last and i == len(data) - 1)
-        )
+            after = None
+        elif op is Op.UPDATE:
+            # without `old` nothing is known of the row before
+            before = {} if old is None else {**row, **_row(old[i] or {}, readings)}
+        ends = is_last and i == len(data) - 1
+        changes.append(RowChange(table, op, before, after, origin, first + i, ends))
     return changes
+
+
+def _row(fields: dict[str, Any], readings: Mapping[str, Rendering]) -> dict[str, str | None]:
+    return read_as(readings, cells(fields)) if readings else cells(fields)

@@ -32,27 +32,34 @@ _INTEGERS = {
 
 def ours(columns: Mapping[str, str]) -> dict[str, Rendering]:
     """How to read canal's cells, for the columns (name -> MySQL type) whose text differs."""
-    made = ((name, _reading(name, mysql_type)) for name, mysql_type in columns.items())
-    return {name: reading for name, reading in made if reading is not None}
+    found = {}
+    for name, mysql_type in columns.items():
+        reading = _reading(name, mysql_type)
+        if reading is not None:
+            found[name] = reading
+    return found
 
 
 def read_as(readings: Mapping[str, Rendering], row: Row) -> dict[str, str | None]:
     """A row of canal's with our cells. Raises ConversionError naming the column whose number no
     label has."""
-    return {
-        name: reading(cell) if cell is not None and (reading := readings.get(name)) else cell
-        for name, cell in row.items()
-    }
+    return _with(readings, row)
+
+
+def _with(renderings: Mapping[str, Rendering], row: Row) -> dict[str, str | None]:
+    """The row, its cells as the renderings of their columns make them."""
+    found = dict(row)
+    for name, rendering in renderings.items():
+        cell = found.get(name)
+        if cell is not None:
+            found[name] = rendering(cell)
+    return found
 
 
 def rendered(table: Table, row: Row) -> dict[str, str | None]:
     """A row as canal renders it. Raises ConversionError for a label that the column's type does
     not have."""
-    renderings = _renderings(table.columns)
-    return {
-        name: rendering(cell) if cell is not None and (rendering := renderings.get(name)) else cell
-        for name, cell in row.items()
-    }
+    return _with(_renderings(table.columns), row)
 
 
 def sql_types(table: Table, row: Row) -> dict[str, int]:
@@ -79,8 +86,10 @@ def _reading(name: str, mysql_type: str) -> Rendering | None:
         return _enum_reading(name, _labels(mysql_type))
     if kind.startswith("set("):
         return _set_reading(name, _labels(mysql_type))
-    if kind == "binary" or _LENGTH.fullmatch(kind):
-        length = int(found[1]) if (found := _LENGTH.fullmatch(kind)) else 1
+    if kind == "binary":
+        return lambda cell: cell.ljust(1, "\0")
+    if found := _LENGTH.fullmatch(kind):
+        length = int(found[1])
         return lambda cell: cell.ljust(length, "\0")
     return None
 
@@ -96,11 +105,13 @@ def _enum_reading(name: str, labels: list[str]) -> Rendering:
 
 def _set_reading(name: str, labels: list[str]) -> Rendering:
     def read(cell: str) -> str:
-        bits = (
-            int(cell) if cell.isascii() and cell.isdigit() and len(cell) <= 20 else 1 << len(labels)
-        )
+        # 64 labels at most: a number of up to 20 digits
+        is_number = cell.isascii() and cell.isdigit() and len(cell) <= 20
+        if not is_number or int(cell) >> len(labels):
+            return _known(name, None, labels)
+        bits = int(cell)
         chosen = [label for i, label in enumerate(labels) if bits >> i & 1]
-        return _known(name, None if bits >> len(labels) else ",".join(chosen), labels)
+        return _known(name, ",".join(chosen), labels)
 
     return read
 
@@ -121,8 +132,12 @@ def _known(name: str, text: str | None, labels: list[str]) -> str:
 
 @lru_cache(maxsize=10_000)
 def _renderings(columns: tuple[Column, ...]) -> dict[str, Rendering]:
-    made = ((column.name, _rendering(column)) for column in columns)
-    return {name: rendering for name, rendering in made if rendering is not None}
+    found = {}
+    for column in columns:
+        rendering = _rendering(column)
+        if rendering is not None:
+            found[column.name] = rendering
+    return found
 
 
 def _rendering(column: Column) -> Rendering | None:
@@ -139,32 +154,35 @@ def _rendering(column: Column) -> Rendering | None:
 
 
 def _enum_rendering(name: str, labels: list[str]) -> Rendering:
-    numbers = {"": "0"} | {
-        label: str(number) for number, label in reversed(list(enumerate(labels, 1)))
-    }
+    numbers: dict[str, str] = {}
+    for number, label in enumerate(labels, 1):
+        # of two equal labels the first is meant
+        numbers.setdefault(label, str(number))
+    numbers.setdefault("", "0")  # MySQL's mark of an invalid value
 
     def render(label: str) -> str:
         if label not in numbers:
-            raise ConversionError(
-                f"column {name} holds a label that its type does not have: canal's number for it "
-                "is not known"
-            )
+            raise _without_number(name)
         return numbers[label]
 
     return render
+
+
+def _without_number(name: str) -> ConversionError:
+    return ConversionError(
+        f"column {name} holds a label that its type does not have: canal's number for it "
+        "is not known"
+    )
 
 
 def _set_rendering(name: str, labels: list[str]) -> Rendering:
     bits = {label: 1 << i for i, label in enumerate(labels)}
 
     def render(text: str) -> str:
-        chosen = text.split(",") if text else []
-        if not bits.keys() >= set(chosen):
-            raise ConversionError(
-                f"column {name} holds a label that its type does not have: canal's number for it "
-                "is not known"
-            )
-        return str(sum(bits[label] for label in set(chosen)))
+        chosen = set(text.split(",")) if text else set[str]()
+        if not bits.keys() >= chosen:
+            raise _without_number(name)
+        return str(sum(bits[label] for label in chosen))
 
     return render
 
@@ -173,11 +191,11 @@ def java_float(text: str) -> str:
     """A floating point number as Java prints it: `100.0`, `1.0E10`, `1.0E-4`."""
     value = Decimal(text)
     sign = "-" if value.is_signed() else ""
-    digits = "".join(map(str, value.as_tuple().digits)).rstrip("0") or "0"
     if not value:
         return f"{sign}0.0"
+    # Java writes an exponent below 10^-3, and from 10^7 on
     if -3 <= value.adjusted() < 7:
-        plain = f"{abs(value):f}"
-        whole, _, fraction = plain.partition(".")
+        whole, _, fraction = f"{abs(value):f}".partition(".")
         return f"{sign}{whole}.{fraction.rstrip('0') or '0'}"
+    digits = "".join(map(str, value.as_tuple().digits)).rstrip("0")
     return f"{sign}{digits[0]}.{digits[1:] or '0'}E{value.adjusted()}"

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import accumulate
 from typing import Any, Final
 
@@ -34,17 +33,19 @@ BLOCK_ROWS: Final = 4000  # few enough for a processor's cache
 # a text of as many is taken out first: each of its quotation marks would cost a cut
 LONG_TEXT_BYTES: Final = 100
 # No JSON text holds control characters as such, so they can stand for something.
-SLOT, NULL, BACKSLASH, QUOTE, LONG_TEXT = (bytes([code]) for code in range(5))
+SLOT: Final = b"\x00"
+NULL: Final = b"\x01"
+BACKSLASH: Final = b"\x02"
+QUOTE: Final = b"\x03"
+LONG_TEXT: Final = b"\x04"
 ESCAPES: Final = ((rb"\\", BACKSLASH), (rb"\"", QUOTE))
 ANY_ESCAPE: Final = "[\\\\\x02\x03]"
 NUMBER: Final = "^:(-?(0|[1-9][0-9]*)|true|false),$"
 # Of a bare Python value Arrow asks first whether it is one of dateutil's, which Python looks for
 # each time where it is not installed.
-NOTHING, LINE_BREAK, NO_BYTES = (
-    pa.scalar("", pa.string()),
-    pa.scalar("\n", pa.string()),
-    pa.scalar(b"", pa.binary()),
-)
+NOTHING: Final = pa.scalar("", pa.string())
+LINE_BREAK: Final = pa.scalar("\n", pa.string())
+NO_BYTES: Final = pa.scalar(b"", pa.binary())
 OP_TS_CHARACTERS: Final = pa.scalar(26, pa.int32())  # more digits than these are not read
 MS_US: Final = pa.scalar(1000, pa.int64())
 
@@ -91,48 +92,51 @@ def columns_on_wire(records: pa.BinaryArray, reader: Converter, wire: Wire) -> C
     """The same for a format whose records are JSON objects with the members that `wire` names;
     `reader` reads one of each shape."""
     groups: list[RowGroup] = []
-    marks, tries = wire.marks(records), Counter[Any]()
+    marks = wire.marks(records)
+    tries = Counter[Any]()
     left = pc.indices_nonzero(records.is_valid()).cast(pa.int64())
     rest = set(pc.indices_nonzero(records.is_null()).to_pylist())
     while len(left) >= MIN_ROWS:
+        # The first record that is left gives a shape; `mine` are those that may have it, too.
         first = left[0].as_py()
-        shape, alike = (
-            _shape(records[first].as_py(), reader, wire),
-            pc.equal(marks, marks[first]).take(left),
-        )
-        mine, left = left.filter(alike), left.filter(pc.invert(alike))
+        shape = _shape(records[first].as_py(), reader, wire)
+        is_alike = pc.equal(marks, marks[first]).take(left)
+        mine = left.filter(is_alike)
+        left = left.filter(pc.invert(is_alike))
         kind = marks[first] if shape is None else (shape.start, shape.end)
         tries[kind] += 1
         group = None
-        try:
-            group = (
-                None
-                if shape is None or len(mine) < MIN_ROWS
-                else _group(shape, records, mine, wire)
-            )
-        # somewhere is no JSON, or a number or time in a form of its own
-        except (pa.ArrowInvalid, ValueError):
-            tries[kind] = MAX_SHAPES
+        if shape is not None and len(mine) >= MIN_ROWS:
+            try:
+                group = _group(shape, records, mine, wire)
+            except (pa.ArrowInvalid, ValueError):
+                # somewhere is no JSON, or a number or time in a form of its own
+                tries[kind] = MAX_SHAPES
         if group is not None:
             groups.append(group)
-            mine = (
-                mine.filter(pc.invert(pc.is_in(mine, group.records)))
-                if len(group.records) < len(mine)
-                else mine[:0]
-            )
+            mine = _without(mine, group.records)
         elif len(mine) >= MIN_ROWS:
             rest.add(first)
             mine = mine[1:]
-        if tries[kind] >= MAX_SHAPES and shape is not None:
+        is_tried_out = tries[kind] >= MAX_SHAPES
+        if is_tried_out and shape is not None:
             is_kind = shape.is_like(records.take(mine))
             rest.update(mine.filter(is_kind).to_pylist())
             mine = mine.filter(pc.invert(is_kind))
-        if len(mine) < MIN_ROWS or (tries[kind] >= MAX_SHAPES and shape is None):
+        if len(mine) < MIN_ROWS or (is_tried_out and shape is None):
             rest.update(mine.to_pylist())
         else:
+            # others of the same marks come again with those that are left
             left = pa.concat_arrays([left, mine])
             left = left.take(pc.array_sort_indices(left))
     return Columns(groups, sorted({*rest, *left.to_pylist()}))
+
+
+def _without(places: pa.Array, taken: pa.Array) -> pa.Array:
+    """The places that are not taken; `taken` are some of them, or all."""
+    if len(taken) == len(places):
+        return places[:0]
+    return places.filter(pc.invert(pc.is_in(places, taken)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +166,18 @@ def _epoch_ms(numbers: pa.Array) -> pa.Array:
 def _utc_times(times: pa.Array) -> pa.Array:
     """What Arrow and `from_bytes` take for a time alike, null for 0; anything else raises
     ArrowInvalid."""
-    if pc.any(
-        pc.or_(pc.greater(pc.binary_length(times), OP_TS_CHARACTERS), pc.starts_with(times, "0000"))
-    ).as_py():
+    is_long = pc.greater(pc.binary_length(times), OP_TS_CHARACTERS)
+    is_year_0 = pc.starts_with(times, "0000")
+    if pc.any(pc.or_(is_long, is_year_0)).as_py():
         raise pa.ArrowInvalid("a time in a form of its own")
-    return pc.fill_null(pc.cast(pc.cast(times, pa.timestamp("us")), pa.int64()), 0)
+    moments = pc.cast(times, pa.timestamp("us"))
+    return pc.fill_null(pc.cast(moments, pa.int64()), 0)
+
+
+def _has_no_missing_flag(message: Mapping[str, Any]) -> bool:
+    """Whether the images hold no `<COLUMN>_isMissing` of GoldenGate's."""
+    names = [*(message.get("before") or ()), *(message.get("after") or ())]
+    return not any(name.endswith("_isMissing") for name in names)
 
 
 def _canal_marks(records: pa.BinaryArray) -> pa.BinaryArray:
@@ -194,13 +205,7 @@ OGG_JSON: Final = Wire(
     commit="op_ts",
     is_commit_text=True,
     commit_us=_utc_times,
-    is_plain=lambda message: (
-        not any(
-            n.endswith("_isMissing")
-            for image in ("before", "after")
-            for n in message.get(image) or ()
-        )
-    ),
+    is_plain=_has_no_missing_flag,
     # up to the operation, or a part of the table's name
     marks=lambda records: pc.binary_slice(records, 0, 38),
 )
@@ -243,12 +248,12 @@ class _Shape:
         """A row's columns. The cells are in the order of the slots."""
         if row is None:
             return None
-        found = {
-            slot.column: cell
-            for m in reversed(members)
-            for slot, cell in zip(self.slots, cells, strict=True)
-            if slot.member == m
-        }
+        found: dict[str | None, pa.Array] = {}
+        # of two members that have a column the first counts: it overwrites the other
+        for member in reversed(members):
+            for slot, cell in zip(self.slots, cells, strict=True):
+                if slot.member == member:
+                    found[slot.column] = cell
         return {name: found[name] for name in row}
 
     def is_like(self, values: pa.BinaryArray) -> pa.BooleanArray:
@@ -259,23 +264,51 @@ class _Shape:
         """Whether records are so before their first slot and after their last."""
         if not self.stamp_bytes:
             return self.is_like(values)
+        # counted from a record's end: before_stamp, the stamp, `end`
         stamp = -self.stamp_bytes - len(self.end)
-        before = pc.starts_with(
-            pc.binary_slice(values, -self.bytes_after_slots, stamp), self.before_stamp
+        before = pc.binary_slice(values, -self.bytes_after_slots, stamp)
+        stamps = pc.binary_slice(values, stamp, -len(self.end))
+        is_stamped = pc.and_(
+            pc.starts_with(before, self.before_stamp), pc.match_substring_regex(stamps, NUMBER)
         )
-        is_number = pc.match_substring_regex(pc.binary_slice(values, stamp, -len(self.end)), NUMBER)
-        return reduce(pc.and_, (self.is_like(values), before, is_number))
+        return pc.and_(self.is_like(values), is_stamped)
 
 
 def _shape(record: bytes, reader: Converter, wire: Wire) -> _Shape | None:
     """The shape that a record has; None where `from_bytes` does more than taking its cells as
-    they stand."""
+    they stand.
+
+    `{"data":[{"id":"7"}],"es":17,"type":"INSERT"}` has the slots `7` and `17`: it starts with
+    `{"data":[{"id":"`, then stands `"}],"es":` between them, and it ends with `,"type":"INSERT"}`,
+    of which the comma goes to the number.
+    """
     try:
-        changes, message = reader.from_bytes(record), orjson.loads(record)
+        changes = reader.from_bytes(record)
+        message = orjson.loads(record)
     except (ConversionError, ValueError):
         return None
     if len(changes) != 1 or changes[0].op is Op.TRUNCATE or not wire.is_plain(message):
         return None
+    slots = _put_slots(message, wire)
+    if any(slot.column is not None and not slot.is_text for slot in slots):
+        return None
+    if _Slot(wire.commit, None, wire.is_commit_text) not in slots:
+        return None
+    start, *between, end = _texts_around(orjson.dumps(message), slots)
+    if len(between) < 2 or not (record.startswith(start) and record.endswith(end)):
+        return None
+    if slots[-1].is_text or slots[-1].member == wire.commit:
+        return _Shape(changes[0], tuple(slots), start, tuple(between), b"", 0, end)
+    # The last number is read by nobody: it is only compared in its place from the end.
+    before_stamp = between.pop()
+    stamp_bytes = len(record) - len(end) - record.rindex(b'"', 0, -len(end)) - 1
+    return _Shape(
+        changes[0], tuple(slots[:-1]), start, tuple(between), before_stamp, stamp_bytes, end
+    )
+
+
+def _put_slots(message: dict[str, Any], wire: Wire) -> list[_Slot]:
+    """Puts SLOT in place of what differs between records; what was there, in order."""
     slots: list[_Slot] = []
 
     def slotted(value: Any, member: str, column: str | None = None) -> orjson.Fragment:
@@ -293,53 +326,54 @@ def _shape(record: bytes, reader: Converter, wire: Wire) -> _Shape | None:
             message[member] = image(value, member)
         elif member in wire.varying:
             message[member] = slotted(value, member)
-    if (
-        any(slot.column is not None and not slot.is_text for slot in slots)
-        or _Slot(wire.commit, None, wire.is_commit_text) not in slots
-    ):
-        return None
-    texts = orjson.dumps(message).split(SLOT)
+    return slots
+
+
+def _texts_around(message: bytes, slots: Sequence[_Slot]) -> list[bytes]:
+    """The texts before, between and after the slots. What stands between a number and the
+    quotation marks beside it goes to the number."""
+    texts = message.split(SLOT)
     for i, slot in enumerate(slots):
         if not slot.is_text:
-            texts[i] = texts[i][: texts[i].rindex(b'"') + 1]
-            texts[i + 1] = texts[i + 1][texts[i + 1].index(b'"') :]
-    start, *between, end = texts
-    if len(between) < 2 or not (record.startswith(start) and record.endswith(end)):
-        return None
-    if slots[-1].is_text or slots[-1].member == wire.commit:
-        return _Shape(changes[0], tuple(slots), start, tuple(between), b"", 0, end)
-    stamp_bytes = len(record) - len(end) - record.rindex(b'"', 0, -len(end)) - 1
-    return _Shape(
-        changes[0], tuple(slots[:-1]), start, tuple(between[:-1]), between[-1], stamp_bytes, end
-    )
+            before = texts[i]
+            after = texts[i + 1]
+            texts[i] = before[: before.rindex(b'"') + 1]
+            texts[i + 1] = after[after.index(b'"') :]
+    return texts
 
 
 def _group(shape: _Shape, values: pa.BinaryArray, places: pa.Array, wire: Wire) -> RowGroup | None:
     """The records of the shape; None when there is none. Raises ArrowInvalid, ValueError."""
-    blocks = [places[i : i + BLOCK_ROWS] for i in range(0, len(places), BLOCK_ROWS)]
-    found = [
-        (kept, cells)
-        for kept, cells in (_pieces(shape, _taken(values, block), block) for block in blocks)
-        if len(kept)
-    ]
-    if not found:
+    kept: list[pa.Array] = []
+    pieces: list[list[pa.Array]] = []
+    for start in range(0, len(places), BLOCK_ROWS):
+        block = places[start : start + BLOCK_ROWS]
+        found, cells_of_block = _pieces(shape, _taken(values, block), block)
+        if len(found):
+            kept.append(found)
+            pieces.append(cells_of_block)
+    if not kept:
         return None
-    records = pa.concat_arrays([kept for kept, _ in found])
-    cells = [
-        pa.concat_arrays(columns) for columns in zip(*(cells for _, cells in found), strict=True)
-    ]
-    change, commit = shape.change, shape.slots.index(_Slot(wire.commit, None, wire.is_commit_text))
-    before, after = (
+    cells = [pa.concat_arrays(blocks) for blocks in zip(*pieces, strict=True)]
+    change = shape.change
+    commit = cells[shape.slots.index(_Slot(wire.commit, None, wire.is_commit_text))]
+    return RowGroup(
+        change.table,
+        change.op,
+        pa.concat_arrays(kept),
         shape.image(change.before, wire.before, cells),
         shape.image(change.after, wire.after, cells),
+        wire.commit_us(commit),
     )
-    return RowGroup(change.table, change.op, records, before, after, wire.commit_us(cells[commit]))
 
 
 def _taken(values: pa.BinaryArray, places: pa.Array) -> pa.BinaryArray:
     """What stands at ascending places."""
-    first, last = places[0].as_py(), places[-1].as_py()
-    return values.slice(first, len(places)) if last - first < len(places) else values.take(places)
+    first = places[0].as_py()
+    last = places[-1].as_py()
+    if last - first < len(places):  # without gaps: nothing is copied
+        return values.slice(first, len(places))
+    return values.take(places)
 
 
 def _pieces(
@@ -348,49 +382,63 @@ def _pieces(
     """The places of the records that are of the shape, and what stands in the slots of those; no
     slots if there is none."""
     values, places = _filtered(shape.encloses(values), values, places)
-    lines, texts = (
-        pc.binary_slice(values, len(shape.start), -shape.bytes_after_slots),
-        list(shape.texts),
-    )
+    lines = pc.binary_slice(values, len(shape.start), -shape.bytes_after_slots)
+    texts = list(shape.texts)
     if len(lines) and pc.min(_bytes(lines)).as_py() < ord(" "):
         raise ValueError("not JSON on one line")
-    longest = max(texts, key=len)
-    if len(longest) >= LONG_TEXT_BYTES:
-        # from a rare character on it is found faster
-        inner = longest[max(longest.find(b"{", 0, len(longest) // 2), 1) : -1]
-        texts[texts.index(longest)] = longest.replace(inner, LONG_TEXT)
-        cut = pc.replace_substring(lines, inner, LONG_TEXT, max_replacements=1)
-        lines, places = _filtered(
-            pc.not_equal(pc.binary_length(lines), pc.binary_length(cut)), cut, places
-        )
+    lines, places, texts = _without_long_text(lines, places, texts)
     if not len(lines):
         return places, []
     lines = lines.cast(pa.string())
     has_escapes = b"\\" in lines.buffers()[2].to_pybytes()
-    for old, new in ((b":null", b':"' + NULL + b'"'), *(ESCAPES if has_escapes else ())):
+    # NULL gets quotation marks as any text, and quotation marks within texts go.
+    replaced = [(b":null", b':"' + NULL + b'"')]
+    if has_escapes:
+        replaced += ESCAPES
+    for old, new in replaced:
         texts = [text.replace(old, new) for text in texts]
         lines = pc.replace_substring(lines, old, new)
     skipped, fields = _fields(lines, texts)
     if skipped:
-        lines, places = _filtered(
-            pa.array([i not in skipped for i in range(len(lines))]), lines, places
-        )
-    first, *others = fields
-    parts = [
-        part
-        for text, field in zip(pa.array(texts, pa.string()), others, strict=True)
-        for part in (text, field)
-    ]
-    again = pc.binary_join_element_wise(
-        first, *parts, NOTHING, null_handling="replace", null_replacement=NULL.decode()
+        is_kept = pa.array([i not in skipped for i in range(len(lines))])
+        lines, places = _filtered(is_kept, lines, places)
+    # Only a record that comes out again from its pieces has been read rightly.
+    is_right = pc.equal(_joined(fields, texts), lines)
+    for slot, field in zip(shape.slots, fields, strict=True):
+        if not slot.is_text:
+            is_right = pc.and_(is_right, pc.match_substring_regex(field, NUMBER))
+    places, *fields = _filtered(is_right, places, *fields)
+    if has_escapes:
+        fields = [_unescaped(field) for field in fields]
+    return places, fields
+
+
+def _without_long_text(
+    lines: pa.Array, places: pa.Array, texts: list[bytes]
+) -> tuple[pa.Array, pa.Array, list[bytes]]:
+    """The records that have the longest of the texts, each with one character in its place: each
+    of its quotation marks would cost a cut."""
+    longest = max(texts, key=len)
+    if len(longest) < LONG_TEXT_BYTES:
+        return lines, places, texts
+    # from a rare character on it is found faster
+    start = max(longest.find(b"{", 0, len(longest) // 2), 1)
+    inner = longest[start:-1]
+    cut = pc.replace_substring(lines, inner, LONG_TEXT, max_replacements=1)
+    has_it = pc.not_equal(pc.binary_length(lines), pc.binary_length(cut))
+    lines, places = _filtered(has_it, cut, places)
+    texts[texts.index(longest)] = longest.replace(inner, LONG_TEXT)
+    return lines, places, texts
+
+
+def _joined(fields: Sequence[pa.Array], texts: Sequence[bytes]) -> pa.Array:
+    """The records again: the fields with the texts between them."""
+    parts = [fields[0]]
+    for text, field in zip(pa.array(texts, pa.string()), fields[1:], strict=True):
+        parts += (text, field)
+    return pc.binary_join_element_wise(
+        *parts, NOTHING, null_handling="replace", null_replacement=NULL.decode()
     )
-    masks = [
-        pc.match_substring_regex(field, NUMBER)
-        for slot, field in zip(shape.slots, fields, strict=True)
-        if not slot.is_text
-    ]
-    places, *fields = _filtered(reduce(pc.and_, masks, pc.equal(again, lines)), places, *fields)
-    return places, [_unescaped(field) for field in fields] if has_escapes else fields
 
 
 def _bytes(texts: pa.BinaryArray) -> pa.Array:
@@ -411,11 +459,11 @@ def _fields(lines: pa.StringArray, texts: Sequence[bytes]) -> tuple[set[int], li
         skipped.add(row.number - 1)
         return "skip"
 
+    # Of the pieces between two quotation marks those count that are no part of a text.
     counts = [0, *accumulate(text.count(b'"') for text in texts)]
     names = [f"f{count}" for count in counts]
-    data = pc.binary_join(
-        pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines), LINE_BREAK
-    )[0].as_buffer()
+    whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
+    data = pc.binary_join(whole, LINE_BREAK)[0].as_buffer()
     table = csv.read_csv(
         data,
         csv.ReadOptions(
@@ -449,6 +497,6 @@ def _unescaped(cells: pa.Array) -> pa.Array:
         return cells
     for old, new in ESCAPES:
         escaped = [cell.replace(new.decode(), old.decode()) for cell in escaped]
-    return pc.replace_with_mask(
-        cells, is_escaped, pa.array(orjson.loads('["' + '","'.join(escaped) + '"]'), pa.string())
-    )
+    # all of them in one call
+    texts = orjson.loads('["' + '","'.join(escaped) + '"]')
+    return pc.replace_with_mask(cells, is_escaped, pa.array(texts, pa.string()))

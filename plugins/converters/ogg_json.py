@@ -65,24 +65,26 @@ class OggJson:
         if change.after is not None:
             message["after"] = change.after
         if change.origin.epoch:
-            message["epoch"] = change.origin.epoch  # last, where readers find it at once
+            # last, where readers find it without parsing the rest
+            message["epoch"] = change.origin.epoch
         return orjson.dumps(message)
 
     def frame(self, table: Table, op: Op) -> Frame | None:
         """What `to_bytes` writes, around the images."""
-        name, key = _json(table_text(table.id)), _json(list(table.key))
+        name = _json(table_text(table.id))
+        key = _json(list(table.key))
         slots = {
             Op.INSERT: (Slot.AFTER,),
             Op.DELETE: (Slot.BEFORE,),
             Op.UPDATE: (Slot.BEFORE, Slot.AFTER),
         }[op]
-        start, end = (
-            f'{{"table":{name},"op_type":"{_LETTERS[op]}",',
-            f'"primary_keys":{key},"{"after" if op is Op.INSERT else "before"}":',
-        )
+        image = "after" if op is Op.INSERT else "before"
+        start = f'{{"table":{name},"op_type":"{_LETTERS[op]}",'
+        end = f'"primary_keys":{key},"{image}":'
 
         def texts(origin: Origin) -> tuple[str, ...]:
-            op_ts, now = _utc(origin.commit_us).replace("T", " "), _utc(time.time_ns() // 1000)
+            op_ts = _utc(origin.commit_us).replace("T", " ")
+            now = _utc(time.time_ns() // 1000)
             head = f'{start}"op_ts":"{op_ts}","current_ts":"{now}","pos":"{_pos(origin)}",{end}'
             tail = f',"epoch":"{origin.epoch}"}}' if origin.epoch else "}"
             return (head, ',"after":', tail) if op is Op.UPDATE else (head, tail)
@@ -143,10 +145,14 @@ def table_text(name: TableId) -> str:
     text = str(name)
     if text.count(".") == 1 and '"' not in text:
         return text
-    return ".".join(
-        f'"{part.replace(chr(34), chr(34) * 2)}"' if "." in part or '"' in part else part
-        for part in name
-    )
+    return ".".join(map(_quoted, name))
+
+
+def _quoted(part: str) -> str:
+    if "." not in part and '"' not in part:
+        return part
+    doubled = part.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def read(message: Any) -> list[RowChange]:
@@ -160,7 +166,8 @@ def read(message: Any) -> list[RowChange]:
         raise ConversionError(f"oggJson record with unknown op_type {word!r}")
     if word in _WITHOUT_ROWS:
         return []
-    before, after = _image(message, "before"), _image(message, "after")
+    before = _image(message, "before")
+    after = _image(message, "after")
     table = _table(message, {**(before or {}), **(after or {})})
     return [_change(table, _OPS[word], before, after, _origin(message))]
 
@@ -193,22 +200,25 @@ def _image(message: Mapping[str, Any], key: str) -> dict[str, Cell] | None:
     flags = {name for name in fields if name.endswith(_MISSING_FLAG) and _is_flag(name, fields)}
     if not flags:
         return cells(fields)
-    missing = {name.removesuffix(_MISSING_FLAG) for name in flags if fields[name] in (True, "true")}
-    return cells(
-        {name: value for name, value in fields.items() if name not in flags and name not in missing}
-    )
+    left_out = set(flags)
+    for name in flags:
+        if fields[name] in (True, "true"):
+            left_out.add(name.removesuffix(_MISSING_FLAG))
+    return cells({name: value for name, value in fields.items() if name not in left_out})
 
 
 def _is_flag(name: str, fields: Mapping[str, Any]) -> bool:
     """Whether it is GoldenGate's mark beside a column (or in place of it), not a column of such
     a name."""
-    return isinstance(fields[name], bool) or (
-        fields[name] in ("true", "false") and name.removesuffix(_MISSING_FLAG) in fields
-    )
+    value = fields[name]
+    if isinstance(value, bool):
+        return True
+    return value in ("true", "false") and name.removesuffix(_MISSING_FLAG) in fields
 
 
 def _table(message: Mapping[str, Any], columns: Mapping[str, Cell]) -> Table:
-    text, keys = message.get("table"), message.get("primary_keys") or []
+    text = message.get("table")
+    keys = message.get("primary_keys") or []
     parts = _parts(text) if isinstance(text, str) else []
     if len(parts) not in (2, 3) or not all(parts):
         raise ConversionError(
@@ -256,24 +266,28 @@ def _pos(origin: Origin) -> str:
 @lru_cache(maxsize=1000)
 def _file_number(file: str) -> str:
     number = file.rpartition(".")[2]
-    return f"{int(number) if number.isdigit() else 0:010d}"
+    if not number.isdigit():
+        return "0" * 10
+    return f"{int(number):010d}"
 
 
 def _origin(message: Mapping[str, Any]) -> Origin:
-    """Of the file only its number is told; 0 is none."""
+    """Only the number of the file is written; 0 is none."""
     text = message.get("pos")
-    file, pos = (
-        (text[:10], int(text[10:])) if isinstance(text, str) and _POS.fullmatch(text) else ("", 0)
-    )
-    return Origin(file if file.strip("0") else "", pos, commit_us=_commit_us(message))
+    file = ""
+    pos = 0
+    if isinstance(text, str) and _POS.fullmatch(text):
+        pos = int(text[10:])
+        if text[:10].strip("0"):
+            file = text[:10]
+    return Origin(file, pos, commit_us=_commit_us(message))
 
 
 def _commit_us(message: Mapping[str, Any]) -> int:
     """op_ts with 0 to 9 fraction digits, taken as UTC; 0 when it is absent or in no such form."""
-    text = str(message.get("op_ts") or "")[:26]
+    text = str(message.get("op_ts") or "")[:26]  # to the microsecond
     try:
-        return (datetime.fromisoformat(text).replace(tzinfo=UTC) - _EPOCH) // timedelta(
-            microseconds=1
-        )
+        moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
     except ValueError:
         return 0
+    return (moment - _EPOCH) // timedelta(microseconds=1)

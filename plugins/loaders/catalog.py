@@ -43,47 +43,50 @@ def reflect(
 ) -> TargetTable | None:
     """The table of that exact name, else the one that differs in case only, else None. Raises
     ConfigError when several do."""
-    return _exact(connection, catalog, dialect, name) or _any_case(
-        connection, catalog, dialect, name
-    )
+    table = _exact(connection, catalog, dialect, name)
+    return table or _any_case(connection, catalog, dialect, name)
 
 
 def _exact(
     connection: Connection, catalog: Catalog, dialect: str, name: TableId
 ) -> TargetTable | None:
     parameters = name._asdict()
-    columns = [_column(*row) for row in connection.execute(text(catalog.columns), parameters)]
+    columns: dict[str, TargetColumn] = {}
+    for row in connection.execute(text(catalog.columns), parameters):
+        column = _column(*row)
+        columns[column.name] = column
     if not columns:
         return None
     keys: dict[str, _Key] = {}
-    for is_primary, key, column, is_deferrable in connection.execute(
-        text(catalog.unique_keys), parameters
-    ):
-        keys.setdefault(key, _Key(bool(is_primary), bool(is_deferrable), [])).columns.append(column)
-    by_name = {column.name: column for column in columns}
-    key = _chosen(list(keys.values()), by_name)
+    found = connection.execute(text(catalog.unique_keys), parameters)
+    for is_primary, key_name, column_name, is_deferrable in found:
+        known = keys.setdefault(key_name, _Key(bool(is_primary), bool(is_deferrable), []))
+        known.columns.append(column_name)
+    key = _chosen(list(keys.values()), columns)
     others = tuple(each.names for each in keys.values() if key is None or each.names != key.names)
-    unsafe = [
-        f"target table {name} {said}" for said in _said(connection, catalog.unsafe, parameters)
-    ]
-    for base in _below(connection, catalog, name):
-        said = _said(connection, catalog.unsafe, base._asdict())
-        unsafe += [f"target table {name} is a view over {base}, which {each}" for each in said]
-    remarks = (
-        *_said(connection, catalog.remarks, parameters),
-        *_lacking(connection, catalog, parameters),
-    )
-    names = key.names if key else ()
+    remarks = _said(connection, catalog.remarks, parameters)
+    remarks += _lacking(connection, catalog, parameters)
     return TargetTable(
         name,
-        by_name,
-        names,
+        columns,
+        key.names if key else (),
         others,
         dialect,
-        "; ".join(unsafe),
+        "; ".join(_unsafe(connection, catalog, name)),
         key is not None and key.is_deferrable,
-        remarks,
+        tuple(remarks),
     )
+
+
+def _unsafe(connection: Connection, catalog: Catalog, name: TableId) -> list[str]:
+    """Why nothing may be written to the table, or to one that a view selects from."""
+    found = []
+    for why in _said(connection, catalog.unsafe, name._asdict()):
+        found.append(f"target table {name} {why}")
+    for base in _below(connection, catalog, name):
+        for why in _said(connection, catalog.unsafe, base._asdict()):
+            found.append(f"target table {name} is a view over {base}, which {why}")
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,12 +105,11 @@ class _Key:
 def _chosen(keys: list[_Key], columns: dict[str, TargetColumn]) -> _Key | None:
     """The primary key, else the first one without nullable columns that is checked at once, else
     one that is checked later."""
-    usable = [
-        key
-        for key in keys
-        if key.is_primary
-        or (key.names and not any(columns[name].is_nullable for name in key.names))
-    ]
+    usable = []
+    for key in keys:
+        is_nullable = any(columns[name].is_nullable for name in key.names)
+        if key.is_primary or (key.names and not is_nullable):
+            usable.append(key)
     return min(usable, key=lambda key: (not key.is_primary, key.is_deferrable), default=None)
 
 
@@ -130,18 +132,21 @@ def _column(
 
 
 def _said(connection: Connection, query: str, parameters: dict[str, str]) -> list[str]:
-    return [str(line) for (line,) in connection.execute(text(query), parameters)] if query else []
+    """The lines that a query gives; none where there is no query."""
+    if not query:
+        return []
+    return [str(line) for (line,) in connection.execute(text(query), parameters)]
 
 
 def _lacking(connection: Connection, catalog: Catalog, parameters: dict[str, str]) -> list[str]:
-    """Sentences on rights that the user has not got."""
-    found = connection.execute(text(catalog.rights), parameters).all() if catalog.rights else []
-    return [
-        f"gives this user no right to {verb} rows"
-        if is_whole
-        else f"gives this user no right to {verb} its columns {names}"
-        for verb, names, is_whole in found
-    ]
+    """Sentences on rights that the user lacks."""
+    if not catalog.rights:
+        return []
+    found = []
+    for verb, names, is_whole in connection.execute(text(catalog.rights), parameters):
+        what = "rows" if is_whole else f"its columns {names}"
+        found.append(f"gives this user no right to {verb} {what}")
+    return found
 
 
 PAIR: Final = re.compile(r"`((?:[^`]|``)+)`\.`((?:[^`]|``)+)`")
@@ -150,15 +155,15 @@ PAIR: Final = re.compile(r"`((?:[^`]|``)+)`\.`((?:[^`]|``)+)`")
 def _below(connection: Connection, catalog: Catalog, name: TableId) -> list[TableId]:
     """What a view selects from, and what the views among these do. Pairs of names that are no
     table's are among them: a column's."""
-    found, asked = [name], set[TableId]()
-    while catalog.view and (each := next((each for each in found if each not in asked), None)):
-        asked.add(each)
+    if not catalog.view:
+        return []
+    found = [name]
+    for each in found:  # which grows meanwhile
         definition = connection.execute(text(catalog.view), each._asdict()).scalar() or ""
-        pairs = [
-            TableId(*(part.replace("``", "`") for part in pair))
-            for pair in PAIR.findall(definition)
-        ]
-        found += [pair for pair in dict.fromkeys(pairs) if pair not in found]
+        for schema, table in PAIR.findall(definition):
+            pair = TableId(schema.replace("``", "`"), table.replace("``", "`"))
+            if pair not in found:
+                found.append(pair)
     return found[1:]
 
 

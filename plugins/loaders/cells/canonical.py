@@ -46,6 +46,8 @@ MOMENT: Final = re.compile(
 
 def hold_of(column: TargetColumn) -> Hold | None:
     """What a column makes of a cell; None where it keeps the text as it is."""
+    # of times: their columns have six digits where the catalog names none
+    digits = 6 if column.length is None else column.length
     if column.type in WHOLE:
         return lambda cell: _decimal(cell, 0)
     if column.type in DECIMAL:
@@ -55,11 +57,9 @@ def hold_of(column: TargetColumn) -> Hold | None:
     if column.type in DOUBLE:
         return _double
     if column.type in MOMENTS:
-        return lambda cell: _moment(
-            cell, 6 if column.length is None else column.length, is_early=column.type in FROM_2000
-        )
+        return lambda cell: _moment(cell, digits, is_early=column.type in FROM_2000)
     if column.type in CLOCKS:
-        return lambda cell: _clock(cell, 6 if column.length is None else column.length)
+        return lambda cell: _clock(cell, digits)
     if column.type == "date":
         return lambda cell: cell[:10] if MOMENT.fullmatch(cell) else cell
     if column.type in FILLED_UP:
@@ -76,10 +76,16 @@ def holding(table: TargetTable, names: Sequence[str]) -> Callable[[Key], Key]:
     if not any(holds):
         return lambda cells: cells
     if len(holds) == 1 and (only := holds[0]) is not None:
+        # nearly all keys are of one column: these need no loop
         return lambda cells: (cells[0] if cells[0] is None else only(cells[0]),)
-    return lambda cells: tuple(
-        cell if hold is None or cell is None else hold(cell)
-        for cell, hold in zip(cells, holds, strict=True)
+    return lambda cells: _each(holds, cells)
+
+
+def _each(readings: Sequence[Hold | None], cells: Key) -> Key:
+    """The cells as their columns' readings make them; None keeps a cell."""
+    return tuple(
+        cell if read is None or cell is None else read(cell)
+        for cell, read in zip(cells, readings, strict=True)
     )
 
 
@@ -104,10 +110,7 @@ def exactly(table: TargetTable, names: Sequence[str]) -> Callable[[Key], Key] | 
     exact = [exact_of(table.columns[name]) for name in names]
     if not any(exact):
         return None
-    return lambda cells: tuple(
-        cell if say is None or cell is None else say(cell)
-        for cell, say in zip(cells, exact, strict=True)
-    )
+    return lambda cells: _each(exact, cells)
 
 
 DIGITS: Final = re.compile(
@@ -140,24 +143,25 @@ LOSING: Final = {
 
 def is_rounded(column: TargetColumn, cells: pa.Array) -> bool:
     """Whether the column holds less than one of the cells says."""
-    hold, say = hold_of(column), exact_of(column)
-    if hold is None or say is None or column.type == "binary":
+    hold = hold_of(column)
+    exact = exact_of(column)
+    if hold is None or exact is None or column.type == "binary":
         return False
-    return any(
-        cell is not None and say(hold(cell)) != say(cell) for cell in pc.unique(cells).to_pylist()
-    )
+    for cell in pc.unique(cells).to_pylist():
+        if cell is not None and exact(hold(cell)) != exact(cell):
+            return True
+    return False
 
 
 def held_column(column: TargetColumn, cells: pa.Array) -> pa.Array:
-    """The same of many cells; whole numbers as sources write them are told by a look at all at
-    once."""
+    """What the column makes of many cells. Whole numbers as sources write them are known by a look
+    at all of them together."""
     hold = hold_of(column)
     if hold is None or (column.type in WHOLE and _are_whole(cells)):
         return cells
     known = cells.dictionary_encode()
-    held = pa.array(
-        [cell if cell is None else hold(cell) for cell in known.dictionary.to_pylist()], pa.string()
-    )
+    distinct = known.dictionary.to_pylist()
+    held = pa.array([cell if cell is None else hold(cell) for cell in distinct], pa.string())
     return held.take(known.indices)
 
 
@@ -171,20 +175,22 @@ def _are_whole(cells: pa.Array) -> bool:
 
 def _decimal(cell: str, scale: int | None) -> str:
     """`scale` None: with as many digits as it has."""
+    # most cells are whole numbers as they should be
     if scale == 0 and cell.isdecimal() and cell.isascii() and cell[0] != "0":
         return cell
     try:
         number = Decimal(cell)
         if not number.is_finite():
             return cell
-        rounded = (
-            number.normalize(EXACT)
-            if scale is None
-            else number.quantize(Decimal(1).scaleb(-scale), context=EXACT)
-        )
+        if scale is None:
+            rounded = number.normalize(EXACT)
+        else:
+            rounded = number.quantize(Decimal(1).scaleb(-scale), context=EXACT)
     except InvalidOperation:
         return cell
-    return format(abs(rounded) if rounded == 0 else rounded, "f")
+    if rounded == 0:
+        rounded = abs(rounded)  # without the sign
+    return format(rounded, "f")
 
 
 def _double(cell: str) -> str:
@@ -195,20 +201,19 @@ def _double(cell: str) -> str:
 
 
 def _single(cell: str) -> str:
-    """With as few digits as tell it from all others of its precision, as sources write it."""
+    """With as few digits as distinguish it from all others of its precision, as sources write
+    it."""
     try:
         packed = struct.pack("f", float(cell) + 0.0)
     except (ValueError, OverflowError):
         return cell
     number = struct.unpack("f", packed)[0]
-    return next(
-        (
-            repr(short)
-            for digits in range(6, 9)
-            if struct.pack("f", short := float(f"{number:.{digits}g}")) == packed
-        ),
-        repr(number),
-    )
+    # six digits are always kept by single precision, nine always suffice
+    for digits in range(6, 9):
+        short = float(f"{number:.{digits}g}")
+        if struct.pack("f", short) == packed:
+            return repr(short)
+    return repr(number)
 
 
 EPOCH: Final = datetime(2000, 1, 1)
@@ -217,32 +222,39 @@ EPOCH: Final = datetime(2000, 1, 1)
 def _moment(cell: str, digits: int, *, is_early: bool = False) -> str:
     if not MOMENT.fullmatch(cell):
         return cell
+    step = _step(digits)
     try:
         moment = datetime.fromisoformat(cell)
-        step = 10 ** (6 - min(digits, 6))
-        half = step // 2 - (is_early and moment < EPOCH and step > 1)
-        moment += timedelta(
-            microseconds=(moment.microsecond + half) // step * step - moment.microsecond
-        )
+        half = step // 2
+        if is_early and moment < EPOCH and step > 1:
+            half -= 1
+        rounded = (moment.microsecond + half) // step * step
+        moment += timedelta(microseconds=rounded - moment.microsecond)
     except (ValueError, OverflowError):
         return cell  # a zero date
     return moment.isoformat(" ", "microseconds" if moment.microsecond else "seconds")
 
 
+def _step(digits: int) -> int:
+    """Between two times with so many digits behind the second, in microseconds."""
+    step: int = 10 ** (6 - min(digits, 6))
+    return step
+
+
 def _clock(cell: str, digits: int) -> str:
-    if not (match := CLOCK.fullmatch(cell)):
+    match = CLOCK.fullmatch(cell)
+    if match is None:
         return cell
     sign, hours, minutes, seconds, fraction = match.groups()
-    step = 10 ** (6 - min(digits, 6))
-    micros = ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 1_000_000 + int(
-        (fraction or "").ljust(6, "0")
-    )
+    whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
+    micros = whole * 1_000_000 + int((fraction or "").ljust(6, "0"))
+    step = _step(digits)
     micros = (micros + step // 2) // step * step
     whole, rest = divmod(micros, 1_000_000)
-    text = f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}" + (
-        f".{rest:06}" if rest else ""
-    )
-    return f"{sign if micros else ''}{text}"
+    text = f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
+    if rest:
+        text += f".{rest:06}"
+    return sign + text if micros else text
 
 
 ALIKE: Final = str.maketrans(
@@ -263,12 +275,10 @@ ALIKE: Final = str.maketrans(
 
 def folded(cell: str) -> str:
     """The same for all texts that a collation may take for equal: without case, accents, marks,
-    blanks at the end. Of texts that are the same so a collation may still tell some apart."""
+    blanks at the end. A collation may still tell apart some texts that come out the same."""
     if not cell.isascii():
         parts = unicodedata.normalize("NFKD", cell.casefold()).casefold()
-        cell = (
-            "".join(each for each in parts if unicodedata.category(each)[0] not in "MC")
-            .translate(ALIKE)
-            .replace("ss", "s")
-        )
+        # M: marks, such as accents; C: control and other characters that show nothing
+        letters = [each for each in parts if unicodedata.category(each)[0] not in "MC"]
+        cell = "".join(letters).translate(ALIKE).replace("ss", "s")
     return cell.lower().rstrip(" ").replace("ss", "s")

@@ -17,27 +17,41 @@ Key = tuple[Cell, ...]
 
 def folds(table: TargetTable) -> bool:
     """Whether keys with different texts may be one there."""
-    return any(table.columns[name].is_folding for name in table.key)
+    return bool(_folding(table))
+
+
+def _folding(table: TargetTable) -> list[int]:
+    """The places in the key of the columns that take different texts for one."""
+    columns = enumerate(map(table.columns.__getitem__, table.key))
+    return [place for place, column in columns if column.is_folding]
+
+
+def _folding_names(table: TargetTable) -> str:
+    return ", ".join(table.key[place] for place in _folding(table))
 
 
 def spelling_of(table: TargetTable) -> Callable[[Key], Key]:
     """What must be the same to the last byte in a key that is sent and in that of its row. Of
     other types the target's texts are others."""
-    columns = [table.columns[name] for name in table.key]
-    places = [
-        place for place, column in enumerate(columns) if column.is_folding or column.type in WHOLE
-    ]
-    # which loses the blanks at its end
-    short = {place for place in places if columns[place].type in FILLED_UP}
+    places = []
+    padded = set()  # these lose the blanks at their end
+    for place, name in enumerate(table.key):
+        column = table.columns[name]
+        if column.is_folding or column.type in WHOLE:
+            places.append(place)
+        if column.type in FILLED_UP:
+            padded.add(place)
+    if not padded:
+        return lambda key: tuple(key[place] for place in places)
     return lambda key: tuple(
-        (key[place] or "").rstrip(" ") if place in short else key[place] for place in places
+        (key[place] or "").rstrip(" ") if place in padded else key[place] for place in places
     )
 
 
 def as_spelled(table: TargetTable, keys: Sequence[Key], found: Iterable[Key]) -> list[Key]:
     """Those of the keys that are found as they are."""
     spelling = spelling_of(table)
-    known = {spelling(key) for key in found}
+    known = set(map(spelling, found))
     return [key for key in keys if spelling(key) in known]
 
 
@@ -48,20 +62,19 @@ collations."""
 
 def are_plain(table: TargetTable, keys: Iterable[Key]) -> bool:
     """Whether keys that `folded` tells apart differ there for sure."""
-    places = [place for place, name in enumerate(table.key) if table.columns[name].is_folding]
-    if table.dialect == "postgresql" and any(
-        table.columns[table.key[place]].type != "citext" for place in places
-    ):
-        return False
+    places = _folding(table)
+    if table.dialect == "postgresql":
+        types = {table.columns[table.key[place]].type for place in places}
+        if types - {"citext"}:
+            return False
     return all(PLAIN.fullmatch(key[place] or "") for key in keys for place in places)
 
 
 def refuse_alike(table: TargetTable) -> None:
     """Raises TargetRejected, as rows of one batch are one there."""
-    names = ", ".join(name for name in table.key if table.columns[name].is_folding)
     raise TargetRejected(
         f"target table {table.id} takes keys that differ for equal, so two source rows may become "
-        f"one: give column {names} of its key a "
+        f"one: give column {_folding_names(table)} of its key a "
         "collation that tells them apart, as the source's does"
     )
 
@@ -69,14 +82,13 @@ def refuse_alike(table: TargetTable) -> None:
 def refuse_others(table: TargetTable, keys: Iterable[Key], found: Iterable[Key]) -> None:
     """Raises TargetRejected where a row that is there has the key of another source row."""
     spelling = spelling_of(table)
-    sent = {spelling(key) for key in keys}
-    if any(spelling(key) not in sent for key in found):
-        names = ", ".join(name for name in table.key if table.columns[name].is_folding)
+    sent = set(map(spelling, keys))
+    if not sent.issuperset(map(spelling, found)):
         raise TargetRejected(
             f"target table {table.id} has a row whose key is spelled otherwise and equal there, "
             "so two source rows would become one: "
-            f"give column {names} of its key a collation that tells them apart, as the source's "
-            "does"
+            f"give column {_folding_names(table)} of its key a collation that tells them apart, "
+            "as the source's does"
         )
 
 
@@ -85,7 +97,7 @@ def refuse_rounded(
 ) -> None:
     """Raises the error where rows are there already whose keys are those of new ones as the
     columns round them."""
-    if any(True for _ in found):
+    if next(iter(found), None) is not None:
         raise error(
             f"target table {table.id} has a row already whose key ({', '.join(table.key)}) is "
             "that of a new one as its columns round them: "

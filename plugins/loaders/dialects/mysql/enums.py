@@ -23,23 +23,24 @@ Keys = Sequence[tuple[Cell, ...]]
 def marks_held_back(table: TargetTable, writes: Writes) -> tuple[Writes, Mapping[str, Keys]]:
     """Rows that strict mode takes, and by column the keys of those that are to be marked then;
     nearly always `writes` itself and none."""
-    labels = {
-        name: label
-        for name, label in _labels(table, writes.columns).items()
-        if _has_mark(writes, writes.columns.index(name))
-    }
+    labels = {}  # by the place of a column that holds marks
+    for name, label in _labels(table, writes.columns).items():
+        place = writes.columns.index(name)
+        if _has_mark(writes, place):
+            labels[place] = label
     if not labels:
         return writes, {}
-    rows = [dict(zip(writes.columns, row, strict=True)) for row in writes.rows]
-    keys = {
-        name: [tuple(row[key] for key in table.key) for row in rows if row[name] == ""]
-        for name in labels
-    }
-    written = [
-        tuple(labels[name] if name in labels and cell == "" else cell for name, cell in row.items())
-        for row in rows
-    ]
-    return replace(writes, rows=written), keys
+    key_places = [writes.columns.index(name) for name in table.key]
+    keys: dict[str, list[tuple[Cell, ...]]] = {writes.columns[place]: [] for place in labels}
+    rows = []
+    for row in writes.rows:
+        cells = list(row)
+        for place, label in labels.items():
+            if row[place] == "":
+                cells[place] = label
+                keys[writes.columns[place]].append(tuple(row[each] for each in key_places))
+        rows.append(tuple(cells))
+    return replace(writes, rows=rows), keys
 
 
 def _labels(table: TargetTable, columns: Iterable[str]) -> dict[str, str]:
@@ -48,14 +49,12 @@ def _labels(table: TargetTable, columns: Iterable[str]) -> dict[str, str]:
     they are."""
     if not table.key or () in table.unique_keys:
         return {}
-    in_keys = {*table.key, *(name for key in table.unique_keys for name in key)}
+    in_keys = set(table.key).union(*table.unique_keys)
     found = {}
     for name in columns:
-        labels = (
-            labels_of(table.columns[name].declared)
-            if table.columns[name].type == "enum" and name not in in_keys
-            else ()
-        )
+        if table.columns[name].type != "enum" or name in in_keys:
+            continue
+        labels = labels_of(table.columns[name].declared)
         usable = [label for label in labels if not {"?", "\\"} & {*label}]
         if usable and "" not in labels:
             found[name] = usable[0]
