@@ -1,12 +1,13 @@
-"""Converters by the name a task file uses: the built-in ones, then those that other packages add
-by entry point."""
+"""Converters and loaders by the name a task file uses: the built-in ones, then those that other
+packages add by entry point."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import entry_points
+from typing import Any, Final
 
-from cdcbus.plugins.contracts import Converter
+from cdcbus.plugins.contracts import Converter, JdbcTarget, Loader
 from cdcbus.plugins.converters.auto import Auto
 from cdcbus.plugins.converters.canal_row import CanalCompat, CanalRow
 from cdcbus.plugins.converters.debezium_json import DebeziumJson
@@ -15,8 +16,9 @@ from cdcbus.plugins.converters.ogg_json import OggJson, PorterCompat
 from cdcbus.plugins.converters.porter_json import PorterJson
 from cdcbus.plugins.errors import ConfigError
 
-CONVERTER_GROUP = "cdcbus.converters"
-_BUILT_IN: dict[str, Callable[[], Converter]] = {
+CONVERTER_GROUP: Final = "cdcbus.converters"
+LOADER_GROUP: Final = "cdcbus.loaders"
+_CONVERTERS: Final[dict[str, Callable[[], Converter]]] = {
     "oggJson": OggJson,
     "canalRow": CanalRow,
     "porterCompat": PorterCompat,
@@ -26,19 +28,57 @@ _BUILT_IN: dict[str, Callable[[], Converter]] = {
     "porterJson": PorterJson,
     "auto": Auto,
 }
+# Names only: `plugins.loaders` has the classes, and imports SQLAlchemy, for which reading a task
+# file should not wait.
+_LOADERS: Final = ("KAFKA_SYNC", "JdbcBatch", "JdbcSingle", "JdbcMultiThread", "JdbcSqlDebug")
 
 
 def converter_names() -> tuple[str, ...]:
     """The names that `make_converter` knows, the built-in ones first."""
-    return (*_BUILT_IN, *sorted(entry_points(group=CONVERTER_GROUP).names - _BUILT_IN.keys()))
+    return _with_added(tuple(_CONVERTERS), CONVERTER_GROUP)
 
 
 def make_converter(name: str) -> Converter:
-    """A converter by name. Raises ConfigError listing the known names."""
-    if name in _BUILT_IN:
-        return _BUILT_IN[name]()
-    added = entry_points(group=CONVERTER_GROUP)
-    if name in added.names:
-        converter: Converter = added[name].load()()
-        return converter
-    raise ConfigError(f"no converter is called {name}; known are {', '.join(converter_names())}")
+    """A converter by name. Raises ConfigError for a name that it does not know, listing those it
+    knows, and for a converter of another package that cannot be made."""
+    if name in _CONVERTERS:
+        return _CONVERTERS[name]()
+    converter: Converter = _made("converter", name, CONVERTER_GROUP, converter_names())
+    return converter
+
+
+def loader_names() -> tuple[str, ...]:
+    """The loaders that a task file can name, the built-in ones first."""
+    return _with_added(_LOADERS, LOADER_GROUP)
+
+
+def is_added_loader(name: str) -> bool:
+    """Whether a loader is of another package."""
+    return name not in _LOADERS and name in loader_names()
+
+
+def make_added_loader(name: str, target: JdbcTarget) -> Loader:
+    """A loader of another package, made with the target that the task file describes. Raises
+    ConfigError as `make_converter` does."""
+    loader: Loader = _made("loader", name, LOADER_GROUP, loader_names(), target)
+    return loader
+
+
+def _with_added(built_in: tuple[str, ...], group: str) -> tuple[str, ...]:
+    """A built-in name cannot be taken over, so it is listed once."""
+    added = entry_points(group=group).names.difference(built_in)
+    return (*built_in, *sorted(added))
+
+
+def _made(what: str, name: str, group: str, known: tuple[str, ...], *arguments: object) -> Any:
+    added = entry_points(group=group)
+    if name not in added.names:
+        raise ConfigError(f"no {what} is called {name}; known are {', '.join(known)}")
+    try:
+        return added[name].load()(*arguments)
+    except ConfigError:
+        raise
+    except Exception as error:  # code of another package may raise anything
+        raise ConfigError(
+            f"{what} {name} ({added[name].value}) cannot be made: {type(error).__name__}: {error}"
+        ) from error

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Final
 
 from cdcbus.plugins.contracts import JdbcTarget, Loader
-from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.loaders.dialect import SqlDialect
 from cdcbus.plugins.loaders.dialects.mysql.dialect import Mysql
 from cdcbus.plugins.loaders.dialects.oracle.dialect import Oracle
@@ -16,6 +15,7 @@ from cdcbus.plugins.loaders.dry_run import JdbcSqlDebug
 from cdcbus.plugins.loaders.engine import Database, open_database
 from cdcbus.plugins.loaders.jdbc_url import read_url
 from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch, JdbcSingle
+from cdcbus.plugins.registry import make_added_loader
 
 LOADERS: Final[dict[str, Callable[[Database, str], Loader]]] = {
     "JdbcBatch": JdbcBatch,
@@ -25,11 +25,11 @@ LOADERS: Final[dict[str, Callable[[Database, str], Loader]]] = {
 
 
 def make_loader(name: str, target: JdbcTarget) -> Loader:
-    """A loader by name; it connects at first use. Raises ConfigError for a name or an address
-    that it does not know."""
-    if name not in LOADERS:
-        raise ConfigError(f"no loader is called {name}; known are {', '.join(LOADERS)}")
-    return LOADERS[name](open_target(target), target.task_id)
+    """A loader by name, built in or of another package; it connects at first use. Raises
+    ConfigError for a name or an address that it does not know."""
+    if name in LOADERS:
+        return LOADERS[name](open_target(target), target.task_id)
+    return make_added_loader(name, target)
 
 
 def open_target(target: JdbcTarget) -> Database:

@@ -48,7 +48,8 @@ def add_column(table: TargetTable, column: Column) -> str:
 def add_columns(table: TargetTable, columns: Sequence[Column]) -> str:
     """ALTER TABLE for the target's dialect; nullable, as older rows have no value. A column
     whose type is not known becomes long text."""
-    quoting = QUOTING[table.dialect]
+    # A loader of another package may name any dialect: standard SQL quotes as PostgreSQL does.
+    quoting = QUOTING.get(table.dialect, QUOTING["postgresql"])
     added = [
         f"{quoting.name(column.name)} {_type(column.mysql_type, table.dialect)}"
         for column in columns

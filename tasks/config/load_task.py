@@ -10,16 +10,17 @@ from cdcbus.consumer.transform.processor import is_python
 from cdcbus.plugins.contracts import JdbcTarget, ZeroDate
 from cdcbus.plugins.kafka.client_options import CONNECTING, Client
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.plugins.registry import converter_names
+from cdcbus.plugins.registry import converter_names, is_added_loader
 from cdcbus.plugins.start import AfterOffset, Edge, KafkaStart, Replay
 from cdcbus.tasks.config.kafka_options import CONSUMER_FIXED, PRODUCER_FIXED, kafka_options
 from cdcbus.tasks.config.keys.start import KAFKA_START
 from cdcbus.tasks.config.keys.task import ISOLATED
 from cdcbus.tasks.config.keys.types import (
+    ANY_ADDRESS,
     EDGE,
     FLAG,
     JDBC_URL,
-    LOADER,
+    LOADER_NAME,
     NAMES,
     NATURAL,
     NUMBER,
@@ -31,6 +32,7 @@ from cdcbus.tasks.config.keys.types import (
     TABLE,
     TEXT,
     ZERO_DATE,
+    Kind,
     word,
 )
 from cdcbus.tasks.config.mapper_rules import mapper_rules
@@ -48,9 +50,7 @@ def load_task(task_id: str, settings: Settings) -> LoadTask:
         source=source,
         converter=settings.get("consumer.converter", word(*converter_names())) or "oggJson",
         loader=loader,
-        target=_publish(task_id, settings)
-        if loader == "KAFKA_SYNC"
-        else jdbc_target(task_id, settings),
+        target=_target(task_id, loader, settings),
         includes=includes,
         excludes=excludes,
         rules=mapper_rules(settings),
@@ -76,7 +76,7 @@ def load_task(task_id: str, settings: Settings) -> LoadTask:
 
 
 def _loader(settings: Settings) -> str:
-    name = settings.get("loader.loaderName", LOADER) or ""
+    name = settings.get("loader.loaderName", LOADER_NAME) or ""
     return "JdbcBatch" if name == "JdbcMultiThread" else name
 
 
@@ -94,6 +94,13 @@ def _source(settings: Settings) -> TopicConfig:
         kafka_options=options | given.of(Client.JAVA),
         look_up_options=given.of(Client.LOOK_UP),
     )
+
+
+def _target(task_id: str, loader: str, settings: Settings) -> JdbcTarget | PublishConfig:
+    if loader == "KAFKA_SYNC":
+        return _publish(task_id, settings)
+    # A loader of another package reads its address itself.
+    return jdbc_target(task_id, settings, ANY_ADDRESS if is_added_loader(loader) else JDBC_URL)
 
 
 def _publish(task_id: str, settings: Settings) -> PublishConfig:
@@ -141,11 +148,11 @@ def _start(settings: Settings, topics: tuple[str, ...]) -> KafkaStart | None:
     return start
 
 
-def jdbc_target(task_id: str, settings: Settings) -> JdbcTarget:
-    """The database that rows go to."""
+def jdbc_target(task_id: str, settings: Settings, address: Kind[str] = JDBC_URL) -> JdbcTarget:
+    """The database that rows go to. `address`: the form of its address."""
     size = settings.get("loader.source.maxPoolSize", POSITIVE) or 0
     return JdbcTarget(
-        url=settings.need("loader.source.url", JDBC_URL, ""),
+        url=settings.need("loader.source.url", address, ""),
         user=settings.get("loader.source.userName", TEXT) or "",
         password=settings.get("loader.source.password", SECRET) or "",
         task_id=task_id,

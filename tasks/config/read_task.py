@@ -10,11 +10,12 @@ from typing import Any
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.registry import is_added_loader, loader_names
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import Diagnostic, Diagnostics, Severity
 from cdcbus.tasks.config.fetch_task import fetch_task
 from cdcbus.tasks.config.keys.definition import Route
-from cdcbus.tasks.config.keys.types import CONSUMER, LOADER, PATH_NAME
+from cdcbus.tasks.config.keys.types import ANY_ADDRESS, CONSUMER, PATH_NAME, Kind, word
 from cdcbus.tasks.config.load_task import load_task
 from cdcbus.tasks.config.named_sources import Lookup, add_sources, in_folders, source_folders
 from cdcbus.tasks.config.parser import Entry, read_entries, read_text
@@ -127,7 +128,8 @@ def _inspect(
 ) -> Inspection:
     own = read_entries(text, environ, diagnostics, unfilled)
     entries = add_sources(own, sources, environ, unfilled, diagnostics)
-    settings = Settings(own if entries is None else entries, diagnostics)
+    known = own if entries is None else entries
+    settings = Settings(known, diagnostics, _other_kinds(known))
     # Without its source a task would seem to miss all keys that the source has.
     task = None if entries is None else _task(settings)
     return Inspection(None if diagnostics.of(Severity.ERROR) else task, diagnostics, own)
@@ -136,8 +138,8 @@ def _inspect(
 def _task(settings: Settings) -> FetchTask | LoadTask | None:
     task_id = settings.need("taskId", PATH_NAME, "")
     consumer = settings.need("consumer.consumerName", CONSUMER, "")
-    loader = settings.need("loader.loaderName", LOADER, "")
-    route = ROUTES.get((consumer, loader))
+    loader = settings.need("loader.loaderName", word(*loader_names()), "")
+    route = _route(consumer, loader)
     if route is None:
         _report_route(settings, consumer, loader)
         return None
@@ -145,10 +147,24 @@ def _task(settings: Settings) -> FetchTask | LoadTask | None:
     return fetch_task(task_id, settings) if route is Route.FETCH else load_task(task_id, settings)
 
 
+def _other_kinds(entries: Mapping[str, Entry]) -> dict[str, Kind[Any]]:
+    """A loader of another package reads its address itself, so that may have any form."""
+    loader = entries.get("loader.loaderName")
+    if loader is None or not is_added_loader(loader.value.strip()):
+        return {}
+    return {"loader.source.url": ANY_ADDRESS}
+
+
+def _route(consumer: str, loader: str) -> Route | None:
+    if consumer == "KafkaFetch" and is_added_loader(loader):
+        return Route.LOAD
+    return ROUTES.get((consumer, loader))
+
+
 def _report_route(settings: Settings, consumer: str, loader: str) -> None:
-    """Two right names that do not go together; a missing or unknown one has been reported
-    already."""
-    if {consumer, loader} <= {name for route in ROUTES for name in route}:
+    """Reports two known names that do not go together. A missing or unknown name is reported
+    where it is read."""
+    if consumer and loader:
         wanted = sorted(to for of, to in ROUTES if of == consumer)
         sentence = (
             f"{consumer} does not go with {loader}; expected one of {', '.join(wanted)}; "

@@ -17,16 +17,22 @@ SHOWN_CHARACTERS = 60
 
 class Settings:
     """Typed access to entries. An empty value is an absent one. What is wrong with a value is
-    reported once, when this is made."""
+    reported once, when this is made. `kinds`: of keys whose value is of another kind than the
+    table of keys says."""
 
-    def __init__(self, entries: Mapping[str, Entry], diagnostics: Diagnostics) -> None:
+    def __init__(
+        self,
+        entries: Mapping[str, Entry],
+        diagnostics: Diagnostics,
+        kinds: Mapping[str, Kind[Any]] | None = None,
+    ) -> None:
         self.entries = entries
         self._diagnostics = diagnostics
         self._values: dict[str, Any] = {}
         for entry in entries.values():
             key = find_key(entry.key)
             if key is not None:
-                self._read(entry, key.kind)
+                self._read(entry, (kinds or {}).get(entry.key, key.kind))
 
     def _read(self, entry: Entry, kind: Kind[Any]) -> None:
         self._values.pop(entry.key, None)

@@ -9,7 +9,7 @@ from cdcbus.tasks.config.keys.types import (
     BYTES,
     FLAG,
     JDBC_URL,
-    LOADER,
+    LOADER_NAME,
     NAMES,
     NATURAL,
     NUMBER,
@@ -44,12 +44,13 @@ SOURCE_NAME_MEANING = (
 LOADER_KEYS = (
     Key(
         "loader.loaderName",
-        LOADER,
+        LOADER_NAME,
         "",
         "Where rows go: `KAFKA_SYNC` a Kafka topic; `JdbcBatch` (JdbcMultiThread is the same) a "
         "database, merged and written in sets; "
-        "`JdbcSingle` row by row; `JdbcSqlDebug` nowhere, it logs the SQL. See "
-        "[targets](targets.md). Required.",
+        "`JdbcSingle` row by row; `JdbcSqlDebug` nowhere, it logs the SQL; or a [loader from "
+        "another package](targets.md#a-loader-from-another-package). See [targets](targets.md). "
+        "Required.",
         "also KUDU_NATIVE",
     ),
     Key(

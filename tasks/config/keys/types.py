@@ -232,6 +232,9 @@ JDBC_URL: Kind[str] = Kind(
     "jdbc:postgresql://db1:5432/shop",
     is_shown=False,  # people write passwords into addresses
 )
+ANY_ADDRESS: Kind[str] = Kind(
+    "address", str, "the target's address", "jdbc:postgresql://db1:5432/shop", is_shown=False
+)
 TLS_MODE: Kind[TlsMode] = Kind(
     "word",
     lambda text: TlsMode(text.lower().replace("_", "-")),
@@ -244,6 +247,6 @@ ZERO_DATE: Kind[str] = word("reject", "null", "epoch")
 ROW_IMAGE: Kind[str] = word("full", "any")
 ON_STATEMENT: Kind[str] = word("stop", "skip")
 CONSUMER: Kind[str] = word("CanalFetch", "KafkaFetch")
-LOADER: Kind[str] = word("KAFKA_SYNC", "JdbcBatch", "JdbcSingle", "JdbcMultiThread", "JdbcSqlDebug")
+LOADER_NAME: Kind[str] = Kind("word", str, "a loader's name", "JdbcBatch")
 EDGE: Kind[str] = word("earliest", "latest")
 START: Kind[str] = Kind("start", str, "text", "1343115467")
