@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cdcbus.ops.alarms.limits import Limits
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.zookeeper.tasks import Stat
+from cdcbus.tasks.zookeeper.stat import Stat
 
 SILENT_SECONDS = 60.0
 LONGEST_REASON = 1_000

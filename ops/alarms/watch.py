@@ -29,7 +29,8 @@ from cdcbus.plugins.task_status import State
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.node_registry import BusNodes
-from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
+from cdcbus.tasks.zookeeper.status import Status, status_of
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from cdcbus.tasks.zookeeper.znode import age_seconds
 
 LOG = logging.getLogger(__name__)

@@ -23,9 +23,9 @@ from threading import Event
 
 from kazoo.client import KazooClient
 
-from cdcbus.ops.node.offer import Offer, read_offer
 from cdcbus.ops.node.spark_process import SparkProcess, SparkTask
 from cdcbus.ops.node.task_process import RotatedLog, TaskProcess, start_task
+from cdcbus.ops.services.offer import Offer, read_offer
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes

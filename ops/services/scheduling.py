@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from kazoo.client import KazooClient
 
-from cdcbus.ops.node.offer import read_offer
+from cdcbus.ops.services.offer import read_offer
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
-from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes
+from cdcbus.tasks.zookeeper.status import Status
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 
 def explained(client: KazooClient, status: Status) -> Status:

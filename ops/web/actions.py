@@ -22,7 +22,8 @@ from cdcbus.tasks.control.named_task import inspect_stored
 from cdcbus.tasks.control.reset import Target, find_targets
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
 from cdcbus.tasks.zookeeper.position_history import histories, positions_of, set_positions, undone
-from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
+from cdcbus.tasks.zookeeper.status import Status, status_of
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 if TYPE_CHECKING:
     from cdcbus.consumer.config import LoadTask

@@ -13,14 +13,34 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Security
 from fastapi.security import HTTPBearer
-from pydantic import BaseModel, ConfigDict, Field
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.ops.alarms.silence import LONGEST_SECONDS
-from cdcbus.ops.cli.task.list import as_fields
 from cdcbus.ops.services.scheduling import explained
+from cdcbus.ops.services.task_fields import as_fields
 from cdcbus.ops.web import actions
 from cdcbus.ops.web.answers import Refused
+from cdcbus.ops.web.api_models import (
+    Alarms,
+    Change,
+    Letter,
+    Letters,
+    Limit,
+    NewPosition,
+    Node,
+    Noted,
+    Position,
+    Problem,
+    Replayed,
+    Reset,
+    ResetTarget,
+    Settled,
+    Silence,
+    Task,
+    TaskDetail,
+    Topic,
+    Topics,
+    Undo,
+)
 from cdcbus.ops.web.auth import operator_of
 from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.ops.web.pages import alarms as alarm_views
@@ -30,211 +50,8 @@ from cdcbus.tasks.control.reset import Target
 from cdcbus.tasks.zookeeper import audit
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
 from cdcbus.tasks.zookeeper.position_history import histories, positions_of
-from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
-
-
-class Problem(BaseModel):
-    error: str
-
-
-class Progress(BaseModel):
-    """How far it is, as it tells every few seconds; null: not known."""
-
-    model_config = ConfigDict(extra="allow")
-    at: str
-    rows: int
-    rows_per_second: float
-    lag_records: int | None
-    lag_seconds: float | None
-    last_row: str
-
-
-class Task(BaseModel):
-    """`state`: NEW, STARTING, WORKING, RETRYING, STOPPED, DONE or ERROR. `reason`: a sentence
-    where there is one to tell."""
-
-    task_id: str
-    state: str
-    reason: str
-    node_id: str
-    is_by_hand: bool
-    since: str
-    restarts: int
-    open_letters: int | None
-    progress: Progress | None
-
-
-class TaskDetail(Task):
-    """`swimlanes`: topics, or the database of a fetch task. `locks`: which process works for
-    each."""
-
-    swimlanes: list[str]
-    locks: dict[str, str]
-    positions: dict[str, str | None]
-
-
-class Change(BaseModel):
-    """A position that was set: `before` null where none was stored."""
-
-    at: str
-    by: str
-    how: str
-    before: str | None
-    after: str
-
-
-class Position(BaseModel):
-    """`position`: as ZooKeeper holds it; null where none is stored."""
-
-    swimlane: str
-    position: str | None
-    history: list[Change]
-
-
-class ResetTarget(BaseModel):
-    """Where to go on. `to`: earliest, latest, a time, an offset or -N; in a binlog also FILE,
-    FILE:POS or a GTID set. `dry_run`: only say what it would mean. `live`: also while the task
-    runs."""
-
-    model_config = ConfigDict(extra="forbid")
-    to: str = Field(
-        min_length=1, max_length=10_000, examples=["earliest", "2024-05-01T03:04:05", "-500"]
-    )
-    topic: str | None = None
-    partition: int | None = Field(None, ge=0, lt=2**31)
-    dry_run: bool = True
-    live: bool = False
-
-
-class NewPosition(BaseModel):
-    """`means`: in sentences, against the stored one."""
-
-    swimlane: str
-    position: str
-    means: list[str]
-
-
-class Reset(BaseModel):
-    is_set: bool
-    positions: list[NewPosition]
-
-
-class Undo(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-    swimlane: str
-    live: bool = False
-
-
-class Node(BaseModel):
-    """`state`: working, draining, drained or away. `tasks`: swimlanes by task."""
-
-    node_id: str
-    state: str
-    host: str
-    address: str
-    process_id: int
-    work_limit: int
-    used: int
-    health: str
-    health_reason: str
-    tasks: dict[str, list[str]]
-    silent_seconds: float | None
-
-
-class Limit(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-    swimlanes: int = Field(ge=0, lt=2**31)
-
-
-class Topic(BaseModel):
-    """A topic that tasks name: who writes it and who reads it. `unreadable`: tasks whose text
-    cannot be read here, with the reason."""
-
-    topic: str
-    written_by: list[str]
-    read_by: list[str]
-
-
-class Topics(BaseModel):
-    topics: list[Topic]
-    unreadable: dict[str, str]
-
-
-class Letter(BaseModel):
-    """A dead letter; rows are not shown."""
-
-    record: str
-    time: str
-    reason: str
-
-
-class Letters(BaseModel):
-    """Which letters: `records` as they are listed, or `all`."""
-
-    model_config = ConfigDict(extra="forbid")
-    records: list[str] = Field([], max_length=10_000)
-    all: bool = False
-
-
-class Replayed(Letters):
-    """`force`: also where a row goes back in time."""
-
-    force: bool = False
-
-
-class Settled(BaseModel):
-    count: int
-
-
-class Raised(BaseModel):
-    """An alarm that is raised, seen first at `since` (UTC), told so many times; `by`: the
-    channel that has accepted the last notice."""
-
-    rule: str
-    sentence: str
-    since: str
-    times: int
-    by: str
-
-
-class Notice(BaseModel):
-    """`kind`: raised, repeated or cleared. `by`: the channel that has accepted it, or `nobody
-    yet`."""
-
-    at: str
-    kind: str
-    rule: str
-    sentence: str
-    by: str
-
-
-class Alarms(BaseModel):
-    """Of a task; notices the newest first. `silent_until`: until when nothing is told (UTC),
-    empty where it is."""
-
-    task_id: str
-    raised: list[Raised]
-    notices: list[Notice]
-    silent_until: str
-    silent_by: str
-
-
-class Silence(BaseModel):
-    """From now on; 0 ends it."""
-
-    model_config = ConfigDict(extra="forbid")
-    seconds: int = Field(ge=0, le=LONGEST_SECONDS)
-
-
-class Noted(BaseModel):
-    """An action: who did it, from where. `failed`: why it was not done after all."""
-
-    at: str
-    by: str
-    what: str
-    on: str
-    failed: str
-
+from cdcbus.tasks.zookeeper.status import Status, status_of
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 _Bus = Annotated[WebBus, Depends(bus_of)]
 _Who = Annotated[str, Depends(operator_of)]

@@ -14,7 +14,8 @@ from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.node_registry import BusNodes
-from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
+from cdcbus.tasks.zookeeper.status import Status, status_of
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from cdcbus.tasks.zookeeper.znode import age_seconds
 
 STILL_SECONDS = 300.0

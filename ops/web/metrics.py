@@ -19,7 +19,9 @@ from starlette.responses import Response
 from cdcbus import __version__
 from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
-from cdcbus.tasks.zookeeper.tasks import Failure, Stat, Status, TaskNodes, status_of
+from cdcbus.tasks.zookeeper.stat import Stat
+from cdcbus.tasks.zookeeper.status import Status, status_of
+from cdcbus.tasks.zookeeper.tasks import Failure, TaskNodes
 from cdcbus.tasks.zookeeper.znode import age_seconds
 
 router = APIRouter()

@@ -13,7 +13,8 @@ from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.ops.web.threads import ask_java, java_machines, own_threads
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.node_registry import NODES, BusNodes
-from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
+from cdcbus.tasks.zookeeper.status import Status, status_of
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from cdcbus.tasks.zookeeper.znode import get_node
 
 _Bus = Annotated[WebBus, Depends(bus_of)]

@@ -10,7 +10,8 @@ from kazoo.client import KazooClient
 from cdcbus.plugins.errors import ConfigError, PositionConflict
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.node_registry import BusNodes
-from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes
+from cdcbus.tasks.zookeeper.status import Status
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 
 def order_start(nodes: TaskNodes, status: Status, by: str, is_anew: bool = False) -> int:

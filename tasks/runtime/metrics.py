@@ -18,8 +18,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.runtime.delays import Delays
 from cdcbus.tasks.runtime.table_counts import counts_of_fetch, counts_of_load
-from cdcbus.tasks.zookeeper.stat import Percentiles, TableCounts
-from cdcbus.tasks.zookeeper.tasks import Batch
+from cdcbus.tasks.zookeeper.stat import Batch, Percentiles, TableCounts
 from cdcbus.tasks.zookeeper.znode import now
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from cdcbus.tasks.runtime.lag import Lag, lag_meter
 from cdcbus.tasks.runtime.metrics import measures_of
 from cdcbus.tasks.runtime.table_counts import add_to_porters_nodes
 from cdcbus.tasks.runtime.throughput_history import ThroughputHistory, ThroughputWriter
-from cdcbus.tasks.zookeeper.stat import TableCounts
-from cdcbus.tasks.zookeeper.tasks import Stat, TaskNodes
+from cdcbus.tasks.zookeeper.stat import Stat, TableCounts
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from cdcbus.tasks.zookeeper.znode import age_seconds, groups, now
 
 REPORT_SECONDS = 5.0

@@ -1,12 +1,16 @@
-"""The values that a task's `stat` node is made of."""
+"""What a running task reports of itself, and its form in the task's `stat` znode."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import astuple, dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, astuple, dataclass, field, fields
 from typing import Any
 
+from cdcbus.plugins.task_status import State
+from cdcbus.tasks.zookeeper.znode import JsonNode, camel_case_fields
+
 TABLES_REPORTED = 200
+PERCENTILES = {"p50", "p95", "p99"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +27,7 @@ class TableCounts:
     """Row changes of a table since the task was started. `rows`: all; `inserted`, `updated`,
     `deleted`, `truncated`: by what happened at the source. At a target also `failed`: went to
     dead letters; `missed`: updates and deletes that hit no row; `dropped`: lack a column;
-    `superseded`: another row forbade them, and a later change of the same row has made them
-    void."""
+    `superseded`: another row blocked them, and a later change of the same row replaced them."""
 
     swimlane: str
     table: str
@@ -39,16 +42,154 @@ class TableCounts:
     superseded: int = 0
 
 
-def to_json(counts: Iterable[TableCounts]) -> list[list[Any]]:
-    """Short: the values in their order, of the TABLES_TOLD tables that have most rows."""
-    return [
-        list(astuple(each))
-        for each in sorted(counts, key=lambda each: -each.rows)[:TABLES_REPORTED]
-    ]
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch that was applied, and when. The times of its stages are sums over its partitions,
+    which are applied side by side."""
+
+    at: str
+    records: int
+    decode_ms: float
+    apply_ms: float
+    commit_ms: float
 
 
-def from_json(value: Any) -> tuple[TableCounts, ...]:
+@dataclass(frozen=True, slots=True)
+class Stat:
+    """How far a task is, reported by its own process every few seconds. None: not known.
+
+    `at`: when it was reported. `state`: as the task itself sees it. `last_row`: when the newest of
+    its rows was committed at the source. `lag_records`, `lag_bytes`: from its position to the end
+    of its topics, or of the binlog.
+
+    `idle_seconds`: since the last rows arrived. `still_seconds`: how long its position has not
+    moved although there is more to read. `batch_seconds`: how long the batch in progress has been
+    applied. `skew_seconds`: how far the source's clock is ahead of this machine's; lag and delays
+    are already corrected by it. `beats`: epoch seconds of the last heartbeat of each source.
+    `delays`: from stage to stage over the last minutes, in seconds. `stages_ms`: of the last
+    batch. `batches`: the last ones of a consumer task, oldest first.
+
+    `retention_seconds`: how long the topics, or the binlog, keep what the task has to read.
+    `kept_unread`: where they keep a number of bytes instead, the share of it that is still unread,
+    1 = all; `kept_place`: the same in words. `queued_bytes`: of records that wait for Kafka.
+
+    `target_lost`: what its start found lost in the target, reported for an hour. `late_records`:
+    left out because their sender had lost its lock; `late_at`: when the last one came, in epoch
+    seconds, 0 without one. `skipped`: what a fetch task has left out within an hour.
+    """
+
+    state: State
+    reason: str = ""
+    _: KW_ONLY
+    at: str = ""
+    node_id: str = ""
+    process_id: int = 0
+    rows: int = 0
+    rows_per_second: float = 0.0
+    lag_records: int | None = None
+    lag_seconds: float | None = None
+    last_row: str = ""
+    lag_bytes: int | None = None
+    idle_seconds: float | None = None
+    still_seconds: float = 0.0
+    batch_seconds: float = 0.0
+    skew_seconds: float | None = None
+    retention_seconds: float | None = None
+    beats: Mapping[str, float] = field(default_factory=dict)
+    delays: Mapping[str, Percentiles] = field(default_factory=dict)
+    stages_ms: Mapping[str, float] = field(default_factory=dict)
+    tables: tuple[TableCounts, ...] = ()
+    queued_bytes: int | None = None
+    kept_unread: float | None = None
+    kept_place: str = ""
+    batches: tuple[Batch, ...] = ()
+    target_lost: str = ""
+    late_records: int = 0
+    late_at: float = 0.0
+    skipped: str = ""
+
+
+def stat_to_json(stat: Stat) -> dict[str, Any]:
+    """The fields of the znode. Tables are lists of values: with names they would be most of it."""
+    return {**camel_case_fields(stat), "tables": table_counts_to_json(stat.tables)}
+
+
+def stat_from_json(node: JsonNode, state: State) -> Stat:
+    """The report in a znode; what is damaged or missing in it counts as not known."""
+    return Stat(
+        state,
+        node.text("reason"),
+        at=node.text("at"),
+        node_id=node.text("nodeId"),
+        process_id=node.number("processId"),
+        rows=node.number("rows"),
+        rows_per_second=node.real("rowsPerSecond") or 0.0,
+        lag_records=_whole(node, "lagRecords"),
+        lag_seconds=node.real("lagSeconds"),
+        last_row=node.text("lastRow"),
+        lag_bytes=_whole(node, "lagBytes"),
+        idle_seconds=node.real("idleSeconds"),
+        still_seconds=node.real("stillSeconds") or 0.0,
+        batch_seconds=node.real("batchSeconds") or 0.0,
+        skew_seconds=node.real("skewSeconds"),
+        retention_seconds=node.real("retentionSeconds"),
+        beats=_reals(node.fields.get("beats")),
+        delays=_percentiles(node.fields.get("delays")),
+        stages_ms=_reals(node.fields.get("stagesMs")),
+        tables=table_counts_from_json(node.fields.get("tables")),
+        queued_bytes=_whole(node, "queuedBytes"),
+        kept_unread=node.real("keptUnread"),
+        kept_place=node.text("keptPlace"),
+        batches=_batches(node.fields.get("batches")),
+        target_lost=node.text("targetLost"),
+        late_records=node.number("lateRecords"),
+        late_at=node.real("lateAt") or 0.0,
+        skipped=node.text("skipped"),
+    )
+
+
+def table_counts_to_json(counts: Iterable[TableCounts]) -> list[list[Any]]:
+    """The values in their order, of the TABLES_REPORTED tables with the most rows."""
+    largest = sorted(counts, key=lambda each: -each.rows)[:TABLES_REPORTED]
+    return [list(astuple(each)) for each in largest]
+
+
+def table_counts_from_json(value: Any) -> tuple[TableCounts, ...]:
     """What is not of that form is left out."""
+    if not isinstance(value, list):
+        return ()
     length = len(fields(TableCounts))
+    return tuple(TableCounts(*row) for row in value if isinstance(row, list) and len(row) == length)
+
+
+def _whole(node: JsonNode, name: str) -> int | None:
+    if node.real(name) is None:
+        return None
+    return node.number(name)
+
+
+def _reals(value: Any) -> dict[str, float]:
+    if not isinstance(value, dict):
+        return {}
+    return {
+        name: float(number) for name, number in value.items() if isinstance(number, int | float)
+    }
+
+
+def _percentiles(value: Any) -> dict[str, Percentiles]:
+    if not isinstance(value, dict):
+        return {}
+    found = {}
+    for name, numbers in value.items():
+        reals = _reals(numbers)
+        if reals.keys() == PERCENTILES:
+            found[name] = Percentiles(**reals)
+    return found
+
+
+def _batches(value: Any) -> tuple[Batch, ...]:
     rows = value if isinstance(value, list) else ()
-    return tuple(TableCounts(*row) for row in rows if isinstance(row, list) and len(row) == length)
+    try:
+        return tuple(Batch(**row) for row in rows)
+    except TypeError:  # written by a version whose batches have other fields
+        return ()

@@ -18,8 +18,7 @@ past.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import KW_ONLY, asdict, astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import orjson
@@ -32,10 +31,11 @@ from cdcbus.tasks.process_identity import identity
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.lock import lock_path
 from cdcbus.tasks.zookeeper.positions import ROOT
-from cdcbus.tasks.zookeeper.stat import Percentiles, TableCounts, from_json, to_json
+from cdcbus.tasks.zookeeper.stat import Stat, stat_from_json, stat_to_json
 from cdcbus.tasks.zookeeper.znode import (
     JsonNode,
     Watch,
+    camel_case_fields,
     drop_node,
     get_children,
     get_node,
@@ -76,68 +76,6 @@ class Run:
     log: str = ""
     restarts: int = 0
     since: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """A batch that was applied, and when; what its stages took, added up over its lanes, which
-    run side by side."""
-
-    at: str
-    records: int
-    decode_ms: float
-    apply_ms: float
-    commit_ms: float
-
-
-@dataclass(frozen=True, slots=True)
-class Stat:
-    """How far a task is. None: not known. `at`: when this was told. `state`: as the task itself
-    sees it. `last_row`: when the newest of its rows was committed at the source.
-
-    `lag_records`, `lag_bytes`: between it and the end of its topics, or of the binlog.
-    `idle_seconds`: since rows came last; `still_seconds`: how long its position has not moved
-    although there is more; `batch_seconds`: how long the batch at hand has been applied.
-    `skew_seconds`: by how much the source's clock is ahead of its machine's, as far as is known; it
-    is taken out of lag and delays. `retention_seconds`: how long the topics, or the binlog, keep
-    what it has to read. `kept_unread`: where they keep so many bytes, how much of these is still to
-    be read, 1 = all; `kept_place`: the same in words. `beats`: epoch seconds of the last heartbeat
-    of each source. `delays`: from stage to stage, over the last minutes, in seconds. `stages_ms`:
-    of the last batch. `queued_bytes`: of records that wait for Kafka. `batches`: the last ones of a
-    consumer task, oldest first. `target_lost`: what its start found the target to have lost, for an
-    hour. `late_records`: left out as their sender had lost its lock; `late_at`: when the last came,
-    in epoch seconds, 0 without one. `skipped`: what a fetch task has left out within an hour.
-    """
-
-    state: State
-    reason: str = ""
-    _: KW_ONLY
-    at: str = ""
-    node_id: str = ""
-    process_id: int = 0
-    rows: int = 0
-    rows_per_second: float = 0.0
-    lag_records: int | None = None
-    lag_seconds: float | None = None
-    last_row: str = ""
-    lag_bytes: int | None = None
-    idle_seconds: float | None = None
-    still_seconds: float = 0.0
-    batch_seconds: float = 0.0
-    skew_seconds: float | None = None
-    retention_seconds: float | None = None
-    beats: Mapping[str, float] = field(default_factory=dict)
-    delays: Mapping[str, Percentiles] = field(default_factory=dict)
-    stages_ms: Mapping[str, float] = field(default_factory=dict)
-    tables: tuple[TableCounts, ...] = ()
-    queued_bytes: int | None = None
-    kept_unread: float | None = None
-    kept_place: str = ""
-    batches: tuple[Batch, ...] = ()
-    target_lost: str = ""
-    late_records: int = 0
-    late_at: float = 0.0
-    skipped: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +171,9 @@ class TaskNodes:
 
     def put_run(self, task_id: str, run: Run) -> None:
         """Also tells of the failure, if it is one; of the last one in porter's nodes as well."""
-        put_node(self.client, f"{TASKS}/{task_id}/state", {"taskId": task_id, **_fields(run)})
+        put_node(
+            self.client, f"{TASKS}/{task_id}/state", {"taskId": task_id, **camel_case_fields(run)}
+        )
         if run.state in (State.RETRYING, State.ERROR) and run.reason:
             self.add_failure(task_id, f"node {run.node_id}", run.reason, is_again=False)
         if run.state is State.ERROR:
@@ -278,39 +218,10 @@ class TaskNodes:
         if node is None or not node.fields:
             return None
         node.usable()
-        return Stat(
-            _state(node, f"{TASKS}/{task_id}/stat"),
-            node.text("reason"),
-            at=node.text("at"),
-            node_id=node.text("nodeId"),
-            process_id=node.number("processId"),
-            rows=node.number("rows"),
-            rows_per_second=node.real("rowsPerSecond") or 0.0,
-            lag_records=None if node.real("lagRecords") is None else node.number("lagRecords"),
-            lag_seconds=node.real("lagSeconds"),
-            last_row=node.text("lastRow"),
-            lag_bytes=None if node.real("lagBytes") is None else node.number("lagBytes"),
-            idle_seconds=node.real("idleSeconds"),
-            still_seconds=node.real("stillSeconds") or 0.0,
-            batch_seconds=node.real("batchSeconds") or 0.0,
-            skew_seconds=node.real("skewSeconds"),
-            retention_seconds=node.real("retentionSeconds"),
-            beats=_reals(node.fields.get("beats")),
-            delays=_percentiles(node.fields.get("delays")),
-            stages_ms=_reals(node.fields.get("stagesMs")),
-            tables=from_json(node.fields.get("tables")),
-            queued_bytes=None if node.real("queuedBytes") is None else node.number("queuedBytes"),
-            kept_unread=node.real("keptUnread"),
-            kept_place=node.text("keptPlace"),
-            batches=_batches(node.fields.get("batches")),
-            target_lost=node.text("targetLost"),
-            late_records=node.number("lateRecords"),
-            late_at=node.real("lateAt") or 0.0,
-            skipped=node.text("skipped"),
-        )
+        return stat_from_json(node, _state(node, f"{TASKS}/{task_id}/stat"))
 
     def put_stat(self, task_id: str, stat: Stat) -> None:
-        fields = {"taskId": task_id, **_fields(stat), "tables": to_json(stat.tables)}
+        fields = {"taskId": task_id, **stat_to_json(stat)}
         put_node(self.client, f"{TASKS}/{task_id}/stat", fields)
 
     def open_dead_letters(self, task_id: str) -> int | None:
@@ -349,103 +260,6 @@ class TaskNodes:
                 raise PositionConflict(f"{path} is written at the same time; try again") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
-    """A task as operators see it. `is_by_hand`: run by `task run`, not by a node. `stat` is None
-    where it is of an earlier process. `open_dead_letters`: its dead letters, as a node has
-    counted them last."""
-
-    task_id: str
-    state: State
-    reason: str = ""
-    node_id: str = ""
-    order: int = 0
-    run: Run | None = None
-    stat: Stat | None = None
-    is_by_hand: bool = False
-    open_dead_letters: int | None = None
-
-    @property
-    def is_running(self) -> bool:
-        return self.state in (State.WORKING, State.RETRYING) and (
-            self.is_by_hand or self.stat is not None
-        )
-
-
-def status_of(nodes: TaskNodes, task_id: str) -> Status:
-    """How a task is, of all that ZooKeeper says. A damaged node is an ERROR with its sentence."""
-    try:
-        wanted, claim, run, stat = (
-            nodes.wanted(task_id),
-            nodes.claimed_by(task_id),
-            nodes.run(task_id),
-            nodes.stat(task_id),
-        )
-    except ConfigError as error:
-        return Status(task_id, State.ERROR, str(error))
-    order = wanted.order if wanted else 0
-    holder = next(iter(nodes.locks(task_id).values()), None)
-    runner = None if holder is None else holder.number("processId")
-    current = stat if stat is not None and stat.process_id == runner else None
-    status = Status(
-        task_id,
-        State.NEW,
-        node_id=claim or "",
-        order=order,
-        run=run,
-        stat=current,
-        open_dead_letters=nodes.open_dead_letters(task_id),
-    )
-    if claim is None and holder is not None and not holder.text("nodeId"):
-        place = f"process {runner} on {holder.text('hostName') or '?'} runs it by hand"
-        state = current.state if current else State.STARTING
-        return replace(
-            status,
-            state=state,
-            reason=(current.reason if current else "") or place,
-            is_by_hand=True,
-        )
-    if wanted is None and claim is None:
-        return status
-    is_of_order = run is not None and run.order == order
-    if wanted is not None and wanted.is_working:
-        if run is not None and is_of_order and (claim is not None or run.state in ENDED):
-            return replace(status, state=run.state, reason=run.reason, node_id=claim or run.node_id)
-        return replace(status, state=State.STARTING, reason="" if claim else "no node has taken it")
-    if claim is None and holder is None:
-        return replace(
-            status,
-            state=State.STOPPED,
-            reason=run.reason if run is not None and is_of_order else "",
-        )
-    return replace(
-        status,
-        state=run.state if run else State.STARTING,
-        reason=f"stopping on node {claim or (holder and holder.text('nodeId'))}",
-    )
-
-
-_NAMES = {
-    "node_id": "nodeId",
-    "process_id": "processId",
-    "rows_per_second": "rowsPerSecond",
-    "lag_records": "lagRecords",
-    "lag_seconds": "lagSeconds",
-    "last_row": "lastRow",
-    "lag_bytes": "lagBytes",
-    "idle_seconds": "idleSeconds",
-    "still_seconds": "stillSeconds",
-    "batch_seconds": "batchSeconds",
-    "skew_seconds": "skewSeconds",
-    "retention_seconds": "retentionSeconds",
-    "stages_ms": "stagesMs",
-    "queued_bytes": "queuedBytes",
-    "kept_unread": "keptUnread",
-    "kept_place": "keptPlace",
-    "target_lost": "targetLost",
-    "late_records": "lateRecords",
-    "late_at": "lateAt",
-}
 _PAUSE = re.compile(r"; trying again in [0-9.e+-]+ s$")  # another one each time
 
 
@@ -468,33 +282,6 @@ def porters_error(task_id: str, swimlane: str, run: Run) -> dict[str, Any]:
 
 def _is_failure(row: Any) -> bool:
     return isinstance(row, list) and len(row) == 4 and isinstance(row[3], int)
-
-
-def _reals(value: Any) -> dict[str, float]:
-    items = value.items() if isinstance(value, dict) else ()
-    return {name: float(number) for name, number in items if isinstance(number, int | float)}
-
-
-def _percentiles(value: Any) -> dict[str, Percentiles]:
-    items = value.items() if isinstance(value, dict) else ()
-    found = {name: _reals(numbers) for name, numbers in items}
-    return {
-        name: Percentiles(**each)
-        for name, each in found.items()
-        if each.keys() == {"p50", "p95", "p99"}
-    }
-
-
-def _batches(value: Any) -> tuple[Batch, ...]:
-    rows = value if isinstance(value, list) else ()
-    try:
-        return tuple(Batch(**row) for row in rows)
-    except TypeError:  # of another form
-        return ()
-
-
-def _fields(value: Run | Stat) -> dict[str, Any]:
-    return {_NAMES.get(name, name): field for name, field in asdict(value).items()}
 
 
 def _state(node: JsonNode, path: str) -> State:

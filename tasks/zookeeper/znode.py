@@ -1,14 +1,15 @@
-"""JSON objects in ZooKeeper: what tasks and nodes tell each other and operators. Every call
-answers within ANSWER_SECONDS."""
+"""JSON objects in ZooKeeper: what tasks and nodes report to each other and to operators. Every
+call answers within ANSWER_SECONDS."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 from kazoo.client import KazooClient
@@ -17,8 +18,12 @@ from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
 from cdcbus.plugins.errors import ConfigError, PositionError, PositionUnavailable
 from cdcbus.tasks.zookeeper.positions import LOST
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 ANSWER_SECONDS = 5.0
 AT_ONCE = 200
+STAMP = "%Y-%m-%d %H:%M:%S"
 _T = TypeVar("_T")
 Watch = Callable[[object], None]
 
@@ -53,30 +58,38 @@ class JsonNode:
     def text(self, name: str) -> str:
         """A field as text; empty where it is missing or null."""
         value = self.fields.get(name)
-        return (
-            ""
-            if value is None
-            else value
-            if isinstance(value, str)
-            else orjson.dumps(value).decode()
-        )
+        if value is None:
+            return ""
+        return value if isinstance(value, str) else orjson.dumps(value).decode()
 
     def number(self, name: str, otherwise: int = 0) -> int:
         """A field as a whole number; `otherwise` where it is none."""
         value = self.fields.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
+        if isinstance(value, bool) or not isinstance(value, int):  # to Python, a bool is an int
+            return otherwise
+        return value
 
     def real(self, name: str) -> float | None:
         """A field as a number, or None."""
         value = self.fields.get(name)
-        return (
-            float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-        )
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return float(value)
+
+
+def camel_case_fields(value: DataclassInstance) -> dict[str, Any]:
+    """A dataclass as the fields of a znode, whose names are in porter's style."""
+    return {_camel_case(name): each for name, each in asdict(value).items()}
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.title, others))
 
 
 @contextmanager
 def reported(path: str) -> Iterator[None]:
-    """Inside the block what kazoo raises becomes PositionUnavailable or PositionError, which
+    """Turns what kazoo raises inside the block into PositionUnavailable or PositionError, which
     name the path."""
     try:
         yield
@@ -91,14 +104,14 @@ def reported(path: str) -> Iterator[None]:
 
 
 def answer(request: Any, seconds: float = ANSWER_SECONDS) -> Any:
-    """What ZooKeeper answers to a request of kazoo; without a limit one made while disconnected
-    would wait for ever."""
+    """The answer to a request of kazoo. Without a limit, a request made while disconnected would
+    wait for ever."""
     return request.get(timeout=seconds)
 
 
 def get_node(client: KazooClient, path: str, watch: Watch | None = None) -> JsonNode | None:
-    """The node, or None. `watch` is told once of the next change, also of a node that is not
-    there yet."""
+    """The node, or None. `watch` is called once, at the next change, also for a node that does
+    not exist yet."""
     with reported(path):
         try:
             return JsonNode(path, *answer(client.get_async(path, watch=watch)))
@@ -131,29 +144,31 @@ def put_node(client: KazooClient, path: str, fields: Mapping[str, Any]) -> None:
 
 
 def get_nodes(client: KazooClient, paths: Iterable[str]) -> dict[str, JsonNode]:
-    """Those that are there, by path."""
-    found = {}
-    for some in groups(paths):
-        for path, request in [(path, client.get_async(path)) for path in some]:
+    """The nodes that exist, by path."""
+    nodes = {}
+    for group in groups(paths):
+        # All of a group are asked for before the first answer is waited for.
+        requests = {path: client.get_async(path) for path in group}
+        for path, request in requests.items():
             with reported(path), suppress(NoNodeError):
-                found[path] = JsonNode(path, *answer(request))
-    return found
+                nodes[path] = JsonNode(path, *answer(request))
+    return nodes
 
 
 def put_nodes(client: KazooClient, nodes: Mapping[str, Mapping[str, Any]]) -> None:
-    """Writes them, whatever they held before; where this raises, some may be written."""
-    for some in groups(nodes):
-        data = {path: orjson.dumps(nodes[path]) for path in some}
+    """Writes the nodes, whatever they held before. Where this raises, some may be written."""
+    for group in groups(nodes):
+        data = {path: orjson.dumps(nodes[path]) for path in group}
         missing = []
-        for path, request in [(path, client.set_async(path, data[path])) for path in some]:
+        requests = {path: client.set_async(path, data[path]) for path in group}
+        for path, request in requests.items():
             with reported(path):
                 try:
                     answer(request)
                 except NoNodeError:
                     missing.append(path)
-        for path, request in [
-            (path, client.create_async(path, data[path], makepath=True)) for path in missing
-        ]:
+        requests = {path: client.create_async(path, data[path], makepath=True) for path in missing}
+        for path, request in requests.items():
             with reported(path):
                 try:
                     answer(request)
@@ -162,15 +177,15 @@ def put_nodes(client: KazooClient, nodes: Mapping[str, Mapping[str, Any]]) -> No
 
 
 def groups(names: Iterable[_T]) -> Iterator[list[_T]]:
-    """So many at once as may be asked of ZooKeeper without waiting for each answer: more would
-    make the last wait for too long."""
+    """The names in groups of AT_ONCE: as many requests as may be in flight at a time. With more,
+    the last answer would take too long."""
     rest = iter(names)
-    while some := list(islice(rest, AT_ONCE)):
-        yield some
+    while group := list(islice(rest, AT_ONCE)):
+        yield group
 
 
 def take_node(client: KazooClient, path: str, fields: Mapping[str, Any]) -> bool:
-    """Makes the node, which lives as long as the client's session; False when it is there
+    """Creates the node, which lives as long as the client's session; False when it exists
     already."""
     with reported(path):
         try:
@@ -181,12 +196,12 @@ def take_node(client: KazooClient, path: str, fields: Mapping[str, Any]) -> bool
 
 
 def is_own(client: KazooClient, node: JsonNode | None) -> bool:
-    """Whether the node lives by this client's session."""
+    """Whether the node belongs to this client's session."""
     return node is not None and client.client_id is not None and node.owner == client.client_id[0]
 
 
 def drop_node(client: KazooClient, path: str) -> None:
-    """Deletes the node if it is there."""
+    """Deletes the node if it exists."""
     with reported(path):
         try:
             answer(client.delete_async(path))
@@ -195,16 +210,14 @@ def drop_node(client: KazooClient, path: str) -> None:
 
 
 def now() -> str:
-    """The time as these nodes tell it: UTC, in porter's form."""
-    return f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
+    """The time in the form of these nodes, which is porter's: UTC, to the second."""
+    return f"{datetime.now(UTC):{STAMP}}"
 
 
 def age_seconds(stamp: str) -> float | None:
-    """How long ago a time was that `now` has told; None for anything else."""
+    """How long ago a time in the form of `now` was; None for any other text."""
     try:
-        return (
-            time.time()
-            - datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
-        )
+        moment = datetime.strptime(stamp, STAMP).replace(tzinfo=UTC)
     except ValueError:
         return None
+    return time.time() - moment.timestamp()

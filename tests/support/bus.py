@@ -22,7 +22,8 @@ from kazoo.exceptions import NoNodeError
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.tasks.zookeeper.positions import connect
-from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
+from cdcbus.tasks.zookeeper.status import Status, status_of
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 Run = Callable[[str], Any]
 FETCH = """\

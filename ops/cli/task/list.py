@@ -17,11 +17,13 @@ from cdcbus.ops.cli.output import json_option, print_json, print_table
 from cdcbus.ops.cli.task.progress import print_failures, print_progress
 from cdcbus.ops.cli.task_argument import task_argument
 from cdcbus.ops.services.scheduling import explained
+from cdcbus.ops.services.task_fields import as_fields
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.runtime.throughput_history import Minute, ThroughputHistory, last_hour
-from cdcbus.tasks.zookeeper.tasks import Failure, Status, TaskNodes, status_of
+from cdcbus.tasks.zookeeper.status import Status, status_of
+from cdcbus.tasks.zookeeper.tasks import Failure, TaskNodes
 
 if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
@@ -68,22 +70,6 @@ def list_tasks(as_json: bool, bus: BusSettings) -> None:
         click.echo(
             f"there is no task at {bus.zookeeper}; put one there: cdcbus task import FILE", err=True
         )
-
-
-def as_fields(status: Status) -> dict[str, object]:
-    """A task's status as JSON has it."""
-    run, stat = status.run, status.stat
-    return {
-        "task_id": status.task_id,
-        "state": status.state,
-        "reason": status.reason,
-        "node_id": status.node_id,
-        "is_by_hand": status.is_by_hand,
-        "since": run.since if run else "",
-        "restarts": run.restarts if run else 0,
-        "open_letters": status.open_dead_letters,
-        "progress": asdict(stat) if stat else None,
-    }
 
 
 def _columns(cells: tuple[str, ...], dead_letters: str, has_letters: bool) -> tuple[str, ...]:

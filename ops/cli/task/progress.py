@@ -11,7 +11,8 @@ import click
 from cdcbus.ops.cli.output import print_table
 
 if TYPE_CHECKING:
-    from cdcbus.tasks.zookeeper.tasks import Failure, Stat
+    from cdcbus.tasks.zookeeper.stat import Stat
+    from cdcbus.tasks.zookeeper.tasks import Failure
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 TABLES_SHOWN, FAILURES_SHOWN = 20, 5

@@ -17,7 +17,8 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.control.commands import order_start, refuse_by_hand
 from cdcbus.tasks.process_identity import operator
-from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
+from cdcbus.tasks.zookeeper.status import Status, status_of
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient

@@ -38,7 +38,8 @@ from cdcbus.tasks.runtime.throughput_history import (
 )
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.position_history import Change, histories, positions_of
-from cdcbus.tasks.zookeeper.tasks import Status, TaskNodes, status_of
+from cdcbus.tasks.zookeeper.status import Status, status_of
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 # how long a text is not read again, as the sources that it names may have changed
 KNOWN_SECONDS = 30.0

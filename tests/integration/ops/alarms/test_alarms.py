@@ -22,7 +22,8 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.control.bus_settings import read_bus_settings
 from cdcbus.tasks.zookeeper.node_registry import BusNodes
-from cdcbus.tasks.zookeeper.tasks import Run, Stat, TaskNodes
+from cdcbus.tasks.zookeeper.stat import Stat
+from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import now, put_node
 from tests.support.bus import Bus, fetch_text, open_bus
 from tests.support.waiting import wait_until

@@ -20,7 +20,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.dead_letters import DeadLetter, DeadLetterTopic
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.config.read_task import read_task
-from cdcbus.tasks.zookeeper.tasks import Stat
+from cdcbus.tasks.zookeeper.stat import Stat
 from cdcbus.tasks.zookeeper.znode import now
 from tests.support.bus import Bus, open_bus, resting_text
 from tests.support.web import BEARER, TOKEN, pages

@@ -10,7 +10,7 @@ import pytest
 from cdcbus.ops.alarms.limits import Limits
 from cdcbus.ops.alarms.rules import Seen, conditions
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.zookeeper.tasks import Stat
+from cdcbus.tasks.zookeeper.stat import Stat
 
 LIMITS = Limits()
 FINE = Stat(

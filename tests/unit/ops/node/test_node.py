@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.ops.node import task_process
-from cdcbus.ops.node.offer import Offer, read_offer
 from cdcbus.ops.node.task_process import TaskProcess
+from cdcbus.ops.services.offer import Offer, read_offer
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.process_identity import identity, is_gone
 from tests.support.waiting import wait_until

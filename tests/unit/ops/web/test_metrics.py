@@ -11,8 +11,9 @@ from typing import Any
 from cdcbus.ops.web.metrics import METRICS, Described, of_node, of_task
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.node_registry import NodeInfo, NodeWish
-from cdcbus.tasks.zookeeper.stat import Percentiles, TableCounts
-from cdcbus.tasks.zookeeper.tasks import Failure, Run, Stat, Status
+from cdcbus.tasks.zookeeper.stat import Percentiles, Stat, TableCounts
+from cdcbus.tasks.zookeeper.status import Status
+from cdcbus.tasks.zookeeper.tasks import Failure, Run
 from cdcbus.tasks.zookeeper.znode import now
 
 ROOT = Path(__file__).parents[4]

@@ -1,19 +1,28 @@
 """Counters of tables: told in short, and added up in porter's nodes."""
 
 from cdcbus.tasks.runtime.table_counts import porters_object
-from cdcbus.tasks.zookeeper.stat import TABLES_REPORTED, TableCounts, from_json, to_json
+from cdcbus.tasks.zookeeper.stat import (
+    TABLES_REPORTED,
+    TableCounts,
+    table_counts_from_json,
+    table_counts_to_json,
+)
 
 ORDERS = TableCounts("shop", "shop.orders", 12, 7, 3, 1, 0, 1, 2)
 
 
 def test_what_is_told_is_read_again_and_damage_is_left_out() -> None:
-    assert from_json([*to_json([ORDERS]), ["too", "short"], 7]) == (ORDERS,)
-    assert from_json({"not": "a list"}) == ()
+    assert table_counts_from_json([*table_counts_to_json([ORDERS]), ["too", "short"], 7]) == (
+        ORDERS,
+    )
+    assert table_counts_from_json({"not": "a list"}) == ()
 
 
 def test_the_tables_with_most_rows_are_told() -> None:
-    told = from_json(
-        to_json(TableCounts("shop", f"t{number}", number) for number in range(TABLES_REPORTED + 5))
+    told = table_counts_from_json(
+        table_counts_to_json(
+            TableCounts("shop", f"t{number}", number) for number in range(TABLES_REPORTED + 5)
+        )
     )
     assert (len(told), told[0].rows, told[-1].rows) == (TABLES_REPORTED, TABLES_REPORTED + 4, 5)
 

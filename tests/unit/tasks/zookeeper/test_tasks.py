@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.zookeeper.tasks import DesiredState, Run, Stat, TaskNodes, status_of
+from cdcbus.tasks.zookeeper.stat import Stat
+from cdcbus.tasks.zookeeper.status import status_of
+from cdcbus.tasks.zookeeper.tasks import DesiredState, Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import JsonNode
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from cdcbus.ops.cli.task.progress import print_failures, print_progress, sparkline
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.zookeeper.stat import Percentiles, TableCounts
-from cdcbus.tasks.zookeeper.tasks import Failure, Stat
+from cdcbus.tasks.zookeeper.stat import Percentiles, Stat, TableCounts
+from cdcbus.tasks.zookeeper.tasks import Failure
 
 
 @pytest.mark.parametrize(

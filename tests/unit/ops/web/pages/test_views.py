@@ -31,7 +31,9 @@ from cdcbus.plugins.task_status import State
 from cdcbus.tasks.config.read_task import inspect_text
 from cdcbus.tasks.control.bus_settings import read_bus_settings
 from cdcbus.tasks.runtime.throughput_history import Minute
-from cdcbus.tasks.zookeeper.tasks import Run, Stat, Status
+from cdcbus.tasks.zookeeper.stat import Stat
+from cdcbus.tasks.zookeeper.status import Status
+from cdcbus.tasks.zookeeper.tasks import Run
 
 NOW = 1_795_281_330.0
 LAST = 1_795_281_240  # when the last whole minute before it began

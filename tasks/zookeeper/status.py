@@ -1,0 +1,94 @@
+"""A task's status, put together from its znodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.task_status import State
+from cdcbus.tasks.zookeeper.stat import Stat
+from cdcbus.tasks.zookeeper.tasks import ENDED, Run, TaskNodes
+from cdcbus.tasks.zookeeper.znode import JsonNode
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A task as operators see it. `is_by_hand`: run by `task run`, not by a node. `stat` is None
+    where an earlier process reported it. `open_dead_letters`: as a node last counted them."""
+
+    task_id: str
+    state: State
+    reason: str = ""
+    node_id: str = ""
+    order: int = 0
+    run: Run | None = None
+    stat: Stat | None = None
+    is_by_hand: bool = False
+    open_dead_letters: int | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self.state in (State.WORKING, State.RETRYING) and (
+            self.is_by_hand or self.stat is not None
+        )
+
+
+def status_of(nodes: TaskNodes, task_id: str) -> Status:
+    """How a task is, from all that ZooKeeper holds of it. A damaged znode is an ERROR with its
+    sentence."""
+    try:
+        desired = nodes.wanted(task_id)
+        claim = nodes.claimed_by(task_id)
+        run = nodes.run(task_id)
+        stat = nodes.stat(task_id)
+    except ConfigError as error:
+        return Status(task_id, State.ERROR, str(error))
+    holder = next(iter(nodes.locks(task_id).values()), None)
+    # A report of another process than the lock's holder is of an earlier run.
+    runner = None if holder is None else holder.number("processId")
+    current = stat if stat is not None and stat.process_id == runner else None
+    status = Status(
+        task_id,
+        State.NEW,
+        node_id=claim or "",
+        order=desired.order if desired else 0,
+        run=run,
+        stat=current,
+        open_dead_letters=nodes.open_dead_letters(task_id),
+    )
+    if claim is None and holder is not None and not holder.text("nodeId"):
+        return _by_hand(status, holder)
+    if desired is None and claim is None:
+        return status
+    if desired is not None and desired.is_working:
+        return _started(status, claim)
+    return _stopped(status, claim, holder)
+
+
+def _by_hand(status: Status, holder: JsonNode) -> Status:
+    """Of a task that no node has claimed, but whose lock a process holds."""
+    place = (
+        f"process {holder.number('processId')} on {holder.text('hostName') or '?'} runs it by hand"
+    )
+    if status.stat is None:
+        return replace(status, state=State.STARTING, reason=place, is_by_hand=True)
+    reason = status.stat.reason or place
+    return replace(status, state=status.stat.state, reason=reason, is_by_hand=True)
+
+
+def _started(status: Status, claim: str | None) -> Status:
+    run = status.run
+    # What a node saw before the last command counts no more.
+    if run is not None and run.order == status.order and (claim is not None or run.state in ENDED):
+        return replace(status, state=run.state, reason=run.reason, node_id=claim or run.node_id)
+    return replace(status, state=State.STARTING, reason="" if claim else "no node has taken it")
+
+
+def _stopped(status: Status, claim: str | None, holder: JsonNode | None) -> Status:
+    run = status.run
+    if claim is None and holder is None:
+        is_current = run is not None and run.order == status.order
+        return replace(status, state=State.STOPPED, reason=run.reason if run and is_current else "")
+    node_id = claim or (holder and holder.text("nodeId"))
+    state = run.state if run else State.STARTING
+    return replace(status, state=state, reason=f"stopping on node {node_id}")
