@@ -1,5 +1,5 @@
-"""Where rows come from and where they go: source table -> topic -> task -> target table, told
-from tasks alone. Pure."""
+"""Where rows come from and where they go: source table -> topic -> task -> target table, derived
+from the tasks alone. Pure."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ from cdcbus.tasks.control.lineage_topics import (
 
 @dataclass(frozen=True, slots=True, order=True)
 class Way:
-    """One way of rows. Empty text where no known task says it: a topic that nobody fills has no
-    `fetch_task`, one that nobody reads no `load_task`. `source` is a table, or the filter as it
-    is written where the task does not name its tables; `*` in it and in `target` stands for any
-    name. Where `load_task` sends rows on to another topic, `onward` is their way from there, as
-    if it had fetched them."""
+    """One way of rows. A text is empty where no known task fills it in: `fetch_task` for a topic
+    that no task writes, `load_task` for one that no task reads.
+
+    `source` is a table, or the filter as it is written where the task does not name its tables.
+    `*` in `source` and `target` stands for any name. Where `load_task` sends rows on to another
+    topic, `onward` is their way from there, as if it had fetched them.
+    """
 
     source: str
     server: str
@@ -43,14 +45,14 @@ class Way:
 
     def holds(self, word: str) -> bool:
         """Whether a word is part of a source, topic or target, any case."""
-        return any(
-            word.casefold() in text.casefold()
-            for hop in self.hops()
-            for text in (hop.source, hop.topic, hop.target)
-        )
+        for hop in self.hops():
+            for text in (hop.source, hop.topic, hop.target):
+                if word.casefold() in text.casefold():
+                    return True
+        return False
 
     def hops(self) -> Iterator[Way]:
-        """From topic to topic, and from the last one to the target."""
+        """The parts of the way: from topic to topic, and from the last one to the target."""
         yield replace(self, onward=None)
         if self.onward:
             yield from self.onward.hops()
@@ -58,92 +60,102 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a task selects: the text to show, and the table, with `*` for what it does not name."""
+    """A table that a task selects: the text to show, and its name, with `*` for any."""
 
     text: str
     table: TableId
 
 
 def ways(tasks: Sequence[FetchTask | LoadTask], word: str = "") -> list[Way]:
-    """All ways that hold the word, sorted. Tasks meet where they name the same topic. A word
+    """All ways that contain the word, sorted. Tasks meet where they name the same topic. A word
     that is a table's whole name is also followed through filters that let this table pass
     without naming it."""
     fetches = [task for task in tasks if isinstance(task, FetchTask)]
     loads = [task for task in tasks if isinstance(task, LoadTask)]
     asked = _tables(word)
-    topics = {topic for task in fetches for topic in _topics(task, asked)} | {
-        topic for task in loads for topic in task.source.topics
-    }
-    found = {way for topic in topics for way in _ways_of(topic, fetches, loads, asked)}
-    sent_on = {hop for way in found if way.onward for hop in way.onward.hops()}
+    topics: set[str] = set()
+    for feed in fetches:
+        topics |= _topics(feed, asked)
+    for reader in loads:
+        topics.update(reader.source.topics)
+    found: set[Way] = set()
+    for topic in topics:
+        found.update(_ways_of(topic, fetches, loads, asked))
+    sent_on: set[Way] = set()
+    for way in found:
+        if way.onward:
+            sent_on.update(way.onward.hops())
     return sorted(way for way in found if way.holds(word) and not _is_known(way, sent_on))
 
 
 def _is_known(way: Way, sent_on: set[Way]) -> bool:
-    """Whether a way that no fetch task begins goes on from what another task sends."""
-    same = [
-        hop
-        for hop in sent_on
-        if not way.fetch_task and (hop.topic, hop.load_task) == (way.topic, way.load_task)
-    ]
-    return any(ANY in way.source or hop.target.casefold() == way.target.casefold() for hop in same)
+    """Whether a way that no fetch task begins is the continuation of one in `sent_on`."""
+    if way.fetch_task:
+        return False
+    for hop in sent_on:
+        is_same = (hop.topic, hop.load_task) == (way.topic, way.load_task)
+        if is_same and (ANY in way.source or hop.target.casefold() == way.target.casefold()):
+            return True
+    return False
 
 
 def _topics(feed: FetchTask, asked: set[TableId]) -> set[str]:
     """The topics that a fetch task is known to write to."""
-    return {
-        topic
-        for selection in _passing(feed, _named(feed), asked)
-        for topic in topics_of(selection.table, feed.publish)
-    }
+    topics: set[str] = set()
+    for selection in _passing(feed, _named(feed), asked):
+        topics.update(topics_of(selection.table, feed.publish))
+    return topics
 
 
 def _ways_of(
     topic: str, fetches: list[FetchTask], loads: list[LoadTask], asked: set[TableId]
 ) -> Iterator[Way]:
     readers = [task for task in loads if topic in task.source.topics]
-    writers = [task for task in fetches if topic in _topics(task, asked)]
-    named = {table for task in writers for table in _named(task)} | {
-        table for task in readers for table in _wanted(task)
-    }
-    feeds = [(task, found) for task in fetches if (found := _going(topic, task, named, asked))]
-    for feed, selections in feeds:
-        yield from _fed(feed, topic, selections, readers, loads)
+    # A table that one task names may pass the filter of another, which does not name it.
+    named: set[TableId] = set()
+    for feed in fetches:
+        if topic in _topics(feed, asked):
+            named |= _named(feed)
     for reader in readers:
-        for table in _unfed(reader, topic, [feed for feed, _ in feeds]):
+        named |= _named_by_reader(reader)
+    feeds = []
+    for feed in fetches:
+        if selections := _selected_for(topic, feed, named, asked):
+            feeds.append(feed)
+            yield from _fed(feed, topic, selections, readers, loads)
+    for reader in readers:
+        for table in _unfed(reader, topic, feeds):
             yield from _onward(Way(str(table), "", "", topic), table, reader, loads)
 
 
-def _going(
+def _selected_for(
     topic: str, feed: FetchTask, named: set[TableId], asked: set[TableId]
 ) -> list[Selection]:
-    """What of a fetch task's tables goes to a topic."""
-    after = {
-        table
-        for own in _selections(feed)
-        if (table := table_in(topic, own.table.schema, feed.publish))
-    }
-    return [
-        selection
-        for selection in _passing(feed, named | after, asked)
-        if topic in topics_of(selection.table, feed.publish)
-    ]
+    """The tables of a fetch task whose rows go to a topic."""
+    # A topic named after a table tells of a table that no task may name.
+    tables = set(named)
+    for own in _selections(feed):
+        if table := table_in(topic, own.table.schema, feed.publish):
+            tables.add(table)
+    passing = _passing(feed, tables, asked)
+    return [each for each in passing if topic in topics_of(each.table, feed.publish)]
 
 
 def _unfed(reader: LoadTask, topic: str, feeds: list[FetchTask]) -> list[TableId]:
-    """What a consumer task waits for that no known task writes."""
+    """The tables that a consumer task expects in a topic and that no known task writes there."""
+    named = _named_by_reader(reader)
     if not feeds:
-        return _one_spelling(_wanted(reader)) or [ANY_TABLE]
-    filters = [(TableFilter(feed.tables), feed.publish) for feed in feeds]
-    return [
-        table
-        for table in _wanted(reader)
-        if reader.includes
-        and not any(
-            tables.accepts(table) and topic in topics_of(table, publish)
-            for tables, publish in filters
-        )
-    ]
+        return _one_spelling(named) or [ANY_TABLE]
+    if not reader.includes:
+        return []
+    return [table for table in named if not _is_fed(table, topic, feeds)]
+
+
+def _is_fed(table: TableId, topic: str, feeds: list[FetchTask]) -> bool:
+    for feed in feeds:
+        if TableFilter(feed.tables).accepts(table) and topic in topics_of(table, feed.publish):
+            return True
+    return False
 
 
 def _fed(
@@ -153,12 +165,11 @@ def _fed(
     readers: list[LoadTask],
     loads: list[LoadTask],
 ) -> Iterator[Way]:
-    """The ways of one fetch task. What nobody takes ends at the topic; a filter does not, where
-    tables that it lets pass go on."""
-    taken = {
-        selection: [reader for reader in readers if _takes(reader, selection.table)]
-        for selection in selections
-    }
+    """The ways of one fetch task. A table that no reader takes ends at the topic; a filter does
+    not, where tables that it lets pass go on."""
+    taken = {}
+    for selection in selections:
+        taken[selection] = [reader for reader in readers if _takes(reader, selection.table)]
     is_read = any(taken.values())
     for selection, takers in taken.items():
         head = _head(feed, topic, selection)
@@ -169,24 +180,26 @@ def _fed(
 
 
 def _onward(head: Way, table: TableId, reader: LoadTask, loads: list[LoadTask]) -> Iterator[Way]:
-    """`loads`: who may read what it sends on."""
+    """The ways of a table through a consumer task. `loads`: who may read what it sends on."""
+    # Without the task itself, a task that reads its own topic would never end.
     others = [task for task in loads if task is not reader]
     for route in Mapper(reader.rules).routes(table):
         way = replace(
             head, load_task=reader.task_id, target=str(route.target), database=_database(reader)
         )
-        behind = (
-            _behind(reader.task_id, reader.target, route.target, others)
-            if isinstance(reader.target, PublishConfig)
-            else ()
-        )
-        yield from [replace(way, onward=onward) for onward in behind] or [way]
+        is_last = True
+        if isinstance(reader.target, PublishConfig):
+            for onward in _sent_on(reader.task_id, reader.target, route.target, others):
+                is_last = False
+                yield replace(way, onward=onward)
+        if is_last:
+            yield way
 
 
-def _behind(
+def _sent_on(
     task_id: str, config: PublishConfig, table: TableId, loads: list[LoadTask]
 ) -> Iterator[Way]:
-    """The ways of a table behind the task that sends it on."""
+    """The ways of a table after the task that sends it on."""
     topics = topics_of(table, config)
     for reader in loads:
         for topic in reader.source.topics:
@@ -197,9 +210,9 @@ def _behind(
 
 
 def _taken(reader: LoadTask, table: TableId) -> list[TableId]:
-    """What of a table, in which `*` may stand, a consumer task takes."""
+    """The tables that a consumer task takes of one whose name may contain `*`."""
     if ANY in table and reader.includes:
-        return [wanted for wanted in _wanted(reader) if _fits(wanted, table)]
+        return [named for named in _named_by_reader(reader) if _fits(named, table)]
     return [table] if _takes(reader, table) else []
 
 
@@ -217,43 +230,42 @@ def _head(feed: FetchTask, topic: str, selection: Selection) -> Way:
 
 def _selections(feed: FetchTask) -> list[Selection]:
     """What a fetch task names: its includes, else its regular expressions, else everything."""
+    selections = []
     if feed.tables.includes:
         tables = TableFilter(feed.tables)
-        return [
-            Selection(str(table), table)
-            for name in feed.tables.includes
-            for table in _tables(name)
-            if tables.accepts(table)
-        ]
-    selections = [Selection(_plain(regex), table_of(regex)) for regex in feed.tables.regexes] or [
-        Selection(str(ANY_TABLE), ANY_TABLE)
-    ]
-    return [
-        selection
-        for selection in selections
-        if str(selection.table).upper() not in feed.tables.excludes
-    ]
+        for name in feed.tables.includes:
+            for table in _tables(name):
+                if tables.accepts(table):
+                    selections.append(Selection(str(table), table))
+        return selections
+    for regex in feed.tables.regexes:
+        selections.append(Selection(_plain(regex), table_of(regex)))
+    if not selections:
+        selections.append(Selection(str(ANY_TABLE), ANY_TABLE))
+    return [each for each in selections if str(each.table).upper() not in feed.tables.excludes]
 
 
 def _named(feed: FetchTask) -> set[TableId]:
-    """What a fetch task selects by name, or has a topic for."""
+    """The tables that a fetch task selects by name, or has a topic for."""
     tables = TableFilter(feed.tables)
-    ruled = {table for table in ruled_tables(feed.publish) if tables.accepts(table)}
-    return {
-        selection.table for selection in _selections(feed) if ANY not in selection.table
-    } | ruled
+    named = {table for table in ruled_tables(feed.publish) if tables.accepts(table)}
+    for selection in _selections(feed):
+        if ANY not in selection.table:
+            named.add(selection.table)
+    return named
 
 
-def _wanted(reader: LoadTask) -> set[TableId]:
-    """What a consumer task names: its includes, else the tables and schemas that it has rules
-    for."""
+def _named_by_reader(reader: LoadTask) -> set[TableId]:
+    """The tables that a consumer task names: its includes, else those of its mapper rules."""
+    named: set[TableId] = set()
+    for name in reader.includes:
+        named |= _tables(name)
     if reader.includes:
-        return {table for name in reader.includes for table in _tables(name)}
-    return {
-        TableId(_selected(rule.schema), _selected(rule.table))
-        for rule in reader.rules
-        if rule.schema
-    }
+        return named
+    for rule in reader.rules:
+        if rule.schema:
+            named.add(TableId(_selected(rule.schema), _selected(rule.table)))
+    return named
 
 
 def _selected(pair: tuple[str, str] | None) -> str:
@@ -261,31 +273,32 @@ def _selected(pair: tuple[str, str] | None) -> str:
 
 
 def _passing(feed: FetchTask, named: set[TableId], asked: set[TableId]) -> list[Selection]:
-    """What a fetch task selects itself, and what of the tables named elsewhere its filter lets
-    pass. A table that was asked for may be any text, so that only regular expressions vouch for
-    it; a schema is only worth a line where the task names none."""
+    """The tables that a fetch task selects itself, and those named elsewhere that its filter lets
+    pass."""
     own = _selections(feed)
     tables = TableFilter(feed.tables)
+    # The word that was asked for may be any text: without regular expressions every filter would
+    # let it pass as a table.
     candidates = _one_spelling(named | asked if feed.tables.regexes else named)
     is_open = any(selection.table == ANY_TABLE for selection in own)
-    others = [
-        Selection(str(table), table)
-        for table in candidates
-        if tables.accepts(table) and (is_open or ANY not in table)
-    ]
-    return [*{selection.text.casefold(): selection for selection in [*own, *others]}.values()]
+    by_text = {selection.text.casefold(): selection for selection in own}
+    for table in candidates:
+        # A whole schema is only worth a line where the task names no table.
+        if tables.accepts(table) and (is_open or ANY not in table):
+            by_text[str(table).casefold()] = Selection(str(table), table)
+    return list(by_text.values())
 
 
 def _takes(reader: LoadTask, table: TableId) -> bool:
-    """Whether the task writes rows of a table; where it names its tables, only they count, not
-    the filter that lets them pass."""
+    """Whether the task writes rows of a table. Where it names its tables, a pattern is none of
+    them."""
     if ANY in table:
         return not reader.includes
     return TableFilter(FilterConfig((), reader.includes, reader.excludes)).accepts(table)
 
 
 def _database(reader: LoadTask) -> str:
-    """The target's address without its secrets; nothing where it is incomplete here."""
+    """The target's address without its secrets; empty where it cannot be read here."""
     if isinstance(reader.target, PublishConfig):
         return f"topic {reader.target.topic} at {reader.target.servers}"
     try:
@@ -295,8 +308,10 @@ def _database(reader: LoadTask) -> str:
 
 
 def _one_spelling(tables: set[TableId]) -> list[TableId]:
-    """Each table once: lists hold upper case, so any other spelling is the source's own."""
-    return [*{str(table).casefold(): table for table in sorted(tables)}.values()]
+    """Each table once. Lists of tables are in upper case, which sorts first, so that the source's
+    own spelling wins."""
+    by_name = {str(table).casefold(): table for table in sorted(tables)}
+    return list(by_name.values())
 
 
 def _tables(name: str) -> set[TableId]:

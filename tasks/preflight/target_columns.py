@@ -1,5 +1,5 @@
-"""Whether a target table has the columns that rows bring, and whether rows bring those that it
-needs."""
+"""Whether a target table has the columns that rows bring, and whether rows bring the columns that
+it needs."""
 
 from __future__ import annotations
 
@@ -18,84 +18,90 @@ from cdcbus.tasks.preflight.result import CheckResult, error, ok, warning
 def describe_columns(
     route: Route, sample: Sample | None, table: TargetTable
 ) -> Iterator[CheckResult]:
-    """`sample`: the source table in the newest records; None where they hold none of its rows:
-    then the mapper's columns are looked for."""
+    """Compares a target table with its source's rows. `sample`: the source table in the newest
+    records; None where they hold none of its rows: then only the mapper's columns are compared."""
     subject, source, rule = f"target table {table.id}", route.source, route.rule
-    there = {name.lower() for name in table.columns}
-    # a rule for any table may name columns that only others have
+    present = {name.lower() for name in table.columns}
+    # A rule for any table may name columns that only some tables have.
     renamed = rule.columns if rule.table else {}
-    if made := [name for name in rule.computed if name.lower() not in there]:
-        remedy = (
-            f"{add_columns(table, [Column(name) for name in made])}; or remove the line{_s(made)}."
-        )
+    if computed := [name for name in rule.computed if name.lower() not in present]:
+        statement = add_columns(table, [Column(name) for name in computed])
         yield error(
-            subject, f"has no column{_s(made)} {', '.join(made)}, which mapper[i] computes", remedy
+            subject,
+            f"has no column{_s(computed)} {', '.join(computed)}, which mapper[i] computes",
+            f"{statement}; or remove the line{_s(computed)}.",
         )
     if sample is None:
-        yield from _lacking(
-            subject,
-            route,
-            [Seen(Column(c), "", True) for c, name in renamed.items() if name.lower() not in there],
-            table,
-        )
+        lacking = []
+        for column, name in renamed.items():
+            if name.lower() not in present:
+                lacking.append(Seen(Column(column), "", True))
+        yield from _lacking(subject, route, lacking, table)
         return
     known = {name.lower() for name in sample.columns}
     for column in renamed:
         if column.lower() not in known:
-            found = f"mapper[i].column.{column}: the newest rows of {source} have no such column"
             yield warning(
-                subject, found, "Correct the column's name in the task file, or remove the line."
+                subject,
+                f"mapper[i].column.{column}: the newest rows of {source} have no such column",
+                "Correct the column's name in the task file, or remove the line.",
             )
-    lacking = [
-        seen
-        for name, seen in sample.columns.items()
-        if (wanted := route.wanted(name)) and wanted.lower() not in there
-    ]
+    lacking = []
+    for column, seen in sample.columns.items():
+        target_column = route.wanted(column)
+        if target_column and target_column.lower() not in present:
+            lacking.append(seen)
+    # Columns of records that the task has applied already are only worth a warning.
     for is_ahead in (True, False):
         yield from _lacking(
             subject, route, [seen for seen in lacking if seen.is_ahead is is_ahead], table
         )
     if not lacking:
         yield ok(subject, f"has all {len(sample.columns)} columns of the newest rows of {source}")
-    yield from _keys(subject, route, sample, table)
+    mapped = _mapped(route, [seen.column for seen in sample.columns.values()])
+    yield from _not_filled(subject, route, sample, mapped, table)
+    yield from _key(subject, route, sample, mapped, table)
 
 
-def _keys(subject: str, route: Route, sample: Sample, table: TargetTable) -> Iterator[CheckResult]:
-    """Updates need not bring all columns, so what is not part of the key is looked for only
-    where a row was inserted."""
-    source, computed = route.source, {name.lower() for name in route.rule.computed}
-    brought = {
-        wanted.lower() for name in sample.columns if (wanted := route.wanted(name))
-    } | computed
+def _mapped(route: Route, columns: Sequence[Column]) -> list[Column]:
+    """The columns under the target's names, without those that the mapper leaves out."""
+    mapped = []
+    for column in columns:
+        if name := route.wanted(column.name):
+            mapped.append(Column(name, column.mysql_type, column.sql_type))
+    return mapped
+
+
+def _not_filled(
+    subject: str, route: Route, sample: Sample, mapped: Sequence[Column], table: TargetTable
+) -> Iterator[CheckResult]:
+    """Columns of the target that rows must fill and do not."""
+    filled = {column.name.lower() for column in mapped}
+    filled |= {name.lower() for name in route.rule.computed}
     for name in table.key:
-        if name.lower() not in brought:
-            found = f"the newest rows of {source} bring no {name}, which is part of its key"
+        if name.lower() not in filled:
+            found = f"the newest rows of {route.source} bring no {name}, which is part of its key"
             yield error(subject, found, f"Map a column to it: mapper[i].column.X={name}.")
+    if not sample.has_insert:
+        return  # an update need not bring all columns
     for name, column in table.columns.items():
-        if (
-            column.is_required
-            and sample.has_insert
-            and name not in table.key
-            and name.lower() not in brought
-        ):
-            found = (
-                f"column {name} is NOT NULL without a default, and the newest rows of "
-                f"{source} bring none: inserts would be refused"
-            )
+        if column.is_required and name not in table.key and name.lower() not in filled:
             yield warning(
                 subject,
-                found,
+                f"column {name} is NOT NULL without a default, and the newest rows of "
+                f"{route.source} bring none: inserts would be refused",
                 f"Give column {name} a default, or map a column to it: mapper[i].column.X={name}.",
             )
-    columns = [seen.column for seen in sample.columns.values()]
-    mapped = [
-        Column(wanted, column.mysql_type, column.sql_type)
-        for column in columns
-        if (wanted := route.wanted(column.name))
-    ]
+
+
+def _key(
+    subject: str, route: Route, sample: Sample, mapped: Sequence[Column], table: TargetTable
+) -> Iterator[CheckResult]:
+    """Whether the target's key tells apart the rows that the source's key does."""
+    source = route.source
     types = {column.name.lower(): column.mysql_type for column in mapped}
     for name, type_ in too_narrow(table, mapped).items():
-        # others refuse what does not fit
+        # Columns that lose nothing refuse what does not fit.
         if name in table.key and holds_less(table.columns[name], types.get(name.lower(), "")):
             found = (
                 f"column {name} of its key has fewer digits than that of {source}: the second "
@@ -108,8 +114,10 @@ def _keys(subject: str, route: Route, sample: Sample, table: TargetTable) -> Ite
             "for equal, as a and A"
         )
         yield ok(subject, f"{found}: where {source} does not, the second such row is refused")
-    key = {(route.wanted(name) or name).lower() for name in sample.key} | computed
-    if sample.key and table.key and key != {name.lower() for name in table.key} | computed:
+    computed = {name.lower() for name in route.rule.computed}
+    source_key = {(route.wanted(name) or name).lower() for name in sample.key}
+    target_key = {name.lower() for name in table.key}
+    if sample.key and table.key and source_key | computed != target_key | computed:
         found = (
             f"its key is {', '.join(table.key)}, that of {source} is {', '.join(sample.key)}; "
             "two rows may become one"
@@ -124,41 +132,29 @@ def _keys(subject: str, route: Route, sample: Sample, table: TargetTable) -> Ite
 def _lacking(
     subject: str, route: Route, lacking: Sequence[Seen], table: TargetTable
 ) -> Iterator[CheckResult]:
-    """One for all of them, which are ahead alike, with the one statement that adds them."""
+    """One result for all lacking columns, which are alike in `is_ahead`, with the one statement
+    that adds them."""
     if not lacking:
         return
-    columns, is_one = [seen.column for seen in lacking], len(lacking) == 1
-    wanted = [
-        Column(route.wanted(column.name) or column.name, column.mysql_type, column.sql_type)
-        for column in columns
-    ]
-    it, s = ("it", "") if is_one else ("them", "s")
-    alter = add_columns(table, list({column.name: column for column in wanted}.values())) + ";"
-    if untyped := [column.name for column in columns if not column.mysql_type]:
-        alter += (
-            " with the type that it has at the source;"
-            if is_one
-            else f" with the source's types for {', '.join(untyped)};"
-        )
+    columns = [seen.column for seen in lacking]
+    names = [route.wanted(column.name) or column.name for column in columns]
     records = sorted({seen.record for seen in lacking if seen.record})
-    names, sources = (", ".join(column.name for column in each) for each in (wanted, columns))
-    found = f"has no column{s} {names} for column{s} {sources} of {route.source}"
+    found = (
+        f"has no column{_s(names)} {', '.join(names)} for column{_s(columns)} "
+        f"{', '.join(column.name for column in columns)} of {route.source}"
+    )
     if records:
-        found += (
-            f", which record{_s(records)} {', '.join(records)} "
-            f"{'has' if len(records) == 1 else 'have'}"
-        )
+        verb = "has" if len(records) == 1 else "have"
+        found += f", which record{_s(records)} {', '.join(records)} {verb}"
+    alter = _alter(table, columns, names)
+    it = "it" if len(lacking) == 1 else "them"
     if not route.rule.force_matched:
         yield warning(subject, f"{found}; mapper[i].forceMatched=false leaves {it} out", alter)
     elif not lacking[0].is_ahead:
-        yield warning(
-            subject,
-            f"{found}; {'that record is' if len(records) == 1 else 'those records are'} before "
-            "the start",
-            alter,
-        )
+        they_are = "that record is" if len(records) == 1 else "those records are"
+        yield warning(subject, f"{found}; {they_are} before the start", alter)
     else:
-        name = columns[0].name if is_one else "X"
+        name = columns[0].name if len(lacking) == 1 else "X"
         yield error(
             subject,
             found,
@@ -167,5 +163,20 @@ def _lacking(
         )
 
 
-def _s(names: Sequence[str]) -> str:
-    return "" if len(names) == 1 else "s"
+def _alter(table: TargetTable, columns: Sequence[Column], names: Sequence[str]) -> str:
+    """The ALTER TABLE for the source's columns, which get the `names` in the target."""
+    added = {}  # two source columns may go to one
+    for column, name in zip(columns, names, strict=True):
+        added[name] = Column(name, column.mysql_type, column.sql_type)
+    statement = add_columns(table, list(added.values())) + ";"
+    untyped = [column.name for column in columns if not column.mysql_type]
+    if not untyped:
+        return statement
+    if len(columns) == 1:
+        return f"{statement} with the type that it has at the source;"
+    return f"{statement} with the source's types for {', '.join(untyped)};"
+
+
+def _s(items: Sequence[object]) -> str:
+    """The ending of a plural."""
+    return "" if len(items) == 1 else "s"

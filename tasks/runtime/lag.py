@@ -1,5 +1,5 @@
-"""How far a running task is behind: asked of Kafka and of the source while it runs, on
-connections of its own."""
+"""How far a running task is behind: Kafka and the source are asked while it runs, on connections
+of their own."""
 
 from __future__ import annotations
 
@@ -28,18 +28,23 @@ if TYPE_CHECKING:
 
 ASK_SECONDS = 3.0
 RETENTION_SECONDS = 600.0
-# Only the first record is looked at: none shall be fetched ahead.
+# Only one record is looked at, so none should be fetched ahead.
 _ONE_RECORD = {"queued.min.messages": "1", "fetch.message.max.bytes": "65536"}
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """None: not known. `seconds`: since the oldest row that is not done was committed at the
-    source, by the source's clock. `bytes`: of a binlog. `last_row_ms`: when the newest row that
-    is done was committed there, 0 before the first. `skew_seconds`: by how much the source's
-    clock is ahead of this machine's. `retention_seconds`: how long topics or binlog are kept.
-    `kept_unread`: where so many bytes are kept, how much of these is still to be read; 1: all,
-    so that what is deleted next is not read yet. `kept_place`: the same in words."""
+    """What a task still has to do. None: not known.
+
+    `seconds`: since the oldest row that is not done was committed at the source, by the source's
+    clock. `bytes`: of a binlog. `last_row_ms`: when the newest row that is done was committed
+    there, 0 before the first. `skew_seconds`: how far the source's clock is ahead of this
+    machine's.
+
+    `retention_seconds`: how long topics or binlog are kept. `kept_unread`: where they keep a
+    number of bytes instead, the share that is still unread; 1: all, so that the next deletion
+    takes unread data. `kept_place`: the same in words.
+    """
 
     records: int | None = None
     seconds: float | None = None
@@ -57,27 +62,25 @@ class Lag:
 
 
 def lag_meter(task: FetchTask | LoadTask) -> Callable[[Any], Lag]:
-    """What measures a task's lag, of its progress, at each call; keeps its connection. Never
+    """A function that measures a task's lag from its progress. It keeps its connection, and never
     raises a CdcError."""
     return _FetchLag(task) if isinstance(task, FetchTask) else _LoadLag(task)
 
 
 class _LoadLag:
-    """Records between what is applied and the end of the topics. Seconds by the first of them;
-    at the end by the last heartbeat."""
+    """Counts the records from what is applied to the end of the topics. Seconds are since the
+    first of these records; at the end they come from the last heartbeat."""
 
     def __init__(self, task: LoadTask) -> None:
-        self._task = replace(
-            task,
-            source=replace(
-                task.source, look_up_options={**task.source.look_up_options, **_ONE_RECORD}
-            ),
-        )
+        options = {**task.source.look_up_options, **_ONE_RECORD}
+        self._task = replace(task, source=replace(task.source, look_up_options=options))
         self._converter = make_converter(task.converter)
         self._logs: TopicLogs | None = None
         self._retention = Retention()
         self._retention_due = 0.0
-        self._looked_at, self._looked_at_bytes = 0, 0
+        # Of the records that were looked at, for the mean size of a record.
+        self._sampled_records = 0
+        self._sampled_bytes = 0
 
     def __call__(self, progress: LoadProgress) -> Lag:
         offsets = dict(progress.next_offsets)
@@ -85,46 +88,48 @@ class _LoadLag:
         with suppress(CdcError):
             self._logs = logs = self._logs or TopicLogs(self._task, ASK_SECONDS)
             bounds = {lane: logs.bounds(lane) for lane in offsets}
-            behind = {
-                lane: records
-                for lane, offset in offsets.items()
-                if (records := bounds[lane][1] - offset) > 0
-            }
-            seconds = (
-                self._seconds(logs, {lane: offsets[lane] for lane in behind}, last_row_ms)
-                if behind
-                else progress.lag_seconds or 0.0
-            )
+            records = 0
+            behind = {}
+            for lane, offset in offsets.items():
+                _, end = bounds[lane]
+                if end > offset:
+                    records += end - offset
+                    behind[lane] = offset
+            if behind:
+                seconds = self._seconds(logs, behind, last_row_ms)
+            else:
+                seconds = progress.lag_seconds or 0.0
             retention = self._kept()
             unread, place = self._unread(retention.bytes, offsets, bounds)
             return Lag(
-                sum(behind.values()),
-                seconds,
-                last_row_ms,
-                None,
-                None,
-                retention.seconds,
-                unread,
-                place,
+                records=records,
+                seconds=seconds,
+                last_row_ms=last_row_ms,
+                retention_seconds=retention.seconds,
+                kept_unread=unread,
+                kept_place=place,
             )
         return Lag(last_row_ms=last_row_ms)
 
     def _seconds(self, logs: TopicLogs, offsets: dict[Lane, int], last_row_ms: int) -> float | None:
-        """By the first rows that are not applied; where these do not come in time, by the last
-        one that is."""
+        """Since the oldest of the first rows that are not applied was committed. Where Kafka does
+        not give these in time, since the last row that is applied."""
         deadline = time.monotonic() + ASK_SECONDS
-        found = [
-            record
-            for lane, offset in offsets.items()
-            if time.monotonic() < deadline and (record := logs.first(lane, offset))
-        ]
-        self._looked_at += len(found)
-        self._looked_at_bytes += sum(len(value or b"") for _, value in found)
-        oldest_ms = min((self._commit_ms(*record) for record in found), default=last_row_ms)
-        return max(0.0, time.time() - oldest_ms / 1000) if oldest_ms > 0 else None
+        commits_ms = []
+        for lane, offset in offsets.items():
+            if time.monotonic() >= deadline:
+                break
+            if record := logs.first(lane, offset):
+                commits_ms.append(self._commit_ms(*record))
+                self._sampled_records += 1
+                self._sampled_bytes += len(record[1] or b"")
+        oldest_ms = min(commits_ms, default=last_row_ms)
+        if oldest_ms <= 0:
+            return None
+        return max(0.0, time.time() - oldest_ms / 1000)
 
     def _commit_ms(self, kafka_ms: int, value: bytes | None) -> int:
-        """When a record's row was committed at the source, else when it came into Kafka."""
+        """When a record's row was committed at the source, else when it arrived in Kafka."""
         with suppress(CdcError):
             for change in self._converter.from_bytes(value or b""):
                 return change.origin.commit_ms or kafka_ms
@@ -136,20 +141,20 @@ class _LoadLag:
         offsets: Mapping[Lane, int],
         bounds: Mapping[Lane, tuple[int, int]],
     ) -> tuple[float | None, str]:
-        """Of the lane of which most is unread."""
-        record_bytes = self._looked_at_bytes / self._looked_at if self._looked_at else 0.0
-        found = [
-            (unread_share(offset, bounds[lane], record_bytes, kept_bytes[lane[0]]), lane, offset)
-            for lane, offset in offsets.items()
-            if lane[0] in kept_bytes
-        ]
-        if not found:
+        """The share that is unread, and in words, of the partition with the largest share."""
+        record_bytes = self._sampled_bytes / max(1, self._sampled_records)
+        shares = []
+        for lane, offset in offsets.items():
+            if lane[0] in kept_bytes:
+                share = unread_share(offset, bounds[lane], record_bytes, kept_bytes[lane[0]])
+                shares.append((share, lane, offset))
+        if not shares:
             return None, ""
-        share, lane, offset = max(found)
+        share, lane, offset = max(shares)
         first, end = bounds[lane]
         return share, (
             f"topic {lane[0]}, partition {lane[1]}: {end - offset:,} of the {end - first:,} "
-            "records that are there are still to be read, "
+            "records that Kafka holds are still to be read, "
             f"the next one is {max(0, offset - first):,} after the first, and the topic keeps "
             f"{kept_bytes[lane[0]]:,} bytes of a partition"
         )
@@ -164,8 +169,8 @@ class _LoadLag:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What topics keep. `seconds`: the shortest; None: for ever, or this user may not ask.
-    `bytes`: of each partition, by topic; those that keep any number are not among them."""
+    """How much topics keep. `seconds`: the shortest of them; None: for ever, or this user may not
+    ask. `bytes`: of each partition, by topic; without the topics that have no such limit."""
 
     seconds: float | None = None
     bytes: Mapping[str, int] = field(default_factory=dict)
@@ -174,17 +179,18 @@ class Retention:
 def unread_share(
     offset: int, bounds: tuple[int, int], record_bytes: float, kept_bytes: int
 ) -> float:
-    """How much is still to be read of what a partition keeps by bytes, 0 to 1. Kafka tells the
-    size of a log to nobody but its own tools: what is to be read is estimated by the mean size
-    of records, which is too much where they are compressed, and is never more than its part of
-    the records that are there."""
+    """The unread share of the bytes that a partition keeps, 0 to 1, estimated from the mean size
+    of a record."""
     first, end = bounds
     unread = max(0, end - offset)
+    # Kafka reports the size of a log to its own tools only. The estimate is too high where records
+    # are compressed, so the share of the records that are held limits it.
     return min(1.0, unread / max(1, end - first), unread * record_bytes / kept_bytes)
 
 
 def topics_retention(task: LoadTask) -> Retention:
-    """As the broker says, its own defaults included. Raises KafkaException, TimeoutError."""
+    """The retention of the task's topics, brokers' defaults included. Raises KafkaException,
+    TimeoutError."""
     options: dict[str, Any] = {
         **task.source.look_up_options,
         "bootstrap.servers": task.source.servers,
@@ -194,22 +200,22 @@ def topics_retention(task: LoadTask) -> Retention:
     topics = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in task.source.topics]
     asked = admin.describe_configs(topics, request_timeout=ASK_SECONDS)
     configs = {resource.name: future.result(ASK_SECONDS) for resource, future in asked.items()}
-    deleted = {
-        topic: config
-        for topic, config in configs.items()
-        if "delete" in config["cleanup.policy"].value
-    }
-    kept_ms = [int(config["retention.ms"].value) for config in deleted.values()]
-    kept_bytes = {topic: int(config["retention.bytes"].value) for topic, config in deleted.items()}
-    return Retention(
-        min((ms / 1000 for ms in kept_ms if ms > 0), default=None),
-        {topic: most for topic, most in kept_bytes.items() if most > 0},
-    )
+    seconds: list[float] = []
+    kept_bytes: dict[str, int] = {}
+    for topic, config in configs.items():
+        if "delete" not in config["cleanup.policy"].value:
+            continue
+        # -1: no limit
+        if (kept_ms := int(config["retention.ms"].value)) > 0:
+            seconds.append(kept_ms / 1000)
+        if (most := int(config["retention.bytes"].value)) > 0:
+            kept_bytes[topic] = most
+    return Retention(min(seconds, default=None), kept_bytes)
 
 
 class _FetchLag:
-    """Seconds since the last transaction that is in Kafka was committed, 0 at the end of the
-    binlog. Records in a binlog cannot be counted, its bytes can."""
+    """Seconds are since the commit of the last transaction that is in Kafka, 0 at the end of the
+    binlog. The records of a binlog cannot be counted, its bytes can."""
 
     def __init__(self, task: FetchTask) -> None:
         self._source = task.source
@@ -235,39 +241,35 @@ class _FetchLag:
         except (CdcError, pymysql.Error, OSError):
             self._connection = None
             return Lag(last_row_ms=position.timestamp_ms)
-        kept_seconds, kept_bytes = (
-            binlog_retention(self._variables),
-            int(self._variables.get(_MOST_BYTES) or 0),
-        )
+        seconds: float | None
+        unread_bytes: int | None
         if is_at_end:
-            return Lag(
-                None,
-                0.0,
-                position.timestamp_ms,
-                0,
-                skew_seconds,
-                kept_seconds,
-                *binlog_unread(0, kept_bytes),
-            )
-        behind = bytes_between(files, (position.file, position.pos), (end.file, end.pos))
-        seconds = (
-            max(0.0, time.time() + skew_seconds - position.timestamp_ms / 1000)
-            if position.timestamp_ms
-            else None
-        )
+            seconds, unread_bytes = 0.0, 0
+        else:
+            seconds = self._seconds_since(position.timestamp_ms, skew_seconds)
+            unread_bytes = bytes_between(files, (position.file, position.pos), (end.file, end.pos))
+        kept_bytes = int(self._variables.get(_MOST_BYTES) or 0)
+        share, place = binlog_unread(unread_bytes, kept_bytes)
         return Lag(
-            None,
-            seconds,
-            position.timestamp_ms,
-            behind,
-            skew_seconds,
-            kept_seconds,
-            *binlog_unread(behind, kept_bytes),
+            seconds=seconds,
+            last_row_ms=position.timestamp_ms,
+            bytes=unread_bytes,
+            skew_seconds=skew_seconds,
+            retention_seconds=binlog_retention(self._variables),
+            kept_unread=share,
+            kept_place=place,
         )
 
+    @staticmethod
+    def _seconds_since(source_ms: int, skew_seconds: float) -> float | None:
+        """By the source's clock."""
+        if not source_ms:
+            return None
+        return max(0.0, time.time() + skew_seconds - source_ms / 1000)
+
     def _skew_seconds(self) -> float:
-        """The server's clock is asked for; its answer is of the middle between question and
-        answer."""
+        """How far the server's clock is ahead: its answer is taken for the middle between question
+        and answer."""
         asked = time.time()
         theirs = servers.now_ms(self._connection) / 1000
         return theirs - (asked + time.time()) / 2
@@ -278,14 +280,14 @@ _EXPIRY = ("binlog_expire_logs_seconds", "expire_logs_days")
 
 
 def binlog_retention(variables: dict[str, str]) -> float | None:
-    """For how many seconds a server keeps its binlog; None: for ever."""
+    """How many seconds a server keeps its binlog; None: for ever."""
     seconds, days = (float(variables.get(name) or 0) for name in _EXPIRY)
     return seconds or days * 86_400 or None
 
 
 def binlog_unread(behind_bytes: int | None, kept_bytes: int) -> tuple[float | None, str]:
-    """How much of what a server keeps of its binlog is still to be read, 0 to 1, and that in
-    words; None where it keeps any number of bytes, or that is not known."""
+    """The unread share of the bytes of binlog that a server keeps, 0 to 1, and the same in words;
+    None where the server has no such limit, or the share is not known."""
     if not kept_bytes or behind_bytes is None:
         return None, ""
     words = (
@@ -298,16 +300,14 @@ def binlog_unread(behind_bytes: int | None, kept_bytes: int) -> tuple[float | No
 def bytes_between(
     files: Sequence[tuple[str, int]], start: tuple[str, int], end: tuple[str, int]
 ) -> int | None:
-    """Of the binlog from one place to another. `files`: (name, size), oldest first, needed where
-    the places are in two; None where one of these is not among them."""
+    """How many bytes of binlog lie between two places. `files`: (name, size), oldest first, needed
+    where the places are in different files; None where one of these is not among them."""
     if start[0] == end[0]:
         return max(0, end[1] - start[1])
     names = [name for name, _ in files]
     if start[0] not in names or end[0] not in names:
         return None
     first, last = names.index(start[0]), names.index(end[0])
-    return (
-        max(0, files[first][1] - start[1])
-        + sum(size for _, size in files[first + 1 : last])
-        + end[1]
-    )
+    rest_of_first = max(0, files[first][1] - start[1])
+    whole_files = sum(size for _, size in files[first + 1 : last])
+    return rest_of_first + whole_files + end[1]

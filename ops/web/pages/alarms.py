@@ -1,19 +1,35 @@
-"""What the pages show of alarms: what is raised, who was told of it, what is silent."""
+"""The page of alarms: what is raised, who was told of it, what is silent."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Request
+from starlette.responses import RedirectResponse, Response
 
 from cdcbus.ops.alarms.channels import channels_of
+from cdcbus.ops.alarms.silence import duration_seconds
 from cdcbus.ops.alarms.state import Notice
 from cdcbus.ops.alarms.store import NOBODY, AlarmNodes
-from cdcbus.ops.web.bus import WebBus
+from cdcbus.ops.web import actions
+from cdcbus.ops.web.answers import Refused
+from cdcbus.ops.web.auth import is_logged_in, operator_of
+from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.ops.web.pages.formatting import STAMP
+from cdcbus.ops.web.pages.live import stream
+from cdcbus.ops.web.pages.rendering import live_parts, page
+from cdcbus.ops.web.pages.shared import DONE, task_address
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
+NOTICES = 50  # of alarms, shown
 DURATIONS = ("30m", "1h", "2h", "4h", "8h", "1d", "3d", "7d")
 OFF = "off"
+
+
+router = APIRouter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +111,75 @@ def _row(task_id: str, notice: Notice, by: str) -> NoticeRow:
 def _stamp(epoch_seconds: float) -> str:
     """As ZooKeeper's nodes have times."""
     return time.strftime(STAMP, time.gmtime(epoch_seconds))
+
+
+@router.get("/alarms")
+def alarms_page(request: Request, done: str = "") -> Response:
+    bus = bus_of(request)
+    values = {
+        **_alarm_values(request),
+        "tasks": TaskNodes(bus.client).ids(),
+        "durations": DURATIONS,
+        "told_where": told_where(bus),
+        "done": DONE.get(done, ""),
+    }
+    return page(request, "alarms.html", values, section="/alarms", live="/live/alarms")
+
+
+@router.get("/live/alarms")
+def alarms_live(request: Request) -> Response:
+    return stream(request, lambda: live_parts("alarms.html", _alarm_values(request)))
+
+
+def _alarm_values(request: Request) -> dict[str, Any]:
+    bus = bus_of(request)
+    known = [alarms_of(bus, task_id) for task_id in TaskNodes(bus.client).ids()]
+    notices = sorted(
+        (notice for each in known for notice in each.notices),
+        key=lambda notice: notice.at,
+        reverse=True,
+    )
+    return {
+        "raised": sorted(
+            (alarm for each in known for alarm in each.raised),
+            key=lambda alarm: alarm.since,
+            reverse=True,
+        ),
+        "silent": [each for each in known if each.silent_until],
+        "notices": notices[:NOTICES],
+        "is_logged_in": is_logged_in(request),
+    }
+
+
+@router.post("/alarms/silence")
+def silence_tasks(
+    request: Request, duration: Annotated[str, Form(alias="for")], task: Annotated[str, Form()] = ""
+) -> Response:
+    """Without a task: all that there are now."""
+    bus = bus_of(request)
+    actions.silence(
+        bus,
+        [task] if task else TaskNodes(bus.client).ids(),
+        _silence_seconds(duration),
+        operator_of(request),
+    )
+    return RedirectResponse(f"/alarms?done={_silenced(duration)}", 303)
+
+
+@router.post("/tasks/{task_id}/silence")
+def silence_task(
+    request: Request, task_id: str, duration: Annotated[str, Form(alias="for")]
+) -> Response:
+    actions.silence(bus_of(request), [task_id], _silence_seconds(duration), operator_of(request))
+    return RedirectResponse(task_address(task_id, f"?done={_silenced(duration)}"), 303)
+
+
+def _silence_seconds(duration: str) -> float:
+    try:
+        return 0.0 if duration == OFF else duration_seconds(duration)
+    except ValueError as error:
+        raise Refused(422, f"for how long: {error}") from error
+
+
+def _silenced(duration: str) -> str:
+    return "told" if duration == OFF else "silence"

@@ -1,18 +1,37 @@
-"""What the pages show of dead letters."""
+"""The pages of dead letters."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated, Any
+from urllib.parse import quote
 
+from fastapi import APIRouter, Form, Request
+from starlette.responses import RedirectResponse, Response
+
+from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.dead_letters import OpenDeadLetter
 from cdcbus.ops.services.dead_letter_fields import original_of
-from cdcbus.ops.services.dead_letters import FetchLetter
+from cdcbus.ops.services.dead_letters import NO_REPLAY, FetchLetter
 from cdcbus.ops.services.row_view import printable
+from cdcbus.ops.services.topics import access_of
+from cdcbus.ops.web import actions
+from cdcbus.ops.web.answers import Refused
+from cdcbus.ops.web.auth import is_logged_in, operator_of
+from cdcbus.ops.web.bus import WebBus, bus_of
+from cdcbus.ops.web.pages import tasks as views
+from cdcbus.ops.web.pages.rendering import page
+from cdcbus.ops.web.pages.shared import DONE, shared
+from cdcbus.plugins.errors import CdcError
+from cdcbus.producer.config import FetchTask
 
 SHOWN = 200  # the newest letters of a task
 VALUE_CHARACTERS = 4000  # of a record's part
 PLACES = ("table", "position", "row", "bytes")  # of a fetch task's letter; its key holds cells
+
+
+router = APIRouter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +68,81 @@ def _shown(part: object) -> str:
         if len(text) <= VALUE_CHARACTERS
         else f"{text[:VALUE_CHARACTERS]}… ({len(text):,} characters)"
     )
+
+
+@router.get("/letters")
+def letters_page(request: Request) -> Response:
+    bus, away = bus_of(request), dict[str, str]()
+    keepers = [task for task in shared(request).tasks.all() if views.keeps_letters(task)]
+    rows = [
+        {"task_id": task.task_id, "route": views.route_of(task), **_letter_count(bus, task, away)}
+        for task in keepers
+    ]
+    return page(request, "letters.html", {"rows": rows}, section="/letters")
+
+
+def _letter_count(
+    bus: WebBus, task: FetchTask | LoadTask, away: dict[str, str]
+) -> Mapping[str, Any]:
+    """`away`: why a Kafka has not answered, which is asked once only, as that takes long."""
+    servers = access_of(task).servers
+    if servers not in away:
+        try:
+            dead_letters = actions.dead_letters(bus, task.task_id)
+            return {
+                "open": len(dead_letters),
+                "newest": max((dead_letter.time for dead_letter in dead_letters), default=""),
+                "away": "",
+            }
+        except CdcError as error:
+            away[servers] = str(error)
+    return {"open": None, "newest": "", "away": away[servers]}
+
+
+@router.get("/letters/{task_id}")
+def task_letters_page(request: Request, task_id: str, done: str = "") -> Response:
+    """With the records themselves for those who may see rows."""
+    bus = bus_of(request)
+    dead_letters = sorted(
+        actions.dead_letters(bus, task_id), key=lambda each: each.time, reverse=True
+    )
+    shows_cells = bus.token is None or is_logged_in(request)
+    values = {
+        "task_id": task_id,
+        "open": len(dead_letters),
+        "letters": [letter_row(each, shows_cells) for each in dead_letters[:SHOWN]],
+        "no_replay": NO_REPLAY if isinstance(actions.stored_task(bus, task_id), FetchTask) else "",
+        "done": DONE.get(done, ""),
+    }
+    return page(request, "task_letters.html", values, section="/letters")
+
+
+Records = Annotated[Sequence[str], Form(alias="record", default_factory=tuple)]
+TakesAll = Annotated[bool, Form(alias="all")]
+IsForced = Annotated[bool, Form(alias="force")]
+
+
+@router.post("/letters/{task_id}/replay")
+def replay(
+    request: Request,
+    task_id: str,
+    records: Records,
+    takes_all: TakesAll = False,
+    force: IsForced = False,
+) -> Response:
+    actions.dlq_replay(
+        bus_of(request), task_id, _chosen(records, takes_all), operator_of(request), force
+    )
+    return RedirectResponse(f"/letters/{quote(task_id, safe='')}?done=replay", 303)
+
+
+@router.post("/letters/{task_id}/drop")
+def drop(request: Request, task_id: str, records: Records, takes_all: TakesAll = False) -> Response:
+    actions.dlq_drop(bus_of(request), task_id, _chosen(records, takes_all), operator_of(request))
+    return RedirectResponse(f"/letters/{quote(task_id, safe='')}?done=drop", 303)
+
+
+def _chosen(records: Sequence[str], takes_all: bool) -> Sequence[str] | None:
+    if not records and not takes_all:
+        raise Refused(422, "no letter was chosen; go back and tick those that are meant")
+    return None if takes_all else records

@@ -1,22 +1,41 @@
-"""What the pages show of topics: those of all Kafka clusters that tasks name, and the row
+"""The pages of topics: those of all Kafka clusters that tasks name, and the row
 changes in one, decoded, with their values."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import RedirectResponse, Response
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.services.dead_letter_counts import dead_letter_topic_of
 from cdcbus.ops.services.row_view import is_wanted, printable, utc
 from cdcbus.ops.services.topics import KafkaRecord, TopicLog, access_of
+from cdcbus.ops.web import actions
+from cdcbus.ops.web.answers import Refused
+from cdcbus.ops.web.auth import is_logged_in
+from cdcbus.ops.web.bus import bus_of
+from cdcbus.ops.web.pages.live import stream
+from cdcbus.ops.web.pages.rendering import live_parts, page
+from cdcbus.ops.web.pages.shared import shared
 from cdcbus.plugins.errors import CdcError, ConversionError
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Cell, Op, RowChange
 from cdcbus.producer.config import FetchTask
 
+NEWEST = 50  # records of each partition that a topic's page reads
+MOST_NEWEST = 1000
+TAIL_SECONDS = 3.0
 ROWS = 200  # shown at most
 CELL_CHARACTERS = 1000  # shown of a cell
+
+
+router = APIRouter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,3 +219,99 @@ def _place(record: KafkaRecord) -> str:
 
 def _key(record: KafkaRecord) -> str:
     return "" if record.key is None else printable(record.key.decode("utf-8", "replace"))
+
+
+@router.get("/topics")
+def topics_page(request: Request) -> Response:
+    found = clusters(shared(request).tasks.all())
+    return page(request, "topics.html", {"clusters": found}, section="/topics")
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What of a topic is to be shown."""
+
+    topic: str
+    task: str
+    table: str = ""
+    key: str = ""
+    op: str = ""
+    newest: int = NEWEST
+
+    @property
+    def query(self) -> str:
+        return urlencode(
+            {
+                "task": self.task,
+                "table": self.table,
+                "key": self.key,
+                "op": self.op,
+                "newest": self.newest,
+            }
+        )
+
+
+Newest = Annotated[int, Query(ge=1, le=MOST_NEWEST)]
+
+
+@router.get("/topics/{topic}")
+def topic_page(
+    request: Request,
+    topic: str,
+    task: str = "",
+    table: str = "",
+    key: str = "",
+    op: str = "",
+    newest: Newest = NEWEST,
+) -> Response:
+    if (refused := _without_login(request)) is not None:
+        return refused
+    wanted = _Shown(topic, task or _task_of(request, topic), table, key, op, newest)
+    live = f"/live/topics/{quote(topic, safe='')}?{wanted.query}"
+    values = {"wanted": wanted, "ops": [each.value for each in Op], **_tail_values(request, wanted)}
+    return page(request, "topic.html", values, section="/topics", live=live)
+
+
+@router.get("/live/topics/{topic}")
+def topic_live(
+    request: Request,
+    topic: str,
+    task: str,
+    table: str = "",
+    key: str = "",
+    op: str = "",
+    newest: Newest = NEWEST,
+) -> Response:
+    if (refused := _without_login(request)) is not None:
+        return refused
+    wanted = _Shown(topic, task, table, key, op, newest)
+    return stream(
+        request, lambda: live_parts("topic.html", _tail_values(request, wanted)), TAIL_SECONDS
+    )
+
+
+def _without_login(request: Request) -> Response | None:
+    """Where to go instead: what rows hold is for those who have the token, where there is one,
+    also on loopback."""
+    if bus_of(request).token is None or is_logged_in(request):
+        return None
+    return RedirectResponse(f"/login?next={quote(request.url.path)}", 303)
+
+
+def _task_of(request: Request, topic: str) -> str:
+    for task in shared(request).tasks.all():
+        if topic in topics_of(task):
+            return task.task_id
+    raise Refused(404, f"no task names topic {topic}")
+
+
+def _tail_values(request: Request, wanted: _Shown) -> dict[str, Any]:
+    task = actions.stored_task(bus_of(request), wanted.task)
+    tables = wanted.table.split()
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    return {
+        "today": today,
+        "rows": tail(
+            task, wanted.topic, wanted.newest, tables, wanted.key.strip(), wanted.op.lower()
+        ),
+    }

@@ -104,7 +104,7 @@ def test_what_a_topic_deletes_next_is_told_where_it_keeps_so_many_bytes(
         lambda: measure(at(task, 40, 0)).kept_unread == 0.75, "60 of 80 records to be unread"
     )
     assert measure(at(task, 40, 0)).kept_place == (
-        f"topic {name}, partition 0: 60 of the 80 records that are there are still to be read, "
+        f"topic {name}, partition 0: 60 of the 80 records that Kafka holds are still to be read, "
         "the next one is 20 after the first, "
         "and the topic keeps 6,000 bytes of a partition"
     )

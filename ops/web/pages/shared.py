@@ -1,0 +1,44 @@
+"""What several pages share: the tasks as their texts say, addresses, and what is said after an
+action."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from fastapi import Request
+
+from cdcbus.ops.web.pages.tasks import Overviews, StoredTasks
+
+DONE = {
+    "start": "Start is ordered: a node takes the task, as soon as one can.",
+    "restart": "Restart is ordered.",
+    "stop": "Stop is ordered: the task stores its position and ends.",
+    "reset": "The position is set.",
+    "undo": "The position is what it was before.",
+    "silence": "It is silent: nothing is told for so long; what is still wrong then is.",
+    "told": "The silence is over.",
+    "replay": "The records are at the ends of their partitions, and their letters are settled.",
+    "drop": "The letters are settled.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all requests share: texts and overviews are read once for all of them."""
+
+    tasks: StoredTasks
+    overviews: Overviews
+
+
+def shared(request: Request) -> Shared:
+    state = request.app.state
+    if not hasattr(state, "console"):
+        tasks = StoredTasks(state.bus)
+        state.console = Shared(tasks, Overviews(state.bus, tasks))
+    shared: Shared = state.console
+    return shared
+
+
+def task_address(task_id: str, more: str = "") -> str:
+    return f"/tasks/{quote(task_id, safe='')}{more}"

@@ -1,0 +1,186 @@
+"""The pages of one task: how it is, and the reset of its positions."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Request
+from starlette.responses import RedirectResponse, Response
+
+from cdcbus.ops.alarms.rules import OF_STATE
+from cdcbus.ops.web import actions
+from cdcbus.ops.web.answers import Refused, status_of_error
+from cdcbus.ops.web.auth import is_logged_in, operator_of
+from cdcbus.ops.web.bus import bus_of
+from cdcbus.ops.web.pages import alarms
+from cdcbus.ops.web.pages import tasks as views
+from cdcbus.ops.web.pages.live import stream
+from cdcbus.ops.web.pages.rendering import live_parts, page
+from cdcbus.ops.web.pages.shared import DONE, shared, task_address
+from cdcbus.plugins.errors import CdcError
+from cdcbus.tasks.runtime.throughput_history import ThroughputHistory
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
+
+router = APIRouter()
+
+
+@router.get("/tasks/{task_id}")
+def task_page(request: Request, task_id: str, done: str = "") -> Response:
+    live = f"/live{task_address(task_id)}"
+    values = {
+        **_task_values(request, task_id),
+        **_task_text(request, task_id),
+        "durations": alarms.DURATIONS,
+        "done": DONE.get(done, ""),
+    }
+    return page(request, "task.html", values, section="/", live=live)
+
+
+@router.get("/live/tasks/{task_id}")
+def task_live(request: Request, task_id: str) -> Response:
+    actions.known_task(bus_of(request), task_id)
+    return stream(request, lambda: live_parts("task.html", _task_values(request, task_id)))
+
+
+def _task_values(request: Request, task_id: str) -> dict[str, Any]:
+    bus = bus_of(request)
+    status, nodes = actions.known_task(bus, task_id), TaskNodes(bus.client)
+    lines, no_log = views.log_tail(status)
+    return {
+        "status": status,
+        "is_logged_in": is_logged_in(request),
+        "has_token": bus.token is not None,
+        "here": task_address(task_id),
+        "charts": views.charts_of(ThroughputHistory(bus.client).read(task_id), time.time()),
+        "places": views.places(bus, task_id),
+        "changes": views.position_changes(bus, task_id),
+        "alarms": alarms.alarms_of(bus, task_id),
+        "of_state": OF_STATE,
+        "failures": nodes.errors(task_id)[::-1],
+        "log": lines,
+        "no_log": no_log,
+    }
+
+
+def _task_text(request: Request, task_id: str) -> dict[str, Any]:
+    """What the task's text says, which is not live."""
+    tasks = shared(request).tasks
+    try:
+        inspection = tasks.inspection(task_id)
+    except CdcError as error:
+        return {
+            "route": None,
+            "settings": [],
+            "findings": [],
+            "damage": str(error),
+            "keeps_letters": False,
+        }
+    task = inspection.task
+    return {
+        "route": None if task is None else views.route_of(task),
+        "settings": views.settings(inspection.entries.values()),
+        "findings": views.findings_of(inspection),
+        "damage": "",
+        "keeps_letters": task is not None and views.keeps_letters(task),
+    }
+
+
+@router.post("/tasks/{task_id}/start")
+def start(request: Request, task_id: str) -> Response:
+    actions.start(bus_of(request), task_id, operator_of(request))
+    return RedirectResponse(task_address(task_id, "?done=start"), 303)
+
+
+@router.post("/tasks/{task_id}/restart")
+def restart(request: Request, task_id: str) -> Response:
+    actions.restart(bus_of(request), task_id, operator_of(request))
+    return RedirectResponse(task_address(task_id, "?done=restart"), 303)
+
+
+@router.post("/tasks/{task_id}/stop")
+def stop(request: Request, task_id: str) -> Response:
+    actions.stop(bus_of(request), task_id, operator_of(request))
+    return RedirectResponse(task_address(task_id, "?done=stop"), 303)
+
+
+@router.get("/tasks/{task_id}/reset")
+def reset_page(
+    request: Request, task_id: str, to: str = "", topic: str = "", partition: str = ""
+) -> Response:
+    """Without a place: asks for it. With one: says what it means, before anything is set."""
+    return _reset_page(request, task_id, to.strip(), topic.strip(), partition.strip())
+
+
+def _reset_page(
+    request: Request,
+    task_id: str,
+    to: str,
+    topic: str,
+    partition: str,
+    refusal: CdcError | None = None,
+) -> Response:
+    bus = bus_of(request)
+    status = actions.known_task(bus, task_id)
+    targets = {}
+    if to and refusal is None:
+        try:
+            targets = actions.reset_preview(bus, task_id, to, topic or None, _partition(partition))
+        except CdcError as error:
+            refusal = error
+    task = shared(request).tasks.task(task_id)
+    values = {
+        "status": status,
+        "route": None if task is None else views.route_of(task),
+        "places": views.places(bus, task_id),
+        "to": to,
+        "topic": topic,
+        "partition": partition,
+        "targets": targets,
+        "refusal": "" if refusal is None else str(refusal),
+    }
+    return page(
+        request,
+        "reset.html",
+        values,
+        section="/",
+        status=200 if refusal is None else status_of_error(refusal),
+    )
+
+
+@router.post("/tasks/{task_id}/reset")
+def reset(
+    request: Request,
+    task_id: str,
+    to: Annotated[str, Form()],
+    topic: Annotated[str, Form()] = "",
+    partition: Annotated[str, Form()] = "",
+    live: Annotated[bool, Form()] = False,
+) -> Response:
+    try:
+        actions.reset(
+            bus_of(request),
+            task_id,
+            to,
+            operator_of(request),
+            topic or None,
+            _partition(partition),
+            live,
+        )
+    except CdcError as error:
+        return _reset_page(request, task_id, to, topic, partition, error)
+    return RedirectResponse(task_address(task_id, "?done=reset"), 303)
+
+
+@router.post("/tasks/{task_id}/undo")
+def undo(request: Request, task_id: str, swimlane: Annotated[str, Form()]) -> Response:
+    actions.undo(bus_of(request), task_id, swimlane, operator_of(request))
+    return RedirectResponse(task_address(task_id, "?done=undo"), 303)
+
+
+def _partition(text: str) -> int | None:
+    if not text:
+        return None
+    if not text.isdecimal():
+        raise Refused(422, "a partition is a whole number, such as 0")
+    return int(text)
