@@ -35,17 +35,13 @@ class Sample:
 
     def add(self, change: RowChange, record: str, is_ahead: bool) -> None:
         """A column counts where a row has it: a record may describe more columns than it sends."""
-        self.columns |= {
-            column.name: Seen(
-                column,
-                record,
-                is_ahead or (column.name in self.columns and self.columns[column.name].is_ahead),
-            )
-            for column in change.table.columns
-            if any(
-                column.name in image for image in (change.before, change.after) if image is not None
-            )
-        }
+        sent = {*(change.before or ()), *(change.after or ())}
+        for column in change.table.columns:
+            if column.name in sent:
+                known = self.columns.get(column.name)
+                # One record that is still to be applied is enough to need the column.
+                is_needed = is_ahead or (known is not None and known.is_ahead)
+                self.columns[column.name] = Seen(column, record, is_needed)
         self.key = change.table.key
         self.has_insert |= change.op is Op.INSERT
 
@@ -58,19 +54,22 @@ def check_records(
     samples: dict[TableId, Sample],
 ) -> Iterator[CheckResult]:
     """Reads the newest records of a topic into `samples`. `starts`: where the task would begin;
-    a lane without one counts as unread."""
-    subject, count, unreadable = f"records of {topic}", 0, False
+    a partition without one counts as unread."""
+    subject = f"records of {topic}"
+    count = 0
+    unreadable = False
     with TopicLogs(task, ANSWER_SECONDS) as logs:
         lanes = lanes_of(task, logs, topic)
         records = logs.newest(lanes, max(RECORDS_PER_PARTITION, RECORDS // len(lanes)))
     for lane, offset, value in records:
         if value is None:
             continue
-        record, is_ahead = f"{lane[0]}[{lane[1]}]@{offset}", offset >= starts.get(lane, 0)
+        record = f"{lane[0]}[{lane[1]}]@{offset}"
+        is_ahead = offset >= starts.get(lane, 0)
         try:
             changes = converter.from_bytes(value)
         except ConversionError as cause:
-            if not unreadable:  # one says it all
+            if not unreadable:  # all are likely to have the same cause
                 yield describe_unreadable(subject, record, is_ahead, cause)
             unreadable = True
             continue
@@ -85,11 +84,9 @@ def check_records(
 def describe_unreadable(
     subject: str, record: str, is_ahead: bool, cause: ConversionError
 ) -> CheckResult:
-    """A record that the task has left behind stops it no more."""
-    found, remedy = (
-        f"record {record}: {cause}",
-        "Check that consumer.converter names the form of the topic's records.",
-    )
+    """An error, or only a warning where the task starts after the record."""
+    found = f"record {record}: {cause}"
+    remedy = "Check that consumer.converter names the form of the topic's records."
     if is_ahead:
         return error(subject, found, remedy)
     return warning(subject, f"{found}; it is before the start", remedy)

@@ -13,53 +13,51 @@ MEASUREMENTS = 20_000
 
 
 class Delays:
-    """Measurements of the last WINDOW_SECONDS, each for so many rows. May be added to on one thread
-    and asked on another.
+    """Measurements of the last WINDOW_SECONDS, each for a number of rows. May be added to on one
+    thread and read on another.
 
-    Start and end may be told by two clocks. What seems to have taken less than nothing shows that
-    they differ, by that much at least: it is taken out of all measurements.
+    Start and end may come from two clocks. A negative duration shows that these differ by at least
+    that much; all measurements are corrected by it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # when, seconds, rows
-        self._seen: deque[tuple[float, float, float]] = deque(maxlen=MEASUREMENTS)
+        # (when, seconds, rows)
+        self._measured: deque[tuple[float, float, float]] = deque(maxlen=MEASUREMENTS)
 
     def add(self, seconds: float, rows: float) -> None:
-        """So many rows took so long."""
+        """Adds a measurement: `rows` rows took `seconds`."""
         now = self._clock()
-        self._seen.append((now, seconds, rows))
-        while self._seen[0][0] < now - WINDOW_SECONDS:
-            self._seen.popleft()
+        self._measured.append((now, seconds, rows))
+        while self._measured[0][0] < now - WINDOW_SECONDS:
+            self._measured.popleft()
 
     def percentiles(self, skew_seconds: float | None = None) -> Percentiles | None:
-        """None where nothing was measured. `skew_seconds`: by how much the first clock is ahead,
-        where that is known."""
-        seen = self._recent()
+        """None where nothing was measured. `skew_seconds`: how far the first clock is ahead of the
+        second; None: as the measurements themselves show."""
+        recent = self._recent()
+        if not recent:
+            return None
         skew = self.skew_seconds if skew_seconds is None else skew_seconds
-        return (
-            percentiles((max(0.0, seconds + skew), rows) for _, seconds, rows in seen)
-            if seen
-            else None
-        )
+        return percentiles((max(0.0, seconds + skew), rows) for _, seconds, rows in recent)
 
     @property
     def skew_seconds(self) -> float:
-        """By how much the first clock is ahead of the second, as far as can be seen; 0 where it
-        cannot."""
-        return max((-seconds for _, seconds, _ in self._recent() if seconds < 0), default=0.0)
+        """How far the first clock is ahead of the second, as far as measurements show; else 0."""
+        shortest = min((seconds for _, seconds, _ in self._recent()), default=0.0)
+        return max(0.0, -shortest)
 
     def _recent(self) -> list[tuple[float, float, float]]:
         oldest = self._clock() - WINDOW_SECONDS
-        return [each for each in self._seen.copy() if each[0] >= oldest]
+        return [each for each in self._measured.copy() if each[0] >= oldest]
 
 
 def percentiles(measured: Iterable[tuple[float, float]]) -> Percentiles:
-    """Of (seconds, rows), at least one: the least of the measured times that such a share of the
-    rows did not exceed."""
+    """The percentiles of (seconds, rows), of which there must be at least one: each is the
+    smallest measured time that this share of the rows did not exceed."""
     ordered = sorted(measured)
     total = sum(rows for _, rows in ordered)
-    return Percentiles(*(_at(ordered, percent * total) for percent in (50, 95, 99)))
+    return Percentiles(_at(ordered, 50 * total), _at(ordered, 95 * total), _at(ordered, 99 * total))
 
 
 def _at(ordered: list[tuple[float, float]], hundredths: float) -> float:

@@ -1,10 +1,10 @@
-"""What the progress of a running task says, whichever kind of task it is: places, counters, and how
+"""What the progress of a running task tells, for both kinds of task: positions, counters, and how
 long rows take.
 
-Stages: a row is committed at the source, comes into Kafka, is applied to a target; each tells its
-time by its own clock. Of a batch the first and the last row are timed, and count for half of its
-rows each. Rows that came before its first batch was done are not timed: they waited for its start,
-which tells nothing of now.
+Stages: a row is committed at the source, arrives in Kafka, is applied to a target; each stage has
+the time of its own clock. The first and the last row of a batch are timed, and count for half of
+its rows each. Rows that arrived before the first batch was done are not timed: they waited for the
+task's start, which says nothing about the present.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ if TYPE_CHECKING:
     from cdcbus.producer.run import Progress as FetchProgress
 
 BATCHES_KEPT = 10
-TOLD_SECONDS = 3600.0  # a task that reads again what a target has lost may be done within a second
-STAGES = SOURCE_TO_KAFKA, KAFKA_TO_TARGET, SOURCE_TO_TARGET = (
-    "source_to_kafka",
-    "kafka_to_target",
-    "source_to_target",
-)
+# Losses are reported for so long: a task may have read again within a second what a target lost.
+REPORTED_SECONDS = 3600.0
+SOURCE_TO_KAFKA = "source_to_kafka"
+KAFKA_TO_TARGET = "kafka_to_target"
+SOURCE_TO_TARGET = "source_to_target"
+STAGES = (SOURCE_TO_KAFKA, KAFKA_TO_TARGET, SOURCE_TO_TARGET)
 
 
 class LoadMeasures:
-    """Of a consumer task. `see` is called with each progress, on the thread that makes it; the
-    rest may be asked on another thread."""
+    """Measures of a consumer task. `see` is called with each progress, on the thread that makes
+    it; the rest may be read on another thread."""
 
     queued_bytes: int | None = None
     skipped = ""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock, self._begun_ms = clock, 0
+        self._clock = clock
+        self._begun_ms = 0
         self._progress: LoadProgress | None = None
         self._batch: BatchReport | None = None
         self._batches: deque[Batch] = deque(maxlen=BATCHES_KEPT)
@@ -51,52 +52,51 @@ class LoadMeasures:
 
     def see(self, progress: LoadProgress) -> None:
         self._progress = progress
-        batch, applied_ms = progress.batch, int(self._clock() * 1000)
+        batch = progress.batch
+        applied_ms = int(self._clock() * 1000)
         if batch is self._batch or not batch.records:
             return
         self._batch = batch
         self._begun_ms = self._begun_ms or applied_ms
-        stages = round(batch.decode_ms, 1), round(batch.apply_ms, 1), round(batch.commit_ms, 1)
+        stages = [round(ms, 1) for ms in (batch.decode_ms, batch.apply_ms, batch.commit_ms)]
         self._batches.append(Batch(now(), batch.records, *stages))
-        times = (
-            (batch.first_commit_ms, batch.first_kafka_ms),
-            (batch.last_commit_ms, batch.last_kafka_ms),
-        )
-        for commit_ms, kafka_ms in times:
-            if (kafka_ms or commit_ms) < self._begun_ms:
-                continue
-            for stage, begun, ended in (
-                (SOURCE_TO_KAFKA, commit_ms, kafka_ms),
-                (KAFKA_TO_TARGET, kafka_ms, applied_ms),
-                (SOURCE_TO_TARGET, commit_ms, applied_ms),
-            ):
-                if begun and ended:
-                    self._stages[stage].add((ended - begun) / 1000, batch.records / 2)
+        rows = batch.records / 2
+        self._time(batch.first_commit_ms, batch.first_kafka_ms, applied_ms, rows)
+        self._time(batch.last_commit_ms, batch.last_kafka_ms, applied_ms, rows)
+
+    def _time(self, commit_ms: int, kafka_ms: int, applied_ms: int, rows: float) -> None:
+        """Times one row for `rows` rows. 0: that time is not known."""
+        if (kafka_ms or commit_ms) < self._begun_ms:
+            return
+        if commit_ms and kafka_ms:
+            self._stages[SOURCE_TO_KAFKA].add((kafka_ms - commit_ms) / 1000, rows)
+        if kafka_ms:
+            self._stages[KAFKA_TO_TARGET].add((applied_ms - kafka_ms) / 1000, rows)
+        if commit_ms:
+            self._stages[SOURCE_TO_TARGET].add((applied_ms - commit_ms) / 1000, rows)
 
     @property
     def place(self) -> Hashable:
-        """How far it is."""
+        """A value that changes whenever the position moves."""
         return None if self._progress is None else tuple(self._progress.next_offsets.items())
 
     @property
     def target_lost(self) -> str:
-        """What the target was found to have lost within the last TOLD_SECONDS."""
+        """What the target was found to have lost within the last REPORTED_SECONDS."""
         progress = self._progress
-        return (
-            progress.lost
-            if progress is not None and self._clock() - progress.lost_at < TOLD_SECONDS
-            else ""
-        )
+        if progress is None or self._clock() - progress.lost_at >= REPORTED_SECONDS:
+            return ""
+        return progress.lost
 
     @property
     def late_records(self) -> int:
-        """How many were left out since the start, as they were sent by a process that had lost
-        its fetch task's lock."""
+        """How many records were left out since the start because their sender had lost its fetch
+        task's lock."""
         return 0 if self._progress is None else self._progress.total.late
 
     @property
     def late_at(self) -> float:
-        """When the last of these came, in epoch seconds; 0 without one."""
+        """When the last of these records came, in epoch seconds; 0 without one."""
         return 0.0 if self._progress is None else self._progress.late_at
 
     @property
@@ -105,7 +105,7 @@ class LoadMeasures:
 
     @property
     def batch_seconds(self) -> float:
-        """How long the batch at hand has been applied; 0 between batches."""
+        """How long the batch in progress has been applied; 0 between batches."""
         since = 0.0 if self._progress is None else self._progress.batch_since
         return time.time() - since if since else 0.0
 
@@ -116,7 +116,7 @@ class LoadMeasures:
 
     @property
     def stages_ms(self) -> Mapping[str, float]:
-        """Of the last batch, added up over its lanes."""
+        """The times of the last batch's stages, added up over its partitions."""
         batch = self._batch
         if batch is None:
             return {}
@@ -132,19 +132,23 @@ class LoadMeasures:
         return tuple(self._batches)
 
     def delays(self, _skew_seconds: float | None) -> Mapping[str, Percentiles]:
-        found = {stage: self._stages[stage].percentiles() for stage in STAGES}
-        return {stage: _rounded(each) for stage, each in found.items() if each is not None}
+        found = {}
+        for stage in STAGES:
+            measured = self._stages[stage].percentiles()
+            if measured is not None:
+                found[stage] = _rounded(measured)
+        return found
 
     @property
     def skew_seconds(self) -> float | None:
-        """By how much the source's clock is ahead of this machine's, as far as rows show that
-        they came from the future."""
+        """How far the source's clock is ahead of this machine's, as far as rows show it by coming
+        from the future; else None."""
         return round(self._stages[SOURCE_TO_TARGET].skew_seconds, 3) or None
 
 
 class FetchMeasures:
-    """Of a fetch task. Rows count as in Kafka when the position behind them is stored, a second
-    later by default."""
+    """Measures of a fetch task. A row counts as in Kafka once the position after it is stored, up
+    to a second later by default."""
 
     batch_seconds = 0.0
     beats: Mapping[str, float] = {}
@@ -152,20 +156,22 @@ class FetchMeasures:
     batches: tuple[Batch, ...] = ()
     skew_seconds: float | None = None
     target_lost = ""
-    late_records, late_at = 0, 0.0
+    late_records = 0
+    late_at = 0.0
 
     def __init__(self, swimlane: str, clock: Callable[[], float] = time.time) -> None:
-        self._swimlane, self._clock, self._begun_ms = swimlane, clock, 0
+        self._swimlane = swimlane
+        self._clock = clock
+        self._begun_ms = 0
         self._progress: FetchProgress | None = None
-        self._delays, self._done = Delays(), 0
+        self._delays = Delays()
+        self._done = 0
 
     def see(self, progress: FetchProgress) -> None:
         self._progress = progress
-        position, rows, now_ms = (
-            progress.position,
-            progress.done - self._done,
-            int(self._clock() * 1000),
-        )
+        position = progress.position
+        rows = progress.done - self._done
+        now_ms = int(self._clock() * 1000)
         self._begun_ms = self._begun_ms or now_ms
         if position is not None and position.timestamp_ms and rows > 0:
             if position.timestamp_ms >= self._begun_ms:
@@ -178,14 +184,14 @@ class FetchMeasures:
 
     @property
     def queued_bytes(self) -> int | None:
-        """Of records that wait for Kafka."""
+        """The bytes of records that wait for Kafka."""
         return None if self._progress is None else self._progress.queued_bytes
 
     @property
     def skipped(self) -> str:
-        """What was left out within the last TOLD_SECONDS, as consumer.onStatement says."""
+        """What was skipped within the last REPORTED_SECONDS, as consumer.onStatement allows."""
         progress = self._progress
-        if progress is None or self._clock() - progress.skipped_at >= TOLD_SECONDS:
+        if progress is None or self._clock() - progress.skipped_at >= REPORTED_SECONDS:
             return ""
         return (
             f"{progress.skipped:,} statements that change its tables were logged as text and "
@@ -198,7 +204,7 @@ class FetchMeasures:
         return [] if self._progress is None else counts_of_fetch(self._progress, self._swimlane)
 
     def delays(self, skew_seconds: float | None) -> Mapping[str, Percentiles]:
-        """With the source's clock put right."""
+        """Corrected by the skew of the source's clock."""
         found = self._delays.percentiles(skew_seconds)
         return {} if found is None else {SOURCE_TO_KAFKA: _rounded(found)}
 

@@ -1,5 +1,5 @@
-"""A running task tells ZooKeeper how far it is: its `stat` node, every few seconds and when its
-state changes; once a minute its history and porter's nodes of its tables."""
+"""Reports a running task to ZooKeeper: its `stat` znode every few seconds and when its state
+changes; its history and porter's znodes of its tables once a minute."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ LOG = logging.getLogger(__name__)
 
 
 class _Moves:
-    """When something last happened, in epoch seconds: `rows_at` that rows came, `moved_at` that
-    the position moved or had not to."""
+    """Epoch seconds of the last events: `rows_at`: rows arrived; `moved_at`: the position moved,
+    or there was nothing to move for."""
 
     def __init__(self) -> None:
         self.rows_at = self.moved_at = time.time()
@@ -48,8 +48,8 @@ class _Moves:
 
 
 class StatusReporter:
-    """Called with a task's progress; tells ZooKeeper of it, and of its `status`, on a thread of
-    its own, which never holds the task up."""
+    """Is called with a task's progress, and writes it to ZooKeeper together with the task's
+    `status`, on a thread of its own: a slow ZooKeeper never holds the task up."""
 
     def __init__(self, task: FetchTask | LoadTask, nodes: TaskNodes, node_id: str) -> None:
         self._task, self._nodes, self._node_id = task, nodes, node_id
@@ -59,7 +59,7 @@ class StatusReporter:
         self.status = TaskStatus(task.task_id, lambda: self._measures.place)
         self._moves = _Moves()
         self._minutes = ThroughputWriter(task.task_id, ThroughputHistory(nodes.client))
-        self._tables: dict[tuple[str, str], TableCounts] = {}  # as porter's nodes have them
+        self._tables: dict[tuple[str, str], TableCounts] = {}  # as last written to porter's znodes
         self._failed: tuple[State, str] | None = None
 
     def __call__(self, progress: Any) -> None:
@@ -68,8 +68,8 @@ class StatusReporter:
 
     @contextmanager
     def reporting(self, stop: Event) -> Iterator[None]:
-        """As long as the block lasts; at its end the task is STOPPED if `stop` is set, else
-        DONE, or ERROR if it raises."""
+        """Reports while the block runs. At its end the task is ERROR if the block raises, STOPPED
+        if `stop` is set, else DONE."""
         thread = Thread(target=self._report_until_over, name="status", daemon=True)
         thread.start()
         last, reason = State.STOPPED, ""
@@ -89,25 +89,30 @@ class StatusReporter:
 
     def _report_until_over(self) -> None:
         TASK_AT_WORK.set(self._task.task_id)
-        measure, told, told_at, rows = lag_meter(self._task), State.NEW, 0.0, 0
-        self._go_on()
+        measure = lag_meter(self._task)
+        reported = State.NEW
+        reported_at = 0.0
+        rows = 0
+        self._continue_idle_time()
         while not self._over.wait(LOOK_SECONDS):
             self.status.observe(is_behind=True)
-            seconds = time.monotonic() - told_at
-            if self.status.now[0] is not told or seconds >= REPORT_SECONDS:
+            seconds = time.monotonic() - reported_at
+            if self.status.now[0] is not reported or seconds >= REPORT_SECONDS:
                 done = self._done()
-                rate = (done - rows) / seconds if told_at else 0.0
+                rate = (done - rows) / seconds if reported_at else 0.0
                 lag = Lag() if self._progress is None else measure(self._progress)
                 self.status.observe(is_behind=lag.is_behind)
-                told, told_at, rows = self.status.now[0], time.monotonic(), done
+                reported = self.status.now[0]
+                reported_at = time.monotonic()
+                rows = done
                 self._moves.see(done, self._measures.place, lag.is_behind)
                 self._report(rate, lag)
                 self._report_failure()
                 if self._minutes.is_due():
                     self._report_minute(lag)
 
-    def _go_on(self) -> None:
-        """From what another process has told of the task."""
+    def _continue_idle_time(self) -> None:
+        """Counts on from what an earlier process reported: a restart is no row."""
         with suppress(CdcError):
             before = self._nodes.stat(self._task.task_id)
             if before is not None and before.idle_seconds is not None:
@@ -116,11 +121,9 @@ class StatusReporter:
     def _report_failure(self) -> None:
         state, reason = self.status.now
         if (state, reason) != self._failed and state in (State.RETRYING, State.ERROR):
-            place = (
-                f"node {self._node_id}"
-                if self._node_id
-                else f"process {os.getpid()} on {socket.gethostname()}"
-            )
+            place = f"node {self._node_id}"
+            if not self._node_id:
+                place = f"process {os.getpid()} on {socket.gethostname()}"
             self._try(lambda: self._nodes.add_failure(self._task.task_id, place, reason))
         self._failed = state, reason
 
@@ -133,25 +136,22 @@ class StatusReporter:
         self._try(self._report_tables)
 
     def _report_tables(self) -> None:
-        counts = {(each.swimlane, each.table): each for each in self._measures.counts}
-        changed = {
-            each: self._tables.get(key)
-            for key, each in counts.items()
-            if each != self._tables.get(key)
-        }
-        for some in groups(changed):
-            add_to_porters_nodes(
-                self._nodes.client,
-                self._task.task_id,
-                self._node_id,
-                {each: changed[each] for each in some},
-            )
-            # what comes to nothing later is told again
-            self._tables |= {(each.swimlane, each.table): each for each in some}
+        changed: dict[TableCounts, TableCounts | None] = {}
+        for counts in self._measures.counts:
+            before = self._tables.get((counts.swimlane, counts.table))
+            if counts != before:
+                changed[counts] = before
+        for group in groups(changed):
+            part = {counts: changed[counts] for counts in group}
+            add_to_porters_nodes(self._nodes.client, self._task.task_id, self._node_id, part)
+            # Only now: where a write fails, the same difference is written a minute later.
+            for counts in group:
+                self._tables[counts.swimlane, counts.table] = counts
 
-    def _try(self, tell: Callable[[], None]) -> None:
+    def _try(self, write: Callable[[], None]) -> None:
+        """A report that cannot be written is dropped; the next one holds its news as well."""
         try:
-            tell()
+            write()
         except CdcError as error:
             LOG.debug("task %s: %s", self._task.task_id, error)
 
@@ -160,6 +160,9 @@ class StatusReporter:
 
     def _report(self, rows_per_second: float, lag: Lag) -> None:
         measures = self._measures
+        skew_seconds = lag.skew_seconds
+        if skew_seconds is None:
+            skew_seconds = measures.skew_seconds
         stat = Stat(
             *self.status.now,
             at=now(),
@@ -174,9 +177,7 @@ class StatusReporter:
             idle_seconds=_rounded(time.time() - self._moves.rows_at),
             still_seconds=round(time.time() - self._moves.moved_at, 1) if lag.is_behind else 0.0,
             batch_seconds=round(measures.batch_seconds, 1),
-            skew_seconds=_rounded(
-                measures.skew_seconds if lag.skew_seconds is None else lag.skew_seconds
-            ),
+            skew_seconds=_rounded(skew_seconds),
             retention_seconds=lag.retention_seconds,
             beats=measures.beats,
             delays=measures.delays(lag.skew_seconds),
@@ -199,7 +200,7 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 def both(*reports: Callable[[Any], None]) -> Callable[[Any], None]:
-    """One report of several."""
+    """Several reports as one."""
 
     def report(progress: Any) -> None:
         for each in reports:
@@ -209,7 +210,7 @@ def both(*reports: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def _utc(epoch_ms: int) -> str:
-    """To the second; empty for 0, which is no time."""
+    """A time to the second; empty for 0, which stands for none."""
     if not epoch_ms:
         return ""
     return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"

@@ -1,4 +1,4 @@
-"""What a task has done with each table, and porter's nodes of that.
+"""What a task has done with each table, and porter's znodes of that.
 
 /datas/task/<id>/stat/<swimlane>/<SCHEMA.TABLE>   porter's object, counted since the node was made;
                                                   written once a minute
@@ -23,26 +23,24 @@ if TYPE_CHECKING:
 
 
 def counts_of_load(progress: LoadProgress) -> list[TableCounts]:
-    """Of a consumer task, by target table."""
+    """The counts of a consumer task, by target table."""
     names = [each.name for each in fields(TableCounts)[2:]]
-    return [
-        TableCounts(topic, str(table), *(getattr(report, name) for name in names))
-        for topic, reports in list(progress.swimlanes.items())
-        for table, report in list(reports.tables.items())
-    ]
+    found = []
+    # Lists: the task's own thread adds tables meanwhile.
+    for topic, reports in list(progress.swimlanes.items()):
+        for table, report in list(reports.tables.items()):
+            counts = [getattr(report, name) for name in names]
+            found.append(TableCounts(topic, str(table), *counts))
+    return found
 
 
 def counts_of_fetch(progress: FetchProgress, swimlane: str) -> list[TableCounts]:
-    """Of a fetch task, by source table."""
-    return [
-        TableCounts(
-            swimlane,
-            str(table),
-            sum(ops.values()),
-            *(ops.get(op, 0) for op in (Op.INSERT, Op.UPDATE, Op.DELETE, Op.TRUNCATE)),
-        )
-        for table, ops in list(progress.tables.items())
-    ]
+    """The counts of a fetch task, by source table."""
+    found = []
+    for table, ops in list(progress.tables.items()):
+        by_operation = [ops.get(op, 0) for op in (Op.INSERT, Op.UPDATE, Op.DELETE, Op.TRUNCATE)]
+        found.append(TableCounts(swimlane, str(table), sum(ops.values()), *by_operation))
+    return found
 
 
 def add_to_porters_nodes(
@@ -51,28 +49,20 @@ def add_to_porters_nodes(
     node_id: str,
     counts: Mapping[TableCounts, TableCounts | None],
 ) -> None:
-    """Adds what was done with each of some tables since what it is mapped to, None for the
-    start. Raises PositionUnavailable and PositionError."""
-    directory = f"{ROOT}/task/{task_id}/stat"
-    paths = {
-        after: f"{directory}/{after.swimlane}/{after.table.upper().replace('/', '_')}"
-        for after in counts
-    }
+    """Adds to porter's znodes what was done with some tables. `counts`: those of now, each with
+    those that were added before, None for none. Raises PositionUnavailable and PositionError."""
+    paths = {}
+    for after in counts:
+        name = after.table.upper().replace("/", "_")
+        paths[after] = f"{ROOT}/task/{task_id}/stat/{after.swimlane}/{name}"
     stored = get_nodes(client, paths.values())
-    put_nodes(
-        client,
-        {
-            paths[after]: porters_object(
-                task_id,
-                node_id,
-                node.fields if (node := stored.get(paths[after])) else {},
-                before or TableCounts(after.swimlane, after.table),
-                after,
-                now(),
-            )
-            for after, before in counts.items()
-        },
-    )
+    objects = {}
+    for after, before in counts.items():
+        path = paths[after]
+        known = stored[path].fields if path in stored else {}
+        before = before or TableCounts(after.swimlane, after.table)
+        objects[path] = porters_object(task_id, node_id, known, before, after, now())
+    put_nodes(client, objects)
 
 
 def porters_object(
@@ -83,8 +73,8 @@ def porters_object(
     after: TableCounts,
     at: str,
 ) -> dict[str, Any]:
-    """porter's object of a table, with the difference of two counts added to what is stored. It
-    knows errors by operation, here they are not told apart: they count as failed updates."""
+    """porter's object of a table, with the difference of two counts added to what is stored.
+    porter counts errors by operation; cdcbus does not, so all of them count as failed updates."""
     schema, _, table = after.table.upper().partition(".")
     counters = {
         "insertRow": after.inserted - before.inserted,

@@ -1,5 +1,5 @@
-"""What a task did, minute by minute, over the last hours: kept in ZooKeeper, one small node for
-each task, written once a minute.
+"""What a task did, minute by minute, over the last hours: one small znode for each task, written
+once a minute.
 
 /datas/task/<id>/minutes   {"minutes":[[1795281300,1200,0,0.2,"WORKING"],...]}: oldest first; the
                            elements are the fields of `Minute`
@@ -23,8 +23,8 @@ KEPT_SECONDS = 6 * 60 * MINUTE_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class Minute:
-    """`at`: when it began, epoch seconds. `rows`: those done in it. Lag and state: as they were
-    when last told of; None: not known."""
+    """`at`: when it began, epoch seconds. `rows`: done within it. Lag and state: as last reported;
+    None: not known."""
 
     at: int
     rows: int
@@ -40,24 +40,23 @@ class ThroughputHistory:
         self._client = client
 
     def read(self, task_id: str) -> list[Minute]:
-        """Oldest first; a minute in which nobody told of the task is not there. What is damaged
-        counts as nothing."""
+        """The minutes, oldest first, without those in which nobody reported the task. Damaged ones
+        are left out."""
         node = get_node(self._client, _path(task_id))
-        told = node.fields.get("minutes") if node is not None else None
-        return [
-            minute
-            for fields in (told if isinstance(told, list) else ())
-            if (minute := _minute(fields))
-        ]
+        stored = node.fields.get("minutes") if node is not None else None
+        if not isinstance(stored, list):
+            return []
+        minutes = map(_minute, stored)
+        return [minute for minute in minutes if minute is not None]
 
     def put(self, task_id: str, minutes: Iterable[Minute]) -> None:
-        """Writes them all."""
+        """Replaces all minutes."""
         put_node(self._client, _path(task_id), {"minutes": [astuple(minute) for minute in minutes]})
 
 
 class ThroughputWriter:
-    """Writes a task's history while it runs, on from where another process has left it. Used on
-    one thread."""
+    """Writes a task's history while it runs, continuing that of an earlier process. Used on one
+    thread."""
 
     def __init__(self, task_id: str, minutes: ThroughputHistory) -> None:
         self._task_id, self._minutes = task_id, minutes
@@ -65,21 +64,21 @@ class ThroughputWriter:
         self._at, self._rows = minute_of(time.time()), 0
 
     def is_due(self) -> bool:
-        """Whether a minute is over that is not written yet."""
+        """Whether a minute has ended that is not written yet."""
         return minute_of(time.time()) > self._at
 
     def write(
         self, rows: int, lag_records: int | None, lag_seconds: float | None, state: str
     ) -> None:
-        """The minute at hand, with how it is now, `rows` since the task's start; the next
-        begins. What cannot be written is with the next one. Raises PositionUnavailable and
-        PositionError."""
+        """Ends the current minute with the task as it is now, and begins the next one. `rows`:
+        since the task's start. A minute that cannot be written is written with the next one.
+        Raises PositionUnavailable and PositionError."""
         if self._known is None:
             self._known = self._minutes.read(self._task_id)
-        self._known = with_minute(
-            self._known, Minute(self._at, rows - self._rows, lag_records, lag_seconds, state)
-        )
-        self._at, self._rows = minute_of(time.time()), rows
+        minute = Minute(self._at, rows - self._rows, lag_records, lag_seconds, state)
+        self._known = with_minute(self._known, minute)
+        self._at = minute_of(time.time())
+        self._rows = rows
         self._minutes.put(self._task_id, self._known)
 
 
@@ -89,8 +88,8 @@ def minute_of(epoch_seconds: float) -> int:
 
 
 def with_minute(minutes: list[Minute], minute: Minute) -> list[Minute]:
-    """The history with one more minute, without what is older than KEPT_SECONDS; rows of a
-    minute that is there already, as the task was started anew in it, are added up."""
+    """The history with one more minute, without those older than KEPT_SECONDS."""
+    # The task was restarted within this minute: its rows are added up.
     if minutes and minutes[-1].at == minute.at:
         minute = replace(minute, rows=minutes[-1].rows + minute.rows)
     kept = [known for known in minutes if minute.at - KEPT_SECONDS < known.at < minute.at]
@@ -112,8 +111,7 @@ def _minute(fields: Any) -> Minute | None:
     kinds = (int, int, int | None, int | float | None, str)
     if not isinstance(fields, list) or len(fields) != len(kinds):
         return None
-    return (
-        Minute(*fields)
-        if all(isinstance(value, kind) for value, kind in zip(fields, kinds, strict=True))
-        else None
-    )
+    for value, kind in zip(fields, kinds, strict=True):
+        if not isinstance(value, kind):
+            return None
+    return Minute(*fields)
