@@ -19,7 +19,7 @@ MAPPER_KEY = re.compile(
 
 
 def mapper_rules(settings: Settings) -> tuple[MapperRule, ...]:
-    """The rules, by number; what is wrong with them is reported to the settings' findings."""
+    """The rules in the order of their numbers. What is wrong with them becomes diagnostics."""
     numbers: set[int] = set()
     for name in settings.entries:
         found = MAPPER_KEY.fullmatch(name)
@@ -42,10 +42,7 @@ def _rule(settings: Settings, name: str) -> MapperRule:
     return MapperRule(
         schema=_pair(settings, f"{name}.schema"),
         table=_pair(settings, f"{name}.table"),
-        columns={
-            column: settings.get(key, TEXT) or ""
-            for column, key in _named(settings, f"{name}.column.")
-        },
+        columns=_texts(settings, f"{name}.column."),
         included=_lowered(settings, f"{name}.include"),
         ignored=_lowered(settings, f"{name}.ignore"),
         computed=_computed(settings, name),
@@ -70,12 +67,13 @@ def _pair(settings: Settings, name: str) -> tuple[str, str] | None:
 
 
 def _named(settings: Settings, prefix: str) -> list[tuple[str, str]]:
-    """Column and key of each line that begins so and has a value."""
-    return [
-        (name.removeprefix(prefix), name)
-        for name in settings.entries
-        if name.startswith(prefix) and settings.has(name)
-    ]
+    """Column and key of each line that begins with the prefix and has a value."""
+    names = [name for name in settings.entries if name.startswith(prefix) and settings.has(name)]
+    return [(name.removeprefix(prefix), name) for name in names]
+
+
+def _texts(settings: Settings, prefix: str) -> dict[str, str]:
+    return {column: settings.get(key, TEXT) or "" for column, key in _named(settings, prefix)}
 
 
 def _lowered(settings: Settings, name: str) -> frozenset[str]:
@@ -83,10 +81,8 @@ def _lowered(settings: Settings, name: str) -> frozenset[str]:
 
 
 def _computed(settings: Settings, name: str) -> dict[str, Expression]:
-    computed = {
-        column: constant(settings.get(key, TEXT) or "")
-        for column, key in _named(settings, f"{name}.constant.")
-    }
+    constants = _texts(settings, f"{name}.constant.")
+    computed = {column: constant(text) for column, text in constants.items()}
     for column, key in _named(settings, f"{name}.expression."):
         if column in computed:
             settings.reject(key, f"column {column} has a constant too; remove one of the two lines")
@@ -96,10 +92,12 @@ def _computed(settings: Settings, name: str) -> dict[str, Expression]:
 
 
 def _masks(settings: Settings, name: str) -> dict[str, Mask]:
-    masks = {
-        column.lower(): settings.get(key, MASK) for column, key in _named(settings, f"{name}.mask.")
-    }
-    return {column: mask for column, mask in masks.items() if mask is not None}
+    masks = {}
+    for column, key in _named(settings, f"{name}.mask."):
+        mask = settings.get(key, MASK)
+        if mask is not None:
+            masks[column.lower()] = mask
+    return masks
 
 
 def _report_repeated(settings: Settings, rules: dict[int, MapperRule]) -> None:

@@ -1,5 +1,5 @@
-"""Named sources: keys that several task files share. Their files, and how their keys come into a
-task."""
+"""Named sources: keys that several task files share. Their files, and how a task takes their
+keys."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ IN_ZOOKEEPER = "/datas/datesource"
 
 @dataclass(frozen=True, slots=True)
 class NamedSource:
-    """A source as it is kept. `entries`: by key without `consumer.source.` or `loader.source.`,
-    placeholders not filled; their line is 0 where there are none. `where` names its file or
-    ZooKeeper node."""
+    """A source as it is stored. `entries`: by key without `consumer.source.` or `loader.source.`,
+    placeholders not filled in; their line is 0 where they are not from a file. `where` names its
+    file or znode."""
 
     name: str
     where: str
@@ -47,22 +47,18 @@ class NamedSource:
 
     @property
     def kind(self) -> str:
-        """What it is, by the keys it has; empty when it cannot be told."""
-        return next(
-            (
-                kind
-                for key, kind in (("url", "JDBC"), ("address", "CANAL"), ("servers", "KAFKA"))
-                if key in self.entries
-            ),
-            "",
-        )
+        """JDBC, CANAL or KAFKA, by the keys it has; else empty."""
+        for key, kind in (("url", "JDBC"), ("address", "CANAL"), ("servers", "KAFKA")):
+            if key in self.entries:
+                return kind
+        return ""
 
     def shown(self) -> dict[str, str]:
-        """Its keys with their values as anybody may see them."""
+        """Its keys with their values, secrets masked."""
         return {key: _shown(key, entry.written) for key, entry in self.entries.items()}
 
     def place(self, line: int) -> str:
-        """What a finding about this line adds to its sentence."""
+        """What a diagnostic of this line adds to its sentence."""
         return f" (source {self.name}, {self.where}{f':{line}' if line else ''})"
 
 
@@ -85,15 +81,14 @@ VOCABULARY = Vocabulary(find_source_key, nearest_source_key)
 
 def _shown(key: str, written: str) -> str:
     known = find_source_key(key)
-    return (
-        masked(written)
-        if is_secret(key, known) or is_inline_secret(key, known, written)
-        else written
-    )
+    if is_secret(key, known) or is_inline_secret(key, known, written):
+        return masked(written)
+    return written
 
 
 def source_folders(directory: str, task_file: Path | None = None) -> tuple[Path, ...]:
-    """Where files of sources are looked for, in this order: only `directory` if it is named."""
+    """The folders that are searched for files of sources, in this order: only `directory` if it is
+    named."""
     if directory:
         return (Path(directory),)
     beside = (task_file.parent / FOLDER,) if task_file is not None else ()
@@ -105,7 +100,8 @@ def source_file(folder: Path, name: str) -> Path:
 
 
 def read_source_file(name: str, file: Path) -> NamedSource:
-    """Raises ConfigError when the file cannot be read; what is odd in it becomes findings."""
+    """The source in a file. Raises ConfigError when the file cannot be read; what is wrong in it
+    becomes diagnostics."""
     diagnostics = Diagnostics()
     entries = written_entries(
         read_text(file, diagnostics, "file of the source"), diagnostics, VOCABULARY
@@ -117,19 +113,24 @@ def in_folders(folders: tuple[Path, ...]) -> Lookup:
     """A lookup in files: the first folder that has one of the name."""
 
     def look(name: str) -> NamedSource | None:
-        file = next(
-            (file for folder in folders if (file := source_file(folder, name)).is_file()), None
-        )
-        return read_source_file(name, file) if file else None
+        for folder in folders:
+            file = source_file(folder, name)
+            if file.is_file():
+                return read_source_file(name, file)
+        return None
 
     return look
 
 
 def first_of(*lookups: Lookup) -> Lookup:
-    """Asks one after the other, until one has the source."""
+    """Asks one lookup after the other, until one has the source."""
 
     def look(name: str) -> NamedSource | None:
-        return next((found for lookup in lookups if (found := lookup(name)) is not None), None)
+        for lookup in lookups:
+            source = lookup(name)
+            if source is not None:
+                return source
+        return None
 
     return look
 
@@ -146,9 +147,10 @@ def add_sources(
     unfilled: Severity,
     diagnostics: Diagnostics,
 ) -> dict[str, Entry] | None:
-    """The entries of a task with those of the sources it names; the task's own win. None when
-    one cannot be had: that is reported."""
-    merged, is_whole = dict(entries), True
+    """The entries of a task with those of the sources it names; the task's own win. None when a
+    source is not found, which is reported."""
+    merged = dict(entries)
+    is_whole = True
     for prefix in (CONSUMER, LOADER):
         naming = entries.get(prefix + NAME_KEY)
         if naming is None or not naming.value.strip():
@@ -170,12 +172,12 @@ def _looked_up(naming: Entry, lookup: Lookup, diagnostics: Diagnostics) -> Named
     try:
         PATH_NAME.read(name)
     except ValueError:
-        return None  # as for each key, a wrong value is reported when the task's settings are made
+        return None  # as for every key, Settings reports the wrong value
     try:
         source = lookup(name)
     except PositionUnavailable as error:
         if NODE_VARIABLE in os.environ:
-            raise  # it is waited for
+            raise  # a node waits for ZooKeeper
         diagnostics.error(naming.line, naming.key, str(error))
         return None
     except CdcError as error:
@@ -213,12 +215,13 @@ def _report(source: NamedSource, naming: Entry, prefix: str, diagnostics: Diagno
 
 
 def _placed(source: NamedSource, naming: Entry, prefix: str) -> list[Entry]:
-    """The source's entries as if they stood where the task names it."""
-    return [
-        replace(entry, key=prefix + key, line=naming.line, origin=source.place(entry.line))
-        for key, entry in source.entries.items()
-        if key != NAME_KEY
-    ]
+    """The source's entries as if they stood on the line where the task names it."""
+    placed = []
+    for key, entry in source.entries.items():
+        if key != NAME_KEY:
+            origin = source.place(entry.line)
+            placed.append(replace(entry, key=prefix + key, line=naming.line, origin=origin))
+    return placed
 
 
 def check_pairs(pairs: Mapping[str, str]) -> None:
@@ -228,10 +231,8 @@ def check_pairs(pairs: Mapping[str, str]) -> None:
         key = find_source_key(name)
         if key is None or name == NAME_KEY:
             near = nearest_source_key(name)
-            raise ConfigError(
-                f"{name}: no key of a source; "
-                f"{f'did you mean {near}?' if near else 'docs/configuration.md lists all keys'}"
-            )
+            hint = f"did you mean {near}?" if near else "docs/configuration.md lists all keys"
+            raise ConfigError(f"{name}: no key of a source; {hint}")
         try:
             if not has_placeholder(written):
                 key.kind.read(written)
@@ -243,8 +244,8 @@ def check_pairs(pairs: Mapping[str, str]) -> None:
 
 
 def pairs_for_zookeeper(pairs: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """The pairs as ZooKeeper may keep them: a secret that is written out is encrypted. Raises
-    ConfigError where it cannot be."""
+    """The pairs as ZooKeeper may keep them, with inline secrets encrypted. Raises ConfigError for
+    one that cannot be encrypted."""
     kept = {}
     for name, written in pairs.items():
         try:
@@ -255,8 +256,8 @@ def pairs_for_zookeeper(pairs: Mapping[str, str], environ: Mapping[str, str]) ->
 
 
 def write_source_file(file: Path, pairs: Mapping[str, str], is_replacing: bool) -> None:
-    """Writes the file, readable for its owner only. Raises ConfigError when it is there already
-    and not to be replaced."""
+    """Writes the file, readable for its owner only. Raises ConfigError when it exists already and
+    `is_replacing` is not set."""
     text = javaproperties.dumps(pairs, timestamp=False)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -265,6 +266,6 @@ def write_source_file(file: Path, pairs: Mapping[str, str], is_replacing: bool) 
         file.touch(mode=0o600, exist_ok=False)
         file.write_text(text, encoding="utf-8")
     except FileExistsError as error:
-        raise ConfigError(f"{file} is there already; --replace writes it anew") from error
+        raise ConfigError(f"{file} exists already; --replace overwrites it") from error
     except OSError as error:
         raise ConfigError(f"{file} cannot be written: {error.strerror}") from error

@@ -38,12 +38,11 @@ SOURCE_KEY = re.compile(r"porter\.source\.([^.]+)\.(.+)", re.DOTALL)
 
 
 def _find_key(written: str) -> Key | None:
-    found = SOURCE_KEY.fullmatch(written)
-    return (
-        find_source_key(found[2])
-        if found
-        else BUS_KEYS.get(written) or (SPARK_KEY if SPARK_KEY.matches(written) else None)
-    )
+    if found := SOURCE_KEY.fullmatch(written):
+        return find_source_key(found[2])
+    if written in BUS_KEYS:
+        return BUS_KEYS[written]
+    return SPARK_KEY if SPARK_KEY.matches(written) else None
 
 
 def _nearest_key(written: str) -> str | None:
@@ -65,7 +64,7 @@ class BusSetting:
 
     @property
     def shown(self) -> str:
-        """The text as anybody may see it."""
+        """The text without its secrets."""
         return masked(self.written) if self.key.kind.is_secret else self.written
 
     def value(self, environ: Mapping[str, str]) -> Any:
@@ -90,9 +89,9 @@ class BusSetting:
 
 @dataclass(frozen=True, slots=True)
 class BusSettings:
-    """All settings by key, the named sources of their file, and what is odd in it. Values are
-    filled when they are asked for, so that a command which does not need a secret does not need
-    to have it."""
+    """All settings by key, the named sources of their file, and the file's warnings. Placeholders
+    are filled in when a value is asked for, so that a command that does not need a secret need not
+    have it."""
 
     settings: Mapping[str, BusSetting]
     environ: Mapping[str, str] = field(repr=False)
@@ -141,26 +140,28 @@ class BusSettings:
 
     @property
     def alarm(self) -> dict[str, Any]:
-        """All `alarm.*`, by key; None where nothing is said."""
+        """The settings `alarm.*`, by key; None where one is not set."""
         return {key.name: self._value(key.name) for key in ALARM_KEYS}
 
     @property
     def child_environment(self) -> dict[str, str]:
-        """The environment in which a `cdcbus` command has these settings, but for a password
-        that was given to this one only."""
+        """The environment in which a `cdcbus` command has these settings, except a password that
+        was given to this command only."""
         named = {} if self.file is None else {FILE_VARIABLE: str(self.file.absolute())}
         return {**self.environ, **named, variable_of("zookeeper"): self.zookeeper}
 
     @property
     def filling(self) -> Mapping[str, str]:
-        """What placeholders in tasks and sources are filled from: the environment, and in it the
-        key file that these settings name."""
+        """What fills the placeholders of tasks and sources: the environment, with the key file
+        that these settings name."""
         key_file = self._value(KEY_FILE)
-        return {**self.environ, KEY_FILE_VARIABLE: key_file} if key_file else self.environ
+        if not key_file:
+            return self.environ
+        return {**self.environ, KEY_FILE_VARIABLE: key_file}
 
     def source_lookup(self, task_file: Path | None = None) -> Lookup:
-        """Finds named sources: in files, then in the settings' own file, then in ZooKeeper,
-        which is not asked before."""
+        """Finds named sources: in files, then in the settings' own file, and only then in
+        ZooKeeper."""
         return first_of(self.local_source_lookup(task_file), self._in_zookeeper)
 
     def local_source_lookup(self, task_file: Path | None = None) -> Lookup:
@@ -176,15 +177,16 @@ class BusSettings:
     @property
     def spark_options(self) -> dict[str, str]:
         """Settings of Spark, by their own names."""
-        options = {
-            name: setting.value(self.environ)
-            for name, setting in self.settings.items()
-            if name.startswith("spark.")
-        }
-        return {name: value for name, value in options.items() if value is not None}
+        options = {}
+        for name, setting in self.settings.items():
+            if name.startswith("spark."):
+                value = setting.value(self.environ)
+                if value is not None:
+                    options[name] = value
+        return options
 
     def applied_to(self, task: FetchTask | LoadTask) -> FetchTask | LoadTask:
-        """The task, with what these settings say where its file says nothing."""
+        """The task, with these settings where its file has none."""
         if isinstance(task, FetchTask):
             return task
         return replace(task, spark_options={**self.spark_options, **task.spark_options})
@@ -215,22 +217,21 @@ def read_bus_settings(
     folder: Path | None = None,
 ) -> BusSettings:
     """The settings. `options`: those given on the command line, by key. The file is `config`,
-    else $CDCBUS_CONFIG, else the one in `folder` (the current one) if it is there. Raises
+    else $CDCBUS_CONFIG, else the one in `folder` (the current one) if it exists. Raises
     ConfigError when the file cannot be read or is broken."""
     diagnostics = Diagnostics()
     file = _file(config, environ, folder or Path())
-    entries = (
-        written_entries(read_text(file, diagnostics, "settings file"), diagnostics, VOCABULARY)
-        if file
-        else {}
-    )
+    entries: Mapping[str, Entry] = {}
+    if file is not None:
+        text = read_text(file, diagnostics, "settings file")
+        entries = written_entries(text, diagnostics, VOCABULARY)
     errors = diagnostics.of(Severity.ERROR)
     if errors:
         raise ConfigError("\n".join(_located(diagnostic, file) for diagnostic in errors))
-    keys = {
-        **BUS_KEYS,
-        **{name: replace(SPARK_KEY, name=name) for name in entries if SPARK_KEY.matches(name)},
-    }
+    keys = dict(BUS_KEYS)
+    for name in entries:
+        if SPARK_KEY.matches(name):  # the table has one key for all of them
+            keys[name] = replace(SPARK_KEY, name=name)
     settings = {name: _setting(key, options, environ, entries, file) for name, key in keys.items()}
     warnings = tuple(_located(diagnostic, file) for diagnostic in diagnostics.of(Severity.WARNING))
     return BusSettings(settings, environ, warnings, _sources(entries, str(file)), file)
@@ -238,18 +239,12 @@ def read_bus_settings(
 
 def _sources(entries: Mapping[str, Entry], file: str) -> dict[str, NamedSource]:
     """porter's `porter.source.<name>.<key>` as sources."""
-    found = [
-        (match[1], match[2], entry)
-        for key, entry in entries.items()
-        if (match := SOURCE_KEY.fullmatch(key))
-    ]
-    names = dict.fromkeys(name for name, _, _ in found)
-    return {
-        name: NamedSource(
-            name, file, {key: replace(entry, key=key) for of, key, entry in found if of == name}
-        )
-        for name in names
-    }
+    by_name: dict[str, dict[str, Entry]] = {}
+    for written, entry in entries.items():
+        if match := SOURCE_KEY.fullmatch(written):
+            name, key = match.groups()
+            by_name.setdefault(name, {})[key] = replace(entry, key=key)
+    return {name: NamedSource(name, file, own) for name, own in by_name.items()}
 
 
 def _file(config: Path | None, environ: Mapping[str, str], folder: Path) -> Path | None:
@@ -267,7 +262,8 @@ def _setting(
     entries: Mapping[str, Entry],
     file: Path | None,
 ) -> BusSetting:
-    """An empty environment variable or line is as good as none."""
+    """The first of option, environment, file and default that has a text; an empty one counts as
+    none, but for an option."""
     variable = variable_of(key.name)
     if key.name in options:
         return BusSetting(key, options[key.name], f"option --{key.name}")

@@ -1,5 +1,5 @@
-"""The open dead letters of a task: which of them are meant, and their replay or drop, which the
-audit tells of."""
+"""The open dead letters of a task: which of them a command names, and their replay or drop, which
+are noted in the audit."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 LOG = logging.getLogger(__name__)
-NAMED = 20  # records in a note of the audit
-REFUSED = 3  # letters that a refusal names
+NAMED = 20  # records that a note of the audit lists
+REFUSED = 3  # dead letters that a refusal lists
 
 
 class Named(Protocol):
-    """What a letter is called by."""
+    """The name of a dead letter."""
 
     @property
     def record(self) -> str: ...
@@ -34,17 +34,17 @@ class Letter(Protocol):
 L = TypeVar("L", bound=Letter)
 
 
-class LetterBox(Protocol[L]):
-    """The letters of a task, whichever kind it is of."""
+class DeadLetterQueue(Protocol[L]):
+    """The open dead letters of a task, for both kinds of task."""
 
     def dead_letters(self) -> list[L]: ...
 
     def drop(self, dead_letters: list[L]) -> None: ...
 
 
-def chosen_letters(topic: LetterBox[L], records: Collection[str] | None) -> list[L]:
-    """The letters of these records, in order; None: all. Raises ConfigError for one that is not
-    open, and BusError."""
+def chosen_letters(topic: DeadLetterQueue[L], records: Collection[str] | None) -> list[L]:
+    """The dead letters of these records, in order; None: all. Raises ConfigError for one that is
+    not open, and BusError."""
     dead_letters = topic.dead_letters()
     if records is None:
         return dead_letters
@@ -66,14 +66,14 @@ def replay_letters(
     force: bool = False,
     tell: Callable[[str], None] = LOG.info,
 ) -> None:
-    """Puts the original records to the ends of their partitions, and settles the letters. Raises
-    ConfigError, with nothing done, where a row would go back in time, unless it is to be forced."""
+    """Appends the original records to their partitions, and marks the dead letters resolved.
+    Raises ConfigError, with nothing done, where a row would go back in time, unless forced."""
     if dead_letters:
         with audited(client, by, _what("dlq replay", dead_letters), f"task {task_id}"):
             if not force:
                 _refuse_outdated(topic.outdated(dead_letters, tell))
             topic.replay(dead_letters)
-        _tell_fewer(client, task_id, len(dead_letters))
+        _lower_count(client, task_id, len(dead_letters))
 
 
 def _refuse_outdated(outdated: dict[str, str]) -> None:
@@ -89,24 +89,24 @@ def _refuse_outdated(outdated: dict[str, str]) -> None:
 
 
 def drop_letters(
-    client: KazooClient, topic: LetterBox[L], task_id: str, dead_letters: list[L], by: str
+    client: KazooClient, topic: DeadLetterQueue[L], task_id: str, dead_letters: list[L], by: str
 ) -> None:
-    """Settles the letters; their changes are not applied."""
+    """Marks the dead letters resolved; their changes are not applied."""
     if dead_letters:
         with audited(client, by, _what("dlq drop", dead_letters), f"task {task_id}"):
             topic.drop(dead_letters)
-        _tell_fewer(client, task_id, len(dead_letters))
+        _lower_count(client, task_id, len(dead_letters))
 
 
-def _tell_fewer(client: KazooClient, task_id: str, dead_letters: int) -> None:
-    """At once, where a node has counted them; it counts anew in a while."""
+def _lower_count(client: KazooClient, task_id: str, dead_letters: int) -> None:
+    """Shows the effect immediately, where a node has counted before; it counts again later."""
     nodes = TaskNodes(client)
     if known := nodes.open_dead_letters(task_id):
         nodes.put_open_dead_letters(task_id, max(0, known - dead_letters))
 
 
 def _what(command: str, dead_letters: Sequence[Letter]) -> str:
-    """With the records, as far as a note can hold them."""
+    """The command and its records, as many as a note may list."""
     named = [each.dead_letter.record for each in dead_letters[:NAMED]]
     more = f" and {len(dead_letters) - NAMED} more" if len(dead_letters) > NAMED else ""
     return f"{command} {' '.join(named)}{more}"

@@ -1,5 +1,5 @@
-"""Where a task would go on by a word such as `earliest`, `-500` or `mysql-bin.000501:4`, and
-what that would repeat or leave out."""
+"""The position that a word such as `earliest`, `-500` or `mysql-bin.000501:4` stands for, and what
+a task would repeat or leave out from there."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BACK = re.compile(r"-[1-9][0-9]{0,18}")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A swimlane's new position as JSON, and in sentences what it means against the stored one."""
+    """A swimlane's new position as JSON, and sentences on how it differs from the stored one."""
 
     text: str
     means: tuple[str, ...]
@@ -47,25 +47,28 @@ def find_targets(
     topic: str | None = None,
     partition: int | None = None,
 ) -> dict[str, Target]:
-    """By swimlane. `topic` and `partition`: only these change. Raises ConfigError for a word
-    that is no place, PositionLost for one that is not held, and what asking Kafka or the source
-    raises. Writes nothing."""
+    """The new positions, by swimlane. `topic` and `partition`: only these change. Raises
+    ConfigError for a word that is no position, PositionLost for a position that is no longer held,
+    and what asking Kafka or the source raises. Writes nothing."""
     if isinstance(task, FetchTask):
         if topic is not None or partition is not None:
             raise ConfigError(
                 f"task {task.task_id} reads a binlog, which has no topics and partitions"
             )
-        return {task.swimlane: _in_binlog(task, word, (stored.get(task.swimlane) or "").strip())}
+        before = (stored.get(task.swimlane) or "").strip()
+        return {task.swimlane: _in_binlog(task, word, before)}
     if topic is not None and topic not in task.source.topics:
         raise ConfigError(
             f"task {task.task_id} does not read topic {topic}; it reads "
             f"{', '.join(task.source.topics)}"
         )
     with TopicLogs(task, ASK_SECONDS) as logs:
-        lanes = {
-            each: lanes_of(task, logs, each) for each in task.source.topics if topic in (None, each)
-        }
-        chosen = [lane for each in lanes.values() for lane in each if partition in (None, lane[1])]
+        lanes: dict[str, list[Lane]] = {}
+        chosen: list[Lane] = []
+        for name in task.source.topics:
+            if topic in (None, name):
+                lanes[name] = lanes_of(task, logs, name)
+                chosen += [lane for lane in lanes[name] if partition in (None, lane[1])]
         if not chosen:
             raise ConfigError(f"task {task.task_id} reads no partition {partition}")
         if len(chosen) > 1 and re.fullmatch(r"[0-9]+", word):
@@ -73,13 +76,12 @@ def find_targets(
                 f"one offset cannot be meant for {len(chosen)} partitions; choose one by --topic "
                 "and --partition"
             )
-        there = target_offsets(task)
-        return {
-            each: _in_topic(
-                task, logs, each, lanes[each], chosen, word, (stored.get(each) or "").strip(), there
-            )
-            for each in lanes
-        }
+        at_target = target_offsets(task)
+        targets = {}
+        for name, own in lanes.items():
+            text = (stored.get(name) or "").strip()
+            targets[name] = _in_topic(task, logs, name, own, chosen, word, text, at_target)
+        return targets
 
 
 def _in_topic(
@@ -90,36 +92,32 @@ def _in_topic(
     chosen: list[Lane],
     word: str,
     stored: str,
-    there: TargetOffsets,
+    at_target: TargetOffsets,
 ) -> Target:
-    known = (
-        {position.partition: position.next_offset for position in kafka_positions_from_json(stored)}
-        if stored
-        else {}
-    )
+    known: dict[int, int] = {}
+    for position in kafka_positions_from_json(stored) if stored else ():
+        known[position.partition] = position.next_offset
     read = {partition for _, partition in lanes}
-    positions, means = (
-        [
-            KafkaPosition(topic, partition, offset - 1)
-            for partition, offset in known.items()
-            if partition not in read
-        ],
-        [],
-    )
+    positions: list[KafkaPosition] = []
+    means: list[str] = []
+    # Partitions that the task does not read keep their stored offset.
+    for partition, offset in known.items():
+        if partition not in read:
+            positions.append(KafkaPosition(topic, partition, offset - 1))
     for lane in lanes:
         before = known.get(lane[1])
         if lane in chosen:
             after = _offset(task, logs, lane, word, before)
-            means.append(
-                f"{lane[0]}[{lane[1]}]: "
-                f"{_difference(task, lane, before, after)}{there.beside(lane)}"
-            )
+            difference = _difference(task, lane, before, after)
+            means.append(f"{lane[0]}[{lane[1]}]: {difference}{at_target.beside(lane)}")
         elif before is None:
             continue  # it stays where the target is
         else:
             after = before
         positions.append(KafkaPosition(topic, lane[1], after - 1))
-    return Target(kafka_positions_to_json(positions), (*means, *filter(None, [there.unknown])))
+    if at_target.unknown:
+        means.append(at_target.unknown)
+    return Target(kafka_positions_to_json(positions), tuple(means))
 
 
 def _offset(task: LoadTask, logs: TopicLogs, lane: Lane, word: str, before: int | None) -> int:
@@ -169,20 +167,19 @@ def _difference(task: LoadTask, lane: Lane, before: int | None, after: int) -> s
         return f"goes on at offset {after}; nothing was stored"
     if before == after:
         return f"stays at offset {after}"
-    first, last, verb = (
-        (after, before - 1, "repeats") if after < before else (before, after - 1, "leaves out")
-    )
-    times = [_record_time(task, lane, offset) for offset in (first, last)]
-    of = f" of {times[0]} to {times[1]}" if all(times) else ""
+    verb = "repeats" if after < before else "leaves out"
+    first = min(before, after)
+    last = max(before, after) - 1
+    first_time = _record_time(task, lane, first)
+    last_time = _record_time(task, lane, last)
+    of = f" of {first_time} to {last_time}" if first_time and last_time else ""
     count = last - first + 1
-    return (
-        f"from offset {before} to {after}: {verb} {count:,} "
-        f"{'record' if count == 1 else 'records'}{of}"
-    )
+    records = "record" if count == 1 else "records"
+    return f"from offset {before} to {after}: {verb} {count:,} {records}{of}"
 
 
 def _record_time(task: LoadTask, lane: Lane, offset: int) -> str:
-    """When Kafka got the record, or its producer made it; empty where that cannot be had."""
+    """When Kafka received the record, or its producer made it; empty where that is not known."""
     group = task.source.group or f"cdcbus-{task.task_id}"
     settings = {
         "bootstrap.servers": task.source.servers,
@@ -226,8 +223,9 @@ def _in_binlog(task: FetchTask, word: str, stored: str) -> Target:
 
 
 def _bytes_between(task: FetchTask, before: BinlogPosition, after: BinlogPosition) -> str:
-    places = [BinlogCoordinates(position.file, position.pos) for position in (before, after)]
-    if places[0] == places[1]:
+    start = BinlogCoordinates(before.file, before.pos)
+    end = BinlogCoordinates(after.file, after.pos)
+    if start == end:
         return f"stays at {_described(after)}"
     with (
         closing(servers.connect(task.source, ASK_SECONDS)) as connection,
@@ -235,9 +233,9 @@ def _bytes_between(task: FetchTask, before: BinlogPosition, after: BinlogPositio
     ):
         files = servers.binlog_files(connection)
     way = f"from {_described(before)} to {_described(after)}"
-    first, last = sorted(places)
+    first, last = sorted([start, end])
     names = [name for name, _ in files]
-    verb = "repeats" if places[1] < places[0] else "leaves out"
+    verb = "repeats" if end < start else "leaves out"
     if first.file not in names or last.file not in names:
         return f"{way}: {verb} what lies between"
     between = files[names.index(first.file) : names.index(last.file)]
@@ -248,8 +246,6 @@ def _bytes_between(task: FetchTask, before: BinlogPosition, after: BinlogPositio
 def _described(position: BinlogPosition) -> str:
     if position.timestamp_ms:
         return f"{position} (committed {when(position.timestamp_ms)})"
-    return (
-        f"{position} (the file begins {when(position.file_created_ms)})"
-        if position.file_created_ms
-        else str(position)
-    )
+    if position.file_created_ms:
+        return f"{position} (the file begins {when(position.file_created_ms)})"
+    return str(position)

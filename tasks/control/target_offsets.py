@@ -1,5 +1,5 @@
-"""How far the target of a consumer task says that it is, for commands that set positions: asked
-once, and nothing is changed there."""
+"""The offsets that the target of a consumer task reports, for commands that set positions. The
+target is asked once, and not changed."""
 
 from __future__ import annotations
 
@@ -19,37 +19,36 @@ UNKNOWN = "what the target has is not known: "
 
 @dataclass(frozen=True, slots=True)
 class TargetOffsets:
-    """The next offset of each lane that the target knows. `unknown`: that and why it does not
-    tell."""
+    """The next offset of each partition that the target knows. `unknown`: a sentence on why it
+    reports none; else empty."""
 
     offsets: Mapping[Lane, int] = field(default_factory=dict)
     unknown: str = ""
 
     def says(self, lane: Lane) -> str:
-        """In words."""
+        """What the target has of a partition, in words."""
         offset = self.offsets.get(lane)
-        return (
-            "the target has none of it" if offset is None else f"the target is at offset {offset}"
-        )
+        if offset is None:
+            return "the target has none of it"
+        return f"the target is at offset {offset}"
 
     def beside(self, lane: Lane) -> str:
-        """The same, to be put behind another sentence; nothing where the target does not tell."""
+        """The same as the end of another sentence; empty where the target reports nothing."""
         return "" if self.unknown else f"; {self.says(lane)}"
 
 
 def target_offsets(task: LoadTask) -> TargetOffsets:
-    """Never raises for a target that is away."""
+    """The target's offsets. A target that is away makes them unknown, and raises nothing."""
     try:
-        seen, table = (
-            check_forward(task, task.target)
-            if isinstance(task.target, PublishConfig)
-            else check_target(task)
-        )
+        if isinstance(task.target, PublishConfig):
+            seen, table = check_forward(task, task.target)
+        else:
+            seen, table = check_target(task)
     except CdcError as error:
         return TargetOffsets(unknown=f"{UNKNOWN}{error}")
-    failed = next((each for each in seen if each.outcome is Outcome.ERROR), None)
-    if failed:
-        return TargetOffsets(unknown=f"{UNKNOWN}{failed.found}")
+    for result in seen:
+        if result.outcome is Outcome.ERROR:
+            return TargetOffsets(unknown=f"{UNKNOWN}{result.found}")
     if not table.is_there:
         return TargetOffsets(unknown=f"{UNKNOWN}it keeps no offsets, or none yet")
     return TargetOffsets(

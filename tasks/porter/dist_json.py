@@ -43,7 +43,7 @@ IN_OBJECT = re.compile(
     r"(?:(consumer)(?:\.(source|eventProcessor|metaSource))?|(loader)(?:\.(source))?)\.(.+)",
     re.DOTALL,
 )
-# whose fields are strings in porter, whatever they mean
+# In these objects porter keeps every value as a string.
 STRING_MAPS = ("source", "metaSource", "column")
 
 
@@ -108,17 +108,19 @@ def properties_lines(config: Mapping[str, Any]) -> list[str]:
     Each field becomes a line, also an unknown one, so that reading the file reports it. Only known
     fields that are null or empty are left out: in a task file that is the same as no line.
     """
-    pairs = sorted(
-        (pair for name, value in config.items() for pair in _flat(name, value)),
-        key=lambda pair: _rank(pair[0]),
-    )
+    pairs: list[tuple[str, str]] = []
+    for name, field in config.items():
+        pairs += _flat(name, field)
+    pairs.sort(key=lambda pair: _rank(pair[0]))
     lines: list[str] = []
     heading = ""
     for key, value in pairs:
         found = HEADINGS.get(_section(key), "")
         if found != heading:
             heading = found
-            lines += [*[""][: len(lines)], f"# ---- {heading} ".ljust(HEADING_WIDTH, "-")]
+            if lines:
+                lines.append("")
+            lines.append(f"# ---- {heading} ".ljust(HEADING_WIDTH, "-"))
         lines.append(
             javaproperties.join_key_value(key, value, ensure_ascii=not _is_whole(key + value))
         )
@@ -131,9 +133,9 @@ def properties_text(config: Mapping[str, Any]) -> str:
 
 
 def dist_object(pairs: Mapping[str, str]) -> dict[str, Any]:
-    """The dist object of a task file's known and unknown keys with their texts, all right:
-    numbers, flags and pairs as porter has them, placeholders as they are written. The elements
-    of a list keep their order, not their numbers."""
+    """The dist object of a task file's known and unknown keys with their texts, which must be
+    valid: numbers, flags and pairs as porter has them, placeholders as they are written. The
+    elements of a list keep their order, not their numbers."""
     config: dict[str, Any] = {}
     lists: dict[str, dict[int, dict[str, Any]]] = {}
     for name, text in pairs.items():
@@ -147,9 +149,9 @@ def dist_object(pairs: Mapping[str, str]) -> dict[str, Any]:
             _put(config, list(filter(None, found.groups()[:-1])), found[5], key, text)
         elif text.strip():
             _put(config, [], name, key, text)
-    return config | {
-        name: [elements[number] for number in sorted(elements)] for name, elements in lists.items()
-    }
+    for name, elements in lists.items():
+        config[name] = [elements[number] for number in sorted(elements)]
+    return config
 
 
 def _put(container: dict[str, Any], path: list[str], field: str, key: Key, text: str) -> None:
@@ -157,12 +159,11 @@ def _put(container: dict[str, Any], path: list[str], field: str, key: Key, text:
         if not isinstance(container.get(step), dict):
             container[step] = {}  # over an unknown key of that name, which has no effect
         container = container[step]
-    is_text = (
-        bool(path and path[-1] in STRING_MAPS)
-        or has_placeholder(text)
-        or key.kind.name not in ("number", "true/false", "pair")
-    )
-    container[field] = text if is_text else key.kind.read(text.strip())
+    is_typed = key.kind.name in ("number", "true/false", "pair") and not has_placeholder(text)
+    if not is_typed or (path and path[-1] in STRING_MAPS):
+        container[field] = text
+    else:
+        container[field] = key.kind.read(text.strip())
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
@@ -170,13 +171,11 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
         if find_key(name) is None and NUMBER.sub("[i]", name) not in CONTAINERS:
             yield name, ""
     elif isinstance(value, dict):
-        yield from (
-            pair for field, inner in value.items() for pair in _flat(f"{name}.{field}", inner)
-        )
+        for field, inner in value.items():
+            yield from _flat(f"{name}.{field}", inner)
     elif isinstance(value, list) and any(isinstance(element, dict | list) for element in value):
-        yield from (
-            pair for number, inner in enumerate(value) for pair in _flat(f"{name}[{number}]", inner)
-        )
+        for number, inner in enumerate(value):
+            yield from _flat(f"{name}[{number}]", inner)
     elif isinstance(value, list):
         yield name, ",".join(map(_text, value))
     else:
@@ -184,13 +183,11 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _is_empty(value: Any) -> bool:
-    """Whether a task file says it best by no line; a pair of nothings, as porter's pages send
-    it, is nothing too."""
-    return (
-        value is None
-        or value in ("", {})
-        or (isinstance(value, list) and all(element is None or element == "" for element in value))
-    )
+    """Whether a value is best left out of a task file: also a list of empty values, which porter's
+    pages send for an empty pair."""
+    if isinstance(value, list):
+        return all(element is None or element == "" for element in value)
+    return value is None or value in ("", {})
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Looks at what a fetch task needs: source, topic, and where it would start. Changes nothing."""
+"""Checks what a fetch task needs: source, topics, and where it would start. Changes nothing."""
 
 from __future__ import annotations
 
@@ -52,15 +52,16 @@ def check_fetch(task: FetchTask, store: PositionStore) -> list[CheckResult]:
 
 
 def check_source(task: FetchTask, store: PositionStore) -> list[CheckResult]:
-    """What the source has. Each probe has a connection of its own; where none can be had the
-    login alone is told."""
+    """All results of the source. Each probe has a connection of its own; where no address lets the
+    task log in, the login is the only result."""
     seen: list[CheckResult] = []
     usable: list[FetchTask] = []
     for address in task.source.addresses:
         there = replace(task, source=replace(task.source, addresses=(address,)))
         login = _look(there, "source", partial(_login, there))
         seen += login
-        usable += [] if has_failed(login) else [there]
+        if not has_failed(login):
+            usable.append(there)
     if not usable:
         return seen
     task = usable[0]
@@ -93,11 +94,8 @@ def _login(task: FetchTask, connection: Connection) -> Iterator[CheckResult]:
     host, port = task.source.addresses[0]
     ((version,),) = servers.query(connection, "SELECT VERSION()")
     ((_, cipher),) = servers.query(connection, "SHOW SESSION STATUS LIKE 'Ssl_cipher'")
-    yield ok(
-        f"source {host}:{port}",
-        f"{version}, user {task.source.user} can log in, "
-        f"{f'TLS with {cipher}' if cipher else 'without TLS'}",
-    )
+    tls = f"TLS with {cipher}" if cipher else "without TLS"
+    yield ok(f"source {host}:{port}", f"{version}, user {task.source.user} can log in, {tls}")
 
 
 def _grants(connection: Connection) -> Iterator[CheckResult]:
@@ -117,12 +115,10 @@ def _start(task: FetchTask, store: PositionStore) -> Iterator[CheckResult]:
     behind = describe_behind(position, files)
     if is_stored:
         rule = f"the stored position {store.path}"
+    elif store.load():
+        rule = "consumer.source.onPositionLost, as the stored position is lost"
     else:
-        rule = (
-            "consumer.source.onPositionLost, as the stored position is lost"
-            if store.load()
-            else "consumer.offset, as nothing is stored"
-        )
+        rule = "consumer.offset, as nothing is stored"
     yield ok(
         "start",
         f"at {position} by {rule}; {behind} behind the end of the binlog, which still holds it",
@@ -130,10 +126,13 @@ def _start(task: FetchTask, store: PositionStore) -> Iterator[CheckResult]:
 
 
 def describe_behind(position: BinlogPosition, files: list[tuple[str, int]]) -> str:
-    """Bytes, and files where there is more than the position's own."""
-    more = len(files) - 1 - [name for name, _ in files].index(position.file)
-    between = f" and {more} {'file' if more == 1 else 'files'}" if more else ""
-    return f"{bytes_behind(position, files):,} bytes{between}"
+    """The bytes from a position to the end of the binlog, and how many files begin after it."""
+    names = [name for name, _ in files]
+    more = len(files) - 1 - names.index(position.file)
+    behind = f"{bytes_behind(position, files):,} bytes"
+    if not more:
+        return behind
+    return f"{behind} and {more} {'file' if more == 1 else 'files'}"
 
 
 def bytes_behind(position: BinlogPosition, files: list[tuple[str, int]]) -> int:
@@ -145,19 +144,19 @@ def bytes_behind(position: BinlogPosition, files: list[tuple[str, int]]) -> int:
 
 def check_written_topics(config: PublishConfig) -> list[CheckResult]:
     """The topics that a task names to write to."""
-    return [
-        seen
-        for name in named_topics(config)
-        for seen in probe(f"Kafka topic {name}", partial(_topic, config, name))
-    ]
+    seen: list[CheckResult] = []
+    for name in named_topics(config):
+        seen += probe(f"Kafka topic {name}", partial(_topic, config, name))
+    return seen
 
 
 def _topic(config: PublishConfig, topic: str) -> Iterator[CheckResult]:
     publisher = KafkaPublisher(config, make_converter(config.converter), Event())
-    shape, new = publisher.shape(topic, ANSWER_SECONDS), config.new_topics
+    shape = publisher.shape(topic, ANSWER_SECONDS)
+    new = config.new_topics
     if shape is None and new is not None:
         made = (
-            f"not there; a start makes it, with {new.partitions} partitions and replication "
+            f"does not exist; a start creates it, with {new.partitions} partitions and replication "
             f"factor {new.replicas}"
         )
         yield ok(f"Kafka topic {topic}", made)
@@ -166,12 +165,10 @@ def _topic(config: PublishConfig, topic: str) -> Iterator[CheckResult]:
 
 
 def describe_topic(topic: str, shape: TopicShape) -> CheckResult:
-    """Partitions and replicas; a single replica is a fault only where there are more brokers."""
+    """Partitions and replicas. A single replica is a fault only where there are more brokers."""
     subject = f"Kafka topic {topic}"
-    found = (
-        f"{shape.partitions} {'partition' if shape.partitions == 1 else 'partitions'}, "
-        f"replication factor {shape.replicas}"
-    )
+    partitions = "partition" if shape.partitions == 1 else "partitions"
+    found = f"{shape.partitions} {partitions}, replication factor {shape.replicas}"
     if shape.replicas == 1 < shape.brokers:
         return warning(
             subject,

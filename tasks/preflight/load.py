@@ -1,4 +1,4 @@
-"""Looks at what a consumer task needs: topics, target tables, and where it would start. Changes
+"""Checks what a consumer task needs: topics, target tables, and where it would start. Changes
 nothing."""
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ def _records(
 
 
 def check_topics(task: LoadTask) -> list[CheckResult]:
-    """Whether the topics and the chosen partitions are there; one topic's fault hides no
-    other's."""
+    """Whether the topics and the chosen partitions exist. A fault of one topic hides no other's."""
     seen: list[CheckResult] = []
     for topic in task.source.topics:
         seen += probe(f"Kafka topic {topic}", partial(_topic, task, topic))
@@ -68,25 +67,24 @@ def check_topics(task: LoadTask) -> list[CheckResult]:
 
 def _topic(task: LoadTask, topic: str) -> Iterator[CheckResult]:
     with TopicLogs(task, ANSWER_SECONDS) as logs:
-        partitions = logs.partitions(topic)
+        count = len(logs.partitions(topic))
         read = [str(partition) for _, partition in lanes_of(task, logs, topic)]
-        only = (
-            f"only partition {read[0]} is read"
-            if len(read) == 1
-            else f"only partitions {', '.join(read)} are read"
-        )
-        lanes = only if task.source.partitions else "all are read"
-        yield ok(
-            f"Kafka topic {topic}",
-            f"{len(partitions)} {'partition' if len(partitions) == 1 else 'partitions'}, {lanes}",
-        )
+    if not task.source.partitions:
+        which = "all are read"
+    elif len(read) == 1:
+        which = f"only partition {read[0]} is read"
+    else:
+        which = f"only partitions {', '.join(read)} are read"
+    partitions = "partition" if count == 1 else "partitions"
+    yield ok(f"Kafka topic {topic}", f"{count} {partitions}, {which}")
 
 
 def check_target(task: LoadTask) -> tuple[list[CheckResult], OffsetTable]:
     """The login, and the table of offsets; or the topics, and what is committed there."""
     if isinstance(task.target, PublishConfig):
         return check_forward(task, task.target)
-    user, found = task.target.user, list[OffsetTable]()
+    user = task.target.user
+    found: list[OffsetTable] = []
 
     def look() -> Iterator[CheckResult]:
         with closing(_loader(task)) as loader:
@@ -99,7 +97,7 @@ def check_target(task: LoadTask) -> tuple[list[CheckResult], OffsetTable]:
 
 
 def _loader(task: LoadTask) -> Loader:
-    """One that gives up soon, and opens no more connections than it needs."""
+    """A loader that gives up soon, and opens no more connections than it needs."""
     assert isinstance(task.target, JdbcTarget)
     wait_seconds = min(task.target.max_wait_seconds, CONNECT_SECONDS)
     return make_loader(
@@ -112,12 +110,12 @@ def describe_offset_table(table: OffsetTable) -> CheckResult:
     """Whether offsets can be kept beside the rows, and what it means if not."""
     subject = "target table cdcbus_position"
     if table.is_there:
-        return ok(subject, "there")
+        return ok(subject, "exists")
     if table.may_create:
-        return ok(subject, "not there yet; a start makes it")
+        return ok(subject, "does not exist yet; a start creates it")
     return warning(
         subject,
-        "not there, and the user cannot be seen to have the right to make it: after a kill, "
+        "does not exist, and the user seems to have no right to create it: after a kill, "
         "batches may be applied twice, as upserts",
         "Name a database in the address, and grant CREATE there.",
     )
@@ -126,18 +124,18 @@ def describe_offset_table(table: OffsetTable) -> CheckResult:
 def check_target_tables(
     task: LoadTask, target: list[CheckResult], samples: Mapping[TableId, Sample]
 ) -> list[CheckResult]:
-    """The tables that the task file includes and those of the newest records. Looked at only
-    where the login succeeds."""
+    """The tables that the task file includes and those of the newest records. Checked only where
+    the login succeeds."""
     if has_failed(target) or isinstance(task.target, PublishConfig):
         return []
-    sources = {name: TableId(*name.split(".", 1)) for name in task.includes} | {
-        str(table).upper(): table for table in samples
-    }
+    sources = {name: TableId(*name.split(".", 1)) for name in task.includes}
+    # Of a table that is in both, the records have the source's own spelling.
+    sources |= {str(table).upper(): table for table in samples}
     if not sources:
         return [
             ok(
                 "target tables",
-                "neither consumer.includes nor a record names one, so none is looked at",
+                "neither consumer.includes nor a record names one, so none is checked",
             )
         ]
     mapper = Mapper(task.rules)
@@ -174,25 +172,22 @@ def describe_table(source: str, table: TargetTable) -> list[CheckResult]:
         for remark in table.remarks
     ]
     if not table.key:
-        found = (
-            f"no key; a row of {source} that goes is looked for by all its columns, which "
-            "takes long in a large table"
+        without_key = warning(
+            subject,
+            f"has no key: deleting a row of {source} matches on every column, which is slow in a "
+            "large table",
+            "Give it a primary key, or a unique key without nullable columns.",
         )
-        return [
-            warning(
-                subject, found, "Give it a primary key, or a unique key without nullable columns."
-            ),
-            *remarks,
-        ]
+        return [without_key, *remarks]
     found = f"for {source}: {len(table.columns)} columns, key {', '.join(table.key)}"
     if table.unique_keys:
-        keys = ", ".join(
-            f"({', '.join(key) or 'an expression, a prefix or a condition'})"
-            for key in table.unique_keys
-        )
+        # A key that is more than its columns has none here.
+        keys = [
+            ", ".join(key) or "an expression, a prefix or a condition" for key in table.unique_keys
+        ]
         found += (
-            f"; further unique keys: {keys}; rows that exchange such a value wait for each "
-            "other where they are in several partitions"
+            f"; further unique keys: ({'), ('.join(keys)}); rows that exchange such a value wait "
+            "for each other where they are in several partitions"
         )
     return [ok(subject, found), *remarks]
 
@@ -200,25 +195,22 @@ def describe_table(source: str, table: TargetTable) -> list[CheckResult]:
 def _start(
     task: LoadTask, stores: Mapping[str, PositionStore], table: OffsetTable, found: dict[Lane, int]
 ) -> Sequence[CheckResult]:
-    """`found` takes the offsets that a start would begin at."""
+    """Where a start would begin; the offsets go to `found`."""
     with TopicLogs(task, ANSWER_SECONDS) as logs, overheard(start_offsets.__name__) as heard:
         begin = starting_offsets(task, logs, stores, table.applied, topic_ids(task.source))
         same_logs(task, logs, begin)
         starts = begin.offsets
         found |= starts
         stored = {topic for topic, store in stores.items() if store.load() is not None}
-        seen = [
-            warning("start", sentence, "Check that this is what you want before the start.")
-            for sentence in heard
-        ]
+        seen = []
+        for sentence in heard:
+            seen.append(warning("start", sentence, "Check that you want this before the start."))
         for lane, offset in sorted(starts.items()):
             first, end = logs.bounds(lane)
             last = min(end, task.start.last + 1) if isinstance(task.start, Replay) else end
-            rule = (
-                "the stored position"
-                if lane[0] in stored
-                else "the start rule, as nothing is stored"
-            )
+            rule = "the start rule, as nothing is stored"
+            if lane[0] in stored:
+                rule = "the stored position"
             behind = f"{max(0, last - offset):,} records behind (held: {first} to {end})"
             seen.append(
                 ok(f"start {lane[0]}[{lane[1]}]", f"at offset {offset} by {rule}, {behind}")

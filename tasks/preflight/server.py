@@ -153,5 +153,5 @@ def describe_heartbeats(task: FetchTask, connection: Connection) -> Iterator[Che
         subject,
         f"one every {config.interval_seconds:g} s"
         if is_there
-        else "the table is not there yet; a start makes it",
+        else "the table does not exist yet; a start creates it",
     )

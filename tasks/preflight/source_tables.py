@@ -24,24 +24,20 @@ FILTER = "source tables"
 
 
 def check_tables(task: FetchTask, connection: Connection) -> list[CheckResult]:
-    """What the task's filter lets in, and the columns that its partition keys name."""
+    """The tables that the task's filter lets in, and the columns that its partition keys name."""
     query = (
         "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = "
         "'BASE TABLE' AND table_schema NOT IN %s"
     )
+    tables = [TableId(*row) for row in servers.query(connection, query, (SYSTEM,))]
     accepts = TableFilter(task.tables).accepts
-    read = [
-        each
-        for row in servers.query(connection, query, (SYSTEM,))
-        if accepts(each := TableId(*row))
-    ]
+    read = [table for table in tables if accepts(table)]
     seen = list(describe_filter(task, read, _keyed(connection, {table.schema for table in read})))
     by_name = {str(table).upper(): table for table in read}
     for name in sorted(task.publish.partition_keys):
         table = by_name.get(name)
-        columns, key = (
-            (_columns(connection, table), _primary_key(connection, table)) if table else ([], [])
-        )
+        columns = _columns(connection, table) if table else []
+        key = _primary_key(connection, table) if table else []
         seen.append(describe_partition_key(name, table, columns, task.publish, key))
     return seen
 
@@ -55,8 +51,8 @@ def describe_filter(
         yield warning(
             FILTER,
             found,
-            "Correct them, or GRANT SELECT on the tables; tables that are made later are read as "
-            "well.",
+            "Correct them, or GRANT SELECT on the tables; tables that are created later are read "
+            "as well.",
         )
     else:
         yield ok(FILTER, f"{len(read)} read: {_listed(read)}")
@@ -64,7 +60,7 @@ def describe_filter(
     if absent := sorted(task.tables.includes - names):
         yield warning(
             FILTER,
-            f"in consumer.includes, but not there or filtered out: {', '.join(absent)}",
+            f"in consumer.includes, but missing or filtered out: {', '.join(absent)}",
             "Correct the names.",
         )
     if bare := [table for table in read if table not in keyed]:
@@ -84,8 +80,8 @@ def describe_partition_key(
     config: PublishConfig,
     primary_key: Sequence[str] = (),
 ) -> CheckResult:
-    """Whether the columns of one `partitionKey` line are there, and in the primary key: else a
-    row may change its partition."""
+    """Whether the columns of one `partitionKey` line exist and are in the primary key: else a row
+    may change its partition."""
     subject = f"partitionKey {name}"
     if table is None:
         return warning(
@@ -110,21 +106,21 @@ def describe_partition_key(
 
 
 def _keyed(connection: Connection, schemas: Iterable[str]) -> set[TableId]:
-    """The tables with a primary key, or a unique key whose columns are whole and never NULL:
-    what the binlog takes for it."""
-    wanted = tuple(schemas)
-    if not wanted:
+    """The tables with a primary key, or with a unique key of whole columns that are never NULL,
+    which the binlog treats as one."""
+    names = tuple(schemas)
+    if not names:
         return set()
     query = (
         "SELECT table_schema, table_name, index_name, MAX(nullable = 'YES' OR sub_part IS NOT "
         "NULL) FROM information_schema.statistics"
         " WHERE non_unique = 0 AND table_schema IN %s GROUP BY table_schema, table_name, index_name"
     )
-    return {
-        TableId(schema, table)
-        for schema, table, key, is_unfit in servers.query(connection, query, (wanted,))
-        if key == "PRIMARY" or not is_unfit
-    }
+    keyed = set()
+    for schema, table, key, is_unfit in servers.query(connection, query, (names,)):
+        if key == "PRIMARY" or not is_unfit:
+            keyed.add(TableId(schema, table))
+    return keyed
 
 
 def _columns(connection: Connection, table: TableId) -> list[str]:

@@ -35,8 +35,10 @@ class DistNodes:
         directory = dist_path(task_id)
         with reported(directory):
             nodes = _below(self._client, directory)
+        if not nodes:
+            return None
         try:
-            return merged([_parsed(path, data) for path, data in nodes.items()]) if nodes else None
+            return merged([_parsed(path, data) for path, data in nodes.items()])
         except ConfigError as error:
             raise ConfigError(f"{directory}: {error}") from error
 
@@ -44,8 +46,8 @@ class DistNodes:
         """Stores the nodes of tasks, by id and swimlane, all or none, and removes those that a task
         no longer has.
 
-        Raises ConfigError when a task is there already and not to be replaced, PositionConflict
-        when somebody else writes one meanwhile.
+        Raises ConfigError when a task exists already and `is_replacing` is not set,
+        PositionConflict when somebody else writes one at the same time.
         """
         with reported(TASKS):
             transaction = self._client.transaction()
@@ -55,23 +57,22 @@ class DistNodes:
                 if before and not is_replacing:
                     raise ConfigError(
                         f"task {task_id} is in ZooKeeper already, at {dist_path(task_id)}; "
-                        "--force writes it anew"
+                        "--force overwrites it"
                     )
                 for swimlane in before - dists.keys():
                     transaction.delete(dist_path(task_id, swimlane))
                 for swimlane, dist in dists.items():
                     write = transaction.set_data if swimlane in before else transaction.create
                     write(dist_path(task_id, swimlane), orjson.dumps(dist))
-            failures = [result for result in transaction.commit() if isinstance(result, Exception)]
-        # All parts of a failed transaction have failed: one says why, the others say so.
-        reason = next(
-            (
-                failure
-                for failure in failures
-                if not isinstance(failure, RolledBackError | RuntimeInconsistency)
-            ),
-            None,
-        )
+            results = transaction.commit()
+        # Where one part of a transaction fails, the others report that they were undone with it.
+        reason = None
+        for result in results:
+            if isinstance(result, RolledBackError | RuntimeInconsistency):
+                continue
+            if isinstance(result, Exception):
+                reason = result
+                break
         if isinstance(reason, NodeExistsError | NoNodeError):
             raise PositionConflict(
                 f"one of the tasks below {TASKS} was written by somebody else at the same time; "
@@ -96,12 +97,11 @@ def dist_nodes(address: str, auth: str | None) -> Iterator[DistNodes]:
 def stored_dists(client: KazooClient) -> dict[str, str]:
     """The text of each dist node of all tasks, by its path; read only."""
     with reported(TASKS):
-        folders = [dist_path(task_id) for task_id in _children(client, TASKS)]
-        return {
-            path: data.decode("utf-8", "replace")
-            for folder in folders
-            for path, data in _below(client, folder).items()
-        }
+        texts = {}
+        for task_id in _children(client, TASKS):
+            for path, data in _below(client, dist_path(task_id)).items():
+                texts[path] = data.decode("utf-8", "replace")
+        return texts
 
 
 def _below(client: KazooClient, folder: str) -> dict[str, bytes]:

@@ -1,9 +1,9 @@
-"""Positions that operators set by command, with what was there before: the newest HISTORY of each
+"""Positions that operators set by command, with the ones before: the newest HISTORY of each
 swimlane, in ZooKeeper, HISTORY_BYTES at most.
 
 `/datas/task/<id>/history/<swimlane>` holds `{"changes":[{"at","by","how","before","after"}, ...]}`,
-the newest last. A position and the note of its change are written together or not at all. A
-position of null: there was none.
+the newest last. A position and its change are written together or not at all. `before` is null
+where there was no position.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HISTORY_BYTES = 256 << 10  # ZooKeeper takes 1 MB; the newest change is kept in 
 
 
 def history_path(task_id: str, swimlane: str = "") -> str:
-    """The node of a swimlane, or the directory of all of a task's."""
+    """The znode of a swimlane, or the directory of all of a task's."""
     return f"{ROOT}/task/{task_id}/history" + (f"/{swimlane}" if swimlane else "")
 
 
@@ -49,12 +49,12 @@ class Change:
 
 
 def histories(client: KazooClient, task_id: str) -> dict[str, list[Change]]:
-    """The changes of each swimlane, oldest first. Raises ConfigError for a node that holds
+    """The changes of each swimlane, oldest first. Raises ConfigError for a znode that holds
     something else."""
-    return {
-        lane: _read(client, task_id, lane)[0]
-        for lane in get_children(client, history_path(task_id))
-    }
+    changes = {}
+    for lane in get_children(client, history_path(task_id)):
+        changes[lane], _ = _read(client, task_id, lane)
+    return changes
 
 
 def set_positions(
@@ -66,9 +66,10 @@ def set_positions(
     how: str,
     partitions: Collection[int] | None = None,
 ) -> None:
-    """Sets the position of each swimlane in `texts`, all or none; who has done it goes into the
-    audit. `partitions`: which of a topic's are meant, None: all that a text names; the others
-    stay where the target is. Raises PositionConflict when one is not what `before` says by now."""
+    """Sets the position of each swimlane in `texts`, all or none, and notes in the audit who did
+    it. `partitions`: those of a topic that are set, None: all that a text names; the others stay
+    where the target is. Raises PositionConflict where a position is no longer what `before`
+    says."""
     with audited(client, by, how, f"task {task_id}"), reported(position_path(task_id)):
         transaction = client.transaction()
         for directory in (position_path(task_id), history_path(task_id)):
@@ -89,108 +90,110 @@ def set_positions(
 
 
 def history_to_json(changes: Sequence[Change]) -> bytes:
-    """The newest of them, as many as may be kept."""
-    kept = list(changes[-HISTORY:])
-    while (
-        len(data := orjson.dumps({"changes": [asdict(change) for change in kept]})) > HISTORY_BYTES
-        and len(kept) > 1
-    ):
+    """The newest changes, as many as may be kept."""
+    kept = [asdict(change) for change in changes[-HISTORY:]]
+    data = orjson.dumps({"changes": kept})
+    while len(data) > HISTORY_BYTES and len(kept) > 1:
         kept.pop(0)
+        data = orjson.dumps({"changes": kept})
     return data
 
 
 def _take_out(
     transaction: Any, client: KazooClient, path: str, text: str, partitions: Collection[int] | None
 ) -> None:
-    """What is set is the task's own writing no longer, also where it is the same."""
+    """Removes what is set from what the task itself has written, even where both are the same:
+    from now on it is an operator's position."""
     if not answer(client.exists_async(path)):
         return
     data, stat = answer(client.get_async(path))
     written = written_from_json(data, path)
-    if (rest := without(written.position, text, partitions)) != written.position:
+    rest = without(written.position, text, partitions)
+    if rest != written.position:
         transaction.set_data(path, written_to_json(replace(written, position=rest)), stat.version)
 
 
 def without(written: str, text: str, partitions: Collection[int] | None = None) -> str:
-    """A Kafka position less the partitions that a text names, or those of them that are chosen;
+    """A Kafka position without the partitions that `text` names, or those of them that are chosen;
     any other position as it is."""
-    if '"topic"' not in written or '"topic"' not in text:
+    if not _is_kafka(written) or not _is_kafka(text):
         return written
-    named = {position.partition for position in kafka_positions_from_json(text)}
-    chosen = named if partitions is None else named & {*partitions}
-    return kafka_positions_to_json(
-        position
-        for position in kafka_positions_from_json(written)
-        if position.partition not in chosen
-    )
+    removed = {position.partition for position in kafka_positions_from_json(text)}
+    if partitions is not None:
+        removed &= {*partitions}
+    positions = kafka_positions_from_json(written)
+    return kafka_positions_to_json(each for each in positions if each.partition not in removed)
 
 
 def changed(before: str | None, after: str | None) -> set[int]:
-    """The partitions of which two Kafka positions say something else."""
-    one, other = (
-        {position.partition: position.offset for position in kafka_positions_from_json(text)}
-        if text and '"topic"' in text
-        else {}
-        for text in (before, after)
-    )
-    return {
-        partition
-        for partition in one.keys() | other.keys()
-        if one.get(partition) != other.get(partition)
-    }
+    """The partitions in which two Kafka positions differ."""
+    old = _offsets(before)
+    new = _offsets(after)
+    return {partition for partition in old | new if old.get(partition) != new.get(partition)}
+
+
+def _offsets(text: str | None) -> dict[int, int]:
+    if not _is_kafka(text):
+        return {}
+    return {each.partition: each.offset for each in kafka_positions_from_json(text or "")}
+
+
+def _is_kafka(text: str | None) -> bool:
+    """Whether a stored position is of a topic, not of a binlog."""
+    return text is not None and '"topic"' in text
 
 
 def undone(change: Change, now: str | None) -> tuple[str, set[int] | None]:
-    """The position as it was before a change, in the partitions that it had changed; the others
-    stay as they are now. Which these are: None where it is not of a topic, or there was none."""
+    """The position as it was before a change, in the partitions that the change had set, and these
+    partitions; the others stay as they are now. The partitions are None where the position is not
+    of a topic, or where there was none."""
     before = change.before or ""
-    if '"topic"' not in before or not now or '"topic"' not in now:
+    if now is None or not _is_kafka(before) or not _is_kafka(now):
         return before, None
     partitions = changed(before, change.after)
     rest = without(now, now, partitions)
-    old = [
-        position
-        for position in kafka_positions_from_json(before)
-        if position.partition in partitions
-    ]
-    if rest == "[]":
-        return kafka_positions_to_json(old), partitions
-    return kafka_positions_to_json([*kafka_positions_from_json(rest), *old]), partitions
+    positions = [] if rest == "[]" else kafka_positions_from_json(rest)
+    for position in kafka_positions_from_json(before):
+        if position.partition in partitions:
+            positions.append(position)
+    return kafka_positions_to_json(positions), partitions
 
 
 def merged(stored: str | None, text: str, partitions: Collection[int] | None = None) -> str:
-    """A Kafka position with what another one says of partitions, or of those of them that are
-    chosen; the others stay."""
-    if not stored or '"topic"' not in stored or '"topic"' not in text:
+    """A Kafka position with the partitions of another one in place of its own, or those of them
+    that are chosen; the others stay."""
+    if stored is None or not _is_kafka(stored) or not _is_kafka(text):
         return text
     known = {
         (position.topic, position.partition): position
         for position in kafka_positions_from_json(stored)
     }
-    new = [
-        position
-        for position in kafka_positions_from_json(text)
-        if partitions is None or position.partition in partitions
-    ]
-    if partitions is None and {*known} <= {
-        (position.topic, position.partition) for position in new
-    }:
-        return text  # as it was given
-    return kafka_positions_to_json(
-        {**known, **{(position.topic, position.partition): position for position in new}}.values()
-    )
+    new = {}
+    for position in kafka_positions_from_json(text):
+        if partitions is None or position.partition in partitions:
+            new[position.topic, position.partition] = position
+    if partitions is None and known.keys() <= new.keys():
+        return text  # nothing of the stored one stays: the text as it was given, to the letter
+    return kafka_positions_to_json((known | new).values())
 
 
 def _write(
     transaction: Any, client: KazooClient, path: str, data: bytes, before: str | None
 ) -> None:
-    found = answer(client.get_async(path)) if answer(client.exists_async(path)) else None
-    if (None if found is None else found[0].decode("utf-8", "replace")) != before:
-        raise _conflict(path.split("/")[-3])
-    if found is None:
+    if not answer(client.exists_async(path)):
+        if before is not None:
+            raise _conflict(_task_of(path))
         transaction.create(path, data)
-    else:
-        transaction.set_data(path, data, found[1].version)
+        return
+    stored, stat = answer(client.get_async(path))
+    if stored.decode("utf-8", "replace") != before:
+        raise _conflict(_task_of(path))
+    transaction.set_data(path, data, stat.version)
+
+
+def _task_of(path: str) -> str:
+    """`/datas/task/<id>/position/<swimlane>`"""
+    return path.split("/")[-3]
 
 
 def _conflict(task_id: str) -> PositionConflict:
@@ -215,6 +218,5 @@ def _read(client: KazooClient, task_id: str, swimlane: str) -> tuple[list[Change
 
 def positions_of(client: KazooClient, task_id: str) -> dict[str, str | None]:
     """The stored text by swimlane."""
-    return {
-        path.rpartition("/")[2]: text for path, text in stored_positions(client, task_id).items()
-    }
+    stored = stored_positions(client, task_id)
+    return {path.rpartition("/")[2]: text for path, text in stored.items()}

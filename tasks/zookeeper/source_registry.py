@@ -63,9 +63,7 @@ class SourceNodes:
                 self._client.create(path, data, makepath=True)
             except NodeExistsError as error:
                 if not is_replacing:
-                    raise ConfigError(
-                        f"{path} is there already; --replace writes it anew"
-                    ) from error
+                    raise ConfigError(f"{path} exists already; --replace overwrites it") from error
                 self._client.set(path, data)
 
 

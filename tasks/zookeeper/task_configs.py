@@ -20,18 +20,20 @@ TOPICS = "topics"
 
 
 def has_inline_secret(entries: Mapping[str, Entry]) -> bool:
-    """Whether a secret is written out in one of the texts."""
-    return any(
-        is_inline_secret(key, find_key(key), entry.written) for key, entry in entries.items()
-    )
+    """Whether one of the texts contains a secret."""
+    for key, entry in entries.items():
+        if is_inline_secret(key, find_key(key), entry.written):
+            return True
+    return False
 
 
 def texts_of(
     entries: Mapping[str, Entry], place: str, environ: Mapping[str, str]
 ) -> dict[str, str]:
-    """The texts by key, as ZooKeeper may keep them: a secret that is written out is encrypted.
-    Raises ConfigError that names all that cannot be, each with its place."""
-    texts, refused = {}, []
+    """The texts by key as ZooKeeper may keep them, with inline secrets encrypted. Raises
+    ConfigError that names all that cannot be encrypted, each with its line."""
+    texts: dict[str, str] = {}
+    refused: list[str] = []
     for key, entry in entries.items():
         try:
             texts[key] = for_zookeeper(key, find_key(key), entry.written, environ)
@@ -43,8 +45,8 @@ def texts_of(
 
 
 def dists_of(task: FetchTask | LoadTask, texts: Mapping[str, str]) -> dict[str, Dist]:
-    """The dist object of each swimlane. Of several topics each has its own object with this
-    topic alone."""
+    """The dist object of each swimlane. Of several topics, each has an object that names this topic
+    alone."""
     config = dist_object(texts)
     if isinstance(task, FetchTask):
         return {task.swimlane: config}
@@ -54,9 +56,11 @@ def dists_of(task: FetchTask | LoadTask, texts: Mapping[str, str]) -> dict[str, 
 
 
 def merged(dists: Sequence[Dist]) -> Dist:
-    """The one task of all its dist objects. Raises ConfigError when they differ in more than
-    their topics."""
+    """One task of all its dist objects. Raises ConfigError when they differ in more than their
+    topics."""
     first = dists[0]
+    if len(dists) == 1:
+        return first
     for other in dists[1:]:
         differing = _lines(_with_topics(first, "")) ^ _lines(_with_topics(other, ""))
         if differing:
@@ -65,8 +69,10 @@ def merged(dists: Sequence[Dist]) -> Dist:
                 f"its nodes differ in {', '.join(keys)}; expected the same in each; import the "
                 "task again with --force"
             )
-    topics = dict.fromkeys(topic for dist in dists for topic in _topics(dist))
-    return _with_topics(first, ",".join(topics)) if len(dists) > 1 else first
+    topics: list[str] = []
+    for dist in dists:
+        topics += _topics(dist)
+    return _with_topics(first, ",".join(dict.fromkeys(topics)))
 
 
 def _lines(dist: Dist) -> set[str]:
@@ -79,11 +85,12 @@ def _topics(dist: Dist) -> tuple[str, ...]:
 
 
 def _with_topics(dist: Dist, topics: str) -> Dist:
-    source = (
-        {**_source(dist), TOPICS: topics}
-        if topics
-        else {key: value for key, value in _source(dist).items() if key != TOPICS}
-    )
+    """The object with these topics in place of its own; none where they are empty."""
+    source = dict(_source(dist))
+    if topics:
+        source[TOPICS] = topics
+    else:
+        source.pop(TOPICS, None)
     return {**dist, "consumer": {**_object(dist, "consumer"), "source": source}}
 
 

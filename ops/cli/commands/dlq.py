@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cdcbus.consumer.records.dead_letters import DeadLetterTopic, OpenDeadLetter
     from cdcbus.ops.services.dead_letters import FetchLetter, FetchLetters
     from cdcbus.tasks.control.bus_settings import BusSettings
-    from cdcbus.tasks.control.dead_letters import LetterBox
+    from cdcbus.tasks.control.dead_letters import DeadLetterQueue
 
 RECORD = re.compile(r"[\w.-]+/(?:[0-9]+/[0-9]+|[^/\s]+:[0-9]+/[0-9]+/[0-9]+)")
 
@@ -206,7 +206,7 @@ def _topic(word: str, bus: BusSettings) -> Iterator[DeadLetterTopic | FetchLette
         yield topic
 
 
-def _chosen(topic: LetterBox[Any], records: Sequence[str], takes_all: bool) -> list[Any]:
+def _chosen(topic: DeadLetterQueue[Any], records: Sequence[str], takes_all: bool) -> list[Any]:
     """The letters of these records, in order. Raises ConfigError for one that is not open."""
     if bool(records) == takes_all:
         raise click.UsageError("name records as `cdcbus dlq list` prints them, or give --all")

@@ -221,7 +221,7 @@ def test_heartbeats_that_the_source_would_take_or_not(shop: Shop) -> None:
     keys, subject = {"consumer__source__heartbeatTable": table}, f"heartbeats in {table}"
     seen = check(shop, fetch(shop, **keys))
     assert odd(seen) == {}
-    assert seen[subject][1].startswith("the table is not there yet; a start makes it")
+    assert seen[subject][1].startswith("the table does not exist yet; a start creates it")
     shop.cursor.execute(create_table(TableId(shop.name, "cdcbus_heartbeat")))
     with user(
         shop, "REPLICATION SLAVE, REPLICATION CLIENT ON *.*", f"SELECT ON {shop.name}.*"
@@ -270,7 +270,7 @@ def test_a_sound_consumer_task_is_all_ok(shop: Shop, target: str) -> None:
 
 def test_a_check_makes_no_offset_table(shop: Shop) -> None:
     seen = check(shop, shop.load("mariadb", **includes(shop)))
-    assert seen["target table cdcbus_position"] == ("ok", "not there yet; a start makes it ")
+    assert seen["target table cdcbus_position"] == ("ok", "does not exist yet; a start creates it ")
     assert shop.mariadb(f"SHOW TABLES FROM {shop.name} LIKE 'cdcbus%'") == []
 
 

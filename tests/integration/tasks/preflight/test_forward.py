@@ -104,7 +104,7 @@ def test_a_topic_that_is_missing_or_read_itself_is_an_error_and_one_to_be_made_i
         tmp_path,
     )
     assert (
-        f"ok Kafka topic {name}-made: not there; a start makes it, with 6 partitions and "
+        f"ok Kafka topic {name}-made: does not exist; a start creates it, with 6 partitions and "
         "replication factor 1" in lines(made)
     )
     assert (

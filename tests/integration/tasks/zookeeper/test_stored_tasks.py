@@ -307,7 +307,7 @@ def test_several_tasks_are_stored_all_or_none(cdcbus: Cdcbus) -> None:
     nodes.put({"1": {"a": {"taskId": "1"}}}, is_replacing=False)
     with pytest.raises(
         ConfigError,
-        match="task 1 is in ZooKeeper already, at /datas/task/1/dist; --force writes it anew",
+        match="task 1 is in ZooKeeper already, at /datas/task/1/dist; --force overwrites it",
     ):
         nodes.put({"2": {"a": {"taskId": "2"}}, "1": {"b": {"taskId": "1"}}}, is_replacing=False)
     assert nodes.get("2") is None
