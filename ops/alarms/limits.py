@@ -1,5 +1,5 @@
-"""From when on something is an alarm: what the settings say for all tasks, and a task's text for
-its own."""
+"""The limits beyond which something is an alarm: from the settings for all tasks, and from a task's
+text for the task itself."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from cdcbus.tasks.zookeeper.task_configs import Dist
 @dataclass(frozen=True, slots=True)
 class Limits:
     """A limit below 1 is none. `lag_records`: such a lag for `lag_records_hold_seconds`.
-    `hold_seconds`: for how long other conditions must last, and how long an alarm must be gone
-    to be over. `repeat_seconds`: between two notices of the same alarm. `recoveries`: how often
-    an hour a stuck task is started again. `windows`: when notices are sent, minutes of the day
-    by this machine's clock; none: always. `receivers`: the task's people."""
+    `hold_seconds`: how long other conditions must last, and how long they must be absent for their
+    alarm to be over. `repeat_seconds`: between two notices of the same alarm. `recoveries`: how
+    often an hour a stuck task is restarted. `windows`: when notices are sent, in minutes of the day
+    by this machine's clock; none: always. `receivers`: the people of the task."""
 
     lag_records: int = 10_000
     lag_records_hold_seconds: int = 60
@@ -40,19 +40,23 @@ class Limits:
     receivers: tuple[Receiver, ...] = ()
 
     def is_in_window(self, now: float) -> bool:
-        """Whether notices are sent at this time. A window that ends before it begins is one over
-        midnight."""
+        """Whether notices are sent at this time."""
+        if not self.windows:
+            return True
         local = time.localtime(now)
         minute = local.tm_hour * 60 + local.tm_min
-        return not self.windows or any(
-            begin <= minute < end if begin < end else minute >= begin or minute < end
-            for begin, end in self.windows
-        )
+        for begin, end in self.windows:
+            if begin < end and begin <= minute < end:
+                return True
+            # A window that ends before it begins is over midnight.
+            if begin >= end and (minute >= begin or minute < end):
+                return True
+        return False
 
 
 def limits_of(dist: Dist, settings: Mapping[str, Any], environ: Mapping[str, str]) -> Limits:
-    """The limits of a task. `settings`: the typed values of all `alarm.*`, which the task's own
-    go before. Raises ConfigError for a value that cannot be used."""
+    """The limits of a task. `settings`: the typed values of all `alarm.*`; the task's own win.
+    Raises ConfigError for a value that cannot be used."""
 
     def own(name: str, fields: Mapping[str, Any], field: str) -> Any:
         key = KEYS[name]
@@ -67,14 +71,17 @@ def limits_of(dist: Dist, settings: Mapping[str, Any], environ: Mapping[str, str
             ) from error
 
     consumer = dist.get("consumer")
-    consumer = consumer if isinstance(consumer, dict) else {}
-    given = {key.name: own(key.name, dist, key.name) for key in ALARM_LIMIT_KEYS}
-    alarm = {**settings, **{name: value for name, value in given.items() if value is not None}}
+    if not isinstance(consumer, dict):
+        consumer = {}
+    alarm = dict(settings)
+    for key in ALARM_LIMIT_KEYS:
+        value = own(key.name, dist, key.name)
+        if value is not None:
+            alarm[key.name] = value
     check_seconds = own("positionCheckInterval", dist, "positionCheckInterval")
+    lag_records = own("alarmPositionCount", dist, "alarmPositionCount")
     return Limits(
-        lag_records=own("alarmPositionCount", dist, "alarmPositionCount")
-        if check_seconds >= 1
-        else 0,
+        lag_records=lag_records if check_seconds >= 1 else 0,  # porter's way to turn it off
         lag_records_hold_seconds=check_seconds,
         lag_seconds=alarm["alarm.lagSeconds"],
         stuck_seconds=alarm["alarm.stuckSeconds"],
@@ -91,7 +98,7 @@ def limits_of(dist: Dist, settings: Mapping[str, Any], environ: Mapping[str, str
 
 
 def _receivers(value: Any, environ: Mapping[str, str]) -> tuple[Receiver, ...]:
-    """Those of whom anything is said."""
+    """The people of a task, without empty entries."""
 
     def part(person: Mapping[str, Any], field: str) -> str:
         try:
@@ -99,11 +106,12 @@ def _receivers(value: Any, environ: Mapping[str, str]) -> tuple[Receiver, ...]:
         except ValueError as error:
             raise ConfigError(f"receiver[i].{field}: {error}") from error
 
-    people = (
-        [person for person in value if isinstance(person, dict)] if isinstance(value, list) else []
-    )
-    found = [
-        Receiver(part(person, "realName"), part(person, "email"), part(person, "phone"))
-        for person in people
-    ]
-    return tuple(each for each in found if each != Receiver())
+    receivers = []
+    for person in value if isinstance(value, list) else ():
+        if isinstance(person, dict):
+            receiver = Receiver(
+                part(person, "realName"), part(person, "email"), part(person, "phone")
+            )
+            if receiver != Receiver():
+                receivers.append(receiver)
+    return tuple(receivers)

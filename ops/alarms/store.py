@@ -1,9 +1,9 @@
-"""The alarms of a task in ZooKeeper, so that whichever node has the task next goes on with them.
+"""The alarms of a task in ZooKeeper, so that the next node that has the task continues with them.
 
 /datas/task/<id>/alarm           alarms, notices that nobody has accepted yet, the last ones that
-                                 were, restarts; written by the node that
-                                 watches the task, each write naming the version it expects
-/datas/task/<id>/alarm/silence   until when nothing is told of it, and who said so; written by
+                                 were accepted, restarts; written by the node that watches the task,
+                                 each write naming the version it expects
+/datas/task/<id>/alarm/silence   until when no alarm of it is sent, and who said so; written by
                                  `alarm silence`
 """
 
@@ -29,7 +29,7 @@ LATEST = 2**36  # epoch seconds: the year 4147
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A notice that was accepted, by which channel."""
+    """A notice that was accepted. `by`: the channel."""
 
     notice: Notice
     by: str
@@ -37,9 +37,9 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class TaskAlarms:
-    """What is known of a task's alarms. `alarms`: by rule. `waiting`: notices that nobody has
-    accepted yet, oldest first; `sent`: the last ones that somebody has. `restarts`: when the
-    task was started again as it was stuck, epoch seconds."""
+    """The alarms of a task. `alarms`: by rule. `waiting`: notices that nobody has accepted yet,
+    oldest first; `sent`: the last ones that were accepted. `restarts`: when the task was restarted
+    because it was stuck, in epoch seconds."""
 
     alarms: Mapping[str, Alarm] = field(default_factory=dict)
     waiting: tuple[Notice, ...] = ()
@@ -48,20 +48,23 @@ class TaskAlarms:
 
     @property
     def raised(self) -> dict[str, Alarm]:
-        """Those that people know of."""
+        """The alarms that people know of."""
         return {rule: alarm for rule, alarm in self.alarms.items() if alarm.raised_at}
 
     def told_by(self, rule: str) -> str:
-        """Which channel has accepted the last notice of an alarm; empty where none was told
-        lately, NOBODY while nobody has."""
+        """The channel that accepted the last notice of an alarm; NOBODY while none has, empty where
+        no notice was sent lately."""
         if any(notice.rule == rule for notice in self.waiting):
             return NOBODY
-        return next((sent.by for sent in reversed(self.sent) if sent.notice.rule == rule), "")
+        for sent in reversed(self.sent):
+            if sent.notice.rule == rule:
+                return sent.by
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Nothing is told until then, epoch seconds."""
+    """No alarm is sent until then, in epoch seconds."""
 
     until: float = 0.0
     by: str = ""
@@ -77,14 +80,16 @@ class AlarmNodes:
         self._client = client
 
     def get(self, task_id: str) -> tuple[TaskAlarms, int]:
-        """The alarms, and the version of their node, -1 where there is none yet. What is damaged
-        counts as nothing."""
+        """The alarms, and the version of their znode, -1 where there is none yet. Damaged ones
+        count as none."""
         node = get_node(self._client, _path(task_id))
-        return (TaskAlarms(), -1) if node is None else (_read(node.fields), node.version)
+        if node is None:
+            return TaskAlarms(), -1
+        return _read(node.fields), node.version
 
     def put(self, task_id: str, alarms: TaskAlarms, version: int) -> int | None:
-        """Writes them if the node still has this version; its new version, or None where
-        somebody else has written."""
+        """Writes the alarms if their znode still has this version. Its new version, or None where
+        somebody else has written it."""
         data = orjson.dumps(asdict(alarms))
         with reported(_path(task_id)):
             try:
@@ -92,18 +97,18 @@ class AlarmNodes:
                     answer(self._client.create_async(_path(task_id), data))
                     return 0
                 return int(answer(self._client.set_async(_path(task_id), data, version)).version)
-            # the last: the task was removed
+            # NoNodeError: the task was removed
             except (BadVersionError, NodeExistsError, NoNodeError):
                 return None
 
     def silence(self, task_id: str) -> Silence:
         node = get_node(self._client, f"{_path(task_id)}/silence")
-        until = None if node is None else node.real("until")
-        return (
-            Silence()
-            if node is None or not _is_time(until)
-            else Silence(until or 0.0, node.text("by"))
-        )
+        if node is None:
+            return Silence()
+        until = node.real("until")
+        if until is None or not _is_time(until):
+            return Silence()
+        return Silence(until, node.text("by"))
 
     def put_silence(self, task_id: str, silence: Silence | None) -> None:
         if silence is None:
@@ -118,24 +123,24 @@ def _path(task_id: str) -> str:
 
 def _read(fields: Mapping[str, Any]) -> TaskAlarms:
     try:
-        return TaskAlarms(
-            {rule: _alarm(alarm) for rule, alarm in fields.get("alarms", {}).items()},
-            tuple(_notice(notice) for notice in fields.get("waiting", ())),
-            tuple(
-                Sent(_notice(sent["notice"]), str(sent["by"])) for sent in fields.get("sent", ())
-            ),
-            tuple(map(float, fields.get("restarts", ()))),
-        )
+        alarms = {rule: _alarm(alarm) for rule, alarm in fields.get("alarms", {}).items()}
+        waiting = map(_notice, fields.get("waiting", ()))
+        sent = map(_sent, fields.get("sent", ()))
+        restarts = map(float, fields.get("restarts", ()))
+        return TaskAlarms(alarms, tuple(waiting), tuple(sent), tuple(restarts))
     except (AttributeError, KeyError, TypeError, ValueError):
         return TaskAlarms()
 
 
 def _alarm(fields: Mapping[str, Any]) -> Alarm:
     alarm = Alarm(**fields)
-    _check(
-        (alarm.sentence,), (alarm.since, alarm.raised_at, alarm.told_at, alarm.gone_at, alarm.times)
-    )
+    times = (alarm.since, alarm.raised_at, alarm.told_at, alarm.gone_at)
+    _check((alarm.sentence,), (*times, alarm.times))
     return alarm
+
+
+def _sent(fields: Mapping[str, Any]) -> Sent:
+    return Sent(_notice(fields["notice"]), str(fields["by"]))
 
 
 def _notice(fields: Mapping[str, Any]) -> Notice:
@@ -145,7 +150,7 @@ def _notice(fields: Mapping[str, Any]) -> Notice:
 
 
 def _check(texts: Iterable[object], numbers: Iterable[object]) -> None:
-    """Raises ValueError for what is no text, no time and no count."""
+    """Raises ValueError for a text that is none, and for a number that is no time or count."""
     if not all(isinstance(text, str) for text in texts) or not all(map(_is_time, numbers)):
         raise ValueError
 

@@ -1,9 +1,8 @@
-"""A node's look at tasks: what is wrong with them, what is to be told, and to whom it was.
+"""Watches tasks: finds what is wrong with them, and sends notices of it.
 
-Each task is watched by the node that has it; those that no node has, by the first of the nodes that
-are there. What is to be told is written to ZooKeeper before it is sent, and that it was accepted
-after: a node that takes over tells nothing twice, but for a notice that was on its way when the
-node before it died.
+Each task is watched by the node that has it; a task that no node has, by the first of the running
+nodes. A notice is written to ZooKeeper before it is sent, and marked as accepted after: a node that
+takes over sends nothing twice, except a notice that was on its way when the node before it died.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ from cdcbus.tasks.zookeeper.znode import age_seconds
 
 LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 10.0
-AGAIN_SECONDS = 60.0  # after nobody has accepted a notice
+AGAIN_SECONDS = 60.0  # between attempts to send a notice that nobody accepts
 HOUR_SECONDS = 3600.0
 
 
 def watching(client: KazooClient, bus: BusSettings, node_id: str) -> AbstractContextManager[None]:
-    """As long as the block lasts. Raises ConfigError for settings that cannot be used."""
+    """Watches while the block runs. Raises ConfigError for settings that cannot be used."""
     return repeating("alarms", LOOK_SECONDS, Watch(client, bus, node_id).look)
 
 
@@ -61,7 +60,7 @@ class Watch:
         self.channels = channels_of(self.settings)
 
     def look(self) -> None:
-        """At all tasks of this node, and tells what is to be told. Never raises a CdcError."""
+        """Looks at all tasks of this node, and sends what is due. Never raises a CdcError."""
         try:
             tasks = TaskNodes(self.client)
             ids, is_first = tasks.ids(), BusNodes(self.client).is_first(self.node_id)
@@ -77,7 +76,7 @@ class Watch:
                 self._complain(task_id, "")
             except CdcError as error:
                 self._complain(task_id, str(error))
-            except Exception as error:  # of this task: the others are watched all the same
+            except Exception as error:  # a bug must not stop the watch over other tasks
                 self._complain(
                     task_id,
                     f"task {task_id} is not watched: unexpected {type(error).__name__}; please "
@@ -86,13 +85,11 @@ class Watch:
 
     def _look_at(self, tasks: TaskNodes, task_id: str) -> None:
         status = explained(self.client, status_of(tasks, task_id))
-        nodes, now = AlarmNodes(self.client), time.time()
+        nodes = AlarmNodes(self.client)
+        now = time.time()
         before, version = nodes.get(task_id)
-        if (
-            status.state in (State.NEW, State.STOPPED, State.DONE)
-            and not before.alarms
-            and not before.waiting
-        ):
+        is_at_rest = status.state in (State.NEW, State.STOPPED, State.DONE)
+        if is_at_rest and not before.alarms and not before.waiting:
             return
         limits = self._limits(task_id)
         seen = _seen(status, _is_wanted(tasks, task_id), now)
@@ -100,19 +97,13 @@ class Watch:
         alarms, notices = step(
             before.alarms, conditions(seen, limits), now, limits.hold_seconds, is_quiet
         )
-        is_restarted = any(
-            notice.rule in RECOVERED_BY_RESTART and notice.kind is not Kind.CLEARED
-            for notice in notices
-        )
         restarts = tuple(at for at in before.restarts if now - at < HOUR_SECONDS)
-        is_restarted = is_restarted and len(restarts) < limits.recoveries and not status.is_by_hand
+        may_restart = len(restarts) < limits.recoveries and not status.is_by_hand
+        is_restarted = may_restart and any(map(_is_cured_by_restart, notices))
+        if is_restarted:
+            restarts = (*restarts, now)
         waiting = (*before.waiting, *notices)[-WAITING_KEPT:]
-        after = replace(
-            before,
-            alarms=alarms,
-            waiting=waiting,
-            restarts=(*restarts, now) if is_restarted else restarts,
-        )
+        after = replace(before, alarms=alarms, waiting=waiting, restarts=restarts)
         if after != before:
             written = nodes.put(task_id, after, version)
             if written is None:  # another node watches it by now
@@ -124,7 +115,7 @@ class Watch:
             LOG.warning(
                 "task %s is started again, as it is stuck (%d of %d an hour)",
                 task_id,
-                len(restarts) + 1,
+                len(restarts),
                 limits.recoveries,
             )
             tasks.want(
@@ -147,9 +138,10 @@ class Watch:
     ) -> None:
         if time.time() < self._again_at.get(task_id, 0.0):
             return
-        left, sent = list[Notice](), list(known.sent)
+        left: list[Notice] = []
+        sent = list(known.sent)
         for notice in known.waiting:
-            # none overtakes another
+            # After one that nobody accepts all others wait: no notice overtakes another.
             by = None if left else self._sent_by(task_id, notice, limits, state)
             if by is None:
                 left.append(notice)
@@ -162,7 +154,8 @@ class Watch:
         self._again_at[task_id] = time.time() + AGAIN_SECONDS if left else 0.0
 
     def _sent_by(self, task_id: str, notice: Notice, limits: Limits, state: State) -> str | None:
-        """Which channel has accepted it; without any the log is enough."""
+        """The channel that has accepted the notice, None for none. Without channels the log is
+        enough."""
         if not self.channels:
             return "log" if self.settings["alarm.log"] else "nobody"
         message = message_of(task_id, notice, self.node_id, state, limits.receivers)
@@ -188,7 +181,7 @@ class Watch:
             LOG.log(level, "alarm: %s", subject_of(task_id, notice, state))
 
     def _limits(self, task_id: str) -> Limits:
-        """As the task says; where that cannot be read, as the settings do."""
+        """The task's own limits; where these cannot be read, those of the settings."""
         try:
             return limits_of(
                 DistNodes(self.client).get(task_id) or {}, self.settings, self.bus.filling
@@ -200,7 +193,7 @@ class Watch:
             return limits_of({}, self.settings, {})
 
     def _complain(self, about: str, sentence: str) -> None:
-        """Once, until it is another sentence, or none."""
+        """Logs a trouble once, until it is another one or over (an empty sentence)."""
         if sentence and self._complaints.get(about, "") != sentence:
             LOG.warning("%s", sentence)
         self._complaints[about] = sentence
@@ -209,7 +202,7 @@ class Watch:
 def message_of(
     task_id: str, notice: Notice, node_id: str, state: State, receivers: tuple[Receiver, ...] = ()
 ) -> Message:
-    """A notice as it is sent; docs/alarms.md describes the fields."""
+    """The message of a notice; docs/alarms.md describes the fields."""
     fields = {
         "task": task_id,
         "kind": notice.kind.value,
@@ -225,27 +218,30 @@ def message_of(
 
 
 def subject_of(task_id: str, notice: Notice, state: State) -> str:
-    """In one line, whatever the sentence holds."""
-    again = f" ({notice.times} times)" if notice.times > 1 else ""
-    said = (
-        f" is over; the task is {state}"
-        if notice.kind is Kind.CLEARED
-        else f"{again}: {notice.sentence}"
-    )
-    return " ".join(f"task {task_id}: {notice.rule}{said}".split())
+    """A notice in one line, even where its sentence has several."""
+    if notice.kind is Kind.CLEARED:
+        words = f" is over; the task is {state}"
+    else:
+        again = f" ({notice.times} times)" if notice.times > 1 else ""
+        words = f"{again}: {notice.sentence}"
+    return " ".join(f"task {task_id}: {notice.rule}{words}".split())
+
+
+def _is_cured_by_restart(notice: Notice) -> bool:
+    return notice.rule in RECOVERED_BY_RESTART and notice.kind is not Kind.CLEARED
 
 
 def _seen(status: Status, is_wanted: bool, now: float) -> Seen:
-    told = None if status.stat is None else age_seconds(status.stat.at)
-    return Seen(now, status.state, status.reason, is_wanted, status.stat, told)
+    age = None if status.stat is None else age_seconds(status.stat.at)
+    return Seen(now, status.state, status.reason, is_wanted, status.stat, age)
 
 
 def _is_wanted(tasks: TaskNodes, task_id: str) -> bool:
     try:
-        wanted = tasks.wanted(task_id)
+        desired = tasks.wanted(task_id)
     except ConfigError:
         return False
-    return wanted is not None and wanted.is_working
+    return desired is not None and desired.is_working
 
 
 def _utc(epoch_seconds: float) -> str:

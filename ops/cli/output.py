@@ -1,5 +1,4 @@
-"""What commands print: tables for people, whose columns any program can cut out as well, and
-JSON for scripts."""
+"""What commands print: tables for people, with columns of fixed width, and JSON for scripts."""
 
 from __future__ import annotations
 
@@ -12,13 +11,14 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 
 def print_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """The last column is as long as it is."""
-    table = [tuple(heading), *(tuple(cell or "-" for cell in row) for row in rows)]
-    widths = [max(len(row[column]) for row in table) for column in range(len(heading) - 1)]
+    """Prints a table; "-" stands for an empty cell."""
+    table = [list(heading)]
+    for row in rows:
+        table.append([cell or "-" for cell in row])
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    widths[-1] = 0  # nothing follows that would have to be aligned
     for number, row in enumerate(table):
-        line = "  ".join(
-            [*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]
-        ).rstrip()
+        line = "  ".join(map(str.ljust, row, widths)).rstrip()
         click.echo(click.style(line, bold=True) if number == 0 else line)
 
 

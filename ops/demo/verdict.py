@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from rich import box
@@ -19,7 +20,7 @@ Comparisons = Mapping[Target, Sequence[Comparison]]
 
 def is_equal(comparisons: Comparisons) -> bool:
     """Whether every row is the same everywhere."""
-    return all(each.is_equal for tables in comparisons.values() for each in tables)
+    return all(each.is_equal for each in chain.from_iterable(comparisons.values()))
 
 
 def verdict_table(comparisons: Comparisons) -> Table:
@@ -31,9 +32,11 @@ def verdict_table(comparisons: Comparisons) -> Table:
     for target in comparisons:
         table.add_column(f"{target.label} rows", justify="right")
         table.add_column("differ", justify="right")
-    for line in zip(*comparisons.values(), strict=True):
-        cells = [cell for each in line for cell in (Text(f"{each.target_rows:,}"), _count(each))]
-        table.add_row(line[0].table.name, f"{line[0].source_rows:,}", *cells)
+    for of_table in zip(*comparisons.values(), strict=True):
+        cells = []
+        for each in of_table:
+            cells += [Text(f"{each.target_rows:,}"), _count(each)]
+        table.add_row(of_table[0].table.name, f"{of_table[0].source_rows:,}", *cells)
     return table
 
 
@@ -42,48 +45,34 @@ def verdict_sentences(comparisons: Comparisons) -> list[Text]:
     rows of each table."""
     sentences = []
     for target, tables in comparisons.items():
-        rows, differing = (
-            sum(each.source_rows for each in tables),
-            sum(len(each.differences) for each in tables),
-        )
+        differing = sum(len(each.differences) for each in tables)
         if not differing:
-            sentences.append(
-                Text.assemble(
-                    ("✓ ", "bold green"),
-                    f"{target.label} is equal to the source: {rows:,} rows, {len(tables)} tables "
-                    "compared",
-                )
+            rows = sum(each.source_rows for each in tables)
+            sentence = (
+                f"{target.label} is equal to the source: {rows:,} rows, {len(tables)} tables "
+                "compared"
             )
+            sentences.append(Text.assemble(("✓ ", "bold green"), sentence))
             continue
-        sentences.append(
-            Text.assemble(
-                ("✗ ", "bold red"),
-                f"{target.label} is not equal to the source: {differing:,} rows differ",
-            )
-        )
+        sentence = f"{target.label} is not equal to the source: {differing:,} rows differ"
+        sentences.append(Text.assemble(("✗ ", "bold red"), sentence))
         for each in tables:
-            sentences += [
-                Text(f"    {each.table} {_described(each, one)}")
-                for one in each.differences[:SHOWN_DIFFERENCES]
-            ]
-            if len(each.differences) > SHOWN_DIFFERENCES:
-                sentences.append(
-                    Text(
-                        f"    {each.table} … and {len(each.differences) - SHOWN_DIFFERENCES:,} more"
-                    )
-                )
+            sentences += _first_differences(each)
     return sentences
+
+
+def _first_differences(comparison: Comparison) -> Iterator[Text]:
+    for one in comparison.differences[:SHOWN_DIFFERENCES]:
+        yield Text(f"    {comparison.table} {_described(comparison, one)}")
+    more = len(comparison.differences) - SHOWN_DIFFERENCES
+    if more > 0:
+        yield Text(f"    {comparison.table} … and {more:,} more")
 
 
 def verdict_fields(comparisons: Comparisons) -> dict[str, Any]:
     """The verdict for programs."""
-    return {
-        "equal": is_equal(comparisons),
-        "targets": {
-            target.name: [_fields(each) for each in tables]
-            for target, tables in comparisons.items()
-        },
-    }
+    targets = {target.name: list(map(_fields, tables)) for target, tables in comparisons.items()}
+    return {"equal": is_equal(comparisons), "targets": targets}
 
 
 def _fields(comparison: Comparison) -> dict[str, Any]:

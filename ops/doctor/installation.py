@@ -1,5 +1,5 @@
-"""The whole look at an installation: this machine, ZooKeeper, then all that its tasks connect
-to, each system once."""
+"""All checks of an installation: this machine, ZooKeeper, then every system that its tasks connect
+to, once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cdcbus.ops.doctor.clocks import node_clocks, source_clock
 from cdcbus.ops.doctor.kafka import check_kafka
 from cdcbus.ops.doctor.machine import check_machine
 from cdcbus.ops.doctor.zookeeper import check_zookeeper
-from cdcbus.ops.services.topics import access_of, access_to
+from cdcbus.ops.services.topics import Access, access_of, access_to
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError
@@ -40,8 +40,8 @@ Probe = tuple[str, Callable[[], list[CheckResult]]]
 
 
 def steps(bus: BusSettings, words: Iterable[str]) -> Iterator[Probe]:
-    """What is looked at, in order: a name, and the look itself, which takes seconds and raises
-    nothing. `words`: task files, or ids; none: every task that ZooKeeper keeps."""
+    """The checks in order, each with its name. A check takes seconds and raises nothing. `words`:
+    task files, or ids; none: every task that ZooKeeper holds."""
     yield "this machine", lambda: check_machine(bus.node_logs)
     yield "ZooKeeper", lambda: check_zookeeper(bus.zookeeper)
     tasks: dict[str, FetchTask | LoadTask] = {}
@@ -49,16 +49,17 @@ def steps(bus: BusSettings, words: Iterable[str]) -> Iterator[Probe]:
     yield "tasks", lambda: _read(bus, list(words), tasks)
     for servers, (options, topics) in _clusters(tasks.values()).items():
         yield f"Kafka {servers}", partial(check_kafka, servers, options, topics)
-    for source in {
-        task.source.addresses: task for task in tasks.values() if isinstance(task, FetchTask)
-    }.values():
-        yield "source", partial(_source, source)
-    for target in {
-        _address(task): task
-        for task in tasks.values()
-        if isinstance(task, LoadTask) and _address(task)
-    }.values():
-        yield "target", partial(_target, target)
+    sources: dict[object, FetchTask] = {}
+    targets: dict[str, LoadTask] = {}
+    for task in tasks.values():
+        if isinstance(task, FetchTask):
+            sources[task.source.addresses] = task
+        elif isinstance(task.target, JdbcTarget) and task.target.url:
+            targets[task.target.url] = task
+    for fetch_task in sources.values():
+        yield "source", partial(_source, fetch_task)
+    for load_task in targets.values():
+        yield "target", partial(_target, load_task)
 
 
 def _nodes(bus: BusSettings) -> Iterator[CheckResult]:
@@ -71,7 +72,7 @@ def _nodes(bus: BusSettings) -> Iterator[CheckResult]:
                 yield warning(
                     f"node {node_id}",
                     reason or "away",
-                    "Start it, or forget it: delete its nodes with zkCli.",
+                    "Start it, or remove it: delete its znodes with zkCli.",
                 )
             else:
                 yield ok(
@@ -79,14 +80,14 @@ def _nodes(bus: BusSettings) -> Iterator[CheckResult]:
                     f"{info.status} on {info.host}, {info.used} of {info.work_limit} swimlanes",
                 )
         if not nodes.ids():
-            yield ok("nodes", "there is none; start one: cdcbus node run")
+            yield ok("nodes", "none; start one: cdcbus node run")
         yield from node_clocks(client)
 
 
 def _read(
     bus: BusSettings, words: list[str], tasks: dict[str, FetchTask | LoadTask]
 ) -> list[CheckResult]:
-    """`tasks` takes those that can be read."""
+    """Reads the tasks of `words` into `tasks`, and reports those that cannot be read."""
     seen: list[CheckResult] = []
     if not words:
         try:
@@ -101,29 +102,29 @@ def _read(
         except CdcError as cause:
             first = str(cause).splitlines()[0]
             seen.append(error(f"task {word}", first, f"See all of it: cdcbus task check {word}"))
-    return [
-        *seen,
-        ok(
-            "tasks",
-            f"{len(tasks)} read"
-            if words
-            else "there is none; put one there: cdcbus task import FILE",
-        ),
-    ]
+    if words:
+        seen.append(ok("tasks", f"{len(tasks)} read"))
+    else:
+        seen.append(ok("tasks", "none; put one into ZooKeeper: cdcbus task import FILE"))
+    return seen
 
 
 def _clusters(
     tasks: Iterable[FetchTask | LoadTask],
 ) -> dict[str, tuple[Mapping[str, str], set[str]]]:
-    """Each cluster by its servers, with how to log in, and the topics that are used there."""
+    """Each cluster by its servers, with the options to log in and the topics that tasks use."""
     found: dict[str, tuple[Mapping[str, str], set[str]]] = {}
+
+    def add(access: Access, topics: Iterable[str]) -> None:
+        _, used = found.setdefault(access.servers, (access.options, set()))
+        used.update(topics)
+
     for task in tasks:
+        if isinstance(task, LoadTask):
+            add(access_of(task), task.source.topics)
         written = task.target if isinstance(task, LoadTask) else task.publish
-        used = [(access_of(task), task.source.topics)] if isinstance(task, LoadTask) else []
         if isinstance(written, PublishConfig):
-            used.append((access_to(written), tuple(named_topics(written))))
-        for access, topics in used:
-            found.setdefault(access.servers, (access.options, set()))[1].update(topics)
+            add(access_to(written), named_topics(written))
     return found
 
 
@@ -137,15 +138,9 @@ def _source(task: FetchTask) -> list[CheckResult]:
     return seen
 
 
-def _address(task: LoadTask) -> str:
-    return task.target.url if isinstance(task.target, JdbcTarget) else ""
-
-
 def _target(task: LoadTask) -> list[CheckResult]:
     seen, _ = check_target(task)
     subject = f"target of task {task.task_id}"
-    return (
-        [replace(result, subject=f"{subject}: {result.subject}") for result in seen]
-        if has_failed(seen)
-        else [ok(subject, "answers")]
-    )
+    if not has_failed(seen):
+        return [ok(subject, "answers")]
+    return [replace(result, subject=f"{subject}: {result.subject}") for result in seen]

@@ -1,5 +1,5 @@
 """porter's pages of a node: /inspect/node/info, error, jstack, jstat, jinfo, jmap; the first two
-also with `.json` behind them."""
+also with the ending `.json`."""
 
 from __future__ import annotations
 
@@ -27,30 +27,27 @@ def info(bus: _Bus) -> dict[str, Any]:
     """`consumeProcess`: records that each swimlane is behind, seconds where records cannot be
     counted, empty where it is not known."""
     snapshot = get_node(bus.client, f"{NODES}/{bus.node_id}/stat")
-    seen, nodes = BusNodes(bus.client).seen(bus.node_id), TaskNodes(bus.client)
-    lanes = {} if seen is None else seen.tasks
-    statuses = {task_id: status_of(nodes, task_id) for task_id in lanes}
+    node = BusNodes(bus.client).seen(bus.node_id)
+    lags = {}
+    idle_times = {}
+    for task_id, lanes in node.tasks.items() if node else ():
+        status = status_of(TaskNodes(bus.client), task_id)
+        for lane in lanes:
+            lags[f"{task_id}_{lane}"] = _lag(status)
+            idle_times[f"{task_id}_{lane}"] = _idle(status)
     return {
         "nodeId": bus.node_id,
-        "status": "WORKING" if seen is None or seen.wish.is_taking else "SUSPEND",
+        "status": "SUSPEND" if node and not node.wish.is_taking else "WORKING",
         "uploadStatistic": False,
-        "healthLevel": seen.health if seen else "",
-        "healthLevelDesc": seen.health_reason if seen else "",
-        "workLimit": seen.work_limit if seen else 0,
-        "workUsed": seen.used if seen else 0,
+        "healthLevel": node.health if node else "",
+        "healthLevelDesc": node.health_reason if node else "",
+        "workLimit": node.work_limit if node else 0,
+        "workUsed": node.used if node else 0,
         "dnodeSnapshot": snapshot.fields if snapshot else {},
         "workMode": "ZOOKEEPER",
         "forceAssign": False,
-        "consumeProcess": {
-            f"{task_id}_{lane}": _lag(statuses[task_id])
-            for task_id in lanes
-            for lane in lanes[task_id]
-        },
-        "consumerIdle": {
-            f"{task_id}_{lane}": _idle(statuses[task_id])
-            for task_id in lanes
-            for lane in lanes[task_id]
-        },
+        "consumeProcess": lags,
+        "consumerIdle": idle_times,
     }
 
 
@@ -58,12 +55,12 @@ def info(bus: _Bus) -> dict[str, Any]:
 @router.get("/error", include_in_schema=False)
 def error(bus: _Bus) -> list[str]:
     nodes = TaskNodes(bus.client)
-    found = [status_of(nodes, task_id) for task_id in nodes.ids()]
-    return [
-        f"task {each.task_id}: {each.reason}"
-        for each in found
-        if each.state is State.ERROR and each.node_id in ("", bus.node_id)
-    ]
+    sentences = []
+    for task_id in nodes.ids():
+        status = status_of(nodes, task_id)
+        if status.state is State.ERROR and status.node_id in ("", bus.node_id):
+            sentences.append(f"task {task_id}: {status.reason}")
+    return sentences
 
 
 @router.get(
@@ -111,12 +108,12 @@ def _lag(status: Status) -> str:
         return ""
     if stat.lag_records is not None:
         return str(stat.lag_records)
-    return "" if stat.lag_seconds is None else f"{stat.lag_seconds:.0f}s"
+    return _seconds(stat.lag_seconds)
 
 
 def _idle(status: Status) -> str:
-    return (
-        ""
-        if status.stat is None or status.stat.idle_seconds is None
-        else f"{status.stat.idle_seconds:.0f}s"
-    )
+    return "" if status.stat is None else _seconds(status.stat.idle_seconds)
+
+
+def _seconds(number: float | None) -> str:
+    return "" if number is None else f"{number:.0f}s"

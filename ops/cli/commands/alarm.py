@@ -1,5 +1,5 @@
-"""`cdcbus alarm list|test|silence`: what is wrong with tasks, who was told, and when nobody
-shall be."""
+"""`cdcbus alarm list|test|silence`: what is wrong with tasks, who was told, and when to tell
+nobody."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _read_duration(_context: click.Context, _parameter: click.Parameter, text: s
 
 @click.group()
 def alarm() -> None:
-    """Alarms of tasks, which nodes raise: list them, silence them, try the ways to people."""
+    """Alarms of tasks, which nodes raise: list them, silence them, test their channels."""
 
 
 @alarm.command("list")
@@ -53,21 +53,21 @@ def list_alarms(sent: bool, as_json: bool, bus: BusSettings) -> None:
 
     with bus_client(bus) as client:
         nodes = AlarmNodes(client)
-        known = [
-            (task_id, nodes.get(task_id)[0], nodes.silence(task_id))
-            for task_id in TaskNodes(client).ids()
-        ]
+        known = []
+        for task_id in TaskNodes(client).ids():
+            alarms, _ = nodes.get(task_id)
+            known.append((task_id, alarms, nodes.silence(task_id)))
     now = time.time()
     if as_json:
-        print_json(
-            [
-                _as_fields(*each, now)
-                for each in known
-                if each[1].raised or each[1].sent or each[2].is_on(now)
-            ]
-        )
+        found = []
+        for task_id, alarms, silence in known:
+            if alarms.raised or alarms.sent or silence.is_on(now):
+                found.append(_as_fields(task_id, alarms, silence, now))
+        print_json(found)
         return
-    rows = [row for task_id, alarms, _ in known for row in _rows(task_id, alarms)]
+    rows = []
+    for task_id, alarms, _ in known:
+        rows += _rows(task_id, alarms)
     if rows:
         print_table(HEADING, rows)
     else:
@@ -89,17 +89,12 @@ def list_alarms(sent: bool, as_json: bool, bus: BusSettings) -> None:
 
 
 def _rows(task_id: str, alarms: TaskAlarms) -> list[tuple[str, ...]]:
-    return [
-        (
-            task_id,
-            rule,
-            _utc(each.since),
-            f"{each.times} times",
-            alarms.told_by(rule),
-            each.sentence,
-        )
-        for rule, each in alarms.raised.items()
-    ]
+    rows: list[tuple[str, ...]] = []
+    for rule, each in alarms.raised.items():
+        times = f"{each.times} times"
+        by = alarms.told_by(rule)
+        rows.append((task_id, rule, _utc(each.since), times, by, each.sentence))
+    return rows
 
 
 def _as_fields(task_id: str, alarms: TaskAlarms, silence: Silence, now: float) -> dict[str, object]:
@@ -117,7 +112,7 @@ def _as_fields(task_id: str, alarms: TaskAlarms, silence: Silence, now: float) -
 @json_option
 @bus_options
 def test(as_json: bool, bus: BusSettings) -> None:
-    """Send a notice by each channel of the settings, and say who has accepted it. Exits 1 when
+    """Send a notice by each channel of the settings, and say which has accepted it. Exits 1 when
     one has not."""
     from cdcbus.ops.alarms.channels import NotAccepted, channels_of
     from cdcbus.ops.alarms.state import Kind, Notice
@@ -130,44 +125,38 @@ def test(as_json: bool, bus: BusSettings) -> None:
             "alarms go to the log only; set alarm.smtp.host, alarm.webhook.url or "
             "alarm.exec.command in cdcbus.properties"
         )
-    now, answers = time.time(), []
-    notice = Notice(
-        Kind.TEST, "test", f"this is a test by {operator()}; nothing is wrong", now, now
-    )
+    now = time.time()
+    sentence = f"this is a test by {operator()}; nothing is wrong"
+    notice = Notice(Kind.TEST, "test", sentence, now, now)
+    message = message_of("test", notice, bus.node_id, State.WORKING)
+    answers = []
     for channel in channels:
         try:
-            answers.append(
-                (
-                    channel.name,
-                    True,
-                    channel.send(message_of("test", notice, bus.node_id, State.WORKING)),
-                )
-            )
+            refused = channel.send(message)
+            is_accepted = True
         except NotAccepted as error:
-            answers.append((channel.name, False, str(error)))
+            refused = str(error)
+            is_accepted = False
+        answers.append({"channel": channel.name, "is_accepted": is_accepted, "refused": refused})
         if not as_json:
-            _print_answer(*answers[-1])
+            _print_answer(channel.name, is_accepted, refused)
     if as_json:
-        print_json(
-            [
-                {"channel": name, "is_accepted": accepted, "refused": refused}
-                for name, accepted, refused in answers
-            ]
-        )
-    if not all(accepted for _, accepted, _ in answers):
+        print_json(answers)
+    if not all(answer["is_accepted"] for answer in answers):
         sys.exit(1)
 
 
 def _print_answer(channel: str, is_accepted: bool, refused: str) -> None:
     if is_accepted:
-        click.echo(f"{channel}: accepted{f', but {refused}' if refused else ''}")
+        but = f", but {refused}" if refused else ""
+        click.echo(f"{channel}: accepted{but}")
     else:
         click.secho(f"{channel}: not accepted: {refused}", fg="red", err=True)
 
 
 @alarm.command("silence")
 @task_argument("task_ids", "ID...", nargs=-1)
-@click.option("--all", "is_all", is_flag=True, help="All tasks that there are now.")
+@click.option("--all", "is_all", is_flag=True, help="All tasks that exist now.")
 @click.option(
     "--for",
     "seconds",
@@ -177,7 +166,7 @@ def _print_answer(channel: str, is_accepted: bool, refused: str) -> None:
     show_default=True,
     help="90s, 30m, 2h, 1d.",
 )
-@click.option("--off", "is_off", is_flag=True, help="No longer: what is wrong is told again.")
+@click.option("--off", "is_off", is_flag=True, help="End the silence: alarms are sent again.")
 @json_option
 @bus_options
 def silence_tasks(
@@ -188,7 +177,7 @@ def silence_tasks(
     as_json: bool,
     bus: BusSettings,
 ) -> None:
-    """Tell nothing of tasks for a while; what is still wrong then is told."""
+    """Send no alarms of tasks for a while. What is still wrong after it is sent then."""
     from cdcbus.ops.alarms.silence import silence
     from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
@@ -200,23 +189,16 @@ def silence_tasks(
             raise ConfigError(
                 f"there is no task {min(unknown)} at {bus.zookeeper}; cdcbus task list shows all"
             )
-        untils = {
-            task_id: silence(client, task_id, 0 if is_off else seconds, operator()).until
-            for task_id in task_ids or known
-        }
+        untils = {}
+        for task_id in task_ids or known:
+            made = silence(client, task_id, 0 if is_off else seconds, operator())
+            untils[task_id] = None if is_off else made.until
     if as_json:
-        print_json(
-            [
-                {"task_id": task_id, "silent_until": None if is_off else until}
-                for task_id, until in untils.items()
-            ]
-        )
+        print_json([{"task_id": task_id, "silent_until": untils[task_id]} for task_id in untils])
         return
     for task_id, until in untils.items():
-        click.echo(
-            f"task {task_id} is "
-            f"{'no longer silent' if is_off else f'silent until {_utc(until)} UTC'}"
-        )
+        state = "no longer silent" if until is None else f"silent until {_utc(until)} UTC"
+        click.echo(f"task {task_id} is {state}")
 
 
 def _utc(epoch_seconds: float) -> str:

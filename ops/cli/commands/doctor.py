@@ -28,7 +28,7 @@ def doctor(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     """
     from rich.console import Console
 
-    from cdcbus.ops.cli.task.check import print_observations
+    from cdcbus.ops.cli.task.check import print_results
     from cdcbus.ops.doctor.installation import steps
     from cdcbus.tasks.preflight.result import has_failed
 
@@ -51,6 +51,6 @@ def doctor(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
             ]
         )
     else:
-        print_observations("installation", found)
+        print_results("installation", found)
     if has_failed(found):
         sys.exit(1)

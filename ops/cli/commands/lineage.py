@@ -17,6 +17,7 @@ from rich.tree import Tree
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.cli.output import json_option, print_json
+from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import Severity
@@ -27,7 +28,7 @@ from cdcbus.tasks.porter.dist_json import parse_dist
 if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
 
-SETTINGS_FILE = "cdcbus.properties"  # may lie among task files
+SETTINGS_FILE = "cdcbus.properties"  # may be in the same folder as task files
 WIDTH = 160  # of the tree where there is no terminal to ask
 Task = FetchTask | LoadTask
 
@@ -52,22 +53,18 @@ Task = FetchTask | LoadTask
 def lineage(word: str, paths: tuple[Path, ...], zookeeper: str | None, as_json: bool) -> None:
     """Show which source table goes through which topic and task to which target table.
 
-    WORD shows only ways with this text in a table, topic or target, any case. What is left out
-    because it is no task, or one with errors, is said on standard error.
+    With WORD, only ways with this text in a table, topic or target, any case. Files that are left
+    out, as they hold no task or one with errors, are named on standard error.
     """
     from cdcbus.tasks.control.bus_settings import read_bus_settings
 
     bus = read_bus_settings({"zookeeper": zookeeper} if zookeeper else {}, None)
     lookup = bus.source_lookup if zookeeper else bus.local_source_lookup
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    tasks = [
-        task
-        for file in _files(paths)
-        for task in _task(
-            click.format_filename(file),
-            partial(inspect_task, file, bus.filling, sources=lookup(file)),
-        )
-    ]
+    tasks: list[Task] = []
+    for file in _files(paths):
+        inspect = partial(inspect_task, file, bus.filling, sources=lookup(file))
+        tasks += _task(click.format_filename(file), inspect)
     if zookeeper:
         known = {task.task_id for task in tasks}
         tasks += [task for task in _stored(bus) if task.task_id not in known]
@@ -76,16 +73,14 @@ def lineage(word: str, paths: tuple[Path, ...], zookeeper: str | None, as_json: 
         print_json([dataclasses.asdict(way) for way in found])
     elif found:
         Console(width=None if sys.stdout.isatty() else WIDTH).print(tree(found))
+    elif word and tasks:
+        click.echo(f"none of {len(tasks)} tasks has {word} in a table, topic or target")
     else:
-        click.echo(
-            f"none of {len(tasks)} tasks has {word} in a table, topic or target"
-            if word and tasks
-            else "no tasks found"
-        )
+        click.echo("no tasks found")
 
 
 def tree(found: Iterable[Way]) -> Tree:
-    """Ways that begin alike share their begin."""
+    """The ways as a tree: those that begin alike share their beginning."""
     root = Tree("rows", hide_root=True)
     branches: dict[tuple[str, ...], Tree] = {}
     for way in found:
@@ -101,11 +96,8 @@ def tree(found: Iterable[Way]) -> Tree:
 
 def _steps(way: Way) -> Iterator[Text]:
     yield _named("", way.source, f" at {way.server}" if way.server else "")
-    yield _named(
-        "topic ",
-        way.topic,
-        f", written by task {way.fetch_task}" if way.fetch_task else ", written by no known task",
-    )
+    writer = f"task {way.fetch_task}" if way.fetch_task else "no known task"
+    yield _named("topic ", way.topic, f", written by {writer}")
     while way.onward:
         yield _named("task ", way.load_task)
         yield _named("", way.target, f" in topic {way.onward.topic}")
@@ -122,11 +114,13 @@ def _named(before: str, name: str, behind: str = "") -> Text:
 
 
 def _files(paths: tuple[Path, ...]) -> list[Path]:
-    return [
-        file
-        for path in paths or (Path("tasks"), Path())
-        for file in (_task_files(path) if path.is_dir() else [path] if path.exists() else [])
-    ]
+    files: list[Path] = []
+    for path in paths or (Path("tasks"), Path()):
+        if path.is_dir():
+            files += _task_files(path)
+        elif path.exists():
+            files.append(path)
+    return files
 
 
 def _task_files(folder: Path) -> list[Path]:
@@ -153,14 +147,9 @@ def _leave_out(name: str, reason: str) -> None:
 
 def _stored(bus: BusSettings) -> Iterator[Task]:
     from cdcbus.tasks.zookeeper.dist_nodes import stored_dists
-    from cdcbus.tasks.zookeeper.positions import connect
 
-    client = connect(bus.zookeeper, auth=bus.zookeeper_auth)
-    try:
+    with bus_client(bus) as client:
         stored = stored_dists(client)
-    finally:
-        client.stop()
-        client.close()
     for path, text in stored.items():
         yield from _task(path, partial(_inspect_stored, text, bus))
 

@@ -50,7 +50,8 @@ def run(bus: BusSettings) -> None:
     import logging
 
     from cdcbus.ops.alarms.watch import watching
-    from cdcbus.ops.node.node import Node, NodeSettings
+    from cdcbus.ops.node.held_tasks import NodeSettings
+    from cdcbus.ops.node.node import Node
     from cdcbus.ops.services.dead_letter_counts import counting_letters
     from cdcbus.ops.web.serve import serving
     from cdcbus.tasks.runtime.runner import stop_signals

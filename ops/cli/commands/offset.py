@@ -1,5 +1,5 @@
-"""`cdcbus offset set|reset|find|copy|history|undo`: stored positions are changed, with a note of
-who has done it."""
+"""`cdcbus offset set|reset|find|copy|history|undo`: changes stored positions, and notes who did
+it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _word = click.argument("word", metavar="FILE|ID", shell_complete=complete_task_id)
 _live = click.option(
-    "--live", is_flag=True, help="Also while the task runs, which then goes on from there."
+    "--live", is_flag=True, help="Also while the task runs, which then continues from there."
 )
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 _topic = click.option("--topic", help="Only this topic of several.")
@@ -61,8 +61,8 @@ _partition = click.option(
 def set_(
     task_id: str, text: str, swimlane: str | None, live: bool, as_json: bool, bus: BusSettings
 ) -> None:
-    """Set the stored position of task ID to JSON, as `cdcbus offset show` prints it. It is not
-    compared with what source or Kafka hold."""
+    """Set the stored position of task ID to JSON, in the form that `cdcbus offset show` prints. It
+    is not compared with what source or Kafka hold."""
     with bus_client(bus) as client:
         before = positions_of(client, task_id)
         lane = _lane(swimlane, [*before, *TaskNodes(client).swimlanes(task_id)], task_id)
@@ -74,11 +74,10 @@ def set_(
 
 
 def _named(text: str) -> set[int] | None:
-    return (
-        {position.partition for position in kafka_positions_from_json(text)}
-        if '"topic"' in text
-        else None
-    )
+    """The partitions of a Kafka position; None for one of a binlog."""
+    if '"topic"' not in text:
+        return None
+    return {position.partition for position in kafka_positions_from_json(text)}
 
 
 def _print_set(
@@ -89,25 +88,21 @@ def _print_set(
     bus: BusSettings,
 ) -> None:
     if as_json:
-        print_json(
-            [
-                {"swimlane": lane, "position": text, "before": before.get(lane)}
-                for lane, text in texts.items()
-            ]
-        )
+        rows = []
+        for lane, text in texts.items():
+            rows.append({"swimlane": lane, "position": text, "before": before.get(lane)})
+        print_json(rows)
         return
     for lane, text in texts.items():
-        click.echo(
-            f"task {task_id}: {lane} is set to {text or 'none'}; it was "
-            f"{before.get(lane) or 'none'}"
-        )
+        old = before.get(lane) or "none"
+        click.echo(f"task {task_id}: {lane} is set to {text or 'none'}; it was {old}")
         for sentence in said_by_target(task_id, bus, lane):
             click.echo(f"  {sentence}")
 
 
 def said_by_target(task_id: str, bus: BusSettings, topic: str) -> list[str]:
-    """Where the target is, of each partition that it knows; nothing of a task whose text is not
-    in ZooKeeper, or that is no consumer task."""
+    """The target's offset in each partition that it knows; nothing for a task whose text is not in
+    ZooKeeper, or that is no consumer task."""
     from cdcbus.consumer.config import LoadTask
     from cdcbus.plugins.errors import CdcError
     from cdcbus.tasks.config.diagnostics import Severity
@@ -120,14 +115,14 @@ def said_by_target(task_id: str, bus: BusSettings, topic: str) -> list[str]:
         return []
     if not isinstance(task, LoadTask):
         return []
-    there = target_offsets(task)
-    if there.unknown:
-        return [there.unknown]
-    return [
-        f"{lane[0]}[{lane[1]}]: {there.says(lane)}"
-        for lane in sorted(there.offsets)
-        if lane[0] == topic
-    ]
+    at_target = target_offsets(task)
+    if at_target.unknown:
+        return [at_target.unknown]
+    sentences = []
+    for lane in sorted(at_target.offsets):
+        if lane[0] == topic:
+            sentences.append(f"{lane[0]}[{lane[1]}]: {at_target.says(lane)}")
+    return sentences
 
 
 def _lane(given: str | None, known: list[str], task_id: str) -> str:
@@ -143,22 +138,21 @@ def _lane(given: str | None, known: list[str], task_id: str) -> str:
 
 
 def _check_form(text: str, lane: str) -> None:
-    """A text that no task could start from is refused."""
+    """Raises ConfigError for a text that no task could start from."""
     try:
         if '"topic"' not in text:
             BinlogPosition.from_json(text)
             return
-        other = [
-            position.topic for position in kafka_positions_from_json(text) if position.topic != lane
-        ]
+        topics = [position.topic for position in kafka_positions_from_json(text)]
     except PositionError as error:
         raise ConfigError(
             f"{error}; expected a position, such as {BINLOG_FORM} or {KAFKA_FORM}"
         ) from error
-    if other:
-        raise ConfigError(
-            f"the position is of topic {other[0]}, the swimlane is {lane}; expected the same"
-        )
+    for topic in topics:
+        if topic != lane:
+            raise ConfigError(
+                f"the position is of topic {topic}, the swimlane is {lane}; expected the same"
+            )
 
 
 @click.command()
@@ -182,12 +176,12 @@ def reset(
     as_json: bool,
     bus: BusSettings,
 ) -> None:
-    """Set the stored position of a task to PLACE, having said what this repeats or leaves out, in
-    records or bytes, and in time.
+    """Set the stored position of a task to PLACE. First it says what this repeats or leaves out,
+    in records or bytes, and in time.
 
     PLACE is earliest, latest, or a time such as 2024-05-01T03:04:05 (UTC unless it says otherwise).
-    In a topic also OFFSET, the last one that is done, or -N, so many records back in each
-    partition. In a binlog also FILE, FILE:POS, or a GTID set.
+    For a topic it may also be OFFSET, the last one that is done, or -N, which goes back N records
+    in each partition; for a binlog FILE, FILE:POS, or a GTID set.
     """
     task, task_id = _task(word, bus)
     with bus_client(bus) as client:
@@ -210,12 +204,10 @@ def reset(
                 None if partition is None else {partition},
             )
     if as_json:
-        print_json(
-            [
-                {**each, "before": before.get(each["swimlane"]), "is_set": not dry_run}
-                for each in _as_fields(targets)
-            ]
-        )
+        rows = _as_fields(targets)
+        for row in rows:
+            row.update(before=before.get(row["swimlane"]), is_set=not dry_run)
+        print_json(rows)
     elif not dry_run:
         click.echo(
             f"task {task_id}: the position is set; the one before: cdcbus offset undo {task_id}"
@@ -289,45 +281,46 @@ def copy(
 ) -> None:
     """Give task TO the stored positions of task FROM: of the swimlanes that both have."""
     with bus_client(bus) as client:
-        stored = {
-            lane: text.strip()
-            for lane, text in positions_of(client, from_id).items()
-            if text and text.strip()
-        }
+        stored = positions_of(client, from_id)
         before = positions_of(client, to_id)
         lanes = set(before) | set(TaskNodes(client).swimlanes(to_id))
         chosen = None if partition is None else {partition}
-        of_both = {
-            lane: text
-            for lane, text in stored.items()
-            if lane in lanes and (chosen is None or chosen & (_named(text) or set()))
-        }
-        texts = {
-            lane: merged(before.get(lane), _of(text, chosen), chosen)
-            for lane, text in of_both.items()
-        }
-        if not texts and chosen and lanes & set(stored):
-            raise ConfigError(
-                f"task {from_id} has no position of partition {partition}; there is nothing to copy"
-            )
+        known = []
+        texts = {}
+        for lane, position in stored.items():
+            text = (position or "").strip()
+            if not text:
+                continue
+            known.append(lane)
+            if lane in lanes and (chosen is None or chosen & (_named(text) or set())):
+                texts[lane] = merged(before.get(lane), _of(text, chosen), chosen)
         if not texts:
-            mine, theirs = ", ".join(stored) or "none", ", ".join(sorted(lanes)) or "none"
-            raise ConfigError(
-                f"no swimlane is in both: task {from_id} has positions of {mine}; task {to_id} "
-                f"has {theirs}"
-            )
+            raise _nothing_to_copy(from_id, to_id, known, lanes, partition)
         refuse_running(client, to_id, live)
         set_positions(client, to_id, texts, before, operator(), f"offset copy {from_id}", chosen)
     _print_set(to_id, texts, before, as_json, bus)
 
 
+def _nothing_to_copy(
+    from_id: str, to_id: str, known: list[str], lanes: set[str], partition: int | None
+) -> ConfigError:
+    if partition is not None and lanes.intersection(known):
+        return ConfigError(
+            f"task {from_id} has no position of partition {partition}; there is nothing to copy"
+        )
+    mine = ", ".join(known) or "none"
+    theirs = ", ".join(sorted(lanes)) or "none"
+    return ConfigError(
+        f"no swimlane is in both: task {from_id} has positions of {mine}; task {to_id} has {theirs}"
+    )
+
+
 def _of(text: str, chosen: set[int] | None) -> str:
-    """What a position says of the partitions that are chosen."""
+    """The part of a position that is of the chosen partitions."""
     if chosen is None:
         return text
-    return kafka_positions_to_json(
-        position for position in kafka_positions_from_json(text) if position.partition in chosen
-    )
+    positions = kafka_positions_from_json(text)
+    return kafka_positions_to_json(each for each in positions if each.partition in chosen)
 
 
 @click.command()
@@ -335,8 +328,8 @@ def _of(text: str, chosen: set[int] | None) -> str:
 @json_option
 @bus_options
 def history(task_id: str, as_json: bool, bus: BusSettings) -> None:
-    """Show the positions of task ID that commands have set, the newest last: when, who, what was
-    there before."""
+    """Show the positions of task ID that commands have set, the newest last: when, by whom, and
+    the position before."""
     with bus_client(bus) as client:
         found = histories(client, task_id)
     if as_json:
@@ -349,10 +342,8 @@ def history(task_id: str, as_json: bool, bus: BusSettings) -> None:
     for lane, changes in found.items():
         click.echo(lane)
         for change in changes:
-            click.echo(
-                f"  {change.at} UTC  {change.by}  {change.how}\n    {change.before or 'none'} -> "
-                f"{change.after or 'none'}"
-            )
+            click.echo(f"  {change.at} UTC  {change.by}  {change.how}")
+            click.echo(f"    {change.before or 'none'} -> {change.after or 'none'}")
     if not found:
         click.echo(f"no command has set a position of task {task_id}", err=True)
 
@@ -367,7 +358,7 @@ def history(task_id: str, as_json: bool, bus: BusSettings) -> None:
 def undo(
     task_id: str, swimlane: str | None, live: bool, yes: bool, as_json: bool, bus: BusSettings
 ) -> None:
-    """Set the position of task ID to what it was before a command set it last. That can be
+    """Set the position of task ID to what it was before the last command set it. This can be
     undone in the same way."""
     with bus_client(bus) as client:
         changes = {lane: changes for lane, changes in histories(client, task_id).items() if changes}
@@ -381,7 +372,8 @@ def undo(
                 f"no command has set the position {lane} of task {task_id}; there is nothing to "
                 "undo"
             )
-        last, before = changes[lane][-1], positions_of(client, task_id)
+        last = changes[lane][-1]
+        before = positions_of(client, task_id)
         text, partitions = undone(last, before.get(lane))
         click.echo(
             f"{lane}: from {before.get(lane) or 'none'} to {text or 'none'}, as before {last.how} "

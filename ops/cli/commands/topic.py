@@ -5,10 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sys
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,17 +17,17 @@ from rich.table import Table as Grid
 from cdcbus.ops.cli.options import bus_options
 from cdcbus.ops.cli.output import json_option, print_json
 from cdcbus.ops.services.row_view import as_fields, is_wanted, line, printable, utc
-from cdcbus.ops.services.topics import Access, KafkaRecord, TopicLog, access_of, first_times
-from cdcbus.plugins.converters.auto import format_of
+from cdcbus.ops.services.topic_sample import sample_of
+from cdcbus.ops.services.topics import Access, TopicLog, access_of
+from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.converters.json_schema import json_schema
 from cdcbus.plugins.errors import ConfigError, ConversionError
 from cdcbus.plugins.positions import (
     KafkaPosition,
-    kafka_positions_from_json,
     kafka_positions_to_json,
 )
 from cdcbus.plugins.registry import make_converter
-from cdcbus.plugins.rowchange import Op, Table, TableId
+from cdcbus.plugins.rowchange import Op
 from cdcbus.plugins.start import AtTime, Edge
 
 if TYPE_CHECKING:
@@ -118,8 +115,8 @@ def _task(word: str, bus: BusSettings) -> FetchTask | LoadTask:
 def topic() -> None:
     """Look into Kafka topics: tables, row changes, lag, offsets of a time.
 
-    Changes nothing, and joins no consumer group. Brokers that are away are named within five
-    seconds.
+    Changes nothing, and joins no consumer group. Brokers that do not answer are reported within
+    five seconds.
     """
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
@@ -148,27 +145,18 @@ def describe(name: str, count: int, as_json: bool, access: Access) -> None:
     with TopicLog(access) as log:
         bounds = log.bounds(name)
         records = log.newest(name, count)
-    times = {record.partition: record.time_ms for record in records}
-    partitions = [
-        {
-            "partition": p,
-            "first": low,
-            "end": end,
-            "records": end - low,
-            "newest": utc(times[p]) if p in times else None,
-        }
-        for p, (low, end) in bounds.items()
-    ]
-    seen = _seen(records, access.converter)
-    tables = [
-        {
-            "table": str(table),
-            "formats": sorted(s.formats),
-            "key": list(s.table.key),
-            **{op.lower(): s.ops[op] for op in Op},
-        }
-        for table, s in sorted(seen.tables.items())
-    ]
+    times = {record.partition: utc(record.time_ms) for record in records}
+    partitions = []
+    for partition, (low, end) in bounds.items():
+        row = {"partition": partition, "first": low, "end": end, "records": end - low}
+        partitions.append({**row, "newest": times.get(partition)})
+    sample = sample_of(records, access.converter)
+    tables = []
+    for table, known in sorted(sample.tables.items()):
+        counts = {op.lower(): known.ops[op] for op in Op}
+        formats = sorted(known.formats)
+        key = list(known.table.key)
+        tables.append({"table": str(table), "formats": formats, "key": key, **counts})
     if as_json:
         print_json(
             {
@@ -176,65 +164,20 @@ def describe(name: str, count: int, as_json: bool, access: Access) -> None:
                 "partitions": partitions,
                 "records_read": len(records),
                 "tables": tables,
-                "unreadable": seen.unreadable,
+                "unreadable": sample.unreadable,
             }
         )
         return
     _print(partitions, False)
     click.echo(f"\nTables in the newest {len(records)} records:")
     _print(tables, False)
-    if seen.unreadable:
+    if sample.unreadable:
         click.secho(
-            f"{seen.unreadable} of them cannot be read as {access.converter}, the first: "
-            f"{seen.reason}",
+            f"{sample.unreadable} of them cannot be read as {access.converter}, the first: "
+            f"{sample.reason}",
             fg="red",
             err=True,
         )
-
-
-@dataclass(slots=True)
-class Seen:
-    """A table in a topic's records: `table` as the newest one has it."""
-
-    table: Table
-    formats: set[str] = field(default_factory=set)
-    ops: Counter[Op] = field(default_factory=Counter)
-
-
-@dataclass(slots=True)
-class Sample:
-    """What records hold. `reason`: why the first of the unreadable ones is."""
-
-    tables: dict[TableId, Seen] = field(default_factory=dict)
-    unreadable: int = 0
-    reason: str = ""
-
-
-def _seen(records: list[KafkaRecord], converter_name: str) -> Sample:
-    converter, sample = make_converter(converter_name), Sample()
-    for record in records:
-        if record.value is None:
-            continue
-        try:
-            changes = converter.from_bytes(record.value)
-        except ConversionError as error:
-            sample.unreadable += 1
-            sample.reason = sample.reason or f"{record.partition}@{record.offset}: {error}"
-            continue
-        for change in changes:
-            seen = sample.tables.setdefault(change.table.id, Seen(change.table))
-            seen.ops[change.op] += 1
-            seen.formats.add(_format(record.value, converter_name))
-            if change.op is not Op.TRUNCATE:
-                seen.table = change.table
-    return sample
-
-
-def _format(value: bytes, converter_name: str) -> str:
-    try:
-        return format_of(orjson.loads(value))
-    except ValueError:  # another package's format
-        return converter_name
 
 
 @topic.command()
@@ -246,12 +189,12 @@ def _format(value: bytes, converter_name: str) -> str:
     default="-10",
     show_default=True,
     callback=_read_from,
-    help="The N newest records of each partition, records from a time on, all, or those to come.",
+    help="The N newest records of each partition, those since a time, all, or only new ones.",
 )
 @click.option(
     "--to", "end_ms", metavar="TIME", callback=_read_time, help="Only records before this time."
 )
-@click.option("--follow", "-f", is_flag=True, help="Go on with records that come, until Ctrl-C.")
+@click.option("--follow", "-f", is_flag=True, help="Also show new records, until Ctrl-C.")
 @click.option(
     "--table",
     "tables",
@@ -295,34 +238,29 @@ def tail(
     """
     reader = make_converter(converter or access.converter)
     console = Console(soft_wrap=True, highlight=False)
-    is_bad = False
+    has_unreadable = False
     with TopicLog(access) as log:
         bounds = log.bounds(name)
         starts = _starts(log, name, start, bounds)
-        for record in log.records(
-            name,
-            starts,
-            None if follow else {partition: end for partition, (_, end) in bounds.items()},
-        ):
+        ends = None if follow else {partition: end for partition, (_, end) in bounds.items()}
+        for record in log.records(name, starts, ends):
             if record.value is None or (end_ms is not None and record.time_ms >= end_ms):
                 continue
             try:
                 changes = reader.from_bytes(record.value)
             except ConversionError as error:
-                is_bad = True
-                click.secho(
-                    f"{record.partition}@{record.offset} cannot be read: {printable(str(error))}",
-                    fg="red",
-                    err=True,
-                )
+                has_unreadable = True
+                place = f"{record.partition}@{record.offset}"
+                click.secho(f"{place} cannot be read: {printable(str(error))}", fg="red", err=True)
                 continue
             for change in changes:
-                if is_wanted(record, change, tables, key, ops):
-                    if as_json:
-                        click.echo(orjson.dumps(as_fields(record, change)))
-                    else:
-                        console.print(line(record, change))
-    if is_bad:
+                if not is_wanted(record, change, tables, key, ops):
+                    continue
+                if as_json:
+                    click.echo(orjson.dumps(as_fields(record, change)))
+                else:
+                    console.print(line(record, change))
+    if has_unreadable:
         sys.exit(1)
 
 
@@ -331,12 +269,15 @@ def _starts(
 ) -> dict[int, int]:
     if isinstance(start, AtTime):
         return log.at_time(name, start.epoch_ms)
-    if isinstance(start, int):
-        return {partition: max(low, end - start) for partition, (low, end) in bounds.items()}
-    return {
-        partition: low if start is Edge.EARLIEST else end
-        for partition, (low, end) in bounds.items()
-    }
+    starts = {}
+    for partition, (low, end) in bounds.items():
+        if start is Edge.EARLIEST:
+            starts[partition] = low
+        elif start is Edge.LATEST:
+            starts[partition] = end
+        else:
+            starts[partition] = max(low, end - start)
+    return starts
 
 
 @topic.command()
@@ -381,22 +322,19 @@ def find(name: str, epoch_ms: int, as_json: bool, access: Access) -> None:
 @click.option(
     "--table",
     metavar="SCHEMA.TABLE",
-    help="The table, any case; needed where the topic has several.",
+    help="The table, any case; required where the topic has several.",
 )
 @_newest
 @access_options
 def schema(name: str, table: str | None, count: int, access: Access) -> None:
-    """Print a JSON Schema of what the records of a table hold in TOPIC, as its newest record has
-    it."""
+    """Print a JSON Schema of the records of a table in TOPIC, as its newest record describes it."""
     with TopicLog(access) as log:
-        seen = _seen(log.newest(name, count), access.converter).tables
-    found = [
-        each
-        for each in seen.values()
-        if table is None or str(each.table.id).lower() == table.lower()
-    ]
+        tables = sample_of(log.newest(name, count), access.converter).tables
+    found = list(tables.values())
+    if table is not None:
+        found = [each for each in found if str(each.table.id).lower() == table.lower()]
     if len(found) != 1:
-        names = ", ".join(sorted(map(str, seen))) or "no rows"
+        names = ", ".join(sorted(map(str, tables))) or "no rows"
         raise ConfigError(
             f"the newest {count} records of each partition of {name} hold {names}; name one table "
             "with --table, or read more with --newest"
@@ -417,8 +355,8 @@ def schema(name: str, table: str | None, count: int, access: Access) -> None:
 def lag(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     """Show how far consumer tasks are behind: stored position against the end of each partition.
 
-    Seconds: since the first record was written that is still to be applied. Exit code 1 when a task
-    has no usable position.
+    Seconds count from when the first record that is still to be applied was written. Exit code 1
+    when a task has no usable position.
     """
     rows = [row for word in words for row in _lag(word, bus)]
     _print(rows, as_json)
@@ -428,8 +366,8 @@ def lag(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
 
 def _lag(word: str, bus: BusSettings) -> Iterator[dict[str, Any]]:
     from cdcbus.consumer.config import LoadTask
-    from cdcbus.consumer.offsets.start_offsets import chosen_partitions
-    from cdcbus.tasks.zookeeper.positions import connect, position_path, stored_positions
+    from cdcbus.ops.services.topic_lag import lag_rows
+    from cdcbus.tasks.zookeeper.positions import stored_positions
 
     task = _task(word, bus)
     if not isinstance(task, LoadTask):
@@ -437,44 +375,9 @@ def _lag(word: str, bus: BusSettings) -> Iterator[dict[str, Any]]:
             f"task {task.task_id} reads a binlog, not a topic: `cdcbus offset show "
             f"{task.task_id}` tells where it is"
         )
-    client = connect(bus.zookeeper, timeout_seconds=4.0, auth=bus.zookeeper_auth)
-    try:
+    with bus_client(bus) as client:
         stored = stored_positions(client, task.task_id)
-    finally:
-        client.stop()
-        client.close()
-    with TopicLog(access_of(task)) as log:
-        for name in task.source.topics:
-            text = stored.get(position_path(task.task_id, name), "")
-            positions = (
-                {p.partition: p.next_offset for p in kafka_positions_from_json(text)}
-                if text.strip()
-                else {}
-            )
-            bounds = log.bounds(name)
-            bounds = {
-                partition: bounds[partition]
-                for partition in chosen_partitions(task.source, name, sorted(bounds))
-            }
-            waiting = {
-                p: positions[p]
-                for p, (_, end) in bounds.items()
-                if p in positions and positions[p] < end
-            }
-            times, now_ms = first_times(log, name, waiting), time.time_ns() // 1_000_000
-            for partition, (_, end) in bounds.items():
-                next_offset = positions.get(partition)
-                yield {
-                    "task": task.task_id,
-                    "topic": name,
-                    "partition": partition,
-                    "next": next_offset,
-                    "end": end,
-                    "records": None if next_offset is None else end - next_offset,
-                    "seconds": None
-                    if next_offset is None
-                    else round(max(0, now_ms - times.get(partition, now_ms)) / 1000, 1),
-                }
+    return lag_rows(task, stored)
 
 
 def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
@@ -483,12 +386,9 @@ def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
         print_json(rows)
         return
     grid = Grid(box=None, pad_edge=False, header_style="bold")
-    for name in rows[0] if rows else ():
-        grid.add_column(
-            name,
-            justify="right" if isinstance(rows[0][name], int | float) else "left",
-            overflow="fold",
-        )
+    for name, value in rows[0].items() if rows else ():
+        is_number = isinstance(value, int | float)
+        grid.add_column(name, justify="right" if is_number else "left", overflow="fold")
     for row in rows:
         grid.add_row(*(_shown(value) for value in row.values()))
     Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False, markup=False).print(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,8 +27,8 @@ STYLES = {"error": "red", "warning": "yellow", "note": "dim", "ok": "green"}
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One task: what stands in it, and what was seen of its systems; `results` None where those
-    were not looked at."""
+    """One task: what its text says, and what its systems answered. `results`: None where these
+    were not asked."""
 
     place: str
     diagnostics: list[Diagnostic]
@@ -37,17 +37,14 @@ class Checked:
     def is_good(self, strict: bool) -> bool:
         """Whether there are no errors; `strict`: no warnings either."""
         bad = {"error", "warning"} if strict else {"error"}
-        return not bad & {
-            *(f.severity for f in self.diagnostics),
-            *(o.outcome for o in self.results or ()),
-        }
+        words: list[str] = [each.severity for each in self.diagnostics]
+        words += [each.outcome for each in self.results or ()]
+        return not bad.intersection(words)
 
 
 def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
-    """Reads the task of a file or an id, and looks at its systems if it has no errors; `offline`:
-    reads a file only.
-
-    To look at them takes the secrets, so one that cannot be had is an error then.
+    """Reads the task of a file or an id, and checks its systems if it has no errors. `offline`:
+    reads a file only. Otherwise a secret that is missing here is an error, as logging in takes it.
     """
     from cdcbus.tasks.control.named_task import inspect_named, is_file, place_of
 
@@ -69,12 +66,12 @@ def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
         return Checked(
             place, [Diagnostic(Severity.ERROR, 0, "", str(error).removeprefix(f"{place}: "))]
         )
-    diagnostics = [
-        diagnostic for severity in Severity for diagnostic in inspection.diagnostics.of(severity)
-    ]
+    diagnostics: list[Diagnostic] = []
+    for severity in Severity:  # errors first
+        diagnostics += inspection.diagnostics.of(severity)
     if inspection.task is None or offline:
         return Checked(place, diagnostics)
-    # brings the drivers, which reading alone does not need
+    # Imported here: it brings the drivers, which reading a file does not need.
     from cdcbus.tasks.preflight.check import check_task
 
     return Checked(
@@ -83,56 +80,58 @@ def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
 
 
 def as_fields(checked: Checked, strict: bool) -> dict[str, Any]:
-    """For JSON. `connections` is null where they were not looked at."""
-    diagnostics = [
-        {"severity": f.severity, "line": f.line, "key": f.key, "sentence": f.sentence}
-        for f in checked.diagnostics
-    ]
-    connections = None
-    if checked.results is not None:
-        connections = [
-            {"outcome": o.outcome, "subject": o.subject, "found": o.found, "cure": o.remedy}
-            for o in checked.results
-        ]
+    """For JSON. `connections` is null where the systems were not checked."""
+    findings = []
+    for each in checked.diagnostics:
+        where = {"severity": each.severity, "line": each.line, "key": each.key}
+        findings.append({**where, "sentence": each.sentence})
+    connections = None if checked.results is None else list(map(_result_fields, checked.results))
     return {
         "file": checked.place,
         "ok": checked.is_good(strict),
-        "findings": diagnostics,
+        "findings": findings,
         "connections": connections,
+    }
+
+
+def _result_fields(result: CheckResult) -> dict[str, str]:
+    return {
+        "outcome": result.outcome,
+        "subject": result.subject,
+        "found": result.found,
+        "cure": result.remedy,  # the name that scripts know
     }
 
 
 def print_checked(checked: Checked) -> None:
     """One or two tables, with colours on terminals only."""
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
-    console.print(
-        Text(
-            f"{checked.place}: {_counted((f.severity for f in checked.diagnostics), Severity)}",
-            "bold",
-        )
-    )
+    counts = _counted([each.severity for each in checked.diagnostics], Severity)
+    console.print(Text(f"{checked.place}: {counts}", "bold"))
     if checked.diagnostics:
-        console.print(_finding_table(checked.diagnostics))
+        console.print(_diagnostic_table(checked.diagnostics))
     if checked.results is not None:
-        print_observations("connections", checked.results)
+        print_results("connections", checked.results)
 
 
-def print_observations(what: str, results: list[CheckResult]) -> None:
-    """How many there are of each outcome, and a table of them."""
+def print_results(what: str, results: list[CheckResult]) -> None:
+    """How many results there are of each outcome, and a table of them."""
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
-    console.print(Text(f"{what}: {_counted((o.outcome for o in results), Outcome)}", "bold"))
-    console.print(_observation_table(results))
+    counts = _counted([each.outcome for each in results], Outcome)
+    console.print(Text(f"{what}: {counts}", "bold"))
+    console.print(_result_table(results))
 
 
-def _counted(words: Iterable[str], all_words: Iterable[str]) -> str:
-    found = list(words)
-    counts = {word: found.count(word) for word in all_words}
-    return ", ".join(
-        f"{count} {word}{'s'[: word != 'ok' and count != 1]}" for word, count in counts.items()
-    )
+def _counted(words: Sequence[str], all_words: Iterable[str]) -> str:
+    counts = []
+    for word in all_words:
+        count = words.count(word)
+        plural = "" if word == "ok" or count == 1 else "s"
+        counts.append(f"{count} {word}{plural}")
+    return ", ".join(counts)
 
 
-def _finding_table(diagnostics: Iterable[Diagnostic]) -> Table:
+def _diagnostic_table(diagnostics: Iterable[Diagnostic]) -> Table:
     table = Table("line", "", "key", "finding", box=None, pad_edge=True)
     table.columns[2].overflow = "fold"
     for diagnostic in diagnostics:
@@ -146,8 +145,8 @@ def _finding_table(diagnostics: Iterable[Diagnostic]) -> Table:
     return table
 
 
-def _observation_table(results: Iterable[CheckResult]) -> Table:
-    """What to do stands below what was found, so that a line has room in 100 columns."""
+def _result_table(results: Iterable[CheckResult]) -> Table:
+    """Each remedy is below what was found, so that a line fits into 100 columns."""
     table = Table("", "looked at", "found", box=None, pad_edge=True)
     table.columns[1].overflow = "fold"
     table.columns[1].max_width = 34

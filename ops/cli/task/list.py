@@ -27,6 +27,7 @@ from cdcbus.tasks.zookeeper.tasks import Failure, TaskNodes
 
 if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
+    from cdcbus.tasks.zookeeper.stat import Stat
 
 HEADING = (
     "task",
@@ -36,7 +37,6 @@ HEADING = (
     "lag s",
     "rows/s",
     "last row (UTC)",
-    "last error",
 )
 FOLLOW_SECONDS = 0.3
 
@@ -45,8 +45,8 @@ FOLLOW_SECONDS = 0.3
 @json_option
 @bus_options
 def list_tasks(as_json: bool, bus: BusSettings) -> None:
-    """List the tasks of ZooKeeper: state, node, lag, rows per second, when their last row was
-    committed, last error.
+    """List the tasks of ZooKeeper: state, node, lag, rows per second, time of the last row, last
+    error.
 
     Where there are open dead letters, a column says how many.
     """
@@ -56,55 +56,42 @@ def list_tasks(as_json: bool, bus: BusSettings) -> None:
     if as_json:
         print_json([as_fields(status) for status in found])
     elif found:
-        has_letters = any(status.open_dead_letters for status in found)
-        print_table(
-            _columns(HEADING, "letters", has_letters),
-            [
-                _columns(
-                    _row(s), f"{s.open_dead_letters:,}" if s.open_dead_letters else "", has_letters
-                )
-                for s in found
-            ],
-        )
+        _print_list(found)
     else:
         click.echo(
             f"there is no task at {bus.zookeeper}; put one there: cdcbus task import FILE", err=True
         )
 
 
-def _columns(cells: tuple[str, ...], dead_letters: str, has_letters: bool) -> tuple[str, ...]:
-    """With a column of dead letters before the last one, where there are any."""
-    return (*cells[:-1], dead_letters, cells[-1]) if has_letters else cells
+def _print_list(statuses: list[Status]) -> None:
+    has_letters = any(status.open_dead_letters for status in statuses)
+    heading = [*HEADING, "last error"]
+    if has_letters:
+        heading.insert(-1, "letters")
+    rows = []
+    for status in statuses:
+        row = [status.task_id, status.state, status.node_id, *_progress(status.stat)]
+        if has_letters:
+            row.append(f"{status.open_dead_letters:,}" if status.open_dead_letters else "")
+        row.append(_first_line(status.reason))
+        rows.append(row)
+    print_table(heading, rows)
 
 
-def _row(status: Status) -> tuple[str, ...]:
-    stat = status.stat
+def _progress(stat: Stat | None) -> tuple[str, str, str, str]:
     if stat is None:
-        return (
-            status.task_id,
-            status.state,
-            status.node_id,
-            "",
-            "",
-            "",
-            "",
-            _first_line(status.reason),
-        )
+        return "", "", "", ""
     return (
-        status.task_id,
-        status.state,
-        status.node_id,
         "" if stat.lag_records is None else f"{stat.lag_records:,}",
         "" if stat.lag_seconds is None else f"{stat.lag_seconds:.1f}",
         f"{stat.rows_per_second:,.1f}",
         stat.last_row,
-        _first_line(status.reason),
     )
 
 
 def _first_line(text: str) -> str:
-    lines = text.splitlines()
-    return lines[0] + (" ..." if len(lines) > 1 else "") if lines else ""
+    first, _, rest = text.partition("\n")
+    return f"{first} ..." if rest else first
 
 
 @click.command()
@@ -112,8 +99,8 @@ def _first_line(text: str) -> str:
 @json_option
 @bus_options
 def status(task_id: str, as_json: bool, bus: BusSettings) -> None:
-    """Show how task ID is: lag, delays, the last hour, tables, failures. Exits 1 when it waits
-    for a person."""
+    """Show how task ID is: lag, delays, the last hour, tables, failures. Exits 1 when the task
+    waits for a person."""
     from cdcbus.ops.alarms.store import AlarmNodes
 
     with bus_client(bus) as client:
@@ -123,7 +110,8 @@ def status(task_id: str, as_json: bool, bus: BusSettings) -> None:
             lane: f"process {lock.text('processId')} on {lock.text('hostName')}"
             for lane, lock in nodes.locks(task_id).items()
         }
-        minutes, failures = ThroughputHistory(client).read(task_id), nodes.errors(task_id)
+        minutes = ThroughputHistory(client).read(task_id)
+        failures = nodes.errors(task_id)
         alarms = AlarmNodes(client).get(task_id)[0].raised
     if as_json:
         print_json(
@@ -184,11 +172,11 @@ def _existing(nodes: TaskNodes, task_id: str, bus: BusSettings) -> Status:
     show_default=True,
     help="How many lines from the end.",
 )
-@click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Also print new lines, until Ctrl-C.")
 @bus_options
 def logs(task_id: str, lines: int, follow: bool, bus: BusSettings) -> None:
-    """Print the end of the log of task ID, as its node has written it. To be called on the
-    node's host."""
+    """Print the end of the log of task ID, as its node writes it. Works only on that node's
+    host."""
     with bus_client(bus) as client:
         run = _existing(TaskNodes(client), task_id, bus).run
     if run is None or not run.log:
@@ -209,7 +197,7 @@ def logs(task_id: str, lines: int, follow: bool, bus: BusSettings) -> None:
             click.echo(log.read(), nl=False)
             if file.stat().st_ino != _inode(log.fileno()):
                 log.close()
-                return _follow_anew(file)
+                return _follow_rotated(file)
             time.sleep(FOLLOW_SECONDS)
     return None
 
@@ -220,8 +208,8 @@ def _inode(descriptor: int) -> int:
     return os.fstat(descriptor).st_ino
 
 
-def _follow_anew(file: Path) -> None:
-    """The log was rotated: the new file from its beginning."""
+def _follow_rotated(file: Path) -> None:
+    """Prints each new log file from its beginning, as the log is rotated."""
     while True:
         with file.open(encoding="utf-8", errors="replace") as log:
             while file.stat().st_ino == _inode(log.fileno()):

@@ -1,5 +1,4 @@
-"""What `cdcbus task status` shows of a task's work: lag, delays, the last hour, tables,
-failures."""
+"""The part of `cdcbus task status` on a task's work: lag, delays, last hour, tables, failures."""
 
 from __future__ import annotations
 
@@ -11,13 +10,12 @@ import click
 from cdcbus.ops.cli.output import print_table
 
 if TYPE_CHECKING:
-    from cdcbus.tasks.zookeeper.stat import Stat
+    from cdcbus.tasks.zookeeper.stat import Stat, TableCounts
     from cdcbus.tasks.zookeeper.tasks import Failure
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 TABLES_SHOWN, FAILURES_SHOWN = 20, 5
 _COUNTERS = (
-    "rows",
     "inserted",
     "updated",
     "deleted",
@@ -30,32 +28,37 @@ _COUNTERS = (
 
 
 def sparkline(numbers: Sequence[int]) -> str:
-    """A character for each number, as high as it is beside the greatest; a dot for none."""
+    """A block for each number, its height in proportion to the greatest; a dot for 0."""
     most = max(numbers, default=0)
-    return "".join(
-        "·" if number <= 0 else BLOCKS[(number * len(BLOCKS) - 1) // most] for number in numbers
-    )
+    line = ""
+    for number in numbers:
+        line += "·" if number <= 0 else BLOCKS[(number * len(BLOCKS) - 1) // most]
+    return line
 
 
 def print_progress(stat: Stat, hour: Sequence[int]) -> None:
-    """`hour`: rows in each minute of the last one."""
+    """Prints a task's report. `hour`: rows in each of the last 60 minutes."""
     for line in _lines(stat):
         click.echo(f"  {line}")
     if any(hour):
         click.echo(f"  last hour: {sparkline(hour)} at most {max(hour):,} rows a minute")
     if stat.tables:
-        counters = [
-            name
-            for name in _COUNTERS
-            if name == "rows" or any(getattr(table, name) for table in stat.tables)
-        ]
-        shown = stat.tables[:TABLES_SHOWN]
-        rows = [
-            (each.swimlane, *(f"{getattr(each, name):,}" for name in counters), each.table)
-            for each in shown
-        ]
-        click.echo(f"  since its start, {_of(len(shown), len(stat.tables))}:")
-        print_table(("  swimlane", *counters, "table"), [(f"  {row[0]}", *row[1:]) for row in rows])
+        _print_tables(stat.tables)
+
+
+def _print_tables(tables: Sequence[TableCounts]) -> None:
+    # A counter that is 0 for all tables has no column.
+    counters = ["rows"]
+    for name in _COUNTERS:
+        if any(getattr(table, name) for table in tables):
+            counters.append(name)
+    shown = tables[:TABLES_SHOWN]
+    rows = []
+    for table in shown:
+        counts = [f"{getattr(table, name):,}" for name in counters]
+        rows.append((f"  {table.swimlane}", *counts, table.table))
+    click.echo(f"  since its start, {_of(len(shown), len(tables))}:")
+    print_table(("  swimlane", *counters, "table"), rows)
 
 
 def print_failures(failures: Sequence[Failure]) -> None:
@@ -68,12 +71,14 @@ def print_failures(failures: Sequence[Failure]) -> None:
 
 
 def _lines(stat: Stat) -> Iterator[str]:
-    lag = [
-        f"{stat.lag_records:,} records" if stat.lag_records is not None else "",
-        f"{stat.lag_bytes:,} bytes" if stat.lag_bytes is not None else "",
-        f"{stat.lag_seconds:.1f} s" if stat.lag_seconds is not None else "",
-    ]
-    yield f"lag: {', '.join(filter(None, lag)) or 'not known'}"
+    lag = []
+    if stat.lag_records is not None:
+        lag.append(f"{stat.lag_records:,} records")
+    if stat.lag_bytes is not None:
+        lag.append(f"{stat.lag_bytes:,} bytes")
+    if stat.lag_seconds is not None:
+        lag.append(f"{stat.lag_seconds:.1f} s")
+    yield f"lag: {', '.join(lag) or 'not known'}"
     if stat.still_seconds >= 1:
         yield f"its position has not moved for {stat.still_seconds:.0f} s, though there is more"
     for stage, delay in stat.delays.items():
@@ -82,18 +87,13 @@ def _lines(stat: Stat) -> Iterator[str]:
             f"within {delay.p99:.3f}"
         )
     if stat.skew_seconds is not None and abs(stat.skew_seconds) >= 0.1:
-        yield f"the source's clock is {stat.skew_seconds:+.1f} s from this one; that is taken out"
+        yield f"the source's clock is {stat.skew_seconds:+.1f} s from this one, which is corrected"
     if stat.stages_ms:
-        yield (
-            "last batch: "
-            f"{', '.join(f'{stage} {ms:.0f} ms' for stage, ms in stat.stages_ms.items())}"
-        )
+        stages = [f"{stage} {ms:.0f} ms" for stage, ms in stat.stages_ms.items()]
+        yield f"last batch: {', '.join(stages)}"
     yield f"{stat.rows:,} rows since its start, {stat.rows_per_second:,.1f} a second"
-    yield (
-        "last row committed "
-        f"{stat.last_row + ' UTC' if stat.last_row else 'at an unknown time'}; told at "
-        f"{stat.at} UTC"
-    )
+    last_row = f"{stat.last_row} UTC" if stat.last_row else "at an unknown time"
+    yield f"last row committed {last_row}; reported at {stat.at} UTC"
 
 
 def _of(shown: int, known: int) -> str:

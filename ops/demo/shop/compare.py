@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ Rows = Mapping[Key, tuple[str | None, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A row that is not the same on both sides, and how: `missing`, `extra`, or the names of the
+    """A row that differs between source and target. `how`: `missing`, `extra`, or the names of the
     columns that differ."""
 
     key: Key
@@ -39,57 +39,62 @@ class Comparison:
 
 
 def compare(table: Table, source: Rows, target: Rows) -> Comparison:
-    """What differs, keys in the source's order, then those that only the target has."""
+    """The differences, keys in the source's order, then those that only the target has."""
     differences = []
     for key, row in source.items():
-        found = target.get(key)
-        if found is None:
+        other = target.get(key)
+        if other is None:
             differences.append(Difference(key, "missing"))
-        elif found != row:
-            columns = (
-                column.name
-                for column, here, there in zip(table.columns, row, found, strict=True)
-                if here != there
-            )
-            differences.append(Difference(key, ", ".join(columns)))
-    differences += [Difference(key, "extra") for key in target if key not in source]
+        elif other != row:
+            differences.append(Difference(key, ", ".join(_differing(table, row, other))))
+    for key in target:
+        if key not in source:
+            differences.append(Difference(key, "extra"))
     return Comparison(table, len(source), len(target), differences)
 
 
+def _differing(
+    table: Table, row: tuple[str | None, ...], other: tuple[str | None, ...]
+) -> Iterator[str]:
+    """The names of the columns in which two rows differ."""
+    for column, here, there in zip(table.columns, row, other, strict=True):
+        if here != there:
+            yield column.name
+
+
 def canonical_rows(table: Table, rows: Iterable[tuple[Any, ...]]) -> Rows:
-    """A table's rows as a driver gives them, columns in the table's order, as canonical text by
-    key."""
-    places = [[column.name for column in table.columns].index(name) for name in table.key]
+    """A table's rows as canonical text, by key. `rows`: as a driver returns them, columns in the
+    table's order."""
+    names = [column.name for column in table.columns]
     kinds = [column.kind for column in table.columns]
-    texts = (
-        tuple(canonical(kind, value) for kind, value in zip(kinds, row, strict=True))
-        for row in rows
-    )
-    return {tuple(row[place] for place in places): row for row in texts}
+    key_places = [names.index(name) for name in table.key]
+    found = {}
+    for row in rows:
+        texts = tuple(map(canonical, kinds, row))
+        found[tuple(texts[place] for place in key_places)] = texts
+    return found
 
 
 def read_rows(server: str, database: Database, table: Table) -> Rows:
     """All rows of a table on one of the stack's databases. Raises CdcError when it cannot be
     read."""
     columns = ", ".join(_expression(server, column.name, column.kind) for column in table.columns)
-    return canonical_rows(
-        table,
-        sql.execute(
-            server, database, f"SELECT {columns} FROM {table} ORDER BY {', '.join(table.key)}"
-        ).rows,
-    )
+    query = f"SELECT {columns} FROM {table} ORDER BY {', '.join(table.key)}"
+    return canonical_rows(table, sql.execute(server, database, query).rows)
 
 
 def compare_shops(source: Database, server: str, target: Database) -> list[Comparison]:
-    """Every table of the shop at the source and at the target that is called `server`."""
-    return [
-        compare(table, read_rows("source", source, table), read_rows(server, target, table))
-        for table in TABLES
-    ]
+    """Every table of the shop, at the source and at the target called `server`."""
+    comparisons = []
+    for table in TABLES:
+        source_rows = read_rows("source", source, table)
+        target_rows = read_rows(server, target, table)
+        comparisons.append(compare(table, source_rows, target_rows))
+    return comparisons
 
 
 def _expression(server: str, column: str, kind: Kind) -> str:
     if server == "postgresql":
         return f"{column}::text" if kind is Kind.JSON else column
-    # MariaDB prints only six digits of a 4-byte float; as part of a sum it is an 8-byte one.
+    # MariaDB prints only six digits of a 4-byte float. A sum makes it an 8-byte one.
     return f"{column} + 0e0" if kind is Kind.FLOAT else column

@@ -1,8 +1,8 @@
 """Charts as SVG: pure functions from numbers to markup.
 
-Every chart says its title and its meaning in words too, for those who do not see it. A value of
-None is not known: the line has a gap there, never a zero. Lines are drawn in a box of 100 by 100
-that the page stretches; texts stand beside it, so that they keep their size.
+Every chart has its title and its meaning in words too, for screen readers. A value of None is not
+known: the line has a gap there, never a zero. Lines are drawn in a box of 100 by 100 that the page
+stretches; texts are outside of it, so that they keep their size.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Values at equal steps of time, oldest first. `start` and `step_seconds`: epoch seconds of
-    the first, and between two."""
+    """Values at equal steps of time, oldest first. `start`: epoch seconds of the first."""
 
     title: str
     unit: str
@@ -39,7 +38,7 @@ class Series:
 
 
 def sparkline(values: Sequence[float | None], title: str) -> Markup:
-    """A small line without axes; its title says the highest and the last value."""
+    """A small line without axes. Its title has the highest and the last value."""
     top = max(known(values), default=0.0) or 1.0
     return _svg("spark", f"{title}: {_summary(values, '')}", "", _lines(values, top))
 
@@ -51,16 +50,12 @@ def line_chart(series: Series) -> Markup:
         f"From {clock(series.start)} to {clock(series.end)} UTC. "
         f"{_summary(series.values, series.unit).capitalize()}."
     )
-    plot = _svg(
-        "plot",
-        series.title,
-        description,
-        Markup('<path class="grid" d="M0 0H100M0 50H100"/>') + _lines(series.values, top),
-    )
-    times = [
-        series.start + (series.end - series.start) * number // (X_LABELS - 1)
-        for number in range(X_LABELS)
-    ]
+    grid = Markup('<path class="grid" d="M0 0H100M0 50H100"/>')
+    plot = _svg("plot", series.title, description, grid + _lines(series.values, top))
+    labels = Markup("")
+    for number in range(X_LABELS):
+        moment = series.start + (series.end - series.start) * number // (X_LABELS - 1)
+        labels += Markup("<span>{}</span>").format(clock(moment))
     return Markup(
         '<figure class="chart"><figcaption>{} <span class="unit">{}</span></figcaption>'
         '<div class="y" aria-hidden="true"><span>{}</span><span>{}</span><span>0</span></div>{}'
@@ -71,7 +66,7 @@ def line_chart(series: Series) -> Markup:
         count(top),
         count(top / 2),
         plot,
-        Markup("").join(Markup("<span>{}</span>").format(clock(t)) for t in times),
+        labels,
     )
 
 
@@ -81,7 +76,7 @@ def known(values: Sequence[float | None]) -> list[float]:
 
 
 def ceiling(highest: float) -> float:
-    """The smallest round number that is not below it; 1 for next to nothing."""
+    """The smallest round number that is not below `highest`; 1 for next to nothing."""
     if highest < 1e-9:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(highest))
@@ -94,7 +89,7 @@ def clock(epoch_seconds: float) -> str:
 
 
 def runs(values: Sequence[float | None], top: float) -> Iterator[list[Point]]:
-    """The places of neighbouring known values, y from the top; a gap parts two runs."""
+    """The points of neighbouring known values, y from the top. A gap separates two runs."""
     width = 100 / max(1, len(values) - 1)
     run: list[Point] = []
     for number, value in enumerate(values):
@@ -111,11 +106,9 @@ def _lines(values: Sequence[float | None], top: float) -> Markup:
     drawn = Markup("")
     for run in runs(values, top):
         first, last = run[0][0], run[-1][0]
-        path = (
-            " ".join(f"{x:g},{y:g}" for x, y in run)
-            if len(run) > 1
-            else f"{first:g},{run[0][1]:g} {first + 0.01:g},{run[0][1]:g}"
-        )
+        if len(run) == 1:  # a line of one point would not be visible
+            run = [*run, (first + 0.01, run[0][1])]
+        path = " ".join(f"{x:g},{y:g}" for x, y in run)
         drawn += Markup('<polygon points="{},100 {} {},100"/><polyline points="{}"/>').format(
             f"{first:g}", path, f"{last:g}", path
         )
@@ -123,23 +116,21 @@ def _lines(values: Sequence[float | None], top: float) -> Markup:
 
 
 def _svg(kind: str, title: str, description: str, inner: Markup) -> Markup:
-    told = Markup("<title>{}</title>").format(title) + (
-        Markup("<desc>{}</desc>").format(description) if description else ""
-    )
-    label = escape(f"{title}. {description}" if description else title)
+    words = Markup("<title>{}</title>").format(title)
+    label = escape(title)
+    if description:
+        words += Markup("<desc>{}</desc>").format(description)
+        label = escape(f"{title}. {description}")
     return Markup(
         '<svg class="{}" viewBox="0 0 100 100" preserveAspectRatio="none" role="img" '
         'aria-label="{}">{}{}</svg>'
-    ).format(kind, label, told, inner)
+    ).format(kind, label, words, inner)
 
 
 def _summary(values: Sequence[float | None], unit: str) -> str:
-    there = known(values)
-    if not there:
+    if not known(values):
         return "nothing is known yet"
-    behind = f" {unit}" if unit else ""
-    last = values[-1]
-    return (
-        f"highest {count(max(there))}{behind}, last "
-        f"{'not known' if last is None else count(last) + behind}"
-    )
+    ending = f" {unit}" if unit else ""
+    highest = count(max(known(values))) + ending
+    last = "not known" if values[-1] is None else count(values[-1]) + ending
+    return f"highest {highest}, last {last}"

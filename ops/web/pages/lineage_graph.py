@@ -1,24 +1,25 @@
-"""The way of rows as a picture: source table, fetch task, topic, consumer task, target table,
-left to right. Pure: places and sizes."""
+"""The way of rows as a picture: source table, fetch task, topic, consumer task, target table, left
+to right. Pure: positions and sizes only."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from cdcbus.tasks.control.lineage import Way
 
 HEADINGS = ("Source", "Fetch task", "Topic", "Consumer task", "Target")
 KINDS = ("source", "task", "topic", "task", "target")
 GAP_X, GAP_Y, HEIGHT, TOP = 64, 12, 42, 26
-LETTER = 7.4  # width of one at the size of the page's style
+LETTER = 7.4  # the width of a letter in the page's style
 LEAST, MOST = 110, 250
 NOBODY = ("", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """`under`: the small text. `is_missing`: nobody is known there."""
+    """`under`: the small text. `is_missing`: no task or table is known there."""
 
     kind: str
     name: str
@@ -57,58 +58,50 @@ class Graph:
 
 
 def graph(ways: Iterable[Way]) -> Graph:
-    """Each thing once; what is not known as a dashed box. Boxes of a column stand in the order
-    of the ways, near what they hang on."""
+    """Shows each thing once, an unknown one as a dashed box. The boxes of a column are in the order
+    of the ways, near the boxes that they are connected with."""
     paths = [_steps(way) for way in ways]
     columns: list[dict[tuple[str, str], float]] = [{} for _ in HEADINGS]
     for column, rows in enumerate(columns):
         for path in paths:
             rows.setdefault(path[column], 0.0)
     _place(columns, paths)
-    widths = [max((_width(step) for step in rows), default=LEAST) for rows in columns]
+    widths = [max(map(_width, rows), default=LEAST) for rows in columns]
     lefts = [sum(widths[:column]) + column * GAP_X for column in range(len(columns))]
-    boxes = [
-        Box(
-            KINDS[column],
-            fitted(step[0], widths[column] - 20),
-            fitted(step[1], widths[column] + 10),
-            lefts[column],
-            y,
-            widths[column],
-            not step[0],
-        )
-        for column, rows in enumerate(columns)
-        for step, y in rows.items()
-    ]
-    joints = dict.fromkeys(
-        (column, path[column], path[column + 1])
-        for path in paths
-        for column in range(len(columns) - 1)
-    )
-    edges = [
-        Edge(
-            _curve(
-                lefts[column] + widths[column],
-                columns[column][left],
-                lefts[column + 1],
-                columns[column + 1][right],
-            ),
-            not (left[0] and right[0]),
-        )
-        for column, left, right in joints
-    ]
-    height = max((y + HEIGHT for rows in columns for y in rows.values()), default=TOP) + 2
-    return Graph(
-        lefts[-1] + widths[-1],
-        height,
-        [Heading(text, x) for text, x in zip(HEADINGS, lefts, strict=True)],
-        boxes,
-        edges,
-    )
+    boxes = []
+    lowest: float = TOP
+    for column, rows in enumerate(columns):
+        width = widths[column]
+        for (name, under), y in rows.items():
+            name_shown = fitted(name, width - 20)
+            under_shown = fitted(under, width + 10)  # its letters are smaller
+            x = lefts[column]
+            boxes.append(Box(KINDS[column], name_shown, under_shown, x, y, width, not name))
+            lowest = max(lowest, y + HEIGHT)
+    edges = []
+    for column, left, right in _joints(paths):
+        x1 = lefts[column] + widths[column]
+        x2 = lefts[column + 1]
+        curve = _curve(x1, columns[column][left], x2, columns[column + 1][right])
+        edges.append(Edge(curve, not (left[0] and right[0])))
+    headings = list(map(Heading, HEADINGS, lefts))
+    return Graph(lefts[-1] + widths[-1], lowest + 2, headings, boxes, edges)
+
+
+def _joints(
+    paths: Sequence[tuple[tuple[str, str], ...]],
+) -> list[tuple[int, tuple[str, str], tuple[str, str]]]:
+    """The column and the two ends of each edge, once."""
+    joints = {}
+    for path in paths:
+        for column, ends in enumerate(pairwise(path)):
+            joints[column, *ends] = True
+    return list(joints)
 
 
 def _steps(way: Way) -> tuple[tuple[str, str], ...]:
-    """Name and small text, per column. Two unknown ones are told apart by what they hang on."""
+    """Name and small text for each column. The small text tells unknown things apart by what they
+    are connected with."""
     return (
         (way.source, way.server),
         (way.fetch_task, "" if way.fetch_task else f"writer of {way.topic}"),
@@ -121,8 +114,8 @@ def _steps(way: Way) -> tuple[tuple[str, str], ...]:
 def _place(
     columns: Sequence[dict[tuple[str, str], float]], paths: Sequence[tuple[tuple[str, str], ...]]
 ) -> None:
-    """The highest column stands tight; every other box at the middle of what it hangs on, or as
-    near as the one above lets it."""
+    """The tallest column has no gaps; every other box is at the middle of the boxes that it is
+    connected with, or as near as the box above it allows."""
     tallest = max(range(len(columns)), key=lambda column: len(columns[column]))
     for number, step in enumerate(columns[tallest]):
         columns[tallest][step] = TOP + number * (HEIGHT + GAP_Y)
@@ -145,9 +138,10 @@ def _width(step: tuple[str, str]) -> float:
 def fitted(text: str, width: float) -> str:
     """The text, shortened in its middle to a width."""
     room = max(3, int(width / LETTER))
-    return (
-        text if len(text) <= room else f"{text[: room // 2]}…{text[len(text) - (room - 1) // 2 :]}"
-    )
+    if len(text) <= room:
+        return text
+    end = len(text) - (room - 1) // 2
+    return f"{text[: room // 2]}…{text[end:]}"
 
 
 def _curve(x1: float, y1: float, x2: float, y2: float) -> str:

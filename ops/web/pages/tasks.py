@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +61,7 @@ MASK = "(secret, not shown)"
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a task's rows come from and go to, in few words. `topics`: those it writes or reads."""
+    """A task's source and target in a few words. `topics`: those it writes or reads."""
 
     kind: str
     source: str
@@ -72,7 +72,7 @@ class Route:
 @dataclass(frozen=True, slots=True)
 class TaskRow:
     """A task on the overview. `hour`: rows in each of its last 60 minutes; empty where nothing
-    was told in the last hours. `alarms`: those that are raised, rule and sentence."""
+    was reported in the last hours. `alarms`: those that are raised, as rule and sentence."""
 
     status: Status
     route: Route | None
@@ -82,19 +82,20 @@ class TaskRow:
 
     @property
     def wrong(self) -> list[tuple[str, str]]:
-        """The reason of its state and its alarms, each once: the alarm's rule, empty where it is
-        none, and a sentence."""
+        """The reason of its state and its alarms, each once, as the alarm's rule (else empty) and
+        a sentence."""
+        if not self.status.reason:
+            return list(self.alarms)
         of_state = next((rule for rule, _ in self.alarms if rule in OF_STATE), "")
-        reason = self.status.reason.splitlines()[:1]
-        others = [
-            (rule, sentence) for rule, sentence in self.alarms if not reason or rule != of_state
-        ]
-        return [*((of_state, sentence) for sentence in reason), *others]
+        reason = self.status.reason.splitlines()[0]
+        # The alarm of the state would say the reason again.
+        others = [each for each in self.alarms if each[0] != of_state]
+        return [(of_state, reason), *others]
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`rows`: the most urgent first. `states`: how many tasks there are of each."""
+    """`rows`: the most urgent first. `states`: how many tasks are in each."""
 
     rows: Sequence[TaskRow]
     states: Counter[State]
@@ -106,7 +107,7 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class StoredPosition:
-    """A stored position in words: by partition, or whole."""
+    """A stored position as pairs of words: one for each partition, or one for a binlog."""
 
     swimlane: str
     words: Sequence[tuple[str, str]]
@@ -122,8 +123,8 @@ class Setting:
 
 
 class StoredTasks:
-    """The tasks of ZooKeeper as their texts say. Reads a text again when it has changed, and
-    every KNOWN_SECONDS. Thread-safe."""
+    """The tasks that ZooKeeper holds, read from their texts. A text is read again when it has
+    changed, and every KNOWN_SECONDS. Thread-safe."""
 
     def __init__(self, bus: WebBus) -> None:
         self._bus = bus
@@ -131,14 +132,15 @@ class StoredTasks:
         self._lock = Lock()
 
     def inspection(self, task_id: str) -> Inspection:
-        """Raises ConfigError where ZooKeeper holds no task, or one that cannot be read, and what
-        asking for its sources raises."""
+        """What a task's text says. Raises ConfigError where ZooKeeper holds no such task, or one
+        that cannot be read, and what asking for its sources raises."""
         dist = DistNodes(self._bus.client).get(task_id)
         if dist is None:
             raise ConfigError(
                 f"there is no text of task {task_id}; put one there: cdcbus task import FILE"
             )
-        text, now = orjson.dumps(dist), time.monotonic()
+        text = orjson.dumps(dist)
+        now = time.monotonic()
         with self._lock:
             known = self._known.get(task_id)
         if known is not None and known[0] == text and now - known[1] < KNOWN_SECONDS:
@@ -158,16 +160,13 @@ class StoredTasks:
             return None
 
     def all(self) -> list[FetchTask | LoadTask]:
-        """Those that can be read, by id."""
-        return [
-            task
-            for task_id in TaskNodes(self._bus.client).ids()
-            if (task := self.task(task_id)) is not None
-        ]
+        """The tasks that can be read, by id."""
+        tasks = map(self.task, TaskNodes(self._bus.client).ids())
+        return [task for task in tasks if task is not None]
 
 
 class Overviews:
-    """All tasks, asked for at most once in OVERVIEW_SECONDS, however many look. Thread-safe."""
+    """All tasks, read at most once in OVERVIEW_SECONDS for all who look. Thread-safe."""
 
     def __init__(self, bus: WebBus, tasks: StoredTasks) -> None:
         self._bus, self._tasks = bus, tasks
@@ -182,127 +181,115 @@ class Overviews:
             return self._last[1]
 
     def _read(self) -> list[TaskRow]:
-        nodes, minutes, now = (
-            TaskNodes(self._bus.client),
-            ThroughputHistory(self._bus.client),
-            time.time(),
-        )
-        alarms = AlarmNodes(self._bus.client)
-        found = []
+        client = self._bus.client
+        nodes = TaskNodes(client)
+        history = ThroughputHistory(client)
+        alarms = AlarmNodes(client)
+        now = time.time()
+        rows = []
         for task_id in nodes.ids():
             task = self._tasks.task(task_id)
-            route = None if task is None else route_of(task)
-            told = minutes.read(task_id)
-            raised = [
-                (rule, alarm.sentence) for rule, alarm in alarms.get(task_id)[0].raised.items()
-            ]
-            hour = last_hour(told, now) if told else ()
-            status = explained(self._bus.client, status_of(nodes, task_id))
-            found.append(TaskRow(status, route, hour, raised, alarms.silence(task_id).is_on(now)))
-        return sorted(found, key=lambda row: (URGENT.index(row.status.state), row.status.task_id))
+            minutes = history.read(task_id)
+            known, _ = alarms.get(task_id)
+            row = TaskRow(
+                status=explained(client, status_of(nodes, task_id)),
+                route=None if task is None else route_of(task),
+                hour=last_hour(minutes, now) if minutes else (),
+                alarms=[(rule, alarm.sentence) for rule, alarm in known.raised.items()],
+                is_silent=alarms.silence(task_id).is_on(now),
+            )
+            rows.append(row)
+        return sorted(rows, key=lambda row: (URGENT.index(row.status.state), row.status.task_id))
 
 
 def overview(rows: Sequence[TaskRow], word: str, state: str) -> Overview:
-    """The rows that hold a word in id, route or node, and are in a state; the figures are of
-    all."""
-    stats = [
-        row.status.stat for row in rows if row.status.stat is not None and row.status.is_running
-    ]
-    lags = [stat.lag_seconds for stat in stats if stat.lag_seconds is not None]
+    """The rows that contain a word in id, route or node and are in a state; empty: any. The
+    figures are of all rows."""
+    shown = []
+    states: Counter[State] = Counter()
+    lags = []
+    rows_per_second = 0.0
+    for row in rows:
+        status = row.status
+        states[status.state] += 1
+        if _contains(row, word.casefold()) and state in ("", status.state):
+            shown.append(row)
+        if status.stat is not None and status.is_running:
+            rows_per_second += status.stat.rows_per_second
+            if status.stat.lag_seconds is not None:
+                lags.append(status.stat.lag_seconds)
     return Overview(
-        [row for row in rows if _holds(row, word.casefold()) and state in ("", row.status.state)],
-        Counter(row.status.state for row in rows),
-        sum(stat.rows_per_second for stat in stats),
-        max(lags, default=None),
-        sum(len(row.alarms) for row in rows),
-        sum(row.status.open_dead_letters or 0 for row in rows),
+        rows=shown,
+        states=states,
+        rows_per_second=rows_per_second,
+        most_behind_seconds=max(lags, default=None),
+        alarms=sum(len(row.alarms) for row in rows),
+        dead_letters=sum(row.status.open_dead_letters or 0 for row in rows),
     )
 
 
-def _holds(row: TaskRow, word: str) -> bool:
-    texts = [
-        row.status.task_id,
-        row.status.node_id,
-        *((row.route.source, row.route.target, *row.route.topics) if row.route else ()),
-    ]
+def _contains(row: TaskRow, word: str) -> bool:
+    texts = [row.status.task_id, row.status.node_id]
+    if row.route:
+        texts += [row.route.source, row.route.target, *row.route.topics]
     return any(word in text.casefold() for text in texts)
 
 
 def route_of(task: FetchTask | LoadTask) -> Route:
-    """Without a secret."""
+    """A task's route. It holds no secret."""
     if isinstance(task, FetchTask):
         server = ", ".join(f"{host}:{port}" for host, port in task.source.addresses)
-        return Route(
-            "fetch",
-            f"{task.swimlane} at {server}",
-            f"topic {task.publish.topic}",
-            (task.publish.topic,),
-        )
+        topic = task.publish.topic
+        return Route("fetch", f"{task.swimlane} at {server}", f"topic {topic}", (topic,))
     topics = task.source.topics
+    source = f"topic {topics[0]}"
+    if len(topics) > 1:
+        source += f" and {len(topics) - 1} more"
+    return Route("consumer", source, _target_of(task), topics)
+
+
+def _target_of(task: LoadTask) -> str:
+    if isinstance(task.target, PublishConfig):
+        return f"topic {task.target.topic}"
     try:
-        target = (
-            f"topic {task.target.topic}"
-            if isinstance(task.target, PublishConfig)
-            else read_url(task.target).shown
-        )
+        return read_url(task.target).shown
     except ConfigError:
-        target = "target not known here"
-    return Route(
-        "consumer",
-        f"topic {topics[0]}" + (f" and {len(topics) - 1} more" if len(topics) > 1 else ""),
-        target,
-        topics,
-    )
+        return "target not known here"
 
 
 def keeps_letters(task: FetchTask | LoadTask) -> bool:
-    """Whether what it cannot apply, or what is too large for Kafka, becomes dead letters."""
+    """Whether changes that it cannot apply, or rows too large for Kafka, become dead letters."""
     return bool(dead_letter_topic_of(task))
 
 
 def charts_of(minutes: Sequence[Minute], now: float) -> list[Series]:
-    """Rows and lag, over the smallest window that holds what is known."""
+    """Rows and lag, over the smallest window that holds all minutes. A chart without a value is
+    left out, but for that of the rows."""
     if not minutes:
         return []
     oldest = (minute_of(now) - minutes[0].at) // MINUTE_SECONDS
     length = next((window for window in WINDOWS_MINUTES if window >= oldest), WINDOWS_MINUTES[-1])
     start = minute_of(now) - length * MINUTE_SECONDS
     known = {minute.at: minute for minute in minutes}
-    slots = [known.get(start + number * MINUTE_SECONDS) for number in range(length)]
-    series = [
-        Series(
-            "Rows",
-            "a minute",
-            start,
-            MINUTE_SECONDS,
-            [None if slot is None else slot.rows for slot in slots],
-        ),
-        Series(
-            "Lag",
-            "seconds",
-            start,
-            MINUTE_SECONDS,
-            [None if slot is None else slot.lag_seconds for slot in slots],
-        ),
-        Series(
-            "Lag",
-            "records",
-            start,
-            MINUTE_SECONDS,
-            [None if slot is None else slot.lag_records for slot in slots],
-        ),
-    ]
-    return [each for each in series if any(value is not None for value in each.values)] or series[
-        :1
-    ]
+    rows: list[float | None] = []
+    seconds: list[float | None] = []
+    records: list[float | None] = []
+    for number in range(length):
+        minute = known.get(start + number * MINUTE_SECONDS)
+        rows.append(minute.rows if minute else None)
+        seconds.append(minute.lag_seconds if minute else None)
+        records.append(minute.lag_records if minute else None)
+    charts = [Series("Rows", "a minute", start, MINUTE_SECONDS, rows)]
+    for unit, values in (("seconds", seconds), ("records", records)):
+        if any(value is not None for value in values):
+            charts.append(Series("Lag", unit, start, MINUTE_SECONDS, values))
+    return charts
 
 
 def places(bus: WebBus, task_id: str) -> list[StoredPosition]:
-    """The stored positions. What cannot be read is shown as it is."""
-    return [
-        StoredPosition(lane, _in_words(text))
-        for lane, text in positions_of(bus.client, task_id).items()
-    ]
+    """The stored positions."""
+    stored = positions_of(bus.client, task_id)
+    return [StoredPosition(lane, _in_words(text)) for lane, text in stored.items()]
 
 
 def _in_words(stored: str | None) -> list[tuple[str, str]]:
@@ -320,23 +307,21 @@ def _in_words(stored: str | None) -> list[tuple[str, str]]:
 
 
 def position_changes(bus: WebBus, task_id: str) -> list[tuple[str, Change]]:
-    """What was set by hand, newest first, with its swimlane."""
-    found = [
-        (lane, change)
-        for lane, changes in histories(bus.client, task_id).items()
-        for change in changes
-    ]
+    """The positions that operators have set, newest first, with their swimlanes."""
+    found: list[tuple[str, Change]] = []
+    for lane, changes in histories(bus.client, task_id).items():
+        found += [(lane, change) for change in changes]
     return sorted(found, key=lambda each: each[1].at, reverse=True)
 
 
 def settings(entries: Iterable[Entry]) -> list[Setting]:
-    """A task's lines. A secret that is written out is not shown, nor is a value with one inside;
-    placeholders are."""
-    return [
-        Setting(entry.key, MASK if is_hidden else entry.written, is_hidden)
-        for entry in entries
-        for is_hidden in [is_inline_secret(entry.key, find_key(entry.key), entry.written)]
-    ]
+    """A task's lines. Values that are a secret, or contain one, are masked; placeholders are
+    shown."""
+    found = []
+    for entry in entries:
+        is_hidden = is_inline_secret(entry.key, find_key(entry.key), entry.written)
+        found.append(Setting(entry.key, MASK if is_hidden else entry.written, is_hidden))
+    return found
 
 
 def findings_of(inspection: Inspection) -> list[Diagnostic]:
@@ -348,12 +333,12 @@ def findings_of(inspection: Inspection) -> list[Diagnostic]:
 
 
 def log_tail(status: Status) -> tuple[list[str], str]:
-    """The last lines of its log, if it lies on this machine; else why it cannot be shown."""
+    """The last lines of a task's log where it is on this machine; else why it cannot be shown."""
     run = status.run
     if run is None or not run.log:
         return [], "No node has run it yet."
     if run.host != socket.gethostname():
-        return [], f"It lies on {run.host}, {run.log}: look at the pages of the node there."
+        return [], f"It is on {run.host}, {run.log}: look at the pages of the node there."
     try:
         with Path(run.log).open("rb") as file:
             size = file.seek(0, 2)
@@ -362,4 +347,6 @@ def log_tail(status: Status) -> tuple[list[str], str]:
     except OSError as error:
         return [], f"{run.log} cannot be read: {error.strerror}."
     lines = text.splitlines()
-    return list(deque(lines[1:] if size > LOG_BYTES else lines, LOG_LINES)), ""
+    if size > LOG_BYTES:
+        del lines[0]  # its beginning is cut off
+    return lines[-LOG_LINES:], ""

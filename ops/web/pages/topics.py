@@ -1,5 +1,5 @@
-"""The pages of topics: those of all Kafka clusters that tasks name, and the row
-changes in one, decoded, with their values."""
+"""The pages of topics: those of all Kafka clusters that tasks name, and the row changes in one,
+decoded, with their values."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ router = APIRouter()
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """A topic. `task_id`: one that says how to reach it. `records`: those Kafka holds now; None
-    for a topic that no task names. `letters_of`: tasks that put their dead letters there."""
+    """A topic. `task_id`: a task that says how to reach it. `records`: how many Kafka holds now;
+    None for a topic that no task names. `letters_of`: tasks that send their dead letters there."""
 
     name: str
     task_id: str
@@ -55,8 +55,7 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A Kafka cluster, and its topics, those of tasks first. `away`: a sentence in place of
-    topics."""
+    """A Kafka cluster and its topics, those of tasks first. `away`: why it does not answer."""
 
     servers: str
     topics: Sequence[TopicRow]
@@ -65,7 +64,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class CellChange:
-    """A cell of a row change. `before` only where it is told and another one. None is NULL."""
+    """A cell of a row change. `before`: only where it is known and differs. None is NULL."""
 
     name: str
     value: Cell
@@ -88,13 +87,13 @@ class TailRow:
 
 
 def topics_of(task: FetchTask | LoadTask) -> tuple[str, ...]:
-    """Those it writes or reads."""
+    """The topics that a task writes or reads."""
     return task.source.topics if isinstance(task, LoadTask) else (task.publish.topic,)
 
 
 def clusters(tasks: Iterable[FetchTask | LoadTask]) -> list[Cluster]:
-    """All clusters that tasks name. Each is asked by the way of its first task; one that is away
-    takes a few seconds."""
+    """All clusters that tasks name. Each is reached as its first task does; one that does not
+    answer takes a few seconds."""
     by_servers: dict[str, list[FetchTask | LoadTask]] = {}
     for task in tasks:
         by_servers.setdefault(access_of(task).servers, []).append(task)
@@ -104,7 +103,9 @@ def clusters(tasks: Iterable[FetchTask | LoadTask]) -> list[Cluster]:
 def _cluster(servers: str, tasks: Sequence[FetchTask | LoadTask]) -> Cluster:
     try:
         with TopicLog(access_of(tasks[0])) as log:
-            rows = [_topic(log, name, *size, tasks) for name, size in log.topics().items()]
+            rows = []
+            for name, (partitions, replicas) in log.topics().items():
+                rows.append(_topic(log, name, partitions, replicas, tasks))
     except CdcError as error:
         return Cluster(servers, (), str(error))
     return Cluster(servers, sorted(rows, key=lambda row: (row.records is None, row.name)))
@@ -113,16 +114,21 @@ def _cluster(servers: str, tasks: Sequence[FetchTask | LoadTask]) -> Cluster:
 def _topic(
     log: TopicLog, name: str, partitions: int, replicas: int, tasks: Sequence[FetchTask | LoadTask]
 ) -> TopicRow:
-    users = [task for task in tasks if name in topics_of(task)]
-    letters_of = [task.task_id for task in tasks if name == dead_letter_topic_of(task)]
-    records = (
-        sum(end - low for low, end in log.bounds(name).values()) if users or letters_of else None
-    )
-    writers = [task.task_id for task in users if isinstance(task, FetchTask)]
-    readers = [task.task_id for task in users if isinstance(task, LoadTask)]
+    writers: list[str] = []
+    readers: list[str] = []
+    letters_of: list[str] = []
+    for task in tasks:
+        if name in topics_of(task):
+            (writers if isinstance(task, FetchTask) else readers).append(task.task_id)
+        if name == dead_letter_topic_of(task):
+            letters_of.append(task.task_id)
+    users = [task.task_id for task in tasks if name in topics_of(task)]
+    records = None
+    if users or letters_of:  # each bound is a question to Kafka
+        records = sum(end - low for low, end in log.bounds(name).values())
     return TopicRow(
         name,
-        (users or tasks)[0].task_id,
+        users[0] if users else tasks[0].task_id,
         partitions,
         replicas,
         records,
@@ -135,39 +141,32 @@ def _topic(
 def tail(
     task: FetchTask | LoadTask, topic: str, count: int, tables: Sequence[str], key: str, op: str
 ) -> list[TailRow]:
-    """The row changes in the newest `count` records of each partition, newest first, ROWS at
-    most. Raises BusError."""
+    """The row changes in the newest `count` records of each partition, newest first, at most ROWS.
+    Raises BusError."""
     access = access_of(task)
     converter = make_converter(access.converter)
     with TopicLog(access) as log:
         records = log.newest(topic, count)
+    ops = (op,) if op else ()
     rows: list[TailRow] = []
-    for record in sorted(
-        records, key=lambda record: (record.time_ms, record.partition, record.offset)
-    ):
+    records.sort(key=lambda record: (record.time_ms, record.partition, record.offset))
+    for record in records:
         if record.value is None:
             continue
         try:
             changes = converter.from_bytes(record.value)
         except ConversionError as error:
-            rows.append(
-                TailRow(
-                    utc(record.time_ms),
-                    _place(record),
-                    _key(record),
-                    "",
-                    "",
-                    (),
-                    printable(str(error)),
-                )
-            )
+            rows.append(_unreadable(record, error))
             continue
-        rows += [
-            _row(record, change)
-            for change in changes
-            if is_wanted(record, change, tables, key or None, (op,) if op else ())
-        ]
+        for change in changes:
+            if is_wanted(record, change, tables, key or None, ops):
+                rows.append(_row(record, change))
     return rows[: -ROWS - 1 : -1]
+
+
+def _unreadable(record: KafkaRecord, error: ConversionError) -> TailRow:
+    sentence = printable(str(error))
+    return TailRow(utc(record.time_ms), _place(record), _key(record), "", "", (), sentence)
 
 
 def _row(record: KafkaRecord, change: RowChange) -> TailRow:
@@ -182,16 +181,19 @@ def _row(record: KafkaRecord, change: RowChange) -> TailRow:
 
 
 def cells_of(change: RowChange) -> list[CellChange]:
-    """All cells of a row that was inserted or deleted; of an update the key and what it has
+    """All cells of a row that was inserted or deleted; of an update the key and the cells that it
     changed."""
-    before, after, key = change.before or {}, change.after or {}, change.table.key
+    before = change.before or {}
+    after = change.after or {}
+    key = change.table.key
     if change.op is not Op.UPDATE:
         return [
             CellChange(printable(name), _short(cell), is_key=name in key)
             for name, cell in (after or before).items()
         ]
     found = []
-    for name in dict.fromkeys([*(column for column in key if column in after), *after]):
+    key_first = sorted(after, key=lambda name: key.index(name) if name in key else len(key))
+    for name in key_first:
         is_changed = name in before and before[name] != after[name]
         if is_changed or name in key or name not in before:
             found.append(
@@ -229,7 +231,7 @@ def topics_page(request: Request) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """What of a topic is to be shown."""
+    """The rows of a topic that a page shows."""
 
     topic: str
     task: str
@@ -291,8 +293,8 @@ def topic_live(
 
 
 def _without_login(request: Request) -> Response | None:
-    """Where to go instead: what rows hold is for those who have the token, where there is one,
-    also on loopback."""
+    """Where to send somebody who may not see rows: where there is a token, only those who have it
+    may, also on loopback."""
     if bus_of(request).token is None or is_logged_in(request):
         return None
     return RedirectResponse(f"/login?next={quote(request.url.path)}", 303)

@@ -146,7 +146,7 @@ def test_tasks_in_zookeeper_are_known_too_and_files_win(monkeypatch: pytest.Monk
         "/datas/task/11/dist/x": "no json",
     }
     monkeypatch.setattr(
-        "cdcbus.tasks.zookeeper.positions.connect", lambda address, auth: Tree(nodes)
+        "cdcbus.ops.services.zookeeper_client.connect", lambda address, auth: Tree(nodes)
     )
     result = lineage("--json", "--tasks", EXAMPLES, "--zookeeper", "z:2181")
     found = {(way["topic"], way["load_task"]) for way in json.loads(result.stdout)}
@@ -158,7 +158,9 @@ def test_tasks_in_zookeeper_are_known_too_and_files_win(monkeypatch: pytest.Monk
 
 
 def test_an_empty_zookeeper_knows_no_tasks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("cdcbus.tasks.zookeeper.positions.connect", lambda address, auth: Tree({}))
+    monkeypatch.setattr(
+        "cdcbus.ops.services.zookeeper_client.connect", lambda address, auth: Tree({})
+    )
     assert lineage("--tasks", tmp_path, "--zookeeper", "z:2181").stdout == "no tasks found\n"
 
 
@@ -178,7 +180,7 @@ def test_named_sources_are_looked_for_where_a_run_looks(
     (tmp_path / "tasks" / "9.properties").write_text(properties_text(task), encoding="utf-8")
     nodes = {"/datas/task/10/dist/shop": json.dumps(task | {"taskId": "10"})}
     monkeypatch.setattr(
-        "cdcbus.tasks.zookeeper.positions.connect", lambda address, auth: Tree(nodes)
+        "cdcbus.ops.services.zookeeper_client.connect", lambda address, auth: Tree(nodes)
     )
     result = lineage("--json", "--zookeeper", "z:2181")
     assert result.stderr == ""

@@ -107,7 +107,7 @@ def test_the_end_of_a_log_is_shown_where_it_lies(tmp_path: Path) -> None:
     assert (len(lines), lines[-2:]) == (LOG_LINES, ["line 499", "\ufffd"])
     assert log_tail(
         Status("x", State.WORKING, run=Run(State.WORKING, host="elsewhere.example", log="/l"))
-    )[1].startswith("It lies on elsewhere")
+    )[1].startswith("It is on elsewhere")
     log.unlink()
     assert "cannot be read" in log_tail(Status("x", State.WORKING, run=here))[1]
     assert log_tail(Status("x", State.NEW))[1] == "No node has run it yet."

@@ -1,0 +1,365 @@
+"""The tasks that a node has claimed: it starts each, follows it, stops it, and gives it back."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from threading import Event
+
+from cdcbus.ops.node.spark_process import SparkProcess, SparkTask
+from cdcbus.ops.node.task_process import RotatedLog, TaskProcess, start_task
+from cdcbus.ops.services.offer import Offer
+from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
+from cdcbus.plugins.task_status import State
+from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
+from cdcbus.tasks.zookeeper.znode import Watch, now
+
+LOG = logging.getLogger(__name__)
+STOP_SECONDS = 30.0
+FAULTLESS_PAUSE_SECONDS = 1.0
+RECOVERED_SECONDS = 60.0
+CROWD = 4
+CROWD_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """`environment`: of the child processes. `logs`: the folder of their logs."""
+
+    node_id: str
+    work_limit: int
+    logs: Path
+    environment: Mapping[str, str]
+
+    def log_of(self, name: str) -> Path:
+        """The log file of a task, or of a process of the node."""
+        return self.logs / f"{name.replace(os.sep, '_')}.log"
+
+
+class Complaints:
+    """Logs a trouble once, until it is another one or over."""
+
+    def __init__(self) -> None:
+        self._logged: dict[str, str] = {}
+
+    def complain(self, about: str, sentence: str) -> None:
+        """An empty sentence: the trouble is over."""
+        if sentence and self._logged.get(about, "") != sentence:
+            LOG.warning("%s", sentence)
+        self._logged[about] = sentence
+
+
+@dataclass(slots=True)
+class HeldTask:
+    """A task of this node. `process` None: it waits until `start_at`. `stop_by`: it was asked to
+    stop, and is killed at that time; 0: it was not asked. `last_run`: the state in which it is
+    given back, None: another node has it. `is_touched`: ZooKeeper reported a change."""
+
+    offer: Offer
+    run: Run
+    start_at: float = 0.0
+    started_at: float = 0.0
+    process: TaskProcess | SparkTask | None = None
+    worked_since: float = 0.0
+    stop_by: float = 0.0
+    last_run: Run | None = None
+    is_touched: bool = True
+    on_touch: Watch = lambda _: None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is anything to do for it."""
+        if self.is_touched or self.stop_by > 0 or self.process is None:
+            return True
+        return self.process.ended() is not None
+
+
+class HeldTasks:
+    """All tasks of a node. Used on the node's thread.
+
+    `is_taking`: whether the node keeps its tasks; otherwise each is stopped and given back.
+    `has_changed`: whether tasks were taken or given back since the owner last set it to False.
+    """
+
+    def __init__(
+        self, settings: NodeSettings, nodes: TaskNodes, complaints: Complaints, woken: Event
+    ) -> None:
+        self.tasks: dict[str, HeldTask] = {}
+        self.is_taking = True
+        self.has_changed = False
+        self._settings = settings
+        self._id = settings.node_id
+        self._nodes = nodes
+        self._complaints = complaints
+        self._woken = woken
+        self._spark: SparkProcess | None = None
+
+    @property
+    def used(self) -> int:
+        """How many swimlanes count against the node's work limit."""
+        return sum(len(held.offer.swimlanes) for held in self.tasks.values())
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether many tasks are about to start in the process that they share, which must stay
+        quick enough to prove its locks."""
+        since = time.monotonic() - CROWD_SECONDS
+        starting = 0
+        for held in self.tasks.values():
+            if isinstance(held.process, SparkTask) and held.run.state is State.STARTING:
+                starting += held.started_at > since
+        return starting >= CROWD
+
+    def take(self, task_id: str, offer: Offer, run: Run) -> None:
+        """Starts a task that the node has claimed."""
+        held = HeldTask(offer, run)
+        held.on_touch = partial(self._touch, held)
+        self.tasks[task_id] = held
+        self.has_changed = True
+        self._start(task_id, held)
+
+    def care_for(self, task_ids: list[str]) -> None:
+        """Does what is due for these tasks. Raises PositionUnavailable; a fault in one task's
+        znodes holds up no other task."""
+        for task_id in task_ids:
+            held = self.tasks[task_id]
+            try:
+                held.is_touched = False
+                self._care(task_id, held)
+            except PositionUnavailable:
+                raise
+            except CdcError as error:
+                self._complaints.complain(task_id, str(error))
+
+    def keep_limit(self, limit: int) -> None:
+        """Gives back the tasks that were taken last, until the others are within the limit."""
+        staying = [held for held in self.tasks.values() if not held.stop_by]
+        used = sum(len(held.offer.swimlanes) for held in staying)
+        reason = f"the work limit of node {self._id} was lowered"
+        while staying and used > limit:
+            held = staying.pop()
+            used -= len(held.offer.swimlanes)
+            self._stop(held, _run(held, State.STARTING, held.run.order, reason))
+
+    def end(self) -> None:
+        """Stops all tasks at once. Returns when they have ended, by force after STOP_SECONDS."""
+        reason = f"node {self._id} has ended"
+        for held in self.tasks.values():
+            self._stop(held, replace(held.run, state=State.STARTING, reason=reason, since=now()))
+        while self.tasks:
+            for task_id, held in list(self.tasks.items()):
+                self._end_one(task_id, held)
+            time.sleep(0.05)
+        if self._spark is not None:
+            self._spark.close()
+
+    def _end_one(self, task_id: str, held: HeldTask) -> None:
+        is_running = held.process is not None and held.process.ended() is None
+        if is_running and held.process is not None and time.monotonic() > held.stop_by:
+            held.process.kill()
+        if held.process is None or held.process.ended() is not None:
+            try:
+                self._give_back(task_id, held)
+            except CdcError as error:
+                LOG.warning("task %s: %s", task_id, error)
+                self.tasks.pop(task_id, None)
+
+    def _care(self, task_id: str, held: HeldTask) -> None:
+        process = held.process
+        if process is not None and (code := process.ended()) is not None:
+            self._ended(task_id, held, process, code)
+            return
+        if not held.stop_by:
+            self._compare_with_commands(task_id, held)
+        if held.stop_by:
+            if process is None:
+                self._give_back(task_id, held)
+            elif time.monotonic() > held.stop_by:
+                self._kill(task_id, process)
+        elif process is not None:
+            self._follow(task_id, held, process)
+        elif time.monotonic() >= held.start_at:
+            if held.offer.is_shared and self.is_crowded:
+                return
+            self._start(task_id, held)
+
+    def _compare_with_commands(self, task_id: str, held: HeldTask) -> None:
+        """Stops a task that should no longer run here, or not as it was started."""
+        if not self._nodes.claim(task_id, self._id):
+            self._stop(held, None)
+            LOG.warning(
+                "task %s was taken by another node while this one was not heard of; it is stopped "
+                "here",
+                task_id,
+            )
+            return
+        try:
+            desired = self._nodes.wanted(task_id, held.on_touch)
+        except ConfigError as error:
+            self._complaints.complain(task_id, str(error))
+            return
+        if desired is None or not desired.is_working:
+            self._stop(held, _run(held, State.STOPPED, desired.order if desired else 0))
+        elif desired.order != held.run.order:  # a restart: it is taken again, with its new text
+            self._stop(held, _run(held, State.STARTING, desired.order))
+        elif not self.is_taking:
+            reason = f"node {self._id} was drained"
+            self._stop(held, _run(held, State.STARTING, desired.order, reason))
+
+    def _stop(self, held: HeldTask, last_run: Run | None) -> None:
+        held.last_run = last_run
+        held.stop_by = time.monotonic() + STOP_SECONDS
+        if held.process is not None:
+            held.process.ask_to_stop()
+
+    def _kill(self, task_id: str, process: TaskProcess | SparkTask) -> None:
+        with_it = ""
+        if isinstance(process, SparkTask):
+            with_it = ", and the Spark application with it; the other tasks there are started again"
+        LOG.warning(
+            "task %s has not stopped within %g s; it is killed%s", task_id, STOP_SECONDS, with_it
+        )
+        process.kill()
+
+    def _ended(
+        self, task_id: str, held: HeldTask, process: TaskProcess | SparkTask, code: int
+    ) -> None:
+        # Asked before the kill, which forgets a task of the shared application.
+        is_done = code == 0 and self._is_done(task_id, process)
+        held.process = None
+        process.kill()  # what it left running
+        if held.stop_by:
+            self._give_back(task_id, held)
+        elif is_done:
+            held.last_run = replace(held.run, state=State.DONE, reason="", since=now())
+            self._give_back(task_id, held)
+        elif process.is_faultless:
+            self._retry(task_id, held, process)
+        elif code > 0:
+            self._failed(task_id, held, process.last_words() or f"ended with code {code}", code)
+        else:
+            number = -code or signal.SIGTERM
+            self._failed(task_id, held, f"ended by signal {number} of somebody else", -number)
+
+    def _is_done(self, task_id: str, process: TaskProcess | SparkTask) -> bool:
+        """Whether it has reached its end, not been ended by a signal."""
+        stat = self._nodes.stat(task_id)
+        return stat is not None and stat.process_id == process.pid and stat.state is State.DONE
+
+    def _retry(self, task_id: str, held: HeldTask, process: TaskProcess | SparkTask) -> None:
+        """Starts a task again that ended through no fault of its own: no restart is counted."""
+        held.start_at = time.monotonic() + FAULTLESS_PAUSE_SECONDS
+        held.worked_since = 0.0
+        reason = process.last_words() or "its Spark application was killed because of another task"
+        LOG.warning("task %s: %s; it is started again", task_id, reason)
+        self._put(
+            task_id, held, replace(held.run, state=State.RETRYING, reason=reason, since=now())
+        )
+
+    def _failed(self, task_id: str, held: HeldTask, reason: str, code: int) -> None:
+        offer = held.offer
+        restarts = held.run.restarts
+        recovered_seconds = max(RECOVERED_SECONDS, offer.pause_seconds(restarts, code))
+        if held.worked_since and time.monotonic() - held.worked_since > recovered_seconds:
+            restarts = 0  # what failed before is over
+        held.worked_since = 0.0
+        restarts += 1
+        if restarts > offer.restart_retries:
+            LOG.error("task %s: %s", task_id, reason)
+            held.last_run = replace(held.run, state=State.ERROR, reason=reason, since=now())
+            self._give_back(task_id, held)
+            return
+        pause = offer.pause_seconds(restarts, code)
+        held.start_at = time.monotonic() + pause
+        LOG.warning(
+            "task %s: %s; start %d of %d in %g s",
+            task_id,
+            reason,
+            restarts,
+            offer.restart_retries,
+            pause,
+        )
+        run = replace(held.run, state=State.RETRYING, reason=reason, restarts=restarts, since=now())
+        self._put(task_id, held, run)
+
+    def _give_back(self, task_id: str, held: HeldTask) -> None:
+        # First of all: where ZooKeeper cannot be told now, it must not be started again.
+        held.stop_by = held.stop_by or time.monotonic()
+        if self._nodes.is_mine(task_id):
+            if held.last_run is not None:
+                self._nodes.put_run(task_id, held.last_run)
+            self._nodes.release(task_id)
+        del self.tasks[task_id]
+        self.has_changed = True
+        state = held.last_run.state if held.last_run else "left to another node"
+        LOG.info("task %s: %s", task_id, state)
+
+    def _start(self, task_id: str, held: HeldTask) -> None:
+        log = self._settings.log_of(task_id)
+        self._put(task_id, held, replace(held.run, state=State.STARTING, since=now()))
+        held.started_at = time.monotonic()
+        try:
+            held.process = self._started(task_id, held.offer, log)
+        except OSError as error:
+            reason = (
+                f"cannot be started on node {self._id}: {error.strerror}; check its limits of "
+                "processes and memory"
+            )
+            self._failed(task_id, held, reason, 1)
+            return
+        LOG.info("task %s is started as process %d, log %s", task_id, held.process.pid, log)
+
+    def _started(self, task_id: str, offer: Offer, log: Path) -> TaskProcess | SparkTask:
+        """Raises OSError."""
+        environment = self._settings.environment
+        if offer.is_shared:
+            return self._shared_process().start(task_id, log)
+        if offer.spark_keys:
+            keys = ", ".join(offer.spark_keys)
+            with RotatedLog(log) as file:
+                file.write(f"Spark application of its own, because of {keys}\n".encode())
+        return start_task(task_id, self._id, environment, log, self._woken.set)
+
+    def _shared_process(self) -> SparkProcess:
+        """The process of the tasks that share a Spark application; a new one where it has ended."""
+        if self._spark is None or not self._spark.is_there:
+            log = self._settings.log_of(f"{self._id}-spark")
+            self._spark = SparkProcess(self._id, self._settings.environment, log, self._woken.set)
+        return self._spark
+
+    def _follow(self, task_id: str, held: HeldTask, process: TaskProcess | SparkTask) -> None:
+        """Takes over the state that the task itself reports."""
+        try:
+            stat = self._nodes.stat(task_id, held.on_touch)
+        except ConfigError as error:
+            self._complaints.complain(task_id, str(error))
+            return
+        # A report of an earlier process says nothing about this one.
+        if stat is None or (stat.process_id, stat.node_id) != (process.pid, self._id):
+            return
+        if stat.state not in (State.WORKING, State.RETRYING):
+            return
+        if stat.state is State.WORKING and not held.worked_since:
+            held.worked_since = time.monotonic()
+        if (stat.state, stat.reason) != (held.run.state, held.run.reason):
+            run = replace(held.run, state=stat.state, reason=stat.reason, since=now())
+            self._put(task_id, held, run)
+
+    def _put(self, task_id: str, held: HeldTask, run: Run) -> None:
+        self._nodes.put_run(task_id, run)
+        held.run = run
+
+    def _touch(self, held: HeldTask, _event: object) -> None:
+        """Called on the ZooKeeper client's thread."""
+        held.is_touched = True
+        self._woken.set()
+
+
+def _run(held: HeldTask, state: State, order: int, reason: str = "") -> Run:
+    return replace(held.run, state=state, order=order, reason=reason, restarts=0, since=now())

@@ -1,0 +1,51 @@
+"""How far a consumer task is behind its topics, from its stored position."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.offsets.start_offsets import chosen_partitions
+from cdcbus.ops.services.topics import TopicLog, access_of, first_times
+from cdcbus.plugins.positions import kafka_positions_from_json
+from cdcbus.tasks.zookeeper.positions import position_path
+
+
+def lag_rows(task: LoadTask, stored: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """A row for each partition: next offset, end, and what lies between in records and seconds.
+    `stored`: the task's positions by path. Raises BusError, PositionError."""
+    with TopicLog(access_of(task)) as log:
+        for topic in task.source.topics:
+            next_offsets = _next_offsets(stored.get(position_path(task.task_id, topic), ""))
+            bounds = log.bounds(topic)
+            chosen = chosen_partitions(task.source, topic, sorted(bounds))
+            behind = {}
+            for partition in chosen:
+                next_offset = next_offsets.get(partition)
+                if next_offset is not None and next_offset < bounds[partition][1]:
+                    behind[partition] = next_offset
+            times = first_times(log, topic, behind)
+            now_ms = time.time_ns() // 1_000_000
+            for partition in chosen:
+                end = bounds[partition][1]
+                row = {"task": task.task_id, "topic": topic, "partition": partition}
+                next_offset = next_offsets.get(partition)
+                if next_offset is None:
+                    yield {**row, "next": None, "end": end, "records": None, "seconds": None}
+                    continue
+                waited_ms = max(0, now_ms - times.get(partition, now_ms))
+                yield {
+                    **row,
+                    "next": next_offset,
+                    "end": end,
+                    "records": end - next_offset,
+                    "seconds": round(waited_ms / 1000, 1),
+                }
+
+
+def _next_offsets(text: str) -> dict[int, int]:
+    if not text.strip():
+        return {}
+    return {each.partition: each.next_offset for each in kafka_positions_from_json(text)}
