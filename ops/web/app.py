@@ -1,5 +1,9 @@
-"""The application that a node serves. Its parts: `auth` lets requests pass; `api`, `inspect`,
-`health` and `metrics` answer programs, `console` people."""
+"""The application that a node serves. Its parts: `auth` lets requests pass; `api`, `porter`,
+`health` and `metrics` answer programs, `pages` people.
+
+A page is served whole; where it says `live`, the same values are read again by its stream. Pages
+hold no cell values but for the rows of a topic, which need the token where one is set.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,15 @@ from cdcbus import __version__
 from cdcbus.ops.web import api, auth, health, metrics, porter
 from cdcbus.ops.web.answers import Refused, refusal, status_of_error
 from cdcbus.ops.web.bus import WebBus
-from cdcbus.ops.web.pages import console
+from cdcbus.ops.web.pages import (
+    alarms,
+    dead_letters,
+    lineage,
+    nodes,
+    overview,
+    task_page,
+    topics,
+)
 from cdcbus.plugins.errors import CdcError
 
 LOG = logging.getLogger(__name__)
@@ -34,7 +46,8 @@ def make_app(bus: WebBus) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.bus = bus
-    app.include_router(console.router, include_in_schema=False)
+    for page in (overview, task_page, nodes, alarms, topics, lineage, dead_letters):
+        app.include_router(page.router, include_in_schema=False)
     app.include_router(auth.router)
     for part in (api, porter, health, metrics):
         app.include_router(part.router)
